@@ -15,7 +15,7 @@ use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
-use crate::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterConfig, WriterEvent};
+use crate::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterConfig, WriterEvent};
 
 /// Where everything comes from in tests to which it does not matter.
 pub(crate) const NOWHERE: core::net::SocketAddr =
@@ -280,7 +280,7 @@ impl Pair {
                     self.writer.acknowledge(self.now, recipient.reader, below);
                 }
                 if let Some(from) = delivered.refused {
-                    self.writer.pause_reader(recipient.reader, from);
+                    self.writer.pause_reader(Recipient { from, ..recipient });
                     self.refusing.insert(index);
                 }
             }

@@ -12,7 +12,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
-use peregrine_rtps::writer::Delivered;
+use peregrine_rtps::writer::{Delivered, Recipient};
 
 use super::clock::{now, wall_at};
 use super::listener_gate::Deferring;
@@ -71,7 +71,7 @@ impl WriterCore {
                 };
                 state.note_delivered(self.guid, delivered);
                 drop(state);
-                handing.delivered.push((recipient.reader, delivered));
+                handing.delivered.push((*recipient, delivered));
                 told.reader(now, &local.core);
             }
             guard = self.note_delivered(now, handing, told);
@@ -119,20 +119,20 @@ impl WriterCore {
     ) -> StateGuard<'_, WriterState> {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
-        for (reader, from) in handing.halted.drain(..) {
-            guard.writer.pause_reader(reader, from);
-            if !self.is_without_room(reader) {
+        for halted in handing.halted.drain(..) {
+            guard.writer.pause_reader(halted);
+            if !self.is_without_room(halted.reader) {
                 // It has made room before this was noted.
-                guard.writer.resume_reader(reader);
+                guard.writer.resume_reader(halted.reader);
             }
         }
-        for (reader, Delivered { acknowledged_below, refused }) in handing.delivered.drain(..) {
+        for (recipient, Delivered { acknowledged_below, refused }) in handing.delivered.drain(..) {
             if let Some(below) = acknowledged_below {
-                guard.writer.acknowledge(now, reader, below);
+                guard.writer.acknowledge(now, recipient.reader, below);
             }
             if let Some(from) = refused {
-                guard.writer.pause_reader(reader, from);
-                guard = self.check_refusal(guard, reader);
+                guard.writer.pause_reader(Recipient { from, ..recipient });
+                guard = self.check_refusal(guard, recipient.reader);
             }
         }
         let (guard, news) = self.note_events(guard);

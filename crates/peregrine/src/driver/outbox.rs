@@ -2,11 +2,9 @@
 
 use std::cell::Cell;
 
-use peregrine_rtps::id::Guid;
-use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::{Delivered, HandOverBatch, Writer};
+use peregrine_rtps::writer::{Delivered, HandOverBatch, Recipient, Writer};
 
 use super::clock::now;
 use super::flow::FlowController;
@@ -41,9 +39,9 @@ pub(super) struct Outbox {
 #[derive(Debug, Default)]
 pub(super) struct HandOverScratch {
     pub(super) batch: HandOverBatch,
-    pub(super) delivered: Vec<(Guid, Delivered)>,
+    pub(super) delivered: Vec<(Recipient, Delivered)>,
     /// Readers in other processes without ring space, each with the first sequence number that the reader did not take.
-    pub(super) halted: Vec<(Guid, SequenceNumber)>,
+    pub(super) halted: Vec<Recipient>,
 }
 
 /// Marks the calling thread as an I/O thread, or removes the mark, until the returned guard is dropped.

@@ -9,9 +9,9 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
+use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Overflow, Request, SlotLender};
+use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
 
 use super::clock::{NEVER, now};
 use super::deadline_cell::DeadlineCell;
@@ -22,7 +22,7 @@ use super::listener_queue::RunListener;
 use super::local_reader::LocalReader;
 use super::send_state::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
-use super::shm::outgoing::{ChannelEvents, Outgoing};
+use super::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched, wait_locked};
 use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
@@ -250,7 +250,7 @@ impl WriterCore {
 
     /// Publishes the batch to readers in other processes. Adds readers without ring space to `halted`.
     #[inline]
-    pub(super) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
+    pub(super) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<Recipient>) {
         if self.outgoing.has_readers()
             && let Some(shared) = self.host.shared_memory()
         {
@@ -292,14 +292,28 @@ impl WriterCore {
         reader: Guid,
         overflow: Overflow,
         poller: (&Poller, Token),
-    ) -> std::io::Result<()> {
-        // It may have asked before, and not have got what went by that channel.
+    ) -> std::io::Result<ReaderId> {
+        self.return_to_messages(reader);
+        let Some(shared) = self.host.shared_memory() else { return Err(std::io::ErrorKind::Unsupported.into()) };
+        self.outgoing.admit(request, reader, overflow, poller, shared.counters())
+    }
+
+    /// Attaches a reader of another process to the channel of its process, or dismisses it if that is not possible.
+    pub(super) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
+        self.return_to_messages(request.reader);
+        self.outgoing.accept(request, is_reliable)
+    }
+
+    /// Tells the process of a reader that the reader gets messages.
+    pub(super) fn dismiss(&self, request: &AttachRequest) {
+        self.outgoing.dismiss(request);
+    }
+
+    /// The reader may have had a channel before, and lack samples that it did not take from there.
+    fn return_to_messages(&self, reader: Guid) {
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
         guard.writer.set_path(now(), reader, ReaderPath::Messages);
-        drop(guard);
-        let Some(shared) = self.host.shared_memory() else { return Err(std::io::ErrorKind::Unsupported.into()) };
-        self.outgoing.admit(request, reader, overflow, poller, shared.counters())
     }
 
     /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
@@ -318,10 +332,14 @@ impl WriterCore {
             guard.writer.set_path(now, *reader, ReaderPath::HandOver);
             // One that publishes by itself hands over in its turn.
             guard.messages_first = self.flow.is_none();
-            self.outgoing.note_ready(*reader);
+            self.outgoing.begin_session(*reader, guard.writer.hand_over_session(*reader));
+        }
+        for (reader, from) in &looked.rewound {
+            guard.writer.rewind_reader(*reader, *from);
         }
         for reader in &looked.resumed {
             guard.writer.resume_reader(*reader);
+            self.outgoing.begin_session(*reader, guard.writer.hand_over_session(*reader));
         }
         for (reader, _) in &looked.gone {
             guard.writer.set_path(now, *reader, ReaderPath::Messages);
@@ -335,9 +353,13 @@ impl WriterCore {
         looked
     }
 
-    /// Whether there is a channel to this reader, or one that is not closed yet at the other side.
-    pub(super) fn has_channel(&self, reader: Guid) -> bool {
-        self.outgoing.has_channel(reader)
+    pub(super) fn is_open(&self, channel: ReaderId) -> bool {
+        self.outgoing.is_open(channel)
+    }
+
+    /// Whether this channel exists, or some channel is not closed yet at the other side.
+    pub(super) fn has_channel(&self, channel: ReaderId) -> bool {
+        self.outgoing.has_channel(channel)
     }
 
     /// Whether the protocol writer or a reader process needs the serialized bytes, and not only the value.

@@ -3,7 +3,11 @@
 //! A reader on [`ReaderPath::HandOver`] is matched like any other: the writer keeps history for it, and the reader acknowledges. The
 //! writer packs no messages for it: the driver takes changes from [`Writer::poll_hand_over`], in order and by reference, and
 //! delivers them. The driver reports the reader's progress with [`Writer::acknowledge`], and with [`Writer::pause_reader`] that the
-//! reader has no room; [`Writer::resume_reader`] continues at the change where the reader paused.
+//! reader has no room; [`Writer::resume_reader`] continues at the change where the reader paused. A reader that has lost changes
+//! after they were delivered is [rewound](Writer::rewind_reader).
+//!
+//! Batches that are being delivered meanwhile belong to an earlier [session](Recipient::session): the driver drops what they
+//! hold for this reader.
 //!
 //! No timer runs for such a reader: only the driver knows whether the reader can still answer. When it cannot,
 //! [`Writer::set_path`] returns the reader to messages.
@@ -57,6 +61,9 @@ pub struct Recipient {
     pub reader: Guid,
     /// The first change for it. Those before are none of its business, or it has them.
     pub from: SequenceNumber,
+    /// Identifies the hand-over since [`Writer::set_path`] or [`Writer::rewind_reader`]. The reader lacks changes from before a
+    /// batch of an earlier session.
+    pub session: u32,
 }
 
 /// What a writer hands over at a time. Reused, so that a steady state allocates nothing.
@@ -69,6 +76,7 @@ pub struct HandOverBatch {
     /// Numbers before this that are not among the changes will never come.
     end: SequenceNumber,
     is_alive: bool,
+    is_catch_up: bool,
 }
 
 /// How far a reader has got with a batch.
@@ -99,6 +107,8 @@ pub(super) struct HandOverQueue {
     bytes: usize,
     /// Whether there are readers for it at all.
     pub(super) has_readers: bool,
+    /// The last [session](Recipient::session) of any reader.
+    last_session: u32,
     /// Whether some of them are catching up.
     is_catching_up: bool,
     /// Whether there are readers, each of them gets each new change, and none is kept for without telling what it has.
@@ -137,6 +147,12 @@ impl HandOverBatch {
     #[must_use]
     pub const fn is_alive(&self) -> bool {
         self.is_alive
+    }
+
+    /// Whether the changes come from the history, for readers that lack them. Other readers get later changes meanwhile.
+    #[must_use]
+    pub const fn is_catch_up(&self) -> bool {
+        self.is_catch_up
     }
 
     /// Hands everything to one of the recipients, in order, until it takes no more. With `is_same_type`, writer and reader
@@ -187,6 +203,7 @@ impl HandOverBatch {
         self.available = None;
         self.end = SequenceNumber::ZERO;
         self.is_alive = false;
+        self.is_catch_up = false;
     }
 }
 
@@ -262,6 +279,11 @@ impl HandOverQueue {
         self.has_readers && (self.is_catching_up || !self.batch.is_empty())
     }
 
+    fn next_session(&mut self) -> u32 {
+        self.last_session = self.last_session.wrapping_add(1);
+        self.last_session
+    }
+
     /// The readers have changed, or where they stand.
     pub(super) fn refresh(&mut self, readers: &[ReaderProxy]) {
         self.has_readers = readers.iter().any(ReaderProxy::is_handed_over);
@@ -284,7 +306,7 @@ impl Writer {
             core::mem::swap(&mut self.hand_over.batch, out);
             self.hand_over.bytes = 0;
             for reader in self.readers.iter_mut().filter(|r| r.is_live()) {
-                out.recipients.push(Recipient { reader: reader.info.guid, from: reader.hand_from });
+                out.recipients.push(reader.recipient(reader.hand_from));
                 reader.hand_from = reader.hand_from.max(end);
             }
             if !out.recipients.is_empty() {
@@ -316,12 +338,30 @@ impl Writer {
         }
     }
 
-    /// A reader takes no changes at present: it has no room for the change `from`, or has not matched this writer yet.
-    pub fn pause_reader(&mut self, reader: Guid, from: SequenceNumber) {
-        if let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) {
+    /// A recipient of a batch takes no changes at present: it has no room for the change `from`, or has not matched this writer
+    /// yet. Ignored if the recipient's session has ended.
+    pub fn pause_reader(&mut self, Recipient { reader, from, session }: Recipient) {
+        let is_meant = |reader: &&mut ReaderProxy| reader.is_handed_over() && reader.hand_over_session == session;
+        if let Some(reader) = self.readers.find_mut(reader).filter(is_meant) {
             reader.hand_over_state = HandOverState::Paused(from);
             self.hand_over.refresh(&self.readers);
         }
+    }
+
+    /// A reader has lost the change `from` and those after it. It is paused, and its [session](Recipient::session) ends.
+    pub fn rewind_reader(&mut self, reader: Guid, from: SequenceNumber) {
+        let session = self.hand_over.next_session();
+        if let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) {
+            reader.hand_over_session = session;
+            reader.hand_over_state = HandOverState::Paused(from);
+            self.hand_over.refresh(&self.readers);
+        }
+    }
+
+    /// The [session](Recipient::session) of a reader on [`ReaderPath::HandOver`].
+    #[must_use]
+    pub fn hand_over_session(&self, reader: Guid) -> Option<u32> {
+        self.readers.find(reader).filter(|r| r.is_handed_over()).map(|r| r.hand_over_session)
     }
 
     /// A paused reader has room again.
@@ -356,8 +396,10 @@ impl Writer {
     pub fn set_path(&mut self, now: Instant, reader: Guid, path: ReaderPath) {
         self.finish_group(now);
         let next = self.next_new();
+        let session = self.hand_over.next_session();
         let Some(proxy) = self.readers.find_mut(reader).filter(|r| r.path != path) else { return };
         proxy.path = path;
+        proxy.hand_over_session = session;
         proxy.answered();
         proxy.end_current();
         proxy.requested = None;
@@ -405,34 +447,39 @@ impl Writer {
         self.holds_changes()
     }
 
-    /// Hands the first reader that is behind a part of what it lacks.
+    /// Hands a part of what they lack to the first reader that is behind, and to all that are behind as far as it is. Readers
+    /// that share a channel halt together when it is full, and so they go on together.
     fn catch_up(&mut self, out: &mut HandOverBatch) -> bool {
         let next = self.next_new();
-        let mut readers = self.readers.iter_mut().filter(|r| r.is_handed_over());
-        let behind = readers.find_map(|r| match r.hand_over_state {
-            HandOverState::CatchingUp(from) => Some((r, from)),
-            HandOverState::Live | HandOverState::Paused(_) => None,
-        });
-        let Some((reader, from)) = behind else { return false };
-        let first = held_from(&self.history, from).min(next);
-        if reader.info.reliable {
-            // What comes before is lost to the reader, but for what it has or was none of its business.
-            let known = self.history.first().max(reader.first_relevant).min(next);
-            out.available = Some((known, next.previous()));
-        }
-        out.recipients.push(Recipient { reader: reader.info.guid, from: first });
-        let held = self.history.iter_from(first).take_while(|change| change.sequence_number < next);
+        let Self { readers, history, hand_over, .. } = self;
+        let behind = readers.iter().find_map(|reader| reader.catch_up_start(history, next));
+        let Some(start) = behind else { return false };
+        out.is_catch_up = true;
+        out.available = start.known.map(|known| (known, next.previous()));
+        let held = history.iter_from(start.first).take_while(|change| change.sequence_number < next);
         out.changes.extend(held.take(CATCH_UP_MAX).map(HandOverChange::of_held));
         let is_complete = out.changes.len() < CATCH_UP_MAX;
         out.end = match out.changes.last() {
             Some(last) if !is_complete => last.sequence_number.next(),
             _ => next,
         };
-        reader.hand_from = out.end;
-        reader.hand_over_state = if is_complete { HandOverState::Live } else { HandOverState::CatchingUp(out.end) };
-        self.hand_over.refresh(&self.readers);
+        for reader in readers.iter_mut().filter(|reader| reader.catch_up_start(history, next) == Some(start)) {
+            out.recipients.push(reader.recipient(start.first));
+            reader.hand_from = out.end;
+            reader.hand_over_state = if is_complete { HandOverState::Live } else { HandOverState::CatchingUp(out.end) };
+        }
+        hand_over.refresh(readers);
         true
     }
+}
+
+/// Where a reader that is behind goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct CatchUpStart {
+    first: SequenceNumber,
+    /// For a reliable reader, the first number that can be had. What comes before is lost to the reader, except what the
+    /// reader has and what was written before it matched.
+    known: Option<SequenceNumber>,
 }
 
 /// The first number from `from` on that is held, or was and is not any more.
@@ -443,6 +490,18 @@ fn held_from(history: &WriterHistory, from: SequenceNumber) -> SequenceNumber {
 impl ReaderProxy {
     pub(super) fn is_handed_over(&self) -> bool {
         self.path == ReaderPath::HandOver
+    }
+
+    const fn recipient(&self, from: SequenceNumber) -> Recipient {
+        Recipient { reader: self.info.guid, from, session: self.hand_over_session }
+    }
+
+    /// `None` unless the reader is catching up.
+    fn catch_up_start(&self, history: &WriterHistory, next: SequenceNumber) -> Option<CatchUpStart> {
+        let HandOverState::CatchingUp(from) = self.hand_over_state else { return None };
+        let known = || history.first().max(self.first_relevant).min(next);
+        self.is_handed_over()
+            .then(|| CatchUpStart { first: held_from(history, from).min(next), known: self.info.reliable.then(known) })
     }
 
     fn is_live(&self) -> bool {

@@ -44,6 +44,8 @@ pub(super) struct ReaderProxy {
     pub(super) hand_over_state: HandOverState,
     /// The next change to hand over to it.
     pub(super) hand_from: SequenceNumber,
+    /// See [`Recipient::session`](super::hand_over::Recipient::session).
+    pub(super) hand_over_session: u32,
     /// Where what concerns it alone goes: repairs, its own heartbeats.
     pub(super) own_destination: Arc<Destination>,
     /// Changes before this one are none of its business.
@@ -84,6 +86,7 @@ impl ReaderProxy {
             path,
             hand_over_state: HandOverState::CatchingUp(first_relevant),
             hand_from: first_relevant,
+            hand_over_session: 0,
             first_relevant,
             acknowledged_below: first_relevant,
             joined_at: first_relevant,

@@ -4,7 +4,7 @@
 use super::ring::{Overflow, Shape};
 
 /// Identifies this protocol and its version.
-const MAGIC: u64 = u64::from_be_bytes(*b"Peregr04");
+const MAGIC: u64 = u64::from_be_bytes(*b"Peregr05");
 
 /// Length of every message, in bytes.
 pub const MESSAGE_BYTES: usize = 64;
@@ -17,6 +17,13 @@ pub struct WriterKey(pub [u8; 16]);
 /// Identifies a reader of a process; the user of this module defines its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ReaderKey(pub [u8; 16]);
+
+/// Words of a [`UserMessage`].
+pub const USER_WORDS: usize = WORDS - 2;
+
+/// A message between the users of the two sides of a channel; this module does not interpret it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserMessage(pub [u64; USER_WORDS]);
 
 /// Why a writer does not admit a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +114,8 @@ pub enum Message {
     /// Reader to writer: the reader takes no more samples of this channel. The link stays open until the application has
     /// released the last sample.
     Leave,
+    /// Either side: a message of its user.
+    User(UserMessage),
 }
 
 impl Message {
@@ -116,14 +125,14 @@ impl Message {
         match self {
             Self::Hello { .. } | Self::Welcome { .. } => 2,
             Self::Segment { .. } => 1,
-            Self::Refused(_) | Self::Retired { .. } | Self::Room | Self::Leave => 0,
+            Self::Refused(_) | Self::Retired { .. } | Self::Room | Self::Leave | Self::User(_) => 0,
         }
     }
 
     /// Encoded form of the message.
     #[must_use]
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
-        let words: [u64; WORDS - 2] = match *self {
+        let words: [u64; USER_WORDS] = match *self {
             Self::Hello { writer, reader, holds, probe } => {
                 let (WriterKey(writer), ReaderKey(reader)) = (writer, reader);
                 let (low, high) = split(u128::from_ne_bytes(writer));
@@ -140,7 +149,8 @@ impl Message {
             }
             Self::Segment { segment, len } => [u64::from(segment), len, 0, 0, 0, 0],
             Self::Retired { segment } => [u64::from(segment), 0, 0, 0, 0, 0],
-            Self::Room | Self::Leave => [0; 6],
+            Self::Room | Self::Leave => [0; USER_WORDS],
+            Self::User(UserMessage(words)) => words,
         };
         let mut bytes = [0; MESSAGE_BYTES];
         let all = [MAGIC, self.kind()].into_iter().chain(words);
@@ -159,7 +169,7 @@ impl Message {
             *word = u64::from_ne_bytes(*place);
         }
         let [MAGIC, kind, a, b, c, d, e, f] = words else { return None };
-        if kind != 0 && f != 0 {
+        if !matches!(kind, 0 | 7) && f != 0 {
             return None;
         }
         let number = |word: u64| u32::try_from(word).ok();
@@ -183,6 +193,7 @@ impl Message {
             4 => Self::Retired { segment: number(a)? },
             5 => Self::Room,
             6 => Self::Leave,
+            7 => Self::User(UserMessage([a, b, c, d, e, f])),
             _ => return None,
         };
         message.is_sound().then_some(message)
@@ -197,6 +208,7 @@ impl Message {
             Self::Retired { .. } => 4,
             Self::Room => 5,
             Self::Leave => 6,
+            Self::User(_) => 7,
         }
     }
 
@@ -207,7 +219,7 @@ impl Message {
                 doorbell < super::wake::DOORBELLS && Shape { entries, holds, overflow }.check().is_ok()
             }
             Self::Segment { segment, .. } | Self::Retired { segment } => segment > 0,
-            Self::Refused(_) | Self::Room | Self::Leave => true,
+            Self::Refused(_) | Self::Room | Self::Leave | Self::User(_) => true,
         }
     }
 }
@@ -245,6 +257,7 @@ mod tests {
             (1..=u32::MAX).prop_map(|segment| Message::Retired { segment }),
             Just(Message::Room),
             Just(Message::Leave),
+            any::<[u64; USER_WORDS]>().prop_map(|words| Message::User(UserMessage(words))),
         ]
     }
 

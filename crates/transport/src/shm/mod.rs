@@ -97,7 +97,7 @@ pub use {
     error::{LoanError, PublishError, TakeError},
     link::{Address, Peer, Trust},
     listener::{Listener, Request},
-    message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, WriterKey},
+    message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, USER_WORDS, UserMessage, WriterKey},
     reader::{
         AckHandle, ConnectError, Connecting, Connection, Connector, InPlace, Reader, ReaderConfig, ReaderStatistics,
         TooManyProcesses, Wake, WriterGone, WriterId,

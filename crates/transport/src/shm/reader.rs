@@ -5,7 +5,7 @@ use super::error::TakeError;
 use super::futex::{self, MAX_WORDS};
 use super::link::{Address, Link, Peer, Received, Trust};
 use super::memory::{Memory, View, whole_pages};
-use super::message::{Message, ReaderKey, Refusal, WriterKey};
+use super::message::{Message, ReaderKey, Refusal, UserMessage, WriterKey};
 use super::page::{OwnedPage, PeerPage, Words};
 use super::ring::{self, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{ChannelCore, Sample, Segment};
@@ -22,6 +22,9 @@ use std::time::Duration;
 
 /// Messages of one writer that are handled per call, so that the call ends whatever the writer sends.
 const MAX_MESSAGES: usize = 1024;
+/// Messages from the user of one writer that wait for [`Reader::poll_message`]. A writer that sends more is at fault: its
+/// user answers messages of the reader's user.
+const USER_MESSAGES_MAX: usize = 256;
 /// Looks at the rings between two looks at the clock, while spinning.
 const LOOKS_PER_CLOCK: u32 = 32;
 
@@ -167,6 +170,8 @@ struct Channel {
     /// Sorted by segment number.
     segments: Vec<(u32, Arc<Segment>)>,
     mapped_bytes: usize,
+    /// At most [`USER_MESSAGES_MAX`].
+    messages: VecDeque<UserMessage>,
     is_paused: bool,
     gone: Option<Gone>,
 }
@@ -241,6 +246,7 @@ impl Reader {
             _doorbell: doorbell,
             segments: Vec::new(),
             mapped_bytes: 0,
+            messages: VecDeque::new(),
             is_paused: false,
             gone: None,
         });
@@ -252,6 +258,18 @@ impl Reader {
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == writer) {
             channel.is_paused = is_paused;
         }
+    }
+
+    /// Sends a message to the user of a writer. Returns false if the link is full or the writer is gone.
+    pub fn send_message(&self, writer: WriterId, message: UserMessage) -> bool {
+        let channel = self.channels.iter().find(|channel| channel.id == writer);
+        channel.is_some_and(|channel| matches!(channel.core.link.send(&Message::User(message), &[]), Ok(true)))
+    }
+
+    /// The next message from the user of a writer. [`Self::take`] and [`Self::service`] receive messages.
+    pub fn poll_message(&mut self) -> Option<(WriterId, UserMessage)> {
+        let mut channels = self.channels.iter_mut();
+        channels.find_map(|channel| channel.messages.pop_front().map(|message| (channel.id, message)))
     }
 
     /// The handle that acknowledges samples of this writer; `None` if the writer is gone.
@@ -296,6 +314,13 @@ impl Reader {
         let mut places = (*turn..count).chain(0..*turn);
         let place = places.find(|&place| channels.get(place).is_some_and(Channel::has_in_place))?;
         let channel = channels.get_mut(place)?;
+        if channel.receiver.has_messages(&channel.core.shared) {
+            // A ring that is never empty would delay them for ever.
+            channel.listen(config.max_mapped_bytes);
+            if !channel.has_in_place() {
+                return None;
+            }
+        }
         let first = channel.receiver.peek(&channel.core.shared);
         channel.prefetch(first);
         let max_mapped_bytes = config.max_mapped_bytes;
@@ -432,7 +457,8 @@ impl Reader {
 
 impl Channel {
     fn is_ready(&self) -> bool {
-        !self.is_paused && self.receiver.is_ready(&self.core.shared)
+        !self.is_paused && self.receiver.has_entries(&self.core.shared)
+            || self.receiver.awaits_messages(&self.core.shared)
     }
 
     /// Whether a sample can be read in place.
@@ -460,18 +486,17 @@ impl Channel {
     }
 
     fn take(&mut self, max_mapped_bytes: usize) -> Result<Option<Sample>, TakeError> {
-        if self.is_paused {
+        if matches!(self.gone, Some(Gone::Broken(_) | Gone::Closed)) {
             return Ok(None);
         }
-        if matches!(self.gone, Some(Gone::Broken(_) | Gone::Closed)) {
+        if self.is_paused {
+            self.listen_if_told(max_mapped_bytes);
             return Ok(None);
         }
         let taken = match self.receiver.take(&self.core.shared) {
             Ok(Some(taken)) => taken,
             Ok(None) => {
-                if self.gone.is_none() && self.receiver.has_messages(&self.core.shared) {
-                    self.listen(max_mapped_bytes);
-                }
+                self.listen_if_told(max_mapped_bytes);
                 return Ok(None);
             }
             Err(ring::TakeError::TooManyHeld) => return Err(TakeError { writer: self.id }),
@@ -516,6 +541,13 @@ impl Channel {
         self.segments.get(place).map(|(_, segment)| segment)
     }
 
+    /// Receives messages, if the writer has announced some.
+    fn listen_if_told(&mut self, max_mapped_bytes: usize) {
+        if self.receiver.has_messages(&self.core.shared) && self.gone.is_none() {
+            self.listen(max_mapped_bytes);
+        }
+    }
+
     fn listen(&mut self, max_mapped_bytes: usize) {
         for _ in 0..MAX_MESSAGES {
             if self.gone.is_some() {
@@ -527,6 +559,12 @@ impl Channel {
                     self.map(segment, len, &fd, max_mapped_bytes);
                 }
                 Received::Message(Message::Retired { segment }, _) => self.unmap(segment),
+                Received::Message(Message::User(message), _) => {
+                    if self.messages.len() >= USER_MESSAGES_MAX {
+                        return self.end(Gone::Broken("the writer's process sent more messages than it was asked for"));
+                    }
+                    self.messages.push_back(message);
+                }
                 Received::Closed => self.end(Gone::Ended),
                 Received::Message(..) => self.end(Gone::Broken("the writer sent a message that only readers send")),
             }

@@ -598,9 +598,10 @@ impl Receiver {
         std::mem::replace(&mut self.messages, messages) != messages
     }
 
-    /// Whether a call of [`Self::take`] can find an entry or a message.
-    pub(super) fn is_ready(&self, shared: &Shared) -> bool {
-        self.has_entries(shared) || shared.ring.load_relaxed(RING_MESSAGES) != self.messages
+    /// Whether the writer has sent messages that [`Self::has_messages`] has not reported.
+    #[inline]
+    pub(super) fn awaits_messages(&self, shared: &Shared) -> bool {
+        shared.ring.load_relaxed(RING_MESSAGES) != self.messages
     }
 
     /// Whether entries can be taken, or some were withdrawn.

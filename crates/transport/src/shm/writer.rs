@@ -6,7 +6,7 @@ use super::error::{LoanError, PublishError};
 use super::link::{Link, Peer, Received};
 use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
-use super::message::{Message, Refusal};
+use super::message::{Message, Refusal, UserMessage};
 use super::page::{OwnedPage, PeerPage, Words};
 use super::pool::{NoSlot, Pool, SlotId, Trimmed};
 use super::ring::{Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 /// Messages of one reader that are handled per call. A working reader has sent one or two.
 const MAX_MESSAGES: usize = 64;
+/// Messages from the user of one reader that wait for [`Writer::poll_message`]. Further ones stay in the link.
+const USER_MESSAGES_MAX: usize = 64;
 
 /// Bounds of a [`Writer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +127,8 @@ struct Channel {
     /// For each place in the pool, the segment that the reader has been told of.
     announced: Vec<u32>,
     missed: u64,
+    /// At most [`USER_MESSAGES_MAX`].
+    messages: VecDeque<UserMessage>,
     /// The reader has sent a notification that was not handled yet.
     is_notified: bool,
     /// One side has ended the channel, and the reader's application may still hold samples.
@@ -200,6 +204,7 @@ impl Writer {
                     link,
                     announced,
                     missed,
+                    messages: VecDeque::new(),
                     is_notified,
                     is_closing: false,
                     gone,
@@ -410,9 +415,35 @@ impl Writer {
         self.remove_gone();
     }
 
+    /// Ends the channel to a reader whose user violated the protocol; the text states how. The slots of the reader are
+    /// free at once.
+    pub fn reject(&mut self, reader: ReaderId, how: &'static str) {
+        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) {
+            channel.end(Gone::Broken(how));
+        }
+        self.remove_gone();
+    }
+
     /// The next reader that is gone and was not reported yet.
     pub fn poll_gone(&mut self) -> Option<ReaderGone> {
         self.gone.pop_front()
+    }
+
+    /// Sends a message to the user of a reader and wakes the reader. Returns false if the link is full or the reader is
+    /// gone.
+    pub fn send_message(&mut self, reader: ReaderId, message: UserMessage) -> bool {
+        let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) else { return false };
+        let is_sent = channel.send_message(&Message::User(message), &[]);
+        self.wake(Some(reader));
+        self.remove_gone();
+        is_sent
+    }
+
+    /// The next message from the user of a reader. [`Self::service`] and other calls receive messages;
+    /// [`Self::take_notified`] returns true then.
+    pub fn poll_message(&mut self) -> Option<(ReaderId, UserMessage)> {
+        let mut channels = self.channels.iter_mut();
+        channels.find_map(|channel| channel.messages.pop_front().map(|message| (channel.id, message)))
     }
 
     /// The readers and their processes.
@@ -820,9 +851,18 @@ impl Channel {
 
     fn receive_messages(&mut self) {
         for _ in 0..MAX_MESSAGES {
+            if self.messages.len() >= USER_MESSAGES_MAX {
+                // They are polled first.
+                self.is_notified = true;
+                return;
+            }
             match self.link.receive() {
                 Received::Nothing => return,
                 Received::Message(Message::Room, _) => self.is_notified = true,
+                Received::Message(Message::User(message), _) => {
+                    self.is_notified = true;
+                    self.messages.push_back(message);
+                }
                 // Both sides may end the channel.
                 Received::Message(Message::Leave, _) if self.is_closing => {}
                 Received::Message(Message::Leave, _) => {

@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 use std::sync::mpsc::{Receiver as Channel, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle, ThreadId};
+use std::time::Duration;
 
 use peregrine_transport::udp::{ReceiverOptions, SocketOptions};
 
@@ -338,7 +339,11 @@ fn lead_ends_in_time_whatever_keeps_arriving_for_no_thread() {
         let flood = scope.spawn(|| {
             let end = now() + PATIENCE.into();
             while !is_over.load(Ordering::SeqCst) && now() < end {
-                world.sender.send(b"for no thread").unwrap();
+                for _ in 0..64 {
+                    world.sender.send(b"for no thread").unwrap();
+                }
+                // A receive thread that leads gives up the lead when there is nothing to receive.
+                thread::sleep(Duration::from_millis(1));
             }
             is_over.load(Ordering::SeqCst)
         });

@@ -168,6 +168,9 @@ impl Channels {
         slot: Slot,
         source_timestamp: Timestamp,
     ) -> Result<(SequenceNumber, SpentSegment), Slot> {
+        if !self.are_all_live {
+            return Err(slot);
+        }
         let Some(most) = state.writer.reserve_slot(self.kept.len()) else { return Err(slot) };
         let number = state.writer.next_number();
         let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };

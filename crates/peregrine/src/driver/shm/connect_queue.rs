@@ -26,20 +26,45 @@ pub(super) const ANSWER_TIMEOUT: Span = Span::from_secs(15);
 /// Maximum number of unanswered requests from this process to one peer process; further requests wait. Half of the kernel's backlog.
 pub(super) const UNANSWERED_MAX: usize = 32;
 
-/// A channel that the reader's side asks for.
+/// How often a reader requests a channel whose process closes it at once.
+const ATTEMPTS_MAX: u8 = 3;
+
+/// A reader that wants the samples of a writer by shared memory.
 #[derive(Clone)]
 pub(super) struct Wanted {
     pub(super) reader: Weak<ReaderCore>,
     pub(super) reader_guid: Guid,
     pub(super) writer: Guid,
     pub(super) at: SharedMemoryAddress,
+    pub(super) is_reliable: bool,
     /// When it is too late for an answer.
     pub(super) until: Instant,
+    pub(super) attempts: u8,
+}
+
+/// What the readers have in common that share a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ChannelKey {
+    pub(super) writer: Guid,
+    pub(super) is_reliable: bool,
+}
+
+/// A request for a channel, without an answer.
+pub(super) struct Question {
+    pub(super) connecting: Connecting,
+    /// The reader that the request names.
+    pub(super) wanted: Wanted,
+    /// Further readers for this channel.
+    pub(super) others: Vec<Wanted>,
 }
 
 impl Wanted {
+    pub(super) fn key(&self) -> ChannelKey {
+        ChannelKey { writer: self.writer, is_reliable: self.is_reliable }
+    }
+
     /// Whether it is for this reader, and this writer if one is named.
-    fn is_for(&self, reader: Guid, writer: Option<Guid>) -> bool {
+    pub(super) fn is_for(&self, reader: Guid, writer: Option<Guid>) -> bool {
         self.reader_guid == reader && writer.is_none_or(|writer| self.writer == writer)
     }
 }
@@ -65,10 +90,39 @@ impl SharedMemory {
     }
 
     pub(super) fn request_at(&self, reader: &Arc<ReaderCore>, writer: Guid, at: SharedMemoryAddress) {
-        let until = now() + ANSWER_TIMEOUT;
-        let wanted = Wanted { reader: Arc::downgrade(reader), reader_guid: reader.guid, writer, at, until };
+        let wanted = Wanted {
+            reader: Arc::downgrade(reader),
+            reader_guid: reader.guid,
+            writer,
+            at,
+            is_reliable: reader.lock().reader.is_reliable(),
+            until: now() + ANSWER_TIMEOUT,
+            attempts: 1,
+        };
         lock(&self.connect_queue).wanted.push(wanted);
         self.wake();
+    }
+
+    /// Requests a channel once more, unless that has failed [`ATTEMPTS_MAX`] times.
+    fn request_again(&self, wanted: Wanted, reason: NoSharedMemory) {
+        if wanted.attempts >= ATTEMPTS_MAX {
+            return self.fall_back(&wanted, reason);
+        }
+        let wanted = Wanted { until: now() + ANSWER_TIMEOUT, attempts: wanted.attempts + 1, ..wanted };
+        lock(&self.connect_queue).wanted.push(wanted);
+        self.wake();
+    }
+
+    /// A reader is not attached any more and gets messages.
+    pub(super) fn detached(&self, wanted: &Wanted, reason: NoSharedMemory) {
+        self.counters.note_detached();
+        self.fall_back(wanted, reason);
+    }
+
+    /// The channel that a reader was to share has ended before the reader was attached.
+    pub(super) fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory) {
+        self.counters.note_detached();
+        self.request_again(wanted, reason);
     }
 
     /// They match no more.
@@ -107,7 +161,10 @@ impl SharedMemory {
         drop(connect_queue);
         for (reader, writer) in cancelled {
             connections.queued.retain(|wanted| !wanted.is_for(reader, writer));
-            connections.sources.retain(|(_, source)| !source.asks(|wanted| wanted.is_for(reader, writer)));
+            for others in connections.others() {
+                others.retain(|wanted| !wanted.is_for(reader, writer));
+            }
+            connections.end_questions(|wanted| wanted.is_for(reader, writer));
             // It may have been answered in this very moment.
             if self.has_writers() {
                 self.incoming.remove(reader, writer);
@@ -128,16 +185,50 @@ impl SharedMemory {
             return;
         }
         let mut asked: HashMap<[u8; 16], usize> = HashMap::new();
-        for at in connections.sources.iter().filter_map(|(_, source)| source.question()).map(|wanted| wanted.at) {
-            *asked.entry(at.address).or_default() += 1;
+        let mut places: HashMap<ChannelKey, usize> = HashMap::new();
+        for (place, (_, source)) in connections.sources.iter().enumerate() {
+            match source {
+                Source::Connecting(question) => {
+                    *asked.entry(question.wanted.at.address).or_default() += 1;
+                    places.insert(question.wanted.key(), place);
+                }
+                Source::Reader(key, channel) if channel.strong_count() > 0 => {
+                    places.insert(*key, place);
+                }
+                Source::Reader(..) | Source::Writer(..) => {}
+            }
         }
         for wanted in std::mem::take(&mut connections.queued) {
+            let source = places.get(&wanted.key()).and_then(|place| connections.sources.get_mut(*place));
+            match source {
+                Some((_, Source::Connecting(question))) => {
+                    question.others.push(wanted);
+                    continue;
+                }
+                Some((_, Source::Reader(..))) => {
+                    self.join(wanted);
+                    continue;
+                }
+                Some((_, Source::Writer(..))) | None => {}
+            }
             let count = asked.entry(wanted.at.address).or_default();
             if *count >= UNANSWERED_MAX {
                 connections.queued.push_back(wanted);
-            } else if self.connect(connections, wanted) {
-                *count += 1;
+                continue;
             }
+            let key = wanted.key();
+            if self.connect(connections, wanted) {
+                *count += 1;
+                places.insert(key, connections.sources.len().saturating_sub(1));
+            }
+        }
+    }
+
+    /// Has a reader attach to the channel of this process.
+    fn join(&self, wanted: Wanted) {
+        if let Some(domain) = self.domain.get().and_then(Weak::upgrade) {
+            self.counters.writers.fetch_add(1, Ordering::Relaxed);
+            self.incoming.join(wanted, &domain, self);
         }
     }
 
@@ -148,8 +239,11 @@ impl SharedMemory {
         }
         let is_late = |wanted: &Wanted| wanted.until <= now;
         let late: Vec<Wanted> = connections.unanswered().filter(|wanted| is_late(wanted)).cloned().collect();
-        connections.sources.retain(|(_, source)| !source.asks(is_late));
         connections.queued.retain(|wanted| !is_late(wanted));
+        for others in connections.others() {
+            others.retain(|wanted| !is_late(wanted));
+        }
+        connections.end_questions(is_late);
         for wanted in late {
             let text = format!("the writer's process has not answered for {ANSWER_TIMEOUT}");
             self.fall_back(&wanted, NoSharedMemory::NotConnected(text));
@@ -165,7 +259,8 @@ impl SharedMemory {
                     self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
                     return false;
                 }
-                connections.sources.push((token, Source::Connecting(Box::new((connecting, wanted)))));
+                let question = Question { connecting, wanted, others: Vec::new() };
+                connections.sources.push((token, Source::Connecting(Box::new(question))));
                 true
             }
             Err(reason) => {
@@ -191,43 +286,60 @@ impl SharedMemory {
         &self,
         connections: &mut ConnectionManager,
         token: Token,
-        (mut connecting, wanted): (Connecting, Wanted),
+        mut question: Box<Question>,
         domain: &Arc<Domain>,
     ) {
         // Its descriptor stays, and is waited for in another way.
-        let _ = connections.poller.remove(&connecting);
-        match connecting.poll() {
-            Ok(None) => match connections.poller.add(&connecting, token) {
-                Ok(()) => connections.sources.push((token, Source::Connecting(Box::new((connecting, wanted))))),
-                Err(error) => self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string())),
-            },
-            Ok(Some(connection)) => self.connected(connections, connection, wanted, domain),
-            Err(error) => self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string())),
+        let _ = connections.poller.remove(&question.connecting);
+        if question.wanted.reader.strong_count() == 0 {
+            return connections.queue_again(question.others);
         }
+        let failed = match question.connecting.poll() {
+            Ok(None) => match connections.poller.add(&question.connecting, token) {
+                Ok(()) => return connections.sources.push((token, Source::Connecting(question))),
+                Err(error) => error.to_string(),
+            },
+            Ok(Some(connection)) => match self.connected(connections, connection, question, domain) {
+                Ok(()) => return,
+                Err((failed, error)) => {
+                    question = failed;
+                    error.to_string()
+                }
+            },
+            Err(error) => error.to_string(),
+        };
+        self.fall_back(&question.wanted, NoSharedMemory::NotConnected(failed));
+        // The answer may concern this reader only: the writer's application may ignore it.
+        connections.queue_again(question.others);
     }
 
     fn connected(
         &self,
         connections: &mut ConnectionManager,
         connection: Connection,
-        wanted: Wanted,
+        question: Box<Question>,
         domain: &Arc<Domain>,
-    ) {
-        if wanted.reader.strong_count() == 0 {
-            return;
-        }
+    ) -> Result<(), (Box<Question>, std::io::Error)> {
         let token = connections.next_token();
         if let Err(error) = connections.poller.add_for_end(&connection, token) {
-            return self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
+            return Err((question, error));
         }
+        let Question { wanted, others, .. } = *question;
         let count = Arc::new(());
-        connections.sources.push((token, Source::Reader(Arc::downgrade(&count))));
-        self.counters.writers.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!(writer = %wanted.writer, reader = %wanted.reader_guid, "samples come by shared memory");
-        if let Some(participant) = domain.participant(&wanted.reader_guid.prefix) {
-            participant.observe_path(wanted.reader_guid, wanted.writer, DeliveryPath::SharedMemory);
+        connections.sources.push((token, Source::Reader(wanted.key(), Arc::downgrade(&count))));
+        self.counters.writers.fetch_add(1 + others.len() as u64, Ordering::Relaxed);
+        self.incoming.add(connection, wanted, others, count, domain, self);
+        Ok(())
+    }
+
+    /// Samples of a writer come to this reader by shared memory from now on.
+    pub(super) fn note_attached(&self, wanted: &Wanted) {
+        let Wanted { reader_guid: reader, writer, .. } = wanted;
+        tracing::debug!(%writer, %reader, "samples come by shared memory");
+        let domain = self.domain.get().and_then(Weak::upgrade);
+        if let Some(participant) = domain.and_then(|domain| domain.participant(&reader.prefix)) {
+            participant.observe_path(*reader, *writer, DeliveryPath::SharedMemory);
         }
-        self.incoming.add(connection, wanted, count, domain, self);
     }
 
     pub(super) fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {
@@ -239,24 +351,43 @@ impl SharedMemory {
     }
 }
 
-impl Source {
-    /// The question that has no answer yet, if it is one.
-    fn question(&self) -> Option<&Wanted> {
-        match self {
-            Self::Connecting(question) => Some(&question.1),
-            Self::Writer(..) | Self::Reader(_) => None,
-        }
-    }
-
-    fn asks(&self, is_meant: impl Fn(&Wanted) -> bool) -> bool {
-        self.question().is_some_and(is_meant)
-    }
-}
-
 impl ConnectionManager {
-    /// The connect_queue that have no answer yet, with those that have not been asked.
+    /// The readers whose channels have no answer yet, with those that have not been asked for.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Wanted> {
-        self.sources.iter().filter_map(|(_, source)| source.question()).chain(&self.queued)
+        let asked = self.sources.iter().filter_map(|(_, source)| match source {
+            Source::Connecting(question) => Some(question),
+            Source::Writer(..) | Source::Reader(..) => None,
+        });
+        asked.flat_map(|question| [&question.wanted].into_iter().chain(&question.others)).chain(&self.queued)
+    }
+
+    /// The readers that wait for the answer to another one of their process.
+    fn others(&mut self) -> impl Iterator<Item = &mut Vec<Wanted>> {
+        self.sources.iter_mut().filter_map(|(_, source)| match source {
+            Source::Connecting(question) => Some(&mut question.others),
+            Source::Writer(..) | Source::Reader(..) => None,
+        })
+    }
+
+    /// Ends the requests that name such a reader. Readers that waited for the answer request channels of their own.
+    pub(super) fn end_questions(&mut self, is_meant: impl Fn(&Wanted) -> bool) {
+        let ended = self.sources.extract_if(.., |(_, source)| match source {
+            Source::Connecting(question) => is_meant(&question.wanted),
+            Source::Writer(..) | Source::Reader(..) => false,
+        });
+        let mut others = Vec::new();
+        for (_, source) in ended {
+            if let Source::Connecting(question) = source {
+                others.extend(question.others);
+            }
+        }
+        self.queue_again(others);
+    }
+
+    /// Queues readers whose request named another reader, and was in vain for that one only.
+    fn queue_again(&mut self, readers: Vec<Wanted>) {
+        let until = now() + ANSWER_TIMEOUT;
+        self.queued.extend(readers.into_iter().map(|wanted| Wanted { until, ..wanted }));
     }
 
     pub(super) fn is_connecting(&self) -> bool {

@@ -12,6 +12,11 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// A reader of this process has lost its channel.
+    pub(super) fn note_detached(&self) {
+        self.writers.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Counts received samples. Only the thread that holds the receiver's lock may call this: load and store are separate.
     #[inline]
     pub(super) fn note_received(&self, samples: u64) {

@@ -1,49 +1,41 @@
 //! The samples that come from other processes, and who takes them.
 
+mod channel;
+mod shm_receiver;
 mod zero_copy_take;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use peregrine_rtps::history::ChangeKind;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
-use peregrine_rtps::reader::{Reception, SampleMeta};
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::time::{Instant, Timestamp};
+use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{
-    AckHandle, Commands, Connection, Connector, InPlace, Interrupt, Metadata, Reader, ReaderConfig, Sample,
-    TakenCommands, WriterId,
+    AckHandle, Commands, Connection, Connector, Interrupt, Reader, ReaderConfig, Sample, TakenCommands, WriterId,
 };
 
+use super::connect_queue::ChannelKey;
 use super::metadata::{ALIGNING, Entry};
-use super::outgoing::READY;
 use super::relief::{Relief, Taker};
-use super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, reason_of};
+use super::{SharedMemory, Wanted};
 use crate::config::WaitStrategy;
 use crate::driver::adaptive_spin::AdaptiveSpin;
-use crate::driver::clock::{NEVER, now, wall_at};
+use crate::driver::clock::{NEVER, now};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
 use crate::driver::domain::Domain;
 use crate::driver::host::Host;
 use crate::driver::listener_gate::Deferring;
-use crate::driver::local_delivery::LOCAL_SOURCE;
 use crate::driver::reader::ReaderCore;
 use crate::driver::socket_barrier::DeferredMessage;
 use crate::driver::sync::{lock, try_lock};
 use crate::shared_memory::NoSharedMemory;
 
-/// Samples taken before the readers are told of them.
-const BATCH: usize = 64;
-
-/// Samples of up to this many bytes are copied: a copy costs less than holding their slot.
-const COPIED_MAX: usize = 4096;
-
-/// Samples of one channel that readers hold where they are. Past that they are copied, so that the slots of a writer do
-/// not run out because a reader keeps its history.
-const HELD_MAX: usize = 512;
+/// Entries that wait until a reader has room, or until datagrams from before have been received, at most.
+const BACKLOG_MAX: usize = 32;
 
 /// How many channels wait to be added, and how many writers that are gone wait for their samples to be taken, at most.
 const COMMANDS_MAX: usize = 4096;
@@ -65,6 +57,8 @@ pub(super) struct ShmReceiver {
     news: Vec<DeferredMessage>,
     /// Rounds since then in which there was something.
     rounds: usize,
+    /// Calls of [`ShmReceiver::take`] since the messages of writers were handled.
+    takes_since_messages: usize,
     /// Channels whose first samples wait for datagrams that have come before, from now on.
     begun: Vec<(Guid, Guid)>,
 }
@@ -75,29 +69,70 @@ struct DeferredActions {
     begun: Vec<(Guid, Guid)>,
 }
 
+/// The channel from a writer to readers of this process that have the same reliability.
 struct Channel {
-    wanted: Wanted,
-    core: Arc<ReaderCore>,
+    key: ChannelKey,
     notes: AckHandle,
     /// It refers to this as long as it is there.
     _count: Arc<()>,
-    /// A sample that the reader has no room for: until it has, nothing else is taken.
-    refused: Option<Box<Sample>>,
+    /// Sorted by index; never empty.
+    readers: Vec<AttachedReader>,
+    next_index: u32,
+    /// Indices whose `Attach` the writer process has not answered: at most [`UNANSWERED_MAX`](super::connect_queue::UNANSWERED_MAX).
+    asked: Vec<u32>,
     is_paused: bool,
-    /// What the writer is to be let know.
-    pending_ack: Option<Option<SequenceNumber>>,
-    order: Order,
+    /// Readers took entries since the last acknowledgement.
+    owes_ack: bool,
 }
 
-/// Whether samples in datagrams may still be under way when the first comes by shared memory.
+/// A reader of a channel.
+struct AttachedReader {
+    wanted: Wanted,
+    core: Arc<ReaderCore>,
+    index: u32,
+    stage: Stage,
+    order: Order,
+    /// Entries that the reader has no room for, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader of a
+    /// channel has one at most: the channel is paused.
+    backlog: VecDeque<Pending>,
+    /// Of the last rewind.
+    epoch: u32,
+    /// The reader has, or never gets, everything below this.
+    below: Option<SequenceNumber>,
+}
+
+/// Whether samples in datagrams may still be under way when the first sample comes by shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Nothing has come, and the reader would take what comes late for too late.
+    /// No sample has come, and the reader is best-effort: it drops a sample that comes after a later one.
     Unknown,
     /// The first sample waits until the datagrams have been received that came before it.
     Awaited,
-    /// None that matters.
     Certain,
+}
+
+/// How far the attachment of a reader has got.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The writer's process has not been asked: too many messages have no answer yet.
+    Queued,
+    Asked,
+    /// Takes the entries that name it, and, from this change on, those for all readers.
+    Attached {
+        live_from: Option<SequenceNumber>,
+    },
+    /// The backlog is full: takes nothing until the writer repeats the changes from this one on.
+    Behind {
+        from: SequenceNumber,
+    },
+    /// The writer was asked to repeat them.
+    Rewinding,
+}
+
+/// An entry that waits until its reader can take it.
+struct Pending {
+    entry: Entry,
+    payload: Payload,
 }
 
 /// The channels, ascending by number: there are few, and they are looked for with each sample.
@@ -105,7 +140,8 @@ enum Order {
 struct Channels(Vec<(WriterId, Channel)>);
 
 enum Command {
-    Add(Box<(Connection, Wanted, Arc<()>)>),
+    Add(Box<NewChannel>),
+    Join(Box<Wanted>),
     Begin {
         reader: Guid,
         writer: Guid,
@@ -117,6 +153,14 @@ enum Command {
     },
     /// To take effect when there is nothing to be taken.
     Behind(DeferredMessage),
+}
+
+struct NewChannel {
+    connection: Connection,
+    /// The reader that the request named.
+    wanted: Wanted,
+    others: Vec<Wanted>,
+    count: Arc<()>,
 }
 
 /// What is executed once for any number of equal ones.
@@ -154,6 +198,7 @@ impl Incoming {
                 channels: Channels::default(),
                 news: Vec::new(),
                 rounds: 0,
+                takes_since_messages: 0,
                 begun: Vec::new(),
             }),
             is_closing: AtomicBool::new(false),
@@ -166,22 +211,33 @@ impl Incoming {
         &self,
         connection: Connection,
         wanted: Wanted,
+        others: Vec<Wanted>,
         count: Arc<()>,
         domain: &Arc<Domain>,
         shared: &SharedMemory,
     ) {
-        let command = Command::Add(Box::new((connection, wanted, count)));
+        let command = Command::Add(Box::new(NewChannel { connection, wanted, others, count }));
+        // The channel is dropped with the command: its writer sees that, and sends messages.
+        if let Err(Command::Add(channel)) = self.send_and_start(command, domain) {
+            for wanted in [channel.wanted].into_iter().chain(channel.others) {
+                shared.detached(&wanted, too_many_commands());
+            }
+        }
+    }
+
+    /// A reader is to attach to the channel of this process.
+    pub(super) fn join(&self, wanted: Wanted, domain: &Arc<Domain>, shared: &SharedMemory) {
+        if let Err(Command::Join(wanted)) = self.send_and_start(Command::Join(Box::new(wanted)), domain) {
+            shared.detached(&wanted, too_many_commands());
+        }
+    }
+
+    fn send_and_start(&self, command: Command, domain: &Arc<Domain>) -> Result<(), Command> {
         let is_open = || !self.is_closing.load(Ordering::SeqCst);
-        let sent = if domain.is_polled() {
+        if domain.is_polled() {
             self.commands.try_send(command)
         } else {
             self.commands.send_and_start(command, || is_open() && domain.start_taker(self.relief.current()))
-        };
-        // The channel is dropped with the command: its writer sees that, and sends messages.
-        if let Err(Command::Add(channel)) = sent {
-            shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
-            let text = format!("{COMMANDS_MAX} channels wait to be added");
-            shared.fall_back(&channel.1, NoSharedMemory::NotConnected(text));
         }
     }
 
@@ -228,9 +284,9 @@ impl Incoming {
                 return;
             }
             let at = now();
-            let has_taken = hands.reader.is_ready() && hands.take(at, &mut dirty, &shared.counters);
+            let has_taken = hands.reader.is_ready() && hands.take(at, &mut dirty, shared);
             if !has_taken {
-                hands.look_for_gone(shared);
+                hands.look_after_channels(shared);
                 let is_idle = dirty.is_empty() && !hands.has_to_act() && !self.commands.has_some();
                 if is_idle && !hands.channels.is_empty() {
                     hands.wait(at, spin, &mut adaptive_spin);
@@ -277,16 +333,16 @@ impl Incoming {
     ) -> bool {
         let is_ready = hands.reader.is_ready();
         if !is_ready && dirty.is_empty() && !hands.has_acts() {
-            hands.look_for_gone(shared);
+            hands.look_after_channels(shared);
             return false;
         }
         let at = *at.get_or_insert_with(now);
-        let has_taken = is_ready && hands.take(at, dirty, &shared.counters);
+        let has_taken = is_ready && hands.take(at, dirty, shared);
         if has_taken && dirty.is_empty() && !hands.has_acts() {
             return true;
         }
         if !has_taken {
-            hands.look_for_gone(shared);
+            hands.look_after_channels(shared);
         }
         let acts = hands.acts(has_taken);
         drop(hands);
@@ -330,17 +386,11 @@ impl Incoming {
         let TakenCommands { commands, requests } = self.commands.take();
         for command in commands {
             match command {
-                Command::Add(channel) => {
-                    let (connection, wanted, count) = *channel;
-                    hands.add(connection, wanted, count, shared);
-                }
+                Command::Add(channel) => hands.add(*channel, shared),
+                Command::Join(wanted) => hands.join(*wanted, shared),
                 Command::Begin { reader, writer } => hands.begin(reader, writer, dirty, &shared.counters),
                 Command::Behind(news) => hands.news.push(news),
-                Command::Remove { reader, writer } => {
-                    hands.remove(&shared.counters, |wanted| {
-                        wanted.reader_guid == reader && writer.is_none_or(|writer| wanted.writer == writer)
-                    });
-                }
+                Command::Remove { reader, writer } => hands.remove(reader, writer, shared),
             }
         }
         for request in requests {
@@ -373,6 +423,10 @@ impl Channels {
         self.0.get_mut(place).map(|(_, channel)| channel)
     }
 
+    fn find_mut(&mut self, key: ChannelKey) -> Option<(WriterId, &mut Channel)> {
+        self.iter_mut().find(|(_, channel)| channel.key == key)
+    }
+
     fn remove(&mut self, id: WriterId) -> Option<Channel> {
         let place = self.0.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.0.remove(place).1)
@@ -386,11 +440,11 @@ impl Channels {
         self.0.iter_mut().map(|(id, channel)| (*id, channel))
     }
 
-    /// Lets a writer know how far its reader has got.
+    /// Acknowledges what readers have taken.
     #[inline]
-    fn note(&mut self, id: WriterId) {
+    fn acknowledge(&mut self, id: WriterId) {
         if let Some(channel) = self.get_mut(id) {
-            channel.note_what_is_owed();
+            channel.acknowledge_if_owed();
         }
     }
 
@@ -399,350 +453,11 @@ impl Channels {
     }
 }
 
-impl ShmReceiver {
-    fn add(&mut self, connection: Connection, wanted: Wanted, count: Arc<()>, shared: &SharedMemory) {
-        let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
-            (Some(core), Ok(id)) => self.reader.ack_handle(id).map(|notes| (core, id, notes)),
-            (None, Ok(id)) => {
-                self.reader.remove(id);
-                None
-            }
-            (_, Err(error)) => {
-                shared.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
-                None
-            }
-        };
-        let Some((core, id, notes)) = added else {
-            shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
-        let mut state = core.lock();
-        let below = state.reader.acknowledged_below(wanted.writer);
-        let order = if state.reader.is_reliable() { Order::Certain } else { Order::Unknown };
-        drop(state);
-        let channel =
-            Channel { wanted, core, notes, _count: count, refused: None, is_paused: false, pending_ack: None, order };
-        // From now on the writer may use it.
-        channel.note(below);
-        self.channels.push(id, channel);
-    }
-
-    fn begin(&mut self, reader: Guid, writer: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
-        let now = now();
-        let wall = wall_at(now);
-        let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
-        let is_meant = |wanted: &Wanted| wanted.reader_guid == reader && wanted.writer == writer;
-        for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| is_meant(&channel.wanted)) {
-            channel.order = Order::Certain;
-            if let Some(refused) = channel.refused.take() {
-                channel.give(&mut self.reader, id, &rx, *refused, counters);
-                channel.note_what_is_owed();
-                dirty.reader(&channel.core);
-            }
-        }
-    }
-
-    /// Whether there is something to be done that nothing has to come for.
-    fn has_to_act(&self) -> bool {
-        !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
-    }
-
-    /// Whether there is something that [`Self::acts`] may tell.
-    const fn has_acts(&self) -> bool {
-        !self.news.is_empty() || !self.begun.is_empty()
-    }
-
-    /// Whether samples wait that have come before news.
-    fn is_awaiting(&self) -> bool {
-        self.channels.iter().any(|(_, channel)| channel.order == Order::Awaited)
-    }
-
-    /// What is to be done now. DeferredMessage waits until there was nothing to take; but who writes on and on does not keep it up.
-    fn acts(&mut self, has_taken: bool) -> DeferredActions {
-        let begun = std::mem::take(&mut self.begun);
-        self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
-        let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || self.rounds > ROUNDS_MAX);
-        DeferredActions { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
-    }
-
-    fn remove(&mut self, counters: &Counters, is_meant: impl Fn(&Wanted) -> bool) {
-        let meant = self.channels.iter().filter(|(_, channel)| is_meant(&channel.wanted)).map(|(id, _)| id);
-        for id in meant.collect::<Vec<_>>() {
-            self.reader.remove(id);
-            self.channels.remove(id);
-            counters.writers.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// A reader has room again: it is given what has waited for that.
-    fn resume(&mut self, reader: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
-        let now = now();
-        let wall = wall_at(now);
-        let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
-        let Self { reader: source, channels, .. } = self;
-        for (id, channel) in channels.iter_mut().filter(|(_, channel)| channel.wanted.reader_guid == reader) {
-            if let Some(refused) = channel.refused.take() {
-                channel.give(source, id, &rx, *refused, counters);
-                dirty.reader(&channel.core);
-            }
-            // What it had put aside it may have taken meanwhile.
-            let below = channel.core.lock().reader.acknowledged_below(channel.wanted.writer);
-            channel.pending_ack = None;
-            channel.note(below);
-        }
-    }
-
-    /// Takes some samples, when its reader is ready; says whether there were any.
-    fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, counters: &Counters) -> bool {
-        let wall = wall_at(now);
-        let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
-        let mut taken = 0;
-        let mut last = None;
-        while taken < BATCH {
-            let kept = self.take_in_place(&rx, BATCH - taken, dirty, counters);
-            taken += kept;
-            if kept > 0 && !self.reader.is_ready() {
-                break;
-            }
-            let Self { reader: source, channels, begun, .. } = self;
-            let sample = match source.take() {
-                Ok(Some(sample)) => sample,
-                Ok(None) => break,
-                Err(error) => {
-                    // No working writer grants so few that `HELD_MAX` does not keep below it.
-                    source.remove(error.writer);
-                    continue;
-                }
-            };
-            taken += 1;
-            let id = sample.writer();
-            if let Some(other) = last.replace(id).filter(|last| *last != id) {
-                channels.note(other);
-            }
-            let Some(channel) = channels.get_mut(id) else { continue };
-            if channel.order == Order::Unknown {
-                begun.push((channel.wanted.reader_guid, channel.wanted.writer));
-            }
-            channel.give(source, id, &rx, sample, counters);
-            dirty.reader(&channel.core);
-        }
-        if let Some(id) = last {
-            self.channels.note(id);
-        }
-        taken > 0
-    }
-
-    /// Takes samples of one writer, as far as there is nothing to do with them but to copy and to keep them. Says how many.
-    fn take_in_place(
-        &mut self,
-        rx: &Reception<'_>,
-        most: usize,
-        dirty: &mut DirtyEndpoints,
-        counters: &Counters,
-    ) -> usize {
-        let Some(samples) = self.reader.in_place() else { return 0 };
-        let Some(channel) = self.channels.get_mut(samples.writer()) else { return 0 };
-        let Kept { samples, is_news } = channel.keep(rx, samples, most);
-        counters.note_received(samples as u64);
-        if is_news {
-            dirty.reader(&channel.core);
-        }
-        samples
-    }
-
-    /// Waits until there is something to take, from a moment that has just been read: looking for `spin`, or for the next
-    /// sample of a stream, then asleep.
-    fn wait(&mut self, since: Instant, spin: Duration, adaptive_spin: &mut AdaptiveSpin) {
-        let look =
-            adaptive_spin.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));
-        let sleeps = self.reader.sleeps();
-        self.reader.wait(spin.max(look), None);
-        if self.reader.sleeps() == sleeps {
-            return;
-        }
-        if look.is_zero() {
-            adaptive_spin.on_sleep(since, now());
-        } else {
-            adaptive_spin.on_miss();
-        }
-    }
-
-    /// Channels that have ended.
-    fn look_for_gone(&mut self, shared: &SharedMemory) {
-        while let Some(gone) = self.reader.poll_gone() {
-            if let Some(channel) = self.channels.remove(gone.writer) {
-                shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
-                shared.fall_back(&channel.wanted, reason_of(gone.reason));
-            }
-        }
-    }
+/// How far readers are, as the writer process finds it in shared memory.
+fn acknowledgement(below: Option<SequenceNumber>) -> u64 {
+    below.map_or(0, |below| below.0.max(0).cast_unsigned())
 }
 
-impl DeferredActions {
-    fn is_empty(&self) -> bool {
-        self.news.is_empty() && self.begun.is_empty()
-    }
-
-    fn perform(self, domain: &Domain, shared: &SharedMemory) {
-        for (reader, writer) in self.begun {
-            domain.begin_behind_datagrams(shared, reader, writer);
-        }
-        self.news.iter().for_each(|news| domain.handle_deferred(news, now()));
-    }
-}
-
-/// What no working writer sends.
-struct ProtocolViolation;
-
-/// What a reader has got the short way.
-struct Kept {
-    samples: usize,
-    /// Waiting threads or a listener must be notified.
-    is_news: bool,
-}
-
-/// What became of a sample.
-enum Delivered {
-    Taken {
-        /// None of what is told without any.
-        samples: u64,
-    },
-    /// The reader has no room for it.
-    Refused(Box<Sample>),
-}
-
-impl Channel {
-    /// Gives the reader a sample, or keeps it until there is room. To be followed by [`Self::note_what_is_owed`], sooner or later.
-    fn give(&mut self, source: &mut Reader, id: WriterId, rx: &Reception<'_>, sample: Sample, counters: &Counters) {
-        let delivered = if self.order == Order::Certain {
-            self.deliver(rx, sample)
-        } else {
-            self.order = Order::Awaited;
-            Ok(Delivered::Refused(Box::new(sample)))
-        };
-        match delivered {
-            Ok(Delivered::Taken { samples }) => {
-                counters.note_received(samples);
-                if self.is_paused {
-                    self.is_paused = false;
-                    source.pause(id, false);
-                }
-            }
-            Ok(Delivered::Refused(sample)) => {
-                self.refused = Some(sample);
-                self.is_paused = true;
-                source.pause(id, true);
-            }
-            // It is told of as any other end.
-            Err(ProtocolViolation) => source.remove(id),
-        }
-    }
-
-    /// Gives the reader so many samples at most in the short way, one after the other, and lets the writer know.
-    fn keep(&mut self, rx: &Reception<'_>, mut samples: InPlace<'_>, most: usize) -> Kept {
-        if !self.has_short_way() {
-            return Kept { samples: 0, is_news: false };
-        }
-        let mut state = self.core.lock();
-        let mut kept = 0;
-        if let Some(mut inserter) = state.reader.fast_inserter(self.wanted.writer) {
-            let mut keep = |metadata, octets: &[u8]| {
-                value(metadata).zip(octets.get(ALIGNING..)).is_some_and(|((number, source_timestamp), octets)| {
-                    inserter.insert(rx, number, source_timestamp, octets)
-                })
-            };
-            while kept < most && samples.next(COPIED_MAX, &mut keep) {
-                kept += 1;
-            }
-            if kept > 0 {
-                // Newer than what may be owed.
-                self.pending_ack = None;
-                samples.acknowledge(noted(inserter.acknowledged_below()));
-            }
-        }
-        let is_news = kept > 0 && !state.note_data_quietly();
-        drop(state);
-        drop(samples);
-        Kept { samples: kept, is_news }
-    }
-
-    /// Whether there may be samples with which there is nothing to do but to keep them.
-    #[inline]
-    fn has_short_way(&self) -> bool {
-        self.order == Order::Certain && !self.is_paused && !self.wanted.writer.entity.has_key()
-    }
-
-    /// Gives the reader what an entry says.
-    fn deliver(&mut self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, ProtocolViolation> {
-        let entry = Entry::from_metadata(sample.metadata()).ok_or(ProtocolViolation)?;
-        let writer = self.wanted.writer;
-        let mut state = self.core.lock();
-        let reader = &mut state.reader;
-        match entry {
-            Entry::Alive => reader.writer_alive(rx.now, writer),
-            Entry::Available { first, last } => {
-                if !reader.handle_available(rx, writer, first, last) {
-                    return Ok(Delivered::Refused(Box::new(sample)));
-                }
-            }
-            Entry::Unavailable { from, to } => reader.handle_unavailable(rx, writer, from, to),
-            Entry::Change { number, kind, instance, source_timestamp } => {
-                let meta = SampleMeta {
-                    kind,
-                    key_hash: writer.entity.has_key().then_some(instance),
-                    source_timestamp,
-                    lifespan: None,
-                    is_filtered: false,
-                    is_directed: false,
-                    is_instance_certain: false,
-                };
-                let octets = sample.get(ALIGNING..).ok_or(ProtocolViolation)?;
-                let is_copied = sample.len() <= COPIED_MAX || sample.held() > HELD_MAX;
-                if is_copied {
-                    let payload = reader.copy_of(octets);
-                    if !reader.handle_change(rx, writer, number, meta, &payload) {
-                        return Ok(Delivered::Refused(Box::new(sample)));
-                    }
-                } else {
-                    let held = Arc::new(Held { sample });
-                    let payload = Payload::foreign(Arc::clone(&held) as Arc<dyn Octets>);
-                    if !reader.handle_change(rx, writer, number, meta, &payload) {
-                        drop(payload);
-                        let held = Arc::into_inner(held).ok_or(ProtocolViolation)?;
-                        return Ok(Delivered::Refused(Box::new(held.sample)));
-                    }
-                }
-            }
-        }
-        let below = reader.acknowledged_below(writer);
-        drop(state);
-        self.pending_ack = Some(below);
-        Ok(Delivered::Taken { samples: u64::from(matches!(entry, Entry::Change { .. })) })
-    }
-
-    /// Once for several samples: each time, what was stored before has to be there for the writer to see.
-    fn note_what_is_owed(&mut self) {
-        if let Some(below) = self.pending_ack.take() {
-            self.note(below);
-        }
-    }
-
-    /// Lets the writer know that the reader has everything below this number, and that it is there.
-    fn note(&self, below: Option<SequenceNumber>) {
-        self.notes.set(noted(below));
-    }
-}
-
-/// How far a reader is, as it is noted.
-fn noted(below: Option<SequenceNumber>) -> u64 {
-    below.map_or(0, |below| below.0.max(0).cast_unsigned()).max(READY)
-}
-
-/// Number and time of a sample that is a value.
-#[inline]
-fn value(metadata: Metadata) -> Option<(SequenceNumber, Timestamp)> {
-    match Entry::from_metadata(metadata)? {
-        Entry::Change { number, kind: ChangeKind::Alive, source_timestamp, .. } => Some((number, source_timestamp)),
-        _ => None,
-    }
+fn too_many_commands() -> NoSharedMemory {
+    NoSharedMemory::NotConnected(format!("{COMMANDS_MAX} channels wait to be added"))
 }

@@ -9,6 +9,14 @@ use peregrine_transport::shm::Metadata;
 /// Octets of a slot before a payload: with the four of the encapsulation header, the body starts at a multiple of 8.
 pub(super) const ALIGNING: usize = 4;
 
+/// An entry of a channel, and the readers it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Addressed {
+    /// Index of the only reader that the entry is for. `None`: all readers that are [live](Entry::Live).
+    pub(super) to: Option<u32>,
+    pub(super) entry: Entry,
+}
+
 /// What an entry of a channel says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Entry {
@@ -20,6 +28,10 @@ pub(super) enum Entry {
     Available { first: SequenceNumber, last: SequenceNumber },
     /// The application has asserted that the writer is alive.
     Alive,
+    /// The addressee is live: it takes the entries for all readers whose number is not below `from`.
+    Live { from: SequenceNumber },
+    /// The addressee is not live: it takes only entries that name it. `epoch` is that of the rewind that this answers.
+    Apart { epoch: u32 },
 }
 
 const KINDS: [ChangeKind; 4] =
@@ -27,8 +39,39 @@ const KINDS: [ChangeKind; 4] =
 const UNAVAILABLE: u64 = 16;
 const AVAILABLE: u64 = 17;
 const ALIVE: u64 = 18;
+const LIVE: u64 = 19;
+const APART: u64 = 20;
+
+impl Addressed {
+    pub(super) fn to_metadata(self) -> Metadata {
+        let mut metadata = self.entry.to_metadata();
+        if let (Some(to), Metadata([what, ..])) = (self.to, &mut metadata) {
+            *what |= u64::from(to).saturating_add(1) << 32;
+        }
+        metadata
+    }
+
+    /// `None` if no working writer says that.
+    pub(super) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
+        let entry = Entry::from_metadata(Metadata([u64::from(what as u32), a, b, c, d]))?;
+        let to = ((what >> 32) as u32).checked_sub(1);
+        // Only one reader at a time becomes live or ceases to be.
+        let is_sound = to.is_some() || !matches!(entry, Entry::Live { .. } | Entry::Apart { .. });
+        is_sound.then_some(Self { to, entry })
+    }
+
+    /// Number and source timestamp of a value for all live readers.
+    #[inline]
+    pub(super) fn value(metadata: Metadata) -> Option<(SequenceNumber, Timestamp)> {
+        match Entry::from_metadata(metadata)? {
+            Entry::Change { number, kind: ChangeKind::Alive, source_timestamp, .. } => Some((number, source_timestamp)),
+            _ => None,
+        }
+    }
+}
 
 impl Entry {
+    /// Metadata of an entry for all live readers.
     pub(super) fn to_metadata(self) -> Metadata {
         Metadata(match self {
             Self::Change { number, kind, instance, source_timestamp: Timestamp { seconds, fraction } } => {
@@ -40,10 +83,12 @@ impl Entry {
             Self::Unavailable { from, to } => [UNAVAILABLE, from.0.cast_unsigned(), to.0.cast_unsigned(), 0, 0],
             Self::Available { first, last } => [AVAILABLE, first.0.cast_unsigned(), last.0.cast_unsigned(), 0, 0],
             Self::Alive => [ALIVE, 0, 0, 0, 0],
+            Self::Live { from } => [LIVE, from.0.cast_unsigned(), 0, 0, 0],
+            Self::Apart { epoch } => [APART, u64::from(epoch), 0, 0, 0],
         })
     }
 
-    /// `None` if no working writer says that.
+    /// `None` if no working writer says that, or if the entry names a reader.
     pub(super) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
         match what {
             UNAVAILABLE => Some(Self::Unavailable { from: number(a)?, to: number(b)? }),
@@ -53,6 +98,8 @@ impl Entry {
                 Some(Self::Available { first: number(a)?, last: SequenceNumber(last) })
             }
             ALIVE => Some(Self::Alive),
+            LIVE => Some(Self::Live { from: number(a)? }),
+            APART => Some(Self::Apart { epoch: u32::try_from(a).ok()? }),
             kind => Some(Self::Change {
                 number: number(a)?,
                 kind: *KINDS.get(usize::try_from(kind).ok()?)?,

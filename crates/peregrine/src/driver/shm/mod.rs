@@ -1,18 +1,20 @@
 //! Samples between processes of one host, in memory that both see.
 //!
-//! Each pair of a writer and a reader of two processes has a channel of its own. It is asked for by the reader's process as
-//! soon as the two match and their participants say that they are at one place; it is there when the writer's process
-//! has admitted it, and everything about it has proved true: who is at the other end by the word of the kernel, that both
-//! see what the other has written, that memory is sealed. Until then, and whenever a channel ends, samples go in messages.
+//! The readers of a process that have the same reliability share a channel from a writer of another process. Their process
+//! requests the channel for the first of them, as soon as reader and writer match and their participants announce the same
+//! host. The channel exists when the writer's process has admitted it and both sides have verified the peer: user and
+//! namespaces as the kernel reports them, memory that is sealed and that both see. Further readers [attach](attachment) to the
+//! channel. Until then, and whenever a channel ends, readers get messages.
 //!
-//! | who | does what |
+//! | thread | task |
 //! |---|---|
-//! | control thread, or whoever polls | connects and admits ([`SharedMemory::poll_connections`]); notices ends, room and acknowledgement |
-//! | whoever writes | puts samples into slots and wakes ([`outgoing`]) |
-//! | shared-memory thread, or whoever polls | takes samples of all writers, hands them to the readers ([`incoming`]) |
+//! | control thread, or a polling thread | connects, admits and attaches ([`SharedMemory::poll_connections`]); notices ends, room and acknowledgements |
+//! | writing thread | puts samples into slots and wakes reader processes ([`outgoing`]) |
+//! | shared-memory thread, or a polling thread | takes samples of all writers and gives them to the readers ([`incoming`]) |
 //!
-//! The thread is started with the first channel and ends with the last one.
+//! The shared-memory thread starts with the first channel and ends with the last one.
 
+mod attachment;
 mod bypass;
 mod connect_queue;
 pub(super) mod counters;
@@ -35,7 +37,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Address, Connecting, Gone, HostIdentity, Listener, Overflow, Refusal, Request, Trust};
+use peregrine_transport::shm::{Address, Gone, HostIdentity, Listener, Overflow, ReaderId, Refusal, Request, Trust};
 
 use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
@@ -47,15 +49,16 @@ use super::socket_barrier::DeferredMessage;
 use super::sync::lock;
 use super::writer::WriterCore;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
-use connect_queue::{ConnectQueue, Wanted};
+use connect_queue::{ChannelKey, ConnectQueue, Question, Wanted};
 use counters::Counters;
 pub(super) use domain::open;
 use incoming::Incoming;
+use outgoing::AttachRequest;
 pub(super) use relief::Taker;
 
 /// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
 const PATIENCE: Span = Span::from_secs(10);
-/// How many such may wait.
+/// How many such may wait, with channels and without.
 const WAITING_MAX: usize = 1024;
 /// How often all of it is gone over, so that one call ends whatever comes.
 const ROUNDS_MAX: usize = 64;
@@ -109,17 +112,26 @@ struct ConnectionManager {
     queued: VecDeque<Wanted>,
     /// Readers that the writer they ask for does not know yet, and how long that may last.
     waiting: Vec<(Instant, Request)>,
+    /// The same for readers whose process has a channel from the writer.
+    attaching: Vec<Attaching>,
     /// Writers that have news, to be told without any lock.
     dirty: Vec<Arc<WriterCore>>,
 }
 
+/// A reader that asks to attach to a channel.
+struct Attaching {
+    until: Instant,
+    writer: Weak<WriterCore>,
+    request: AttachRequest,
+}
+
 enum Source {
     /// A channel that has no answer yet.
-    Connecting(Box<(Connecting, Wanted)>),
-    /// A writer's end of a channel, and the reader it leads to.
-    Writer(Weak<WriterCore>, Guid),
+    Connecting(Box<Question>),
+    /// A writer's end of a channel.
+    Writer(Weak<WriterCore>, ReaderId),
     /// The reader's end of one, as long as this is referred to.
-    Reader(Weak<()>),
+    Reader(ChannelKey, Weak<()>),
 }
 
 impl SharedMemory {
@@ -141,6 +153,7 @@ impl SharedMemory {
                 sources: Vec::new(),
                 queued: VecDeque::new(),
                 waiting: Vec::new(),
+                attaching: Vec::new(),
                 dirty: Vec::new(),
             }),
             connect_queue: Mutex::default(),
@@ -201,7 +214,7 @@ impl SharedMemory {
         self.resume_accepting(&mut connections, now);
         self.take_requests(&mut connections);
         self.connect_queued(&mut connections);
-        self.admit_waiting(&mut connections, &domain);
+        self.admit_waiting(&mut connections, &domain, now);
         for _ in 0..ROUNDS_MAX {
             let Ok(tokens) = connections.poller.wait(Some(MonotonicNs(0))) else { break };
             let tokens: Vec<Token> = tokens.collect();
@@ -217,22 +230,23 @@ impl SharedMemory {
             }
         }
         self.look_for_ended(&mut connections, &domain);
+        connections.end_questions(|wanted| wanted.reader.strong_count() == 0);
         connections.sources.retain(|(_, source)| match source {
-            Source::Connecting(question) => question.1.reader.strong_count() > 0,
-            Source::Writer(writer, reader) => {
-                writer.upgrade().is_some_and(|writer| writer.has_channel(*reader) || writer.has_ended_channels())
+            Source::Connecting(_) => true,
+            Source::Writer(writer, channel) => {
+                writer.upgrade().is_some_and(|writer| writer.has_channel(*channel) || writer.has_ended_channels())
             }
-            Source::Reader(channel) => channel.strong_count() > 0,
+            Source::Reader(_, channel) => channel.strong_count() > 0,
         });
         self.expire_unanswered(&mut connections, now);
         // Some may have been answered.
         self.connect_queued(&mut connections);
-        if !connections.waiting.is_empty() {
+        if connections.has_waiting() {
             self.has_waiting.store(true, Ordering::SeqCst);
             // A match may have been found since they were looked at: from now on its finder wakes us.
-            self.admit_waiting(&mut connections, &domain);
+            self.admit_waiting(&mut connections, &domain, now);
         }
-        self.has_waiting.store(!connections.waiting.is_empty(), Ordering::SeqCst);
+        self.has_waiting.store(connections.has_waiting(), Ordering::SeqCst);
         let deadline = connections.deadline();
         self.update_is_connecting(connections.is_connecting());
         self.due.store(deadline, Ordering::SeqCst);
@@ -295,6 +309,7 @@ impl SharedMemory {
         connections.sources.clear();
         connections.queued.clear();
         connections.waiting.clear();
+        connections.attaching.clear();
     }
 
     pub(super) fn statistics(&self) -> SharedMemoryStatistics {
@@ -322,7 +337,7 @@ impl SharedMemory {
                         continue;
                     }
                     if let Some(request) = self.admit(connections, domain, request) {
-                        if connections.waiting.len() >= WAITING_MAX {
+                        if connections.waiting.len() + connections.attaching.len() >= WAITING_MAX {
                             request.refuse(Refusal::NoSuchWriter);
                         } else {
                             connections.waiting.push((now() + PATIENCE, request));
@@ -355,14 +370,35 @@ impl SharedMemory {
         };
     }
 
-    fn admit_waiting(&self, connections: &mut ConnectionManager, domain: &Domain) {
+    fn admit_waiting(&self, connections: &mut ConnectionManager, domain: &Domain, now: Instant) {
         for (until, request) in std::mem::take(&mut connections.waiting) {
             let Some(request) = self.admit(connections, domain, request) else { continue };
-            if until <= now() {
+            if until <= now {
                 request.refuse(Refusal::NoSuchWriter);
             } else {
                 connections.waiting.push((until, request));
             }
+        }
+        for attaching in std::mem::take(&mut connections.attaching) {
+            self.attach_reader(connections, domain, attaching, now);
+        }
+    }
+
+    /// Attaches a reader to the channel of its process, or has it wait until the writer knows the reader.
+    fn attach_reader(&self, connections: &mut ConnectionManager, domain: &Domain, attaching: Attaching, now: Instant) {
+        let Some(core) = attaching.writer.upgrade() else { return };
+        let (writer, request) = (core.guid, &attaching.request);
+        let Some(participant) = domain.participant(&writer.prefix) else { return };
+        match participant.matched_writer(writer.entity, &request.reader) {
+            Some((core, is_reliable)) => {
+                if !core.accept(request, is_reliable) {
+                    let reason = NoSharedMemory::NotConnected("the channel of its process does not suit it".to_owned());
+                    self.note_fallback(&participant, writer, request.reader, reason);
+                }
+                connections.note_dirty(&core);
+            }
+            None if attaching.until <= now => core.dismiss(request),
+            None => connections.attaching.push(attaching),
         }
     }
 
@@ -376,21 +412,19 @@ impl SharedMemory {
         let overflow = if is_reliable { Overflow::Block } else { Overflow::Evict };
         let token = connections.next_token();
         match core.admit(request, reader, overflow, (&connections.poller, token)) {
-            Ok(()) => {
-                let core_of_channel = Arc::downgrade(&core);
-                // One that asks again has no channel but the last.
-                connections.sources.retain(|(_, source)| !source.is_of(&core_of_channel, reader));
-                connections.sources.push((token, Source::Writer(core_of_channel, reader)));
+            Ok(channel) => {
+                let writer = Arc::downgrade(&core);
+                // A reader that asks again has no channel but the last.
+                connections.sources.retain(|(_, source)| source.is_open(&writer, &core));
+                connections.sources.push((token, Source::Writer(writer, channel)));
                 // It may be ready already.
-                self.look_after_writer(&core, domain);
-                connections.dirty.push(core);
+                self.look_after_writer(connections, &core, domain);
             }
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
                 self.note_fallback(&participant, writer, reader, reason);
                 // What other readers have told may have been heard meanwhile, and it is to get messages.
-                self.look_after_writer(&core, domain);
-                connections.dirty.push(core);
+                self.look_after_writer(connections, &core, domain);
             }
         }
         None
@@ -403,18 +437,17 @@ impl SharedMemory {
         match connections.sources.get_mut(place) {
             Some((_, Source::Writer(writer, _))) => {
                 if let Some(writer) = writer.upgrade() {
-                    self.look_after_writer(&writer, domain);
-                    connections.dirty.push(writer);
+                    self.look_after_writer(connections, &writer, domain);
                 }
             }
-            Some((_, Source::Reader(_))) => {
+            Some((_, Source::Reader(..))) => {
                 connections.sources.swap_remove(place);
                 self.incoming.look_for_ends();
             }
             Some((_, Source::Connecting(_))) => {
                 let (token, source) = connections.sources.swap_remove(place);
                 if let Source::Connecting(connecting) = source {
-                    self.go_on_connecting(connections, token, *connecting, domain);
+                    self.go_on_connecting(connections, token, connecting, domain);
                 }
             }
             None => {}
@@ -441,16 +474,26 @@ impl SharedMemory {
     ) {
         let writers = connections.sources.iter().filter_map(|(_, source)| match source {
             Source::Writer(writer, _) => writer.upgrade(),
-            Source::Connecting(_) | Source::Reader(_) => None,
+            Source::Connecting(_) | Source::Reader(..) => None,
         });
         for writer in writers.filter(|writer| is_meant(writer)).collect::<Vec<_>>() {
-            self.look_after_writer(&writer, domain);
-            connections.dirty.push(writer);
+            self.look_after_writer(connections, &writer, domain);
         }
     }
 
-    fn look_after_writer(&self, core: &Arc<WriterCore>, domain: &Domain) {
+    /// The writer is to be told afterwards, without any lock.
+    fn look_after_writer(&self, connections: &mut ConnectionManager, core: &Arc<WriterCore>, domain: &Domain) {
         let looked = core.poll_channels();
+        connections.note_dirty(core);
+        for request in looked.attach {
+            if connections.waiting.len() + connections.attaching.len() >= WAITING_MAX {
+                core.dismiss(&request);
+                continue;
+            }
+            let now = now();
+            let attaching = Attaching { until: now + PATIENCE, writer: Arc::downgrade(core), request };
+            self.attach_reader(connections, domain, attaching, now);
+        }
         if looked.ready.is_empty() && looked.gone.is_empty() {
             return;
         }
@@ -506,6 +549,17 @@ impl SharedMemoryHost for SharedMemory {
 }
 
 impl ConnectionManager {
+    fn note_dirty(&mut self, writer: &Arc<WriterCore>) {
+        if !self.dirty.iter().any(|other| Arc::ptr_eq(other, writer)) {
+            self.dirty.push(Arc::clone(writer));
+        }
+    }
+
+    /// Whether readers wait until a writer knows them.
+    fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty() || !self.attaching.is_empty()
+    }
+
     fn next_token(&mut self) -> Token {
         let token = Token(self.next_token);
         self.next_token += 1;
@@ -515,14 +569,15 @@ impl ConnectionManager {
     /// When to look at it again although nothing has come.
     fn deadline(&self) -> u64 {
         let waiting = self.waiting.iter().map(|(until, _)| until.0).chain(self.accept_again_at.map(|at| at.0));
+        let waiting = waiting.chain(self.attaching.iter().map(|attaching| attaching.until.0));
         waiting.chain(self.unanswered().map(|wanted| wanted.until.0)).min().unwrap_or(NEVER)
     }
 }
 
 impl Source {
-    /// Whether it is a channel from this writer to this reader.
-    fn is_of(&self, writer: &Weak<WriterCore>, reader: Guid) -> bool {
-        matches!(self, Self::Writer(own, to) if *to == reader && own.ptr_eq(writer))
+    /// False for a channel of this writer that has ended.
+    fn is_open(&self, writer: &Weak<WriterCore>, core: &WriterCore) -> bool {
+        !matches!(self, Self::Writer(own, channel) if own.ptr_eq(writer) && !core.is_open(*channel))
     }
 }
 

@@ -1,4 +1,10 @@
 //! The samples of a writer on their way to readers in other processes.
+//!
+//! The readers of one process with the same reliability share a channel: an entry of its ring is for all of them that are
+//! live, or for one that lacks changes of the history.
+
+mod attach;
+mod deliver;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -7,28 +13,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
-use peregrine_rtps::writer::{HandOverBatch, HandOverChange, Recipient};
+use peregrine_rtps::writer::{HandOverBatch, Recipient};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{
-    Gone, LoanError, Overflow, ReaderId, Refusal, Request, RetainedSlot, SharedSlot, Slot, SlotLender, SpentSegment,
-    Writer, WriterConfig, WriterStatistics,
+    Gone, Overflow, ReaderId, Refusal, Request, RetainedSlot, SharedSlot, Slot, SlotLender, SpentSegment, Writer,
+    WriterConfig, WriterStatistics,
 };
 
 use super::counters::Counters;
-use super::metadata::{ALIGNING, Entry};
+use super::metadata::ALIGNING;
 use crate::driver::adaptive_spin::RoomSpin;
 use crate::driver::deadline_cell::DeadlineCell;
 use crate::driver::sync::lock;
 use crate::shared_memory::SharedMemoryUse;
-
-/// What a reader notes before it has anything, to say that it is there.
-pub(super) const READY: u64 = 1;
 
 /// After how many samples acknowledgements are looked at while there is no other reason, and after how many octets: what is
 /// not known to be acknowledged keeps its slot, and large slots are to be few.
@@ -60,9 +62,16 @@ pub(in crate::driver) struct Outgoing {
 
 pub(super) struct Channels {
     pub(super) writer: Writer,
-    pub(super) readers: Vec<LocalReader>,
-    /// Readers whose channels have ended, until [`Outgoing`] reports them.
+    /// At most [`CHANNELS_MAX`].
+    channels: Vec<Channel>,
+    /// The readers of all channels, sorted by GUID. Each is matched, which bounds their number.
+    attached: Vec<AttachedReader>,
+    /// Whether each channel has readers, and all of them are live.
+    pub(super) are_all_live: bool,
+    /// Readers that lost their channels, until [`Outgoing`] reports them.
     ended: Vec<(Guid, Gone)>,
+    /// The recipients of the batch that is being delivered to a channel, with their places among those attached.
+    recipients: Vec<(usize, Recipient)>,
     /// An empty slot, for changes without a payload.
     nothing: Option<SharedSlot>,
     pub(super) since_look: u32,
@@ -98,46 +107,83 @@ pub(super) struct RetainedChange {
     pub(super) slot: RetainedSlot,
 }
 
-pub(super) struct LocalReader {
-    pub(super) id: ReaderId,
-    pub(super) guid: Guid,
-    /// What it has noted last.
-    below: SequenceNumber,
-    /// It was asked to tell when it has noted so much.
-    asked_note: u64,
-    /// It acknowledges.
+/// The writer's end of a channel to the readers of one process that have the same reliability.
+struct Channel {
+    id: ReaderId,
+    /// Its readers acknowledge.
     is_reliable: bool,
-    /// There was no room for it, from this number on.
-    halted_at: Option<SequenceNumber>,
-    /// It was memory that there was none of.
+    /// Index of the reader that attached last.
+    last_index: u32,
+    /// The reader process was asked to notify the writer when it has acknowledged this.
+    asked_note: u64,
+    /// Memory was missing, not room in the ring.
     is_short: bool,
-    /// There was none, nor anything that it or others could give back.
+    /// Memory was missing, and no reader has any to return.
     no_progress: bool,
-    /// It is to get messages instead.
+    /// Its readers are to get messages instead.
     is_closing: bool,
-    /// It has noted something, and so is there to take what it is given; and the writer knows that.
-    is_ready: bool,
 }
 
-/// How many readers a writer admits in other processes.
-const READERS_MAX: usize = 64;
+/// A reader in another process.
+struct AttachedReader {
+    guid: Guid,
+    channel: ReaderId,
+    index: u32,
+    stage: Stage,
+    /// Acknowledged so far.
+    below: SequenceNumber,
+    /// Takes the entries for all readers of the channel.
+    is_live: bool,
+    /// The hand-over whose batches are for this reader: [`Recipient::session`]. `None` until [`Outgoing::begin_session`].
+    session: Option<u32>,
+    /// Epoch of the rewind that was answered last.
+    epoch: u32,
+    /// Epoch of a rewind without an answer.
+    rewind: Option<u32>,
+    /// Had no room, from this change on.
+    halted_at: Option<SequenceNumber>,
+}
+
+/// How far the attachment of a reader has got.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Acknowledgements of the channel may not cover the reader yet.
+    Accepted,
+    /// They do, and the reader waits for the writer to hand over.
+    Ready,
+    InUse,
+}
+
+/// Processes and reliabilities of readers that a writer has channels to, at most.
+const CHANNELS_MAX: usize = 128;
 
 /// How far readers are of which there is news.
-pub(in crate::driver) type Acknowledged = ArrayVec<(Guid, SequenceNumber), READERS_MAX>;
+pub(in crate::driver) type Acknowledged = Vec<(Guid, SequenceNumber)>;
+
+/// A reader process asks to attach another reader to a channel.
+pub(in crate::driver) struct AttachRequest {
+    pub(in crate::driver) channel: ReaderId,
+    pub(in crate::driver) index: u32,
+    pub(in crate::driver) reader: Guid,
+}
 
 /// What has become of readers since they were looked after last.
 #[derive(Default)]
 pub(in crate::driver) struct ChannelEvents {
-    /// They are there, and can get their samples here from now on, to be followed by [`Outgoing::note_ready`].
+    /// They are there, and can get their samples here from now on, to be followed by [`Outgoing::begin_session`].
     pub(in crate::driver) ready: Vec<Guid>,
-    /// They may have room again.
+    /// They lack changes from this one on, and may not have room yet.
+    pub(in crate::driver) rewound: Vec<(Guid, SequenceNumber)>,
+    /// They may have room again, to be followed by [`Outgoing::begin_session`].
     pub(in crate::driver) resumed: Vec<Guid>,
     pub(in crate::driver) gone: Vec<(Guid, Gone)>,
+    /// Each to be answered by [`Outgoing::accept`] or [`Outgoing::dismiss`].
+    pub(in crate::driver) attach: Vec<AttachRequest>,
 }
 
 impl ChannelEvents {
     pub(in crate::driver) const fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.resumed.is_empty() && self.gone.is_empty()
+        self.ready.is_empty() && self.rewound.is_empty() && self.resumed.is_empty() && self.gone.is_empty()
     }
 }
 
@@ -239,7 +285,7 @@ impl Outgoing {
         self.has_readers.load(Ordering::Acquire)
     }
 
-    /// Admits a reader. It is told of by [`Self::poll_channels`] when it is ready.
+    /// Admits the process of a reader, and the reader. [`Self::poll_channels`] reports when it is ready.
     ///
     /// # Errors
     /// Its memory is not as it should be, there are too many, or the system is short of something.
@@ -250,7 +296,7 @@ impl Outgoing {
         overflow: Overflow,
         (poller, token): (&Poller, Token),
         counters: &Arc<Counters>,
-    ) -> io::Result<()> {
+    ) -> io::Result<ReaderId> {
         if self.bytes_max == 0 {
             request.refuse(Refusal::Other);
             return Err(io::Error::new(
@@ -261,12 +307,15 @@ impl Outgoing {
         let mut channels = lock(&self.channels);
         if channels.is_none() {
             let config =
-                WriterConfig { max_bytes: self.bytes_max, max_readers: READERS_MAX, ..WriterConfig::default() };
+                WriterConfig { max_bytes: self.bytes_max, max_readers: CHANNELS_MAX, ..WriterConfig::default() };
             let writer = Writer::with_lender(config, Arc::clone(&self.lending))?;
             *channels = Some(Box::new(Channels {
                 writer,
-                readers: Vec::new(),
+                channels: Vec::new(),
+                attached: Vec::new(),
+                are_all_live: false,
                 ended: Vec::new(),
+                recipients: Vec::new(),
                 nothing: None,
                 since_look: 0,
                 bytes_since_look: 0,
@@ -292,22 +341,18 @@ impl Outgoing {
             channels.writer.remove(id);
             return Err(error);
         }
-        channels.readers.push(LocalReader {
+        channels.channels.push(Channel {
             id,
-            guid: reader,
-            below: SequenceNumber::ZERO,
-            asked_note: 0,
             is_reliable: overflow == Overflow::Block,
-            halted_at: None,
+            last_index: 0,
+            asked_note: 0,
             is_short: false,
             no_progress: false,
             is_closing: false,
-            is_ready: false,
         });
-        // What it has noted before this is seen by whoever looks after it next.
-        channels.writer.request_ack_notification(id, READY);
+        channels.attach(id, 0, reader);
         self.has_readers.store(true, Ordering::Release);
-        Ok(())
+        Ok(id)
     }
 
     /// Takes a slot for a payload of `len` bytes without the lock. On `None`, call [`Self::loan`].
@@ -328,20 +373,13 @@ impl Outgoing {
 
     /// Publishes changes to the recipients in other processes. Adds each reader without ring space to `halted`, with the
     /// first sequence number that this reader did not take.
-    pub(in crate::driver) fn publish(
-        &self,
-        batch: &HandOverBatch,
-        halted: &mut Vec<(Guid, SequenceNumber)>,
-        counters: &Counters,
-    ) {
+    pub(in crate::driver) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<Recipient>, counters: &Counters) {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return };
-        // Of a batch for several readers, what is not in a slot yet is copied once.
+        // Of a batch for several channels, what is not in a slot yet is copied once.
         let mut slots: Vec<Option<SharedSlot>> = Vec::new();
-        for recipient in batch.recipients() {
-            if let Some(number) = channels.deliver(batch, *recipient, &mut slots, counters) {
-                halted.push((recipient.reader, number));
-            }
+        for place in 0..channels.channels.len() {
+            channels.deliver(place, batch, &mut slots, halted, counters);
         }
         self.schedule_trim(channels);
         self.schedule_memory_retry(channels);
@@ -390,25 +428,28 @@ impl Outgoing {
         channels.acknowledged(last)
     }
 
-    /// Whether this reader had no room when it was last given something, and [`Self::poll_channels`] has not told otherwise.
+    /// Whether this reader had no room for the last batch, or waits for [`Self::begin_session`], and [`Self::poll_channels`] has
+    /// not reported otherwise.
     pub(in crate::driver) fn is_halted(&self, reader: Guid) -> bool {
         let channels = lock(&self.channels);
-        let mut readers = channels.iter().flat_map(|channels| &channels.readers);
-        readers.any(|local| local.guid == reader && local.halted_at.is_some())
+        let found = channels.as_ref().and_then(|channels| channels.find(reader));
+        found.is_some_and(|found| found.halted_at.is_some() || found.session.is_none())
     }
 
-    /// Whether there is a channel to it, or one to some reader that is still open at the other side.
-    pub(in crate::driver) fn has_channel(&self, reader: Guid) -> bool {
-        let channels = lock(&self.channels);
-        channels.as_ref().is_some_and(|channels| {
-            channels.writer.is_closing() || channels.readers.iter().any(|local| local.guid == reader)
-        })
+    pub(in crate::driver) fn is_open(&self, id: ReaderId) -> bool {
+        lock(&self.channels).as_ref().is_some_and(|channels| channels.is_open(id))
     }
 
-    /// How many readers are ready.
+    /// Whether this channel exists, or some channel is still open at the other side.
+    pub(in crate::driver) fn has_channel(&self, id: ReaderId) -> bool {
+        lock(&self.channels).as_ref().is_some_and(|channels| channels.writer.is_closing() || channels.is_open(id))
+    }
+
+    /// Number of readers that get their samples here.
     pub(in crate::driver) fn count(&self) -> usize {
         let channels = lock(&self.channels);
-        channels.iter().flat_map(|channels| &channels.readers).filter(|local| local.is_ready).count()
+        let attached = channels.iter().flat_map(|channels| &channels.attached);
+        attached.filter(|reader| reader.stage == Stage::InUse).count()
     }
 
     /// The memory there is for samples; the counters are complete by that.
@@ -428,21 +469,21 @@ impl Outgoing {
         channels.writer.service();
         channels.writer.cancel_room_notification();
         channels.end_closing();
+        let mut events = ChannelEvents::default();
+        channels.receive_attachments(&mut events);
         channels.find_gone();
         channels.must_poll = false;
         channels.writer.take_notified();
         self.has_ended.store(false, Ordering::Release);
-        let mut looked = ChannelEvents { gone: std::mem::take(&mut channels.ended), ..ChannelEvents::default() };
-        for reader in &mut channels.readers {
-            if reader.halted_at.take().is_some() {
-                looked.resumed.push(reader.guid);
-            }
-            if !reader.is_ready && channels.writer.ack_of(reader.id).is_some_and(|note| note >= READY) {
-                looked.ready.push(reader.guid);
+        events.gone.append(&mut channels.ended);
+        for reader in &mut channels.attached {
+            if reader.halted_at.take().is_some() && reader.rewind.is_none() {
+                events.resumed.push(reader.guid);
             }
         }
+        channels.answer_rewinds(&mut events);
         self.schedule_trim(channels);
-        looked
+        events
     }
 
     /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::spill_to_history) any more.
@@ -450,16 +491,33 @@ impl Outgoing {
         self.end_if_unused(&mut lock(&self.channels));
     }
 
-    /// The writer hands its samples to this reader here. Before that, what the reader notes is no acknowledgement.
-    pub(in crate::driver) fn note_ready(&self, reader: Guid) {
-        let mut channels = lock(&self.channels);
-        let mut readers = channels.iter_mut().flat_map(|channels| &mut channels.readers);
-        if let Some(local) = readers.find(|local| local.guid == reader) {
-            local.is_ready = true;
+    /// The writer hands over to this reader here. Before that, acknowledgements of the channel do not count for the reader, and
+    /// batches are not for it.
+    pub(in crate::driver) fn begin_session(&self, reader: Guid, session: Option<u32>) {
+        if let Some(reader) = lock(&self.channels).as_mut().and_then(|channels| channels.find_mut(reader)) {
+            reader.stage = Stage::InUse;
+            reader.session = session.filter(|_| reader.rewind.is_none());
         }
     }
 
-    /// Ends the channel to a reader, if there is one.
+    /// Attaches a matched reader to its channel. Returns false if that is not possible: it is dismissed.
+    pub(in crate::driver) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
+        let mut guard = lock(&self.channels);
+        let Some(channels) = guard.as_mut() else { return false };
+        let is_accepted = channels.accept(request, is_reliable);
+        self.note_ended(channels);
+        is_accepted
+    }
+
+    /// Tells the process of a reader that it gets messages.
+    pub(in crate::driver) fn dismiss(&self, request: &AttachRequest) {
+        if let Some(channels) = lock(&self.channels).as_mut() {
+            channels.dismiss(request.channel, request.index);
+            self.note_ended(channels);
+        }
+    }
+
+    /// Detaches a reader, if it is attached. Nothing is reported of that.
     pub(in crate::driver) fn remove(&self, reader: Guid) {
         let mut guard = lock(&self.channels);
         if let Some(channels) = guard.as_mut() {
@@ -498,7 +556,7 @@ impl Outgoing {
     /// Without readers, no memory is kept for them.
     fn end_if_unused(&self, channels: &mut Option<Box<Channels>>) {
         let is_used =
-            channels.as_ref().is_some_and(|channels| !channels.readers.is_empty() || !channels.ended.is_empty());
+            channels.as_ref().is_some_and(|channels| !channels.channels.is_empty() || !channels.ended.is_empty());
         self.has_readers.store(is_used, Ordering::Release);
         if !is_used {
             *channels = None;
@@ -510,7 +568,7 @@ impl Channels {
     /// A sample was handed to all readers at once.
     #[inline]
     pub(super) fn note_sent(&mut self) {
-        self.sent += self.readers.len() as u64;
+        self.sent += self.attached.len() as u64;
     }
 
     /// Lays a slot ahead for the next sample, unless memory is to be left to another.
@@ -523,7 +581,9 @@ impl Channels {
 
     /// Whether a reader waits for memory.
     pub(super) fn is_short_of_memory(&self) -> bool {
-        self.readers.iter().any(|reader| reader.halted_at.is_some() && reader.is_short)
+        self.channels
+            .iter()
+            .any(|channel| channel.is_short && self.of(channel.id).any(|reader| reader.halted_at.is_some()))
     }
 
     fn count_sent(&mut self) {
@@ -541,139 +601,15 @@ impl Channels {
         true
     }
 
-    /// Hands a batch to a reader. If there is no room, the answer is the first number that it did not take.
-    fn deliver(
-        &mut self,
-        batch: &HandOverBatch,
-        Recipient { reader, from }: Recipient,
-        slots: &mut Vec<Option<SharedSlot>>,
-        counters: &Counters,
-    ) -> Option<SequenceNumber> {
-        let place = self.readers.iter().position(|local| local.guid == reader)?;
-        let id = self.readers.get(place)?.id;
-        let mut next = from;
-        let result = self.send_all(id, batch, &mut next, slots, counters);
-        let reader = self.readers.get_mut(place)?;
-        reader.no_progress &= next == from;
-        let Err(unsent) = result else {
-            reader.is_short = false;
-            self.sent_below = self.sent_below.max(batch.end());
-            return None;
-        };
-        reader.halted_at = Some(next);
-        let is_short = matches!(unsent, Unsent::NoMemory | Unsent::Stuck);
-        reader.is_short = is_short;
-        // Also whoever gives nothing back may acknowledge what is kept for that.
-        let is_any_behind = is_short && self.is_any_behind();
-        let no_progress = unsent == Unsent::Stuck && !is_any_behind;
-        let reader = self.readers.get_mut(place)?;
-        // The second time: what was acknowledged has been let go of since the first.
-        reader.is_closing |= unsent == Unsent::TooLong || no_progress && reader.no_progress;
-        reader.no_progress = no_progress;
-        self.must_poll |= reader.is_closing || no_progress;
-        Some(next)
-    }
-
-    fn send_all(
-        &mut self,
-        to: ReaderId,
-        batch: &HandOverBatch,
-        next: &mut SequenceNumber,
-        slots: &mut Vec<Option<SharedSlot>>,
-        counters: &Counters,
-    ) -> Result<(), Unsent> {
-        if batch.is_alive() {
-            self.tell(to, Entry::Alive)?;
-        }
-        if let Some((first, last)) = batch.available() {
-            self.tell(to, Entry::Available { first, last })?;
-        }
-        for (place, change) in batch.changes().iter().enumerate() {
-            let number = change.sequence_number;
-            if number < *next {
-                continue;
-            }
-            self.tell_unavailable(to, *next, number)?;
-            *next = number;
-            if slots.len() <= place {
-                slots.resize(place + 1, None);
-            }
-            let Some(slot) = slots.get_mut(place) else { continue };
-            if slot.is_none() {
-                *slot = Some(self.slot_of(change, counters)?);
-            }
-            if let Some(slot) = slot {
-                self.bytes_since_look = self.bytes_since_look.saturating_add(slot.len());
-                self.send(to, slot, entry_of(change))?;
-            }
-            counters.sent.fetch_add(1, Ordering::Relaxed);
-            *next = number.next();
-        }
-        self.tell_unavailable(to, *next, batch.end())
-    }
-
-    fn tell_unavailable(&mut self, to: ReaderId, from: SequenceNumber, end: SequenceNumber) -> Result<(), Unsent> {
-        if from < end { self.tell(to, Entry::Unavailable { from, to: end }) } else { Ok(()) }
-    }
-
-    fn tell(&mut self, to: ReaderId, entry: Entry) -> Result<(), Unsent> {
-        if self.nothing.is_none() {
-            self.nothing = Some(self.loan(0)?.share());
-        }
-        let Some(nothing) = self.nothing.clone() else { return Err(Unsent::Stuck) };
-        self.send(to, &nothing, entry)
-    }
-
-    fn send(&mut self, to: ReaderId, slot: &SharedSlot, entry: Entry) -> Result<(), Unsent> {
-        if self.writer.publish_to(to, slot, entry.to_metadata()).is_ok() {
-            return Ok(());
-        }
-        self.writer.request_room_notification(false);
-        // There may have come some before it was asked for.
-        self.writer.publish_to(to, slot, entry.to_metadata()).map_err(|_| Unsent::NoRoom)
-    }
-
-    /// The slot of a change, which lies in one already unless it was encoded before there were readers here.
-    fn slot_of(&mut self, change: &HandOverChange, counters: &Counters) -> Result<SharedSlot, Unsent> {
-        // What was written before the last reader left lies in a slot of another pool.
-        if let Some(InSlot(slot)) = change.payload.value().and_then(|value| value.downcast_ref())
-            && self.writer.owns(slot)
-        {
-            return Ok(slot.clone());
-        }
-        let payload = &*change.payload;
-        let mut slot = self.loan(payload.len().saturating_add(ALIGNING))?;
-        if let Some((aligning, octets)) = slot.split_at_mut_checked(ALIGNING) {
-            aligning.fill(0);
-            octets.copy_from_slice(payload);
-        }
-        counters.copied_in.fetch_add(1, Ordering::Relaxed);
-        Ok(slot.share())
-    }
-
-    /// Takes a slot for this many bytes. If there is none, requests a notification of room and retries once.
-    fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
-        let loaned = self.writer.loan(len).or_else(|_| {
-            self.writer.request_room_notification(true);
-            self.writer.loan(len)
-        });
-        // Else samples that are made meanwhile would take what is let go of, and wait behind this one. They come here then, so that
-        // it ends when there is memory again, even if this one is not wanted any more.
-        self.is_short = loaned.is_err();
-        loaned.map_err(|error| match error {
-            LoanError::TooLong { .. } => Unsent::TooLong,
-            _ if self.writer.awaits_returns() => Unsent::NoMemory,
-            _ => Unsent::Stuck,
-        })
-    }
-
     /// Whether some reader has not acknowledged yet what it has. It tells when it has.
     pub(super) fn is_any_behind(&mut self) -> bool {
-        let Self { readers, writer, sent_below, .. } = self;
+        let Self { channels, attached, writer, sent_below, .. } = self;
         let mut is_any = false;
-        for reader in readers.iter_mut().filter(|reader| reader.is_reliable && reader.is_ready) {
-            let has_below = reader.halted_at.unwrap_or(*sent_below).0.max(0).cast_unsigned();
-            is_any |= reader.ask_for_note(writer, has_below).is_some_and(|noted| noted < has_below);
+        for channel in channels.iter_mut().filter(|channel| channel.is_reliable) {
+            let in_use = attached.iter().filter(|reader| reader.channel == channel.id && reader.stage == Stage::InUse);
+            let Some(has_below) = in_use.map(|reader| reader.halted_at.unwrap_or(*sent_below)).min() else { continue };
+            let has_below = has_below.0.max(0).cast_unsigned();
+            is_any |= channel.ask_for_note(writer, has_below).is_some_and(|noted| noted < has_below);
         }
         is_any
     }
@@ -683,61 +619,63 @@ impl Channels {
         let mut news = Acknowledged::new();
         // `last` may be stale: it was read before this lock was taken.
         self.last = self.last.max(last);
-        // A reader that still gets messages acknowledges by messages.
-        for reader in self.readers.iter_mut().filter(|reader| reader.is_ready) {
-            if news.is_full() {
-                break;
-            }
-            let noted = match self.demand.filter(|demand| reader.is_reliable && reader.below <= *demand) {
+        let Self { channels, attached, writer, demand, last, .. } = self;
+        for channel in channels {
+            // A reader that still gets messages acknowledges by messages.
+            let is_meant = |reader: &&mut AttachedReader| reader.channel == channel.id && reader.stage == Stage::InUse;
+            let Some(below) = attached.iter_mut().filter(is_meant).map(|reader| reader.below).min() else { continue };
+            let noted = match demand.filter(|demand| channel.is_reliable && below <= *demand) {
                 Some(demand) => {
                     // Half of what is missing: not every sample wakes the writer, and the writer does not run dry.
-                    let from = reader.below.0.max(1);
+                    let from = below.0.max(1);
                     let missing = demand.next().0.saturating_sub(from);
-                    reader.ask_for_note(&mut self.writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
+                    channel.ask_for_note(writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
                 }
-                None => self.writer.ack_of(reader.id),
+                None => writer.ack_of(channel.id),
             };
             // The reader process is untrusted: clamp its acknowledgement to the last sample.
-            let noted = noted.unwrap_or(0).min(self.last.next().0.cast_unsigned());
-            let below = SequenceNumber(noted.cast_signed());
-            if below > reader.below {
-                reader.below = below;
-                news.push((reader.guid, below));
+            let noted = noted.unwrap_or(0).min(last.next().0.cast_unsigned());
+            let noted = SequenceNumber(noted.cast_signed());
+            let is_meant = |reader: &&mut AttachedReader| reader.channel == channel.id && reader.stage == Stage::InUse;
+            for reader in attached.iter_mut().filter(is_meant).filter(|reader| noted > reader.below) {
+                reader.below = noted;
+                news.push((reader.guid, noted));
             }
         }
         news
+    }
+
+    fn is_open(&self, id: ReaderId) -> bool {
+        self.channels.iter().any(|channel| channel.id == id)
     }
 
     /// Collects readers whose channels the writer has found closed. Their descriptors are closed too, so the poller reports
     /// nothing for them.
     fn find_gone(&mut self) {
         while let Some(gone) = self.writer.poll_gone() {
-            if let Some(place) = self.readers.iter().position(|reader| reader.id == gone.reader) {
-                self.ended.push((self.readers.swap_remove(place).guid, gone.reason));
-            }
+            self.channels.retain(|channel| channel.id != gone.reader);
+            let Self { attached, ended, .. } = self;
+            ended.extend(
+                attached
+                    .extract_if(.., |reader| reader.channel == gone.reader)
+                    .map(|reader| (reader.guid, gone.reason)),
+            );
+            self.note_attached_changed();
         }
     }
 
-    /// The channels of those that are to get messages.
+    /// Ends the channels whose readers are to get messages.
     fn end_closing(&mut self) {
-        for reader in self.readers.iter().filter(|reader| reader.is_closing) {
-            self.writer.remove(reader.id);
+        for channel in self.channels.iter().filter(|channel| channel.is_closing) {
+            self.writer.remove(channel.id);
         }
-    }
-
-    /// It is not told of: nobody waits for news of it.
-    fn remove(&mut self, guid: Guid) {
-        self.ended.retain(|(reader, _)| *reader != guid);
-        let Some(place) = self.readers.iter().position(|reader| reader.guid == guid) else { return };
-        let reader = self.readers.swap_remove(place);
-        self.writer.remove(reader.id);
-        self.find_gone();
     }
 }
 
-impl LocalReader {
-    /// Has it tell when it has noted so much, or what it was asked for before and has not noted yet, if that is less: whoever is
-    /// told asks again for what is still missing. What it has noted by now is the answer.
+impl Channel {
+    /// Requests a notification when the readers have acknowledged this, or what was requested before and is not acknowledged
+    /// yet, if that is less: the thread that is notified requests again what is still missing. Returns what they have
+    /// acknowledged.
     fn ask_for_note(&mut self, writer: &mut Writer, at: u64) -> Option<u64> {
         let noted = writer.ack_of(self.id)?;
         self.asked_note = if self.asked_note > noted { at.min(self.asked_note) } else { at };
@@ -748,14 +686,5 @@ impl LocalReader {
 impl Drop for Channels {
     fn drop(&mut self) {
         self.count_sent();
-    }
-}
-
-fn entry_of(change: &HandOverChange) -> Entry {
-    Entry::Change {
-        number: change.sequence_number,
-        kind: change.kind,
-        instance: change.instance,
-        source_timestamp: change.source_timestamp,
     }
 }

@@ -198,7 +198,7 @@ fn the_short_way_is_gone_while_all_readers_are_handed_changes_and_only_then() {
     assert!(!bypass.pair.writer.can_bypass_history(), "one gets messages");
     bypass.set_path(1, ReaderPath::HandOver);
     assert!(bypass.pair.writer.can_bypass_history());
-    bypass.pair.writer.pause_reader(reader_guid(1), SequenceNumber(4));
+    bypass.pair.writer.rewind_reader(reader_guid(1), SequenceNumber(4));
     assert!(!bypass.pair.writer.can_bypass_history(), "one has no room");
     bypass.pair.writer.resume_reader(reader_guid(1));
     bypass.pair.pump();

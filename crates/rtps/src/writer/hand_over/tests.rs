@@ -309,6 +309,62 @@ fn what_a_full_reader_cannot_keep_comes_again() {
 }
 
 #[test]
+fn rewound_reader_gets_changes_again_and_batches_of_the_earlier_session_do_not_pause_it() {
+    let mut pair = Case::RELIABLE.pair(2);
+    (0..2).for_each(|index| join(&mut pair, index, true, ReaderPath::HandOver));
+    pair.pump();
+    let change = |pair: &mut Pair| {
+        let change = pair.change(1, b"x");
+        pair.writer.write(pair.now, change).unwrap();
+    };
+    (0..3).for_each(|_| change(&mut pair));
+    let mut batch = HandOverBatch::default();
+    assert!(pair.writer.poll_hand_over(&mut batch));
+    let of = |batch: &HandOverBatch| batch.recipients().iter().find(|r| r.reader == reader_guid(0)).copied();
+    let stale = of(&batch).unwrap();
+    assert_eq!(pair.writer.hand_over_session(reader_guid(0)), Some(stale.session));
+    pair.writer.rewind_reader(reader_guid(0), SequenceNumber(2));
+    assert_ne!(pair.writer.hand_over_session(reader_guid(0)), Some(stale.session));
+    // The driver has found the batch to be of an earlier session, or the reader without room for it.
+    pair.writer.pause_reader(Recipient { from: SequenceNumber(3), ..stale });
+    pair.writer.reclaim_hand_over(&mut batch);
+    change(&mut pair);
+    assert!(pair.writer.poll_hand_over(&mut batch) && of(&batch).is_none(), "the reader is paused");
+    pair.writer.reclaim_hand_over(&mut batch);
+    pair.writer.resume_reader(reader_guid(0));
+    assert!(pair.writer.poll_hand_over(&mut batch) && batch.is_catch_up());
+    let recipient = of(&batch).unwrap();
+    assert_eq!(Some(recipient.session), pair.writer.hand_over_session(reader_guid(0)));
+    assert_eq!((recipient.from, batch.recipients().len()), (SequenceNumber(2), 1));
+    let numbers: Vec<i64> = batch.changes().iter().map(|change| change.sequence_number.0).collect();
+    assert_eq!(numbers, [2, 3, 4]);
+}
+
+#[test]
+fn readers_that_lack_the_same_changes_share_a_batch() {
+    let mut pair = Case::RELIABLE.pair(3);
+    (0..3).for_each(|index| join(&mut pair, index, true, ReaderPath::HandOver));
+    pair.pump();
+    for _ in 0..4 {
+        let change = pair.change(1, b"x");
+        pair.writer.write(pair.now, change).unwrap();
+    }
+    let mut batch = HandOverBatch::default();
+    assert!(pair.writer.poll_hand_over(&mut batch));
+    pair.writer.reclaim_hand_over(&mut batch);
+    for (index, from) in [(0, 2), (1, 3), (2, 2)] {
+        pair.writer.rewind_reader(reader_guid(index), SequenceNumber(from));
+        pair.writer.resume_reader(reader_guid(index));
+    }
+    let mut shared = Vec::new();
+    while pair.writer.poll_hand_over(&mut batch) {
+        shared.push((batch.recipients().len(), batch.changes().len()));
+        pair.writer.reclaim_hand_over(&mut batch);
+    }
+    assert_eq!(shared, [(2, 3), (1, 2)]);
+}
+
+#[test]
 fn who_does_not_know_the_writer_yet_gets_everything_later() {
     let mut pair = Case::RELIABLE.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);

@@ -10,7 +10,7 @@ use peregrine_transport::shm::InPlace;
 
 use super::super::metadata::ALIGNING;
 use super::super::{Counters, DirectTake, PollBudget, SharedMemory};
-use super::{Channel, Held, Incoming, ShmReceiver, noted, value};
+use super::{Channel, Held, Incoming, ShmReceiver, acknowledgement};
 use crate::driver::clock::{now, wall_at};
 use crate::driver::domain::Domain;
 use crate::driver::local_delivery::LOCAL_SOURCE;
@@ -47,8 +47,8 @@ impl ShmReceiver {
     fn search(&mut self, search: &mut DirectTake<'_>, at: &mut Option<Instant>, counters: &Counters) -> bool {
         let Some(samples) = self.reader.in_place() else { return false };
         if let Some(channel) = self.channels.get_mut(samples.writer())
-            && ptr::eq(Arc::as_ptr(&channel.core), search.reader)
-            && channel.has_short_way()
+            && channel.has_fast_path()
+            && channel.readers.first().is_some_and(|only| ptr::eq(Arc::as_ptr(&only.core), search.reader))
         {
             channel.pass(samples, search, *at.get_or_insert_with(now));
             counters.note_received(u64::from(search.found.is_some()));
@@ -64,21 +64,22 @@ impl Channel {
         DirectTake { selector, found, .. }: &mut DirectTake<'_>,
         now: Instant,
     ) {
-        let mut state = self.core.lock();
+        let Some(only) = self.readers.first() else { return };
+        let mut state = only.core.lock();
         if !state.is_taken_unheard() {
             return;
         }
-        let Some(mut inserter) = state.reader.fast_inserter(self.wanted.writer) else { return };
+        let Some(mut inserter) = state.reader.fast_inserter(self.key.writer) else { return };
         let rx = Reception { now, wall: wall_at(now), buffer: None, source: LOCAL_SOURCE };
         samples.next(COPIED_MAX, |metadata, octets| {
-            if let Some(((number, source_timestamp), octets)) = value(metadata).zip(octets.get(ALIGNING..)) {
+            if let Some(((number, source_timestamp), octets)) = only.value(metadata).zip(octets.get(ALIGNING..)) {
                 let copy = |pool: &mut BufferPool| Some(pool.copy_of(octets));
                 *found = inserter.pass_through(&rx, number, source_timestamp, selector, copy);
             }
             found.is_some()
         });
         if found.is_none()
-            && let Some((number, source_timestamp)) = samples.metadata().and_then(value)
+            && let Some((number, source_timestamp)) = samples.metadata().and_then(|metadata| only.value(metadata))
         {
             *found = inserter.pass_through(&rx, number, source_timestamp, selector, |_| {
                 let held: Arc<dyn Octets> = Arc::new(Held { sample: samples.hold()? });
@@ -86,9 +87,8 @@ impl Channel {
             });
         }
         if found.is_some() {
-            // Newer than what may be owed.
-            self.pending_ack = None;
-            samples.acknowledge(noted(inserter.acknowledged_below()));
+            self.owes_ack = false;
+            samples.acknowledge(acknowledgement(inserter.acknowledged_below()));
         }
     }
 }

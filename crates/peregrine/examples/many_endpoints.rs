@@ -1,0 +1,172 @@
+//! The cost of many endpoints in two processes: memory of the channels between them, and a write to many readers.
+//!
+//! `many_endpoints WRITERS READERS` matches so many writers and readers of one topic and prints the time until all are matched
+//! and the growth of both processes' resident memory. Then the first writer writes samples of 32 bytes; printed are the
+//! processor time of the writing thread and that of the whole process of readers, each for one write.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use peregrine::{DataReader, DdsType, DomainConfig, DomainParticipant, InterfaceSelection, Topic};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Says how many readers the process has, if it is that of the readers.
+const READERS: &str = "PEREGRINE_MANY_ENDPOINTS_READERS";
+const DOMAIN: u32 = 213;
+const PATIENCE: Duration = Duration::from_secs(60);
+const WRITES: u64 = 2000;
+/// Between two writes, so that each one finds readers that wait.
+const PAUSE: Duration = Duration::from_micros(200);
+
+#[derive(Clone, Debug, DdsType)]
+#[dds(extensibility = "final")]
+struct Number {
+    value: u64,
+    octets: [u8; 24],
+}
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    if let Ok(readers) = std::env::var(READERS) {
+        return read(readers.parse()?);
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [writers, readers] = words.as_slice() else {
+        return Err("usage: many_endpoints WRITERS READERS".into());
+    };
+    write(writers.parse()?, readers.parse()?)
+}
+
+/// The process of the writers.
+fn write(writers: usize, readers: usize) -> Result<()> {
+    let participant = participant()?;
+    let memory_before = resident_kib()?;
+    let topic = topic(&participant)?;
+    let mut other = Other::start(readers)?;
+    let begin = Instant::now();
+    let writers: Vec<_> = (0..writers)
+        .map(|_| topic.writer_builder().reliable().keep_last(16).build())
+        .collect::<std::result::Result<_, _>>()?;
+    for writer in &writers {
+        while writer.shared_memory_readers() < readers {
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("{} of {readers} readers are attached", writer.shared_memory_readers()).into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let matched = begin.elapsed();
+    let there = other.ask("memory")?;
+    println!(
+        "{} writers, {readers} readers: matched in {} ms; memory {} KiB here, {there} KiB there",
+        writers.len(),
+        matched.as_millis(),
+        resident_kib()?.saturating_sub(memory_before),
+    );
+    let Some(writer) = writers.first() else { return Ok(()) };
+    let sample = |value| Number { value, octets: [7; 24] };
+    for value in 0..100 {
+        writer.write(&sample(value))?;
+        std::thread::sleep(PAUSE);
+    }
+    other.ask("time")?;
+    let mut here = Duration::ZERO;
+    for value in 0..WRITES {
+        let begin = processor_time(ClockId::ThreadCPUTime);
+        writer.write(&sample(value))?;
+        here += processor_time(ClockId::ThreadCPUTime).saturating_sub(begin);
+        std::thread::sleep(PAUSE);
+    }
+    writer.wait_for_acknowledgments(PATIENCE)?;
+    let there: u64 = other.ask("time")?.parse()?;
+    println!(
+        "one write: {:.2} us of the writing thread; {:.2} us of the process of the readers",
+        here.as_nanos() as f64 / 1e3 / WRITES as f64,
+        there as f64 / 1e3 / WRITES as f64,
+    );
+    other.ask("end").map(drop)
+}
+
+/// The process of the readers. Each line of its input is a question.
+fn read(readers: usize) -> Result<()> {
+    let participant = participant()?;
+    let memory_before = resident_kib()?;
+    let topic = topic(&participant)?;
+    let readers: Vec<DataReader<Number>> = (0..readers)
+        .map(|_| topic.reader_builder().reliable().keep_last(16).build())
+        .collect::<std::result::Result<_, _>>()?;
+    let mut time_before = Duration::ZERO;
+    for line in std::io::stdin().lock().lines() {
+        let answer = match line?.as_str() {
+            "memory" => resident_kib()?.saturating_sub(memory_before),
+            "time" => {
+                let time = processor_time(ClockId::ProcessCPUTime);
+                let spent = time.saturating_sub(std::mem::replace(&mut time_before, time));
+                u64::try_from(spent.as_nanos())?
+            }
+            _ => readers.len() as u64,
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn participant() -> Result<DomainParticipant> {
+    let mut config = DomainConfig::default();
+    config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+    Ok(DomainParticipant::builder(DOMAIN).config(config).build()?)
+}
+
+fn topic(participant: &DomainParticipant) -> Result<Topic<Number>> {
+    Ok(participant.topic("numbers")?)
+}
+
+fn processor_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned() as u32)
+}
+
+fn resident_kib() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmRSS in /proc/self/status")?;
+    Ok(number.parse()?)
+}
+
+/// The process of the readers.
+struct Other {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl Other {
+    fn start(readers: usize) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(READERS, readers.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let answers = BufReader::new(child.stdout.take().ok_or("the other process has no output")?);
+        Ok(Self { child, answers })
+    }
+
+    fn ask(&mut self, question: &str) -> Result<String> {
+        let questions = self.child.stdin.as_mut().ok_or("the other process has no input")?;
+        writeln!(questions, "{question}")?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        Ok(answer.trim().to_owned())
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // Its input ends, and with it the process.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,384 @@
+//! The readers of a channel: which entries each one takes, and what happens to entries that a reader has no room for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::payload::{Octets, Payload};
+use peregrine_rtps::reader::{Reception, SampleMeta};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
+use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, WriterId};
+
+use super::super::Wanted;
+use super::super::attachment::{Attachment, AttachmentKind};
+use super::super::connect_queue::UNANSWERED_MAX;
+use super::super::metadata::{ALIGNING, Addressed, Entry};
+use super::{AttachedReader, BACKLOG_MAX, Channel, Held, Order, Pending, Stage, acknowledgement};
+use crate::driver::dirty_endpoints::DirtyEndpoints;
+use crate::driver::reader::ReaderCore;
+
+/// Samples of up to this many bytes are copied: a copy costs less than holding their slot.
+const COPIED_MAX: usize = 4096;
+
+/// Samples of one channel that readers hold where they are. Past that they are copied, so that the slots of a writer do
+/// not run out because a reader keeps its history.
+const HELD_MAX: usize = 512;
+
+/// A message or an entry that no working peer sends.
+pub(super) struct ProtocolViolation;
+
+/// Result of inserting samples on the fast path.
+pub(super) struct Inserted {
+    pub(super) samples: usize,
+    /// Waiting threads or a listener must be notified.
+    pub(super) must_notify: bool,
+}
+
+/// Change of an attachment that the writer process has decided.
+pub(super) enum Decision {
+    Accepted { index: u32, wanted: Wanted },
+    Dismissed(Wanted),
+}
+
+/// The payload of an entry, made once for all readers that take it.
+struct Content {
+    /// Until the payload is made.
+    sample: Option<Sample>,
+    payload: Payload,
+}
+
+impl Channel {
+    /// Has a reader attach, once [`Self::send_requests`] has room for its request.
+    pub(super) fn join(&mut self, wanted: Wanted, core: Arc<ReaderCore>) {
+        let index = self.next_index;
+        self.next_index = self.next_index.saturating_add(1);
+        self.readers.push(AttachedReader::new(wanted, core, index, Stage::Queued));
+    }
+
+    /// Gives an entry to the readers that it is for. A reader without room keeps it. The caller calls
+    /// [`Self::acknowledge_if_owed`] later, once for several entries. Adds readers to `begun` whose first entry waits for
+    /// datagrams from now on. Returns how many readers have got a sample.
+    pub(super) fn give(
+        &mut self,
+        rx: &Reception<'_>,
+        sample: Sample,
+        dirty: &mut DirtyEndpoints,
+        begun: &mut Vec<(Guid, Guid)>,
+    ) -> Result<u64, ProtocolViolation> {
+        let Addressed { to, entry } = Addressed::from_metadata(sample.metadata()).ok_or(ProtocolViolation)?;
+        let mut content = Content::of(entry, sample)?;
+        let mut samples = 0;
+        for reader in &mut self.readers {
+            if to.is_some_and(|to| to != reader.index) {
+                continue;
+            }
+            let Some(entry) = reader.admit(to.is_some(), entry) else { continue };
+            if reader.order == Order::Unknown {
+                reader.order = Order::Awaited;
+                begun.push((reader.wanted.reader_guid, reader.wanted.writer));
+            }
+            if reader.give(rx, entry, &mut content) {
+                self.owes_ack = true;
+                samples += u64::from(matches!(entry, Entry::Change { .. }));
+            }
+            dirty.reader(&reader.core);
+        }
+        Ok(samples)
+    }
+
+    /// Gives the only reader up to `most` samples that need nothing but to be kept, and acknowledges them.
+    pub(super) fn insert_in_place(&mut self, rx: &Reception<'_>, mut samples: InPlace<'_>, most: usize) -> Inserted {
+        let nothing = Inserted { samples: 0, must_notify: false };
+        if !self.has_fast_path() {
+            return nothing;
+        }
+        let Some(only) = self.readers.first_mut() else { return nothing };
+        let mut state = only.core.lock();
+        let mut inserted = 0;
+        if let Some(mut inserter) = state.reader.fast_inserter(self.key.writer) {
+            let mut insert = |metadata, octets: &[u8]| {
+                only.value(metadata).zip(octets.get(ALIGNING..)).is_some_and(|((number, source_timestamp), octets)| {
+                    inserter.insert(rx, number, source_timestamp, octets)
+                })
+            };
+            while inserted < most && samples.next(COPIED_MAX, &mut insert) {
+                inserted += 1;
+            }
+            if inserted > 0 {
+                let below = inserter.acknowledged_below();
+                samples.acknowledge(acknowledgement(below));
+                self.owes_ack = false;
+                only.below = below;
+            }
+        }
+        let must_notify = inserted > 0 && !state.note_data_quietly();
+        drop(state);
+        drop(samples);
+        Inserted { samples: inserted, must_notify }
+    }
+
+    /// Whether the next sample may need nothing but to be kept.
+    #[inline]
+    pub(super) fn has_fast_path(&self) -> bool {
+        match self.readers.as_slice() {
+            [only] => only.order == Order::Certain && only.backlog.is_empty() && !self.key.writer.entity.has_key(),
+            _ => false,
+        }
+    }
+
+    /// A reader that has room again takes its backlog. Returns how many samples it has got.
+    pub(super) fn drain(&mut self, place: usize, rx: &Reception<'_>) -> u64 {
+        let Some(reader) = self.readers.get_mut(place) else { return 0 };
+        let samples = reader.drain(rx);
+        // The reader may have taken samples from its own backlog since the last acknowledgement.
+        reader.below = reader.core.lock().reader.acknowledged_below(reader.wanted.writer);
+        self.acknowledge();
+        samples
+    }
+
+    /// Stops the channel while its only reader has no room. With several readers, each has a backlog.
+    pub(super) fn update_pause(&mut self, source: &mut Reader, id: WriterId) {
+        let must_pause = matches!(self.readers.as_slice(), [only] if !only.backlog.is_empty());
+        if must_pause != self.is_paused {
+            self.is_paused = must_pause;
+            source.pause(id, must_pause);
+        }
+    }
+
+    /// Sends what readers ask of the writer process, as far as it answers. Returns false if the link to it is full.
+    pub(super) fn send_requests(&mut self, source: &Reader, id: WriterId) -> bool {
+        let is_rewinding = |reader: &&AttachedReader| reader.stage == Stage::Rewinding;
+        let mut unanswered = self.asked.len() + self.readers.iter().filter(is_rewinding).count();
+        for reader in &mut self.readers {
+            if unanswered >= UNANSWERED_MAX {
+                break;
+            }
+            let Some(kind) = reader.next_request() else { continue };
+            if matches!(kind, AttachmentKind::Attach { .. }) {
+                self.asked.push(reader.index);
+            }
+            unanswered += 1;
+            if !source.send_message(id, Attachment { index: reader.index, kind }.encode()) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Handles a message of the writer process.
+    pub(super) fn handle_message(&mut self, message: UserMessage) -> Result<Option<Decision>, ProtocolViolation> {
+        let Attachment { index, kind } = Attachment::decode(message).ok_or(ProtocolViolation)?;
+        let is_answer = self.asked.extract_if(.., |asked| *asked == index).count() > 0;
+        let place = self.readers.iter().position(|reader| reader.index == index);
+        match kind {
+            AttachmentKind::Accepted if is_answer => {
+                let reader = place.and_then(|place| self.readers.get_mut(place));
+                let accepted = reader.map(|reader| {
+                    reader.start();
+                    reader.wanted.clone()
+                });
+                // The acknowledgement covers the reader before `Ready` tells the writer so.
+                self.acknowledge();
+                Ok(accepted.map(|wanted| Decision::Accepted { index, wanted }))
+            }
+            // The reader has left meanwhile and detached; or the process lies, and nothing depends on it.
+            AttachmentKind::Accepted => Ok(None),
+            AttachmentKind::Dismissed => Ok(place.map(|place| Decision::Dismissed(self.readers.remove(place).wanted))),
+            AttachmentKind::Attach { .. }
+            | AttachmentKind::Ready
+            | AttachmentKind::Rewind { .. }
+            | AttachmentKind::Detach => Err(ProtocolViolation),
+        }
+    }
+
+    /// Called once for several entries: before each acknowledgement, the samples must be in their readers.
+    pub(super) fn acknowledge_if_owed(&mut self) {
+        if self.owes_ack {
+            self.acknowledge();
+        }
+    }
+
+    /// Tells the writer process how far all attached readers are.
+    pub(super) fn acknowledge(&mut self) {
+        self.owes_ack = false;
+        let attached = self.readers.iter().filter(|reader| reader.is_attached());
+        if let Some(below) = attached.map(|reader| acknowledgement(reader.below)).min() {
+            self.notes.set(below);
+        }
+    }
+}
+
+impl AttachedReader {
+    pub(super) fn new(wanted: Wanted, core: Arc<ReaderCore>, index: u32, stage: Stage) -> Self {
+        let order = if wanted.is_reliable { Order::Certain } else { Order::Unknown };
+        Self { wanted, core, index, stage, order, backlog: VecDeque::new(), epoch: 0, below: None }
+    }
+
+    /// The writer process has accepted the reader, which takes entries from now on.
+    pub(super) fn start(&mut self) {
+        self.stage = Stage::Attached { live_from: None };
+        self.below = self.core.lock().reader.acknowledged_below(self.wanted.writer);
+    }
+
+    /// Number and timestamp of an entry, if it is a value that the reader takes.
+    #[inline]
+    pub(super) fn value(&self, metadata: Metadata) -> Option<(SequenceNumber, Timestamp)> {
+        let Stage::Attached { live_from: Some(from) } = self.stage else { return None };
+        Addressed::value(metadata).filter(|(number, _)| *number >= from)
+    }
+
+    /// Whether acknowledgements of the channel cover the reader.
+    const fn is_attached(&self) -> bool {
+        !matches!(self.stage, Stage::Queued | Stage::Asked)
+    }
+
+    /// The part of an entry that is for this reader. Entries that begin and end a stage are for nothing else.
+    fn admit(&mut self, is_addressed: bool, entry: Entry) -> Option<Entry> {
+        match (self.stage, entry) {
+            (Stage::Attached { .. } | Stage::Rewinding, Entry::Apart { epoch }) => {
+                if epoch == self.epoch {
+                    self.stage = Stage::Attached { live_from: None };
+                }
+                None
+            }
+            (Stage::Attached { .. }, Entry::Live { from }) => {
+                self.stage = Stage::Attached { live_from: Some(from) };
+                None
+            }
+            (_, Entry::Live { .. } | Entry::Apart { .. }) => None,
+            (Stage::Attached { .. }, entry) if is_addressed => Some(entry),
+            (Stage::Attached { live_from: Some(from) }, entry) => entry.not_before(from),
+            (Stage::Attached { live_from: None }, _) => None,
+            (Stage::Queued | Stage::Asked | Stage::Behind { .. } | Stage::Rewinding, _) => None,
+        }
+    }
+
+    /// Gives the reader an entry, or keeps it until there is room. Returns whether the reader has taken the entry.
+    fn give(&mut self, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
+        if self.order == Order::Certain && self.backlog.is_empty() && self.deliver(rx, entry, content) {
+            return true;
+        }
+        if self.backlog.len() < BACKLOG_MAX {
+            let payload = content.payload(Payload::copy_of).clone();
+            self.backlog.push_back(Pending { entry, payload });
+        } else if self.wanted.is_reliable
+            && let Some(from) = entry.first()
+        {
+            self.stage = Stage::Behind { from };
+        }
+        // A best-effort reader counts the sample as lost when the next one comes.
+        false
+    }
+
+    fn drain(&mut self, rx: &Reception<'_>) -> u64 {
+        let mut samples = 0;
+        while let Some(Pending { entry, payload }) = self.backlog.pop_front() {
+            let mut content = Content { sample: None, payload };
+            if !self.deliver(rx, entry, &mut content) {
+                self.backlog.push_front(Pending { entry, payload: content.payload });
+                break;
+            }
+            samples += u64::from(matches!(entry, Entry::Change { .. }));
+        }
+        samples
+    }
+
+    /// Returns false if the reader has no room.
+    fn deliver(&mut self, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
+        let writer = self.wanted.writer;
+        let mut state = self.core.lock();
+        let reader = &mut state.reader;
+        let is_taken = match entry {
+            Entry::Alive => {
+                reader.writer_alive(rx.now, writer);
+                true
+            }
+            Entry::Available { first, last } => reader.handle_available(rx, writer, first, last),
+            Entry::Unavailable { from, to } => {
+                reader.handle_unavailable(rx, writer, from, to);
+                true
+            }
+            Entry::Change { number, kind, instance, source_timestamp } => {
+                let meta = SampleMeta {
+                    kind,
+                    key_hash: writer.entity.has_key().then_some(instance),
+                    source_timestamp,
+                    lifespan: None,
+                    is_filtered: false,
+                    is_directed: false,
+                    is_instance_certain: false,
+                };
+                let payload = content.payload(|octets| reader.copy_of(octets));
+                reader.handle_change(rx, writer, number, meta, payload)
+            }
+            // For the channel only.
+            Entry::Live { .. } | Entry::Apart { .. } => true,
+        };
+        if is_taken {
+            self.below = reader.acknowledged_below(writer);
+        }
+        is_taken
+    }
+
+    /// What the reader asks of the writer process next.
+    fn next_request(&mut self) -> Option<AttachmentKind> {
+        match self.stage {
+            Stage::Queued => {
+                self.stage = Stage::Asked;
+                Some(AttachmentKind::Attach { reader: self.wanted.reader_guid })
+            }
+            Stage::Behind { from } if self.backlog.is_empty() => {
+                self.stage = Stage::Rewinding;
+                self.epoch = self.epoch.wrapping_add(1);
+                let lacks_from = self.core.lock().reader.acknowledged_below(self.wanted.writer);
+                let from = lacks_from.map_or(from, |lacks_from| lacks_from.clamp(SequenceNumber(1), from));
+                Some(AttachmentKind::Rewind { epoch: self.epoch, from })
+            }
+            Stage::Behind { .. } | Stage::Asked | Stage::Attached { .. } | Stage::Rewinding => None,
+        }
+    }
+}
+
+impl Entry {
+    /// The first number that the entry concerns.
+    const fn first(self) -> Option<SequenceNumber> {
+        match self {
+            Self::Change { number, .. } => Some(number),
+            Self::Unavailable { from, .. } => Some(from),
+            Self::Available { first, .. } => Some(first),
+            Self::Alive | Self::Live { .. } | Self::Apart { .. } => None,
+        }
+    }
+
+    /// The part of the entry that concerns numbers from `start` on.
+    fn not_before(self, start: SequenceNumber) -> Option<Self> {
+        match self {
+            Self::Change { number, .. } => (number >= start).then_some(self),
+            Self::Unavailable { from, to } => (to > start).then_some(Self::Unavailable { from: from.max(start), to }),
+            Self::Available { .. } | Self::Alive | Self::Live { .. } | Self::Apart { .. } => Some(self),
+        }
+    }
+}
+
+impl Content {
+    fn of(entry: Entry, sample: Sample) -> Result<Self, ProtocolViolation> {
+        let has_payload = matches!(entry, Entry::Change { .. });
+        if has_payload && sample.get(ALIGNING..).is_none() {
+            return Err(ProtocolViolation);
+        }
+        Ok(Self { sample: has_payload.then_some(sample), payload: Payload::default() })
+    }
+
+    fn payload(&mut self, copy: impl FnOnce(&[u8]) -> Payload) -> &Payload {
+        if let Some(sample) = self.sample.take() {
+            let is_copied = sample.len() <= COPIED_MAX || sample.held() > HELD_MAX;
+            self.payload = if is_copied {
+                copy(sample.get(ALIGNING..).unwrap_or_default())
+            } else {
+                Payload::foreign(Arc::new(Held { sample }) as Arc<dyn Octets>)
+            };
+        }
+        &self.payload
+    }
+}

@@ -1,0 +1,330 @@
+//! Taking samples of all channels, and looking after the channels.
+
+use std::time::Duration;
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::reader::Reception;
+use peregrine_rtps::time::Instant;
+use peregrine_transport::shm::WriterId;
+
+use super::super::attachment::{Attachment, AttachmentKind};
+use super::super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, reason_of};
+use super::channel::{Decision, Inserted, ProtocolViolation};
+use super::{AttachedReader, Channel, DeferredActions, NewChannel, Order, ShmReceiver, Stage};
+use crate::driver::adaptive_spin::AdaptiveSpin;
+use crate::driver::clock::{now, wall_at};
+use crate::driver::dirty_endpoints::DirtyEndpoints;
+use crate::driver::domain::Domain;
+use crate::driver::local_delivery::LOCAL_SOURCE;
+use crate::shared_memory::NoSharedMemory;
+
+/// Samples taken before the readers are told of them.
+const BATCH: usize = 64;
+
+/// Calls of [`ShmReceiver::take`] after which messages of writers are handled, if samples never cease.
+const TAKES_BETWEEN_MESSAGES: usize = 16;
+
+impl ShmReceiver {
+    /// Adds a channel, whose first reader the request named.
+    pub(super) fn add(&mut self, channel: NewChannel, shared: &SharedMemory) {
+        let NewChannel { connection, wanted, others, count } = channel;
+        let key = wanted.key();
+        let added = self.reader.add(connection).map_err(|error| error.to_string());
+        let added = added.and_then(|id| {
+            let notes = self.reader.ack_handle(id).ok_or_else(|| "the writer's process has ended".to_owned())?;
+            Ok((id, notes))
+        });
+        let (id, notes) = match added {
+            Ok(added) => added,
+            Err(error) => {
+                for wanted in [wanted].into_iter().chain(others) {
+                    shared.detached(&wanted, NoSharedMemory::NotConnected(error.clone()));
+                }
+                return;
+            }
+        };
+        let readers = Vec::new();
+        let asked = Vec::new();
+        let channel =
+            Channel { key, notes, _count: count, readers, next_index: 1, asked, is_paused: false, owes_ack: false };
+        self.channels.push(id, channel);
+        self.start_first(id, wanted, shared);
+        for wanted in others {
+            self.join(wanted, shared);
+        }
+        if self.channels.get_mut(id).is_some_and(|channel| channel.readers.is_empty()) {
+            self.reader.remove(id);
+            self.channels.remove(id);
+        }
+    }
+
+    /// The first reader of a channel, which the writer process has accepted with the channel.
+    fn start_first(&mut self, id: WriterId, wanted: Wanted, shared: &SharedMemory) {
+        let Some(channel) = self.channels.get_mut(id) else { return };
+        let Some(core) = wanted.reader.upgrade() else {
+            shared.counters.note_detached();
+            self.reader.send_message(id, Attachment { index: 0, kind: AttachmentKind::Detach }.encode());
+            return;
+        };
+        let mut reader = AttachedReader::new(wanted.clone(), core, 0, Stage::Asked);
+        reader.start();
+        channel.readers.push(reader);
+        channel.acknowledge();
+        self.reader.send_message(id, Attachment { index: 0, kind: AttachmentKind::Ready }.encode());
+        shared.note_attached(&wanted);
+    }
+
+    /// Has a reader attach to the channel of this process. Without one, the reader requests another.
+    pub(super) fn join(&mut self, wanted: Wanted, shared: &SharedMemory) {
+        let Some(core) = wanted.reader.upgrade() else { return shared.counters.note_detached() };
+        let Some((id, channel)) = self.channels.find_mut(wanted.key()) else {
+            let reason = NoSharedMemory::NotConnected("the channel of its process has ended".to_owned());
+            return shared.request_channel_again(wanted, reason);
+        };
+        if channel.readers.iter().any(|reader| reader.wanted.reader_guid == wanted.reader_guid) {
+            // A repeated request: the reader has what it wants.
+            return shared.counters.note_detached();
+        }
+        channel.join(wanted, core);
+        self.settle(id);
+    }
+
+    /// The datagrams from before the first sample have been received: a best-effort reader takes what waits.
+    pub(super) fn begin(&mut self, reader: Guid, writer: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
+        self.drain(dirty, counters, |attached| {
+            let is_meant = attached.wanted.is_for(reader, Some(writer));
+            if is_meant {
+                attached.order = Order::Certain;
+            }
+            is_meant
+        });
+    }
+
+    /// A reader has room again and takes what waits.
+    pub(super) fn resume(&mut self, reader: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
+        self.drain(dirty, counters, |attached| {
+            attached.wanted.reader_guid == reader && attached.order == Order::Certain
+        });
+    }
+
+    fn drain(
+        &mut self,
+        dirty: &mut DirtyEndpoints,
+        counters: &Counters,
+        mut is_meant: impl FnMut(&mut AttachedReader) -> bool,
+    ) {
+        let now = now();
+        let rx = Reception { now, wall: wall_at(now), buffer: None, source: LOCAL_SOURCE };
+        let mut drained = Vec::new();
+        for (id, channel) in self.channels.iter_mut() {
+            let places = channel.readers.iter_mut().enumerate().filter_map(|(p, r)| is_meant(r).then_some(p));
+            for place in places.collect::<Vec<_>>() {
+                counters.note_received(channel.drain(place, &rx));
+                if let Some(reader) = channel.readers.get(place) {
+                    dirty.reader(&reader.core);
+                }
+                drained.push(id);
+            }
+        }
+        for id in drained {
+            self.settle(id);
+        }
+    }
+
+    /// Pauses or resumes a channel, and sends what its readers ask for. To be called after any change of its readers.
+    fn settle(&mut self, id: WriterId) {
+        let Self { reader: source, channels, .. } = self;
+        let Some(channel) = channels.get_mut(id) else { return };
+        channel.update_pause(source, id);
+        if !channel.send_requests(source, id) {
+            // The writer process does not read its messages. `look_after_channels` reports the end.
+            source.remove(id);
+        }
+    }
+
+    /// Removes a reader from the channel of one writer, or of all writers.
+    pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>, shared: &SharedMemory) {
+        let is_meant = |attached: &AttachedReader| attached.wanted.is_for(reader, writer);
+        let of_it = self.channels.iter().filter(|(_, channel)| channel.readers.iter().any(is_meant));
+        for id in of_it.map(|(id, _)| id).collect::<Vec<_>>() {
+            let Some(channel) = self.channels.get_mut(id) else { continue };
+            let removed: Vec<AttachedReader> = channel.readers.extract_if(.., |attached| is_meant(attached)).collect();
+            channel.acknowledge();
+            if channel.readers.is_empty() {
+                self.reader.remove(id);
+                self.channels.remove(id);
+            }
+            for attached in removed {
+                shared.counters.note_detached();
+                let detach = Attachment { index: attached.index, kind: AttachmentKind::Detach };
+                let must_tell = attached.stage != Stage::Queued && self.channels.get_mut(id).is_some();
+                if must_tell && !self.reader.send_message(id, detach.encode()) {
+                    self.reader.remove(id);
+                }
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Whether there is something to do that no sample announces.
+    pub(super) fn has_to_act(&self) -> bool {
+        !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
+    }
+
+    /// Whether [`Self::acts`] may return something.
+    pub(super) const fn has_acts(&self) -> bool {
+        !self.news.is_empty() || !self.begun.is_empty()
+    }
+
+    /// Whether samples from before the deferred messages wait.
+    fn is_awaiting(&self) -> bool {
+        let mut channels = self.channels.iter();
+        channels.any(|(_, channel)| channel.readers.iter().any(|reader| reader.order == Order::Awaited))
+    }
+
+    /// What to do now. Deferred messages wait until there was nothing to take, or [`ROUNDS_MAX`] rounds if writers never pause.
+    pub(super) fn acts(&mut self, has_taken: bool) -> DeferredActions {
+        let begun = std::mem::take(&mut self.begun);
+        self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
+        let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || self.rounds > ROUNDS_MAX);
+        DeferredActions { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
+    }
+
+    /// Takes some samples, when its reader is ready. Returns whether there were any.
+    pub(super) fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, shared: &SharedMemory) -> bool {
+        let wall = wall_at(now);
+        let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
+        let mut taken = 0;
+        let mut last = None;
+        while taken < BATCH {
+            let inserted = self.take_in_place(&rx, BATCH - taken, dirty, &shared.counters);
+            taken += inserted;
+            if inserted > 0 && !self.reader.is_ready() {
+                break;
+            }
+            let sample = match self.reader.take() {
+                Ok(Some(sample)) => sample,
+                Ok(None) => break,
+                Err(error) => {
+                    // No working writer grants so few that `HELD_MAX` does not keep below it.
+                    self.reader.remove(error.writer);
+                    continue;
+                }
+            };
+            taken += 1;
+            let id = sample.writer();
+            if let Some(other) = last.replace(id).filter(|last| *last != id) {
+                self.channels.acknowledge(other);
+            }
+            let Self { reader: source, channels, begun, .. } = self;
+            let Some(channel) = channels.get_mut(id) else { continue };
+            match channel.give(&rx, sample, dirty, begun) {
+                Ok(samples) => {
+                    shared.counters.note_received(samples);
+                    channel.update_pause(source, id);
+                }
+                // Reported like any other end.
+                Err(ProtocolViolation) => source.remove(id),
+            }
+        }
+        if let Some(id) = last {
+            self.channels.acknowledge(id);
+        }
+        self.takes_since_messages += 1;
+        if self.takes_since_messages >= TAKES_BETWEEN_MESSAGES {
+            self.handle_messages(shared);
+        }
+        taken > 0
+    }
+
+    /// Takes samples of one channel that need nothing but to be copied and kept. Returns how many.
+    fn take_in_place(
+        &mut self,
+        rx: &Reception<'_>,
+        most: usize,
+        dirty: &mut DirtyEndpoints,
+        counters: &Counters,
+    ) -> usize {
+        let Some(samples) = self.reader.in_place() else { return 0 };
+        let Some(channel) = self.channels.get_mut(samples.writer()) else { return 0 };
+        let Inserted { samples, must_notify } = channel.insert_in_place(rx, samples, most);
+        counters.note_received(samples as u64);
+        if must_notify && let Some(only) = channel.readers.first() {
+            dirty.reader(&only.core);
+        }
+        samples
+    }
+
+    /// Waits until there is something to take, from a moment that has just been read: spins for `spin`, or until the next
+    /// sample of a stream is due, then sleeps.
+    pub(super) fn wait(&mut self, since: Instant, spin: Duration, adaptive_spin: &mut AdaptiveSpin) {
+        let look =
+            adaptive_spin.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));
+        let sleeps = self.reader.sleeps();
+        self.reader.wait(spin.max(look), None);
+        if self.reader.sleeps() == sleeps {
+            return;
+        }
+        if look.is_zero() {
+            adaptive_spin.on_sleep(since, now());
+        } else {
+            adaptive_spin.on_miss();
+        }
+    }
+
+    /// Handles messages of writers, and the channels that have ended.
+    pub(super) fn look_after_channels(&mut self, shared: &SharedMemory) {
+        self.handle_messages(shared);
+        while let Some(gone) = self.reader.poll_gone() {
+            let Some(channel) = self.channels.remove(gone.writer) else { continue };
+            for AttachedReader { wanted, stage, .. } in channel.readers {
+                let reason = reason_of(gone.reason);
+                match stage {
+                    // The writer may have ended the channel before it knew of this reader.
+                    Stage::Queued | Stage::Asked => shared.request_channel_again(wanted, reason),
+                    Stage::Attached { .. } | Stage::Behind { .. } | Stage::Rewinding => {
+                        shared.detached(&wanted, reason);
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle_messages(&mut self, shared: &SharedMemory) {
+        self.takes_since_messages = 0;
+        while let Some((id, message)) = self.reader.poll_message() {
+            let Some(channel) = self.channels.get_mut(id) else { continue };
+            match channel.handle_message(message) {
+                Ok(None) => {}
+                Ok(Some(Decision::Accepted { index, wanted })) => {
+                    self.reader.send_message(id, Attachment { index, kind: AttachmentKind::Ready }.encode());
+                    shared.note_attached(&wanted);
+                }
+                Ok(Some(Decision::Dismissed(wanted))) => {
+                    channel.acknowledge();
+                    if channel.readers.is_empty() {
+                        self.reader.remove(id);
+                        self.channels.remove(id);
+                    }
+                    let reason = "the writer's process has dismissed the reader from the channel of its process";
+                    shared.detached(&wanted, NoSharedMemory::NotConnected(reason.to_owned()));
+                }
+                Err(ProtocolViolation) => self.reader.remove(id),
+            }
+            self.settle(id);
+        }
+    }
+}
+
+impl DeferredActions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.news.is_empty() && self.begun.is_empty()
+    }
+
+    pub(super) fn perform(self, domain: &Domain, shared: &SharedMemory) {
+        for (reader, writer) in self.begun {
+            domain.begin_behind_datagrams(shared, reader, writer);
+        }
+        self.news.iter().for_each(|news| domain.handle_deferred(news, now()));
+    }
+}

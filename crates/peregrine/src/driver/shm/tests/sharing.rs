@@ -1,0 +1,354 @@
+//! Several readers of one process that share the channel from a writer.
+
+use peregrine_transport::shm::{USER_WORDS, UserMessage};
+
+use super::super::attachment::{Attachment, AttachmentKind};
+use super::*;
+use crate::qos::Durability;
+
+const COUNT: u64 = 500;
+
+fn narrow(participant: &DomainParticipant) -> DataReader<Number> {
+    let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+    topic(participant).reader_builder().reliable().keep_all().resource_limits(limits).build().unwrap()
+}
+
+fn wide(participant: &DomainParticipant) -> DataReader<Number> {
+    topic(participant).reader_builder().reliable().keep_all().build().unwrap()
+}
+
+fn writer_core(participant: &DomainParticipant, writer: &DataWriter<Number>) -> Arc<WriterCore> {
+    Arc::clone(participant.inner.core.lock().writers.get(&writer.guid().entity).unwrap())
+}
+
+fn write(writer: &DataWriter<Number>, values: std::ops::Range<u64>) {
+    values.for_each(|value| _ = writer.write(&Number { value }).unwrap());
+}
+
+fn expect(reader: &DataReader<Number>, values: std::ops::Range<u64>) {
+    for value in values {
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value }));
+    }
+}
+
+fn await_readers(writer: &DataWriter<Number>, readers: usize) {
+    eventually("all get samples by shared memory", || writer.shared_memory_readers() == readers);
+}
+
+/// Number of channels between the processes.
+fn channels(core: &WriterCore) -> usize {
+    lock(&core.outgoing.channels).as_ref().map_or(0, |channels| channels.channel_count())
+}
+
+#[test]
+fn readers_of_one_process_share_one_channel_for_each_reliability() {
+    let sides = [participant(50, "here"), participant(50, "there")];
+    let writers: Vec<_> =
+        (0..10).map(|_| topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap()).collect();
+    let reliable: Vec<_> = (0..20).map(|_| wide(&sides[1])).collect();
+    let best_effort: Vec<_> =
+        (0..5).map(|_| topic(&sides[1]).reader_builder().best_effort().keep_all().build().unwrap()).collect();
+    for writer in &writers {
+        await_readers(writer, 25);
+        assert_eq!(channels(&writer_core(&sides[0], writer)), 2);
+    }
+    for (place, writer) in writers.iter().enumerate() {
+        writer.write(&Number { value: place as u64 }).unwrap();
+    }
+    for reader in reliable.iter().chain(&best_effort) {
+        let mut values: Vec<_> =
+            (0..10).map(|_| reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().value).collect();
+        values.sort_unstable();
+        assert!(values.into_iter().eq(0..10));
+    }
+    let statistics = sides.each_ref().map(|side| side.shared_memory_statistics());
+    assert_eq!((statistics[0].sent, statistics[1].received), (250, 250));
+    assert_eq!((statistics[0].fallbacks, statistics[1].fallbacks), (0, 0));
+}
+
+#[test]
+fn reader_without_room_does_not_stop_others_of_its_channel() {
+    let sides = [participant(51, "here"), participant(51, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let (full, other) = (narrow(&sides[1]), wide(&sides[1]));
+    await_readers(&writer, 2);
+    write(&writer, 0..COUNT);
+    expect(&other, 0..COUNT);
+    // Its backlog is full: the writer hands over the rest again.
+    expect(&full, 0..COUNT);
+    write(&writer, COUNT..2 * COUNT);
+    expect(&full, COUNT..2 * COUNT);
+    expect(&other, COUNT..2 * COUNT);
+    assert!(full.take().unwrap().is_empty() && other.take().unwrap().is_empty());
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(sides[0].shared_memory_statistics().fallbacks, 0);
+}
+
+#[test]
+fn all_readers_without_room_get_every_sample() {
+    let sides = [participant(52, "here"), participant(52, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let readers: Vec<_> = (0..4).map(|_| narrow(&sides[1])).collect();
+    await_readers(&writer, 4);
+    write(&writer, 0..COUNT);
+    for value in 0..COUNT {
+        readers.iter().for_each(|reader| expect(reader, value..value + 1));
+    }
+    write(&writer, 0..COUNT);
+    readers.iter().for_each(|reader| expect(reader, 0..COUNT));
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}
+
+#[test]
+fn late_joiner_gets_history_that_its_siblings_have() {
+    let sides = [participant(53, "here"), participant(53, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().transient_local().keep_all().build().unwrap();
+    let durable = || topic(&sides[1]).reader_builder().reliable().transient_local().keep_all().build().unwrap();
+    let first = durable();
+    await_readers(&writer, 1);
+    write(&writer, 0..COUNT);
+    expect(&first, 0..COUNT);
+    let second = durable();
+    expect(&second, 0..COUNT);
+    let volatile = wide(&sides[1]);
+    await_readers(&writer, 3);
+    write(&writer, COUNT..2 * COUNT);
+    for reader in [&first, &second, &volatile] {
+        expect(reader, COUNT..2 * COUNT);
+        assert!(reader.take().unwrap().is_empty());
+    }
+    assert_eq!(channels(&writer_core(&sides[0], &writer)), 1);
+    assert_eq!(volatile.qos().durability, Durability::Volatile);
+}
+
+#[test]
+fn reader_that_leaves_does_not_hold_up_its_siblings() {
+    let sides = [participant(54, "here"), participant(54, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let stays = wide(&sides[1]);
+    await_readers(&writer, 1);
+    let mut value = 0;
+    for round in 0..30 {
+        // The first reader of the channel leaves like any other.
+        let leaves = if round % 2 == 0 { narrow(&sides[1]) } else { wide(&sides[1]) };
+        if round % 3 == 0 {
+            await_readers(&writer, 2);
+        }
+        write(&writer, value..value + 50);
+        if round % 4 == 0 {
+            expect(&stays, value..value + 50);
+        }
+        drop(leaves);
+        if round % 4 != 0 {
+            expect(&stays, value..value + 50);
+        }
+        value += 50;
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    await_readers(&writer, 1);
+    assert!(stays.take().unwrap().is_empty());
+}
+
+#[test]
+fn first_reader_leaves_and_others_keep_the_channel() {
+    let sides = [participant(55, "here"), participant(55, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let first = wide(&sides[1]);
+    await_readers(&writer, 1);
+    let core = writer_core(&sides[0], &writer);
+    let channel = lock(&core.outgoing.channels).as_ref().unwrap().channel_of(first.guid());
+    let others = [wide(&sides[1]), wide(&sides[1])];
+    await_readers(&writer, 3);
+    drop(first);
+    await_readers(&writer, 2);
+    write(&writer, 0..COUNT);
+    for other in &others {
+        expect(other, 0..COUNT);
+        assert_eq!(lock(&core.outgoing.channels).as_ref().unwrap().channel_of(other.guid()), channel);
+    }
+}
+
+/// The writer dismisses one reader, as when the application ignores it. The others are not concerned.
+#[test]
+fn unmatched_reader_is_dismissed_from_its_channel() {
+    let sides = [participant(56, "here"), participant(56, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let (ignored, other) = (wide(&sides[1]), wide(&sides[1]));
+    await_readers(&writer, 2);
+    eventually("the reader process knows", || sides[1].shared_memory_statistics().writers == 2);
+    writer_core(&sides[0], &writer).unmatch_reader(now(), ignored.guid());
+    eventually("the reader process knows", || sides[1].shared_memory_statistics().writers == 1);
+    write(&writer, 0..COUNT);
+    expect(&other, 0..COUNT);
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(writer.shared_memory_readers(), 1);
+}
+
+/// The writer process ignores four readers. Other readers, which wait for the answer to one of these, get shared memory.
+#[test]
+fn refused_readers_do_not_keep_shared_memory_from_others() {
+    let sides = [participant(61, "here"), participant(61, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    // The requests of all readers are queued before one is sent.
+    let connections = shared(&sides[1]).connections();
+    let ignored: Vec<_> = (0..4).map(|_| wide(&sides[1])).collect();
+    for reader in &ignored {
+        eventually("the writer matches the reader", || writer.matched_subscriptions().contains(&reader.guid()));
+        writer_core(&sides[0], &writer).unmatch_reader(now(), reader.guid());
+    }
+    let other = wide(&sides[1]);
+    drop(connections);
+    eventually("the other reader is attached", || {
+        // Refuses the requests that wait for a match.
+        shared(&sides[0]).poll_connections_at(now() + Span::from_secs(11));
+        writer.shared_memory_readers() == 1
+    });
+    write(&writer, 0..COUNT);
+    expect(&other, 0..COUNT);
+}
+
+#[test]
+fn best_effort_readers_of_one_channel_see_samples_in_order() {
+    let sides = [participant(57, "here"), participant(57, "there")];
+    let writer = topic(&sides[0]).writer_builder().best_effort().build().unwrap();
+    let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+    let best_effort = || topic(&sides[1]).reader_builder().best_effort().keep_all();
+    let full = best_effort().resource_limits(limits).build().unwrap();
+    let others = [best_effort().build().unwrap(), best_effort().build().unwrap()];
+    await_readers(&writer, 3);
+    for value in 0..COUNT {
+        writer.write(&Number { value }).unwrap();
+        others.iter().for_each(|other| expect(other, value..value + 1));
+    }
+    // A best-effort reader loses what it has no room for.
+    expect(&full, 0..1);
+    write(&writer, COUNT..COUNT + 1);
+    expect(&full, COUNT..COUNT + 1);
+    others.iter().for_each(|other| expect(other, COUNT..COUNT + 1));
+}
+
+/// A reader, with the first sample after the writer has matched it. Before, it may see some messages for its siblings.
+struct Follower {
+    reader: DataReader<Number>,
+    relevant: u64,
+    next: u64,
+}
+
+impl Follower {
+    fn take(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(sample) = self.reader.take_next().unwrap() else { return };
+            let value = sample.into_value().unwrap().value;
+            assert!(
+                value == self.next || self.next < self.relevant && value <= self.relevant,
+                "{value} for {}",
+                self.next
+            );
+            self.next = value + 1;
+        }
+    }
+}
+
+/// Readers come and go, take or do not take; each one that stays sees all samples once and in order.
+#[test]
+fn readers_that_come_go_and_halt_see_samples_once_and_in_order() {
+    for seed in 0..4 {
+        let sides = [participant(58, "here"), participant(58, "there")];
+        let mut random = fastrand::Rng::with_seed(seed);
+        let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+        let mut followers: Vec<Follower> = Vec::new();
+        let mut written = 0;
+        for _ in 0..400 {
+            match random.u8(..10) {
+                0 if followers.len() < 8 => {
+                    let reader = if random.bool() { narrow(&sides[1]) } else { wide(&sides[1]) };
+                    eventually("the writer matches the reader", || {
+                        writer.matched_subscriptions().contains(&reader.guid())
+                    });
+                    followers.push(Follower { reader, relevant: written, next: 0 });
+                }
+                1 if !followers.is_empty() => drop(followers.swap_remove(random.usize(..followers.len()))),
+                2 => await_readers(&writer, followers.len()),
+                3..6 => followers.iter_mut().filter(|_| random.bool()).for_each(|follower| follower.take(20)),
+                _ => {
+                    let more = random.u64(1..60);
+                    write(&writer, written..written + more);
+                    written += more;
+                }
+            }
+        }
+        await_readers(&writer, followers.len());
+        write(&writer, written..written + 1);
+        for follower in &mut followers {
+            eventually("each has the last sample", || {
+                follower.take(usize::MAX);
+                follower.next == written + 1
+            });
+        }
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    }
+}
+
+/// A process that sends what no reader process sends loses its channel. Readers of other processes are not concerned.
+#[test]
+fn meaningless_messages_end_the_channel_of_their_process_only() {
+    let hostile = [
+        UserMessage([0; USER_WORDS]),
+        UserMessage([u64::MAX; USER_WORDS]),
+        Attachment { index: 0, kind: AttachmentKind::Accepted }.encode(),
+        Attachment { index: 1, kind: AttachmentKind::Dismissed }.encode(),
+        // The index of the first reader.
+        Attachment { index: 0, kind: AttachmentKind::Attach { reader: stranger(1) } }.encode(),
+    ];
+    let sides = [participant(59, "here"), participant(59, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let (good, bad) = (wide(&sides[1]), topic(&sides[1]).reader_builder().best_effort().build().unwrap());
+    await_readers(&writer, 2);
+    let core = writer_core(&sides[0], &writer);
+    for message in hostile {
+        let mut stubborn = Stubborn::new(&sides[0], writer.guid(), bad.guid());
+        let connection = answer(stubborn.ask()).unwrap();
+        let id = stubborn.reader.add(connection).unwrap();
+        assert_eq!(channels(&core), 2);
+        assert!(stubborn.reader.send_message(id, message));
+        eventually("the channel has ended", || channels(&core) == 1);
+        eventually("the hostile process sees the end", || {
+            stubborn.reader.service();
+            while let Ok(Some(_)) = stubborn.reader.take() {}
+            stubborn.reader.poll_gone().is_some_and(|gone| gone.writer == id)
+        });
+    }
+    write(&writer, 0..COUNT);
+    expect(&good, 0..COUNT);
+}
+
+/// A process may attach readers that the writer never matches, and send what concerns no reader. The number that waits is
+/// bounded, and every one is answered.
+#[test]
+fn flood_of_attachments_is_bounded() {
+    let sides = [participant(60, "here"), participant(60, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let (good, bad) = (wide(&sides[1]), topic(&sides[1]).reader_builder().best_effort().build().unwrap());
+    await_readers(&writer, 2);
+    let mut stubborn = Stubborn::new(&sides[0], writer.guid(), bad.guid());
+    let connection = answer(stubborn.ask()).unwrap();
+    let id = stubborn.reader.add(connection).unwrap();
+    let mut index = 0;
+    eventually("the writer process dismisses readers", || {
+        index += 1;
+        let message = Attachment { index, kind: AttachmentKind::Attach { reader: stranger(1) } }.encode();
+        let ready = Attachment { index: index * 7, kind: AttachmentKind::Ready }.encode();
+        // The link is full until the writer process has read it.
+        if !stubborn.reader.send_message(id, message) || !stubborn.reader.send_message(id, ready) {
+            std::thread::yield_now();
+        }
+        stubborn.reader.service();
+        let answer = stubborn.reader.poll_message();
+        answer.is_some_and(|(_, answer)| Attachment::decode(answer).unwrap().kind == AttachmentKind::Dismissed)
+    });
+    let connections = shared(&sides[0]).connections();
+    assert!(connections.attaching.len() + connections.waiting.len() <= WAITING_MAX);
+    drop(connections);
+    write(&writer, 0..COUNT);
+    expect(&good, 0..COUNT);
+}

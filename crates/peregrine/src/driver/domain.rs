@@ -1,6 +1,8 @@
 //! The sockets, threads and timers that all participants of this process in one domain share.
 
+mod poll_state;
 mod polling;
+mod shared_memory;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +20,7 @@ use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, Socket, Wait};
 
-use polling::{PollState, PollingTurns};
+use poll_state::{PollState, PollingTurns};
 
 use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
@@ -29,11 +31,11 @@ use super::network::Network;
 use super::open::{self, Opened};
 use super::outbox;
 use super::parker::Parker;
-use super::participant::ParticipantCore;
+use super::participant::{ChannelRequests, ParticipantCore, ParticipantHost};
 use super::publishing::{Publish, Publishing};
 use super::send::SendSockets;
 use super::shared_receiver::{Process, SharedReceiver};
-use super::shm::{self, SharedMemory};
+use super::shm::SharedMemory;
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
 use super::sync::lock;
 use crate::config::{DomainConfig, WaitStrategy};
@@ -162,7 +164,7 @@ impl Domain {
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
             publishing: Publishing::default(),
-            shared_memory: shm::open(config),
+            shared_memory: config.shared_memory.then(SharedMemory::open_or_warn).flatten(),
             participants: RwLock::new(Arc::new([])),
             timer,
             waker,
@@ -177,7 +179,7 @@ impl Domain {
             polled: OnceLock::new(),
         });
         if let Some(shared) = &domain.shared_memory {
-            shared.attach(&domain);
+            shared.set_host(Weak::clone(&domain.me) as _);
         }
         if domain.is_polled() {
             let _ = domain.polled.set(Mutex::new(domain.poll_state()?));
@@ -425,12 +427,12 @@ impl Domain {
     /// DeferredMessage of the end of something whose marker is lost, or behind what takes too long.
     fn handle_overdue_deferred(&self, now: Instant) {
         for news in self.socket_barrier.take_overdue(now) {
-            self.handle_deferred(&news, now);
+            self.handle_deferred_message(&news, now);
         }
     }
 
     /// Handles news that was put aside.
-    pub(super) fn handle_deferred(&self, news: &DeferredMessage, now: Instant) {
+    pub(super) fn handle_deferred_message(&self, news: &DeferredMessage, now: Instant) {
         let mut dirty = DirtyEndpoints::default();
         self.hand_over(news.datagram().into_iter(), now, &mut dirty);
         dirty.after(now);
@@ -471,10 +473,8 @@ impl Domain {
             if shared.deadline() <= now.0 {
                 shared.poll_connections();
             }
-            if shared.relief_deadline() <= now.0
-                && let Some(me) = self.me.upgrade()
-            {
-                shared.relieve_taker(now, &me);
+            if shared.relief_deadline() <= now.0 {
+                shared.relieve_taker(now, self);
             }
             earliest = shared.deadline().min(shared.relief_deadline());
         }
@@ -547,12 +547,6 @@ impl Domain {
     /// The participant of this process with this prefix.
     pub(super) fn participant(&self, prefix: &GuidPrefix) -> Option<Arc<ParticipantCore>> {
         self.snapshot().iter().find(|participant| participant.prefix == *prefix).cloned()
-    }
-
-    /// Whether the caller is one of the domain's threads.
-    pub(crate) fn is_own_thread(&self) -> bool {
-        let me = std::thread::current().id();
-        lock(&self.threads).iter().any(|thread| thread.thread().id() == me)
     }
 
     fn close(&self) {
@@ -708,6 +702,17 @@ impl Host for Domain {
         } else if !self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)) {
             parker.park_until(end);
         }
+    }
+}
+
+impl ParticipantHost for Domain {
+    fn is_own_thread(&self) -> bool {
+        let me = std::thread::current().id();
+        lock(&self.threads).iter().any(|thread| thread.thread().id() == me)
+    }
+
+    fn channel_requests(&self) -> Option<&dyn ChannelRequests> {
+        self.shared_memory.as_ref().map(|shared| shared as _)
     }
 }
 

@@ -19,13 +19,11 @@ use peregrine_transport::udp::Datagram;
 use super::clock::{now, wall, wall_at};
 use super::deadline_cell::DeadlineCell;
 use super::dirty_endpoints::DirtyEndpoints;
-use super::domain::Domain;
 use super::host::Host;
 use super::local_reader::READERS;
 use super::local_writers::WRITERS;
 use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
-use super::shm::SharedMemory;
 use super::topic::TopicCore;
 use super::waiting::{Until, Watched, wait_until};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -66,9 +64,34 @@ pub(crate) struct Abandoned {
     pub(crate) samples: AtomicU64,
 }
 
+/// The services of a domain for its participants.
+pub(crate) trait ParticipantHost: Host {
+    /// Whether the caller is one of the domain's threads.
+    fn is_own_thread(&self) -> bool;
+
+    /// `None` if the domain shares no memory with other processes.
+    fn channel_requests(&self) -> Option<&dyn ChannelRequests>;
+}
+
+/// What participants tell about matches, so that endpoints of other processes on this host are reached by shared memory.
+pub(crate) trait ChannelRequests {
+    /// A writer of this process matches a reader of another participant, which may have requested a channel already.
+    fn note_matched(&self);
+
+    /// A reader matches a writer of the participant that `data` describes.
+    fn request(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData);
+
+    /// A reader and a writer do not match any more.
+    fn cancel(&self, reader: Guid, writer: Guid);
+
+    /// A reader is deleted.
+    fn forget_reader(&self, reader: Guid);
+}
+
 /// One participant.
 pub(crate) struct ParticipantCore {
-    pub(crate) domain: Arc<Domain>,
+    services: Arc<dyn ParticipantHost>,
+    /// The same, for endpoints.
     pub(crate) host: Arc<dyn Host>,
     pub(crate) prefix: GuidPrefix,
     locked: Mutex<Locked>,
@@ -77,7 +100,7 @@ pub(crate) struct ParticipantCore {
 }
 
 impl ParticipantCore {
-    pub(crate) fn new(domain: Arc<Domain>, rtps: Participant) -> Self {
+    pub(crate) fn new(services: Arc<dyn ParticipantHost>, rtps: Participant) -> Self {
         let prefix = rtps.prefix();
         let locked = Locked {
             rtps,
@@ -90,9 +113,9 @@ impl ParticipantCore {
             lingering: Vec::new(),
             closing: None,
         };
-        let host = Arc::clone(&domain) as Arc<dyn Host>;
+        let host = Arc::clone(&services) as Arc<dyn Host>;
         Self {
-            domain,
+            services,
             host,
             prefix,
             locked: Mutex::new(locked),
@@ -158,7 +181,7 @@ impl ParticipantCore {
             return abandoned;
         }
         let mut locked = self.lock();
-        let linger = linger.map(Span::from).or(locked.closing).unwrap_or_else(|| self.domain.config.linger.into());
+        let linger = linger.map(Span::from).or(locked.closing).unwrap_or_else(|| self.host.config().linger.into());
         locked.lingering.push(Lingering {
             until: now() + linger,
             writer: Arc::clone(core),
@@ -244,7 +267,7 @@ impl ParticipantCore {
     pub(crate) fn remove_reader(&self, core: &ReaderCore) {
         core.close();
         READERS.remove(core.guid);
-        if let Some(shared) = self.domain.shared_memory() {
+        if let Some(shared) = self.services.channel_requests() {
             shared.forget_reader(core.guid);
         }
         let mut locked = self.lock();
@@ -256,10 +279,10 @@ impl ParticipantCore {
     /// Waits for deleted writers to be gone for good, within bounds.
     pub(crate) fn settle(&self) {
         // These threads are the ones that the acknowledgements come by.
-        if self.domain.is_own_thread() {
+        if self.services.is_own_thread() {
             return;
         }
-        let _ = wait_until(self, self.domain.config.linger, StatusMask::ALL, |locked| {
+        let _ = wait_until(self, self.host.config().linger, StatusMask::ALL, |locked| {
             (!locked.lingers(None)).then_some(())
         });
     }
@@ -413,7 +436,7 @@ impl ParticipantCore {
         let mut batch = TransmitBatch::default();
         loop {
             while let Some(event) = locked.rtps.poll_event() {
-                locked.apply(now, &event, self.domain.shared_memory(), &mut dirty);
+                locked.apply(now, &event, self.services.channel_requests(), &mut dirty);
             }
             if !locked.rtps.poll_transmit(now, &mut batch) {
                 break;
@@ -519,7 +542,7 @@ impl Locked {
         &mut self,
         now: Instant,
         event: &ParticipantEvent,
-        shared: Option<&SharedMemory>,
+        shared: Option<&dyn ChannelRequests>,
         dirty: &mut DirtyEndpoints,
     ) {
         match event {

@@ -17,7 +17,7 @@ use self::data_on_readers::DataOnReaders;
 pub use self::participant::ParticipantBuilder;
 pub(crate) use self::participant::{autoenables, default_qos, lookup, set_autoenables, set_default_qos};
 use crate::condition::StatusCondition;
-use crate::driver::domain::DomainHandle;
+use crate::driver::domain::{Domain, DomainHandle};
 use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
 use crate::reader::{AnyDataReader, AnyReader};
@@ -59,6 +59,7 @@ pub struct DomainParticipant {
 
 pub(crate) struct ParticipantInner {
     pub(crate) core: Arc<ParticipantCore>,
+    pub(crate) domain: Arc<Domain>,
     /// `None` after the participant was closed.
     handle: Mutex<Option<Arc<DomainHandle>>>,
     condition: StatusCondition,

@@ -98,7 +98,7 @@ impl DomainParticipant {
     /// Its domain.
     #[must_use]
     pub fn domain(&self) -> DomainId {
-        self.inner.core.domain.id
+        self.inner.domain.id
     }
 
     /// Its policies.
@@ -471,7 +471,7 @@ impl DomainParticipant {
     /// something has come or `timeout` is over. With a zero timeout it looks once and does not sleep. Otherwise it does
     /// nothing: other threads do all that.
     pub fn poll(&self, timeout: Duration) {
-        self.inner.core.domain.poll(timeout);
+        self.inner.domain.poll(timeout);
     }
 
     /// Messages that this participant has dropped, counted by reason.
@@ -492,13 +492,13 @@ impl DomainParticipant {
     /// What the sockets of this domain have done so far, each with its address.
     #[must_use]
     pub fn transport_statistics(&self) -> Vec<(std::net::SocketAddr, Statistics)> {
-        self.inner.core.domain.statistics()
+        self.inner.domain.statistics()
     }
 
     /// What the participants of this process in this domain share with other processes of the host by shared memory.
     #[must_use]
     pub fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
-        self.inner.core.domain.shared_memory_statistics()
+        self.inner.domain.shared_memory_statistics()
     }
 }
 
@@ -582,14 +582,15 @@ impl ParticipantBuilder {
             protection: None,
         };
         let rtps = Participant::new(now(), config);
-        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain), rtps));
+        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, rtps));
         let defaults = Defaults::default();
         let state = ParticipantState { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
-        let condition = StatusCondition::new(Arc::new(NoStatuses(domain)));
+        let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&domain) as Arc<_>)));
         let is_enabled = self.is_enabled.unwrap_or_else(autoenables);
         let handle = Mutex::new(Some(handle));
         let inner = ParticipantInner {
             core,
+            domain,
             handle,
             condition,
             is_enabled: AtomicBool::new(is_enabled),
@@ -704,7 +705,7 @@ impl ParticipantInner {
 
     /// Takes part in the domain from now on.
     fn join(&self) {
-        let domain = &self.core.domain;
+        let domain = &self.domain;
         domain.add(&self.core);
         // The addresses of the host may have changed before the domain had this participant in its list.
         self.core.move_to(&domain.addresses());
@@ -718,7 +719,7 @@ impl ParticipantInner {
             return;
         }
         self.core.leave();
-        self.core.domain.remove(&self.core);
+        self.domain.remove(&self.core);
     }
 
     fn take_handle(&self) -> Option<Arc<DomainHandle>> {

@@ -180,17 +180,17 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let qos = normalized_reader_qos(qos);
         let subscriber_qos = subscriber.qos();
         qos::check_reader(&qos, &subscriber_qos)?;
-        let participant = &subscriber.participant().inner.core;
+        let participant = subscriber.participant();
+        let (domain, participant) = (&participant.inner.domain, &participant.inner.core);
         if participant.is_closing() {
             return Err(Error::AlreadyDeleted);
         }
-        let join = |group: &IpAddr| Membership::new(&participant.domain, *group);
+        let join = |group: &IpAddr| Membership::new(domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
-        let (config, keys) = (&participant.domain.config, topic.data_type.keys());
+        let (config, keys) = (&domain.config, topic.data_type.keys());
         let reader = new_reader(config, guid, keys, &qos, &subscriber_qos.presentation)?;
-        let (domain, host, type_id) =
-            (Arc::clone(&participant.domain), Arc::clone(&participant.host), TypeId::of::<T>());
+        let (domain, host, type_id) = (Arc::clone(domain), Arc::clone(&participant.host), TypeId::of::<T>());
         let core = Arc::new(ReaderCore::new(host, Arc::clone(&topic.core), type_id, reader));
         let inner = Arc::new(ReaderInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),

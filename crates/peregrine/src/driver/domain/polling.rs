@@ -1,41 +1,27 @@
 //! Under `Poll`: what the application's threads do in place of the domain's own.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
-use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::udp::{Receiver, Socket};
+use peregrine_transport::event::Token;
+use peregrine_transport::udp::Receiver;
 
+use super::poll_state::PollState;
 use super::{Domain, FIRST_SOCKET, WAKER, receiver_options};
 use crate::driver::clock::{NEVER, now};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
 use crate::driver::listener_gate::{self, Deferring};
 use crate::driver::parker::Parker;
 use crate::driver::reader::ReaderCore;
-use crate::driver::shm::{DirectTake, PollBudget, SharedMemory};
-use crate::driver::sync::{lock, try_lock};
+use crate::driver::shm::SharedMemory;
+use crate::driver::shm::direct_take::{DirectTake, PollBudget};
+use crate::driver::sync::try_lock;
 use crate::driver::{clock, outbox};
 use crate::error::Error;
-
-pub(super) struct PollState {
-    receiver: Receiver,
-    poller: Poller,
-    /// Everything that receives user data.
-    data_sockets: Vec<Arc<Socket>>,
-    group_sockets: usize,
-    dirty: DirtyEndpoints,
-    rounds: u32,
-    /// Until then, who looks without waiting looks at shared memory only.
-    sockets_due: Instant,
-    /// How long it will be until then the next time.
-    sockets_every: Span,
-    /// So often still, who looks without waiting does not look at the clock either.
-    looks: u32,
-}
 
 /// A look at the sockets costs several of what a sample in shared memory takes, and what comes by them more than this.
 const SOCKETS_EVERY: Span = Span::from_micros(5);
@@ -48,40 +34,6 @@ const LOOKS_PER_CLOCK: u32 = 16;
 struct PollScope {
     _deferring: Deferring,
     _io_thread: outbox::IoThread,
-}
-
-/// How long a thread waits for another one that polls without sleeping, and may have stopped: it tells no thread.
-const TURN_RETRY_AFTER: Span = Span::from_millis(10);
-
-/// Threads that wait for something while another thread polls. When that one stops, the next of them polls.
-#[derive(Default)]
-pub(super) struct PollingTurns {
-    waiting: Mutex<Vec<Arc<Parker>>>,
-    has_some: AtomicBool,
-}
-
-impl PollingTurns {
-    /// Sleeps until `parker` is woken, until its turn to poll has come, or until `end`.
-    fn wait(&self, parker: &Arc<Parker>, end: Instant, is_any_thread_polling: impl FnOnce() -> bool) {
-        lock(&self.waiting).push(Arc::clone(parker));
-        self.has_some.store(true, Ordering::SeqCst);
-        // A thread that stops polling from here on sees this one.
-        if is_any_thread_polling() {
-            parker.park_until(end.min(now() + TURN_RETRY_AFTER));
-        }
-        let mut waiting = lock(&self.waiting);
-        waiting.retain(|other| !Arc::ptr_eq(other, parker));
-        self.has_some.store(!waiting.is_empty(), Ordering::SeqCst);
-    }
-
-    /// The calling thread has stopped polling.
-    fn wake_next(&self) {
-        if self.has_some.load(Ordering::SeqCst)
-            && let Some(next) = lock(&self.waiting).first()
-        {
-            next.unpark();
-        }
-    }
 }
 
 impl PollScope {

@@ -4,91 +4,28 @@
 //! bounded: all readers of a host connect to a new process at once, and the kernel's backlog for its socket is short.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 
 use peregrine_rtps::discovery::data::{ParticipantData, SharedMemoryAddress};
 use peregrine_rtps::id::Guid;
-use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Token;
 use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Peer, ReaderKey, WriterKey};
 
+use super::counters::Counters;
+use super::incoming::Attachments;
+use super::requests::{ANSWER_TIMEOUT, ATTEMPTS_MAX, ChannelKey, Question, UNANSWERED_MAX, Wanted};
+use super::services::ShmHost;
 use super::{ConnectionManager, SharedMemory, Source};
 use crate::driver::clock::now;
-use crate::driver::domain::Domain;
 use crate::driver::local_writers::WRITERS;
+use crate::driver::participant::ChannelRequests;
 use crate::driver::reader::ReaderCore;
 use crate::driver::sync::lock;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
-/// Timeout of a connection request. The peer process waits up to [`super::PATIENCE`] for its own discovery.
-pub(super) const ANSWER_TIMEOUT: Span = Span::from_secs(15);
-/// Maximum number of unanswered requests from this process to one peer process; further requests wait. Half of the kernel's backlog.
-pub(super) const UNANSWERED_MAX: usize = 32;
-
-/// How often a reader requests a channel whose process closes it at once.
-const ATTEMPTS_MAX: u8 = 3;
-
-/// A reader that wants the samples of a writer by shared memory.
-#[derive(Clone)]
-pub(super) struct Wanted {
-    pub(super) reader: Weak<ReaderCore>,
-    pub(super) reader_guid: Guid,
-    pub(super) writer: Guid,
-    pub(super) at: SharedMemoryAddress,
-    pub(super) is_reliable: bool,
-    /// When it is too late for an answer.
-    pub(super) until: Instant,
-    pub(super) attempts: u8,
-}
-
-/// What the readers have in common that share a channel.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ChannelKey {
-    pub(super) writer: Guid,
-    pub(super) is_reliable: bool,
-}
-
-/// A request for a channel, without an answer.
-pub(super) struct Question {
-    pub(super) connecting: Connecting,
-    /// The reader that the request names.
-    pub(super) wanted: Wanted,
-    /// Further readers for this channel.
-    pub(super) others: Vec<Wanted>,
-}
-
-impl Wanted {
-    pub(super) fn key(&self) -> ChannelKey {
-        ChannelKey { writer: self.writer, is_reliable: self.is_reliable }
-    }
-
-    /// Whether it is for this reader, and this writer if one is named.
-    pub(super) fn is_for(&self, reader: Guid, writer: Option<Guid>) -> bool {
-        self.reader_guid == reader && writer.is_none_or(|writer| self.writer == writer)
-    }
-}
-
-/// What whoever tends is told of.
-#[derive(Default)]
-pub(super) struct ConnectQueue {
-    wanted: Vec<Wanted>,
-    /// Of a reader, and of one writer or all: kept while something is asked.
-    cancelled: Vec<(Guid, Option<Guid>)>,
-    is_connecting: bool,
-}
-
 impl SharedMemory {
-    /// Queues a request for a reader that matches a writer of another participant. The next poll of the connections decides
-    /// whether shared memory is available. A writer in this process needs no request: its samples are passed by reference.
-    pub(in crate::driver) fn request(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData) {
-        if reader.host.config().same_process && WRITERS.find(writer).is_some() {
-            return;
-        }
-        let Some(at) = data.shared_memory.as_deref().copied().filter(|at| at.address != self.address.0) else { return };
-        self.request_at(reader, writer, at);
-    }
-
     pub(super) fn request_at(&self, reader: &Arc<ReaderCore>, writer: Guid, at: SharedMemoryAddress) {
         let wanted = Wanted {
             reader: Arc::downgrade(reader),
@@ -111,28 +48,6 @@ impl SharedMemory {
         let wanted = Wanted { until: now() + ANSWER_TIMEOUT, attempts: wanted.attempts + 1, ..wanted };
         lock(&self.connect_queue).wanted.push(wanted);
         self.wake();
-    }
-
-    /// A reader is not attached any more and gets messages.
-    pub(super) fn detached(&self, wanted: &Wanted, reason: NoSharedMemory) {
-        self.counters.note_detached();
-        self.fall_back(wanted, reason);
-    }
-
-    /// The channel that a reader was to share has ended before the reader was attached.
-    pub(super) fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory) {
-        self.counters.note_detached();
-        self.request_again(wanted, reason);
-    }
-
-    /// They match no more.
-    pub(in crate::driver) fn cancel(&self, reader: Guid, writer: Guid) {
-        self.cancel_matching(reader, Some(writer));
-    }
-
-    /// A reader of this process is gone.
-    pub(in crate::driver) fn forget_reader(&self, reader: Guid) {
-        self.cancel_matching(reader, None);
     }
 
     fn cancel_matching(&self, reader: Guid, writer: Option<Guid>) {
@@ -226,9 +141,9 @@ impl SharedMemory {
 
     /// Has a reader attach to the channel of this process.
     fn join(&self, wanted: Wanted) {
-        if let Some(domain) = self.domain.get().and_then(Weak::upgrade) {
+        if let Some(host) = self.host() {
             self.counters.writers.fetch_add(1, Ordering::Relaxed);
-            self.incoming.join(wanted, &domain, self);
+            self.incoming.join(wanted, &*host, self);
         }
     }
 
@@ -287,7 +202,7 @@ impl SharedMemory {
         connections: &mut ConnectionManager,
         token: Token,
         mut question: Box<Question>,
-        domain: &Arc<Domain>,
+        host: &dyn ShmHost,
     ) {
         // Its descriptor stays, and is waited for in another way.
         let _ = connections.poller.remove(&question.connecting);
@@ -299,7 +214,7 @@ impl SharedMemory {
                 Ok(()) => return connections.sources.push((token, Source::Connecting(question))),
                 Err(error) => error.to_string(),
             },
-            Ok(Some(connection)) => match self.connected(connections, connection, question, domain) {
+            Ok(Some(connection)) => match self.connected(connections, connection, question, host) {
                 Ok(()) => return,
                 Err((failed, error)) => {
                     question = failed;
@@ -318,7 +233,7 @@ impl SharedMemory {
         connections: &mut ConnectionManager,
         connection: Connection,
         question: Box<Question>,
-        domain: &Arc<Domain>,
+        host: &dyn ShmHost,
     ) -> Result<(), (Box<Question>, std::io::Error)> {
         let token = connections.next_token();
         if let Err(error) = connections.poller.add_for_end(&connection, token) {
@@ -328,26 +243,64 @@ impl SharedMemory {
         let count = Arc::new(());
         connections.sources.push((token, Source::Reader(wanted.key(), Arc::downgrade(&count))));
         self.counters.writers.fetch_add(1 + others.len() as u64, Ordering::Relaxed);
-        self.incoming.add(connection, wanted, others, count, domain, self);
+        self.incoming.add(connection, wanted, others, count, host, self);
         Ok(())
     }
 
-    /// Samples of a writer come to this reader by shared memory from now on.
-    pub(super) fn note_attached(&self, wanted: &Wanted) {
-        let Wanted { reader_guid: reader, writer, .. } = wanted;
-        tracing::debug!(%writer, %reader, "samples come by shared memory");
-        let domain = self.domain.get().and_then(Weak::upgrade);
-        if let Some(participant) = domain.and_then(|domain| domain.participant(&reader.prefix)) {
-            participant.observe_path(*reader, *writer, DeliveryPath::SharedMemory);
+    pub(super) fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {
+        if let Some(host) = self.host() {
+            self.note_fallback(&*host, wanted.reader_guid, wanted.writer, reason);
+        }
+    }
+}
+
+impl ChannelRequests for SharedMemory {
+    fn note_matched(&self) {
+        if self.has_waiting.load(Ordering::SeqCst) {
+            self.wake();
         }
     }
 
-    pub(super) fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {
-        let domain = self.domain.get().and_then(Weak::upgrade);
-        let Some(participant) = domain.and_then(|domain| domain.participant(&wanted.reader_guid.prefix)) else {
+    /// The next poll of the connections decides whether shared memory is available. A writer in this process needs no
+    /// request: its samples are passed by reference.
+    fn request(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData) {
+        if reader.host.config().same_process && WRITERS.find(writer).is_some() {
             return;
-        };
-        self.note_fallback(&participant, wanted.reader_guid, wanted.writer, reason);
+        }
+        let Some(at) = data.shared_memory.as_deref().copied().filter(|at| at.address != self.address.0) else { return };
+        self.request_at(reader, writer, at);
+    }
+
+    fn cancel(&self, reader: Guid, writer: Guid) {
+        self.cancel_matching(reader, Some(writer));
+    }
+
+    fn forget_reader(&self, reader: Guid) {
+        self.cancel_matching(reader, None);
+    }
+}
+
+impl Attachments for SharedMemory {
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn attached(&self, wanted: &Wanted) {
+        let Wanted { reader_guid: reader, writer, .. } = wanted;
+        tracing::debug!(%writer, %reader, "samples come by shared memory");
+        if let Some(host) = self.host() {
+            host.observe_path(*reader, *writer, DeliveryPath::SharedMemory);
+        }
+    }
+
+    fn detached(&self, wanted: &Wanted, reason: NoSharedMemory) {
+        self.counters.note_detached();
+        self.fall_back(wanted, reason);
+    }
+
+    fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory) {
+        self.counters.note_detached();
+        self.request_again(wanted, reason);
     }
 }
 

@@ -18,16 +18,15 @@ use peregrine_transport::shm::{
     AckHandle, Commands, Connection, Connector, Interrupt, Reader, ReaderConfig, Sample, TakenCommands, WriterId,
 };
 
-use super::connect_queue::ChannelKey;
+use super::counters::Counters;
 use super::metadata::{ALIGNING, Entry};
 use super::relief::{Relief, Taker};
-use super::{SharedMemory, Wanted};
+use super::requests::{ChannelKey, Wanted};
+use super::services::ShmHost;
 use crate::config::WaitStrategy;
 use crate::driver::adaptive_spin::AdaptiveSpin;
 use crate::driver::clock::{NEVER, now};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::domain::Domain;
-use crate::driver::host::Host;
 use crate::driver::listener_gate::Deferring;
 use crate::driver::reader::ReaderCore;
 use crate::driver::socket_barrier::DeferredMessage;
@@ -39,6 +38,20 @@ const BACKLOG_MAX: usize = 32;
 
 /// How many channels wait to be added, and how many writers that are gone wait for their samples to be taken, at most.
 const COMMANDS_MAX: usize = 4096;
+
+/// Told what becomes of readers that a channel is for.
+pub(super) trait Attachments {
+    fn counters(&self) -> &Counters;
+
+    /// Samples of a writer come to this reader by shared memory from now on.
+    fn attached(&self, wanted: &Wanted);
+
+    /// The reader is not attached any more, and gets messages.
+    fn detached(&self, wanted: &Wanted, reason: NoSharedMemory);
+
+    /// The channel that a reader was to share has ended before the reader was attached.
+    fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory);
+}
 
 pub(super) struct Incoming {
     pub(super) connector: Connector,
@@ -78,7 +91,7 @@ struct Channel {
     /// Sorted by index; never empty.
     readers: Vec<AttachedReader>,
     next_index: u32,
-    /// Indices whose `Attach` the writer process has not answered: at most [`UNANSWERED_MAX`](super::connect_queue::UNANSWERED_MAX).
+    /// Indices whose `Attach` the writer process has not answered: at most [`UNANSWERED_MAX`](super::requests::UNANSWERED_MAX).
     asked: Vec<u32>,
     is_paused: bool,
     /// Readers took entries since the last acknowledgement.
@@ -213,12 +226,12 @@ impl Incoming {
         wanted: Wanted,
         others: Vec<Wanted>,
         count: Arc<()>,
-        domain: &Arc<Domain>,
-        shared: &SharedMemory,
+        host: &dyn ShmHost,
+        shared: &dyn Attachments,
     ) {
         let command = Command::Add(Box::new(NewChannel { connection, wanted, others, count }));
         // The channel is dropped with the command: its writer sees that, and sends messages.
-        if let Err(Command::Add(channel)) = self.send_and_start(command, domain) {
+        if let Err(Command::Add(channel)) = self.send_and_start(command, host) {
             for wanted in [channel.wanted].into_iter().chain(channel.others) {
                 shared.detached(&wanted, too_many_commands());
             }
@@ -226,18 +239,18 @@ impl Incoming {
     }
 
     /// A reader is to attach to the channel of this process.
-    pub(super) fn join(&self, wanted: Wanted, domain: &Arc<Domain>, shared: &SharedMemory) {
-        if let Err(Command::Join(wanted)) = self.send_and_start(Command::Join(Box::new(wanted)), domain) {
+    pub(super) fn join(&self, wanted: Wanted, host: &dyn ShmHost, shared: &dyn Attachments) {
+        if let Err(Command::Join(wanted)) = self.send_and_start(Command::Join(Box::new(wanted)), host) {
             shared.detached(&wanted, too_many_commands());
         }
     }
 
-    fn send_and_start(&self, command: Command, domain: &Arc<Domain>) -> Result<(), Command> {
+    fn send_and_start(&self, command: Command, host: &dyn ShmHost) -> Result<(), Command> {
         let is_open = || !self.is_closing.load(Ordering::SeqCst);
-        if domain.is_polled() {
+        if host.is_polling() {
             self.commands.try_send(command)
         } else {
-            self.commands.send_and_start(command, || is_open() && domain.start_taker(self.relief.current()))
+            self.commands.send_and_start(command, || is_open() && host.start_taker(self.relief.current()))
         }
     }
 
@@ -269,9 +282,9 @@ impl Incoming {
     }
 
     /// The shared-memory thread, until no channel is left, the domain closes, or another thread has replaced this one.
-    pub(super) fn run(&self, taker: Taker, domain: &Domain, shared: &SharedMemory) {
+    pub(super) fn run(&self, taker: Taker, host: &dyn ShmHost, shared: &dyn Attachments) {
         self.relief.begin();
-        let spin = match domain.config.wait {
+        let spin = match host.config().wait {
             WaitStrategy::SpinThenBlock(spin) => spin,
             WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
         };
@@ -298,10 +311,10 @@ impl Incoming {
             dirty.notify(at);
             {
                 let _no_user_code = Deferring::begin();
-                acts.perform(domain, shared);
+                acts.perform(host);
             }
             if dirty.has_listeners() {
-                domain.arm(self.relief.begin_listeners(at));
+                host.arm(self.relief.begin_listeners(at));
                 dirty.run_listeners(at);
                 if !self.relief.end_listeners(taker) {
                     return;
@@ -315,12 +328,12 @@ impl Incoming {
         &self,
         at: &mut Option<Instant>,
         dirty: &mut DirtyEndpoints,
-        domain: &Domain,
-        shared: &SharedMemory,
+        host: &dyn ShmHost,
+        shared: &dyn Attachments,
     ) -> bool {
         let Some(mut hands) = self.try_hands() else { return false };
         self.process_commands(&mut hands, dirty, shared);
-        self.take_with(hands, at, dirty, domain, shared)
+        self.take_with(hands, at, dirty, host, shared)
     }
 
     fn take_with(
@@ -328,8 +341,8 @@ impl Incoming {
         mut hands: MutexGuard<'_, ShmReceiver>,
         at: &mut Option<Instant>,
         dirty: &mut DirtyEndpoints,
-        domain: &Domain,
-        shared: &SharedMemory,
+        host: &dyn ShmHost,
+        shared: &dyn Attachments,
     ) -> bool {
         let is_ready = hands.reader.is_ready();
         if !is_ready && dirty.is_empty() && !hands.has_acts() {
@@ -348,7 +361,7 @@ impl Incoming {
         drop(hands);
         dirty.after(at);
         let has_acted = !acts.is_empty();
-        acts.perform(domain, shared);
+        acts.perform(host);
         has_taken || has_acted
     }
 
@@ -375,27 +388,27 @@ impl Incoming {
     }
 
     #[inline]
-    fn process_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &SharedMemory) {
+    fn process_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
         if self.commands.has_some() {
             self.process_all_commands(hands, dirty, shared);
         }
     }
 
     #[cold]
-    fn process_all_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &SharedMemory) {
+    fn process_all_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
         let TakenCommands { commands, requests } = self.commands.take();
         for command in commands {
             match command {
                 Command::Add(channel) => hands.add(*channel, shared),
                 Command::Join(wanted) => hands.join(*wanted, shared),
-                Command::Begin { reader, writer } => hands.begin(reader, writer, dirty, &shared.counters),
+                Command::Begin { reader, writer } => hands.begin(reader, writer, dirty, shared.counters()),
                 Command::Behind(news) => hands.news.push(news),
                 Command::Remove { reader, writer } => hands.remove(reader, writer, shared),
             }
         }
         for request in requests {
             match request {
-                Request::Resume { reader } => hands.resume(reader, dirty, &shared.counters),
+                Request::Resume { reader } => hands.resume(reader, dirty, shared.counters()),
                 Request::LookForEnds => hands.reader.service(),
             }
         }

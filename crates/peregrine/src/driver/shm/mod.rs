@@ -18,11 +18,13 @@ mod attachment;
 mod bypass;
 mod connect_queue;
 pub(super) mod counters;
-mod domain;
+pub(super) mod direct_take;
 mod incoming;
 mod metadata;
 pub(super) mod outgoing;
 mod relief;
+mod requests;
+pub(super) mod services;
 #[cfg(test)]
 mod tests;
 mod trim;
@@ -32,7 +34,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
-use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
@@ -41,20 +42,18 @@ use peregrine_transport::shm::{Address, Gone, HostIdentity, Listener, Overflow, 
 
 use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
-use super::domain::Domain;
-use super::host::{Host, SharedMemoryHost};
-use super::participant::ParticipantCore;
-use super::reader::ReaderCore;
+use super::host::SharedMemoryHost;
 use super::socket_barrier::DeferredMessage;
 use super::sync::lock;
 use super::writer::WriterCore;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
-use connect_queue::{ChannelKey, ConnectQueue, Question, Wanted};
 use counters::Counters;
-pub(super) use domain::open;
+use direct_take::{DirectTake, PollBudget};
 use incoming::Incoming;
 use outgoing::AttachRequest;
 pub(super) use relief::Taker;
+use requests::{ChannelKey, ConnectQueue, Question, Wanted, reason_of};
+use services::ShmHost;
 
 /// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
 const PATIENCE: Span = Span::from_secs(10);
@@ -80,24 +79,7 @@ pub(super) struct SharedMemory {
     due: AtomicU64,
     incoming: Incoming,
     counters: Arc<Counters>,
-    domain: OnceLock<Weak<Domain>>,
-}
-
-/// A `take` of the application that polls the channels of one reader for selected samples.
-pub(super) struct DirectTake<'s> {
-    pub(super) reader: &'s ReaderCore,
-    pub(super) selector: &'s Selector,
-    /// The first, if there is nothing to be done with it but to hand it to who asks.
-    pub(super) found: Option<Selected>,
-}
-
-/// A thread that looks at shared memory, and at nothing else for a moment.
-pub(super) struct PollBudget<'l> {
-    /// How often it may yet.
-    pub(super) looks: &'l mut u32,
-    /// The clock, if it was read.
-    pub(super) at: &'l mut Option<Instant>,
-    pub(super) dirty: &'l mut DirtyEndpoints,
+    host: OnceLock<Weak<dyn ShmHost>>,
 }
 
 /// What is waited for.
@@ -135,9 +117,14 @@ enum Source {
 }
 
 impl SharedMemory {
+    /// `None` where it is not possible: then all samples go over the network.
+    pub(super) fn open_or_warn() -> Option<Self> {
+        Self::open().inspect_err(|error| tracing::warn!(%error, "no shared memory with other processes")).ok()
+    }
+
     /// # Errors
     /// The system is too old or short of descriptors, or has no `/proc`.
-    pub(super) fn open() -> std::io::Result<Self> {
+    fn open() -> std::io::Result<Self> {
         let place = HostIdentity::current()?;
         let listener = Listener::new(Trust::SameUser)?;
         let poller = Poller::new()?;
@@ -162,12 +149,18 @@ impl SharedMemory {
             due: AtomicU64::new(NEVER),
             incoming: Incoming::new()?,
             counters: Arc::default(),
-            domain: OnceLock::new(),
+            host: OnceLock::new(),
         })
     }
 
-    pub(super) fn attach(&self, domain: &Arc<Domain>) {
-        let _ = self.domain.set(Arc::downgrade(domain));
+    /// Called once, by the domain that owns this.
+    pub(super) fn set_host(&self, host: Weak<dyn ShmHost>) {
+        let _ = self.host.set(host);
+    }
+
+    /// `None` before the domain is there, and after it is gone.
+    fn host(&self) -> Option<Arc<dyn ShmHost>> {
+        self.host.get().and_then(Weak::upgrade)
     }
 
     /// What participants of this process announce.
@@ -180,25 +173,18 @@ impl SharedMemory {
         poller.add(&self.connections().poller, token)
     }
 
-    /// A writer of this process matches a reader of another participant, which may have asked already.
-    pub(super) fn note_matched(&self) {
-        if self.has_waiting.load(Ordering::SeqCst) {
-            self.wake();
-        }
-    }
-
     /// The channel from this writer to a best-effort reader may begin.
     pub(super) fn begin(&self, reader: Guid, writer: Guid) {
         self.incoming.begin(reader, writer);
     }
 
     /// Has news take effect when all samples have been taken that have come.
-    pub(super) fn defer_behind_samples(&self, news: DeferredMessage, domain: &Domain, now: Instant) {
+    pub(super) fn defer_behind_samples(&self, news: DeferredMessage, host: &dyn ShmHost, now: Instant) {
         if let Some((reader, writer)) = news.channel() {
             // The samples of this channel wait for this message only.
             self.begin(reader, writer);
-        } else if let Some(news) = self.incoming.defer_behind_samples(news, domain.is_polled()) {
-            domain.handle_deferred(&news, now);
+        } else if let Some(news) = self.incoming.defer_behind_samples(news, host.is_polling()) {
+            host.handle_deferred(&news, now);
         }
     }
 
@@ -209,12 +195,12 @@ impl SharedMemory {
     }
 
     fn poll_connections_at(&self, now: Instant) {
-        let Some(domain) = self.domain.get().and_then(Weak::upgrade) else { return };
+        let Some(host) = self.host() else { return };
         let mut connections = self.connections();
         self.resume_accepting(&mut connections, now);
         self.take_requests(&mut connections);
         self.connect_queued(&mut connections);
-        self.admit_waiting(&mut connections, &domain, now);
+        self.admit_waiting(&mut connections, &*host, now);
         for _ in 0..ROUNDS_MAX {
             let Ok(tokens) = connections.poller.wait(Some(MonotonicNs(0))) else { break };
             let tokens: Vec<Token> = tokens.collect();
@@ -223,13 +209,13 @@ impl SharedMemory {
             }
             for token in tokens {
                 if token == LISTENER {
-                    self.accept(&mut connections, &domain);
+                    self.accept(&mut connections, &*host);
                 } else {
-                    self.look_after(&mut connections, token, &domain);
+                    self.look_after(&mut connections, token, &*host);
                 }
             }
         }
-        self.look_for_ended(&mut connections, &domain);
+        self.look_for_ended(&mut connections, &*host);
         connections.end_questions(|wanted| wanted.reader.strong_count() == 0);
         connections.sources.retain(|(_, source)| match source {
             Source::Connecting(_) => true,
@@ -244,7 +230,7 @@ impl SharedMemory {
         if connections.has_waiting() {
             self.has_waiting.store(true, Ordering::SeqCst);
             // A match may have been found since they were looked at: from now on its finder wakes us.
-            self.admit_waiting(&mut connections, &domain, now);
+            self.admit_waiting(&mut connections, &*host, now);
         }
         self.has_waiting.store(connections.has_waiting(), Ordering::SeqCst);
         let deadline = connections.deadline();
@@ -252,7 +238,7 @@ impl SharedMemory {
         self.due.store(deadline, Ordering::SeqCst);
         let dirty = std::mem::take(&mut connections.dirty);
         drop(connections);
-        domain.arm(deadline);
+        host.arm(deadline);
         dirty.iter().for_each(WriterCore::after);
     }
 
@@ -262,13 +248,13 @@ impl SharedMemory {
     }
 
     /// What the shared-memory thread does.
-    pub(super) fn run(&self, taker: Taker, domain: &Domain) {
-        self.incoming.run(taker, domain, self);
+    pub(super) fn run(&self, taker: Taker, host: &dyn ShmHost) {
+        self.incoming.run(taker, host, self);
     }
 
     /// The control thread: starts another thread that takes samples, if a listener keeps the current one.
-    pub(super) fn relieve_taker(&self, now: Instant, domain: &Arc<Domain>) {
-        self.incoming.relief.replace_if_busy(now, |taker| domain.start_taker(taker));
+    pub(super) fn relieve_taker(&self, now: Instant, host: &dyn ShmHost) {
+        self.incoming.relief.replace_if_busy(now, |taker| host.start_taker(taker));
     }
 
     /// When to call [`Self::relieve_taker`].
@@ -277,13 +263,13 @@ impl SharedMemory {
     }
 
     /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was anything.
-    pub(super) fn take(&self, at: &mut Option<Instant>, dirty: &mut DirtyEndpoints, domain: &Domain) -> bool {
-        self.incoming.take_now(at, dirty, domain, self)
+    pub(super) fn take(&self, at: &mut Option<Instant>, dirty: &mut DirtyEndpoints, host: &dyn ShmHost) -> bool {
+        self.incoming.take_now(at, dirty, host, self)
     }
 
     /// The same for who looks for samples of one reader.
-    pub(super) fn search(&self, search: &mut DirectTake<'_>, looking: PollBudget<'_>, domain: &Domain) {
-        self.incoming.search_now(search, looking, domain, self);
+    pub(super) fn search(&self, search: &mut DirectTake<'_>, looking: PollBudget<'_>, host: &dyn ShmHost) {
+        self.incoming.search_now(search, looking, host, self);
     }
 
     /// Under `Poll`: sleeps until something comes, or until `end`.
@@ -316,7 +302,7 @@ impl SharedMemory {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { writers, sent, received, copied_in, fallbacks } = &*self.counters;
         SharedMemoryStatistics {
-            readers: self.domain.get().and_then(Weak::upgrade).map_or(0, |domain| domain.local_readers()),
+            readers: self.host().map_or(0, |host| host.local_readers()),
             writers: load(writers),
             sent: load(sent),
             received: load(received),
@@ -327,7 +313,7 @@ impl SharedMemory {
     }
 
     /// Readers of other processes that ask.
-    fn accept(&self, connections: &mut ConnectionManager, domain: &Domain) {
+    fn accept(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
         for _ in 0..ROUNDS_MAX {
             match connections.listener.accept() {
                 Ok(Some(request)) => {
@@ -336,7 +322,7 @@ impl SharedMemory {
                         request.refuse(Refusal::Other);
                         continue;
                     }
-                    if let Some(request) = self.admit(connections, domain, request) {
+                    if let Some(request) = self.admit(connections, host, request) {
                         if connections.waiting.len() + connections.attaching.len() >= WAITING_MAX {
                             request.refuse(Refusal::NoSuchWriter);
                         } else {
@@ -370,9 +356,9 @@ impl SharedMemory {
         };
     }
 
-    fn admit_waiting(&self, connections: &mut ConnectionManager, domain: &Domain, now: Instant) {
+    fn admit_waiting(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, now: Instant) {
         for (until, request) in std::mem::take(&mut connections.waiting) {
-            let Some(request) = self.admit(connections, domain, request) else { continue };
+            let Some(request) = self.admit(connections, host, request) else { continue };
             if until <= now {
                 request.refuse(Refusal::NoSuchWriter);
             } else {
@@ -380,20 +366,25 @@ impl SharedMemory {
             }
         }
         for attaching in std::mem::take(&mut connections.attaching) {
-            self.attach_reader(connections, domain, attaching, now);
+            self.attach_reader(connections, host, attaching, now);
         }
     }
 
     /// Attaches a reader to the channel of its process, or has it wait until the writer knows the reader.
-    fn attach_reader(&self, connections: &mut ConnectionManager, domain: &Domain, attaching: Attaching, now: Instant) {
+    fn attach_reader(
+        &self,
+        connections: &mut ConnectionManager,
+        host: &dyn ShmHost,
+        attaching: Attaching,
+        now: Instant,
+    ) {
         let Some(core) = attaching.writer.upgrade() else { return };
         let (writer, request) = (core.guid, &attaching.request);
-        let Some(participant) = domain.participant(&writer.prefix) else { return };
-        match participant.matched_writer(writer.entity, &request.reader) {
+        match host.matched_writer(writer, &request.reader) {
             Some((core, is_reliable)) => {
                 if !core.accept(request, is_reliable) {
                     let reason = NoSharedMemory::NotConnected("the channel of its process does not suit it".to_owned());
-                    self.note_fallback(&participant, writer, request.reader, reason);
+                    self.note_fallback(host, writer, request.reader, reason);
                 }
                 connections.note_dirty(&core);
             }
@@ -403,12 +394,9 @@ impl SharedMemory {
     }
 
     /// Admits a reader. The request comes back if the writer does not know it, yet.
-    fn admit(&self, connections: &mut ConnectionManager, domain: &Domain, request: Request) -> Option<Request> {
+    fn admit(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, request: Request) -> Option<Request> {
         let (writer, reader) = (Guid::from_bytes(request.writer().0), Guid::from_bytes(request.reader().0));
-        let Some(participant) = domain.participant(&writer.prefix) else { return Some(request) };
-        let Some((core, is_reliable)) = participant.matched_writer(writer.entity, &reader) else {
-            return Some(request);
-        };
+        let Some((core, is_reliable)) = host.matched_writer(writer, &reader) else { return Some(request) };
         let overflow = if is_reliable { Overflow::Block } else { Overflow::Evict };
         let token = connections.next_token();
         match core.admit(request, reader, overflow, (&connections.poller, token)) {
@@ -418,26 +406,26 @@ impl SharedMemory {
                 connections.sources.retain(|(_, source)| source.is_open(&writer, &core));
                 connections.sources.push((token, Source::Writer(writer, channel)));
                 // It may be ready already.
-                self.look_after_writer(connections, &core, domain);
+                self.look_after_writer(connections, &core, host);
             }
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
-                self.note_fallback(&participant, writer, reader, reason);
+                self.note_fallback(host, writer, reader, reason);
                 // What other readers have told may have been heard meanwhile, and it is to get messages.
-                self.look_after_writer(connections, &core, domain);
+                self.look_after_writer(connections, &core, host);
             }
         }
         None
     }
 
-    fn look_after(&self, connections: &mut ConnectionManager, token: Token, domain: &Arc<Domain>) {
+    fn look_after(&self, connections: &mut ConnectionManager, token: Token, host: &dyn ShmHost) {
         let Some(place) = connections.sources.iter().position(|(known, _)| *known == token) else {
-            return self.look_after_all(connections, domain);
+            return self.look_after_all(connections, host);
         };
         match connections.sources.get_mut(place) {
             Some((_, Source::Writer(writer, _))) => {
                 if let Some(writer) = writer.upgrade() {
-                    self.look_after_writer(connections, &writer, domain);
+                    self.look_after_writer(connections, &writer, host);
                 }
             }
             Some((_, Source::Reader(..))) => {
@@ -447,29 +435,29 @@ impl SharedMemory {
             Some((_, Source::Connecting(_))) => {
                 let (token, source) = connections.sources.swap_remove(place);
                 if let Source::Connecting(connecting) = source {
-                    self.go_on_connecting(connections, token, connecting, domain);
+                    self.go_on_connecting(connections, token, connecting, host);
                 }
             }
             None => {}
         }
     }
 
-    fn look_for_ended(&self, connections: &mut ConnectionManager, domain: &Domain) {
+    fn look_for_ended(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
         if self.has_ended.swap(false, Ordering::SeqCst) {
-            self.look_after_writers(connections, domain, |writer| writer.has_ended_channels());
+            self.look_after_writers(connections, host, |writer| writer.has_ended_channels());
         }
     }
 
     /// It is a channel of which there is a newer one to the same reader, or there was one.
     #[cold]
-    fn look_after_all(&self, connections: &mut ConnectionManager, domain: &Domain) {
-        self.look_after_writers(connections, domain, |_| true);
+    fn look_after_all(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
+        self.look_after_writers(connections, host, |_| true);
     }
 
     fn look_after_writers(
         &self,
         connections: &mut ConnectionManager,
-        domain: &Domain,
+        host: &dyn ShmHost,
         is_meant: impl Fn(&WriterCore) -> bool,
     ) {
         let writers = connections.sources.iter().filter_map(|(_, source)| match source {
@@ -477,12 +465,12 @@ impl SharedMemory {
             Source::Connecting(_) | Source::Reader(..) => None,
         });
         for writer in writers.filter(|writer| is_meant(writer)).collect::<Vec<_>>() {
-            self.look_after_writer(connections, &writer, domain);
+            self.look_after_writer(connections, &writer, host);
         }
     }
 
     /// The writer is to be told afterwards, without any lock.
-    fn look_after_writer(&self, connections: &mut ConnectionManager, core: &Arc<WriterCore>, domain: &Domain) {
+    fn look_after_writer(&self, connections: &mut ConnectionManager, core: &Arc<WriterCore>, host: &dyn ShmHost) {
         let looked = core.poll_channels();
         connections.note_dirty(core);
         for request in looked.attach {
@@ -492,33 +480,33 @@ impl SharedMemory {
             }
             let now = now();
             let attaching = Attaching { until: now + PATIENCE, writer: Arc::downgrade(core), request };
-            self.attach_reader(connections, domain, attaching, now);
+            self.attach_reader(connections, host, attaching, now);
         }
         if looked.ready.is_empty() && looked.gone.is_empty() {
             return;
         }
         let writer = core.guid;
-        let Some(participant) = domain.participant(&writer.prefix) else { return };
         for reader in looked.ready {
             tracing::debug!(%writer, %reader, "samples go by shared memory");
-            participant.observe_path(writer, reader, DeliveryPath::SharedMemory);
+            host.observe_path(writer, reader, DeliveryPath::SharedMemory);
         }
         for (reader, gone) in looked.gone {
             // This side ends a channel for one reason only.
             let reason = if gone == Gone::Closed { NoSharedMemory::NoMemory } else { reason_of(gone) };
-            self.note_fallback(&participant, writer, reader, reason);
+            self.note_fallback(host, writer, reader, reason);
         }
     }
 
-    fn note_fallback(&self, participant: &ParticipantCore, local: Guid, remote: Guid, reason: NoSharedMemory) {
-        self.counters.fallbacks.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(%local, %remote, %reason, "samples go in messages, not by shared memory");
-        participant.observe_path(local, remote, DeliveryPath::Messages(reason));
+    fn note_fallback(&self, host: &dyn ShmHost, local: Guid, remote: Guid, reason: NoSharedMemory) {
+        if host.observe_path(local, remote, DeliveryPath::Messages(reason.clone())) {
+            self.counters.fallbacks.fetch_add(1, Ordering::Relaxed);
+            tracing::info!(%local, %remote, %reason, "samples go in messages, not by shared memory");
+        }
     }
 
     fn wake(&self) {
-        if let Some(domain) = self.domain.get().and_then(Weak::upgrade) {
-            domain.interrupt_poll();
+        if let Some(host) = self.host() {
+            host.interrupt_poll();
         }
     }
 
@@ -578,12 +566,5 @@ impl Source {
     /// False for a channel of this writer that has ended.
     fn is_open(&self, writer: &Weak<WriterCore>, core: &WriterCore) -> bool {
         !matches!(self, Self::Writer(own, channel) if own.ptr_eq(writer) && !core.is_open(*channel))
-    }
-}
-
-fn reason_of(gone: Gone) -> NoSharedMemory {
-    match gone {
-        Gone::Ended | Gone::Closed => NoSharedMemory::Ended,
-        Gone::Broken(what) => NoSharedMemory::Broken(what.to_owned()),
     }
 }

@@ -24,6 +24,7 @@ use peregrine_transport::shm::{
     Gone, Overflow, ReaderId, Refusal, Request, RetainedSlot, SharedSlot, Slot, SlotLender, SpentSegment, Writer,
     WriterConfig, WriterStatistics,
 };
+use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::metadata::ALIGNING;
@@ -157,8 +158,8 @@ enum Stage {
 /// Processes and reliabilities of readers that a writer has channels to, at most.
 const CHANNELS_MAX: usize = 128;
 
-/// How far readers are of which there is news.
-pub(in crate::driver) type Acknowledged = Vec<(Guid, SequenceNumber)>;
+/// Readers that have acknowledged more, each with the end of what it has. Few readers take no allocation.
+pub(in crate::driver) type Acknowledged = SmallVec<[(Guid, SequenceNumber); 8]>;
 
 /// A reader process asks to attach another reader to a channel.
 pub(in crate::driver) struct AttachRequest {

@@ -13,8 +13,9 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 
-use super::connect_queue::{ANSWER_TIMEOUT, UNANSWERED_MAX};
+use super::requests::{ANSWER_TIMEOUT, UNANSWERED_MAX};
 use super::*;
+use crate::driver::participant::ChannelRequests;
 use crate::driver::reader::ReaderCore;
 use crate::driver::waiting::Watched;
 use crate::driver::wakers::Awaited;
@@ -42,7 +43,7 @@ fn participant(domain: u32, prefix: &str) -> DomainParticipant {
 }
 
 fn shared(participant: &DomainParticipant) -> &SharedMemory {
-    participant.inner.core.domain.shared_memory().unwrap()
+    participant.inner.domain.shared_memory.as_ref().unwrap()
 }
 
 /// The same tests may run in several processes at a time.
@@ -443,7 +444,7 @@ fn refused_reader_keeps_acknowledgements_of_others() {
         let channel = channels.channel_of(narrow.guid()).unwrap();
         channels.writer.ack_of(channel).is_none_or(|acknowledged| acknowledged >= 3)
     });
-    shared.accept(&mut connections, &sides[0].inner.core.domain);
+    shared.accept(&mut connections, &*sides[0].inner.domain);
     drop(connections);
     assert!(answer(refused).is_none());
     let is_acknowledged = || core.lock().writer.is_acknowledged_by_all(SequenceNumber(2));

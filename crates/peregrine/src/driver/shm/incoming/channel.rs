@@ -10,10 +10,9 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, WriterId};
 
-use super::super::Wanted;
 use super::super::attachment::{Attachment, AttachmentKind};
-use super::super::connect_queue::UNANSWERED_MAX;
 use super::super::metadata::{ALIGNING, Addressed, Entry};
+use super::super::requests::{UNANSWERED_MAX, Wanted};
 use super::{AttachedReader, BACKLOG_MAX, Channel, Held, Order, Pending, Stage, acknowledgement};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
 use crate::driver::reader::ReaderCore;

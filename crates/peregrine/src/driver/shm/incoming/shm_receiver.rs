@@ -8,25 +8,29 @@ use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::WriterId;
 
 use super::super::attachment::{Attachment, AttachmentKind};
-use super::super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, reason_of};
+use super::super::counters::Counters;
+use super::super::requests::{Wanted, reason_of};
+use super::super::services::ShmHost;
 use super::channel::{Decision, Inserted, ProtocolViolation};
-use super::{AttachedReader, Channel, DeferredActions, NewChannel, Order, ShmReceiver, Stage};
+use super::{AttachedReader, Attachments, Channel, DeferredActions, NewChannel, Order, ShmReceiver, Stage};
 use crate::driver::adaptive_spin::AdaptiveSpin;
 use crate::driver::clock::{now, wall_at};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::domain::Domain;
 use crate::driver::local_delivery::LOCAL_SOURCE;
 use crate::shared_memory::NoSharedMemory;
 
 /// Samples taken before the readers are told of them.
 const BATCH: usize = 64;
 
+/// Rounds with samples after which deferred messages take effect, if samples never cease.
+const ROUNDS_MAX: usize = 64;
+
 /// Calls of [`ShmReceiver::take`] after which messages of writers are handled, if samples never cease.
 const TAKES_BETWEEN_MESSAGES: usize = 16;
 
 impl ShmReceiver {
     /// Adds a channel, whose first reader the request named.
-    pub(super) fn add(&mut self, channel: NewChannel, shared: &SharedMemory) {
+    pub(super) fn add(&mut self, channel: NewChannel, shared: &dyn Attachments) {
         let NewChannel { connection, wanted, others, count } = channel;
         let key = wanted.key();
         let added = self.reader.add(connection).map_err(|error| error.to_string());
@@ -59,10 +63,10 @@ impl ShmReceiver {
     }
 
     /// The first reader of a channel, which the writer process has accepted with the channel.
-    fn start_first(&mut self, id: WriterId, wanted: Wanted, shared: &SharedMemory) {
+    fn start_first(&mut self, id: WriterId, wanted: Wanted, shared: &dyn Attachments) {
         let Some(channel) = self.channels.get_mut(id) else { return };
         let Some(core) = wanted.reader.upgrade() else {
-            shared.counters.note_detached();
+            shared.counters().note_detached();
             self.reader.send_message(id, Attachment { index: 0, kind: AttachmentKind::Detach }.encode());
             return;
         };
@@ -71,19 +75,19 @@ impl ShmReceiver {
         channel.readers.push(reader);
         channel.acknowledge();
         self.reader.send_message(id, Attachment { index: 0, kind: AttachmentKind::Ready }.encode());
-        shared.note_attached(&wanted);
+        shared.attached(&wanted);
     }
 
     /// Has a reader attach to the channel of this process. Without one, the reader requests another.
-    pub(super) fn join(&mut self, wanted: Wanted, shared: &SharedMemory) {
-        let Some(core) = wanted.reader.upgrade() else { return shared.counters.note_detached() };
+    pub(super) fn join(&mut self, wanted: Wanted, shared: &dyn Attachments) {
+        let Some(core) = wanted.reader.upgrade() else { return shared.counters().note_detached() };
         let Some((id, channel)) = self.channels.find_mut(wanted.key()) else {
             let reason = NoSharedMemory::NotConnected("the channel of its process has ended".to_owned());
             return shared.request_channel_again(wanted, reason);
         };
         if channel.readers.iter().any(|reader| reader.wanted.reader_guid == wanted.reader_guid) {
             // A repeated request: the reader has what it wants.
-            return shared.counters.note_detached();
+            return shared.counters().note_detached();
         }
         channel.join(wanted, core);
         self.settle(id);
@@ -143,7 +147,7 @@ impl ShmReceiver {
     }
 
     /// Removes a reader from the channel of one writer, or of all writers.
-    pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>, shared: &SharedMemory) {
+    pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>, shared: &dyn Attachments) {
         let is_meant = |attached: &AttachedReader| attached.wanted.is_for(reader, writer);
         let of_it = self.channels.iter().filter(|(_, channel)| channel.readers.iter().any(is_meant));
         for id in of_it.map(|(id, _)| id).collect::<Vec<_>>() {
@@ -155,7 +159,7 @@ impl ShmReceiver {
                 self.channels.remove(id);
             }
             for attached in removed {
-                shared.counters.note_detached();
+                shared.counters().note_detached();
                 let detach = Attachment { index: attached.index, kind: AttachmentKind::Detach };
                 let must_tell = attached.stage != Stage::Queued && self.channels.get_mut(id).is_some();
                 if must_tell && !self.reader.send_message(id, detach.encode()) {
@@ -191,13 +195,13 @@ impl ShmReceiver {
     }
 
     /// Takes some samples, when its reader is ready. Returns whether there were any.
-    pub(super) fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, shared: &SharedMemory) -> bool {
+    pub(super) fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) -> bool {
         let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
         let mut taken = 0;
         let mut last = None;
         while taken < BATCH {
-            let inserted = self.take_in_place(&rx, BATCH - taken, dirty, &shared.counters);
+            let inserted = self.take_in_place(&rx, BATCH - taken, dirty, shared.counters());
             taken += inserted;
             if inserted > 0 && !self.reader.is_ready() {
                 break;
@@ -220,7 +224,7 @@ impl ShmReceiver {
             let Some(channel) = channels.get_mut(id) else { continue };
             match channel.give(&rx, sample, dirty, begun) {
                 Ok(samples) => {
-                    shared.counters.note_received(samples);
+                    shared.counters().note_received(samples);
                     channel.update_pause(source, id);
                 }
                 // Reported like any other end.
@@ -273,7 +277,7 @@ impl ShmReceiver {
     }
 
     /// Handles messages of writers, and the channels that have ended.
-    pub(super) fn look_after_channels(&mut self, shared: &SharedMemory) {
+    pub(super) fn look_after_channels(&mut self, shared: &dyn Attachments) {
         self.handle_messages(shared);
         while let Some(gone) = self.reader.poll_gone() {
             let Some(channel) = self.channels.remove(gone.writer) else { continue };
@@ -290,7 +294,7 @@ impl ShmReceiver {
         }
     }
 
-    fn handle_messages(&mut self, shared: &SharedMemory) {
+    fn handle_messages(&mut self, shared: &dyn Attachments) {
         self.takes_since_messages = 0;
         while let Some((id, message)) = self.reader.poll_message() {
             let Some(channel) = self.channels.get_mut(id) else { continue };
@@ -298,7 +302,7 @@ impl ShmReceiver {
                 Ok(None) => {}
                 Ok(Some(Decision::Accepted { index, wanted })) => {
                     self.reader.send_message(id, Attachment { index, kind: AttachmentKind::Ready }.encode());
-                    shared.note_attached(&wanted);
+                    shared.attached(&wanted);
                 }
                 Ok(Some(Decision::Dismissed(wanted))) => {
                     channel.acknowledge();
@@ -321,10 +325,10 @@ impl DeferredActions {
         self.news.is_empty() && self.begun.is_empty()
     }
 
-    pub(super) fn perform(self, domain: &Domain, shared: &SharedMemory) {
+    pub(super) fn perform(self, host: &dyn ShmHost) {
         for (reader, writer) in self.begun {
-            domain.begin_behind_datagrams(shared, reader, writer);
+            host.begin_behind_datagrams(reader, writer);
         }
-        self.news.iter().for_each(|news| domain.handle_deferred(news, now()));
+        self.news.iter().for_each(|news| host.handle_deferred(news, now()));
     }
 }

@@ -8,11 +8,12 @@ use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::InPlace;
 
+use super::super::counters::Counters;
+use super::super::direct_take::{DirectTake, PollBudget};
 use super::super::metadata::ALIGNING;
-use super::super::{Counters, DirectTake, PollBudget, SharedMemory};
-use super::{Channel, Held, Incoming, ShmReceiver, acknowledgement};
+use super::super::services::ShmHost;
+use super::{Attachments, Channel, Held, Incoming, ShmReceiver, acknowledgement};
 use crate::driver::clock::{now, wall_at};
-use crate::driver::domain::Domain;
 use crate::driver::local_delivery::LOCAL_SOURCE;
 
 /// What a sample has room for that is copied: who shows it looks at it at once, and to hold it costs no more than to copy more.
@@ -25,18 +26,18 @@ impl Incoming {
         &self,
         search: &mut DirectTake<'_>,
         PollBudget { looks, at, dirty }: PollBudget<'_>,
-        domain: &Domain,
-        shared: &SharedMemory,
+        host: &dyn ShmHost,
+        shared: &dyn Attachments,
     ) {
         let Some(mut hands) = self.try_hands() else { return };
         self.process_commands(&mut hands, dirty, shared);
         if dirty.is_empty() && !hands.has_acts() {
-            while !hands.search(search, at, &shared.counters) && *looks > 0 {
+            while !hands.search(search, at, shared.counters()) && *looks > 0 {
                 *looks -= 1;
             }
         }
         if search.found.is_none() {
-            self.take_with(hands, at, dirty, domain, shared);
+            self.take_with(hands, at, dirty, host, shared);
         }
     }
 }

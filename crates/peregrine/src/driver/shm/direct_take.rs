@@ -1,0 +1,24 @@
+//! A thread of the application that polls shared memory.
+
+use peregrine_rtps::history::{Selected, Selector};
+use peregrine_rtps::time::Instant;
+
+use crate::driver::dirty_endpoints::DirtyEndpoints;
+use crate::driver::reader::ReaderCore;
+
+/// A `take` of the application that polls the channels of one reader for selected samples.
+pub(in crate::driver) struct DirectTake<'s> {
+    pub(in crate::driver) reader: &'s ReaderCore,
+    pub(in crate::driver) selector: &'s Selector,
+    /// The first, if there is nothing to be done with it but to hand it to who asks.
+    pub(in crate::driver) found: Option<Selected>,
+}
+
+/// A thread that looks at shared memory, and at nothing else for a moment.
+pub(in crate::driver) struct PollBudget<'l> {
+    /// How often it may yet.
+    pub(in crate::driver) looks: &'l mut u32,
+    /// The clock, if it was read.
+    pub(in crate::driver) at: &'l mut Option<Instant>,
+    pub(in crate::driver) dirty: &'l mut DirtyEndpoints,
+}

@@ -1,0 +1,39 @@
+//! What shared memory uses of its domain.
+
+use std::sync::Arc;
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::time::Instant;
+
+use super::relief::Taker;
+use crate::config::WaitStrategy;
+use crate::driver::host::Host;
+use crate::driver::socket_barrier::DeferredMessage;
+use crate::driver::writer::WriterCore;
+use crate::shared_memory::DeliveryPath;
+
+/// The services of a domain for its shared memory.
+pub(in crate::driver) trait ShmHost: Host {
+    /// Starts a thread that takes samples. Returns whether that was possible.
+    fn start_taker(&self, taker: Taker) -> bool;
+
+    /// Calls [`SharedMemory::begin`](super::SharedMemory::begin) when the datagrams have been received that came before.
+    fn begin_behind_datagrams(&self, reader: Guid, writer: Guid);
+
+    /// Handles a message that was deferred behind samples.
+    fn handle_deferred(&self, message: &DeferredMessage, now: Instant);
+
+    /// A writer of this process that matches the reader, and whether the reader is reliable.
+    fn matched_writer(&self, writer: Guid, reader: &Guid) -> Option<(Arc<WriterCore>, bool)>;
+
+    /// Reports the path of samples between an endpoint of this process and another one. Returns false if the participant is gone.
+    fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) -> bool;
+
+    /// Number of readers in other processes that get samples by shared memory.
+    fn local_readers(&self) -> u64;
+
+    /// Whether the application's threads do the receiving.
+    fn is_polling(&self) -> bool {
+        self.config().wait == WaitStrategy::Poll
+    }
+}

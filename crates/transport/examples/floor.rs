@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p peregrine-transport --example floor [-- ROUNDS]`
 //!
-//! Two threads, pinned to CPUs 0 and 1 where there are two; `/dev/cpu_dma_latency` is held at 0 while measuring, when the process may.
-//! Each row is the median over the rounds; each ratio compares with the first row of its table.
+//! Two threads, pinned to CPUs 0 and 1 where there are two; `/dev/cpu_dma_latency` is held at 0 while measuring, when
+//! the process may. Each row is the median over the rounds; each ratio compares with the first row of its table.
 
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::thread as os_thread;

@@ -17,6 +17,10 @@ impl MonotonicNs {
     /// Reads the clock.
     #[must_use]
     pub fn now() -> Self {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(now_ns) = crate::simulation::with(|machine| machine.monotonic_ns()) {
+            return Self(now_ns);
+        }
         Self(read(libc::CLOCK_MONOTONIC))
     }
 
@@ -33,7 +37,8 @@ impl MonotonicNs {
     }
 }
 
-/// A point of real time (`CLOCK_REALTIME`): nanoseconds since 1970-01-01 00:00:00 UTC. It may jump when the clock is set.
+/// A point of real time (`CLOCK_REALTIME`): nanoseconds since 1970-01-01 00:00:00 UTC. It may jump when the clock is
+/// set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RealtimeNs(pub u64);
 
@@ -41,6 +46,10 @@ impl RealtimeNs {
     /// Reads the clock.
     #[must_use]
     pub fn now() -> Self {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(now_ns) = crate::simulation::with(|machine| machine.realtime_ns_at(machine.monotonic_ns())) {
+            return Self(now_ns);
+        }
         Self(read(libc::CLOCK_REALTIME))
     }
 
@@ -51,6 +60,10 @@ impl RealtimeNs {
     #[must_use]
     #[inline]
     pub fn at(monotonic: MonotonicNs) -> Self {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(at_ns) = crate::simulation::with(|machine| machine.realtime_ns_at(monotonic.0)) {
+            return Self(at_ns);
+        }
         if monotonic.0 < APART_UNTIL.load(Ordering::Acquire) {
             return Self(monotonic.0.wrapping_add(APART.load(Ordering::Relaxed)));
         }

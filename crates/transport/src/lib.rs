@@ -10,6 +10,7 @@
 //! | [`thread`] | names, CPU affinity, scheduling, locked memory, CPU idle latency |
 //! | `floor` | the least cost of shared memory, for comparison; Linux only |
 //! | [`random`] | unpredictable bytes from the operating system |
+//! | `simulation` | a simulated operating system, with the feature of that name |
 //!
 //! Nearly all `unsafe` code of the project is here: other crates reach the operating system only through the safe
 //! functions of this crate. Linux is the development and test platform for all modules. Other Unixes get [`udp`],
@@ -29,6 +30,8 @@ pub mod interface;
 pub mod random;
 #[cfg(target_os = "linux")]
 pub mod shm;
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+pub mod simulation;
 mod sys;
 pub mod thread;
 pub mod udp;

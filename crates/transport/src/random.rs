@@ -9,6 +9,10 @@ use std::io;
 #[cfg(target_os = "linux")]
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     use crate::sys;
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if crate::simulation::with(|machine| machine.fill_random(bytes)).is_some() {
+        return Ok(());
+    }
     let mut filled = 0;
     let mut interruptions = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -3,9 +3,71 @@
 //! All functions concern the calling thread, except [`lock_memory`] and [`CpuLatencyGuard`]. The kernel may refuse each
 //! of them to an ordinary user; the errors state the missing permission.
 
+use crate::clock::MonotonicNs;
 use crate::sys;
 use std::ffi::CString;
 use std::io::{self, Write as _};
+use std::sync::atomic::AtomicBool;
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Starts a thread, on the simulated machine of the calling thread if there is one.
+///
+/// # Errors
+/// The system cannot start another thread.
+pub fn spawn(builder: thread::Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(machine) = crate::simulation::current() {
+        let number = machine.fork();
+        return builder.spawn(move || {
+            let _member = crate::simulation::Member::begin(machine, number);
+            body();
+        });
+    }
+    builder.spawn(body)
+}
+
+/// Waits until the thread has ended.
+///
+/// # Errors
+/// The thread has panicked.
+pub fn join(thread: JoinHandle<()>) -> thread::Result<()> {
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(machine) = crate::simulation::current() {
+        let (id, of) = (thread.thread().id(), Arc::clone(&machine));
+        machine.block(None, Arc::new(move || of.has_ended(id)));
+    }
+    thread.join()
+}
+
+/// Sleeps until `is_woken` is set and the thread unparked, or until `end`; may return earlier.
+pub fn park_until(end: MonotonicNs, is_woken: &Arc<AtomicBool>) {
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(machine) = crate::simulation::current() {
+        let is_woken = Arc::clone(is_woken);
+        return machine.block(Some(end.0), Arc::new(move || is_woken.load(Ordering::SeqCst)));
+    }
+    let _ = is_woken;
+    thread::park_timeout(end.since(MonotonicNs::now()));
+}
+
+/// A simulated thread looks so often for what another one changes under a lock.
+#[cfg(feature = "simulation")]
+const WAIT_AGAIN_AFTER_NS: u64 = 100_000;
+
+/// Waits for a notification of `condition`, without the lock; may return earlier.
+pub fn wait_for<'m, T>(condition: &Condvar, mutex: &'m Mutex<T>, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(machine) = crate::simulation::current() {
+        drop(guard);
+        machine.block(Some(machine.monotonic_ns().saturating_add(WAIT_AGAIN_AFTER_NS)), Arc::new(|| false));
+        return mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+    let _ = mutex;
+    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How the kernel chooses when a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

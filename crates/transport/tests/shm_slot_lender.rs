@@ -67,7 +67,7 @@ fn cached_slot_serves_a_sample_of_the_last_size() {
     assert_eq!(setup.slots_in_use(), 1, "what lies at hand is not in use");
     assert!(setup.lender.take(1000).is_none() && setup.lender.take(usize::MAX).is_none());
     let mut slot = setup.lender.take(LEN + 1).expect("it has room for that");
-    assert!(slot.len() == LEN + 1 && slot.room() > LEN && slot.is_lent_by(&setup.lender));
+    assert!(slot.len() == LEN + 1 && slot.room() > LEN && setup.lender.has_lent(&slot));
     assert_eq!(setup.slots_in_use(), 2);
     assert!(setup.lender.take(LEN).is_none(), "there was one");
     slot.fill(7);
@@ -169,7 +169,7 @@ fn slot_of_a_dropped_writer_is_not_owned_by_the_next_writer() {
     assert!(setup.lender.take(LEN).is_none(), "it went with its writer");
     (setup.writer, setup.reader) = channel(WriterConfig::default(), &setup.lender);
     held.fill(9);
-    assert!(held.is_lent_by(&setup.lender) && held.iter().all(|byte| *byte == 9));
+    assert!(setup.lender.has_lent(&held) && held.iter().all(|byte| *byte == 9));
     let error = setup.writer.publish_and_retain(held, Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("another writer"), "{error}");
     let slot = setup.writer.loan(LEN).unwrap();

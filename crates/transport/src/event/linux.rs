@@ -1,5 +1,8 @@
 //! epoll, eventfd and timerfd.
 
+#[cfg(feature = "simulation")]
+use super::waker::Waker;
+use super::waker::drain;
 use super::{Token, remaining};
 use crate::clock::MonotonicNs;
 use crate::sys;
@@ -7,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Most descriptors that one wait reports; the next wait reports the others.
 const MAX_EVENTS: usize = 32;
@@ -66,8 +70,8 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
     }
 
-    /// Arms a source of [`Self::add_disarmed`]: one wait reports the source when it can be read, also when it can be read
-    /// already. That report disarms the source. Arming wakes no thread while there is nothing to read.
+    /// Arms a source of [`Self::add_disarmed`]: one wait reports the source when it can be read, also when it can be
+    /// read already. That report disarms the source. Arming wakes no thread while there is nothing to read.
     ///
     /// # Errors
     /// The source was not added.
@@ -133,9 +137,34 @@ impl Poller {
     }
 
     fn wait_for(&self, events: &mut [libc::epoll_event], deadline: Option<MonotonicNs>) -> io::Result<usize> {
+        #[cfg(feature = "simulation")]
+        if let Some(machine) = crate::simulation::current() {
+            return self.wait_in_simulation(&*machine, events, deadline);
+        }
+        self.wait_in_kernel(events, deadline.map(remaining))
+    }
+
+    /// Several threads may wait for one event: those that find none wait on.
+    #[cfg(feature = "simulation")]
+    fn wait_in_simulation(
+        &self,
+        machine: &dyn crate::simulation::Machine,
+        events: &mut [libc::epoll_event],
+        deadline: Option<MonotonicNs>,
+    ) -> io::Result<usize> {
+        let epoll = self.epoll.as_raw_fd();
+        loop {
+            let count = self.wait_in_kernel(events, Some(Duration::ZERO))?;
+            if count > 0 || deadline.is_some_and(|deadline| machine.monotonic_ns() >= deadline.0) {
+                return Ok(count);
+            }
+            machine.block(deadline.map(|at| at.0), std::sync::Arc::new(move || super::is_readable(epoll)));
+        }
+    }
+
+    fn wait_in_kernel(&self, events: &mut [libc::epoll_event], timeout: Option<Duration>) -> io::Result<usize> {
         let epoll = self.epoll.as_raw_fd();
         let (place, room) = (events.as_mut_ptr(), events.len() as libc::c_int);
-        let timeout = deadline.map(remaining);
         if self.has_pwait2.load(Ordering::Relaxed) {
             let timeout = timeout.map(sys::timespec_of);
             let timeout: *const libc::timespec = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
@@ -166,49 +195,12 @@ impl AsFd for Poller {
     }
 }
 
-/// Wakes the thread that waits for it, from any thread. Pending wakes are merged.
-#[derive(Debug)]
-pub struct Waker {
-    eventfd: OwnedFd,
-}
-
-impl Waker {
-    /// Creates a waker without a pending wake.
-    ///
-    /// # Errors
-    /// The process or the system has too many descriptors.
-    pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers are involved.
-        let fd = sys::check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
-            .map_err(|error| sys::in_operation("eventfd", &error))?;
-        // SAFETY: the descriptor was just created and has no other owner.
-        Ok(Self { eventfd: unsafe { OwnedFd::from_raw_fd(fd) } })
-    }
-
-    /// Makes the descriptor readable.
-    pub fn wake(&self) {
-        let one = 1_u64.to_ne_bytes();
-        // A failure means that 2^64 wakes are pending: then the descriptor is readable too.
-        // SAFETY: `one` is readable memory of the length that is passed.
-        let _ = unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-    }
-
-    /// Makes the descriptor unreadable again, until the next [`Self::wake`].
-    pub fn clear(&self) {
-        drain(&self.eventfd);
-    }
-}
-
-impl AsFd for Waker {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.eventfd.as_fd()
-    }
-}
-
 /// Becomes readable at a moment that any thread can set and change.
 #[derive(Debug)]
 pub struct Timer {
     timerfd: OwnedFd,
+    #[cfg(feature = "simulation")]
+    simulated: Option<(crate::simulation::MachineRef, std::sync::Arc<Waker>)>,
 }
 
 impl Timer {
@@ -222,11 +214,25 @@ impl Timer {
         let fd = sys::check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })
             .map_err(|error| sys::in_operation("timerfd_create", &error))?;
         // SAFETY: the descriptor was just created and has no other owner.
-        Ok(Self { timerfd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let timerfd = unsafe { OwnedFd::from_raw_fd(fd) };
+        #[cfg(feature = "simulation")]
+        let simulated = match crate::simulation::current() {
+            Some(machine) => Some((crate::simulation::MachineRef(machine), std::sync::Arc::new(Waker::new()?))),
+            None => None,
+        };
+        Ok(Self {
+            timerfd,
+            #[cfg(feature = "simulation")]
+            simulated,
+        })
     }
 
     /// Sets the timer to `deadline`, which replaces earlier deadlines. A past deadline expires at once; `None` disarms.
     pub fn set(&self, deadline: Option<MonotonicNs>) {
+        #[cfg(feature = "simulation")]
+        if let Some((machine, alarm)) = &self.simulated {
+            return machine.0.set_alarm(alarm, deadline.map(|at| at.0));
+        }
         // Zero would disarm; one is as far in the past.
         let deadline_ns = deadline.map_or(0, |deadline| deadline.0.max(1));
         let value = libc::timespec {
@@ -242,19 +248,20 @@ impl Timer {
 
     /// Makes the descriptor unreadable again after the timer has expired.
     pub fn clear(&self) {
+        #[cfg(feature = "simulation")]
+        if let Some((_, alarm)) = &self.simulated {
+            return alarm.clear();
+        }
         drain(&self.timerfd);
     }
 }
 
 impl AsFd for Timer {
     fn as_fd(&self) -> BorrowedFd<'_> {
+        #[cfg(feature = "simulation")]
+        if let Some((_, alarm)) = &self.simulated {
+            return alarm.as_fd();
+        }
         self.timerfd.as_fd()
     }
-}
-
-/// Resets an eventfd or timerfd. A failure means that its count was zero.
-fn drain(fd: &OwnedFd) {
-    let mut count = [0_u8; 8];
-    // SAFETY: `count` is writable memory of the length that is passed.
-    let _ = unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
 }

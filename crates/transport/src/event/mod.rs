@@ -18,7 +18,12 @@
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub use linux::{Poller, Timer, Waker};
+pub(crate) mod waker;
+#[cfg(target_os = "linux")]
+pub use {
+    linux::{Poller, Timer},
+    waker::Waker,
+};
 
 #[cfg(not(target_os = "linux"))]
 mod portable;
@@ -41,8 +46,24 @@ pub struct Token(pub u64);
 /// # Errors
 /// Errors of `ppoll`, when the system is short of memory.
 pub fn wait_readable(fd: BorrowedFd<'_>, deadline: MonotonicNs) -> io::Result<bool> {
-    let mut request = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    poll(std::slice::from_mut(&mut request), Some(remaining(deadline)))
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(machine) = crate::simulation::current() {
+        let fd = fd.as_raw_fd();
+        machine.block(Some(deadline.0), std::sync::Arc::new(move || is_readable(fd)));
+        return Ok(is_readable(fd));
+    }
+    poll_one(fd.as_raw_fd(), remaining(deadline))
+}
+
+/// Whether the descriptor is readable now.
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+fn is_readable(fd: std::os::fd::RawFd) -> bool {
+    poll_one(fd, Duration::ZERO).unwrap_or(true)
+}
+
+fn poll_one(fd: std::os::fd::RawFd, timeout: Duration) -> io::Result<bool> {
+    let mut request = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    poll(std::slice::from_mut(&mut request), Some(timeout))
 }
 
 fn remaining(deadline: MonotonicNs) -> Duration {

@@ -57,8 +57,8 @@ impl Poller {
         self.add_with(source, token, Interest::None)
     }
 
-    /// Arms a source of [`Self::add_disarmed`]: one wait reports the source when it can be read, also when it can be read
-    /// already. That report disarms the source.
+    /// Arms a source of [`Self::add_disarmed`]: one wait reports the source when it can be read, also when it can be
+    /// read already. That report disarms the source.
     ///
     /// # Errors
     /// The source was not added.

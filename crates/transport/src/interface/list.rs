@@ -12,6 +12,10 @@ use std::ptr;
 /// # Errors
 /// Errors of `getifaddrs`: the process has too many descriptors, or the system is short of memory.
 pub fn list() -> io::Result<Vec<Interface>> {
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(interfaces) = crate::simulation::with(|machine| machine.interfaces()) {
+        return Ok(interfaces);
+    }
     let mut interfaces = Vec::new();
     let entries = Entries::new().map_err(|error| sys::in_operation("listing the network interfaces", &error))?;
     for entry in entries.iter() {

@@ -10,8 +10,9 @@ pub enum Selection {
     /// The real networks of the host.
     ///
     /// Of the interfaces that are up, running, multicast-capable and have an address: all ordinary ones; if there is
-    /// none, virtual Ethernet pairs, which are how a network namespace is reached; if there is none, loopback. Bridges of
-    /// containers and virtual machines, tunnels and VPNs are only used when named. Interfaces with a default route come first.
+    /// none, virtual Ethernet pairs, which are how a network namespace is reached; if there is none, loopback. Bridges
+    /// of containers and virtual machines, tunnels and VPNs are only used when named. Interfaces with a default route
+    /// come first.
     #[default]
     Default,
     /// The named ones that exist, whatever they are, in this order. Each pattern is a name or an address, in which `*`

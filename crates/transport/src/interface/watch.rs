@@ -19,6 +19,10 @@ impl InterfaceWatcher {
     /// # Errors
     /// The process has too many descriptors, or may not open a netlink socket (sandboxes forbid it).
     pub fn new() -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::current().is_some() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "simulated interfaces do not change"));
+        }
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no pointers are involved.
         let fd = sys::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })

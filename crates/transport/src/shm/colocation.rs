@@ -25,7 +25,8 @@ pub enum NotColocated {
     UserNamespace,
     /// They run as different users.
     User,
-    /// They do not see each other's process numbers, or are in different namespaces of them, as in different containers.
+    /// They do not see each other's process numbers, or are in different namespaces of them, as in different
+    /// containers.
     PidNamespace,
     /// The kernel does not let this process see in which namespaces the other one is.
     NamespaceUnknown,
@@ -45,7 +46,12 @@ impl HostIdentity {
     /// # Errors
     /// There is no `/proc`.
     pub fn current() -> io::Result<Self> {
-        let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
+        #[cfg_attr(not(feature = "simulation"), expect(unused_mut))]
+        let mut boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
+        #[cfg(feature = "simulation")]
+        if let Some(host) = crate::simulation::with(|machine| machine.host()) {
+            boot.extend(host.to_ne_bytes());
+        }
         let part = |kind: u8, what: &[u8]| {
             // FNV-1a. Hashing the boot id first hides everything but equality from peers.
             let bytes = boot.iter().chain([&kind]).chain(what);

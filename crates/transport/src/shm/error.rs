@@ -1,6 +1,6 @@
 //! Errors of shared memory.
 
-use super::reader::WriterId;
+use super::channel_end::WriterId;
 use std::{fmt, io};
 
 /// Why there is no slot.

@@ -111,6 +111,10 @@ mod kernel {
     }
 
     pub(super) fn wait(waits: &[Wait], deadline: Option<MonotonicNs>) {
+        #[cfg(feature = "simulation")]
+        if let Some(machine) = crate::simulation::current() {
+            return wait_in_simulation(&*machine, waits, deadline);
+        }
         let deadline = deadline.map(|deadline| rustix::thread::Timespec {
             tv_sec: i64::try_from(deadline.0 / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (deadline.0 % 1_000_000_000) as _,
@@ -118,5 +122,21 @@ mod kernel {
         let clock = rustix::thread::ClockId::Monotonic;
         // After every failure (another value, a signal, the deadline) the caller looks again. The words are mapped.
         let _ = futex::waitv(waits, futex::WaitvFlags::empty(), deadline.as_ref(), clock);
+    }
+
+    /// The machine compares the words, as the kernel would.
+    #[cfg(feature = "simulation")]
+    fn wait_in_simulation(machine: &dyn crate::simulation::Machine, waits: &[Wait], deadline: Option<MonotonicNs>) {
+        let words: Vec<(usize, u32)> =
+            waits.iter().map(|wait| (wait.uaddr.ptr.expose_provenance(), wait.val as u32)).collect();
+        let is_changed = move || {
+            words.iter().any(|&(address, value)| {
+                // SAFETY: the word is mapped and aligned as long as the calling thread is blocked, and a machine calls
+                // no condition of a thread that is not blocked.
+                let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU32>(address) };
+                word.load(super::Ordering::SeqCst) != value
+            })
+        };
+        machine.block(deadline.map(|at| at.0), Arc::new(is_changed));
     }
 }

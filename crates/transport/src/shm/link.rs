@@ -215,6 +215,8 @@ impl ListenSocket {
 
     /// The next connection, if there is one. A connection of an untrusted user is closed and returned as an error.
     pub(super) fn accept(&self) -> io::Result<Option<Link>> {
+        #[cfg(feature = "simulation")]
+        crate::simulation::check_descriptors()?;
         match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(fd) => Link::new(fd, self.trust).map(Some),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
@@ -230,6 +232,8 @@ impl AsFd for ListenSocket {
 }
 
 fn socket() -> io::Result<OwnedFd> {
+    #[cfg(feature = "simulation")]
+    crate::simulation::check_descriptors()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }

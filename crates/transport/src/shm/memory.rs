@@ -211,6 +211,8 @@ pub(super) fn whole_pages(len: usize) -> Option<usize> {
 
 /// Creates a memfd that cannot be executed. Kernels before 6.3 do not know that flag.
 fn memfd(name: &str) -> io::Result<OwnedFd> {
+    #[cfg(feature = "simulation")]
+    crate::simulation::check_descriptors()?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL)
         .or_else(|_| rustix::fs::memfd_create(name, flags))

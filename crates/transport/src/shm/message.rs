@@ -111,8 +111,8 @@ pub enum Message {
     },
     /// Reader to writer, on request: there may be room again.
     Room,
-    /// Reader to writer: the reader takes no more samples of this channel. The link stays open until the application has
-    /// released the last sample.
+    /// Reader to writer: the reader takes no more samples of this channel. The link stays open until the application
+    /// has released the last sample.
     Leave,
     /// Either side: a message of its user.
     User(UserMessage),

@@ -34,6 +34,7 @@
 //! | [`Reader`] | the channels from all writers, on which one thread waits; one for each process |
 //! | [`Interrupt`], [`Commands`] | how other threads of the reader's process end the wait of the taking thread and send it commands |
 //! | [`SlotLender`] | loans the next slot without the writer's lock |
+//! | [`UserMessage`] | a message between the users of the two ends of a channel |
 //! | [`Slot`], [`SharedSlot`], [`Sample`] | a sample to be written, one that the writer's side keeps, one that a reader reads |
 //!
 //! The memory has no name in a file system. The writer passes it by descriptor over a socket, which closes when its
@@ -46,6 +47,8 @@
 // The loom models use only the ring, the return queue, the slot cache, the doorbells and the commands.
 #![cfg_attr(all(loom, test), allow(dead_code))]
 
+#[cfg(not(all(loom, test)))]
+mod channel_end;
 #[cfg(not(all(loom, test)))]
 mod colocation;
 mod commands;
@@ -78,6 +81,8 @@ mod ring;
 #[cfg(not(all(loom, test)))]
 mod sample;
 #[cfg(not(all(loom, test)))]
+mod segment;
+#[cfg(not(all(loom, test)))]
 mod slot;
 mod slot_cache;
 #[cfg(not(all(loom, test)))]
@@ -86,6 +91,8 @@ mod sync;
 mod wake;
 #[cfg(not(all(loom, test)))]
 mod writer;
+#[cfg(not(all(loom, test)))]
+mod writer_channel;
 
 pub use commands::{Commands, FOLLOW_UPS_MAX, TakenCommands};
 pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
@@ -93,6 +100,7 @@ pub use wake::Interrupt;
 
 #[cfg(not(all(loom, test)))]
 pub use {
+    channel_end::{Gone, ReaderGone, ReaderId, WriterGone, WriterId},
     colocation::{HostIdentity, NotColocated},
     error::{LoanError, PublishError, TakeError},
     link::{Address, Peer, Trust},
@@ -100,11 +108,11 @@ pub use {
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, USER_WORDS, UserMessage, WriterKey},
     reader::{
         AckHandle, ConnectError, Connecting, Connection, Connector, InPlace, Reader, ReaderConfig, ReaderStatistics,
-        TooManyProcesses, Wake, WriterGone, WriterId,
+        TooManyProcesses, Wake,
     },
     retained_slot::{RetainedSlot, SpentSegment},
     sample::Sample,
     slot::{SharedSlot, Slot, TooLong},
     slot_lender::SlotLender,
-    writer::{Gone, ReaderGone, ReaderId, Writer, WriterConfig, WriterStatistics},
+    writer::{Writer, WriterConfig, WriterStatistics},
 };

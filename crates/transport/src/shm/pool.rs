@@ -5,16 +5,12 @@
 
 use super::memory::{Memory, whole_pages};
 pub(super) use super::return_queue::{ReturnQueue, SlotId};
-use super::ring::SLOT_ALIGN;
+use super::segment::{OnReturn, SegmentMemory, stride_of};
 use super::slot::Slot;
-use super::slot_lender::SlotLender;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Slot sizes between two powers of two: a slot is at most an eighth larger than its sample.
-const STEPS: usize = 8;
 /// Size of the first segment of a class with several slots per segment, in bytes. Each further segment is twice as
 /// large, up to the next constant.
 const FIRST_SEGMENT_BYTES: usize = 64 << 10;
@@ -22,18 +18,6 @@ const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
 
 /// Most segments of a writer: each costs a descriptor.
 pub(super) const MAX_SEGMENTS: usize = 256;
-
-/// Part of a segment that its slots keep alive.
-#[derive(Debug)]
-pub(super) struct SegmentMemory {
-    mapping: Memory,
-    place: u32,
-    /// Number of the segment, as readers know it; never reused.
-    number: u32,
-    stride: usize,
-    pub(super) return_queue: Arc<ReturnQueue>,
-    pub(super) lender: Arc<SlotLender>,
-}
 
 #[derive(Debug)]
 struct Segment {
@@ -81,7 +65,7 @@ pub(super) struct Pool {
     /// Index in `classes` of the class used last; a hint.
     last_class: usize,
     return_queue: Arc<ReturnQueue>,
-    lender: Arc<SlotLender>,
+    on_return: Arc<OnReturn>,
 }
 
 /// Why no slot was found.
@@ -92,43 +76,6 @@ pub(super) enum NoSlot {
     /// A sample of this length exceeds the bound by itself.
     TooLong,
     System(io::Error),
-}
-
-impl SegmentMemory {
-    /// Capacity of each slot, in bytes.
-    #[inline]
-    pub(super) fn stride(&self) -> usize {
-        self.stride
-    }
-
-    #[inline]
-    pub(super) fn id(&self, index: u32) -> SlotId {
-        SlotId { place: self.place, index }
-    }
-
-    /// Number of the segment, as readers know it.
-    #[inline]
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Start of a slot in the segment, in units of [`SLOT_ALIGN`].
-    #[inline]
-    pub(super) fn offset_of(&self, index: u32) -> Option<u32> {
-        u32::try_from((index as usize).checked_mul(self.stride)? / SLOT_ALIGN).ok()
-    }
-
-    /// Start of a slot: aligned to [`SLOT_ALIGN`], and writable for [`Self::stride`] bytes as long as this value lives.
-    /// `None` if the segment has no slot with this number.
-    #[inline]
-    pub(super) fn start_of(&self, index: u32) -> Option<NonNull<u8>> {
-        let offset = (index as usize).checked_mul(self.stride)?;
-        if offset.checked_add(self.stride)? > self.mapping.len() {
-            return None;
-        }
-        // SAFETY: within the mapping, as just checked.
-        Some(unsafe { self.mapping.start().add(offset) })
-    }
 }
 
 impl Segment {
@@ -144,7 +91,7 @@ impl Segment {
 }
 
 impl Pool {
-    pub(super) fn new(bytes_max: usize, lender: Arc<SlotLender>) -> Self {
+    pub(super) fn new(bytes_max: usize, on_return: Arc<OnReturn>) -> Self {
         Self {
             classes: Vec::new(),
             segments: Vec::new(),
@@ -153,7 +100,7 @@ impl Pool {
             bytes_max,
             last_class: 0,
             return_queue: Arc::default(),
-            lender,
+            on_return,
         }
     }
 
@@ -220,8 +167,8 @@ impl Pool {
         class.segments += 1;
         self.bytes += mapping.len();
         let uses = vec![0; count as usize];
-        let (return_queue, lender) = (Arc::clone(&self.return_queue), Arc::clone(&self.lender));
-        let memory = Arc::new(SegmentMemory { mapping, place: place_number, number, stride, return_queue, lender });
+        let (return_queue, on_return) = (Arc::clone(&self.return_queue), Arc::clone(&self.on_return));
+        let memory = Arc::new(SegmentMemory { mapping, place: place_number, number, stride, return_queue, on_return });
         if let Some(empty) = self.segments.get_mut(place) {
             *empty = Some(Segment { memory, uses, used: 0, is_idle: false });
         }
@@ -335,23 +282,15 @@ fn segment_mut(segments: &mut [Option<Segment>], slot: SlotId) -> Option<&mut Se
     segment
 }
 
-/// Distance of slots for samples of this length, in bytes.
-#[inline]
-pub(super) fn stride_of(len: usize) -> Option<usize> {
-    let len = len.max(1);
-    let step = (len.checked_next_power_of_two()? / (2 * STEPS)).max(SLOT_ALIGN);
-    let stride = len.checked_next_multiple_of(step)?;
-    // Offsets have 32 bits in a descriptor.
-    (stride / SLOT_ALIGN <= u32::MAX as usize).then_some(stride)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::ring::SLOT_ALIGN;
+    use super::super::segment::STEPS;
     use super::*;
     use proptest::prelude::*;
 
     fn pool(bytes_max: usize) -> Pool {
-        Pool::new(bytes_max, SlotLender::new(|| {}))
+        Pool::new(bytes_max, Arc::new(OnReturn(Box::new(|| {}))))
     }
 
     /// Start and capacity of a slot, and the end of its segment.

@@ -1,5 +1,6 @@
 //! The reader's side: the channels from all writers, on which one thread waits.
 
+use super::channel_end::{Gone, WriterGone, WriterId};
 use super::corrupt::Corrupt;
 use super::error::TakeError;
 use super::futex::{self, MAX_WORDS};
@@ -11,7 +12,7 @@ use super::ring::{self, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, 
 use super::sample::{ChannelCore, Sample, Segment};
 use super::sync::Ordering;
 use super::wake::{DOORBELLS, Interrupt, SLEEPER_WORDS, Sleeper};
-use super::writer::{Gone, probe};
+use super::writer_channel::probe;
 use crate::clock::MonotonicNs;
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,8 +23,8 @@ use std::time::Duration;
 
 /// Messages of one writer that are handled per call, so that the call ends whatever the writer sends.
 const MAX_MESSAGES: usize = 1024;
-/// Messages from the user of one writer that wait for [`Reader::poll_message`]. A writer that sends more is at fault: its
-/// user answers messages of the reader's user.
+/// Messages from the user of one writer that wait for [`Reader::poll_message`]. A writer that sends more is at fault:
+/// its user answers messages of the reader's user.
 const USER_MESSAGES_MAX: usize = 256;
 /// Looks at the rings between two looks at the clock, while spinning.
 const LOOKS_PER_CLOCK: u32 = 32;
@@ -44,21 +45,6 @@ impl Default for ReaderConfig {
     fn default() -> Self {
         Self { holds: 1024, max_mapped_bytes: 2 << 30, trust: Trust::SameUser }
     }
-}
-
-/// Identifies a writer to its reader; never reused by the same reader.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct WriterId(pub u64);
-
-/// A writer whose channel has ended and whose samples were all taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WriterGone {
-    /// The writer.
-    pub writer: WriterId,
-    /// Why the channel ended.
-    pub reason: Gone,
-    /// Number of its samples that were withdrawn before the reader took them.
-    pub lost: u64,
 }
 
 /// How a wait ended.
@@ -442,8 +428,8 @@ impl Reader {
             };
             let channel = self.channels.swap_remove(place);
             if reason != Gone::Ended {
-                // Samples of the application keep the link open. Without room for the message, the writer learns of the end
-                // when the link closes.
+                // Samples of the application keep the link open. Without room for the message, the writer learns of the
+                // end when the link closes.
                 let _ = channel.core.link.send(&Message::Leave, &[]);
             }
             let lost = channel.receiver.lost();
@@ -490,13 +476,13 @@ impl Channel {
             return Ok(None);
         }
         if self.is_paused {
-            self.listen_if_told(max_mapped_bytes);
+            self.listen_if_announced(max_mapped_bytes);
             return Ok(None);
         }
         let taken = match self.receiver.take(&self.core.shared) {
             Ok(Some(taken)) => taken,
             Ok(None) => {
-                self.listen_if_told(max_mapped_bytes);
+                self.listen_if_announced(max_mapped_bytes);
                 return Ok(None);
             }
             Err(ring::TakeError::TooManyHeld) => return Err(TakeError { writer: self.id }),
@@ -542,7 +528,7 @@ impl Channel {
     }
 
     /// Receives messages, if the writer has announced some.
-    fn listen_if_told(&mut self, max_mapped_bytes: usize) {
+    fn listen_if_announced(&mut self, max_mapped_bytes: usize) {
         if self.receiver.has_messages(&self.core.shared) && self.gone.is_none() {
             self.listen(max_mapped_bytes);
         }

@@ -4,8 +4,9 @@
 //! A [`RetainedSlot`] costs neither; the owner has to return it to its writer.
 
 use super::error::PublishError;
-use super::pool::{SegmentMemory, SlotId};
+use super::pool::SlotId;
 use super::ring::Metadata;
+use super::segment::SegmentMemory;
 use super::slot::{SharedSlot, Slot};
 use super::slot_cache::SlotCacheProducer;
 use super::writer::Writer;

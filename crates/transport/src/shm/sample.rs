@@ -1,9 +1,9 @@
 //! Samples that the reader's side holds.
 
+use super::channel_end::WriterId;
 use super::link::Link;
 use super::memory::View;
 use super::message::Message;
-use super::reader::WriterId;
 use super::ring::{Cell, Metadata, Shared};
 use std::fmt;
 use std::ops::{Deref, Range};

@@ -1,9 +1,8 @@
 //! Slots that the writer's side owns.
 
-use super::pool::SegmentMemory;
 use super::prefetch;
 use super::return_queue::ReturnQueue;
-use super::slot_lender::SlotLender;
+use super::segment::{OnReturn, SegmentMemory};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -79,21 +78,21 @@ impl Slot {
         prefetch::to_write(self.start, self.room());
     }
 
-    /// Returns the slot unpublished and calls the callback of its [`SlotLender`]. The caller holds no lock that the
-    /// callback may take. A slot that is dropped also returns, at the writer's next look, without the callback.
+    /// Returns the slot unpublished and calls the callback of its [`SlotLender`](super::SlotLender). The caller holds
+    /// no lock that the callback may take. A slot that is dropped also returns, at the writer's next look, without the
+    /// callback.
     #[cold]
     pub fn give_back(mut self) {
         if let Some(memory) = self.memory.take() {
             memory.return_queue.push(memory.id(self.index));
-            memory.lender.notify_returned();
+            (memory.on_return.0)();
         }
     }
 
-    /// Whether a writer of this lender loaned the slot.
-    #[must_use]
+    /// The callback of the lender of this slot; `None` once the use of the slot is counted elsewhere.
     #[inline]
-    pub fn is_lent_by(&self, lender: &Arc<SlotLender>) -> bool {
-        self.memory.as_ref().is_some_and(|memory| Arc::ptr_eq(&memory.lender, lender))
+    pub(super) fn on_return(&self) -> Option<&Arc<OnReturn>> {
+        self.memory.as_ref().map(|memory| &memory.on_return)
     }
 
     /// Segment and number of the slot, if it belongs to the pool with this return queue.

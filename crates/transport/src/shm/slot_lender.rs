@@ -1,6 +1,6 @@
 //! Loans slots without the writer's lock, as long as samples have the size of the last one.
 
-use super::pool::stride_of;
+use super::segment::{OnReturn, stride_of};
 use super::slot::Slot;
 use super::slot_cache::SlotCache;
 use super::sync::Ordering;
@@ -14,13 +14,17 @@ pub struct SlotLender {
     pub(super) cache: Arc<SlotCache<Slot>>,
     /// Capacity of the cached slot, in bytes.
     room: AtomicUsize,
-    on_return: Box<dyn Fn() + Send + Sync>,
+    pub(super) on_return: Arc<OnReturn>,
 }
 
 impl SlotLender {
     /// [`Slot::give_back`] calls `on_return` on its own thread once the slot has returned.
     pub fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { cache: Arc::default(), room: AtomicUsize::new(0), on_return: Box::new(on_return) })
+        Arc::new(Self {
+            cache: Arc::default(),
+            room: AtomicUsize::new(0),
+            on_return: Arc::new(OnReturn(Box::new(on_return))),
+        })
     }
 
     /// The cached slot, for a sample of `len` bytes. `None` if none of this size is cached; then
@@ -48,8 +52,11 @@ impl SlotLender {
         self.room.store(room, Ordering::Relaxed);
     }
 
-    pub(super) fn notify_returned(&self) {
-        (self.on_return)();
+    /// Whether a writer of this lender loaned the slot.
+    #[must_use]
+    #[inline]
+    pub fn has_lent(&self, slot: &Slot) -> bool {
+        slot.on_return().is_some_and(|on_return| Arc::ptr_eq(on_return, &self.on_return))
     }
 }
 

@@ -21,6 +21,8 @@ mod options;
 mod pool;
 mod receive;
 mod send;
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+mod simulated;
 mod split;
 
 pub use connected::ConnectedSockets;
@@ -73,6 +75,8 @@ pub struct Socket {
     buffers: [BufferShortfall; 2],
     shut_down: AtomicBool,
     counters: Counters,
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    simulated: Option<simulated::Simulated>,
 }
 
 impl Socket {
@@ -111,6 +115,11 @@ impl Socket {
         };
         let mut socket = Self::open(unspecified, false, options)?;
         let failed = |operation| move |error| OpenError::new(operation, destination, error);
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if socket.simulated.is_some() {
+            socket.peer = Some(destination);
+            return Ok(socket);
+        }
         socket.socket.connect(&destination.into()).map_err(failed("connect"))?;
         socket.local_address = socket.read_local_address().map_err(failed("reading the local address"))?;
         socket.peer = Some(destination);
@@ -118,6 +127,10 @@ impl Socket {
     }
 
     fn open(address: SocketAddr, shared: bool, options: &SocketOptions) -> Result<Self, OpenError> {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(machine) = crate::simulation::current() {
+            return Self::open_in_simulation(machine, address, shared, options);
+        }
         let opened = options::open(address, shared, options)?;
         let buffer = |direction, asked: Option<usize>, granted_bytes| BufferShortfall {
             direction,
@@ -136,10 +149,37 @@ impl Socket {
             shut_down: AtomicBool::new(false),
             counters: Counters::default(),
             socket: opened.socket,
+            #[cfg(all(target_os = "linux", feature = "simulation"))]
+            simulated: None,
         };
         socket.local_address =
             socket.read_local_address().map_err(|error| OpenError::new("reading the local address", address, error))?;
         Ok(socket)
+    }
+
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    fn open_in_simulation(
+        machine: std::sync::Arc<dyn crate::simulation::Machine>,
+        address: SocketAddr,
+        is_shared: bool,
+        options: &SocketOptions,
+    ) -> Result<Self, OpenError> {
+        let (simulated, local_address) = simulated::Simulated::open(machine, address, is_shared, options)?;
+        // A descriptor that no packet comes to; the simulated socket has its own.
+        let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)
+            .map_err(|error| OpenError::new("socket", address, error))?;
+        let buffer = |direction| BufferShortfall { direction, asked_bytes: 0, granted_bytes: 0 };
+        Ok(Self {
+            local_address,
+            peer: None,
+            segmentation_offload: AtomicBool::new(true),
+            receive_offload: false,
+            buffers: [buffer(Direction::Receive), buffer(Direction::Send)],
+            shut_down: AtomicBool::new(false),
+            counters: Counters::default(),
+            socket,
+            simulated: Some(simulated),
+        })
     }
 
     fn read_local_address(&self) -> io::Result<SocketAddr> {
@@ -164,6 +204,11 @@ impl Socket {
     /// The system's error, with the group and the interface: the interface is gone or cannot multicast, the group is
     /// joined already (`EADDRINUSE`), or there are too many groups (`ENOBUFS`, see `net.ipv4.igmp_max_memberships`).
     pub fn join(&self, group: IpAddr, interface: InterfaceIndex) -> io::Result<()> {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &self.simulated {
+            simulated.socket().join(group);
+            return Ok(());
+        }
         match group {
             IpAddr::V4(group) => self.socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(interface.0)),
             IpAddr::V6(group) => self.socket.join_multicast_v6(&group, interface.0),
@@ -176,6 +221,11 @@ impl Socket {
     /// # Errors
     /// The system's error, with the group and the interface, usually because the group was not joined there.
     pub fn leave(&self, group: IpAddr, interface: InterfaceIndex) -> io::Result<()> {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &self.simulated {
+            simulated.socket().leave(group);
+            return Ok(());
+        }
         match group {
             IpAddr::V4(group) => self.socket.leave_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(interface.0)),
             IpAddr::V6(group) => self.socket.leave_multicast_v6(&group, interface.0),
@@ -226,6 +276,10 @@ impl Socket {
     /// port.
     pub fn shut_down(&self) {
         self.shut_down.store(true, Ordering::Release);
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &self.simulated {
+            return simulated.socket().close();
+        }
         // Linux returns `ENOTCONN` but still wakes the receivers.
         let _ = self.socket.shutdown(Shutdown::Read);
         #[cfg(not(target_os = "linux"))]
@@ -282,6 +336,10 @@ impl AsFd for Socket {
     /// For waiting until a datagram has arrived ([`Poller`](crate::event::Poller)), and for options that this crate
     /// does not know.
     fn as_fd(&self) -> BorrowedFd<'_> {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &self.simulated {
+            return simulated.socket().readable().as_fd();
+        }
         self.socket.as_fd()
     }
 }

@@ -96,6 +96,33 @@ pub struct Receiver {
     burst: Burst,
 }
 
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+impl Socket {
+    /// The next datagram, if there is one; waits as `wait` says.
+    fn receive_in_simulation(
+        &self,
+        simulated: &super::simulated::Simulated,
+        wait: Wait,
+    ) -> Result<Option<(Vec<u8>, SocketAddr)>, ReceiveError> {
+        loop {
+            if self.is_shut_down() {
+                return Err(ReceiveError::ShutDown);
+            }
+            if let Some(datagram) = simulated.socket().receive() {
+                return Ok(Some(datagram));
+            }
+            let deadline = match wait {
+                Wait::Block => None,
+                Wait::NonBlocking => return Ok(None),
+                Wait::Until(at) if simulated.machine().monotonic_ns() >= at.0 => return Ok(None),
+                Wait::Until(at) => Some(at.0),
+            };
+            let socket = Arc::clone(simulated.socket());
+            simulated.machine().block(deadline, Arc::new(move || socket.has_datagrams() || socket.is_closed()));
+        }
+    }
+}
+
 /// One received message: a datagram, or a super-datagram of several.
 struct Received {
     slot: usize,
@@ -158,11 +185,19 @@ impl Receiver {
     /// errors are counted, never returned. The datagrams of the previous call are gone, except clones of their buffers.
     ///
     /// # Errors
-    /// [`ReceiveError::ShutDown`] once [`Socket::shut_down`] was called; [`ReceiveError::Io`] when the socket is unusable.
+    /// [`ReceiveError::ShutDown`] once [`Socket::shut_down`] was called; [`ReceiveError::Io`] when the socket is
+    /// unusable.
     pub fn receive(&mut self, socket: &Socket, wait: Wait) -> Result<Datagrams<'_>, ReceiveError> {
         self.recycle();
         self.received.clear();
         self.copy = None;
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &socket.simulated {
+            if let Some((bytes, source)) = socket.receive_in_simulation(simulated, wait)? {
+                self.put_simulated(&bytes, source, &socket.counters.received);
+            }
+            return Ok(self.datagrams());
+        }
         for _ in 0..MAX_FRUITLESS_CALLS {
             if socket.is_shut_down() {
                 return Err(ReceiveError::ShutDown);
@@ -194,6 +229,24 @@ impl Receiver {
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
         Datagrams { receiver: self, message: 0, offset: 0, left: self.received.iter().map(Received::datagrams).sum() }
+    }
+
+    /// Receives a datagram of a simulated network.
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    fn put_simulated(&mut self, bytes: &[u8], source: SocketAddr, counters: &ReceiveCounters) {
+        add(&counters.datagrams, 1);
+        add(&counters.bytes, bytes.len() as u64);
+        match self.slots.first_mut().and_then(Arc::get_mut).and_then(|slot| slot.get_mut(..bytes.len())) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.touched = 1;
+            }
+            None => {
+                add(&counters.exhaustions, 1);
+                self.copy = Some(Arc::new(bytes.to_vec()));
+            }
+        }
+        self.received.push(Received { slot: 0, bytes: bytes.len(), segment_bytes: bytes.len().max(1), source });
     }
 
     /// One system call. Returns how many messages it received.

@@ -88,13 +88,38 @@ impl Socket {
     ///
     /// A transmit that fails is skipped; the others are still sent.
     pub fn send(&self, transmits: &[Transmit<'_>]) -> Sent {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &self.simulated {
+            return self.send_in_simulation(simulated, transmits);
+        }
         Batch::new(self, transmits, 0).run()
     }
 
     /// Like [`Self::send`], but returns when the socket's send buffer is full; [`Sent::processed`] states how many
     /// transmits are done.
     pub fn try_send(&self, transmits: &[Transmit<'_>]) -> Sent {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &self.simulated {
+            return self.send_in_simulation(simulated, transmits);
+        }
         Batch::new(self, transmits, libc::MSG_DONTWAIT).run()
+    }
+
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    /// Every datagram leaves at once; the network may lose it.
+    fn send_in_simulation(&self, simulated: &super::simulated::Simulated, transmits: &[Transmit<'_>]) -> Sent {
+        let counters = &self.counters.sent;
+        add(&counters.calls, 1);
+        for transmit in transmits {
+            let bytes: Vec<u8> = transmit.slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            let segment = transmit.segment_bytes.map_or(bytes.len().max(1), |segment| segment.get().into());
+            for datagram in bytes.chunks(segment) {
+                add(&counters.datagrams, 1);
+                add(&counters.bytes, datagram.len() as u64);
+                simulated.machine().send(self.local_address(), transmit.destination, datagram.to_vec());
+            }
+        }
+        Sent { processed: transmits.len(), accepted: transmits.len(), ..Sent::default() }
     }
 }
 

@@ -75,8 +75,8 @@ impl Host {
         (here, there)
     }
 
-    /// Waits until an interface is connected and has its IPv6 multicast route: the kernel does both in its own time, and
-    /// until then drops what arrives.
+    /// Waits until an interface is connected and has its IPv6 multicast route: the kernel does both in its own time,
+    /// and until then drops what arrives.
     pub(crate) fn await_link(&self, name: &'static str) {
         let multicast = move |line: &str| line.starts_with("ff00") && line.ends_with(name);
         let routes = || std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap();

@@ -25,8 +25,8 @@ pub fn derive_dds_type(input: proc_macro::TokenStream) -> proc_macro::TokenStrea
     run(input, &parse_quote!(::peregrine_xtypes))
 }
 
-/// Makes a structure, enumeration, union, bitmask or alias a DDS type. The module `peregrine::xtypes` documents the types,
-/// their attributes and plain types.
+/// Makes a structure, enumeration, union, bitmask or alias a DDS type. The module `peregrine::xtypes` documents the
+/// types, their attributes and plain types.
 ///
 /// ```ignore
 /// use peregrine::DdsType;

@@ -579,8 +579,8 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Reads and writes the `selected` members: by ascending id what is hashed, else as declared. `every` tells whether the
-    /// payload has the other members too.
+    /// Reads and writes the `selected` members: by ascending id what is hashed, else as declared. `every` tells whether
+    /// the payload has the other members too.
     fn transcode(&self, selected: &[&Member]) -> TokenStream {
         if self.container.extensibility() == Extensibility::Mutable {
             let members = encode_list(selected, |member| {

@@ -19,7 +19,8 @@ use crate::primitive::leaf_key;
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
 
-/// In bytes: memory allocated before the first element of a sequence has been read. The vector grows as elements are read.
+/// In bytes: memory allocated before the first element of a sequence has been read. The vector grows as elements are
+/// read.
 const MAX_INITIAL_ALLOCATION: usize = 64 * 1024;
 
 #[inline]

@@ -61,8 +61,8 @@ impl<'a> Decoder<'a> {
     /// A decoder of the body of `payload`, which starts with an encapsulation header.
     ///
     /// # Errors
-    /// The errors of [`Encapsulation::parse`], and [`DecodeErrorKind::ExtensibilityMismatch`] when the header is not that of
-    /// a type with this `extensibility`.
+    /// The errors of [`Encapsulation::parse`], and [`DecodeErrorKind::ExtensibilityMismatch`] when the header is not
+    /// that of a type with this `extensibility`.
     pub fn new(payload: &'a [u8], extensibility: Extensibility, form: Form) -> Result<Self, DecodeError> {
         let header = Encapsulation::parse(payload)?;
         let expected = Encapsulation::new(header.representation, extensibility, header.endianness, 0);
@@ -347,15 +347,16 @@ impl<'a> Decoder<'a> {
         self.representation == Representation::Xcdr2 && self.remaining() <= padding(self.offset(), 4)
     }
 
-    /// The bytes from the next header of a member of a mutable structure, if they are of XCDR2 in the native byte order.
+    /// The bytes from the next header of a member of a mutable structure, if they are of XCDR2 in the native byte
+    /// order.
     #[inline]
     pub(crate) fn native_ahead(&self) -> Option<&'a [u8]> {
         let is_native = self.representation == Representation::Xcdr2 && self.endianness == Endianness::NATIVE;
         if is_native { self.bytes.get(self.position + padding(self.offset(), 4)..self.end) } else { None }
     }
 
-    /// Reads past the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` bytes; else it stays. Where
-    /// the value is, is the answer.
+    /// Reads past the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` bytes; else it
+    /// stays. Where the value is, is the answer.
     #[inline]
     pub(crate) fn pass_parameter(&mut self, id: u32, size: usize) -> Option<usize> {
         if self.representation != Representation::Xcdr2 {

@@ -45,7 +45,8 @@ pub fn discriminator<T: DdsType>(members: &Decoder<'_>) -> Result<T, DecodeError
     }
 }
 
-/// The result of an encoder that writes a value while a decoder reads it: an error is reported at the decoder's position.
+/// The result of an encoder that writes a value while a decoder reads it: an error is reported at the decoder's
+/// position.
 ///
 /// # Errors
 /// That of the encoder.

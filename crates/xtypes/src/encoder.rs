@@ -89,8 +89,8 @@ impl<'s, S: Sink> Encoder<'s, S> {
         Self { sink, representation, endianness, form, origin, depth: 0 }
     }
 
-    /// An encoder that goes on where another left off: `origin` is where alignment starts, `depth` how many structures and
-    /// unions are open.
+    /// An encoder that goes on where another left off: `origin` is where alignment starts, `depth` how many structures
+    /// and unions are open.
     #[inline]
     pub(crate) fn resume(sink: &'s mut S, origin: usize, depth: usize, endianness: Endianness) -> Self {
         Self { sink, representation: Representation::Xcdr2, endianness, form: Form::Data, origin, depth }

@@ -81,7 +81,8 @@ impl Extent {
         Self::scalar(if long { 12 } else { 4 } + padded, 4)
     }
 
-    /// The greatest size of a value that starts `offset` bytes behind the alignment origin; [`usize::MAX`] without a bound.
+    /// The greatest size of a value that starts `offset` bytes behind the alignment origin; [`usize::MAX`] without a
+    /// bound.
     #[inline]
     pub(crate) const fn at(self, offset: usize) -> usize {
         self.0[offset % 8]

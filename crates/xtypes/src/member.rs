@@ -10,8 +10,8 @@ use crate::sink::Sink;
 use crate::types::{DdsType, unwritable};
 
 mod sealed {
-    /// Other modules cannot name this type, so they cannot implement [`Member`](super::Member), on whose layout `unsafe` code
-    /// relies.
+    /// Other modules cannot name this type, so they cannot implement [`Member`](super::Member), on whose layout
+    /// `unsafe` code relies.
     #[derive(Debug)]
     pub struct Seal;
 }

@@ -154,9 +154,9 @@ pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Res
     Ok(sink.finish())
 }
 
-/// The key hash of a KeyHolder in big-endian PLAIN_CDR2 without encapsulation header (RTPS 2.5 §9.6.4.8): the key, filled with
-/// zeros, when the type's greatest key takes at most 16 bytes, else the MD5 digest of the key. `max_size` is the greatest size in bytes of
-/// a key of the type; `None` without a limit.
+/// The key hash of a KeyHolder in big-endian PLAIN_CDR2 without encapsulation header (RTPS 2.5 §9.6.4.8): the key,
+/// filled with zeros, when the type's greatest key takes at most 16 bytes, else the MD5 digest of the key. `max_size`
+/// is the greatest size in bytes of a key of the type; `None` without a limit.
 ///
 /// A key that is longer than its type allows is cut off.
 #[must_use]
@@ -172,12 +172,12 @@ pub fn key_hash_of_serialized_key(key: &[u8], max_size: Option<usize>) -> [u8; 1
 /// order. Only the key members are read, and no value of the type is made: [`decode`] of a type of several MiB needs as
 /// much stack, this function does not.
 ///
-/// The result has at most the size of the payload, plus that of the defaults of key members that the payload leaves out,
-/// and headers.
+/// The result has at most the size of the payload, plus that of the defaults of key members that the payload leaves
+/// out, and headers.
 ///
 /// # Errors
-/// The reason why the payload is refused, and its offset. Members that are not part of the key are checked only as far as
-/// needed to skip them.
+/// The reason why the payload is refused, and its offset. Members that are not part of the key are checked only as far
+/// as needed to skip them.
 pub fn serialized_key_of_payload<T: DdsType>(
     payload: &[u8],
     kind: PayloadKind,

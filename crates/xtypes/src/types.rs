@@ -41,8 +41,8 @@ impl KeyFacts {
 /// strings, sequences, arrays and maps have it. The derive macro generates the methods, and the functions at the crate
 /// root call them; applications need only the constants and the type [`Key`](Self::Key).
 ///
-/// The module documentation lists the [types](crate#types) and the [attributes](crate#attributes) of the derive macro, and says
-/// which types are [plain](crate#plain-types).
+/// The module documentation lists the [types](crate#types) and the [attributes](crate#attributes) of the derive macro,
+/// and says which types are [plain](crate#plain-types).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a DDS type",
     label = "not a DDS type",
@@ -119,7 +119,8 @@ pub trait DdsType: Clone + 'static {
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
     /// Reads past a value and writes its key members in the form of the encoder, which is [`Form::Key`](crate::Form) or
-    /// [`Form::KeyHash`](crate::Form). Makes no value of the type: the size of the type does not count towards the stack.
+    /// [`Form::KeyHash`](crate::Form). Makes no value of the type: the size of the type does not count towards the
+    /// stack.
     ///
     /// # Errors
     /// The errors of [`DecodeErrorKind`](crate::DecodeErrorKind).

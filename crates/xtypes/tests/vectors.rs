@@ -1,7 +1,7 @@
 //! Bytes that other implementations put on the wire.
 //!
-//! The vectors marked "cyclonedds 11.0.1" come from the `serialize` and `serialize_key` methods of that PyPI package, called
-//! for the same type and values; where Peregrine writes another of several allowed forms, they are only read.
+//! The vectors marked "cyclonedds 11.0.1" come from the `serialize` and `serialize_key` methods of that PyPI package,
+//! called for the same type and values; where Peregrine writes another of several allowed forms, they are only read.
 
 mod support;
 

@@ -83,8 +83,8 @@ impl<'a, T: FlatType> Elements<'a, T> {
         ElementsIter { decoder, left: self.count, of: PhantomData }
     }
 
-    /// The elements where they are: `None` unless they are numbers or [plain](crate::plain) structures, in the native byte order
-    /// and aligned in memory. Bytes always are, but for an array that is not in the payload.
+    /// The elements where they are: `None` unless they are numbers or [plain](crate::plain) structures, in the native
+    /// byte order and aligned in memory. Bytes always are, but for an array that is not in the payload.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> Option<&'a [T]> {
@@ -231,8 +231,8 @@ fn element<T: FlatType>(bytes: &[u8], first: Place, index: usize) -> Option<Plac
     Some(decoder.place())
 }
 
-/// The bytes that `count` values of fixed size take from `offset`, in constant time: how much padding is between them only
-/// depends on the offset modulo four, so it repeats after four values at most.
+/// The bytes that `count` values of fixed size take from `offset`, in constant time: how much padding is between them
+/// only depends on the offset modulo four, so it repeats after four values at most.
 #[inline]
 fn span(size: Extent, offset: usize, count: usize) -> Option<usize> {
     const PERIOD_MAX: usize = 4;
@@ -295,7 +295,8 @@ pub trait Collection: FlatType {
 
 /// Builds a sequence or array.
 ///
-/// A call that fails leaves the builder as it was: an element that did not fit is not there, and the others can be finished.
+/// A call that fails leaves the builder as it was: an element that did not fit is not there, and the others can be
+/// finished.
 #[must_use = "nothing is built without `finish`"]
 pub struct ElementsBuilder<'w, C> {
     writer: Writer<'w>,

@@ -39,8 +39,8 @@ pub enum FlatError {
         /// The name of the member.
         member: &'static str,
     },
-    /// A member cannot be changed in place, because the sample does not hold it (or holds it, against the rules, in the bytes
-    /// that also are its length).
+    /// A member cannot be changed in place, because the sample does not hold it (or holds it, against the rules, in the
+    /// bytes that also are its length).
     AbsentMember {
         /// The IDL name of the structure.
         type_name: &'static str,

@@ -40,8 +40,8 @@ pub trait FlatType: DdsType {
     /// Whether all bytes of the right number are a valid value, at any depth of nesting.
     #[doc(hidden)]
     const NEEDS_NO_LOOK: bool = false;
-    /// For a sequence of numbers, where the same holds except for the length: the size of an element in bytes, and the greatest
-    /// number of elements.
+    /// For a sequence of numbers, where the same holds except for the length: the size of an element in bytes, and the
+    /// greatest number of elements.
     #[doc(hidden)]
     const NUMBERS: Option<(usize, usize)> = None;
     /// Whether a value begins with a word that says how long it is, which is never changed in place.
@@ -55,21 +55,21 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn check(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
-    /// The value at the decoder's position, which was checked. Without one, the default value of the type: what a reader sees
-    /// of a member that the writer did not know.
+    /// The value at the decoder's position, which was checked. Without one, the default value of the type: what a
+    /// reader sees of a member that the writer did not know.
     #[doc(hidden)]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
 
-    /// The value at the front of bytes in the native byte order, which XCDR2 aligns to four: of a number, with fewer steps than by a
-    /// decoder.
+    /// The value at the front of bytes in the native byte order, which XCDR2 aligns to four: of a number, with fewer
+    /// steps than by a decoder.
     #[doc(hidden)]
     #[inline]
     fn native(_bytes: &[u8]) -> Option<Self::View<'_>> {
         None
     }
 
-    /// The value at the decoder's position, which is checked on the way: [`Self::check`] and [`Self::view`] in one walk where
-    /// both have to take it.
+    /// The value at the decoder's position, which is checked on the way: [`Self::check`] and [`Self::view`] in one walk
+    /// where both have to take it.
     ///
     /// # Errors
     /// The errors of [`Self::check`].
@@ -99,8 +99,8 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn builder<'w>(writer: Writer<'w>) -> Result<Self::Builder<'w>, FlatError>;
 
-    /// The memory of a value if that is how it is written in the native byte order, wherever XCDR2 aligns it to four, and nothing
-    /// else about it matters: that of a number, and of an array of numbers.
+    /// The memory of a value if that is how it is written in the native byte order, wherever XCDR2 aligns it to four,
+    /// and nothing else about it matters: that of a number, and of an array of numbers.
     #[doc(hidden)]
     #[inline]
     fn bytes<'v>(_input: &'v Self::Input<'_>) -> Option<&'v [u8]> {

@@ -72,7 +72,8 @@ impl<const N: usize> Layout<N> {
         self
     }
 
-    /// Where the value of a member is, from where the members begin: of these, and of a sequence of numbers behind them.
+    /// Where the value of a member is, from where the members begin: of these, and of a sequence of numbers behind
+    /// them.
     #[inline]
     pub(crate) fn value(&self, index: usize) -> Option<usize> {
         match self.heads.get(index) {
@@ -114,7 +115,8 @@ const fn numbers<M: FlatMember>() -> Option<(usize, usize)> {
     if M::OPTIONAL { None } else { <M::Value as FlatType>::NUMBERS }
 }
 
-/// The bytes of a value of a member that is always there, always takes as many behind its header, and is a value whatever they are.
+/// The bytes of a value of a member that is always there, always takes as many behind its header, and is a value
+/// whatever they are.
 pub(crate) const fn size_without_look<M: FlatMember>() -> Option<usize> {
     /// In bytes: beside larger values a look does not count, and sums of these never overflow.
     const MOST: usize = u16::MAX as usize;

@@ -1,7 +1,7 @@
 //! FlatData: samples that are built directly in their XCDR2 form and read in place, without encoding or decoding.
 //!
-//! `#[derive(DdsType)] #[dds(flat)]` on a structure `Image` also makes `ImageBuilder`, `ImageView` and `ImageViewMut`, and
-//! [`Flat<Image>`](Flat) is a sample that is written and taken like any other, on every transport:
+//! `#[derive(DdsType)] #[dds(flat)]` on a structure `Image` also makes `ImageBuilder`, `ImageView` and `ImageViewMut`,
+//! and [`Flat<Image>`](Flat) is a sample that is written and taken like any other, on every transport:
 //!
 //! ```
 //! use peregrine_xtypes::flat::{self, Flat};
@@ -56,23 +56,23 @@
 //!
 //! # Building
 //!
-//! - The builder of a final or appendable structure takes the members in their order. Its type says which one comes next:
-//!   one that is left out, or out of order, does not compile, nor does finishing too early.
-//! - The builder of a mutable structure takes them in any order, and `finish` is an error that names a member that is missing.
-//!   Optional members may be left out.
-//! - `member(value)` takes a value: a number as it is, `&str`, a slice for a sequence, a reference for the others, an `Option`
-//!   for an optional member. `member_with(|builder| ...)` builds it in place: the closure has to return what `finish` (or `put`,
-//!   for a single value) of the very builder it was given returns.
+//! - The builder of a final or appendable structure takes the members in their order. Its type says which one comes
+//!   next: one that is left out, or out of order, does not compile, nor does finishing too early.
+//! - The builder of a mutable structure takes them in any order, and `finish` is an error that names a member that is
+//!   missing. Optional members may be left out.
+//! - `member(value)` takes a value: a number as it is, `&str`, a slice for a sequence, a reference for the others, an
+//!   `Option` for an optional member. `member_with(|builder| ...)` builds it in place: the closure has to return what
+//!   `finish` (or `put`, for a single value) of the very builder it was given returns.
 //! - The builder of a sequence or array has [`push`](ElementsBuilder::push), [`push_with`](ElementsBuilder::push_with),
 //!   [`extend_from_slice`](ElementsBuilder::extend_from_slice) and [`fill`](ElementsBuilder::fill).
-//! - The result is what [`encode`](crate::encode) writes for the same values in the native byte order, byte for byte, when members
-//!   of mutable structures are given in their order.
+//! - The result is what [`encode`](crate::encode) writes for the same values in the native byte order, byte for byte,
+//!   when members of mutable structures are given in their order.
 //!
 //! # Reading
 //!
-//! [`view`] checks a payload once: every length, text, boolean, enumeration and union, just as [`decode`](crate::decode) does,
-//! which accepts the same payloads. It allocates nothing (but for each map, which is decoded to find keys that occur twice).
-//! Numbers cost nothing to check, however many. After that nothing can fail:
+//! [`view`] checks a payload once: every length, text, boolean, enumeration and union, just as
+//! [`decode`](crate::decode) does, which accepts the same payloads. It allocates nothing (but for each map, which is
+//! decoded to find keys that occur twice). Numbers cost nothing to check, however many. After that nothing can fail:
 //!
 //! | access | cost |
 //! |---|---|
@@ -91,21 +91,13 @@
 //!
 //! # Types
 //!
-//! Structures with `#[dds(flat)]` may be final, appendable or mutable, nested and recursive. Their members may be of any
-//! DDS type; structures, unions and aliases among them need `#[dds(flat)]` too, enumerations and bitmasks do not. Maps and unions are
-//! built from values (`&BTreeMap`, `&Choice`) and viewed in place. A structure with a base structure has no flat form, which the derive macro says.
+//! Structures with `#[dds(flat)]` may be final, appendable or mutable, nested and recursive. Their members may be of
+//! any DDS type; structures, unions and aliases among them need `#[dds(flat)]` too, enumerations and bitmasks do not.
+//! Maps and unions are built from values (`&BTreeMap`, `&Choice`) and viewed in place. A structure with a base
+//! structure has no flat form, which the derive macro says.
 
-/// Implements `Debug` for any type parameters; a derived implementation would require `Debug` of them.
-macro_rules! debug_without_bounds {
-    ($([$($parameters:tt)*] $type:ident<$($arguments:tt),*> { $($field:ident),* },)*) => {$(
-        impl<$($parameters)*> core::fmt::Debug for $type<$($arguments),*> {
-            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                f.debug_struct(stringify!($type))$(.field(stringify!($field), &self.$field))*.finish_non_exhaustive()
-            }
-        }
-    )*};
-}
-
+#[macro_use]
+mod debug;
 mod elements;
 mod entries;
 mod error;

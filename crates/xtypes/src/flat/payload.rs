@@ -40,7 +40,8 @@ pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, Decod
     Ok(T::view_mut(payload, place))
 }
 
-/// A builder of a sample in `buffer`, which is as long as the payload may become. [`Done::len`](crate::flat::Done::len) is the length of the payload.
+/// A builder of a sample in `buffer`, which is as long as the payload may become. [`Done::len`](crate::flat::Done::len)
+/// is the length of the payload.
 ///
 /// ```
 /// use peregrine_xtypes::{DdsType, flat};
@@ -66,8 +67,8 @@ pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatErr
     T::builder(Writer::in_slice(buffer)?)
 }
 
-/// A builder of a sample in `buffer`, which grows as needed and whose contents are lost; otherwise like [`builder`]. Finishing it
-/// leaves the payload.
+/// A builder of a sample in `buffer`, which grows as needed and whose contents are lost; otherwise like [`builder`].
+/// Finishing it leaves the payload.
 ///
 /// # Errors
 /// The errors of [`FlatError::Encode`].

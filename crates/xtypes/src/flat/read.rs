@@ -186,7 +186,8 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Self { decoder, start, has_prefix, failed, at: [ABSENT; N], of: PhantomData }
     }
 
-    /// Finds the next member of a final or appendable structure: `before` are the members before it, `after` it as well.
+    /// Finds the next member of a final or appendable structure: `before` are the members before it, `after` it as
+    /// well.
     #[inline]
     pub fn member<M: FlatMember>(&mut self, index: usize, before: Prefix, after: Prefix) {
         if self.failed {
@@ -271,8 +272,8 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         }
     }
 
-    /// Checks a member whose value fills the decoder's window, and notes where it is. Of several with the same id the last
-    /// one counts, as for a decoder.
+    /// Checks a member whose value fills the decoder's window, and notes where it is. Of several with the same id the
+    /// last one counts, as for a decoder.
     ///
     /// # Errors
     /// The errors of the value.

@@ -19,9 +19,9 @@ use crate::types::{DdsType, KeyFacts};
 
 /// A sample of `T` that is kept in its XCDR2 form, and is a DDS type with the name, extensibility and key of `T`.
 ///
-/// Where XCDR2 is written in the native byte order, encoding copies the bytes as they are, with what a newer sender has appended to
-/// the type; where XCDR2 is read, in either byte order, decoding checks the bytes and keeps them. From and to XCDR1, and to the other
-/// byte order, values are decoded and encoded.
+/// Where XCDR2 is written in the native byte order, encoding copies the bytes as they are, with what a newer sender has
+/// appended to the type; where XCDR2 is read, in either byte order, decoding checks the bytes and keeps them. From and
+/// to XCDR1, and to the other byte order, values are decoded and encoded.
 pub struct Flat<T> {
     /// With encapsulation header, checked.
     payload: Vec<u8>,

@@ -1,8 +1,8 @@
 //! The builders of structures.
 //!
-//! The functions that the builder of a mutable structure calls are `inline(always)`: in one function, the compiler knows
-//! positions and headers, and the remaining work for a member is one check of the buffer's length and the writing of
-//! its words.
+//! The functions that the builder of a mutable structure calls are `inline(always)`: in one function, the compiler
+//! knows positions and headers, and the remaining work for a member is one check of the buffer's length and the writing
+//! of its words.
 
 use core::marker::PhantomData;
 

@@ -45,8 +45,8 @@ pub struct Done<'w, T> {
 }
 
 impl<T> Done<'_, T> {
-    /// The length in bytes of the payload so far, with its encapsulation header: of all of it when the outermost builder is
-    /// finished.
+    /// The length in bytes of the payload so far, with its encapsulation header: of all of it when the outermost
+    /// builder is finished.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a payload is never empty")]
     #[inline]

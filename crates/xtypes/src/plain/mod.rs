@@ -72,16 +72,17 @@ pub fn obstacle<T: DdsType>(representation: Representation) -> Option<Obstacle> 
     T::obstacle(representation)
 }
 
-/// The length of the payload (with encapsulation header) that is the memory of a value; `None` where [`view`] shows none.
+/// The length of the payload (with encapsulation header) that is the memory of a value; `None` where [`view`] shows
+/// none.
 #[must_use]
 pub fn payload_len<T: DdsType>(representation: Representation) -> Option<usize> {
     let is_borrowable = T::LAYOUT.is_borrowable(representation);
     is_borrowable.then(|| Encapsulation::LEN + size_of::<T>().next_multiple_of(4))
 }
 
-/// Makes a payload (with encapsulation header) of a value in `buffer`, to be written through [`view_mut`], and tells where
-/// it begins. The value is whatever bytes are there. `None` for a type that cannot be seen in place, and for a buffer
-/// smaller than [`payload_len`] and [`ALIGNMENT_MAX`] together.
+/// Makes a payload (with encapsulation header) of a value in `buffer`, to be written through [`view_mut`], and tells
+/// where it begins. The value is whatever bytes are there. `None` for a type that cannot be seen in place, and for a
+/// buffer smaller than [`payload_len`] and [`ALIGNMENT_MAX`] together.
 #[must_use]
 pub fn place<T: DdsType>(buffer: &mut [u8], representation: Representation) -> Option<usize> {
     let len = payload_len::<T>(representation)?;
@@ -101,9 +102,9 @@ pub fn view_mut<T: DdsType>(payload: &mut [u8]) -> Option<&mut T> {
     let pointer = core::ptr::from_ref(view::<T>(payload)?);
     let offset = (pointer as usize).checked_sub(payload.as_ptr() as usize)?;
     let body = payload.get_mut(offset..offset.checked_add(size_of::<T>())?)?;
-    // SAFETY: `view` has found an aligned value of `T` at this very offset, and all bytes of `body` are borrowed mutably
-    // from `payload`. The layout says that any bytes are a value of `T`, and that a value has no bytes that are not
-    // initialized, so that none are left behind.
+    // SAFETY: `view` has found an aligned value of `T` at this very offset, and all bytes of `body` are borrowed
+    // mutably from `payload`. The layout says that any bytes are a value of `T`, and that a value has no bytes that are
+    // not initialized, so that none are left behind.
     Some(unsafe { &mut *body.as_mut_ptr().cast::<T>() })
 }
 
@@ -116,8 +117,8 @@ fn bytes_of<T: DdsType>(values: &[T]) -> &[u8] {
     unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// Whether values of `T` in XCDR2 in this byte order, `offset` bytes behind the alignment origin, can be borrowed, where they
-/// are aligned in memory.
+/// Whether values of `T` in XCDR2 in this byte order, `offset` bytes behind the alignment origin, can be borrowed,
+/// where they are aligned in memory.
 #[inline]
 pub(crate) fn is_borrowable_at<T: DdsType>(endianness: Endianness, offset: usize) -> bool {
     let layout = T::LAYOUT.facts;
@@ -126,13 +127,13 @@ pub(crate) fn is_borrowable_at<T: DdsType>(endianness: Endianness, offset: usize
         && offset.is_multiple_of(layout.align(Representation::Xcdr2))
 }
 
-/// The values whose memory `bytes` are: `None` when any bytes are not values of `T`, when they are not aligned for it or
-/// not a whole number of values.
+/// The values whose memory `bytes` are: `None` when any bytes are not values of `T`, when they are not aligned for it
+/// or not a whole number of values.
 #[inline]
 pub(crate) fn slice_of<T: DdsType>(bytes: &[u8]) -> Option<&[T]> {
     let count = slice_len::<T>(bytes)?;
-    // SAFETY: the pointer is aligned and followed by `count` times `size_of::<T>()` bytes borrowed from `bytes`. The layout
-    // says that any bytes are a value of `T`.
+    // SAFETY: the pointer is aligned and followed by `count` times `size_of::<T>()` bytes borrowed from `bytes`. The
+    // layout says that any bytes are a value of `T`.
     Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
 }
 
@@ -140,8 +141,8 @@ pub(crate) fn slice_of<T: DdsType>(bytes: &[u8]) -> Option<&[T]> {
 #[inline]
 pub(crate) fn slice_of_mut<T: DdsType>(bytes: &mut [u8]) -> Option<&mut [T]> {
     let count = slice_len::<T>(bytes)?;
-    // SAFETY: as in `slice_of`, borrowed mutably. A value of `T` has no bytes that are not initialized, as its layout says,
-    // so that none are left behind.
+    // SAFETY: as in `slice_of`, borrowed mutably. A value of `T` has no bytes that are not initialized, as its layout
+    // says, so that none are left behind.
     Some(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count) })
 }
 
@@ -199,14 +200,14 @@ pub fn front<T: DdsType>(bytes: &[u8]) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// The value in a payload (with encapsulation header), copied into shared memory without passing through the stack. `None`
-/// where the memory of the value is not its encoding there.
+/// The value in a payload (with encapsulation header), copied into shared memory without passing through the stack.
+/// `None` where the memory of the value is not its encoding there.
 pub(crate) fn decoded_shared<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<Arc<T>> {
     let bytes = encoded_bytes::<T>(decoder, 1)?;
     let mut value = Arc::<T>::new_uninit();
     let memory = Arc::get_mut(&mut value)?;
-    // SAFETY: `bytes` are `size_of::<T>()` bytes, as `memory` has, which nothing else refers to. The layout says that any
-    // bytes are a value of `T`.
+    // SAFETY: `bytes` are `size_of::<T>()` bytes, as `memory` has, which nothing else refers to. The layout says that
+    // any bytes are a value of `T`.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_mut_ptr().cast::<u8>(), bytes.len());
         Some(value.assume_init())

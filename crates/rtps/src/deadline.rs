@@ -1,4 +1,4 @@
-//! Who has to speak within a period: the DEADLINE policy, per instance (DDS 1.4 §2.2.3.7).
+//! Instances that are due within a period: the DEADLINE policy, per instance (DDS 1.4 §2.2.3.7).
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
@@ -81,7 +81,7 @@ impl DeadlineTracker {
                 self.queue.push(Reverse((*due, instance)));
                 continue;
             }
-            // A missed period is reported once; periods that passed unseen while nobody looked are not made up for.
+            // A missed period is reported once; periods that passed between two calls are not made up for.
             *due = now + self.period;
             self.queue.push(Reverse((*due, instance)));
             return Some(instance);

@@ -9,7 +9,7 @@ use crate::vendor::VendorId;
 pub struct GuidPrefix(pub [u8; 12]);
 
 impl GuidPrefix {
-    /// All zero: "nobody" in a GUID, "everybody" in INFO_DST.
+    /// All zero: no participant in a GUID, all participants in INFO_DST.
     pub const UNKNOWN: Self = Self([0; 12]);
 
     /// A prefix of this implementation: the vendor id, then ten bytes of the caller's choosing (RTPS 2.5 §9.3.1.5).

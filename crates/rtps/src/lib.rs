@@ -13,6 +13,7 @@ extern crate alloc;
 extern crate std;
 
 mod by_guid;
+mod count_filter;
 pub mod deadline;
 pub mod discovery;
 pub mod history;

@@ -8,7 +8,8 @@ pub const MESSAGE_BYTES_MAX: usize = 65_507;
 /// Smallest message size a writer is configured with, in bytes: room for the headers and a useful fragment.
 pub const MESSAGE_BYTES_MIN: usize = 512;
 
-/// Receivers of one message where each gets a proof of its own, of 20 bytes at each level. More get messages of their own.
+/// Receivers of one message where each gets a proof of its own, of 20 bytes at each level. More get messages of their
+/// own.
 pub const RECEIVER_MACS_MAX: usize = 32;
 
 /// Samples a reader holds per writer while it waits for earlier ones. One acknowledgement can ask for 256.
@@ -27,12 +28,12 @@ pub const MEMORY_PER_WRITER_MAX: usize = 256 << 20;
 /// Bytes a user reader holds for all its writers of both kinds.
 pub const MEMORY_PER_READER_MAX: usize = 1 << 30;
 
-/// Samples of a reader that wait until code of the application has found their instance. That takes microseconds; a reliable writer waits when
-/// as many are there.
+/// Samples of a reader that wait until code of the application has found their instance. That takes microseconds; a
+/// reliable writer waits when as many are there.
 pub const UNKEYED_SAMPLES_MAX: usize = 256;
 
-/// Bytes that all user readers of a participant together hold for the writers of one remote participant. One sample that
-/// is alone always fits.
+/// Bytes that all user readers of a participant together hold for the writers of one remote participant. One sample
+/// that is alone always fits.
 pub const MEMORY_PER_PARTICIPANT_MAX: usize = 512 << 20;
 
 /// The same for the built-in readers: what a stranger can make us hold per built-in topic before anything is complete.
@@ -56,9 +57,9 @@ pub const SHOWN_ADDRESSES_MAX: usize = 16;
 /// Bytes of announcements of one participant that answers to it may still use up, while its address is hearsay.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 
-/// How long a participant has to be silent before a new one may evict it when [`PARTICIPANTS_MAX`] are known, whatever its lease: a
-/// participant with an infinite lease must not hold a place for ever. Implementations announce themselves at least every
-/// half minute.
+/// How long a participant has to be silent before a new one may evict it when [`PARTICIPANTS_MAX`] are known, whatever
+/// its lease: a participant with an infinite lease must not hold a place for ever. Implementations announce themselves
+/// at least every half minute.
 pub const EVICTION_MIN_SILENCE: Span = Span::from_secs(120);
 
 /// Endpoints known of one participant.
@@ -73,14 +74,17 @@ pub const ANNOUNCEMENT_BURST: u32 = 6;
 /// The wait between the first two of them; it doubles with each.
 pub const ANNOUNCEMENT_BURST_INTERVAL: Span = Span::from_millis(50);
 
+/// The shortest period of announcements: a participant whose period rounds to zero would do nothing else.
+pub const ANNOUNCEMENT_PERIOD_MIN: Span = Span::from_millis(10);
+
 /// Largest serialized sample a user endpoint accepts, in bytes.
 pub const SAMPLE_BYTES_MAX: u32 = 1 << 30;
 
 /// Largest serialized sample of a built-in endpoint, in bytes: discovery data with type information.
 pub const BUILTIN_SAMPLE_BYTES_MAX: u32 = 1 << 18;
 
-/// Names of partitions that an endpoint may have: matching compares each with each. Others that an announcement names are
-/// not taken over.
+/// Names of partitions that an endpoint may have: matching compares each with each. Others that an announcement names
+/// are not taken over.
 pub const PARTITIONS_MAX: usize = 64;
 
 /// Bytes of the name of a partition, without the terminating zero.
@@ -90,7 +94,8 @@ pub const PARTITION_OCTETS_MAX: usize = 256;
 /// §9.4.2.11). With all three, an announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
 pub const OPAQUE_OCTETS_MAX: usize = 65_528;
 
-/// Bytes of USER_DATA and properties of an own participant together: half a message, which its announcement has to fit into.
+/// Bytes of USER_DATA and properties of an own participant together: half a message, which its announcement has to fit
+/// into.
 pub const PARTICIPANT_QOS_OCTETS_MAX: usize = 32 << 10;
 
 /// Idle sample buffers an endpoint keeps for its next samples, in bytes.
@@ -106,7 +111,7 @@ pub const COPY_PAYLOAD_MAX: usize = 8192;
 pub const REPAIR_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of held samples a writer sends at once to a late joiner that never acknowledges; the rest follows after
-/// [`HISTORY_PUSH_INTERVAL`], so that nobody is flooded by asking for history.
+/// [`HISTORY_PUSH_INTERVAL`], so that a request for history floods no reader.
 pub const HISTORY_PUSH_BYTES: usize = 1 << 20;
 
 /// The wait between two such bursts. Together less than a gigabit a second.
@@ -121,12 +126,13 @@ pub const WINDOW_BYTES_MIN: usize = 64 << 10;
 /// Bytes of unacknowledged samples a writer has under way at most: below the receive buffers of a tuned host.
 pub const WINDOW_BYTES_MAX: usize = 4 << 20;
 
-/// After a loss, so many acknowledgements have to come before a sample may follow another where the two are more than the window: a
-/// reader that has no room for both while it looks at the first would have the second repaired, again and again.
+/// After a loss, so many acknowledgements have to come before a sample may follow another where the two are more than
+/// the window: a reader that has no room for both while it looks at the first would have the second repaired, again and
+/// again.
 pub const ONE_BY_ONE_AFTER_LOSS: u32 = 16;
 
-/// Bytes after which a writer asks for acknowledgement although it may have more under way: what is acknowledged soon gives its
-/// buffers back while a cache still holds them.
+/// Bytes after which a writer asks for acknowledgement although it may have more under way: what is acknowledged soon
+/// gives its buffers back while a cache still holds them.
 pub const ASK_EVERY_BYTES: usize = 256 << 10;
 
 /// Round-trip time assumed before any was measured.
@@ -161,12 +167,12 @@ pub const RETRY_MAX: Span = Span::from_secs(1);
 /// With the back-off above that is about ten seconds; the reader counts again as soon as it answers.
 pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;
 
-/// How long a writer keeps samples for readers that never say what they have (positive acknowledgements disabled), where
-/// nothing else bounds them; it lets go after twice as long at the latest. Time for a few requests for repair.
+/// How long a writer keeps samples for readers that never say what they have (positive acknowledgements disabled),
+/// where nothing else bounds them; it lets go after twice as long at the latest. Time for a few requests for repair.
 pub const UNACKNOWLEDGED_KEEP: Span = Span::from_secs(1);
 
-/// Bytes that wait to be sent or handed over, after which a writer takes no further sample: some trains of datagrams. One
-/// sample may go past the bound. More would only wait in memory, since one thread at a time sends for a writer.
+/// Bytes that wait to be sent or handed over, after which a writer takes no further sample: some trains of datagrams.
+/// One sample may go past the bound. More would only wait in memory, since one thread at a time sends for a writer.
 pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes it keeps for them at most, so that a fast writer does not hold a second's worth.
@@ -175,22 +181,23 @@ pub const UNACKNOWLEDGED_KEEP_BYTES: usize = 32 << 20;
 /// The least a reader waits before it asks for the same samples again.
 pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
 
-/// The least time after a HEARTBEAT, or after the last such request, until a reader requests what only a later sample shows to be
-/// missing. A writer that asks with each sample sends its next HEARTBEAT earlier, and that one tells more.
+/// The least time after a HEARTBEAT, or after the last such request, until a reader requests what only a later sample
+/// shows to be missing. A writer that asks with each sample sends its next HEARTBEAT earlier, and that one tells more.
 pub const GAP_REQUEST_INTERVAL: Span = RETRY_IN_FLOW;
 
-/// How often in a row a reader requests in vain what only a later sample has shown to be missing, until a HEARTBEAT confirms it.
-/// With waits that double that is about a second.
+/// How often in a row a reader requests in vain what only a later sample has shown to be missing, until a HEARTBEAT
+/// confirms it. With waits that double that is about a second.
 pub const GAP_REQUESTS_MAX: u32 = 10;
 
 /// The most it waits.
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
 
-/// How many pre-emptive ACKNACKs a reader sends to a writer whose first HEARTBEAT has not come. With waits that double up to a
-/// second: about a quarter of a minute.
+/// How many pre-emptive ACKNACKs a reader sends to a writer whose first HEARTBEAT has not come. With waits that double
+/// up to a second: about a quarter of a minute.
 pub const PREEMPTIVE_ACKNACKS_MAX: u32 = 20;
 
-/// Ranges of sequence numbers of future samples that a reader records as irrelevant per writer: as many as one GAP can name.
+/// Ranges of sequence numbers of future samples that a reader records as irrelevant per writer: as many as one GAP can
+/// name.
 pub const IRRELEVANT_RANGES_MAX: usize = 256;
 
 /// The first step by which a reader waits longer for what may only be late, when asking at once was in vain.
@@ -198,3 +205,14 @@ pub const REORDERING_MIN: Span = Span::from_micros(100);
 
 /// Matched remote endpoints of one local endpoint.
 pub const MATCHES_MAX: usize = 4096;
+
+/// How far the count of a HEARTBEAT, ACKNACK or NACK_FRAG may be ahead of the last one to be believed at once. A peer
+/// that sends 100,000 of them a second and is not heard for ten seconds stays within it.
+pub const COUNT_STEP_MAX: i32 = 1 << 20;
+
+/// Messages in a row of a series of counts further ahead than that, until it is believed. One may be forged.
+pub const COUNTS_TO_JUMP: u32 = 2;
+
+/// Messages in a row of a series of lower counts, until it is believed: so that a forged count ends its effect with the
+/// next true messages, and two datagrams that were overtaken start nothing anew.
+pub const COUNTS_TO_GO_BACK: u32 = 3;

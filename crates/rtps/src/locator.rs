@@ -8,7 +8,7 @@ use crate::id::DomainId;
 /// An address of the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Locator {
-    /// Which transport: [`Locator::UDP_V4`], [`Locator::UDP_V6`], or somebody else's.
+    /// Which transport: [`Locator::UDP_V4`], [`Locator::UDP_V6`], or one of another vendor.
     pub kind: i32,
     /// The port.
     pub port: u32,

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 /// Keys at positions from 0 on, some of which have none, and the least of them.
 ///
-/// A tournament: setting a key takes as many steps as the number of positions has binary digits, and the least key is at hand.
-/// The memory is that of two keys for each position up to the highest that had one, rounded up to a power of two.
+/// A tournament: setting a key takes as many steps as the number of positions has binary digits, and the least key is
+/// at hand. The memory is that of two keys for each position up to the highest that had one, rounded up to a power of
+/// two.
 #[derive(Clone, Debug)]
 pub(crate) struct MinTree<K> {
     /// The root is at 1, the children of `n` are at `2 n` and `2 n + 1`; the second half are the keys by position.

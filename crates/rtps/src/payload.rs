@@ -10,8 +10,8 @@ use core::ops::{Deref, Range};
 
 /// A serialized sample (encapsulation header first) or a part of one, shared by reference.
 ///
-/// Cloning counts a reference, or copies up to [`Payload::HERE_MAX`] bytes. Those move with the payload, others never while
-/// anyone holds one. None change unless they are [`Octets`] that say so.
+/// Cloning counts a reference, or copies up to [`Payload::HERE_MAX`] bytes. Copied bytes move with the payload, shared
+/// ones never do. None change unless they are [`Octets`] that say so.
 #[derive(Clone, Default)]
 #[repr(C)]
 pub struct Payload {
@@ -31,14 +31,14 @@ enum Memory {
     Here([u8; Payload::HERE_MAX]),
 }
 
-/// The length of a payload that is its [`Bytes`] as a whole, which perhaps do not exist yet.
+/// The length of a payload that is its [`Octets`] as a whole, which perhaps do not exist yet.
 const WHOLE: u32 = u32::MAX;
 
 // An encapsulation header at the start of a short payload is followed by a body that is aligned for any primitive type.
 const _: () = assert!(size_of::<Payload>() == 48 && align_of::<Payload>() == 8);
 
 /// A serialized sample that lies elsewhere than in a buffer: in memory shared with another process, or in a value that
-/// this process hands on as it is and encodes when somebody asks.
+/// this process hands on as it is and encodes when bytes are needed.
 pub trait Octets: Send + Sync + fmt::Debug {
     /// The whole payload, encapsulation header first. The same memory each time; less than 4 GiB.
     fn octets(&self) -> &[u8];
@@ -48,7 +48,7 @@ pub trait Octets: Send + Sync + fmt::Debug {
         Some(self.octets().len())
     }
 
-    /// Whether nobody has written the bytes since they came, as far as can be told.
+    /// Whether the bytes are unchanged since they came, as far as can be told.
     fn is_consistent(&self) -> bool {
         true
     }
@@ -58,7 +58,7 @@ pub trait Octets: Send + Sync + fmt::Debug {
         self.known_len().unwrap_or(0)
     }
 
-    /// The value itself, for those who know its type.
+    /// The value itself, for users that know its type.
     fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
@@ -139,7 +139,7 @@ impl Payload {
         if self.len == WHOLE { self.deref().len() } else { self.len as usize }
     }
 
-    /// The number of bytes; `None` of a value that nobody has encoded yet.
+    /// The number of bytes; `None` of a value that has not been encoded yet.
     #[must_use]
     #[inline]
     pub fn known_len(&self) -> Option<usize> {
@@ -174,7 +174,8 @@ impl Payload {
         }
     }
 
-    /// Whether nobody has written the bytes since they came, as far as can be told: always, where they are this process's own.
+    /// Whether the bytes are unchanged since they came, as far as can be told: always, where they are this process's
+    /// own.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         match &self.memory {
@@ -250,11 +251,11 @@ const LENT_LOOKS: usize = 4;
 
 /// Buffers waiting for their next sample, by size class (powers of two).
 ///
-/// A buffer comes back only when nobody else refers to it, so the pool needs no knowledge of who shares what.
+/// A buffer returns only when there is no other reference, so the pool needs no knowledge of its users.
 #[derive(Debug)]
 pub struct BufferPool {
     classes: [Vec<Arc<Vec<u8>>>; CLASSES],
-    /// Those that others refer to, oldest first. They count as held: others may let go of them at any time.
+    /// Buffers that others refer to, oldest first. They count as held: others may let go of them at any time.
     lent: VecDeque<Arc<Vec<u8>>>,
     held_bytes: usize,
     held_bytes_max: usize,
@@ -267,7 +268,7 @@ impl BufferPool {
         Self { classes: [const { Vec::new() }; CLASSES], lent: VecDeque::new(), held_bytes: 0, held_bytes_max }
     }
 
-    /// A buffer of at least `len` bytes that nobody else refers to. Its contents are left over from before.
+    /// A buffer of at least `len` bytes without other references. Its contents are left over from before.
     #[must_use]
     pub fn take(&mut self, len: usize) -> Arc<Vec<u8>> {
         let (class, size) = class_of(len);
@@ -278,7 +279,7 @@ impl BufferPool {
         self.take_back(size).unwrap_or_else(|| Arc::new(vec![0; size]))
     }
 
-    /// A lent buffer of this size that everyone has let go of, if one is found at once.
+    /// A lent buffer of this size without other references, if one is found at once.
     fn take_back(&mut self, size: usize) -> Option<Arc<Vec<u8>>> {
         for _ in 0..self.lent.len().min(LENT_LOOKS) {
             let mut buffer = self.lent.pop_front()?;
@@ -297,8 +298,8 @@ impl BufferPool {
         class_of(len).1
     }
 
-    /// A payload holding a copy of `bytes`, in a buffer of the pool unless it is short. What follows its encapsulation header
-    /// is aligned for any primitive type, so that it can be looked at in place.
+    /// A payload holding a copy of `bytes`, in a buffer of the pool unless it is short. What follows its encapsulation
+    /// header is aligned for any primitive type, so that it can be looked at in place.
     #[must_use]
     pub fn copy_of(&mut self, bytes: &[u8]) -> Payload {
         if let Some(short) = Payload::short(bytes) {
@@ -338,16 +339,16 @@ impl BufferPool {
         Ok(Payload::new(buffer, range).unwrap_or_default())
     }
 
-    /// Takes a payload's buffer back if nobody else refers to it and the pool has room; else lets go of it.
+    /// Takes a payload's buffer back if there is no other reference and the pool has room; else drops it.
     pub fn recycle(&mut self, payload: Payload) {
         if let Some(buffer) = payload.into_buffer() {
             self.recycle_buffer(buffer);
         }
     }
 
-    /// Takes a buffer back if nobody else refers to it and the pool has room; else lets go of it.
+    /// Takes a buffer back if there is no other reference and the pool has room; else drops it.
     pub fn recycle_buffer(&mut self, buffer: Arc<Vec<u8>>) {
-        // Who fills it again makes sure by `Arc::get_mut`; there are no weak references.
+        // The next user makes sure by `Arc::get_mut`; there are no weak references.
         if Arc::strong_count(&buffer) != 1 {
             return;
         }
@@ -362,7 +363,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes a payload's buffer back, now or when everyone else has let go of it. Of all who refer to a buffer, its first
+    /// Takes a payload's buffer back, now or when there is no other reference. Of all that refer to a buffer, its first
     /// owner alone may do this.
     pub fn put_away(&mut self, payload: Payload) {
         let Some(mut buffer) = payload.into_buffer() else { return };
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lent_buffer_comes_back_when_everyone_has_let_go_of_it() {
+    fn lent_buffer_returns_after_its_last_reference() {
         let mut pool = BufferPool::new(1 << 20);
         let payload = pool.copy_of(&LONG);
         let (first, second) = (payload.clone(), payload.clone());
@@ -509,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_encoded_when_somebody_asks_for_octets() {
+    fn value_is_encoded_when_its_bytes_are_needed() {
         let lazy = Arc::new(Lazy::default());
         let payload = Payload::foreign(lazy.clone());
         assert!(!payload.is_empty() && payload.known_len().is_none());

@@ -1,4 +1,4 @@
-//! The receiver of RTPS 2.5 §8.3.4: walks one message and says what it means for whom.
+//! The receiver of RTPS 2.5 §8.3.4: walks one message and dispatches its submessages.
 
 use core::fmt;
 
@@ -40,14 +40,14 @@ impl Input<'_> {
     }
 }
 
-/// From whom and for whom an input is.
+/// Source and destination of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
     /// The remote endpoint that speaks.
     pub from: Guid,
     /// The local endpoint it speaks to; [`EntityId::UNKNOWN`] for every matched one.
     pub to: EntityId,
-    /// Who made the sender.
+    /// Vendor of the sender.
     pub vendor: VendorId,
     /// Whether the sender named this participant, which it can only do after having heard of it.
     pub is_addressed: bool,
@@ -296,7 +296,7 @@ impl Interpreter {
             }
             Submessage::HeaderExtension(extension) => Step::Extension(extension),
             Submessage::Security { .. } => Step::Dropped(DropReason::Protected),
-            // Replies go where discovery says, never where a message says: nobody can redirect them.
+            // Replies go where discovery says, never where a message says: a forged message cannot redirect them.
             Submessage::InfoReply(_) | Submessage::InfoReplyIp4(_) => Step::Nothing,
             _ => Step::Nothing,
         }

@@ -33,7 +33,7 @@ impl RoundTrip {
     }
 
     /// How long to wait for an answer before it counts as missing: twice the estimate plus four variations, doubled
-    /// for every attempt that nobody answered, within bounds.
+    /// for every attempt without an answer, within bounds.
     #[must_use]
     pub fn patience(&self, attempts: u32, min: Span, max: Span) -> Span {
         let once = self.estimate().times(2) + self.variation.times(4);

@@ -246,7 +246,7 @@ const fn fraction_of_nanos(nanos: u64) -> u32 {
     ((nanos << 32).div_ceil(NANOS_PER_SEC)) as u32
 }
 
-/// Rounds to the nearest, because others round down where we round up: a period of 100 ms is the same from everybody.
+/// Rounds to the nearest, because others round down where we round up: a period of 100 ms is the same from all vendors.
 const fn nanos_of_fraction(fraction: u32) -> u64 {
     let nanos = (fraction as u64 * NANOS_PER_SEC + (1 << 31)) >> 32;
     if nanos < NANOS_PER_SEC { nanos } else { NANOS_PER_SEC - 1 }

@@ -17,7 +17,7 @@ pub const INLINE_PAYLOAD_MAX: usize = 4096;
 /// The same of fragments, which share one reference count.
 const INLINE_FRAGMENT_MAX: usize = 512;
 
-/// Where a message goes, and for whom it is: the same bytes to each locator.
+/// Locators that a message goes to, and its recipients: the same bytes to each locator.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Destination {
     /// The addresses to send to.
@@ -74,7 +74,7 @@ pub struct TransmitBatch {
     inline_start: usize,
     /// Bytes of all complete messages.
     complete_bytes: usize,
-    /// Octets of the message being written that are already in closed parts.
+    /// Bytes of the message being written that are already in closed parts.
     open_len: usize,
     open: bool,
     /// Whether payloads are copied into the message being written, whatever their length.
@@ -133,7 +133,7 @@ impl TransmitBatch {
         self.open = false;
     }
 
-    /// Forgets everything; buffers of samples that nobody else holds go back to the pool.
+    /// Clears the batch; buffers of samples without other references return to the pool.
     pub fn clear_into(&mut self, pool: &mut BufferPool) {
         while let Some(payload) = self.payloads.pop() {
             pool.recycle(payload);
@@ -243,9 +243,9 @@ impl TransmitBatch {
         self.payloads.len() - 1
     }
 
-    /// Adds a whole message to where the last one goes, like that but for other bytes of its payload, as many, and for what
-    /// `change` does to the bytes ahead of them. Only the last message was just finished and is one head before one stretch of
-    /// one payload; else `false`, and nothing is added.
+    /// Adds a whole message to where the last one goes, like that but for other bytes of its payload, as many, and for
+    /// what `change` does to the bytes ahead of them. Only the last message was just finished and is one head before
+    /// one stretch of one payload; else `false`, and nothing is added.
     #[inline]
     pub(crate) fn repeat(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8])) -> bool {
         let [before @ .., Part::Inline { start: head, end }, Part::Payload { index, start, end: payload_end }] =

@@ -1,4 +1,4 @@
-//! Who implements a peer, and where that changes what we do.
+//! Vendors of peers, and where the vendor changes what this implementation does.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ pub struct VendorId(pub [u8; 2]);
 impl VendorId {
     /// Not stated.
     pub const UNKNOWN: Self = Self([0, 0]);
-    /// This implementation. Provisional until the OMG assigns one; nobody registered uses it.
+    /// This implementation. Provisional until the OMG assigns one; no registered vendor uses it.
     pub const PEREGRINE: Self = Self([0x01, 0x7e]);
     /// RTI Connext DDS Professional.
     pub const RTI: Self = Self([0x01, 0x01]);
@@ -113,7 +113,7 @@ pub struct Quirks {
     pub related_sample_identity_parameter: Option<ParameterId>,
     /// Where the built-in endpoint set stands besides its standard parameter. OpenSplice uses this place only.
     pub builtin_endpoint_set_parameter: Option<ParameterId>,
-    /// Where a reader says that it never acknowledges, so that nobody waits for it.
+    /// Where a reader says that it never acknowledges, so that no writer waits for it.
     pub positive_acks_disabled_parameter: Option<ParameterId>,
     /// Whether writers renew a liveliness other than AUTOMATIC without end. OpenSplice announces others and does not
     /// renew them: its writers would be lost again and again.

@@ -9,7 +9,7 @@ use crate::time::{Instant, Timestamp};
 /// Whether an instance lives (DDS 1.4 §2.2.2.5.1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InstanceState {
-    /// Some writer writes it, and nobody has disposed it since.
+    /// Some writer writes it, and no writer has disposed it since.
     #[default]
     Alive,
     /// A writer has disposed it.
@@ -104,15 +104,15 @@ pub(super) struct Instance {
     pub(super) disposed_generations: u32,
     pub(super) no_writers_generations: u32,
     pub(super) writers: InstanceWriters,
-    /// With exclusive ownership: who may write.
+    /// With exclusive ownership: the owner.
     pub(super) owner: Option<Owner>,
     /// When a sample was last let through the time-based filter.
     pub(super) last_accepted: Option<Instant>,
     /// Where the sample is held that came too soon for the time-based filter.
     pub(super) held: Option<u32>,
-    /// With an order by source time stamp: when the newest sample that was taken was written, and by whom.
+    /// With an order by source time stamp: source timestamp and writer of the newest sample that was taken.
     pub(super) last_taken: Option<(Timestamp, Guid)>,
-    /// With an order by source time stamp: when the instance was last written or disposed, and by whom.
+    /// With an order by source time stamp: source timestamp and writer of its last change.
     pub(super) newest: Option<(Timestamp, Guid)>,
     /// When the samples of an instance that is not alive are thrown away.
     pub(super) purge_at: Option<Instant>,

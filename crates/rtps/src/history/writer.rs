@@ -1,4 +1,4 @@
-//! What a writer still holds: for repair, for late joiners, for whoever has not acknowledged yet.
+//! What a writer still holds: for repair, for late joiners, for readers that have not acknowledged yet.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -28,8 +28,8 @@ pub struct CacheChange {
     pub expires_at: Instant,
     /// The serialized sample or key.
     pub payload: Payload,
-    /// The payload bytes of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers rebuild samples by it, also
-    /// from repairs: it changes only when a reader comes for which messages have to be smaller.
+    /// The payload bytes of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers rebuild samples by it,
+    /// also from repairs: it changes only when a reader comes for which messages have to be smaller.
     pub fragment_size: u32,
     /// The protected payload, once it was sent: repairs send the same bytes.
     sealed: Option<Box<SealedPayload>>,
@@ -48,7 +48,8 @@ pub enum Full {
     Instances,
     /// `max_samples_per_instance`.
     SamplesPerInstance,
-    /// [`SEND_QUEUE_BYTES_MAX`](crate::limits::SEND_QUEUE_BYTES_MAX): another thread is sending what was written before.
+    /// [`SEND_QUEUE_BYTES_MAX`](crate::limits::SEND_QUEUE_BYTES_MAX): another thread is sending what was written
+    /// before.
     SendQueue,
 }
 
@@ -123,7 +124,7 @@ impl WriterHistory {
         self.live == 0
     }
 
-    /// Takes a number for a change that is not held: nobody will ever ask for it.
+    /// Takes a number for a change that is not held: no reader will ever request it.
     pub const fn skip(&mut self) -> SequenceNumber {
         self.last = self.last.next();
         self.last
@@ -143,8 +144,8 @@ impl WriterHistory {
         &self.limits
     }
 
-    /// Adds a change under a number that was [taken](Self::skip) before, past those of all that are held. `false` when there is
-    /// no room for it.
+    /// Adds a change under a number that was [taken](Self::skip) before, past those of all that are held. `false` when
+    /// there is no room for it.
     pub fn restore(
         &mut self,
         number: SequenceNumber,

@@ -1,4 +1,4 @@
-//! SPDP: the participant announces itself, and takes in who else does (RTPS 2.5 §8.5.3).
+//! SPDP: the participant announces itself, and takes in announcements of others (RTPS 2.5 §8.5.3).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -7,10 +7,7 @@ use alloc::vec::Vec;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_participant, emit_participant_key};
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::limits::{
-    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, ANSWER_CREDIT_MAX, EVICTION_MIN_SILENCE, PARTICIPANTS_MAX,
-    PARTICIPANTS_UNVERIFIED_MAX,
-};
+use crate::limits::{ANSWER_CREDIT_MAX, EVICTION_MIN_SILENCE, PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX};
 use crate::locator::Locator;
 use crate::reader::{Reception, SampleMeta};
 use crate::receiver::Envelope;
@@ -29,77 +26,6 @@ const ENDIANNESS: Endianness = Endianness::Little;
 
 /// The least time between two answers to one participant: two that answer each other must come to an end.
 const ANSWER_INTERVAL: Span = Span::from_secs(1);
-
-/// When to announce: a burst at the start, then a period with jitter. And as which change: the same words again are the
-/// same change, so that readers which go by its number take notice of other words and of no others.
-#[derive(Debug)]
-pub(super) struct Announcer {
-    next: Instant,
-    last: Option<Instant>,
-    sent: u32,
-    period: Span,
-    random: u64,
-    /// The serialized data of the last announcement, and its number.
-    said: Vec<u8>,
-    number: SequenceNumber,
-}
-
-impl Announcer {
-    pub(super) const fn new(now: Instant, period: Span, seed: u64) -> Self {
-        Self {
-            next: now,
-            last: None,
-            sent: 0,
-            period,
-            random: seed | 1,
-            said: Vec::new(),
-            number: SequenceNumber::ZERO,
-        }
-    }
-
-    fn number_of(&mut self, payload: &[u8]) -> SequenceNumber {
-        if self.said != payload {
-            self.said = payload.to_vec();
-            self.number = self.number.next();
-        }
-        self.number
-    }
-
-    pub(super) const fn next(&self) -> Instant {
-        self.next
-    }
-
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.next <= now
-    }
-
-    /// Announces earlier than planned, but never faster than in a burst: what strangers send must not be multiplied.
-    fn expedite_announcement(&mut self, now: Instant) {
-        let soonest = self.last.map_or(now, |last| now.max(last + ANNOUNCEMENT_BURST_INTERVAL));
-        self.next = self.next.min(soonest);
-    }
-
-    fn schedule(&mut self, now: Instant) {
-        self.last = Some(now);
-        self.sent = self.sent.saturating_add(1);
-        let wait = if self.sent < ANNOUNCEMENT_BURST {
-            ANNOUNCEMENT_BURST_INTERVAL.times(1 << (self.sent - 1)).0.min(self.period.0)
-        } else {
-            self.period.0
-        };
-        // Up to a tenth earlier, so that participants started together do not stay in step.
-        let jitter = (wait / 10).max(1);
-        self.next = now + Span(wait - self.draw() % jitter);
-    }
-
-    /// Xorshift: any spread will do.
-    const fn draw(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
-}
 
 impl Participant {
     /// What this participant says about itself.
@@ -127,7 +53,8 @@ impl Participant {
         self.announcer.next = now;
     }
 
-    /// Announces to everybody at once, then a few times more: a way that has just come up loses datagrams easily.
+    /// Announces to all participants at once, then a few times more: a way that has just come up loses datagrams
+    /// easily.
     pub(super) fn announce_afresh(&mut self, now: Instant, wall: Timestamp) {
         self.announcer.sent = 0;
         self.announce_to(now, wall, true);
@@ -209,7 +136,8 @@ impl Participant {
             }
             None => self.add_participant(rx, found),
         }
-        // Whoever addresses us may have lost us and wait for a sign that we hear it, as we do while it is unverified.
+        // A peer that addresses us may have lost us and wait for a sign that we hear it, as we do while it is
+        // unverified.
         let is_verified = self.remotes.get(&sender).is_some_and(|r| r.is_verified);
         if envelope.is_addressed || !is_verified {
             self.answer(rx, sender);
@@ -220,8 +148,8 @@ impl Participant {
         self.schedule_lease_check();
     }
 
-    /// Announces this participant to one that was just heard of, so that it learns of us at once instead of at our
-    /// next period, and before anything else comes from us. An address that is hearsay is not sent more than came in its
+    /// Announces this participant to one that was just heard of, so that it learns of us at once instead of at our next
+    /// period, and before anything else comes from us. An address that is hearsay is not sent more than came in its
     /// name, however many others the same datagram announces.
     fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
@@ -253,7 +181,7 @@ impl Participant {
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
         let unverified = self.remotes.values().filter(|r| !r.is_verified).count();
         if unverified >= PARTICIPANTS_UNVERIFIED_MAX {
-            // By age: whoever lies about its lease must not outstay an honest newcomer.
+            // By age: a participant that lies about its lease must not outstay an honest newcomer.
             let oldest = self.remotes.values().filter(|r| !r.is_verified).min_by_key(|r| r.found_at);
             if let Some(prefix) = oldest.map(|r| r.data.prefix) {
                 self.remove_participant(rx.now, rx.wall, prefix, LostReason::Evicted);
@@ -270,7 +198,8 @@ impl Participant {
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
 
-    /// All places are taken: whoever was silent for longest gives way, if that was long. Says whether there was one.
+    /// All places are taken: the participant that was silent for longest gives way, if that was long. Returns whether
+    /// there was one.
     fn evict_silent_participant(&mut self, rx: &Reception<'_>) -> bool {
         let Some(quietest) = self.remotes.values().min_by_key(|r| r.heard_at) else { return false };
         if rx.now.since(quietest.heard_at) < EVICTION_MIN_SILENCE {
@@ -296,7 +225,8 @@ impl Participant {
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
 
-    /// The groups and initial peers, and if asked for the known participants too, as far as their addresses are no hearsay.
+    /// The groups and initial peers, and if asked for the known participants too, as far as their addresses are no
+    /// hearsay.
     fn everyone(&self, known: bool) -> Arc<[Locator]> {
         let mut to: Vec<Locator> = Vec::new();
         let known = self.remotes.values().filter(|r| known && r.is_verified && r.is_reachable);
@@ -330,8 +260,8 @@ impl Participant {
         let mut out = Vec::new();
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.config.prefix }
             .emit(&mut out);
-        // To everyone, it is the same as none. It stands there so that the answer to an announcement need not be longer
-        // than the announcement.
+        // For all participants, this is the same as no INFO_DST. It is present so that the answer to an announcement
+        // need not be longer than the announcement.
         InfoDestination { prefix: to.unwrap_or(GuidPrefix::UNKNOWN) }.emit(ENDIANNESS, &mut out);
         InfoTimestamp { timestamp: Some(wall) }.emit(ENDIANNESS, &mut out);
         let mut inline_qos = Vec::new();

@@ -1,12 +1,7 @@
 //! What is not looked at, not believed or not answered: by reason, and by the participant it came from.
 
-use alloc::vec::Vec;
-
-use crate::id::{EntityId, Guid, GuidPrefix};
-use crate::receiver::DropReason;
+use crate::id::Guid;
 use crate::vendor::VendorId;
-
-use super::{Participant, ParticipantCounters};
 
 /// How often something of one participant was dropped, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,7 +14,8 @@ pub struct Drops {
     pub inline_qos: u64,
     /// Protected messages and submessages that there is no key for.
     pub protected: u64,
-    /// Protected messages and submessages that their sender did not make, or not for this participant, or that were changed.
+    /// Protected messages and submessages that their sender did not make, or not for this participant, or that were
+    /// changed.
     pub not_authentic: u64,
     /// Submessages for endpoints that demand protection they did not have.
     pub unprotected: u64,
@@ -40,10 +36,10 @@ pub struct Drops {
 /// What was dropped of one participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerDrops {
-    /// Which; `None` stands for all that are not known, or not any more: whoever sends under an invented identity must not
-    /// fill a table.
+    /// The participant. `None` stands for all that are not known, or not any more: a peer that invents identities must
+    /// not fill a table.
     pub participant: Option<Guid>,
-    /// Who made it; [`VendorId::UNKNOWN`] for those.
+    /// Its vendor; [`VendorId::UNKNOWN`] without a participant.
     pub vendor: VendorId,
     /// How often, by reason.
     pub drops: Drops,
@@ -84,7 +80,7 @@ impl Drops {
         }
     }
 
-    /// Counts what was dropped of somebody else as well.
+    /// Adds the drops of another participant.
     pub(super) const fn add(&mut self, other: &Self) {
         self.malformed += other.malformed;
         self.header_extension += other.header_extension;
@@ -98,44 +94,5 @@ impl Drops {
         self.forged += other.forged;
         self.no_room += other.no_room;
         self.held_back += other.held_back;
-    }
-}
-
-impl Participant {
-    /// What was dropped so far, and why.
-    #[must_use]
-    pub fn counters(&self) -> ParticipantCounters {
-        let mut drops = self.unknown_drops;
-        self.remotes.values().for_each(|remote| drops.add(&remote.drops));
-        ParticipantCounters { messages: self.messages, not_rtps: self.not_rtps, drops }
-    }
-
-    /// The same by participant: those of which anything was dropped, first all that are not known.
-    #[must_use]
-    pub fn drops(&self) -> Vec<PeerDrops> {
-        let unknown = PeerDrops { participant: None, vendor: VendorId::UNKNOWN, drops: self.unknown_drops };
-        let known = self.remotes.iter().map(|(prefix, remote)| PeerDrops {
-            participant: Some(Guid::new(*prefix, EntityId::PARTICIPANT)),
-            vendor: remote.data.vendor,
-            drops: remote.drops,
-        });
-        core::iter::once(unknown).chain(known).filter(|peer| peer.drops != Drops::default()).collect()
-    }
-
-    /// Something of this participant is dropped.
-    pub(super) fn count_fault(&mut self, prefix: GuidPrefix, fault: Fault) {
-        let drops = self.remotes.get_mut(&prefix).map_or(&mut self.unknown_drops, |remote| &mut remote.drops);
-        *drops.of(fault) += 1;
-    }
-
-    pub(super) fn count_dropped(&mut self, from: GuidPrefix, reason: DropReason) {
-        match reason {
-            DropReason::Header(_) => self.not_rtps += 1,
-            DropReason::Malformed => self.count_fault(from, Fault::Malformed),
-            DropReason::HeaderExtension => self.count_fault(from, Fault::HeaderExtension),
-            DropReason::InlineQos => self.count_fault(from, Fault::InlineQos),
-            DropReason::Protected => self.count_fault(from, Fault::Protected),
-            DropReason::NotAuthentic => self.count_fault(from, Fault::NotAuthentic),
-        }
     }
 }

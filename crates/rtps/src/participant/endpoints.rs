@@ -23,32 +23,13 @@ use crate::vendor::VendorId;
 use crate::writer::{MatchedReader, Writer};
 
 use super::drops::Fault;
+use super::local_endpoint::{LocalReader, LocalWriter, ReasonHash};
 use super::paths::Path;
 use super::remote::RemoteParticipant;
 use super::{Addresses, Participant, ParticipantEvent};
 
-/// Stands for the reason of a refusal that was told. The reason itself is as long as a peer likes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ReasonHash(u64);
-
-/// A writer of this participant, as far as discovery needs to know.
-#[derive(Debug)]
-pub(super) struct LocalWriter {
-    pub(super) data: PublicationData,
-    matched: BTreeSet<Guid>,
-    refused: BTreeMap<Guid, ReasonHash>,
-}
-
-/// A reader of this participant, as far as discovery needs to know.
-#[derive(Debug)]
-pub(super) struct LocalReader {
-    pub(super) data: SubscriptionData,
-    matched: BTreeSet<Guid>,
-    refused: BTreeMap<Guid, ReasonHash>,
-}
-
 impl Participant {
-    /// Announces a writer, or news about it, and finds out whom it matches.
+    /// Announces a writer, or news about it, and finds its matches.
     pub fn put_writer(&mut self, now: Instant, wall: Timestamp, data: PublicationData) {
         let mut payload = Vec::new();
         data.emit(&mut payload);
@@ -65,7 +46,7 @@ impl Participant {
         self.match_local_writer(entity);
     }
 
-    /// Announces a reader, or news about it, and finds out whom it matches.
+    /// Announces a reader, or news about it, and finds its matches.
     pub fn put_reader(&mut self, now: Instant, wall: Timestamp, data: SubscriptionData) {
         self.announce_reader(now, wall, &data);
         let entity = data.guid.entity;
@@ -136,7 +117,7 @@ impl Participant {
             return;
         }
         if !self.remotes.contains_key(&from.prefix) {
-            // It knows us although we do not know it yet. Its announcement, repeated, will tell who it is.
+            // It knows us although we do not know it yet. Its announcement, repeated, will identify it.
             return;
         }
         if envelope.is_addressed {
@@ -573,8 +554,8 @@ impl Participant {
         paths.choose_group(remote.map_or(&self.config.addresses.default_multicast, |r| &r.data.default_multicast))
     }
 
-    /// The way to an endpoint: its own addresses, else those of its participant; of another one, as far as it has been heard
-    /// from there.
+    /// The way to an endpoint: its own addresses, else those of its participant; of another one, as far as it has been
+    /// heard from there.
     fn path_to(&self, prefix: GuidPrefix, unicast: &[Locator]) -> (Path, VendorId) {
         let Addresses { paths, default_unicast, .. } = &self.config.addresses;
         let Some(remote) = self.remotes.get(&prefix) else {

@@ -1,7 +1,7 @@
-//! A fast path for fragments of one sample that arrive one after the other, in messages that differ only in the fragment's number
-//! and payload: the receiver parses what they have in common once.
+//! A fast path for fragments of one sample that arrive one after the other, in messages that differ only in the
+//! fragment's number and payload: the receiver parses what they have in common once.
 
-use super::Delivery;
+use super::event::Delivery;
 use crate::reader::SampleMeta;
 use crate::receiver::Input;
 use crate::seq::FragmentNumber;
@@ -56,7 +56,8 @@ impl<'m> FragmentRun<'m> {
 }
 
 impl<'m> FragmentTemplate<'m> {
-    /// `None` if there is more to the message than a destination, which was this participant, a time stamp and a fragment without inline QoS.
+    /// `None` if there is more to the message than a destination, which was this participant, a time stamp and a
+    /// fragment without inline QoS.
     fn of(message: &'m [u8], delivery: Delivery, meta: SampleMeta) -> Option<Self> {
         let (_, rest) = Header::parse(message).ok()?;
         let mut submessages = Submessages::new(rest);

@@ -1,177 +1,60 @@
 //! One participant: tells for which endpoint a message is, and runs discovery (RTPS 2.5 §8.5).
 //!
-//! The participant does not own the user's endpoints: it says for whom an input is, and which remote endpoints match;
-//! the caller delivers both. Discovery itself uses the ordinary [`Writer`](crate::writer::Writer)
-//! and [`Reader`](crate::reader::Reader).
+//! The participant does not own the user's endpoints: it says which endpoint an input is for, and which remote
+//! endpoints match; the caller delivers both. Discovery itself uses the ordinary [`Writer`](crate::writer::Writer) and
+//! [`Reader`](crate::reader::Reader).
 //!
 //! Every call that may have put something out is followed by draining [`Participant::poll_event`] and
 //! [`Participant::poll_transmit`], and by asking [`Participant::poll_timeout`] when to come back.
 
 mod addresses;
 mod announce;
+mod announcer;
 mod builtin;
+mod config;
+mod drop_reports;
 mod drops;
 mod endpoints;
+mod event;
 mod fragment_run;
+mod local_endpoint;
 mod paths;
 mod protected;
 mod remote;
+mod removal;
+mod set_addresses;
 #[cfg(test)]
 mod tests;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
 pub use addresses::Addresses;
+pub use config::ParticipantConfig;
 pub use drops::{Drops, PeerDrops};
+pub use event::{Delivery, LostReason, ParticipantCounters, ParticipantEvent};
 pub use fragment_run::FragmentRun;
 pub use paths::{LocalAddress, Path, Paths};
 
-use crate::discovery::data::{ParticipantData, PublicationData, SharedMemoryAddress, SubscriptionData};
-use crate::id::{DomainId, EntityId, Guid, GuidPrefix};
+use crate::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::limits::OPENED_BYTES_MAX;
-use crate::protection::Protection;
 use crate::protection::open::Opener;
-use crate::qos::{NonMatch, ParticipantQos};
-use crate::reader::{MatchedWriter, Reception, SampleMeta};
+use crate::qos::ParticipantQos;
+use crate::reader::{Reception, SampleMeta};
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
-use crate::time::{Instant, Span, Timestamp};
+use crate::time::{Instant, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
 use crate::wire::{Data, Header, Payload, Submessage, Submessages};
-use crate::writer::MatchedReader;
-use announce::Announcer;
+use announcer::Announcer;
 use builtin::Builtin;
 use drops::Fault;
-use endpoints::{LocalReader, LocalWriter};
+use local_endpoint::{LocalReader, LocalWriter};
 use remote::RemoteParticipant;
-
-/// What a participant is and where it can be reached.
-#[derive(Clone, Debug)]
-pub struct ParticipantConfig {
-    /// Its prefix.
-    pub prefix: GuidPrefix,
-    /// Its domain.
-    pub domain: DomainId,
-    /// Its domain tag; empty for none.
-    pub domain_tag: String,
-    /// Its name, for people.
-    pub name: String,
-    /// Its QoS.
-    pub qos: ParticipantQos,
-    /// How long others keep it without news.
-    pub lease: Span,
-    /// How often it announces itself.
-    pub announce_period: Span,
-    /// Where it can be reached, and how it reaches others.
-    pub addresses: Addresses,
-    /// Where processes of this host reach it without a network, if they do.
-    pub shared_memory: Option<SharedMemoryAddress>,
-    /// Randomness: nobody can foretell what follows from it.
-    pub seed: u64,
-    /// What protects its messages; `None` without security.
-    pub protection: Option<Arc<dyn Protection>>,
-}
-
-/// Something that was found out.
-#[derive(Clone, Debug)]
-pub enum ParticipantEvent {
-    /// A participant was found.
-    ParticipantFound(ParticipantData),
-    /// A participant is gone.
-    ParticipantLost(GuidPrefix, LostReason),
-    /// A writer of another participant was found, or there is news about it; see [`Participant::remote_publication`].
-    PublicationFound(Guid),
-    /// A writer of another participant is gone.
-    PublicationLost(Guid),
-    /// A reader of another participant was found, or there is news about it; see
-    /// [`Participant::remote_subscription`].
-    SubscriptionFound(Guid),
-    /// A reader of another participant is gone.
-    SubscriptionLost(Guid),
-    /// A reader matches a local writer, or there is news about one that did.
-    ReaderMatched {
-        /// The local writer.
-        writer: EntityId,
-        /// The reader.
-        reader: MatchedReader,
-    },
-    /// A reader no longer matches a local writer.
-    ReaderUnmatched {
-        /// The local writer.
-        writer: EntityId,
-        /// The reader.
-        reader: Guid,
-    },
-    /// A writer matches a local reader, or there is news about one that did.
-    WriterMatched {
-        /// The local reader.
-        reader: EntityId,
-        /// The writer.
-        writer: MatchedWriter,
-    },
-    /// A writer no longer matches a local reader.
-    WriterUnmatched {
-        /// The local reader.
-        reader: EntityId,
-        /// The writer.
-        writer: Guid,
-    },
-    /// An endpoint of the same topic does not match a local one.
-    NotMatched {
-        /// The local endpoint.
-        local: EntityId,
-        /// The other one.
-        remote: Guid,
-        /// Why not, with both values.
-        reason: NonMatch,
-    },
-    /// A participant has shown that the writers of a kind are alive: this one, which is matched to a local reader.
-    WriterAlive {
-        /// The local reader.
-        reader: EntityId,
-        /// The writer.
-        writer: Guid,
-    },
-}
-
-/// Why a participant is gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LostReason {
-    /// It said so.
-    Left,
-    /// It was not heard of for the length of its lease.
-    LeaseExpired,
-    /// The application asked to ignore it.
-    Ignored,
-    /// There were too many participants that had not shown that they hear us, or too many altogether and this one had
-    /// been silent for longest.
-    Evicted,
-}
-
-/// What a participant does not do with messages, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ParticipantCounters {
-    /// Messages looked at.
-    pub messages: u64,
-    /// Messages that are not RTPS 2.
-    pub not_rtps: u64,
-    /// What was dropped of all the others, by reason.
-    pub drops: Drops,
-}
-
-/// Who is meant by an input, besides the input itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Delivery {
-    /// The local endpoint.
-    pub to: EntityId,
-    /// The remote endpoint.
-    pub from: Guid,
-}
 
 /// One RTPS participant.
 #[derive(Debug)]
@@ -192,7 +75,7 @@ pub struct Participant {
     manual_liveliness_asserted: bool,
     outbox: TransmitBatch,
     events: VecDeque<ParticipantEvent>,
-    /// Those that name addresses they have not been heard from, without which something of them is not reached.
+    /// Participants that name addresses they have not been heard from, without which something of them is not reached.
     unreached: BTreeSet<GuidPrefix>,
     /// Bytes of the datagram being looked at for which nothing was answered yet.
     unanswered_bytes: usize,
@@ -388,7 +271,8 @@ impl Participant {
     }
 }
 
-/// Whether a message may say that an endpoint or a participant is gone. Cheap, and wrong at times in that direction only.
+/// Whether a message may say that an endpoint or a participant is gone. Cheap, and wrong at times in that direction
+/// only.
 #[must_use]
 pub fn ends_something(message: &[u8]) -> bool {
     let Ok((_, rest)) = Header::parse(message) else { return false };

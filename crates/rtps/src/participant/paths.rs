@@ -65,8 +65,8 @@ impl Paths {
         self
     }
 
-    /// Whether anything is sent to the multicast groups that readers offer. Without, whoever offers nothing else is not
-    /// reached.
+    /// Whether anything is sent to the multicast groups that readers offer. Without, a reader that offers nothing else
+    /// is not reached.
     #[must_use]
     pub const fn with_groups(mut self, uses_groups: bool) -> Self {
         self.uses_groups = uses_groups;
@@ -131,7 +131,7 @@ impl Paths {
         ip.is_loopback() || self.addresses.iter().any(|a| a.ip == ip)
     }
 
-    /// Whether who sends from one of these addresses is at the other, too: they are the same, both are this host's, or
+    /// Whether a sender at one of these addresses is at the other, too: they are the same, both are this host's, or
     /// both are in one network of IPv6, whose hosts have several addresses and send from any of them (RFC 8981).
     #[must_use]
     pub fn is_same_host(&self, a: IpAddr, b: IpAddr) -> bool {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_this_participant_speaks_is_chosen() {
+    fn only_locator_kinds_of_this_participant_are_chosen() {
         let both = locators(&["10.0.0.9:1", "[fd00::9]:1"]);
         assert_eq!(&*paths().choose(&both).to, &both[..1], "one way, never both");
         assert_eq!(&*paths().only(false, true).choose(&both).to, &both[1..]);

@@ -18,16 +18,18 @@ use std::vec;
 use super::*;
 use crate::discovery::data::emit_participant_key;
 use crate::history::{Change, ChangeKind};
-use crate::id::KeyHash;
+use crate::id::{DomainId, KeyHash};
 use crate::limits::{
     ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, DISCOVERY_BYTES_PER_PARTICIPANT_MAX, EVICTION_MIN_SILENCE,
     PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX,
 };
 use crate::locator::Locator;
 use crate::payload::Payload;
-use crate::qos::{Liveliness, LivelinessKind, Partition, Reliability, ReliabilityKind, UserData};
+use crate::qos::{Liveliness, LivelinessKind, NonMatch, Partition, Reliability, ReliabilityKind, UserData};
 use crate::seq::SequenceNumber;
+use crate::time::Span;
 use crate::wire::{InlineQos, PayloadKind, StatusInfo, Submessage, Submessages};
+use crate::writer::MatchedReader;
 
 const LEASE: Span = Span::from_secs(10);
 const PERIOD: Span = Span::from_secs(3);
@@ -73,7 +75,7 @@ fn subscription(host: u32, key: u32, topic: &str) -> SubscriptionData {
     SubscriptionData::new(guid, topic.to_string(), "Type".to_string())
 }
 
-/// A message somebody has sent.
+/// A message that a participant has sent.
 #[derive(Clone, Debug)]
 struct Sent {
     at: Instant,
@@ -107,7 +109,7 @@ struct Domain {
     participants: BTreeMap<u32, Participant>,
     events: BTreeMap<u32, Vec<ParticipantEvent>>,
     sent: Vec<Sent>,
-    /// Nobody hears anybody.
+    /// No participant hears another one.
     cut: bool,
     /// Where hosts send from, when that is not where they were put.
     places: BTreeMap<u32, u32>,
@@ -168,7 +170,7 @@ impl Domain {
         self.at(host).handle_datagram(&rx, bytes, &mut FragmentRun::default(), |_, _, _| {});
     }
 
-    /// Sends and delivers until nobody has anything to say.
+    /// Sends and delivers until no participant has anything to send.
     fn run_until_idle(&mut self) {
         for _ in 0..1000 {
             let mut fresh = vec![];

@@ -125,9 +125,9 @@ pub trait Protection: fmt::Debug + Send + Sync {
         receiver: Guid,
     ) -> Result<ReceiverMac, SealError>;
 
-    /// Checks what came from a participant, decrypts `text` in place where it was encrypted, and names the sender whose key
-    /// this is. Where origins are authenticated, a proof for this participant, or for one of its endpoints, has to be
-    /// among those of the footer.
+    /// Checks what came from a participant, decrypts `text` in place where it was encrypted, and names the sender whose
+    /// key this is. Where origins are authenticated, a proof for this participant, or for one of its endpoints, has to
+    /// be among those of the footer.
     ///
     /// # Errors
     /// Why it cannot be trusted. What `text` then contains has no meaning.

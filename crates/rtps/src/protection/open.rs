@@ -1,5 +1,5 @@
-//! The receiving side: a datagram becomes pieces that can be read, each with what protected it. Signed pieces stay where
-//! they are; encrypted ones are decrypted into a buffer of a pool.
+//! The receiving side: a datagram becomes pieces that can be read, each with what protected it. Signed pieces stay
+//! where they are; encrypted ones are decrypted into a buffer of a pool.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -58,8 +58,9 @@ impl Opener {
         Self { pool: BufferPool::new(idle_bytes_max), pieces: Vec::new() }
     }
 
-    /// Finds the pieces of a message with this header, which `protection` protects in the names of others and which comes to
-    /// this participant. The answer is the buffer with what was decrypted; to be given [back](Self::take_back).
+    /// Finds the pieces of a message with this header, which `protection` protects in the names of others and which
+    /// comes to this participant. The answer is the buffer with what was decrypted; to be given
+    /// [back](Self::take_back).
     pub(crate) fn open(
         &mut self,
         protection: &dyn Protection,
@@ -76,7 +77,8 @@ impl Opener {
             self.pieces.push(Piece::Readable { at: whole, protection: ProtectedAt::default(), sender: None });
             return None;
         }
-        // Nothing becomes longer by decryption, and nothing is encrypted more than twice: in a message and in a submessage.
+        // Nothing becomes longer by decryption, and nothing is encrypted more than twice: in a message and in a
+        // submessage.
         let mut buffer = self.pool.take(message.len().saturating_mul(2));
         let decrypted = Arc::get_mut(&mut buffer).map(Vec::as_mut_slice).unwrap_or_default();
         let pieces = &mut self.pieces;
@@ -110,7 +112,7 @@ struct Walk<'a> {
     /// So many bytes of `decrypted` are taken.
     used: usize,
     pieces: &'a mut Vec<Piece>,
-    /// Who speaks, and whether to this participant: INFO_SRC and INFO_DST may change that.
+    /// Source of the submessages, and whether they are for this participant: INFO_SRC and INFO_DST change that.
     source: GuidPrefix,
     is_for_us: bool,
 }
@@ -146,14 +148,14 @@ impl Walk<'_> {
         }
     }
 
-    /// Submessages one after the other: protected ones are opened, those in between are read together. `participant` has
-    /// protected the message around them.
+    /// Submessages one after the other: protected ones are opened, those in between are read together. `participant`
+    /// has protected the message around them.
     fn submessages(&mut self, place: Place, participant: Option<Guid>) {
         let end = place.range.end;
         let mut plain = place.range.clone();
         let mut at = plain.start;
         let unprotected = ProtectedAt { message: participant.is_some(), submessage: false };
-        // What cannot be told apart is left to whoever reads it, and reports it.
+        // What cannot be told apart is left to the parser, which reports it.
         while let Some(Ok(raw)) = Submessages::behind(self.octets(&place.with(at..end))).next_raw() {
             let (id, next) = (raw.id, at + raw.len());
             if id != SubmessageId::SEC_PREFIX {
@@ -216,8 +218,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Opens what stands at the beginning of these bytes: who sent it, where it can be read, and where it ends. `None` where
-    /// it is for another participant.
+    /// Opens what stands at the beginning of these bytes: its source, where it can be read, and where it ends. `None`
+    /// where it is for another participant.
     fn opened(
         &mut self,
         scope: Scope,

@@ -39,7 +39,7 @@ pub(crate) struct PayloadSealer<'a> {
 }
 
 impl PayloadSealer<'_> {
-    /// Whether nobody without the key can read payloads.
+    /// Whether payloads cannot be read without the key.
     pub(crate) const fn encrypts(&self) -> bool {
         self.kind.encrypts()
     }

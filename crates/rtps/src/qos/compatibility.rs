@@ -50,8 +50,8 @@ pub enum NonMatch {
     Unreachable { named: Vec<Locator> },
 }
 
-/// Checks whether a writer and a reader match: the topic, then each policy in the order Cyclone DDS checks them, so that
-/// both report the same one, at last the type's name.
+/// Checks whether a writer and a reader match: the topic, then each policy in the order Cyclone DDS checks them, so
+/// that both report the same one, at last the type's name.
 ///
 /// # Errors
 /// The first reason why not.

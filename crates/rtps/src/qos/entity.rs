@@ -19,8 +19,8 @@ pub struct ParticipantQos {
     pub properties: Properties,
 }
 
-/// A table of policies. A policy has its own default unless another is given, and one behind `fixed` may not change once the
-/// entity is enabled.
+/// A table of policies. A policy has its own default unless another is given, and one behind `fixed` may not change
+/// once the entity is enabled.
 macro_rules! entity_qos {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $($policy:ident)+ $(= $default:expr)?,)* }) => {
         $(#[$doc])*

@@ -37,7 +37,8 @@ enum Single<'a> {
     Set { members: &'a str, negated: bool },
 }
 
-/// Matches as `fnmatch` does. Goes back only to the last `*`, so that the time is bounded by the product of the lengths.
+/// Matches as `fnmatch` does. Goes back only to the last `*`, so that the time is bounded by the product of the
+/// lengths.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.chars(), name.chars());
     let mut retry: Option<(Chars<'_>, Chars<'_>)> = None;

@@ -37,7 +37,7 @@ pub enum Durability {
 /// What a durability service keeps of a topic (DDS 1.4 §2.2.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DurabilityService {
-    /// How long an instance is kept when nobody writes it any more.
+    /// How long an instance without writers is kept.
     pub cleanup_delay: Span,
     /// How many samples of an instance.
     pub history: History,
@@ -75,8 +75,8 @@ pub struct Deadline {
     pub period: Span,
 }
 
-/// How long delivery may be put off (DDS 1.4 §2.2.3.8). A hint: matched and announced. Writers that gather samples into messages
-/// gather no longer than this, unless it is zero, which only asks for speed.
+/// How long delivery may be put off (DDS 1.4 §2.2.3.8). A hint: matched and announced. Writers that gather samples into
+/// messages gather no longer than this, unless it is zero, which only asks for speed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LatencyBudget {
     /// So long.
@@ -261,9 +261,9 @@ pub enum TypeConsistencyKind {
 /// Settings of plug-ins and of the application's own (DDS Security 1.1 §7.2.1).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Properties {
-    /// Those that are text.
+    /// Properties whose value is text.
     pub text: Vec<Property>,
-    /// Those that are bytes.
+    /// Properties whose value is bytes.
     pub binary: Vec<BinaryProperty>,
 }
 

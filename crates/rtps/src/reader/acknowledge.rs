@@ -9,7 +9,7 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
 
-use super::proxy::{Asked, Lack, WriterProxy, stretch};
+use super::proxy::{Lack, RepairRequest, WriterProxy, stretch};
 use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
@@ -23,6 +23,7 @@ impl Reader {
         let Some(index) = self.admit(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if !proxy.accept_heartbeat(heartbeat.count) {
+            self.counters.heartbeats_ignored += 1;
             return;
         }
         proxy.next_preemptive_acknack = None;
@@ -70,7 +71,7 @@ impl Reader {
         if !proxy.info.reliable || !proxy.started || proxy.is_resolved(heartbeat.sequence_number) {
             return;
         }
-        // Of a sample not begun nobody knows how many fragments it has: that one is asked for when a HEARTBEAT announces
+        // The number of fragments of a sample not begun is unknown: that one is asked for when a HEARTBEAT announces
         // it.
         proxy.reassembly.announce(heartbeat.sequence_number, heartbeat.last, rx.now, proxy.tolerance);
         proxy.schedule_pause(rx.now);
@@ -193,11 +194,13 @@ impl Reader {
             proxy.record_request(first, last_asked);
             proxy.asked = Some(match asked_lately {
                 // What was asked for lately stays asked for: two stretches in turn would be asked for again and again.
-                Some(lately) => Asked { at: now, last: lately.last.max(last_asked), ..lately.starting_at(first, now) },
+                Some(lately) => {
+                    RepairRequest { at: now, last: lately.last.max(last_asked), ..lately.starting_at(first, now) }
+                }
                 None => {
                     let attempts = proxy.asked.filter(|a| first <= a.last).map_or(0, |a| a.attempts);
                     let attempts = attempts.saturating_add(1);
-                    Asked { at: now, first, first_at: now, last: last_asked, attempts }
+                    RepairRequest { at: now, first, first_at: now, last: last_asked, attempts }
                 }
             });
         } else if asked_lately.is_none() {

@@ -1,49 +1,19 @@
 //! Samples whose instance the caller finds: with code of the application, which must not run under the reader's lock.
 //!
-//! A sample that is due waits in [`Unkeyed`] instead of going into the cache. For the protocol the sample has been received. The caller takes
-//! the payloads with [`Reader::take_unkeyed`], finds the instances without a lock, and returns them to [`Reader::put_keys`] in the same order.
-//! One caller at a time does so.
+//! A sample that is due waits in [`Unkeyed`] instead of going into the cache. For the protocol the sample has been
+//! received. The caller takes the payloads with [`Reader::take_unkeyed`], finds the instances without a lock, and
+//! returns them to [`Reader::put_keys`] in the same order. One caller at a time does so.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::Reader;
 use super::proxy::OutOfOrderSample;
+use super::unkeyed::{Key, Unkeyed, UnkeyedSample};
 use crate::id::{Guid, KeyHash};
 use crate::limits::UNKEYED_SAMPLES_MAX;
 use crate::payload::Payload;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
-
-/// Samples that wait for their instance, or for room in the cache, in the order in which they were due.
-#[derive(Debug, Default)]
-pub(super) struct Unkeyed {
-    samples: VecDeque<Waiting>,
-    /// The number of samples with [`Key::Unknown`].
-    unknown: usize,
-    bytes: usize,
-    /// Writers that are to be unmatched after their last sample.
-    departing: Vec<Guid>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    writer: Guid,
-    number: SequenceNumber,
-    sample: OutOfOrderSample,
-    key: Key,
-}
-
-/// What is known of the instance of a sample.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Key {
-    Unknown,
-    /// The caller is about to find it.
-    Asked,
-    Known(KeyHash),
-    /// It cannot be found.
-    Missing,
-}
 
 impl Reader {
     /// Whether samples wait for [`Self::take_unkeyed`].
@@ -52,28 +22,28 @@ impl Reader {
         self.unkeyed.unknown > 0
     }
 
-    /// Appends the payload of each sample that waits for its instance, and whether the payload is a serialized key. To be answered with
-    /// [`Self::put_keys`].
+    /// Appends the payload of each sample that waits for its instance, and whether the payload is a serialized key. To
+    /// be answered with [`Self::put_keys`].
     pub fn take_unkeyed(&mut self, out: &mut Vec<(Payload, bool)>) {
         for waiting in self.unkeyed.samples.iter_mut().filter(|waiting| waiting.key == Key::Unknown) {
-            waiting.key = Key::Asked;
+            waiting.key = Key::RepairRequest;
             out.push((waiting.sample.payload.clone(), !waiting.sample.meta.kind.is_alive()));
         }
         self.unkeyed.unknown = 0;
     }
 
-    /// The instances of the samples of the last [`Self::take_unkeyed`], in order. A sample without one belongs to the instance that its
-    /// writer has named; without that either, the sample is dropped and counted as undecodable.
+    /// The instances of the samples of the last [`Self::take_unkeyed`], in order. A sample without one belongs to the
+    /// instance that its writer has named; without that either, the sample is dropped and counted as undecodable.
     pub fn put_keys(&mut self, now: Instant, wall: Timestamp, keys: impl IntoIterator<Item = Option<KeyHash>>) {
-        let asked = self.unkeyed.samples.iter_mut().filter(|waiting| waiting.key == Key::Asked);
+        let asked = self.unkeyed.samples.iter_mut().filter(|waiting| waiting.key == Key::RepairRequest);
         for (waiting, key) in asked.zip(keys) {
             waiting.key = key.or(waiting.sample.meta.key_hash).map_or(Key::Missing, Key::Known);
         }
         self.insert_keyed(now, wall);
     }
 
-    /// A sample is due. Goes into the cache at once only if its instance is known and no sample waits. Gives the sample back when no
-    /// more samples may wait.
+    /// A sample is due. Goes into the cache at once only if its instance is known and no sample waits. Gives the sample
+    /// back when no more samples may wait.
     pub(super) fn defer(
         &mut self,
         now: Instant,
@@ -102,7 +72,7 @@ impl Reader {
         }
         self.unkeyed.bytes += bytes;
         self.unkeyed.unknown += usize::from(key == Key::Unknown);
-        self.unkeyed.samples.push_back(Waiting { writer, number, sample, key });
+        self.unkeyed.samples.push_back(UnkeyedSample { writer, number, sample, key });
         debug_assert!(self.unkeyed.samples.len() <= UNKEYED_SAMPLES_MAX);
         self.insert_keyed(now, wall);
         Ok(())
@@ -110,9 +80,9 @@ impl Reader {
 
     /// Moves samples whose instance is known into the cache, as far as there is room.
     pub(super) fn insert_keyed(&mut self, now: Instant, wall: Timestamp) {
-        let is_known = |waiting: &Waiting| !matches!(waiting.key, Key::Unknown | Key::Asked);
+        let is_known = |waiting: &UnkeyedSample| !matches!(waiting.key, Key::Unknown | Key::RepairRequest);
         while let Some(waiting) = self.unkeyed.samples.pop_front_if(|waiting| is_known(waiting)) {
-            let Waiting { writer, number, sample, key } = waiting;
+            let UnkeyedSample { writer, number, sample, key } = waiting;
             let bytes = sample.payload.held_bytes();
             let index = self.by_guid.get(&writer).copied();
             let outcome = match (index, key) {
@@ -126,7 +96,7 @@ impl Reader {
             if let Err(sample) = outcome {
                 let proxy = index.and_then(|index| self.writers.get(index));
                 if proxy.is_some_and(|proxy| proxy.info.reliable) {
-                    self.unkeyed.samples.push_front(Waiting { writer, number, sample, key });
+                    self.unkeyed.samples.push_front(UnkeyedSample { writer, number, sample, key });
                     self.stalled = true;
                     return;
                 }

@@ -10,8 +10,8 @@ use super::proxy::WriterProxy;
 use super::{Reader, Reception};
 
 impl Reader {
-    /// An inserter for the next values of this writer. `None` unless the topic has no keys, the reader lacks no earlier sample of
-    /// the writer, no sample waits, and no policy asks for more than keeping the values or returning them.
+    /// An inserter for the next values of this writer. `None` unless the topic has no keys, the reader lacks no earlier
+    /// sample of the writer, no sample waits, and no policy asks for more than keeping the values or returning them.
     #[inline]
     pub fn fast_inserter(&mut self, writer: Guid) -> Option<FastInserter<'_>> {
         let index = self.find(writer)?;
@@ -65,8 +65,9 @@ impl Reader {
     }
 }
 
-/// Inserts the next values of one writer, see [`Reader::fast_inserter`]. A method returns `false` or `None` for a value that is not the
-/// next one or has no room, and then has no effect: the caller passes that value to [`Reader::handle_change`].
+/// Inserts the next values of one writer, see [`Reader::fast_inserter`]. A method returns `false` or `None` for a value
+/// that is not the next one or has no room, and then has no effect: the caller passes that value to
+/// [`Reader::handle_change`].
 #[derive(Debug)]
 pub struct FastInserter<'r> {
     reader: &'r mut Reader,
@@ -111,8 +112,8 @@ impl FastInserter<'_> {
         true
     }
 
-    /// Hands a value out at once, where a selection that takes would hand out this one and nothing else: as if it were kept and taken.
-    /// `payload` is asked for only then, and may still refuse.
+    /// Hands a value out at once, where a selection that takes would hand out this one and nothing else: as if it were
+    /// kept and taken. `payload` is asked for only then, and may still refuse.
     #[inline]
     pub fn pass_through(
         &mut self,

@@ -1,5 +1,6 @@
-//! Changes that the driver takes from [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over) and delivers without messages:
-//! the counterparts of DATA, HEARTBEAT, GAP and ACKNACK. The reader treats a sample alike on both paths.
+//! Changes that the driver takes from [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over) and delivers
+//! without messages: the counterparts of DATA, HEARTBEAT, GAP and ACKNACK. The reader treats a sample alike on both
+//! paths.
 
 use crate::id::Guid;
 use crate::payload::Payload;
@@ -46,8 +47,8 @@ impl Reader {
         self.pool.copy_of(octets)
     }
 
-    /// The writer has numbers `first` to `last`, and nothing before that has not come. `false` when the writer is not matched
-    /// yet.
+    /// The writer has numbers `first` to `last`, and nothing before that has not come. `false` when the writer is not
+    /// matched yet.
     pub fn handle_available(
         &mut self,
         rx: &Reception<'_>,
@@ -77,8 +78,8 @@ impl Reader {
         }
     }
 
-    /// Everything of this writer before this number has come or will never come, and what has is in the cache. `None` of a
-    /// writer that is not matched or of which nothing is known, and of one that is best effort.
+    /// Everything of this writer before this number has come or will never come, and what has is in the cache. `None`
+    /// of a writer that is not matched or of which nothing is known, and of one that is best effort.
     #[must_use]
     pub fn acknowledged_below(&mut self, writer: Guid) -> Option<SequenceNumber> {
         let index = self.find(writer)?;

@@ -1,58 +1,15 @@
 //! What readers hold before it is the application's: bounded for each reader and for each remote participant.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::history::WriterSlot;
 use crate::seq::SequenceNumber;
 
 use super::Reader;
 
-/// What all readers of a participant hold for the writers of one remote participant, in bytes. Unbounded by default.
-#[derive(Debug)]
-pub struct MemoryAccount {
-    held: AtomicUsize,
-    max: usize,
-}
-
-impl Default for MemoryAccount {
-    fn default() -> Self {
-        Self::new(usize::MAX)
-    }
-}
-
-impl MemoryAccount {
-    /// An account that nothing is charged to yet.
-    #[must_use]
-    pub const fn new(max_bytes: usize) -> Self {
-        Self { held: AtomicUsize::new(0), max: max_bytes }
-    }
-
-    /// What is held.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
-    }
-
-    /// Whether so much more may be held; whatever it is if nothing else is.
-    fn has_room_for(&self, bytes: usize) -> bool {
-        let held = self.held_bytes();
-        held == 0 || held.saturating_add(bytes) <= self.max
-    }
-
-    pub(super) fn recharge(&self, from: usize, to: usize) {
-        // A reader takes back only what it has charged itself, so the sum never goes below zero.
-        if to >= from {
-            self.held.fetch_add(to - from, Ordering::Relaxed);
-        } else {
-            self.held.fetch_sub(from - to, Ordering::Relaxed);
-        }
-    }
-}
-
 impl Reader {
-    /// Makes room to hold `bytes` of the sample `number`, by evicting the newest samples of the writer that holds most: the reader asks for
-    /// them again, or counts them as lost if the writer is best effort. `false` if the eviction would have to take from
-    /// writers that hold less than this one would, or samples that their writers will not send again.
+    /// Makes room to hold `bytes` of the sample `number`, by evicting the newest samples of the writer that holds most:
+    /// the reader asks for them again, or counts them as lost if the writer is best effort. `false` if the eviction
+    /// would have to take from writers that hold less than this one would, or samples that their writers will not send
+    /// again.
     pub(super) fn make_room(&mut self, index: usize, number: SequenceNumber, bytes: usize) -> bool {
         loop {
             let Some(asking) = self.writers.get(index) else { return false };
@@ -114,7 +71,7 @@ mod tests {
     use crate::history::HistoryKind;
     use crate::id::{EntityId, Guid, GuidPrefix};
     use crate::pair::{PLAIN, matched_writer, reader_guid};
-    use crate::reader::{MatchedWriter, ReaderConfig, Reception};
+    use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig, Reception};
     use crate::seq::FragmentNumber;
     use crate::time::{Instant, Timestamp};
     use crate::wire::{Data, DataFrag, Payload};
@@ -223,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_next_finds_room_at_the_expense_of_what_is_not() {
+    fn sample_that_is_due_next_evicts_later_ones() {
         let (greedy, modest) = (guid(1, 1), guid(2, 1));
         let account = || Arc::new(MemoryAccount::new(usize::MAX));
         let mut reader = reader(&[(greedy, account()), (modest, account())], true);

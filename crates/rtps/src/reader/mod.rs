@@ -5,237 +5,51 @@
 //! through `poll_transmit`, so that the caller can hand data to the application first.
 
 mod acknowledge;
+mod config;
 mod deferred_keys;
+mod event;
 mod fast_insert;
 mod hand_over;
 mod loss;
 mod memory;
+mod memory_account;
 mod protected;
 mod proxy;
 mod reassembly;
+mod reception;
 mod reordering;
 mod stall;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod unkeyed;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use hashbrown::HashMap;
 
+pub use config::{KeyExtractor, ReaderConfig};
+pub use event::{ReaderCounters, ReaderEvent, ReaderTimer, SampleLostReason, Waiting};
 pub use fast_insert::FastInserter;
-pub use memory::MemoryAccount;
+pub use memory_account::MemoryAccount;
 pub use proxy::MatchedWriter;
+pub use reception::{Reception, SampleMeta};
 
 use crate::deadline::DeadlineTracker;
-use crate::history::{
-    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Selected,
-    Selector, WriterSlot,
-};
+use crate::history::{Arrival, FilterReason, Inserted, Peeked, ReaderHistory, Selected, Selector, WriterSlot};
 use crate::id::{Guid, KeyHash};
-use crate::limits::{
-    COPY_PAYLOAD_MAX, MATCHES_MAX, MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, POOL_BYTES_MAX, SAMPLE_BYTES_MAX,
-};
+use crate::limits::{COPY_PAYLOAD_MAX, MATCHES_MAX, POOL_BYTES_MAX};
 use crate::min_tree::MinTree;
 use crate::payload::{BufferPool, Payload};
-use crate::protection::Protection;
 use crate::protection::seal::Sealer;
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
-use deferred_keys::Unkeyed;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
-
-/// Finds out which instance a serialized sample (or, with `true`, a serialized key) belongs to. `None` when it cannot
-/// be decoded.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyExtractor(pub fn(&[u8], bool) -> Option<KeyHash>);
-
-/// How a reader behaves. Fixed for its lifetime except where a method says otherwise.
-#[derive(Clone, Debug)]
-pub struct ReaderConfig {
-    /// Which reader.
-    pub guid: Guid,
-    /// Whether it wants repair (RELIABILITY).
-    pub reliable: bool,
-    /// Whether it wants what was written before it came (DURABILITY of TRANSIENT_LOCAL or more).
-    pub wants_history: bool,
-    /// What it keeps for the application.
-    pub cache: ReaderHistoryConfig,
-    /// How often each instance has to be heard of (DEADLINE).
-    pub deadline: Span,
-    /// The largest serialized sample it accepts, in bytes.
-    pub max_sample_bytes: u32,
-    /// Bytes held per writer for samples that wait for others or are being rebuilt. One sample always fits.
-    pub memory_per_writer: usize,
-    /// Bytes held for all writers. One sample that is alone always fits.
-    pub memory_per_reader: usize,
-    /// How to tell instances apart; `None` on topics without keys.
-    pub keys: Option<KeyExtractor>,
-    /// The topic has keys, and the caller finds the instance of each sample: see [`Reader::take_unkeyed`].
-    pub defers_keys: bool,
-    /// What protects its messages; `None` without security.
-    pub protection: Option<Arc<dyn Protection>>,
-}
-
-impl ReaderConfig {
-    /// A best-effort, volatile KEEP_LAST 1 reader of a topic without keys.
-    #[must_use]
-    pub fn new(guid: Guid) -> Self {
-        Self {
-            guid,
-            reliable: false,
-            wants_history: false,
-            cache: ReaderHistoryConfig::default(),
-            deadline: Span::INFINITE,
-            max_sample_bytes: SAMPLE_BYTES_MAX,
-            memory_per_writer: MEMORY_PER_WRITER_MAX,
-            memory_per_reader: MEMORY_PER_READER_MAX,
-            keys: None,
-            defers_keys: false,
-            protection: None,
-        }
-    }
-}
-
-/// When, from where and in which buffer something came.
-#[derive(Clone, Copy, Debug)]
-pub struct Reception<'a> {
-    /// On the monotonic clock.
-    pub now: Instant,
-    /// On the wall clock.
-    pub wall: Timestamp,
-    /// The shared buffer the message lies in, if it may be kept by reference.
-    pub buffer: Option<&'a Arc<Vec<u8>>>,
-    /// Where it came from.
-    pub source: SocketAddr,
-}
-
-/// What a message says about a sample besides its bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct SampleMeta {
-    /// What it does to its instance.
-    pub kind: ChangeKind,
-    /// The instance as the writer tells it.
-    pub key_hash: Option<KeyHash>,
-    /// When it was written.
-    pub source_timestamp: Timestamp,
-    /// How long it is of interest, where that differs from the writer's LIFESPAN.
-    pub lifespan: Option<Span>,
-    /// The writer found that the sample does not pass the reader's content filter: it counts as received and is not
-    /// shown.
-    pub is_filtered: bool,
-    /// The inline QoS names the readers it is meant for.
-    pub is_directed: bool,
-    /// The key hash comes from this process, and tells instances apart as this reader does: the sample itself need not be
-    /// asked.
-    pub is_instance_certain: bool,
-}
-
-/// Something the application may want to know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReaderEvent {
-    /// There is something new to take.
-    DataAvailable,
-    /// So many samples will never come (SAMPLE_LOST).
-    SampleLost(u64, SampleLostReason),
-    /// A sample found no room (SAMPLE_REJECTED).
-    SampleRejected(RejectReason, KeyHash),
-    /// An instance was not heard of in time (REQUESTED_DEADLINE_MISSED).
-    DeadlineMissed(KeyHash),
-    /// A writer has come to life or back to life (LIVELINESS_CHANGED).
-    WriterAlive(Guid),
-    /// A writer did not show in time that it is alive, or is gone (LIVELINESS_CHANGED).
-    WriterNotAlive(Guid),
-}
-
-/// Why samples will never come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SampleLostReason {
-    /// The writer has let go of them before they had come: its HISTORY or LIFESPAN did not keep them for so long, or it
-    /// stopped waiting for this reader.
-    NoLongerHeld,
-    /// Nothing of them has come, later ones have, and nobody repairs what is best effort.
-    InTransit,
-    /// A part of them has come, as above.
-    Incomplete,
-    /// They are longer than the reader accepts.
-    TooLong,
-}
-
-/// Why a reader wants to be called at an instant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum ReaderTimer {
-    /// A writer has not been heard yet.
-    PreemptiveAckNack,
-    /// What was asked for has not come.
-    Repair,
-    /// A writer should have been heard of.
-    Liveliness,
-    /// A sample or an instance outlives its interest, or what came too soon is due.
-    Cache,
-    /// An instance should have been heard of.
-    Deadline,
-}
-
-/// What a reader has done so far, and what it did not do and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ReaderCounters {
-    /// Samples put into the cache.
-    pub samples: u64,
-    /// Their payload bytes, as far as they came as bytes.
-    pub bytes: u64,
-    /// Samples that had come before.
-    pub duplicates: u64,
-    /// Fragments that had come before.
-    pub duplicate_fragments: u64,
-    /// Fragments that contradict others of their sample.
-    pub inconsistent_fragments: u64,
-    /// Samples and fragments for which there was no room while they waited for others.
-    pub no_room: u64,
-    /// Samples and parts of samples thrown away or not taken because the reader, or all readers for one remote
-    /// participant, would hold too much. Reliable writers are asked for them again.
-    pub memory_limited: u64,
-    /// Best-effort samples that came after a later one.
-    pub late: u64,
-    /// Samples that will never come.
-    pub lost: u64,
-    /// Those of them that nobody repairs and of which nothing has come.
-    pub lost_in_transit: u64,
-    /// Those of them that nobody repairs and of which a part has come.
-    pub lost_incomplete: u64,
-    /// Samples the application's limits kept out.
-    pub rejected: u64,
-    /// Samples whose key could not be found.
-    pub undecodable: u64,
-    /// Samples the QoS filtered out: by ownership, time, lifespan or order.
-    pub filtered: u64,
-    /// Submessages from writers that are not matched. A best-effort reader that wants history loses what a writer pushes before
-    /// discovery has matched that writer here: without a match the reader cannot know how to treat the samples, and holding samples
-    /// of unknown writers would let any sender fill its memory. A reliable reader requests them once it has matched.
-    pub unmatched: u64,
-    /// Requests for repair sent: numbers and fragments asked for.
-    pub requested: u64,
-    /// ACKNACKs and NACK_FRAGs sent.
-    pub acknowledgements: u64,
-    /// Writers that would match and were not taken, because there were as many as a reader takes.
-    pub matches_refused: u64,
-    /// Payloads that their writer did not protect, or that were changed.
-    pub not_authentic: u64,
-}
-
-/// What a reader holds that is not for the application yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Waiting {
-    /// Samples, whole or in part.
-    pub samples: usize,
-    /// The bytes of their buffers.
-    pub bytes: usize,
-}
+use unkeyed::Unkeyed;
 
 /// The index of no writer.
 const NO_WRITER: usize = usize::MAX;
@@ -282,7 +96,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader nobody writes to yet.
+    /// A reader without matched writers.
     #[must_use]
     pub fn new(config: ReaderConfig) -> Self {
         let seed = config.cache.seed;
@@ -545,7 +359,7 @@ impl Reader {
         self.stalled
     }
 
-    /// Forgets an instance of which nothing is held, as if nobody had ever written it.
+    /// Forgets an instance of which nothing is held, as if it had never been written.
     pub fn forget_instance(&mut self, instance: &KeyHash) {
         self.cache.forget_instance(instance);
         self.deadline.forget(instance);
@@ -593,8 +407,8 @@ impl Reader {
         self.events.pop_front()
     }
 
-    /// Takes the news that there are samples, if there is no other news and nothing to be sent: as [`Self::poll_event`] would, and
-    /// with nothing left to be done.
+    /// Takes the news that there are samples, if there is no other news and nothing to be sent: as [`Self::poll_event`]
+    /// would, and with nothing left to be done.
     #[inline]
     pub fn take_data_available_alone(&mut self) -> bool {
         let is_alone = self.data_available && self.events.is_empty() && !self.has_transmit();

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::count_filter::CountFilter;
 use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
@@ -19,10 +20,11 @@ use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
 
-use super::memory::MemoryAccount;
+use super::event::ReaderTimer;
+use super::memory_account::MemoryAccount;
 use super::reassembly::Reassembly;
+use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
-use super::{ReaderTimer, SampleMeta};
 
 /// A remote writer that discovery has found to match.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub struct MatchedWriter {
     pub to: Arc<[Locator]>,
     /// The largest message the way there takes, in bytes.
     pub max_message_bytes: usize,
-    /// Who made it.
+    /// Vendor of its implementation.
     pub vendor: VendorId,
     /// What all readers hold for the writers of its participant.
     pub memory: Arc<MemoryAccount>,
@@ -86,7 +88,7 @@ pub(super) struct WriterProxy {
     pub(super) alive: bool,
     /// When it stops counting as alive, unless it is heard of before.
     pub(super) alive_until: Instant,
-    last_heartbeat: Option<Count>,
+    heartbeat_counts: CountFilter,
     pub(super) owes_acknack: bool,
     /// Whether it is among the writers that are to be sent an ACKNACK.
     pub(super) is_listed_owing: bool,
@@ -95,7 +97,7 @@ pub(super) struct WriterProxy {
     /// How often the writer was asked to speak up before it was heard.
     pub(super) preemptive_acknacks: u32,
     pub(super) next_preemptive_acknack: Option<Instant>,
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<RepairRequest>,
     /// The first and last number of the last request, if it was asked for once only.
     asked_once: Option<(SequenceNumber, SequenceNumber)>,
     /// The newest number ever asked for.
@@ -124,7 +126,7 @@ pub(super) enum Lack {
 
 /// The last request for repair.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct RepairRequest {
     pub(super) at: Instant,
     /// The first and last number asked for.
     pub(super) first: SequenceNumber,
@@ -135,7 +137,7 @@ pub(super) struct Asked {
     pub(super) attempts: u32,
 }
 
-impl Asked {
+impl RepairRequest {
     /// The same, if it does not begin later than `first`, which was asked for at `now`.
     pub(super) const fn starting_at(self, first: SequenceNumber, now: Instant) -> Self {
         if first.0 < self.first.0 { Self { first, first_at: now, ..self } } else { self }
@@ -171,7 +173,7 @@ impl WriterProxy {
             charged: 0,
             alive: true,
             alive_until: Instant::FAR_FUTURE,
-            last_heartbeat: None,
+            heartbeat_counts: CountFilter::default(),
             owes_acknack: false,
             is_listed_owing: false,
             is_listed_stalled: false,
@@ -216,11 +218,7 @@ impl WriterProxy {
     }
 
     pub(super) fn accept_heartbeat(&mut self, count: Count) -> bool {
-        let new = self.last_heartbeat.is_none_or(|last| count.is_newer_than(last));
-        if new {
-            self.last_heartbeat = Some(count);
-        }
-        new
+        self.heartbeat_counts.accept(count)
     }
 
     /// Whether this number is the next, and nothing else is waiting or waited for: the usual case, and the simplest.
@@ -321,7 +319,8 @@ impl WriterProxy {
     }
 
     /// Throws something away to make room for `number`: the newest after it, for what comes last can best be asked for
-    /// again; without repair the oldest that is incomplete, for it will hardly be completed. Says whether there was one.
+    /// again; without repair the oldest that is incomplete, for it will hardly be completed. Says whether there was
+    /// one.
     pub(super) fn evict_one(&mut self, number: SequenceNumber, pool: &mut BufferPool) -> bool {
         if !self.info.reliable {
             let oldest = self.reassembly.oldest().filter(|oldest| *oldest != number);
@@ -488,10 +487,11 @@ impl WriterProxy {
         is_postponed
     }
 
-    /// Sample `number` has come by message, and the one before may be missing. Says whether to request that one now; where it may
-    /// still be under way, or the last request was too recent, the timer does.
+    /// Sample `number` has come by message, and the one before may be missing. Says whether to request that one now;
+    /// where it may still be under way, or the last request was too recent, the timer does.
     ///
-    /// The reader believes in no gap that is too long for one ACKNACK, because the number may be forged: the next HEARTBEAT tells.
+    /// The reader believes in no gap that is too long for one ACKNACK, because the number may be forged: the next
+    /// HEARTBEAT tells.
     pub(super) fn finds_gap(&mut self, number: SequenceNumber, now: Instant) -> bool {
         let before = number.previous();
         let is_new = before > self.claimed_until() && !self.is_resolved(before);
@@ -541,8 +541,8 @@ impl WriterProxy {
         next
     }
 
-    /// Whether there is something to say: because what was under way should have come, because what was asked for has not,
-    /// or because an answer was put off till now.
+    /// Whether there is something to say: because what was under way should have come, because what was asked for has
+    /// not, or because an answer was put off till now.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let asks_again = is_due(self.ask_again_at());
@@ -570,8 +570,8 @@ impl WriterProxy {
     }
 }
 
-/// The numbers from `first` to `last` that one set of numbers can hold. It ends where numbers end, too: a writer may claim
-/// to be there.
+/// The numbers from `first` to `last` that one set of numbers can hold. It ends where numbers end, too: a writer may
+/// claim to be there.
 pub(super) fn stretch(first: SequenceNumber, last: SequenceNumber) -> impl Iterator<Item = SequenceNumber> {
     core::iter::successors(Some(first), |number| Some(number.next()).filter(|next| next > number))
         .take_while(move |number| *number <= last)

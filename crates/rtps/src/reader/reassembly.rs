@@ -9,7 +9,7 @@ use crate::seq::{FragmentNumber, FragmentNumberSet, SET_BITS_MAX, SequenceNumber
 use crate::time::{Instant, Span};
 use crate::wire::DataFrag;
 
-use super::SampleMeta;
+use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
 
 /// A sample of which some fragments have come.
@@ -20,7 +20,7 @@ struct Partial {
     fragment_size: u16,
     count: u32,
     received: u32,
-    /// How many fragments there are up to the highest one that came. Those beyond it may still be under way.
+    /// How many fragments there are up to the highest one that came. Later ones may still be under way.
     reached: Reach<u32>,
     /// The longest wait for such a fragment so far.
     longest_pause: Span,

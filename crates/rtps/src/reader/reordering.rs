@@ -22,8 +22,8 @@ impl Tolerance {
         self.span
     }
 
-    /// Something came by itself, so much after it was seen to be missing. Nothing is waited for longer than `at_most`: what
-    /// comes as late as that may have been sent late, as history is that some writers send after newer samples.
+    /// Something came by itself, so much after it was seen to be missing. Nothing is waited for longer than `at_most`:
+    /// what comes as late as that may have been sent late, as history is that some writers send after newer samples.
     pub(super) fn record_late(&mut self, by: Span, at_most: Span) {
         if by.times(2) >= self.span {
             self.unneeded_for = 0;
@@ -89,8 +89,8 @@ impl<N: Copy + Ord> Reach<N> {
         true
     }
 
-    /// How far it had got longer ago than is tolerated: what is missing up to there is lost. It lags behind by twice the
-    /// tolerance at most.
+    /// How far it had got longer ago than is tolerated: what is missing up to there is lost. It lags behind by twice
+    /// the tolerance at most.
     pub(super) fn due(&self, now: Instant, tolerance: Tolerance) -> N {
         if self.grew_at + tolerance.span() <= now {
             self.newest
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reached_becomes_due_within_twice_the_tolerance_even_if_it_goes_on_and_on() {
+    fn reached_number_becomes_due_within_twice_the_tolerance_in_an_endless_flow() {
         let tolerance = tolerance(Span(100));
         let mut reach = Reach::new(0, Instant(0));
         for now in 1000..5000_u64 {

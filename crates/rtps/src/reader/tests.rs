@@ -1,6 +1,7 @@
 use super::*;
-use crate::history::{HistoryKind, ResourceLimits};
+use crate::history::{ChangeKind, HistoryKind, ResourceLimits};
 use crate::id::{EntityId, GuidPrefix};
+use crate::limits::SAMPLE_BYTES_MAX;
 use crate::pair::{PLAIN, Pair, matched_writer, reader_guid, rough, writer_guid};
 use crate::seq::SequenceNumberSet;
 use crate::transmit::TransmitBatch;
@@ -45,7 +46,7 @@ fn best_effort_never_goes_back() {
 }
 
 #[test]
-fn what_is_lost_has_a_reason() {
+fn lost_samples_have_a_reason() {
     let mut config = reliable();
     config.reliable = false;
     let mut pair = Pair::new(writer(), vec![config]);
@@ -267,7 +268,7 @@ fn a_writer_at_the_end_of_all_numbers_is_answered() {
     assert!(pair.readers[0].poll_transmit(pair.now, &mut TransmitBatch::default()));
     // The very last number is none that a sample can have.
     assert_eq!(pair.readers[0].counters().requested, before + 3);
-    // Asked for so lately that it is not asked for again.
+    // Requested so recently that it is not requested again.
     let heartbeat = Heartbeat { count: heartbeat.count.next(), ..heartbeat };
     pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
     assert!(pair.readers[0].poll_transmit(pair.now, &mut TransmitBatch::default()));
@@ -427,7 +428,7 @@ fn a_train_under_way_is_not_asked_for_although_it_was_announced() {
 }
 
 #[test]
-fn what_was_announced_and_lost_is_asked_for_at_once_or_when_the_train_has_ended() {
+fn announced_lost_sample_is_requested_at_once_or_after_its_train() {
     let mut fragments = Fragments::new();
     [1, 2, 4, 5].into_iter().for_each(|n| fragments.fragment(1, n));
     fragments.heartbeat(1, true);
@@ -511,7 +512,7 @@ fn where_samples_overtake_each_other_asking_waits_as_long_as_they_were_late() {
 }
 
 #[test]
-fn what_a_writer_cannot_have_is_asked_for_once_in_a_while_however_often_it_answers() {
+fn sample_that_the_writer_cannot_have_is_requested_rarely_despite_many_answers() {
     let mut fragments = Fragments::new();
     // The samples are so large that one request takes only some of the numbers announced.
     (1..=10).for_each(|n| fragments.fragment(1, n));
@@ -676,7 +677,7 @@ fn sample_with_the_largest_number_is_ignored() {
 }
 
 #[test]
-fn a_sample_nobody_has_written_starts_no_endless_exchange() {
+fn sample_that_was_never_written_starts_no_endless_exchange() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     pair.match_all(600);
     pair.write(1, &[1; 800]);

@@ -9,8 +9,8 @@ use super::{NO_WRITER, Reader, ReaderEvent, ReaderTimer};
 const LAST_TIMER: ReaderTimer = ReaderTimer::Deadline;
 
 impl Reader {
-    /// Time has passed. Says whether there may be room by that for what had to wait for it: whoever hands over, and was refused or
-    /// has something to acknowledge, looks again then, as after [`Self::resume`].
+    /// Time has passed. Says whether there may be room by that for what had to wait for it: a driver that hands over,
+    /// and was refused or has something to acknowledge, looks again then, as after [`Self::resume`].
     pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) -> bool {
         self.leave_current();
         let mut due = core::mem::take(&mut self.due);

@@ -56,7 +56,8 @@ pub struct DataFrag<'a> {
     pub inline_qos: Option<ParameterList<'a>>,
     /// The whole payload is a key, not a sample.
     pub is_key: bool,
-    /// The bytes of the fragments, exactly. Of a protected payload all bytes up to the end of the submessage: they are more.
+    /// The bytes of the fragments, exactly. Of a protected payload all bytes up to the end of the submessage: they are
+    /// more.
     pub payload: &'a [u8],
     /// The payload is not serialized as the standard says, for example because a security plug-in transformed it.
     pub non_standard_payload: bool,

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::parameter_list::ParameterListError;
+use super::parameter_id::ParameterId;
 use super::submessage_id::SubmessageId;
 
 /// A submessage that makes the rest of its message unusable (RTPS 2.5 §8.3.4.1).
@@ -92,3 +92,26 @@ impl From<ParameterListError> for Fault {
         Self::ParameterList(error)
     }
 }
+
+/// What is wrong with a parameter list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParameterListError {
+    /// The bytes end before the sentinel.
+    NoSentinel,
+    /// A value reaches past the end.
+    Truncated(ParameterId),
+    /// A length is not a multiple of 4.
+    Misaligned(ParameterId),
+}
+
+impl fmt::Display for ParameterListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSentinel => f.write_str("parameter list has no sentinel"),
+            Self::Truncated(id) => write!(f, "{id} reaches past the end of the parameter list"),
+            Self::Misaligned(id) => write!(f, "length of {id} is no multiple of 4"),
+        }
+    }
+}
+
+impl core::error::Error for ParameterListError {}

@@ -25,7 +25,7 @@ use crate::vendor::{ProtocolVersion, VendorId};
 pub struct Header {
     /// The version the sender speaks.
     pub version: ProtocolVersion,
-    /// Who implements the sender.
+    /// Vendor of the sender.
     pub vendor: VendorId,
     /// The sending participant.
     pub prefix: GuidPrefix,

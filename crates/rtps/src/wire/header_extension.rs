@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn it_must_come_first() {
+    fn header_extension_must_come_first() {
         let octets = hex("01010000 00010000");
         let last = Submessages::new(&octets).last().unwrap();
         let submessage = Some(SubmessageId::HEADER_EXTENSION);

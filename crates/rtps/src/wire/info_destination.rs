@@ -1,4 +1,4 @@
-//! INFO_DST: whom what follows is meant for.
+//! INFO_DST: the participant that what follows is for.
 
 use core::fmt;
 
@@ -22,7 +22,7 @@ use crate::id::GuidPrefix;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoDestination {
-    /// The participant; unknown for everybody who receives the message.
+    /// The participant; unknown for all that receive the message.
     pub prefix: GuidPrefix,
 }
 

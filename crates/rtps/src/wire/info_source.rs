@@ -1,4 +1,4 @@
-//! INFO_SRC: who really sent what follows.
+//! INFO_SRC: the original source of what follows.
 
 use core::fmt;
 
@@ -28,7 +28,7 @@ use crate::vendor::{ProtocolVersion, VendorId};
 pub struct InfoSource {
     /// The version the source speaks.
     pub version: ProtocolVersion,
-    /// Who implements the source.
+    /// Vendor of the source.
     pub vendor: VendorId,
     /// The participant that what follows comes from.
     pub prefix: GuidPrefix,

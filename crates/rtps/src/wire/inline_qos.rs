@@ -44,7 +44,7 @@ pub struct InlineQos {
 /// Names one sample in the whole domain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SampleIdentity {
-    /// Who wrote it.
+    /// Its writer.
     pub writer: Guid,
     /// Its number.
     pub sequence_number: SequenceNumber,
@@ -124,8 +124,8 @@ impl InlineQos {
         *self == Self::default()
     }
 
-    /// Appends the list with its sentinel; nothing when there is nothing to say. Whom a sample is directed to is not
-    /// part of it.
+    /// Appends the list with its sentinel; nothing when there is nothing to say. The readers that a sample is directed
+    /// to are not part of it.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         if self.is_empty() {
             return;
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_understood_and_is_not_is_refused() {
+    fn unknown_parameter_that_must_be_understood_is_refused() {
         assert!(parse("00200400 00000000 01000000", VendorId::UNKNOWN).is_ok());
         assert_eq!(
             parse("00600400 00000000 01000000", VendorId::UNKNOWN),

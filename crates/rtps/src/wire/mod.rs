@@ -6,8 +6,8 @@
 //! - **Reading.** [`Header::parse`] splits a message into its header and the rest; [`Submessages`] walks the rest. Each
 //!   submessage is checked once, completely, when it is parsed. Afterwards no accessor can fail, and nothing is copied:
 //!   payloads and parameter lists borrow from the message.
-//! - **Writing.** `emit` appends to a vector that holds a message, so far a multiple of 4 bytes long. Payloads of DATA and
-//!   DATA_FRAG are not copied: [`DataHead`] and [`DataFragHead`] write what stands in front of them.
+//! - **Writing.** `emit` appends to a vector that holds a message, so far a multiple of 4 bytes long. Payloads of DATA
+//!   and DATA_FRAG are not copied: [`DataHead`] and [`DataFragHead`] write what stands in front of them.
 //!
 //! This is the only module of the crate that knows offsets.
 
@@ -44,7 +44,7 @@ pub use checksum::{Checksum, ChecksumKind};
 pub use cursor::Endianness;
 pub use data::{Data, DataHead, Payload, PayloadKind};
 pub use data_frag::{DataFrag, DataFragHead};
-pub use error::{Fault, WireError};
+pub use error::{Fault, ParameterListError, WireError};
 pub use gap::{Gap, GapGroup};
 pub use header::{Header, HeaderError};
 pub use header_extension::HeaderExtension;
@@ -58,7 +58,7 @@ pub use inline_qos::{InlineQos, InlineQosError, SampleIdentity, StatusInfo};
 pub use integrity::MessageIntegrityError;
 pub use nack_frag::NackFrag;
 pub use parameter_id::ParameterId;
-pub use parameter_list::{ParameterList, ParameterListError, ParameterListWriter, Parameters};
+pub use parameter_list::{ParameterList, ParameterListWriter, Parameters};
 pub use secure::{CryptoContent, CryptoFooter, CryptoHeader, ReceiverMac};
 pub(crate) use submessage::RawSubmessage;
 pub use submessage::{Submessage, Submessages};

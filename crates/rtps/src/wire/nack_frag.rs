@@ -29,7 +29,7 @@ use crate::seq::{Count, FragmentNumberSet, SequenceNumber};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NackFrag {
-    /// Who asks.
+    /// The reader that requests.
     pub reader: EntityId,
     /// The writer addressed.
     pub writer: EntityId,

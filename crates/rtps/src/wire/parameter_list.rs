@@ -5,6 +5,7 @@ use core::fmt;
 use alloc::vec::Vec;
 
 use super::cursor::Endianness;
+use super::error::ParameterListError;
 use super::parameter_id::ParameterId;
 use super::value::ValueWriter;
 
@@ -28,17 +29,6 @@ use super::value::ValueWriter;
 pub struct ParameterList<'a> {
     bytes: &'a [u8],
     endianness: Endianness,
-}
-
-/// What is wrong with a parameter list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ParameterListError {
-    /// The bytes end before the sentinel.
-    NoSentinel,
-    /// A value reaches past the end.
-    Truncated(ParameterId),
-    /// A length is not a multiple of 4.
-    Misaligned(ParameterId),
 }
 
 /// The parameters of a list, in order.
@@ -247,18 +237,6 @@ impl fmt::Display for ParameterList<'_> {
         f.write_str("}")
     }
 }
-
-impl fmt::Display for ParameterListError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSentinel => f.write_str("parameter list has no sentinel"),
-            Self::Truncated(id) => write!(f, "{id} reaches past the end of the parameter list"),
-            Self::Misaligned(id) => write!(f, "length of {id} is no multiple of 4"),
-        }
-    }
-}
-
-impl core::error::Error for ParameterListError {}
 
 #[cfg(test)]
 mod tests {

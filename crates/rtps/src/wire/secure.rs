@@ -159,8 +159,8 @@ impl<'a> CryptoFooter<'a> {
     }
 }
 
-/// The CryptoContent: body of SEC_BODY, and what stands in an encrypted payload between header and footer (DDS Security 1.2
-/// §10.5.2): the number of bytes as a big-endian word, then the encrypted bytes. In a SEC_BODY zeros pad them to a
+/// The CryptoContent: body of SEC_BODY, and what stands in an encrypted payload between header and footer (DDS Security
+/// 1.2 §10.5.2): the number of bytes as a big-endian word, then the encrypted bytes. In a SEC_BODY zeros pad them to a
 /// multiple of 4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CryptoContent<'a>(pub &'a [u8]);

@@ -72,8 +72,8 @@ pub enum Submessage<'a> {
         /// The body.
         body: &'a [u8],
     },
-    /// Any other id: of a vendor, of the future, or of RTPS 1.x. To be skipped, or to be understood by who knows the
-    /// sender's vendor.
+    /// Any other id: of a vendor, of the future, or of RTPS 1.x. To be skipped, or to be understood by a peer that
+    /// knows the sender's vendor.
     Unknown {
         /// Which.
         id: SubmessageId,

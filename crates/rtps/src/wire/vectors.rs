@@ -101,7 +101,7 @@ fn describe(message: &str) -> Vec<std::string::String> {
 }
 
 #[test]
-fn captured_messages_mean_what_they_should() {
+fn captured_messages_parse_to_the_expected_submessages() {
     assert_eq!(
         describe(CYCLONE_SPDP),
         [

@@ -1,11 +1,12 @@
 //! The history bypass: the driver delivers changes to all readers without adding them to the writer's history.
 //!
-//! The driver takes a sequence number for each change, retains the change itself until every reader has acknowledged it, and
-//! [restores](Writer::restore) retained changes to the history before any operation that reads the history. The bypass is open while
-//! every reader is on [`ReaderPath::HandOver`](super::ReaderPath) and up to date, and while no policy of the writer needs the time of a
-//! write. A writer whose readers are in other processes of its host works this way: a change then needs no memory in the writer
-//! and no call per reader. The sequence of calls is [`Writer::can_bypass_history`], [`Writer::reserve_slot`],
-//! [`Writer::allocate_sequence_number`], and [`Writer::restore`] when the bypass ends.
+//! The driver takes a sequence number for each change, retains the change itself until every reader has acknowledged
+//! it, and [restores](Writer::restore) retained changes to the history before any operation that reads the history. The
+//! bypass is open while every reader is on [`ReaderPath::HandOver`](super::ReaderPath) and up to date, and while no
+//! policy of the writer needs the time of a write. A writer whose readers are in other processes of its host works this
+//! way: a change then needs no memory in the writer and no call per reader. The sequence of calls is
+//! [`Writer::can_bypass_history`], [`Writer::reserve_slot`], [`Writer::allocate_sequence_number`], and
+//! [`Writer::restore`] when the bypass ends.
 
 use crate::history::{Change, HistoryKind};
 use crate::payload::Payload;
@@ -15,7 +16,8 @@ use crate::time::Instant;
 use super::Writer;
 
 impl Writer {
-    /// Whether the driver may deliver the next change to all readers without [`Writer::write`]. The answer holds for one change.
+    /// Whether the driver may deliver the next change to all readers without [`Writer::write`]. The answer holds for
+    /// one change.
     #[must_use]
     #[inline]
     pub fn can_bypass_history(&self) -> bool {
@@ -73,7 +75,8 @@ impl Writer {
         self.history.last().next()
     }
 
-    /// The readers have been handed a change under the [next number](Self::next_number). The one behind it is the answer.
+    /// The readers have been handed a change under the [next number](Self::next_number). The one behind it is the
+    /// answer.
     #[inline]
     pub fn allocate_sequence_number(&mut self) -> SequenceNumber {
         let next = self.history.skip().next();
@@ -89,7 +92,8 @@ impl Writer {
         next
     }
 
-    /// Whether the only reader has everything, and nothing is held. To be asked each time, with [`Self::can_bypass_history`].
+    /// Whether the only reader has everything, and nothing is held. To be asked each time, with
+    /// [`Self::can_bypass_history`].
     #[must_use]
     #[inline]
     pub fn is_single_reader_current(&self) -> bool {
@@ -97,7 +101,8 @@ impl Writer {
             && matches!(&*self.readers, [reader] if !reader.info.reliable || reader.acknowledged_below > self.history.last())
     }
 
-    /// The only reader has taken a change under the [next number](Self::next_number), and so nobody has to keep it.
+    /// The only reader has taken a change under the [next number](Self::next_number), and so the writer need not keep
+    /// it.
     #[inline]
     pub fn record_delivered(&mut self, now: Instant, payload: Payload) {
         let next = self.allocate_sequence_number();

@@ -15,7 +15,8 @@ pub struct WriterCounters {
     pub heartbeats: u64,
     /// ACKNACKs and NACK_FRAGs taken into account.
     pub acknowledgements: u64,
-    /// Acknowledgements that were ignored: from strangers, or old.
+    /// Acknowledgements that were ignored: from strangers, or their count had come before or
+    /// contradicts the counts of the others.
     pub acknowledgements_ignored: u64,
     /// How often a reliable reader did not answer for so long that the writer went on without it.
     pub readers_inactive: u64,

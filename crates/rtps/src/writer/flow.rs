@@ -7,7 +7,7 @@ use crate::limits::{
 };
 use crate::time::{Instant, Span};
 
-use super::WriterConfig;
+use super::config::WriterConfig;
 
 /// What is sent and not acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +33,12 @@ pub(super) enum Answers {
 ///
 /// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or
 /// a quarter of the bytes that may be under way have been sent, which leaves the rest for what is written until the
-/// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later sample carries is asked for by a timer.
+/// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later
+/// sample carries is asked for by a timer.
 ///
-/// The samples of a steady flow, such as that of a sensor, follow each other at even gaps, and each one shows the readers whether
-/// the one before is missing. While all readers are current, the writer asks once per [`STEADY_ASK_EVERY`] samples, and the timer
-/// waits for [`STEADY_INTERVALS`].
+/// The samples of a steady flow, such as that of a sensor, follow each other at even gaps, and each one shows the
+/// readers whether the one before is missing. While all readers are current, the writer asks once per
+/// [`STEADY_ASK_EVERY`] samples, and the timer waits for [`STEADY_INTERVALS`].
 #[derive(Debug)]
 pub(super) struct Flow {
     /// Bytes that may be under way.
@@ -55,9 +56,9 @@ pub(super) struct Flow {
     bytes_since_asked: usize,
     last_asked: Option<Instant>,
     next_heartbeat: Option<Instant>,
-    /// Acknowledgement was last asked for because much had been sent, not because time had passed, and nobody waits.
+    /// Acknowledgement was last asked for because much had been sent, not because time had passed, and no thread waits.
     in_full_flow: bool,
-    /// Not everyone who was asked has answered.
+    /// Not all readers that were asked have answered.
     is_owed: bool,
     /// The history holds a sample for longer than a steady flow needs to find its loss.
     holds_long_enough: bool,
@@ -115,8 +116,9 @@ impl Flow {
         held > self.window as u64
     }
 
-    /// Whether a sample of `len` bytes has to wait. One may always be under way; and a second one behind it, whatever their
-    /// length, while nothing is lost: a link is idle as long as the next large sample waits for acknowledgement of the last.
+    /// Whether a sample of `len` bytes has to wait. One may always be under way; and a second one behind it, whatever
+    /// their length, while nothing is lost: a link is idle as long as the next large sample waits for acknowledgement
+    /// of the last.
     pub(super) const fn is_closed(&self, in_flight: InFlight, len: usize) -> bool {
         let may_follow = in_flight.samples == 1 && self.one_by_one == 0;
         in_flight.octets > 0 && in_flight.octets.saturating_add(len) > self.window && !may_follow
@@ -233,7 +235,7 @@ impl Flow {
                 || self.bytes_since_asked >= (self.window / 8).min(ASK_EVERY_BYTES / 2))
     }
 
-    /// Somebody waits for acknowledgement.
+    /// A thread waits for acknowledgement.
     pub(super) fn expedite_heartbeat(&mut self, now: Instant) {
         self.in_full_flow = false;
         self.next_heartbeat = self.next_heartbeat.map(|at| at.min(now + RETRY_MIN));
@@ -247,7 +249,7 @@ impl Flow {
         self.next_heartbeat
     }
 
-    /// To ask again after so long; `None` when nobody owes an answer.
+    /// To ask again after so long; `None` when no reader owes an answer.
     pub(super) fn schedule(&mut self, now: Instant, wait: Option<Span>) {
         self.is_owed = wait.is_some();
         self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));

@@ -8,14 +8,10 @@ use alloc::vec::Vec;
 
 use hashbrown::HashSet;
 
-use crate::history::Change;
 use crate::id::EntityId;
-use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
 use crate::locator::Locator;
 use crate::transmit::Destination;
-use crate::vendor::Quirks;
 
-use super::Writer;
 use super::pack::{Outgoing, Packer};
 use super::proxy::MatchedReader;
 
@@ -24,10 +20,11 @@ use super::proxy::MatchedReader;
 pub(super) struct Group {
     /// Whether there are any.
     pub(super) has_readers: bool,
-    /// Where a message for everyone goes: one destination, unless each reader gets a proof of its own and they are many.
+    /// Where a message for all readers goes: one destination, unless each reader gets a proof of its own and they are
+    /// many.
     pub(super) everyone: Vec<Arc<Destination>>,
     /// Where samples go. Each reader is reached by one part.
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     pub(super) max_message: usize,
     /// What of a message the inline QoS takes that readers ask for.
     pub(super) qos_bytes: usize,
@@ -35,7 +32,7 @@ pub(super) struct Group {
 
 /// Readers that get the same messages.
 #[derive(Debug)]
-struct Part {
+pub(super) struct Part {
     to: Arc<Destination>,
     /// Whether one of them asks for inline QoS.
     is_asked: bool,
@@ -49,81 +46,14 @@ impl Group {
     }
 
     /// The largest message, less the inline QoS that readers ask for.
-    const fn room(&self) -> usize {
+    pub(super) const fn room(&self) -> usize {
         self.max_message.saturating_sub(self.qos_bytes)
-    }
-}
-
-/// The fragment size of a value that has not been encoded, because nobody gets messages.
-const UNPLANNED: u32 = u32::MAX;
-
-impl Writer {
-    /// Fragment size for a change, or 0 when it fits into one message.
-    #[inline]
-    pub(super) fn plan(&self, change: &Change) -> u32 {
-        if !self.group.has_readers && change.payload.known_len().is_none() {
-            return UNPLANNED;
-        }
-        let whole = self.packer.head_len() + self.packer.sample_len(change.kind, change.payload.len());
-        if whole <= self.group.room() { 0 } else { self.packer.fragment_size(self.group.room()) }
-    }
-
-    /// Works out anew who gets new samples, and how large a message may be.
-    pub(super) fn regroup(&mut self) {
-        self.hand_over.refresh(&self.readers);
-        let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
-        let has_readers = messaged().next().is_some();
-        let smallest = messaged().map(|info| info.max_message_bytes).min();
-        let max_message = smallest
-            .unwrap_or(self.config.default_message_bytes)
-            .min(self.config.max_message_bytes)
-            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
-        // Peers say where they listen, and there may be thousands of them.
-        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
-        let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
-        let asks = messaged().filter(|info| info.expects_inline_qos);
-        asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
-        // A reader that still gets history would take a new sample for a sign that the rest will not come.
-        let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none());
-        let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
-        let per_message = self.packer.receivers_max(max_message);
-        let mut group = Group { everyone: Vec::new(), parts: Vec::new(), ..Group::empty(max_message) };
-        for readers in current.chunks(per_message) {
-            group.add(readers, &asking);
-        }
-        if group.parts.is_empty() {
-            group.add(&[], &asking);
-        }
-        let is_asked_for = messaged().any(|info| info.expects_inline_qos);
-        // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
-        let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
-        group.qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
-        group.has_readers = has_readers;
-        // One message serves them all, so it is as the most particular of them needs it.
-        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
-        self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
-        self.packer.set_receivers(per_message);
-        let (room, packer) = (group.room(), &self.packer);
-        if room < self.group.room() || has_readers && !self.group.has_readers {
-            self.history.refit(|change| {
-                if !has_readers && change.fragment_size == UNPLANNED {
-                    return UNPLANNED;
-                }
-                let whole = packer.head_len() + packer.sample_len(change.kind, change.payload.len());
-                match change.fragment_size {
-                    0 | UNPLANNED if whole <= room => 0,
-                    size if size != 0 && size <= packer.fragment_size(room) => size,
-                    _ => packer.fragment_size(room),
-                }
-            });
-        }
-        self.group = group;
     }
 }
 
 impl Group {
     /// Adds readers that get the same messages, but for inline QoS.
-    fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
+    pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
         let to = destinations(readers.iter().copied());
         let everyone = reached(readers, to.clone());
         let (asking, plain): (Vec<_>, Vec<_>) = to.into_iter().partition(|to| asking.contains(to));
@@ -137,7 +67,7 @@ impl Group {
     }
 }
 
-/// Puts a change into the message for everyone, starting and ending messages as needed.
+/// Puts a change into the message for all readers, starting and ending messages as needed.
 ///
 /// Inline QoS goes where readers listen that ask for it, and so to all readers at that address. Each reader gets each
 /// sample once.
@@ -174,8 +104,8 @@ fn put_new(packer: &mut Packer, group: &Group, to: &Arc<Destination>, sample: &O
 
 /// The destinations that together reach all of these readers.
 ///
-/// A group stands for its members when it saves a datagram: when they are at two or more addresses that nobody else
-/// needs a datagram at. It is also used for a reader that offers nothing else.
+/// A group stands for its members when it saves a datagram: when they are at two or more addresses that no reader
+/// outside needs a datagram at. It is also used for a reader that offers nothing else.
 fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) -> Vec<Locator> {
     let alone: BTreeSet<&[Locator]> = readers.clone().filter(|r| r.group.is_none()).map(|r| &*r.to).collect();
     let mut members: BTreeMap<Locator, BTreeSet<&[Locator]>> = BTreeMap::new();
@@ -186,7 +116,7 @@ fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) ->
             members.entry(group).or_default().insert(&reader.to);
         }
     }
-    // Whoever has no address of its own has the empty one, so that its group is worth it by itself.
+    // A reader without an address of its own has the empty one, so that its group is worth it by itself.
     let is_worth_it = |at: &BTreeSet<&[Locator]>| at.len() > 1 || at.iter().any(|to| to.is_empty());
     members.retain(|_, at| is_worth_it(at));
     let mut known = BTreeSet::new();
@@ -254,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_offers_only_a_group_is_reached_by_it() {
+    fn reader_with_only_a_group_is_reached_by_it() {
         let (lonely, near) = (reader("", Some(GROUP)), reader("10.0.0.1:7411", Some(GROUP)));
         assert_eq!(to(core::slice::from_ref(&lonely)), [locator(GROUP)]);
         assert_eq!(to(&[near, lonely]), [locator(GROUP)]);

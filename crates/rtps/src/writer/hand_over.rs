@@ -1,13 +1,14 @@
 //! Changes that reach a reader without messages: in this process, or through memory shared with another one.
 //!
-//! A reader on [`ReaderPath::HandOver`] is matched like any other: the writer keeps history for it, and the reader acknowledges. The
-//! writer packs no messages for it: the driver takes changes from [`Writer::poll_hand_over`], in order and by reference, and
-//! delivers them. The driver reports the reader's progress with [`Writer::acknowledge`], and with [`Writer::pause_reader`] that the
-//! reader has no room; [`Writer::resume_reader`] continues at the change where the reader paused. A reader that has lost changes
-//! after they were delivered is [rewound](Writer::rewind_reader).
+//! A reader on [`ReaderPath::HandOver`] is matched like any other: the writer keeps history for it, and the reader
+//! acknowledges. The writer packs no messages for it: the driver takes changes from [`Writer::poll_hand_over`], in
+//! order and by reference, and delivers them. The driver reports the reader's progress with [`Writer::acknowledge`],
+//! and with [`Writer::pause_reader`] that the reader has no room; [`Writer::resume_reader`] continues at the change
+//! where the reader paused. A reader that has lost changes after they were delivered is
+//! [rewound](Writer::rewind_reader).
 //!
-//! Batches that are being delivered meanwhile belong to an earlier [session](Recipient::session): the driver drops what they
-//! hold for this reader.
+//! Batches that are being delivered meanwhile belong to an earlier [session](Recipient::session): the driver drops what
+//! they hold for this reader.
 //!
 //! No timer runs for such a reader: only the driver knows whether the reader can still answer. When it cannot,
 //! [`Writer::set_path`] returns the reader to messages.
@@ -15,105 +16,18 @@
 #[cfg(test)]
 mod tests;
 
-use alloc::vec::Vec;
-
-use crate::history::{CacheChange, Change, ChangeKind, WriterHistory};
-use crate::id::{Guid, KeyHash};
-use crate::payload::{BufferPool, Payload};
+use crate::history::{CacheChange, Change, WriterHistory};
+use crate::id::Guid;
+use crate::payload::BufferPool;
 use crate::reader::{Reader, Reception, SampleMeta};
 use crate::seq::SequenceNumber;
-use crate::time::{Instant, Timestamp};
+use crate::time::Instant;
 
+use super::hand_over_state::{
+    Delivered, HandOverBatch, HandOverChange, HandOverQueue, HandOverState, ReaderPath, Recipient,
+};
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
-
-/// How changes reach a matched reader.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ReaderPath {
-    /// RTPS messages to its locators.
-    #[default]
-    Messages,
-    /// The driver takes them from [`Writer::poll_hand_over`] and delivers them.
-    HandOver,
-}
-
-/// A change on its way to readers without messages.
-#[derive(Clone, Debug)]
-pub struct HandOverChange {
-    /// Its number.
-    pub sequence_number: SequenceNumber,
-    /// What it does.
-    pub kind: ChangeKind,
-    /// Which instance it is about.
-    pub instance: KeyHash,
-    /// When it was written.
-    pub source_timestamp: Timestamp,
-    /// The serialized sample or key, or the value.
-    pub payload: Payload,
-    /// The history refers to the payload too.
-    is_held: bool,
-}
-
-/// A reader that changes are for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Recipient {
-    /// Which one.
-    pub reader: Guid,
-    /// The first change for it. Those before are none of its business, or it has them.
-    pub from: SequenceNumber,
-    /// Identifies the hand-over since [`Writer::set_path`] or [`Writer::rewind_reader`]. The reader lacks changes from before a
-    /// batch of an earlier session.
-    pub session: u32,
-}
-
-/// What a writer hands over at a time. Reused, so that a steady state allocates nothing.
-#[derive(Debug, Default)]
-pub struct HandOverBatch {
-    recipients: Vec<Recipient>,
-    changes: Vec<HandOverChange>,
-    /// The first and last number that can be had, when the readers do not know.
-    available: Option<(SequenceNumber, SequenceNumber)>,
-    /// Numbers before this that are not among the changes will never come.
-    end: SequenceNumber,
-    is_alive: bool,
-    is_catch_up: bool,
-}
-
-/// How far a reader has got with a batch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Delivered {
-    /// It has everything before this: to be told by [`Writer::acknowledge`].
-    pub acknowledged_below: Option<SequenceNumber>,
-    /// It takes no more for now, and this is the first that it did not take: to be told by [`Writer::pause_reader`].
-    pub refused: Option<SequenceNumber>,
-}
-
-/// Where a reader stands that is handed changes. Of no meaning while it gets messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum HandOverState {
-    /// The reader has all changes so far and gets each new one.
-    Live,
-    /// The reader lacks every change from this one on, and has not been told which changes are available.
-    CatchingUp(SequenceNumber),
-    /// As `CatchingUp`, and the reader has no room at present.
-    Paused(SequenceNumber),
-}
-
-/// What is to be handed over.
-#[derive(Debug, Default)]
-pub(super) struct HandOverQueue {
-    batch: HandOverBatch,
-    /// Bytes of the payloads in `batch`, and of the changes themselves.
-    bytes: usize,
-    /// Whether there are readers for it at all.
-    pub(super) has_readers: bool,
-    /// The last [session](Recipient::session) of any reader.
-    last_session: u32,
-    /// Whether some of them are catching up.
-    is_catching_up: bool,
-    /// Whether there are readers, each of them gets each new change, and none is kept for without telling what it has.
-    are_all_live: bool,
-}
 
 /// Changes of the history that are handed to a reader at a time.
 const CATCH_UP_MAX: usize = 256;
@@ -149,14 +63,15 @@ impl HandOverBatch {
         self.is_alive
     }
 
-    /// Whether the changes come from the history, for readers that lack them. Other readers get later changes meanwhile.
+    /// Whether the changes come from the history, for readers that lack them. Other readers get later changes
+    /// meanwhile.
     #[must_use]
     pub const fn is_catch_up(&self) -> bool {
         self.is_catch_up
     }
 
-    /// Hands everything to one of the recipients, in order, until it takes no more. With `is_same_type`, writer and reader
-    /// tell instances by the same means.
+    /// Hands everything to one of the recipients, in order, until it takes no more. With `is_same_type`, writer and
+    /// reader tell instances by the same means.
     pub fn deliver(
         &self,
         rx: &Reception<'_>,
@@ -240,7 +155,7 @@ impl HandOverQueue {
         self.push(HandOverChange::of_held(change));
     }
 
-    /// A new change that nobody else keeps.
+    /// A new change that the history does not keep.
     pub(super) fn push_once(&mut self, sequence_number: SequenceNumber, change: &Change) {
         self.push(HandOverChange {
             sequence_number,
@@ -312,7 +227,7 @@ impl Writer {
             if !out.recipients.is_empty() {
                 return true;
             }
-            // Those that are behind find it in the history.
+            // Readers that are behind find it in the history.
             out.clear(&mut self.pool);
         }
         self.hand_over.is_catching_up && self.catch_up(out)
@@ -338,8 +253,8 @@ impl Writer {
         }
     }
 
-    /// A recipient of a batch takes no changes at present: it has no room for the change `from`, or has not matched this writer
-    /// yet. Ignored if the recipient's session has ended.
+    /// A recipient of a batch takes no changes at present: it has no room for the change `from`, or has not matched
+    /// this writer yet. Ignored if the recipient's session has ended.
     pub fn pause_reader(&mut self, Recipient { reader, from, session }: Recipient) {
         let is_meant = |reader: &&mut ReaderProxy| reader.is_handed_over() && reader.hand_over_session == session;
         if let Some(reader) = self.readers.find_mut(reader).filter(is_meant) {
@@ -348,7 +263,8 @@ impl Writer {
         }
     }
 
-    /// A reader has lost the change `from` and those after it. It is paused, and its [session](Recipient::session) ends.
+    /// A reader has lost the change `from` and those after it. It is paused, and its [session](Recipient::session)
+    /// ends.
     pub fn rewind_reader(&mut self, reader: Guid, from: SequenceNumber) {
         let session = self.hand_over.next_session();
         if let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) {
@@ -376,8 +292,8 @@ impl Writer {
         }
     }
 
-    /// The driver has found that this reader does not answer: the writer no longer waits for its acknowledgements, until the
-    /// reader acknowledges again.
+    /// The driver has found that this reader does not answer: the writer no longer waits for its acknowledgements,
+    /// until the reader acknowledges again.
     pub fn mark_reader_inactive(&mut self, reader: Guid) {
         let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
             return;
@@ -391,8 +307,9 @@ impl Writer {
         }
     }
 
-    /// Changes the way to a matched reader. A reliable one misses nothing and gets nothing twice: it is given by the new
-    /// way what it has not acknowledged. To a best-effort one, what is still under way by messages may come too late.
+    /// Changes the way to a matched reader. A reliable one misses nothing and gets nothing twice: it is given by the
+    /// new way what it has not acknowledged. To a best-effort one, what is still under way by messages may come too
+    /// late.
     pub fn set_path(&mut self, now: Instant, reader: Guid, path: ReaderPath) {
         self.finish_group(now);
         let next = self.next_new();
@@ -447,8 +364,8 @@ impl Writer {
         self.holds_changes()
     }
 
-    /// Hands a part of what they lack to the first reader that is behind, and to all that are behind as far as it is. Readers
-    /// that share a channel halt together when it is full, and so they go on together.
+    /// Hands a part of what they lack to the first reader that is behind, and to all that are behind as far as it is.
+    /// Readers that share a channel halt together when it is full, and so they go on together.
     fn catch_up(&mut self, out: &mut HandOverBatch) -> bool {
         let next = self.next_new();
         let Self { readers, history, hand_over, .. } = self;
@@ -477,8 +394,8 @@ impl Writer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct CatchUpStart {
     first: SequenceNumber,
-    /// For a reliable reader, the first number that can be had. What comes before is lost to the reader, except what the
-    /// reader has and what was written before it matched.
+    /// For a reliable reader, the first number that can be had. What comes before is lost to the reader, except what
+    /// the reader has and what was written before it matched.
     known: Option<SequenceNumber>,
 }
 
@@ -516,8 +433,8 @@ impl ReaderProxy {
         }
     }
 
-    /// Is to be handed everything from here on, where `next` is the number of the next change. A best-effort reader that lacks
-    /// nothing need not know what can be had, and history may be kept for nobody.
+    /// Is to be handed everything from here on, where `next` is the number of the next change. A best-effort reader
+    /// that lacks nothing need not know what can be had, and no history may be kept.
     pub(super) fn begin(&mut self, from: SequenceNumber, next: SequenceNumber) {
         self.hand_from = from;
         self.hand_over_state =

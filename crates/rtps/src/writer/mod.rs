@@ -3,15 +3,19 @@
 //! Every call that may have put something out is followed by draining [`Writer::poll_transmit`] and
 //! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
 
+mod backlog;
 mod bypass;
+mod config;
 mod counters;
 mod flow;
 mod group;
 mod hand_over;
+mod hand_over_state;
 pub mod pace;
 mod pack;
 mod proxy;
 mod queue;
+mod regroup;
 mod repair;
 mod sealing;
 #[cfg(test)]
@@ -21,111 +25,39 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub use config::{Batching, WriterConfig};
 pub use counters::WriterCounters;
-pub use hand_over::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
+pub use hand_over_state::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
 pub use proxy::MatchedReader;
 
 use crate::by_guid::ByGuid;
 use crate::deadline::DeadlineTracker;
-use crate::history::{Change, Full, HistoryKind, ResourceLimits, WriterHistory};
+use crate::history::{Change, Full, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::limits::{
     MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, SEND_QUEUE_BYTES_MAX, UNACKNOWLEDGED_KEEP,
-    UNACKNOWLEDGED_KEEP_BYTES, UNANSWERED_HEARTBEATS_MAX,
+    UNACKNOWLEDGED_KEEP_BYTES,
 };
 use crate::payload::BufferPool;
-use crate::protection::Protection;
 use crate::protection::seal::Sealer;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
+use backlog::Backlog;
 use flow::{Answers, Flow, InFlight};
 use group::{Group, send_new};
-use hand_over::HandOverQueue;
+use hand_over_state::HandOverQueue;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
-use queue::Backlog;
-
-/// How a writer behaves. Fixed for its lifetime except where a method says otherwise.
-#[derive(Clone, Debug)]
-pub struct WriterConfig {
-    /// Which writer.
-    pub guid: Guid,
-    /// Whether readers may ask for repair (RELIABILITY).
-    pub reliable: bool,
-    /// Whether late joiners get what is still held (DURABILITY of TRANSIENT_LOCAL or more).
-    pub durable: bool,
-    /// Which samples are held (HISTORY).
-    pub history: HistoryKind,
-    /// How many (RESOURCE_LIMITS).
-    pub limits: ResourceLimits,
-    /// How many acknowledgement requests in a row a reader may leave unanswered before the writer stops waiting for it. At least 1.
-    pub unanswered_heartbeats: u32,
-    /// How long a sample is of interest (LIFESPAN).
-    pub lifespan: Span,
-    /// How often each instance has to be written (DEADLINE).
-    pub deadline: Span,
-    /// How often the writer has to show that it is alive when that is the application's business
-    /// (LIVELINESS of a MANUAL kind); else infinite.
-    pub liveliness_lease: Span,
-    /// How long samples may be gathered at most, whatever `batching` says (LATENCY_BUDGET); zero says nothing.
-    pub latency_budget: Span,
-    /// Whether several samples are gathered into one message.
-    pub batching: Option<Batching>,
-    /// Whether samples are only queued when they are written, until [`Writer::publish`] sends them.
-    pub asynchronous: bool,
-    /// The largest message to put together, in bytes, whatever the way to a reader would take.
-    pub max_message_bytes: usize,
-    /// The message size to plan with for samples written while no reader is matched.
-    pub default_message_bytes: usize,
-    /// Makes hash tables unpredictable to peers.
-    pub seed: u64,
-    /// What protects its messages; `None` without security.
-    pub protection: Option<Arc<dyn Protection>>,
-}
-
-/// When gathered samples leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batching {
-    /// As soon as one more sample would bring the payloads past this many bytes.
-    pub max_bytes: usize,
-    /// At the latest this long after the first one was written. Infinite: only when full or flushed.
-    pub max_delay: Span,
-}
-
-impl WriterConfig {
-    /// A reliable, volatile KEEP_LAST 1 writer without any period.
-    #[must_use]
-    pub const fn new(guid: Guid) -> Self {
-        Self {
-            guid,
-            reliable: true,
-            durable: false,
-            history: HistoryKind::KeepLast(1),
-            limits: ResourceLimits::UNLIMITED,
-            lifespan: Span::INFINITE,
-            deadline: Span::INFINITE,
-            liveliness_lease: Span::INFINITE,
-            latency_budget: Span::ZERO,
-            unanswered_heartbeats: UNANSWERED_HEARTBEATS_MAX,
-            batching: None,
-            asynchronous: false,
-            max_message_bytes: MESSAGE_BYTES_MAX,
-            default_message_bytes: MESSAGE_BYTES_MAX,
-            seed: 0,
-            protection: None,
-        }
-    }
-}
 
 /// Something the application may want to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriterEvent {
     /// A write that was refused may succeed now, and acknowledgements waited for may have come.
     Acknowledged,
-    /// A reader has not answered for so long that nobody waits for it any more.
+    /// A reader has not answered for so long that the writer does not wait for it any more.
     ReaderInactive(Guid),
     /// It has answered again.
     ReaderActive(Guid),
@@ -185,7 +117,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer nobody listens to yet.
+    /// A writer without matched readers.
     #[must_use]
     pub fn new(config: WriterConfig) -> Self {
         let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: config.guid.prefix };
@@ -276,8 +208,8 @@ impl Writer {
         self.history.register(instance)
     }
 
-    /// Whether [`Self::register_instance`] would succeed. An unregistered instance takes its place until the readers have acknowledged
-    /// its samples, which [`WriterEvent::Acknowledged`] tells.
+    /// Whether [`Self::register_instance`] would succeed. An unregistered instance takes its place until the readers
+    /// have acknowledged its samples, which [`WriterEvent::Acknowledged`] tells.
     #[must_use]
     pub fn can_register_instance(&self, instance: &KeyHash) -> bool {
         self.history.can_register(instance)
@@ -289,7 +221,7 @@ impl Writer {
         self.history.is_registered(instance)
     }
 
-    /// Sends what has been gathered, and asks for acknowledgement of what nobody was asked for yet.
+    /// Sends what has been gathered, and requests acknowledgements that were not requested yet.
     pub fn request_acknowledgement(&mut self, now: Instant) {
         self.finish_group(now);
         if self.any_repairs() && self.flow.must_ask_for_room() {
@@ -320,8 +252,8 @@ impl Writer {
         }
     }
 
-    /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take. A new one gets
-    /// messages.
+    /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take. A new one
+    /// gets messages.
     pub fn match_reader(&mut self, now: Instant, reader: MatchedReader) -> bool {
         self.match_reader_by(now, reader, ReaderPath::Messages)
     }
@@ -377,7 +309,7 @@ impl Writer {
             return false;
         }
         self.regroup();
-        // What only this reader held back is sent first: it may be nobody's business any more, either.
+        // What only this reader held back is sent first: other readers may not need it any more, either.
         self.pump(now);
         self.release_acknowledged();
         true
@@ -388,7 +320,7 @@ impl Writer {
         self.readers.iter().map(|r| &r.info)
     }
 
-    /// Whether somebody may ask later for what is written now.
+    /// Whether a reader may request later what is written now.
     fn holds_changes(&self) -> bool {
         self.config.durable || self.readers.iter().any(|r| r.info.reliable || self.config.asynchronous)
     }
@@ -405,8 +337,8 @@ impl Writer {
         self.acknowledged_below() > number
     }
 
-    /// Whether every matched reliable reader has, also those that do not answer and for which the writer no longer waits.
-    /// Readers that never acknowledge positively are not asked.
+    /// Whether every matched reliable reader has, also those that do not answer and for which the writer no longer
+    /// waits. Readers that never acknowledge positively are not asked.
     #[must_use]
     pub fn is_acknowledged_by_all(&self, number: SequenceNumber) -> bool {
         let mut silent =
@@ -532,7 +464,7 @@ impl Writer {
         let number = match added {
             Ok(number) => number,
             Err((full, change)) => {
-                // Whoever waits for room must be sure that somebody was asked for it.
+                // A thread that waits for room must be sure that a reader was asked for it.
                 self.finish_group(now);
                 if self.flow.must_ask_for_room() {
                     self.ask_everyone(now);
@@ -556,7 +488,7 @@ impl Writer {
         Ok(number)
     }
 
-    /// Nobody will ask for this change again: it is sent and forgotten.
+    /// No reader will request this change again: it is sent and forgotten.
     fn write_once(&mut self, now: Instant, change: Change) -> SequenceNumber {
         let fragment_size = self.plan(&change);
         let sequence_number = self.history.skip();
@@ -587,7 +519,7 @@ impl Writer {
             }
         }
         if self.hand_over.has_readers {
-            // Whoever is handed it puts it away.
+            // The reader that is handed it frees it.
             drop(change);
         } else {
             self.pool.recycle(change.payload);
@@ -715,7 +647,7 @@ impl Writer {
         }
     }
 
-    /// A heartbeat to everyone into the open message; everyone is to answer.
+    /// Adds a heartbeat for all readers to the open message; all are to answer.
     fn put_heartbeat(&mut self, now: Instant) {
         let (first, last) = self.available();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
@@ -733,14 +665,14 @@ impl Writer {
         (self.history.first().min(self.next_to_send), self.next_to_send.previous())
     }
 
-    /// Whether somebody may ask for repair.
+    /// Whether a reader may request repair.
     fn any_repairs(&self) -> bool {
         self.group.has_readers
             && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.retains_unacknowledged()))
     }
 
-    /// How the readers stand that get messages and may ask for repair. One that no longer counts makes the writer ask with each
-    /// sample, so that it is heard as soon as it answers again.
+    /// How the readers stand that get messages and may ask for repair. One that no longer counts makes the writer ask
+    /// with each sample, so that it is heard as soon as it answers again.
     fn answers(&self) -> Answers {
         if !self.group.has_readers {
             return Answers::None;
@@ -770,7 +702,7 @@ impl Writer {
         }
     }
 
-    /// Lets go of what everyone has, and tells.
+    /// Releases changes that all readers have, and reports that.
     fn release_acknowledged(&mut self) {
         if !self.config.durable {
             let kept = self.readers.iter().filter(|r| r.retains_unacknowledged()).map(|r| r.acknowledged_below).min();

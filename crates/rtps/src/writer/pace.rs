@@ -24,8 +24,8 @@ const BURST_PERIODS: u64 = 10;
 const BURST_OCTETS_MIN: u64 = 65_536;
 
 impl TokenBucketConfig {
-    /// For so many bits of UDP payload a second in the long run, in bursts of a millisecond, or of the largest datagram if
-    /// that is more. `None` for a rate of zero.
+    /// For so many bits of UDP payload a second in the long run, in bursts of a millisecond, or of the largest datagram
+    /// if that is more. `None` for a rate of zero.
     #[must_use]
     pub const fn bits_per_second(rate: u64) -> Option<Self> {
         if rate == 0 {
@@ -56,8 +56,8 @@ const BIT_NANOSECONDS: u128 = 8_000_000_000;
 
 /// A bucket that tokens are added to as time passes, and that each datagram takes some of.
 ///
-/// A datagram that needs more tokens than the bucket can hold leaves when it is full, and leaves a debt: the rate in the
-/// long run is that of the tokens, however large the datagrams are.
+/// A datagram that needs more tokens than the bucket can hold leaves when it is full, and leaves a debt: the rate in
+/// the long run is that of the tokens, however large the datagrams are.
 #[derive(Debug)]
 pub struct TokenBucket {
     config: TokenBucketConfig,
@@ -86,7 +86,7 @@ impl TokenBucket {
     /// A message of so many bytes wants to leave to so many destinations: takes the tokens for all of them.
     ///
     /// # Errors
-    /// When there will be enough, if nobody else takes any: nothing has been taken.
+    /// When there will be enough, if no other writer takes any: nothing has been taken.
     pub fn take(&mut self, now: Instant, octets: usize, destinations: usize) -> Result<(), Instant> {
         self.fill(now);
         let cost = self.cost(octets, destinations);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_more_than_the_bucket_holds_leaves_when_it_is_full_and_is_paid_for_afterwards() {
+    fn message_larger_than_the_bucket_leaves_when_the_bucket_is_full_and_is_charged_afterwards() {
         let mut bucket = bucket(1, 2, 100, Span::from_millis(1));
         assert_eq!(bucket.take(START, 1000, 1), Ok(()));
         // Eight tokens of debt, and one.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// Never more than the tokens allow, in any order of datagrams and pauses; and whoever comes back when told
+        /// Never more than the tokens allow, in any order of datagrams and pauses; and a caller that returns when told
         /// is let go, not a nanosecond earlier.
         #[test]
         fn no_more_leaves_than_tokens_were_there_for(

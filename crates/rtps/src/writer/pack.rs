@@ -34,10 +34,10 @@ const INSTANCE_STATE_LEN: usize = 32;
 /// The payload of one DATA_FRAG, so that a message with an INFO_DST, a time stamp and one fragment has at most
 /// `max_message` bytes.
 ///
-/// Fragments of a sample are of equal length whether they go to every reader or to one. The latter needs an INFO_DST, because
-/// the participants of one process share an address and their readers may have the same entity id. Every message to all readers
-/// carries the time stamp, which the first fragment needs: this way the messages are of equal length too and leave as one
-/// GSO train.
+/// Fragments of a sample are of equal length whether they go to every reader or to one. The latter needs an INFO_DST,
+/// because the participants of one process share an address and their readers may have the same entity id. Every
+/// message to all readers carries the time stamp, which the first fragment needs: this way the messages are of equal
+/// length too and leave as one GSO train.
 const fn fragment_size(max_message: usize) -> u32 {
     let overhead = DIRECTED_HEAD + InfoTimestamp::LEN + DataFragHead::LEN;
     let size = max_message.saturating_sub(overhead) & !3;
@@ -190,9 +190,9 @@ impl Packer {
         self.sealer.failures()
     }
 
-    /// Bytes of a message for everyone ahead of its submessages and behind them.
+    /// Bytes of a message for all readers ahead of its submessages and behind them.
     pub(super) const fn head_len(&self) -> usize {
-        // A payload is protected once, whole or in fragments: what fits for everyone also has to fit for one participant.
+        // A payload is protected once, whole or in fragments: what fits for all also has to fit for one participant.
         let head = if self.overhead.payload > 0 { DIRECTED_HEAD } else { Header::LEN };
         head + self.overhead.message()
     }
@@ -224,7 +224,7 @@ impl Packer {
         fragment_size(max_message.saturating_sub(protection))
     }
 
-    /// Starts a message for everyone who listens.
+    /// Starts a message for all readers.
     pub(super) fn open(&mut self, to: &Arc<Destination>) {
         self.sealer.begin_message(&self.header, to, &mut self.batch);
         self.timestamp = None;
@@ -340,7 +340,8 @@ impl Packer {
         self.sealer.end(protected, &mut self.batch);
     }
 
-    /// Adds messages of all fragments of a sample for everyone, each in a message of its own, and leaves the last one open.
+    /// Adds messages of all fragments of a sample for all readers, each in a message of its own, and leaves the last
+    /// one open.
     pub(super) fn fragments(&mut self, sample: &Outgoing<'_>, count: u32, to: &Arc<Destination>) {
         let size = sample.fragment_size as usize + sample.sealed.map_or(0, |sealed| sealed.overhead);
         for number in 1..=count {

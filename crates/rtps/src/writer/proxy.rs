@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use crate::count_filter::CountFilter;
 use crate::id::{EntityId, Guid};
 use crate::limits::{RETRY_MAX, RETRY_MIN};
 use crate::locator::Locator;
@@ -11,7 +12,7 @@ use crate::time::{Instant, Span};
 use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 
-use super::hand_over::{HandOverState, ReaderPath};
+use super::hand_over_state::{HandOverState, ReaderPath};
 
 /// A remote reader that discovery has found to match.
 #[derive(Clone, Debug)]
@@ -30,10 +31,10 @@ pub struct MatchedReader {
     pub max_message_bytes: usize,
     /// Whether it asked for inline QoS.
     pub expects_inline_qos: bool,
-    /// Whether it only ever says what it misses, never what it has: nobody waits for it, and it is repaired as long as
-    /// the sample is kept.
+    /// Whether it only ever says what it misses, never what it has: no writer waits for it, and it is repaired as long
+    /// as the sample is kept.
     pub positive_acks_disabled: bool,
-    /// Who made it.
+    /// Vendor of its implementation.
     pub vendor: VendorId,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct ReaderProxy {
     pub(super) hand_over_state: HandOverState,
     /// The next change to hand over to it.
     pub(super) hand_from: SequenceNumber,
-    /// See [`Recipient::session`](super::hand_over::Recipient::session).
+    /// See [`Recipient::session`](super::hand_over_state::Recipient::session).
     pub(super) hand_over_session: u32,
     /// Where what concerns it alone goes: repairs, its own heartbeats.
     pub(super) own_destination: Arc<Destination>,
@@ -64,10 +65,10 @@ pub(super) struct ReaderProxy {
     /// How many of them it may leave unanswered.
     pub(super) patience: u32,
     pub(super) round_trip: RoundTrip,
-    last_acknack: Option<Count>,
-    last_nack_frag: Option<Count>,
-    /// The reader requests a missing sample when a later one shows the gap, and its last answer was complete: so the writer need not
-    /// ask with each sample.
+    acknack_counts: CountFilter,
+    nack_frag_counts: CountFilter,
+    /// The reader requests a missing sample when a later one shows the gap, and its last answer was complete: so the
+    /// writer need not ask with each sample.
     is_current: bool,
     /// The reader was asked, and has not answered, whether it has everything before this.
     asked_below: Option<SequenceNumber>,
@@ -98,8 +99,8 @@ impl ReaderProxy {
             round_trip: RoundTrip::default(),
             is_current: false,
             asked_below: None,
-            last_acknack: None,
-            last_nack_frag: None,
+            acknack_counts: CountFilter::default(),
+            nack_frag_counts: CountFilter::default(),
             asked: None,
             unmeasurable_below: SequenceNumber::ZERO,
             repaired: None,
@@ -117,8 +118,8 @@ impl ReaderProxy {
         self.info.guid.entity
     }
 
-    /// Whether the writer waits for this reader. One that has not answered for long no longer counts, and one that never
-    /// acknowledges never does.
+    /// Whether the writer waits for this reader. One that has not answered for long no longer counts, and one that
+    /// never acknowledges never does.
     pub(super) const fn counts(&self) -> bool {
         self.info.reliable && !self.info.positive_acks_disabled && !self.is_silent()
     }
@@ -153,8 +154,8 @@ impl ReaderProxy {
         self.is_current && self.asked_below.is_none()
     }
 
-    /// The reader has acknowledged everything before `base`, and asks for nothing. With `progress` but behind what it was asked
-    /// about, it may have answered an earlier request.
+    /// The reader has acknowledged everything before `base`, and asks for nothing. With `progress` but behind what it
+    /// was asked about, it may have answered an earlier request.
     pub(super) fn record_answer(&mut self, base: SequenceNumber, progress: bool) {
         if base == SequenceNumber::ZERO || self.asked_below.is_some_and(|below| base < below) {
             self.is_current &= progress;
@@ -176,7 +177,7 @@ impl ReaderProxy {
         }
     }
 
-    /// Notes that everybody was asked for an acknowledgement up to `last`.
+    /// Notes that all readers were asked for an acknowledgement up to `last`.
     pub(super) fn record_heartbeat(&mut self, now: Instant, last: SequenceNumber) {
         if self.asked_below.is_none() && self.acknowledged_below <= last {
             self.asked_below = Some(last.next());
@@ -189,12 +190,12 @@ impl ReaderProxy {
 
     /// Whether an ACKNACK with this count is new. Cyclone's pre-emptive ones carry 0, again and again.
     pub(super) fn accept_acknack(&mut self, count: Count) -> bool {
-        accept(&mut self.last_acknack, count)
+        count == Count(0) || self.acknack_counts.accept(count)
     }
 
     /// Whether a NACK_FRAG with this count is new.
     pub(super) fn accept_nack_frag(&mut self, count: Count) -> bool {
-        accept(&mut self.last_nack_frag, count)
+        self.nack_frag_counts.accept(count)
     }
 
     /// Everything before `base` has arrived. Says whether that is news.
@@ -256,12 +257,4 @@ fn own_destination(info: &MatchedReader) -> Arc<Destination> {
         _ => Arc::clone(&info.to),
     };
     Arc::new(Destination::new(locators, alloc::vec![info.guid]))
-}
-
-fn accept(last: &mut Option<Count>, count: Count) -> bool {
-    let new = count == Count(0) || last.is_none_or(|last| count.is_newer_than(last));
-    if new {
-        *last = Some(count);
-    }
-    new
 }

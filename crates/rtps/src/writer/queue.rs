@@ -1,33 +1,13 @@
 //! Asynchronous publishing: `write` only adds to the history, which is the queue. [`Writer::publish`] takes from it.
 //!
-//! What is handed over may take its time to leave. Until it has, nothing else is put together, however often readers ask or
-//! timers run: what is under way to the network is one batch, and one that waits behind it.
+//! What is handed over may take its time to leave. Until it has, nothing else is put together, however often readers
+//! ask or timers run: what is under way to the network is one batch, and one that waits behind it.
 
-use super::{Batching, Writer};
+use super::Writer;
+use super::config::Batching;
 use crate::history::HistoryKind;
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
-
-/// What keeps an asynchronous writer from sending.
-#[derive(Debug, Default)]
-pub(super) struct Backlog {
-    /// A batch was handed over and has not been given back.
-    is_leaving: bool,
-    /// Readers have asked for something meanwhile.
-    has_requests: bool,
-    /// Acknowledgements have to come first.
-    is_window_closed: bool,
-}
-
-impl Backlog {
-    pub(super) const fn set_window_closed(&mut self) {
-        self.is_window_closed = true;
-    }
-
-    pub(super) const fn clear_window_closed(&mut self) {
-        self.is_window_closed = false;
-    }
-}
 
 impl Writer {
     /// Changes how samples are gathered into messages, and sends what has been gathered.
@@ -64,7 +44,8 @@ impl Writer {
         !self.config.asynchronous || !(has_queued || self.packer.is_open() || self.is_backed_up())
     }
 
-    /// Whether samples wait to leave until more is acknowledged, of a writer that may block (KEEP_ALL) and sends by itself.
+    /// Whether samples wait to leave until more is acknowledged, of a writer that may block (KEEP_ALL) and sends by
+    /// itself.
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.next_to_send <= self.history.last()
@@ -73,7 +54,7 @@ impl Writer {
             && !self.readers.is_empty()
     }
 
-    /// Whether writing is queueing. Where nobody listens, there is nothing to wait for.
+    /// Whether writing is queueing. Without readers, there is nothing to wait for.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
         self.config.asynchronous && !self.readers.is_empty()
@@ -95,7 +76,7 @@ impl Writer {
 
     pub(super) const fn end_sending(&mut self) {
         self.backlog.is_leaving = false;
-        // Somebody may wait for just that.
+        // A thread may wait for just that.
         self.acknowledged |= self.config.asynchronous;
     }
 
@@ -115,7 +96,7 @@ impl Writer {
         self.backlog.has_requests = true;
     }
 
-    /// Nobody waits for acknowledgement of what has this number or a later one.
+    /// No thread waits for acknowledgement of a change with this number or a later one.
     pub(super) fn acknowledgeable_below(&self) -> SequenceNumber {
         if self.config.asynchronous { self.next_to_send } else { self.history.last().next() }
     }
@@ -130,7 +111,7 @@ impl Writer {
         held.min(usize::try_from(sent).unwrap_or(0))
     }
 
-    /// What nobody will ask for again was held only to be sent.
+    /// Changes that no reader will request again were held only to be sent.
     pub(super) fn release_published(&mut self) {
         if self.config.asynchronous && !self.readers.iter().any(|reader| reader.counts()) {
             self.release_acknowledged();
@@ -229,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_last_replaces_what_has_not_been_sent() {
+    fn keep_last_replaces_unsent_samples() {
         for reliable in [true, false] {
             let mut pair = pair(writer(HistoryKind::KeepLast(2), u32::MAX), reliable);
             pair.publishes = None;
@@ -245,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_piles_up_behind_what_has_not_left() {
+    fn no_backlog_grows_behind_unsent_messages() {
         let mut pair = pair(writer(HistoryKind::KeepAll, 50), true);
         pair.publishes = None;
         pair.write(1, &[7; 100_000]);
@@ -297,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_hold_what_they_are_to_hold() {
+    fn batches_hold_up_to_their_size() {
         let batching = Some(Batching { max_bytes: 300, max_delay: Span::INFINITE });
         let mut pair = pair(WriterConfig { batching, ..writer(HistoryKind::KeepAll, 50) }, true);
         pair.publishes = None;

@@ -30,8 +30,8 @@ impl Writer {
         let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
         reader.unanswered = 0;
         reader.requested = None;
-        // Of what was never sent there is nothing to say. Whoever asks for it believes a forgery, and would ask again as soon
-        // as a heartbeat answers.
+        // Of what was never sent there is nothing to say. A reader that asks for it believes a forgery, and would ask
+        // again as soon as a heartbeat answers.
         let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);
         if base > SequenceNumber::ZERO && asks {
             reader.end_current();
@@ -124,8 +124,11 @@ impl Writer {
                 must_push_more |= self.push_history(index, from);
             }
         }
-        if pushes {
+        if may_push {
+            // Also without pushes: the reader may have left, or gets its history in another way by now.
             self.next_push = must_push_more.then(|| now + HISTORY_PUSH_INTERVAL);
+        }
+        if pushes {
             self.regroup();
         }
     }
@@ -176,7 +179,7 @@ impl Writer {
         self.reschedule(now);
     }
 
-    /// Sets the heartbeat timer by who owes an acknowledgement.
+    /// Sets the heartbeat timer by the readers that owe an acknowledgement.
     pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
         let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
@@ -197,7 +200,7 @@ impl Writer {
         reader.record_heartbeat(now, last);
         let first = first.max(reader.first_relevant).min(last.next());
         self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
-        // Whoever acknowledges nothing is not asked to.
+        // A reader that acknowledges nothing is not asked to.
         self.packer.heartbeat(reader.entity(), first, last, reader.retains_unacknowledged(), false);
         self.packer.close();
         self.counters.heartbeats += 1;
@@ -291,8 +294,8 @@ impl Writer {
         self.directed_heartbeat(now, index);
     }
 
-    /// Sends held samples to a best-effort reader that has joined late, up to [`HISTORY_PUSH_BYTES`] at once: that reader never
-    /// asks for them. The answer is whether more remain.
+    /// Sends held samples to a best-effort reader that has joined late, up to [`HISTORY_PUSH_BYTES`] at once: that
+    /// reader never asks for them. The answer is whether more remain.
     fn push_history(&mut self, index: usize, from: SequenceNumber) -> bool {
         let Some(reader) = self.readers.get(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
@@ -318,14 +321,15 @@ impl Writer {
     }
 }
 
-/// Puts a sample for one reader into messages, starting and ending them as needed. Each of them names the participant: the
-/// reader's entity id alone may name a reader of another participant at the same address as well.
+/// Puts a sample for one reader into messages, starting and ending them as needed. Each of them names the participant:
+/// the reader's entity id alone may name a reader of another participant at the same address as well.
 fn put_directed(packer: &mut super::Packer, reader: &ReaderProxy, sample: &Outgoing<'_>, max_message: usize) {
     packer.set_asked(reader.info.expects_inline_qos);
     let len = packer.sample_len(sample.kind, sample.payload.len());
     let is_cut_for_all = sample.fragments(sample.payload.len()) > 0;
     if is_cut_for_all || packer.directed_head_len() + len > max_message {
-        // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in fragments.
+        // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in
+        // fragments.
         let fragment_size = if is_cut_for_all { sample.fragment_size } else { packer.fragment_size(max_message) };
         let sample = Outgoing { fragment_size, ..*sample };
         for number in 1..=sample.fragments(sample.payload.len()) {

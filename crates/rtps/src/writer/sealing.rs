@@ -9,8 +9,8 @@ use crate::seq::SequenceNumber;
 use super::Writer;
 
 impl Writer {
-    /// Protects the payload of the first change held from `number` on, if payloads are protected and this one is not yet. The
-    /// packer leaves out what could not be protected.
+    /// Protects the payload of the first change held from `number` on, if payloads are protected and this one is not
+    /// yet. The packer leaves out what could not be protected.
     #[inline]
     pub(super) fn seal_from(&mut self, number: SequenceNumber) {
         if let Some(sealer) = self.packer.payloads() {

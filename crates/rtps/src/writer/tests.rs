@@ -1,5 +1,5 @@
 use super::*;
-use crate::history::ChangeKind;
+use crate::history::{ChangeKind, HistoryKind, ResourceLimits};
 use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, ONE_BY_ONE_AFTER_LOSS};
 use crate::pair::{Pair, perfect, random, reader_guid, rough, writer_guid};
 use crate::reader::{ReaderConfig, ReaderEvent, SampleLostReason};
@@ -8,6 +8,8 @@ use crate::wire::{AckNack, InfoDestination, NackFrag, Submessage, Submessages};
 use std::vec;
 use std::vec::Vec;
 
+mod forged;
+mod late_joiners;
 mod steady;
 
 fn keep_all(max_samples: u32) -> WriterConfig {
@@ -96,7 +98,7 @@ fn the_last_sample_of_a_burst_is_asked_for_by_a_timer() {
 }
 
 #[test]
-fn whoever_waits_for_acknowledgement_need_not_wait_for_a_timer() {
+fn waiting_for_acknowledgement_needs_no_timer() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
@@ -136,7 +138,7 @@ fn a_writer_in_full_flow_needs_no_timer_each_millisecond() {
 }
 
 #[test]
-fn whoever_may_block_is_told_that_samples_wait_for_the_window() {
+fn blocking_writer_is_told_that_samples_wait_for_the_window() {
     let asynchronous = WriterConfig { asynchronous: true, ..keep_all(50) };
     let keep_last = WriterConfig { history: HistoryKind::KeepLast(50), ..keep_all(50) };
     for (config, may_block) in [(keep_all(50), true), (asynchronous, false), (keep_last, false)] {
@@ -157,7 +159,7 @@ fn whoever_may_block_is_told_that_samples_wait_for_the_window() {
     assert!(!alone.writer.is_held_up());
 }
 
-/// A link that is slower than its ends is never idle, and nobody holds more than two.
+/// A link that is slower than its ends is never idle, and no side holds more than two.
 #[test]
 fn a_sample_beyond_the_window_follows_the_last_before_it_is_acknowledged() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
@@ -499,7 +501,7 @@ fn messages_to_fast_dds_fit_into_its_receive_buffer() {
 }
 
 #[test]
-fn what_only_a_reader_that_left_held_back_is_not_kept() {
+fn samples_kept_only_for_a_reader_that_left_are_released() {
     let now = Instant(1);
     let mut writer = Writer::new(keep_all(100));
     writer.match_reader(now, foreign_reader(0, VendorId::CYCLONE));
@@ -514,7 +516,7 @@ fn what_only_a_reader_that_left_held_back_is_not_kept() {
 }
 
 #[test]
-fn what_was_repaired_or_asked_twice_does_not_count_as_a_round_trip() {
+fn repaired_or_repeated_requests_do_not_count_as_a_round_trip() {
     let acknack = |base, count| AckNack {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
@@ -626,7 +628,7 @@ fn keep_last_leaves_the_last_of_each_instance_whatever_the_network_does() {
 }
 
 #[test]
-fn nobody_waits_for_a_reader_that_never_acknowledges() {
+fn writer_does_not_wait_for_a_reader_that_never_acknowledges() {
     let mut now = Instant(1_000_000_000);
     let mut writer = Writer::new(keep_all(4));
     let silent = MatchedReader { positive_acks_disabled: true, ..foreign_reader(0, VendorId::RTI) };
@@ -669,7 +671,7 @@ fn nobody_waits_for_a_reader_that_never_acknowledges() {
 }
 
 #[test]
-fn what_is_kept_for_readers_that_never_acknowledge_is_bounded() {
+fn samples_kept_for_readers_that_never_acknowledge_are_bounded() {
     let now = Instant(1);
     let mut writer = Writer::new(keep_all(u32::MAX));
     writer.match_reader(now, MatchedReader { positive_acks_disabled: true, ..foreign_reader(0, VendorId::RTI) });
@@ -745,7 +747,7 @@ fn inline_qos_goes_to_readers_that_ask_for_it_and_to_no_others() {
 }
 
 #[test]
-fn inline_qos_follows_the_policies_and_stays_out_when_nobody_asks() {
+fn inline_qos_follows_the_policies_and_is_absent_unless_requested() {
     let now = Instant(1);
     let lists = |asks: bool| {
         let mut writer = Writer::new(keep_all(50));
@@ -782,7 +784,7 @@ fn inline_qos_follows_the_policies_and_stays_out_when_nobody_asks() {
 }
 
 #[test]
-fn what_follows_a_payload_of_any_length_is_aligned() {
+fn submessage_after_a_payload_of_any_length_is_aligned() {
     // Up to 4096 bytes are copied into the message, more are referred to.
     for len in (90..100).chain(4080..4110).chain(6000..6008) {
         let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
@@ -854,7 +856,7 @@ fn samples_are_gathered_no_longer_than_the_latency_budget() {
         let mut config = keep_all(1000);
         config.batching = Some(Batching { max_bytes: 10_000, max_delay: Span::from_secs(9) });
         config.latency_budget = budget;
-        // Nobody acknowledges, so no other timer runs.
+        // No reader acknowledges, so no other timer runs.
         let mut pair = Pair::new(config, vec![ReaderConfig { reliable: false, ..reader(0) }]);
         pair.match_one_of(0, 1472, VendorId::PEREGRINE, false);
         pair.write(1, b"12345");

@@ -14,8 +14,8 @@ const CDR_LE: [u8; 2] = [0, 1];
 const PL_CDR_BE: [u8; 2] = [0, 2];
 const PL_CDR_LE: [u8; 2] = [0, 3];
 
-/// Who is gone, from the payload of a disposed participant announcement or, when it has none, from its key hash
-/// (RTPS 2.5 §8.5.3.2).
+/// The participant that is gone, from the payload of a disposed participant announcement or, when it has none, from its
+/// key hash (RTPS 2.5 §8.5.3.2).
 ///
 /// # Errors
 /// Neither names a participant.
@@ -25,8 +25,8 @@ pub fn disposed_participant(payload: Payload<'_>, key_hash: Option<KeyHash>) -> 
     if guid.entity == EntityId::PARTICIPANT { Ok(guid) } else { Err(DiscoveryDataError::WrongEntity(id)) }
 }
 
-/// Who is gone, from the payload of a disposed publication or subscription or, when it has none, from its key hash
-/// (RTPS 2.5 §8.5.4.4).
+/// The endpoint that is gone, from the payload of a disposed publication or subscription or, when it has none, from its
+/// key hash (RTPS 2.5 §8.5.4.4).
 ///
 /// # Errors
 /// Neither names an endpoint.

@@ -20,7 +20,7 @@ use crate::wire::{Endianness, ValueError, ValueReader, ValueWriter};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParticipantMessageData {
-    /// Whose.
+    /// Participant of the writers.
     pub prefix: GuidPrefix,
     /// Which of its writers are alive.
     pub kind: ParticipantMessageKind,
@@ -33,9 +33,9 @@ pub struct ParticipantMessageData {
 pub struct ParticipantMessageKind(pub [u8; 4]);
 
 impl ParticipantMessageKind {
-    /// Those with liveliness AUTOMATIC.
+    /// Writers with liveliness AUTOMATIC.
     pub const AUTOMATIC: Self = Self([0, 0, 0, 1]);
-    /// Those with liveliness MANUAL_BY_PARTICIPANT.
+    /// Writers with liveliness MANUAL_BY_PARTICIPANT.
     pub const MANUAL_BY_PARTICIPANT: Self = Self([0, 0, 0, 2]);
 }
 

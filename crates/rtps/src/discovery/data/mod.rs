@@ -1,9 +1,9 @@
-//! The samples of the built-in topics: what participants and endpoints say about themselves (RTPS 2.5 §8.5.3.2, §8.5.4.4,
-//! §8.4.13.5, §9.6.3).
+//! The samples of the built-in topics: what participants and endpoints say about themselves (RTPS 2.5 §8.5.3.2,
+//! §8.5.4.4, §8.4.13.5, §9.6.3).
 //!
 //! Each is a parameter list behind an encapsulation header; only the participant message is plain CDR. All are written
-//! little endian and read in both byte orders. What others leave out has the default of the standard; what nobody here
-//! knows is skipped, unless it must be understood. No limit below is ever exceeded by what a peer sends.
+//! little endian and read in both byte orders. What others leave out has the default of the standard; an
+//! unknown parameter is skipped, unless it must be understood. No limit below is ever exceeded by what a peer sends.
 
 mod builtin;
 mod list;

@@ -38,11 +38,11 @@ impl SharedMemoryAddress {
 /// SPDPdiscoveredParticipantData (RTPS 2.5 §8.5.3.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParticipantData {
-    /// Who.
+    /// GUID prefix of the participant.
     pub prefix: GuidPrefix,
     /// The version it speaks.
     pub version: ProtocolVersion,
-    /// Who implements it.
+    /// Vendor of the implementation.
     pub vendor: VendorId,
     /// Its domain; `None` when it does not say, then it is that of the ports it uses.
     pub domain: Option<DomainId>,

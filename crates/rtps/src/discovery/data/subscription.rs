@@ -18,7 +18,7 @@ use crate::wire::{ParameterId, ParameterListWriter, ValueError, ValueReader};
 
 /// DiscoveredReaderData (RTPS 2.5 §8.5.4.4).
 ///
-/// ENTITY_FACTORY and READER_DATA_LIFECYCLE concern nobody else: they are not announced.
+/// ENTITY_FACTORY and READER_DATA_LIFECYCLE concern no other participant: they are not announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscriptionData {
     /// Which reader.

@@ -215,7 +215,7 @@ fn unusable_locators_are_dropped_and_the_rest_is_capped() {
 }
 
 #[test]
-fn what_must_be_understood_and_is_not_spoils_the_announcement() {
+fn unknown_parameter_that_must_be_understood_invalidates_the_announcement() {
     assert!(writer_with(ParameterId(0x2222), |v| v.u32(0)).is_ok());
     assert!(writer_with(ParameterId(0x8222), |v| v.u32(0)).is_ok());
     for id in [0x6222, 0xc006] {
@@ -353,7 +353,7 @@ fn private_properties_stay_private() {
 }
 
 #[test]
-fn disposals_name_who_is_gone() {
+fn disposals_name_the_entity_that_is_gone() {
     let endpoint = Guid::new(PREFIX, EntityId([0, 0, 2, 2]));
     let mut out = Vec::new();
     emit_endpoint_key(endpoint, &mut out);
@@ -426,7 +426,7 @@ fn vendor_quirks_apply_to_that_vendor_only() {
 
 /// Every policy that decides about matching is said, no vendor parameter is sent, and no empty domain tag.
 #[test]
-fn announcements_say_what_they_must_and_nothing_private() {
+fn announcements_contain_mandatory_parameters_and_nothing_private() {
     let ids = |octets: &[u8]| {
         let (list, _) = crate::wire::ParameterList::parse(&octets[4..], Endianness::Little).unwrap();
         list.iter().map(|(id, _)| id).collect::<Vec<_>>()

@@ -1,36 +1,18 @@
 //! The fast queue: new samples in front of the cache, for the common case.
 //!
-//! A sample needs no entry in the cache while no policy asks for more than keeping samples in order of arrival, the instance is alive
-//! and its writer is registered: [`ReaderHistory::select`] returns it from the queue. Any operation that needs entries (another
-//! kind of change, another selection, the removal of a sample) first flushes the queue into the cache, behind the samples that are
-//! there. Operations that change nothing count the samples of both.
+//! A sample needs no entry in the cache while no policy asks for more than keeping samples in order of arrival, the
+//! instance is alive and its writer is registered: [`ReaderHistory::select`] returns it from the queue. Any operation
+//! that needs entries (another kind of change, another selection, the removal of a sample) first flushes the queue into
+//! the cache, behind the samples that are there. Operations that change nothing count the samples of both.
 
 use alloc::vec::Vec;
 
+use super::fast_sample::FastSample;
 use super::{Arrival, ReaderHistory, SampleInfo, Selected, Selector};
 use crate::history::instance::{Instance, ViewState};
 use crate::history::{ChangeKind, HistoryKind, WriterSlot};
-use crate::id::Guid;
-use crate::payload::{BufferPool, Payload};
-use crate::seq::SequenceNumber;
-use crate::time::{Instant, Timestamp};
-
-/// A value of the instance of the last sample, without a lifespan, that every filter has accepted.
-#[derive(Debug)]
-pub struct FastSample {
-    /// Who wrote it.
-    pub writer: Guid,
-    /// The same, as the reader numbers its matched writers.
-    pub slot: WriterSlot,
-    /// Its number.
-    pub sequence_number: SequenceNumber,
-    /// When it was written, as the writer tells it; [`Timestamp::INVALID`] if it does not.
-    pub source_timestamp: Timestamp,
-    /// When it came.
-    pub reception_timestamp: Timestamp,
-    /// The serialized sample.
-    pub payload: Payload,
-}
+use crate::payload::BufferPool;
+use crate::time::Instant;
 
 impl FastSample {
     /// As it is handed out with so many behind it.
@@ -57,16 +39,16 @@ impl FastSample {
 }
 
 impl ReaderHistory {
-    /// Whether [`Self::push_fast`] may take a value of a topic without keys from this writer. For the next sample it may be
-    /// otherwise.
+    /// Whether [`Self::push_fast`] may take a value of a topic without keys from this writer. For the next sample it
+    /// may be otherwise.
     #[must_use]
     #[inline]
     pub fn can_fast_queue(&self, slot: WriterSlot) -> bool {
         self.fast_queue_room(slot) > 0
     }
 
-    /// How many values of a topic without keys [`Self::push_fast`] may take from this writer, one after the other, as long as
-    /// nothing else is done.
+    /// How many values of a topic without keys [`Self::push_fast`] may take from this writer, one after the other, as
+    /// long as nothing else is done.
     #[must_use]
     #[inline]
     pub fn fast_queue_room(&self, slot: WriterSlot) -> usize {
@@ -124,8 +106,9 @@ impl ReaderHistory {
         true
     }
 
-    /// Hands out what [`Self::can_fast_queue`] was asked about, without keeping it, where a selection that takes would hand out this and
-    /// nothing else. `None` elsewhere, or if `sample`, which is asked for only then, has none: then nothing has happened.
+    /// Hands out what [`Self::can_fast_queue`] was asked about, without keeping it, where a selection that takes would
+    /// hand out this and nothing else. `None` elsewhere, or if `sample`, which is asked for only then, has none: then
+    /// nothing has happened.
     #[inline]
     pub fn pass_through(
         &mut self,

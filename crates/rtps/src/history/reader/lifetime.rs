@@ -1,30 +1,9 @@
 //! How long samples and instances stay: LIFESPAN, READER_DATA_LIFECYCLE, and instances that give way to new ones.
 
-use super::schedule::Schedule;
 use super::{Cached, ReaderHistory, Released};
 use crate::history::instance::{Instance, InstanceState, Links};
 use crate::payload::BufferPool;
 use crate::time::Instant;
-
-/// What ends by itself.
-#[derive(Debug, Default)]
-pub(super) struct Lifetime {
-    /// When samples end (LIFESPAN). The first entry is always current.
-    pub(super) samples: Schedule,
-    /// When instances that are not alive end (READER_DATA_LIFECYCLE).
-    pub(super) instances: Schedule,
-    /// The instances that a new one may replace, as a list through them: the one listed for longest first.
-    replaceable: List,
-    /// Instances looked at to replace one, for tests that bound the work.
-    #[cfg(test)]
-    pub(super) looked_at: usize,
-}
-
-#[derive(Debug, Default)]
-struct List {
-    head: Option<u32>,
-    tail: Option<u32>,
-}
 
 impl ReaderHistory {
     /// Throws away samples and instances that have ended, and stores what the time-based filter has held until now;
@@ -96,6 +75,11 @@ impl ReaderHistory {
             instance.purge_at = Some(at);
         }
         self.lifetime.instances.push(at, index);
+        self.clean_purges();
+    }
+
+    /// Bounds the schedule of purges. To be called when it has grown, and when an instance has been dropped.
+    pub(super) fn clean_purges(&mut self) {
         if self.lifetime.instances.is_crowded(self.instances.len) {
             let instances = &self.instances;
             let known = self.by_key.values().copied();
@@ -111,7 +95,8 @@ impl ReaderHistory {
         self.drop_instance(index);
     }
 
-    /// Makes room for a new instance by dropping one that is not alive and of which no sample is held. `false` if there is none.
+    /// Makes room for a new instance by dropping one that is not alive and of which no sample is held. `false` if there
+    /// is none.
     pub(super) fn replace_instance(&mut self) -> bool {
         let Some(index) = self.lifetime.replaceable.head else { return false };
         #[cfg(test)]

@@ -1,11 +1,14 @@
 //! What a reader holds for the application: samples in order, by instance (DDS 1.4 §2.2.2.5.1).
 
 mod fast_queue;
+mod fast_sample;
 mod lifetime;
+mod lifetime_state;
 mod sample;
 mod schedule;
 mod selection;
 mod separation;
+mod separation_state;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -15,12 +18,12 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-pub use fast_queue::FastSample;
-use lifetime::Lifetime;
+pub use fast_sample::FastSample;
+use lifetime_state::Lifetime;
 pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
 pub use selection::{Peeked, Selected, Selector};
-pub use separation::Released;
-use separation::Separation;
+pub use separation_state::Released;
+use separation_state::Separation;
 use slab::Slab;
 
 use super::instance::{Instance, InstanceState, Owner, WriterSlot};
@@ -178,7 +181,8 @@ impl ReaderHistory {
         self.config.autopurge_disposed = disposed;
     }
 
-    /// Takes a sample in, making room as the history policy says. Its payload is taken out of `arrival`, unless it is refused.
+    /// Takes a sample in, making room as the history policy says. Its payload is taken out of `arrival`, unless it is
+    /// refused.
     ///
     /// # Errors
     /// Which limit keeps it out; it may be offered again later.
@@ -282,7 +286,7 @@ impl ReaderHistory {
         self.by_key.get(key).and_then(|&i| self.instances.get(i))?.key_holder.as_deref()
     }
 
-    /// Forgets an instance of which nothing is held, as if nobody had ever written it.
+    /// Forgets an instance of which nothing is held, as if it had never been written.
     pub fn forget_instance(&mut self, key: &KeyHash) {
         self.flush_fast_queue();
         let Some(index) = self.by_key.get(key).copied() else { return };
@@ -328,8 +332,8 @@ impl ReaderHistory {
         self.config.by_source_timestamp && self.instances.get(index).is_some_and(|i| i.newest > Some(arrival.stamp()))
     }
 
-    /// With an order by source time stamp: whether the application was shown a later value, or the last ones that it is to
-    /// be shown are all later.
+    /// With an order by source time stamp: whether the application was shown a later value, or the last ones that it is
+    /// to be shown are all later.
     fn is_superseded(&self, instance: &Instance, arrival: &Arrival) -> bool {
         if !self.config.by_source_timestamp {
             return false;
@@ -389,7 +393,7 @@ impl ReaderHistory {
         self.schedule_purge(index, now + delay);
     }
 
-    /// Who writes the instance, and who owns it, after this sample.
+    /// Updates the writers of the instance, and its owner, after this sample.
     fn update_writers(&mut self, index: u32, arrival: &Arrival) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         if arrival.kind.unregisters() {
@@ -426,8 +430,9 @@ impl ReaderHistory {
         self.drop_idle_instance(index);
     }
 
-    /// One instance loses one writer. Says whether that is news for the application. The mark is stored beyond the limits,
-    /// for nobody would tell again; the instance needs a sample that found room to live again, so there is one at most.
+    /// One instance loses one writer. Says whether that is news for the application. The mark is stored beyond the
+    /// limits, for no writer would repeat it; the instance needs a sample that found room to live again, so there is
+    /// one at most.
     fn remove_instance_writer(
         &mut self,
         now: Instant,
@@ -485,10 +490,11 @@ impl ReaderHistory {
             if let Some(place) = instance.held {
                 drop(self.separation.discard(place));
             }
+            self.clean_purges();
         }
     }
 
-    /// An instance that nobody writes and of which nothing is held need not be remembered.
+    /// An instance without writers of which nothing is held need not be remembered.
     fn drop_idle_instance(&mut self, index: u32) {
         let idle = |i: &Instance| i.samples == 0 && i.writers.is_empty() && i.held.is_none();
         if self.instances.get(index).is_some_and(idle) {

@@ -14,7 +14,7 @@ pub struct Arrival {
     pub kind: ChangeKind,
     /// Which instance.
     pub instance: KeyHash,
-    /// Who wrote it.
+    /// Its writer.
     pub writer: Guid,
     /// The same, as the reader numbers its matched writers.
     pub slot: WriterSlot,
@@ -64,7 +64,7 @@ pub enum FilterReason {
     /// By source time stamp a newer one was taken already, or as many newer ones are held as HISTORY keeps, or the
     /// instance was written after it was disposed here.
     Superseded,
-    /// An instance nobody knows was unregistered, or one already gone was disposed again.
+    /// An unknown instance was unregistered, or one already gone was disposed again.
     NothingChanged,
 }
 
@@ -80,6 +80,7 @@ pub enum RejectReason {
 }
 
 /// What the application learns about a sample besides its value (DDS 1.4 §2.2.2.5.5).
+#[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SampleInfo {
     /// Whether it was read before.
@@ -90,7 +91,7 @@ pub struct SampleInfo {
     pub instance_state: InstanceState,
     /// Which instance.
     pub instance: KeyHash,
-    /// Who wrote it.
+    /// Its writer.
     pub writer: Guid,
     /// Its number within the writer.
     pub sequence_number: SequenceNumber,

@@ -7,8 +7,9 @@ use crate::time::Instant;
 
 /// Instants at which places of a slab are due, earliest first.
 ///
-/// An entry of a place that has been released, or is due at another instant since, stays behind and is dropped when it comes to the
-/// front. The owner says which entries are current, and makes the schedule anew when it has [grown](Self::is_crowded) too much.
+/// An entry of a place that has been released, or is due at another instant since, stays behind and is dropped when it
+/// comes to the front. The owner says which entries are current, and makes the schedule anew when it has
+/// [grown](Self::is_crowded) too much.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     due: BinaryHeap<Reverse<(Instant, u32)>>,
@@ -52,8 +53,8 @@ impl Schedule {
         }
     }
 
-    /// Whether more than half of the entries were left behind, where so many places are in use: then it is made anew, which
-    /// bounds its memory, at a cost that is constant for each entry left behind.
+    /// Whether more than half of the entries were left behind, where so many places are in use: then it is made anew,
+    /// which bounds its memory, at a cost that is constant for each entry left behind.
     pub(super) fn is_crowded(&self, in_use: usize) -> bool {
         self.due.len() > in_use.saturating_mul(2).saturating_add(STALE_MIN)
     }

@@ -1,80 +1,11 @@
-//! TIME_BASED_FILTER: the newest sample of an instance that came too soon is held until it is its time, so that the last
-//! value is not lost (DDS 1.4 §2.2.3.12).
+//! TIME_BASED_FILTER: the newest sample of an instance that came too soon is held until it is its time, so that the
+//! last value is not lost (DDS 1.4 §2.2.3.12).
 
-use alloc::collections::BinaryHeap;
-use core::cmp::Reverse;
-
-use super::slab::Slab;
+use super::separation_state::{Held, Released};
 use super::{Arrival, Inserted, ReaderHistory, RejectReason};
 use crate::history::instance::InstanceState;
 use crate::payload::BufferPool;
 use crate::time::{Instant, Span};
-
-/// Samples that came too soon, at most one of each instance.
-#[derive(Debug, Default)]
-pub(super) struct Separation {
-    held: Slab<Held>,
-    /// When which of them is due. Entries of samples that are gone are left behind, as many as there are samples.
-    pub(super) due: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Some are due and found no room.
-    is_blocked: bool,
-    in_vain: u64,
-}
-
-#[derive(Debug)]
-struct Held {
-    arrival: Arrival,
-    instance: u32,
-    due: Instant,
-}
-
-/// What [`ReaderHistory::release_due`] has stored of what came too soon.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Released {
-    /// Samples.
-    pub samples: u64,
-    /// Their payload bytes.
-    pub bytes: u64,
-    /// Others are due and found no room: to be called again when there is some.
-    pub is_blocked: bool,
-}
-
-impl Separation {
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.due.peek().map(|Reverse((at, _))| *at).filter(|at| *at < Instant::FAR_FUTURE)
-    }
-
-    /// Forgets a sample for which there is no use.
-    pub(super) fn discard(&mut self, place: u32) -> Option<Arrival> {
-        self.in_vain += 1;
-        self.held.remove(place).map(|held| held.arrival)
-    }
-
-    fn schedule(&mut self, at: Instant, place: u32) {
-        if self.due.len() > 2 * self.held.len + 16 {
-            let held = &self.held;
-            self.due.retain(|Reverse((at, place))| held.get(*place).is_some_and(|held| held.due == *at));
-        }
-        self.due.push(Reverse((at, place)));
-    }
-
-    fn schedule_all(&mut self) {
-        self.due.clear();
-        let places = (0_u32..).zip(&self.held.slots);
-        self.due.extend(places.filter_map(|(place, held)| Some(Reverse((held.as_ref()?.due, place)))));
-    }
-
-    /// Takes out of the schedule what is due by now.
-    fn pop_due(&mut self, now: Instant) -> Option<u32> {
-        while self.next_due().is_some_and(|at| at <= now) {
-            let Reverse((at, place)) = self.due.pop()?;
-            if self.held.get(place).is_some_and(|held| held.due == at) {
-                return Some(place);
-            }
-        }
-        None
-    }
-}
 
 impl ReaderHistory {
     /// Changes the TIME_BASED_FILTER separation, also for samples that are held because of it.

@@ -51,7 +51,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The same of a value that nobody needs any more.
+    /// The same of a value that is not needed any more.
     pub(super) fn release(&mut self, index: u32) {
         if let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.is_some()) {
             *slot = None;

@@ -186,13 +186,13 @@ fn changes_of_state_are_bounded_by_the_limits() {
         assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
     }
     assert_eq!(cache.history.len(), 2);
-    // Disposing what nobody knew is news, for which there may be no room.
+    // Disposing an unknown instance is a change of state, for which there may be no room.
     let stored = (2..=255).filter(|k| cache.put(0, ChangeKind::Disposed, *k, 1) == Ok(Inserted::Stored)).count();
     assert_eq!((stored, cache.history.len(), cache.history.instances()), (1, 3, 2));
 }
 
 #[test]
-fn whoever_disposes_again_counts_as_a_writer() {
+fn repeated_dispose_registers_its_writer() {
     let mut cache = Cache::keep_all();
     cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
     let nothing_changed = Ok(Inserted::Filtered(FilterReason::NothingChanged));
@@ -384,7 +384,7 @@ fn the_newest_that_came_too_soon_comes_when_it_is_time() {
     assert_eq!(cache.put(19, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
     cache.history.set_minimum_separation(Span(30));
     assert_eq!(cache.history.next_timeout(), Some(Instant(40)));
-    // Nobody needs the last value of what is gone.
+    // The last value of an instance that is gone is of no use.
     assert_eq!(cache.put(21, ChangeKind::Disposed, 1, 1), Ok(Inserted::Stored));
     assert_eq!((cache.pass(100), cache.history.discarded_while_held()), (0, 2));
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [5]);
@@ -417,7 +417,7 @@ fn a_held_value_waits_for_room() {
 }
 
 #[test]
-fn what_came_too_soon_is_bounded_by_the_limits() {
+fn samples_held_by_the_time_based_filter_are_bounded_by_the_limits() {
     let mut cache = spaced(10, ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED });
     for (k, expected) in [(1, Ok(Inserted::Held)), (2, Ok(Inserted::Held)), (3, Err(RejectReason::Samples))] {
         cache.put(0, ChangeKind::Alive, k, 1).unwrap();
@@ -578,7 +578,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_peeked_at_can_be_selected_as_long_as_it_is_there() {
+fn peeked_samples_can_be_selected_while_they_are_kept() {
     let mut cache = Cache::keep_all();
     for k in [1, 2, 1] {
         cache.write(k).unwrap();

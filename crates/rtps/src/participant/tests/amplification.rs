@@ -134,7 +134,7 @@ fn user_traffic_shows_an_address_too() {
 }
 
 #[test]
-fn whoever_names_another_address_later_goes_on_being_reached_where_it_was() {
+fn participant_that_names_another_address_is_still_reached_at_the_old_one() {
     let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(2).config().addresses.clone();
@@ -193,7 +193,7 @@ fn trust_can_be_had_by_setting() {
 }
 
 #[test]
-fn what_is_dropped_is_counted_by_participant() {
+fn drops_are_counted_by_participant() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
     // One byte short in the last submessage, from one that is known and from one that is not.
@@ -233,7 +233,7 @@ fn what_is_dropped_is_counted_by_participant() {
     );
     let total = domain.counters(1);
     assert_eq!((total.drops.malformed, total.drops.forged), (2, 1));
-    // Whoever goes leaves its counts behind.
+    // A participant that goes leaves its counts behind.
     let wall = domain.wall();
     domain.at(2).leave(wall);
     domain.run_until_idle();

@@ -1,4 +1,4 @@
-//! Whom it answers, and how soon.
+//! The announcements that a participant answers, and how soon.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who comes, changes and goes.
+//! Participants and endpoints that come, change and go.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn a_new_lease_counts_from_the_announcement_that_brings_it() {
 }
 
 #[test]
-fn who_leaves_is_gone_at_once() {
+fn participant_that_leaves_is_removed_at_once() {
     let mut domain = Domain::of(&[1, 2]);
     domain.put_reader(1, subscription(1, 1, "topic"));
     domain.put_writer(2, publication(2, 1, "topic"));
@@ -69,7 +69,7 @@ fn who_leaves_is_gone_at_once() {
 }
 
 #[test]
-fn what_is_announced_anew_is_a_new_change_and_what_is_repeated_is_not() {
+fn changed_announcement_is_a_new_change_and_a_repeated_one_is_not() {
     let mut domain = Domain::of(&[1]);
     domain.run(PERIOD.times(2));
     let qos = ParticipantQos { user_data: UserData(vec![1]), ..ParticipantQos::default() };
@@ -88,7 +88,7 @@ fn what_is_announced_anew_is_a_new_change_and_what_is_repeated_is_not() {
 }
 
 #[test]
-fn who_comes_back_is_found_again() {
+fn participant_that_returns_is_found_again() {
     let mut domain = Domain::of(&[1, 2]);
     domain.put_reader(1, subscription(1, 1, "topic"));
     domain.put_writer(2, publication(2, 1, "topic"));

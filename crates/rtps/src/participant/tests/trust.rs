@@ -16,7 +16,7 @@ fn built_in_endpoints_are_joined_only_after_we_were_named() {
 }
 
 #[test]
-fn naming_somebody_else_proves_nothing() {
+fn naming_another_participant_proves_nothing() {
     let mut domain = Domain::of(&[1]);
     domain.hear(1, &announcement(config(9), Some(prefix(5))));
     assert!(!domain.knows(1, 9), "a message for somebody else was listened to");
@@ -26,7 +26,7 @@ fn naming_somebody_else_proves_nothing() {
 }
 
 #[test]
-fn an_announcement_for_somebody_else_is_forged() {
+fn announcement_for_another_participant_is_forged() {
     let mut domain = Domain::of(&[1]);
     let mut bytes = announcement(config(9), None);
     bytes[8..20].copy_from_slice(&prefix(8).0);
@@ -36,7 +36,7 @@ fn an_announcement_for_somebody_else_is_forged() {
 }
 
 #[test]
-fn nobody_takes_leave_for_another() {
+fn leave_in_the_name_of_another_participant_is_ignored() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
     let mallory = stranger(config(9));
@@ -59,7 +59,7 @@ fn say(domain: &mut Domain, guid: Guid, kind: ChangeKind, payload: &[u8]) {
 }
 
 #[test]
-fn nobody_announces_or_disposes_the_endpoints_of_another() {
+fn endpoints_announced_or_disposed_by_another_participant_are_ignored() {
     let mut domain = Domain::of(&[1, 2, 3]);
     domain.put_reader(1, subscription(1, 1, "topic"));
     domain.put_writer(3, publication(3, 1, "topic"));
@@ -95,7 +95,7 @@ fn endpoints_that_are_not_kept_leave_nothing_behind() {
 }
 
 #[test]
-fn what_is_kept_of_one_participant_is_bounded() {
+fn memory_for_one_participant_is_bounded() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
     for key in 0..100 {

@@ -166,7 +166,8 @@ fn best_effort_samples_past_the_bound_are_dropped_and_counted() {
 }
 
 proptest! {
-    /// Whenever the caller answers, the application gets the same samples as from a reader that finds the instances itself.
+    /// Whenever the caller answers, the application gets the same samples as from a reader that finds the instances
+    /// itself.
     #[test]
     fn answers_at_any_time_give_the_same_samples(
         steps in proptest::collection::vec((0..4_u8, 0..3_u8, 0..4_u8), 1..80),

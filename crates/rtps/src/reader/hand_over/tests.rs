@@ -191,7 +191,7 @@ impl Side {
         (0..left).fold(true, |told, _| self.value(rx, from, 0, false) && told)
     }
 
-    /// Nobody waits for it.
+    /// No reader waits for it.
     fn passed(
         &mut self,
         rx: &Reception<'_>,
@@ -216,7 +216,7 @@ impl Side {
         told
     }
 
-    /// What anybody can see of what the step does.
+    /// The visible result of the step.
     fn step(&mut self, at: u64, step: &Step) -> String {
         let (now, wall) = (Instant(at), Timestamp::from_unix_nanos(at * 1_000_000));
         let rx = Reception { now, wall, buffer: None, source: FROM };
@@ -263,7 +263,7 @@ impl Side {
     }
 }
 
-/// Whoever hands over has to know, for it asks for nothing again by itself.
+/// The driver has to know, for a reader requests nothing again that is handed over.
 #[test]
 fn a_reader_says_that_it_goes_on_when_samples_expire() {
     let mut config = ReaderConfig { reliable: true, ..ReaderConfig::new(reader_guid(1)) };
@@ -288,7 +288,8 @@ fn a_reader_says_that_it_goes_on_when_samples_expire() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// What the application sees, what is acknowledged and what is counted does not depend on whether a value was kept in the short way.
+    /// What the application sees, what is acknowledged and what is counted does not depend on whether a value was kept
+    /// in the short way.
     #[test]
     fn values_kept_in_the_short_way_are_values_like_all_others(
         reliable in prop::bool::weighted(0.8),
@@ -394,7 +395,7 @@ fn take(reader: &mut Reader) -> Vec<(Guid, i64)> {
 
 /// Its writer does not send it again: there is no room for others until the application takes some.
 #[test]
-fn what_was_handed_over_is_not_given_up() {
+fn handed_over_sample_is_not_evicted() {
     let account = Arc::default();
     let mut reader = short_of_memory(&account);
     let (mut next, mut refused, mut taken) = ([1, 1], 0, [vec![], vec![]]);
@@ -421,7 +422,7 @@ fn what_was_handed_over_is_not_given_up() {
 
 /// From then on, its writer does not send again what the reader has from a message.
 #[test]
-fn what_is_handed_over_after_it_came_in_a_message_is_not_given_up() {
+fn sample_handed_over_after_a_message_is_not_evicted() {
     for is_handed_over in [false, true] {
         let mut reader = short_of_memory(&Arc::default());
         assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
@@ -438,7 +439,7 @@ fn what_is_handed_over_after_it_came_in_a_message_is_not_given_up() {
 
 /// What has waited waits on, whatever other readers hold of the same participant by then.
 #[test]
-fn what_was_handed_over_and_waits_needs_no_room_again() {
+fn waiting_handed_over_sample_needs_no_room_again() {
     let account = Arc::new(MemoryAccount::new(4 * SAMPLE));
     let mut reader = short_of_memory(&account);
     assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
@@ -450,7 +451,7 @@ fn what_was_handed_over_and_waits_needs_no_room_again() {
 
 /// What is due first finds room among what comes again, even if others hold more that does not.
 #[test]
-fn who_sends_again_makes_room_where_others_do_not() {
+fn repairable_samples_make_room_for_others() {
     let mut reader = short_of_memory(&Arc::default());
     assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
     assert!(reader.handle_available(&RX, writer(1), SequenceNumber(1), SequenceNumber(2)));

@@ -217,7 +217,7 @@ fn the_short_way_is_gone_while_all_readers_are_handed_changes_and_only_then() {
 }
 
 #[test]
-fn what_the_last_samples_are_is_the_same_on_either_way() {
+fn last_samples_are_the_same_on_either_path() {
     let mut bypass = Bypass::new(HistoryKind::KeepLast(3), u32::MAX, false);
     bypass.join(0, ReaderPath::HandOver);
     for _ in 0..2 {

@@ -5,8 +5,9 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::history::{HistoryKind, ResourceLimits, Selected};
+use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selected};
 use crate::pair::{Pair, key, reader_guid, rough, writer_guid};
+use crate::payload::Payload;
 use crate::reader::{ReaderConfig, ReaderEvent};
 use crate::time::Span;
 use crate::vendor::VendorId;
@@ -293,7 +294,7 @@ fn a_full_reader_holds_the_writer_up_and_is_told_of_it_once() {
 }
 
 #[test]
-fn what_a_full_reader_cannot_keep_comes_again() {
+fn samples_that_a_full_reader_refused_are_handed_over_again() {
     let mut pair = Case { reader_samples: 1, ..Case::RELIABLE }.pair(1);
     let mut config = ReaderConfig::new(reader_guid(0));
     (config.reliable, config.memory_per_writer) = (true, 1000);
@@ -365,7 +366,7 @@ fn readers_that_lack_the_same_changes_share_a_batch() {
 }
 
 #[test]
-fn who_does_not_know_the_writer_yet_gets_everything_later() {
+fn reader_that_has_not_matched_the_writer_gets_everything_later() {
     let mut pair = Case::RELIABLE.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);
     let writer = pair.readers[0].matched_writers().next().unwrap().clone();
@@ -380,7 +381,7 @@ fn who_does_not_know_the_writer_yet_gets_everything_later() {
 }
 
 #[test]
-fn what_is_written_right_after_a_best_effort_reader_has_changed_its_path_arrives() {
+fn sample_written_right_after_a_change_of_path_arrives() {
     let case = Case { writer_reliable: false, reader_reliable: false, ..Case::RELIABLE };
     let mut pair = case.pair(1);
     join(&mut pair, 0, false, ReaderPath::Messages);
@@ -396,7 +397,7 @@ fn what_is_written_right_after_a_best_effort_reader_has_changed_its_path_arrives
 }
 
 #[test]
-fn who_does_not_answer_is_not_waited_for_until_it_does() {
+fn silent_reader_is_not_waited_for_until_it_answers() {
     let mut pair = Case { writer_samples: 2, reader_samples: 1, ..Case::RELIABLE }.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);
     (0..3).for_each(|_| {
@@ -407,7 +408,7 @@ fn who_does_not_answer_is_not_waited_for_until_it_does() {
     pair.writer.mark_reader_inactive(reader_guid(0));
     assert_eq!(pair.writer.counters().readers_inactive, 1);
     for _ in 0..10 {
-        // Nobody delivers it.
+        // The driver does not deliver it.
         let change = pair.change(1, b"x");
         pair.writer.write(pair.now, change).unwrap();
     }
@@ -458,7 +459,7 @@ impl crate::payload::Octets for Value {
 }
 
 #[test]
-fn a_value_is_encoded_once_and_only_when_somebody_gets_messages() {
+fn value_is_encoded_once_and_only_for_readers_of_messages() {
     use std::sync::atomic::Ordering::Relaxed;
     let mut pair = Case { durable: true, ..Case::RELIABLE }.pair(2);
     join(&mut pair, 0, true, ReaderPath::HandOver);

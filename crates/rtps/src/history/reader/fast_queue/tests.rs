@@ -5,8 +5,10 @@ use std::vec::Vec;
 
 use super::*;
 use crate::history::{Inserted, ReaderHistoryConfig, ResourceLimits};
-use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::time::Span;
+use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
+use crate::payload::Payload;
+use crate::seq::SequenceNumber;
+use crate::time::{Span, Timestamp};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -111,7 +113,7 @@ impl Cache {
         std::format!("{:?}", self.history.insert(Instant(at), &mut arrival, &mut self.pool))
     }
 
-    /// What anybody can see of what the step does.
+    /// The visible result of the step.
     fn step(&mut self, at: u64, step: &Step) -> String {
         let (history, now) = (&mut self.history, Instant(at));
         let mut out = vec![];
@@ -179,7 +181,7 @@ fn configs() -> impl Strategy<Value = ReaderHistoryConfig> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
 
-    /// Nobody can tell which way a value has come.
+    /// The application cannot tell which way a value has come.
     #[test]
     fn fast_queued_samples_are_selected_like_cached_ones(config in configs(), steps in prop::collection::vec(steps(), 0..80)) {
         let (mut usual, mut short) = (Cache::new(&config, false), Cache::new(&config, true));

@@ -156,6 +156,30 @@ fn samples_that_expire_one_after_the_other_are_each_looked_at_a_few_times() {
 }
 
 #[test]
+fn dropped_instances_leave_a_bounded_schedule() {
+    const INSTANCES: u16 = 20;
+    let mut cache = Cache::new(ReaderHistoryConfig {
+        history: HistoryKind::KeepAll,
+        autopurge_disposed: Span(1000),
+        ..ReaderHistoryConfig::default()
+    });
+    // Each disposal schedules a purge, and each new life leaves the entry behind.
+    for now in 0..2 {
+        for instance in 0..INSTANCES {
+            assert!(cache.put(now, ChangeKind::Disposed, instance, None));
+            assert!(cache.put(now, ChangeKind::Alive, instance, None));
+        }
+    }
+    assert_eq!(cache.take(usize::MAX), 4 * usize::from(INSTANCES));
+    for instance in 0..INSTANCES {
+        assert!(cache.put(2, ChangeKind::Unregistered, instance, None));
+        cache.take(usize::MAX);
+        cache.check();
+    }
+    assert_eq!(cache.history.instances.len, 0);
+}
+
+#[test]
 fn replaced_samples_leave_a_bounded_schedule() {
     let mut cache =
         Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepLast(1), ..ReaderHistoryConfig::default() });

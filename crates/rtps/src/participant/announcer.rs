@@ -1,0 +1,95 @@
+//! When a participant announces itself.
+
+use alloc::vec::Vec;
+
+use crate::limits::{ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, ANNOUNCEMENT_PERIOD_MIN};
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Span};
+
+/// When to announce: a burst at the start, then a period with jitter. And as which change: the same words again are the
+/// same change, so that readers which go by its number take notice of other words and of no others.
+#[derive(Debug)]
+pub(super) struct Announcer {
+    pub(super) next: Instant,
+    last: Option<Instant>,
+    pub(super) sent: u32,
+    period: Span,
+    random: u64,
+    /// The serialized data of the last announcement, and its number.
+    said: Vec<u8>,
+    pub(super) number: SequenceNumber,
+}
+
+impl Announcer {
+    /// A shorter `period` than [`ANNOUNCEMENT_PERIOD_MIN`] counts as that: a period of zero would always be due.
+    pub(super) fn new(now: Instant, period: Span, seed: u64) -> Self {
+        let period = period.max(ANNOUNCEMENT_PERIOD_MIN);
+        Self {
+            next: now,
+            last: None,
+            sent: 0,
+            period,
+            random: seed | 1,
+            said: Vec::new(),
+            number: SequenceNumber::ZERO,
+        }
+    }
+
+    pub(super) fn number_of(&mut self, payload: &[u8]) -> SequenceNumber {
+        if self.said != payload {
+            self.said = payload.to_vec();
+            self.number = self.number.next();
+        }
+        self.number
+    }
+
+    pub(super) const fn next(&self) -> Instant {
+        self.next
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// Announces earlier than planned, but never faster than in a burst: what strangers send must not be multiplied.
+    pub(super) fn expedite_announcement(&mut self, now: Instant) {
+        let soonest = self.last.map_or(now, |last| now.max(last + ANNOUNCEMENT_BURST_INTERVAL));
+        self.next = self.next.min(soonest);
+    }
+
+    pub(super) fn schedule(&mut self, now: Instant) {
+        self.last = Some(now);
+        self.sent = self.sent.saturating_add(1);
+        let wait = if self.sent < ANNOUNCEMENT_BURST {
+            ANNOUNCEMENT_BURST_INTERVAL.times(1 << (self.sent - 1)).0.min(self.period.0)
+        } else {
+            self.period.0
+        };
+        // Up to a tenth earlier, so that participants started together do not stay in step.
+        let jitter = (wait / 10).max(1);
+        self.next = now + Span(wait - self.draw() % jitter);
+    }
+
+    /// Xorshift: any spread will do.
+    const fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn period_of_zero_counts_as_the_shortest_one() {
+        let mut announcer = Announcer::new(Instant(0), Span::ZERO, 1);
+        for _ in 0..2 * ANNOUNCEMENT_BURST {
+            let now = announcer.next();
+            announcer.schedule(now);
+            assert!(announcer.next().since(now) >= Span(ANNOUNCEMENT_PERIOD_MIN.0 * 9 / 10));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Counting what is dropped.
+
+use alloc::vec::Vec;
+
+use super::Participant;
+use super::drops::{Drops, Fault, PeerDrops};
+use super::event::ParticipantCounters;
+use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::receiver::DropReason;
+use crate::vendor::VendorId;
+
+impl Participant {
+    /// What was dropped so far, and why.
+    #[must_use]
+    pub fn counters(&self) -> ParticipantCounters {
+        let mut drops = self.unknown_drops;
+        self.remotes.values().for_each(|remote| drops.add(&remote.drops));
+        ParticipantCounters { messages: self.messages, not_rtps: self.not_rtps, drops }
+    }
+
+    /// The same by participant: those of which anything was dropped, first all that are not known.
+    #[must_use]
+    pub fn drops(&self) -> Vec<PeerDrops> {
+        let unknown = PeerDrops { participant: None, vendor: VendorId::UNKNOWN, drops: self.unknown_drops };
+        let known = self.remotes.iter().map(|(prefix, remote)| PeerDrops {
+            participant: Some(Guid::new(*prefix, EntityId::PARTICIPANT)),
+            vendor: remote.data.vendor,
+            drops: remote.drops,
+        });
+        core::iter::once(unknown).chain(known).filter(|peer| peer.drops != Drops::default()).collect()
+    }
+
+    /// Something of this participant is dropped.
+    pub(super) fn count_fault(&mut self, prefix: GuidPrefix, fault: Fault) {
+        let drops = self.remotes.get_mut(&prefix).map_or(&mut self.unknown_drops, |remote| &mut remote.drops);
+        *drops.of(fault) += 1;
+    }
+
+    pub(super) fn count_dropped(&mut self, from: GuidPrefix, reason: DropReason) {
+        match reason {
+            DropReason::Header(_) => self.not_rtps += 1,
+            DropReason::Malformed => self.count_fault(from, Fault::Malformed),
+            DropReason::HeaderExtension => self.count_fault(from, Fault::HeaderExtension),
+            DropReason::InlineQos => self.count_fault(from, Fault::InlineQos),
+            DropReason::Protected => self.count_fault(from, Fault::Protected),
+            DropReason::NotAuthentic => self.count_fault(from, Fault::NotAuthentic),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Configuration of a reader.
+
+use alloc::sync::Arc;
+
+use crate::history::ReaderHistoryConfig;
+use crate::id::{Guid, KeyHash};
+use crate::limits::{MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, SAMPLE_BYTES_MAX};
+use crate::protection::Protection;
+use crate::time::Span;
+
+/// Finds out which instance a serialized sample (or, with `true`, a serialized key) belongs to. `None` when it cannot
+/// be decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyExtractor(pub fn(&[u8], bool) -> Option<KeyHash>);
+
+/// How a reader behaves. Fixed for its lifetime except where a method says otherwise.
+#[derive(Clone, Debug)]
+pub struct ReaderConfig {
+    /// Which reader.
+    pub guid: Guid,
+    /// Whether it wants repair (RELIABILITY).
+    pub reliable: bool,
+    /// Whether it wants what was written before it came (DURABILITY of TRANSIENT_LOCAL or more).
+    pub wants_history: bool,
+    /// What it keeps for the application.
+    pub cache: ReaderHistoryConfig,
+    /// How often each instance has to be heard of (DEADLINE).
+    pub deadline: Span,
+    /// The largest serialized sample it accepts, in bytes.
+    pub max_sample_bytes: u32,
+    /// Bytes held per writer for samples that wait for others or are being rebuilt. One sample always fits.
+    pub memory_per_writer: usize,
+    /// Bytes held for all writers. One sample that is alone always fits.
+    pub memory_per_reader: usize,
+    /// How to tell instances apart; `None` on topics without keys.
+    pub keys: Option<KeyExtractor>,
+    /// The topic has keys, and the caller finds the instance of each sample: see
+    /// [`Reader::take_unkeyed`](super::Reader::take_unkeyed).
+    pub defers_keys: bool,
+    /// What protects its messages; `None` without security.
+    pub protection: Option<Arc<dyn Protection>>,
+}
+
+impl ReaderConfig {
+    /// A best-effort, volatile KEEP_LAST 1 reader of a topic without keys.
+    #[must_use]
+    pub fn new(guid: Guid) -> Self {
+        Self {
+            guid,
+            reliable: false,
+            wants_history: false,
+            cache: ReaderHistoryConfig::default(),
+            deadline: Span::INFINITE,
+            max_sample_bytes: SAMPLE_BYTES_MAX,
+            memory_per_writer: MEMORY_PER_WRITER_MAX,
+            memory_per_reader: MEMORY_PER_READER_MAX,
+            keys: None,
+            defers_keys: false,
+            protection: None,
+        }
+    }
+}

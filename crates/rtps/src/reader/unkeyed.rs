@@ -1,0 +1,38 @@
+//! Samples whose instance is not known yet.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::proxy::OutOfOrderSample;
+use crate::id::{Guid, KeyHash};
+use crate::seq::SequenceNumber;
+
+/// Samples that wait for their instance, or for room in the cache, in the order in which they were due.
+#[derive(Debug, Default)]
+pub(super) struct Unkeyed {
+    pub(super) samples: VecDeque<UnkeyedSample>,
+    /// The number of samples with [`Key::Unknown`].
+    pub(super) unknown: usize,
+    pub(super) bytes: usize,
+    /// Writers that are to be unmatched after their last sample.
+    pub(super) departing: Vec<Guid>,
+}
+
+#[derive(Debug)]
+pub(super) struct UnkeyedSample {
+    pub(super) writer: Guid,
+    pub(super) number: SequenceNumber,
+    pub(super) sample: OutOfOrderSample,
+    pub(super) key: Key,
+}
+
+/// What is known of the instance of a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Key {
+    Unknown,
+    /// The caller is about to find it.
+    RepairRequest,
+    Known(KeyHash),
+    /// It cannot be found.
+    Missing,
+}

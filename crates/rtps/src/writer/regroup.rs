@@ -1,0 +1,80 @@
+//! The readers that get new samples, and the length of messages for them.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashSet;
+
+use super::Writer;
+use super::group::Group;
+use super::proxy::MatchedReader;
+use crate::history::Change;
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
+use crate::locator::Locator;
+use crate::vendor::Quirks;
+
+/// The fragment size of a value that has not been encoded, because no reader gets messages.
+const UNPLANNED: u32 = u32::MAX;
+
+impl Writer {
+    /// Fragment size for a change, or 0 when it fits into one message.
+    #[inline]
+    pub(super) fn plan(&self, change: &Change) -> u32 {
+        if !self.group.has_readers && change.payload.known_len().is_none() {
+            return UNPLANNED;
+        }
+        let whole = self.packer.head_len() + self.packer.sample_len(change.kind, change.payload.len());
+        if whole <= self.group.room() { 0 } else { self.packer.fragment_size(self.group.room()) }
+    }
+
+    /// Determines anew which readers get new samples, and how large a message may be.
+    pub(super) fn regroup(&mut self) {
+        self.hand_over.refresh(&self.readers);
+        let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
+        let has_readers = messaged().next().is_some();
+        let smallest = messaged().map(|info| info.max_message_bytes).min();
+        let max_message = smallest
+            .unwrap_or(self.config.default_message_bytes)
+            .min(self.config.max_message_bytes)
+            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
+        // Peers say where they listen, and there may be thousands of them.
+        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
+        let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
+        let asks = messaged().filter(|info| info.expects_inline_qos);
+        asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
+        // A reader that still gets history would take a new sample for a sign that the rest will not come.
+        let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none());
+        let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
+        let per_message = self.packer.receivers_max(max_message);
+        let mut group = Group { everyone: Vec::new(), parts: Vec::new(), ..Group::empty(max_message) };
+        for readers in current.chunks(per_message) {
+            group.add(readers, &asking);
+        }
+        if group.parts.is_empty() {
+            group.add(&[], &asking);
+        }
+        let is_asked_for = messaged().any(|info| info.expects_inline_qos);
+        // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
+        let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
+        group.qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
+        group.has_readers = has_readers;
+        // One message serves them all, so it is as the most particular of them needs it.
+        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
+        self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
+        self.packer.set_receivers(per_message);
+        let (room, packer) = (group.room(), &self.packer);
+        if room < self.group.room() || has_readers && !self.group.has_readers {
+            self.history.refit(|change| {
+                if !has_readers && change.fragment_size == UNPLANNED {
+                    return UNPLANNED;
+                }
+                let whole = packer.head_len() + packer.sample_len(change.kind, change.payload.len());
+                match change.fragment_size {
+                    0 | UNPLANNED if whole <= room => 0,
+                    size if size != 0 && size <= packer.fragment_size(room) => size,
+                    _ => packer.fragment_size(room),
+                }
+            });
+        }
+        self.group = group;
+    }
+}

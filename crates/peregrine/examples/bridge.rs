@@ -1,4 +1,5 @@
-//! Forwards one topic from one domain to another without knowing the type: `cargo run -p peregrine --example bridge -- FROM TO TOPIC`
+//! Forwards one topic from one domain to another without knowing the type: `cargo run -p peregrine --example bridge --
+//! FROM TO TOPIC`
 //!
 //! Instances of a topic with a key are told apart by the first member, which has to be a key of four bytes.
 #![forbid(unsafe_code)]
@@ -56,8 +57,8 @@ fn await_writer(participant: &DomainParticipant, topic: &str) -> PublicationData
     }
 }
 
-/// Finds the instance of a sample, or of a serialized key. The key of a type with an extensibility of APPENDABLE or MUTABLE has headers in
-/// XCDR2, which this function does not know.
+/// Finds the instance of a sample, or of a serialized key. The key of a type with an extensibility of APPENDABLE or
+/// MUTABLE has headers in XCDR2, which this function does not know.
 fn first_member(payload: &[u8], _: PayloadKind) -> Option<InstanceHandle> {
     let header = Encapsulation::parse(payload).ok()?;
     let mut key: [u8; 4] = payload.get(Encapsulation::LEN..)?.first_chunk().copied()?;

@@ -1,4 +1,5 @@
-//! Images of a fixed size that are built in the memory they are sent from, and seen where they arrive: nothing is copied.
+//! Images of a fixed size that are built in the memory they are sent from, and seen where they arrive: nothing is
+//! copied.
 //!
 //! `cargo run -p peregrine --example camera`
 #![forbid(unsafe_code)]
@@ -27,7 +28,8 @@ fn main() -> Result<(), Error> {
     reader.wait_for_writers(1, Duration::from_secs(10))?;
 
     for number in 0..4 {
-        // Memory of the writer, which readers in other processes of this host see too. It has the values of an earlier image, or none.
+        // Memory of the writer, which readers in other processes of this host see too. It has the values of an earlier
+        // image, or none.
         let mut image = writer.loan()?;
         image.number = number;
         image.pixels.fill(number as u8); // as a camera would

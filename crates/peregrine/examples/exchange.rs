@@ -1,11 +1,11 @@
 //! Samples from a reliable writer to a reader, each taken before the next is written: the subject of
 //! `cargo xtask bench instructions`. Its parts stay functions of their own, so that a profile tells them apart.
 //!
-//! `exchange each|flow|fragments|batch COUNT`: samples of 32 octets of which each asks for its acknowledgement, or as many
-//! as usual do; samples of 63000 octets in messages as Ethernet takes them; samples of 32 octets in batches of 128.
+//! `exchange each|flow|fragments|batch COUNT`: samples of 32 octets of which each asks for its acknowledgement, or as
+//! many as usual do; samples of 63000 bytes in messages as Ethernet takes them; samples of 32 bytes in batches of 128.
 //!
-//! `exchange memory|loan|same-process COUNT`: samples of 32 octets by shared memory, between two participants that know nothing
-//! of each other's process, encoded or made in place; and made in place for a listener of the same participant.
+//! `exchange memory|loan|same-process COUNT`: samples of 32 octets by shared memory, between two participants that know
+//! nothing of each other's process, encoded or made in place; and made in place for a listener of the same participant.
 
 #![forbid(unsafe_code)]
 
@@ -26,10 +26,10 @@ const LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Exchanges before anything is counted, so that every pool has its buffers.
 const ROUNDS_BEFORE: u32 = 2000;
 const LARGE_OCTETS: usize = 63_000;
-/// Samples of 32 octets in a batch of [`BATCH_BYTES`].
+/// Samples of 32 bytes in a batch of [`BATCH_BYTES`].
 const BATCH_SAMPLES: u64 = 128;
 const BATCH_BYTES: usize = 4096;
-/// What a datagram over IPv4 holds where packets have 1500 octets.
+/// What a datagram over IPv4 holds where packets have 1500 bytes.
 const ETHERNET_MESSAGE_BYTES: usize = 1472;
 /// No run takes longer, under callgrind neither.
 const LIMIT: Duration = Duration::from_secs(120);

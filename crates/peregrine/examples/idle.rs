@@ -1,7 +1,7 @@
 //! One participant with ten readers that nobody writes to, until standard input ends: what joining a domain costs.
 //!
-//! `idle writers`: the ten writers for them, in another process of the host, that write nothing. Each of the two says so when it is
-//! ready, the writers when all readers share memory with them.
+//! `idle writers`: the ten writers for them, in another process of the host, that write nothing. Each of the two says
+//! so when it is ready, the writers when all readers share memory with them.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! The cost of many endpoints in two processes: memory of the channels between them, and a write to many readers.
 //!
-//! `many_endpoints WRITERS READERS` matches so many writers and readers of one topic and prints the time until all are matched
-//! and the growth of both processes' resident memory. Then the first writer writes samples of 32 bytes; printed are the
-//! processor time of the writing thread and that of the whole process of readers, each for one write.
+//! `many_endpoints WRITERS READERS` matches so many writers and readers of one topic and prints the time until all are
+//! matched and the growth of both processes' resident memory. Then the first writer writes samples of 32 bytes; printed
+//! are the processor time of the writing thread and that of the whole process of readers, each for one write.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

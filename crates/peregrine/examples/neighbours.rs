@@ -1,7 +1,7 @@
 //! What a sample to another process of this host takes, one way: by shared memory, by UDP, and by a bare UDP socket.
 //!
-//! The program starts itself again as the other process, which sends every sample back from a listener; a round trip counts
-//! twice. Prints a line for each size and way: median and 99th percentile, in microseconds.
+//! The program starts itself again as the other process, which sends every sample back from a listener; a round trip
+//! counts twice. Prints a line for each size and way: median and 99th percentile, in microseconds.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

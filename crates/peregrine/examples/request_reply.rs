@@ -1,7 +1,7 @@
 //! Requests and replies between two tasks of tokio: `cargo run -p peregrine --example request_reply`
 //!
-//! Peregrine needs no runtime of its own and no feature for one: its futures run on any executor. Nothing here blocks a thread of tokio,
-//! `close_async` at the end included.
+//! Peregrine needs no runtime of its own and no feature for one: its futures run on any executor. Nothing here blocks a
+//! thread of tokio, `close_async` at the end included.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;

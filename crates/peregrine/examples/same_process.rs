@@ -1,5 +1,5 @@
-//! How long it takes from `write` until the listener of a reader in the same process has come back, by the size of the sample
-//! and the way of writing: encoded, made in place, shared.
+//! How long it takes from `write` until the listener of a reader in the same process has come back, by the size of the
+//! sample and the way of writing: encoded, made in place, shared.
 //!
 //! `same_process [COUNT]`: so many writes of each kind, 100,000 if not given, fewer where they are large.
 
@@ -16,7 +16,7 @@ use peregrine::{
 
 const DOMAIN: u32 = 121;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Octets copied for one row at most.
+/// Bytes copied for one row at most.
 const OCTETS_MAX: usize = 4 << 30;
 /// Writes between two looks at the clock.
 const BATCH: usize = 20;

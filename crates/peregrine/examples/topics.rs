@@ -1,4 +1,5 @@
-//! Lists the topics of a domain, and which endpoints of them match none: `cargo run -p peregrine --example topics -- [DOMAIN]`
+//! Lists the topics of a domain, and which endpoints of them match none: `cargo run -p peregrine --example topics --
+//! [DOMAIN]`
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};

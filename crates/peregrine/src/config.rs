@@ -11,7 +11,7 @@ use peregrine_transport::interface;
 pub use peregrine_transport::interface::Selection as InterfaceSelection;
 pub use peregrine_transport::thread::Scheduling;
 
-use crate::error::{BadParameter, Error};
+use crate::error::{BadParameter, Error, Unit};
 
 /// How receive threads wait for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,19 +22,29 @@ pub enum WaitStrategy {
     Block,
     /// Looking again and again for so long, then asleep. Costs a processor core while it looks.
     SpinThenBlock(Duration),
-    /// There are no receive threads: [`DomainParticipant::poll`](crate::DomainParticipant::poll) receives and runs timers
-    /// and listeners on the thread that calls it, which has to do so often.
+    /// There are no receive threads: [`DomainParticipant::poll`](crate::DomainParticipant::poll) receives and runs
+    /// timers and listeners on the thread that calls it, which has to do so often.
     Poll,
 }
 
 /// The threads of a domain: those that receive, and that of asynchronous writers.
+///
+/// ```
+/// use peregrine::{DomainConfig, Scheduling, ThreadSettings};
+///
+/// let threads = ThreadSettings::default().with_affinity(vec![2, 3]).with_scheduling(Scheduling::Fifo(20));
+/// let config = DomainConfig::default().with_threads(threads).with_dscp(46);
+/// # assert_eq!((config.dscp, config.threads.affinity), (46, Some(vec![2, 3])));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSettings {
-    /// Prefix of the names of threads: `pg` by default, as in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 bytes of a name.
+    /// Prefix of the names of threads: `pg` by default, as in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 bytes of a
+    /// name.
     pub name_prefix: String,
     /// The processors they may run on; `None`, the default, for all. The application's own threads run where they did.
     pub affinity: Option<Vec<usize>>,
-    /// How they are scheduled; `None`, the default, for that of the process. If set, no thread of the application receives in their place.
+    /// How they are scheduled; `None`, the default, for that of the process. If set, no thread of the application
+    /// receives in their place.
     pub scheduling: Option<Scheduling>,
     /// Bytes of stack; listeners run on it. The default is 2 MiB.
     pub stack_bytes: usize,
@@ -66,11 +76,11 @@ pub struct DomainConfig {
     pub udp_v4: bool,
     /// UDP over IPv6. The default is `false`.
     pub udp_v6: bool,
-    /// Whether samples go to and come from other processes of this host in memory that both see, where that is possible: at
-    /// both ends this configuration, the same user and the same namespaces, and Linux 5.16 or newer. Everything else goes
-    /// over the network, and [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged) tells why. Readers then look at
-    /// samples in memory that a process of the same user, which could change any memory of theirs, can change too.
-    /// The default is `true`.
+    /// Whether samples go to and come from other processes of this host in memory that both see, where that is
+    /// possible: at both ends this configuration, the same user and the same namespaces, and Linux 5.16 or newer.
+    /// Everything else goes over the network, and [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged)
+    /// tells why. Readers then look at samples in memory that a process of the same user, which could change any memory
+    /// of theirs, can change too. The default is `true`.
     pub shared_memory: bool,
     /// Whether participants are looked for by multicast. The default is `true`.
     pub multicast: bool,
@@ -78,20 +88,21 @@ pub struct DomainConfig {
     /// Writers use a group where that saves datagrams. The default is none.
     pub multicast_groups: Vec<IpAddr>,
     /// Whether writers send to the multicast groups that readers announce, where that saves datagrams. Without, each
-    /// address of readers is sent to for itself, and whoever announces nothing but a group is not reached: for networks
-    /// that must not carry multicast, whatever peers ask for. That participants are looked for by multicast is
+    /// address of readers is sent to for itself, and a reader that announces nothing but a group is not reached: for
+    /// networks that must not carry multicast, whatever peers ask for. That participants are looked for by multicast is
     /// [`Self::multicast`]. The default is `true`.
     pub send_to_groups: bool,
-    /// Whether samples and discovery data are sent to addresses that a participant names and has not been heard from. Without,
-    /// nobody can have this process flood another host by naming it; an endpoint with no other address is not matched, which
-    /// is reported as [`NonMatch::Unreachable`](crate::qos::NonMatch::Unreachable). For networks in which hosts send from
-    /// other addresses than those they are reached at. The default is `false`.
+    /// Whether samples and discovery data are sent to addresses that a participant names and has not been heard from.
+    /// Without, no peer can have this process flood another host by naming it; an endpoint with no other address is not
+    /// matched, which is reported as [`NonMatch::Unreachable`](crate::qos::NonMatch::Unreachable). For networks in
+    /// which hosts send from other addresses than those they are reached at. The default is `false`.
     pub send_to_unheard_addresses: bool,
     /// Addresses to look for participants at, besides multicast. The default is none.
     pub peers: Vec<Peer>,
     /// The largest message, in bytes. `None`, the default: what the way to each peer takes without IP fragmentation.
     pub message_bytes: Option<usize>,
-    /// Bytes of socket receive buffer to ask for. The default is 8 MiB; the system may grant less (Linux: `net.core.rmem_max`).
+    /// Bytes of socket receive buffer to ask for. The default is 8 MiB; the system may grant less (Linux:
+    /// `net.core.rmem_max`).
     pub receive_buffer_bytes: usize,
     /// Bytes of socket send buffer to ask for; `None`, the default, for the system's default.
     pub send_buffer_bytes: Option<usize>,
@@ -101,26 +112,27 @@ pub struct DomainConfig {
     pub dscp: u8,
     /// Routers a multicast datagram may pass, plus one. The default is 1: the local network only.
     pub multicast_ttl: u8,
-    /// Whether endpoints of this process reach each other without messages, by reference. It takes both sides.
-    /// Without, samples between them go through the sockets, as between processes: to measure that. The default is `true`.
+    /// Whether endpoints of this process reach each other without messages, by reference. It takes both sides. Without,
+    /// samples between them go through the sockets, as between processes: to measure that. The default is `true`.
     pub same_process: bool,
-    /// How long a writer that is deleted, or whose process drops its last participant, waits for readers to acknowledge the last samples. The
-    /// default is one second.
+    /// How long a writer that is deleted, or whose process drops its last participant, waits for readers to acknowledge
+    /// the last samples. The default is one second.
     pub linger: Duration,
-    /// How many acknowledgement requests in a row a reliable reader may leave unanswered until writers stop waiting for it: its samples no
-    /// longer count against KEEP_ALL and RESOURCE_LIMITS, and it may lose those that are replaced. The reader counts again as soon as it
-    /// answers. The wait between two requests doubles from 1 ms to 1 s. The default is 20, about ten seconds; at least 1.
-    /// [`WriterCounters::readers_inactive`](crate::DataWriter::counters) counts such readers.
+    /// How many acknowledgement requests in a row a reliable reader may leave unanswered until writers stop waiting for
+    /// it: its samples no longer count against KEEP_ALL and RESOURCE_LIMITS, and it may lose those that are replaced.
+    /// The reader counts again as soon as it answers. The wait between two requests doubles from 1 ms to 1 s. The
+    /// default is 20, about ten seconds; at least 1. [`WriterCounters::readers_inactive`](crate::DataWriter::counters)
+    /// counts such readers.
     pub unanswered_heartbeats: u32,
     /// The largest serialized sample that readers accept, in bytes. A longer one is lost (SAMPLE_LOST with
-    /// [`SampleLostReason::TooLong`](crate::status::SampleLostReason)) and not asked for again. Samples of this process and in shared memory
-    /// exist already and are not refused. The default is
-    /// 1 GiB, which is also the most.
+    /// [`SampleLostReason::TooLong`](crate::status::SampleLostReason)) and not asked for again. Samples of this process
+    /// and in shared memory exist already and are not refused. The default is 1 GiB, which is also the most.
     pub max_sample_bytes: u32,
-    /// How many instances a reader holds where RESOURCE_LIMITS leaves `max_instances` unlimited, which is the default there. It bounds what
-    /// writers with ever new keys make a KEEP_LAST reader hold. Samples of further instances are rejected (SAMPLE_REJECTED with
-    /// [`RejectReason::Instances`](crate::status::RejectReason)), and a reliable writer waits until the application has taken samples of
-    /// instances that have ended. The default is 1,048,576; an instance takes about 400 bytes and its samples.
+    /// How many instances a reader holds where RESOURCE_LIMITS leaves `max_instances` unlimited, which is the default
+    /// there. It bounds what writers with ever new keys make a KEEP_LAST reader hold. Samples of further instances are
+    /// rejected (SAMPLE_REJECTED with [`RejectReason::Instances`](crate::status::RejectReason)), and a reliable writer
+    /// waits until the application has taken samples of instances that have ended. The default is 1,048,576; an
+    /// instance takes about 400 bytes and its samples.
     pub max_instances_per_reader: u32,
     /// How receive threads wait. The default is [`WaitStrategy::Block`].
     pub wait: WaitStrategy,
@@ -157,44 +169,66 @@ impl Default for DomainConfig {
     }
 }
 
-/// A method for each field, for use in a chain: the struct cannot be written as a literal, because later releases add fields.
+/// A method for each field, for use in a chain: a struct that is not exhaustive cannot be written as a literal. A list
+/// or an option takes everything that converts into it. A number takes its own type only: an untyped literal such as
+/// `46` has no other type to be inferred.
 macro_rules! setters {
-    ($($name:ident = $field:ident: $type:ty,)*) => {
-        impl DomainConfig {
-            $(
-                #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
-                #[must_use]
-                pub fn $name(mut self, value: impl Into<$type>) -> Self {
-                    self.$field = value.into();
-                    self
-                }
-            )*
-        }
+    ($($name:ident = $field:ident: $type:ty,)* ; into $($into_name:ident = $into_field:ident: $into_type:ty,)*) => {
+        $(
+            #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+            #[must_use]
+            pub fn $name(mut self, value: $type) -> Self {
+                self.$field = value;
+                self
+            }
+        )*
+        $(
+            #[doc = concat!("Sets [`", stringify!($into_field), "`](Self::", stringify!($into_field), ").")]
+            #[must_use]
+            pub fn $into_name(mut self, value: impl Into<$into_type>) -> Self {
+                self.$into_field = value.into();
+                self
+            }
+        )*
     };
 }
-setters! {
-    with_interfaces = interfaces: InterfaceSelection,
-    with_udp_v4 = udp_v4: bool,
-    with_udp_v6 = udp_v6: bool,
-    with_shared_memory = shared_memory: bool,
-    with_multicast = multicast: bool,
-    with_multicast_groups = multicast_groups: Vec<IpAddr>,
-    with_send_to_groups = send_to_groups: bool,
-    with_send_to_unheard_addresses = send_to_unheard_addresses: bool,
-    with_peers = peers: Vec<Peer>,
-    with_message_bytes = message_bytes: Option<usize>,
-    with_receive_buffer_bytes = receive_buffer_bytes: usize,
-    with_send_buffer_bytes = send_buffer_bytes: Option<usize>,
-    with_receive_buffers = receive_buffers: usize,
-    with_dscp = dscp: u8,
-    with_multicast_ttl = multicast_ttl: u8,
-    with_same_process = same_process: bool,
-    with_wait = wait: WaitStrategy,
-    with_threads = threads: ThreadSettings,
-    with_linger = linger: Duration,
-    with_unanswered_heartbeats = unanswered_heartbeats: u32,
-    with_max_sample_bytes = max_sample_bytes: u32,
-    with_max_instances_per_reader = max_instances_per_reader: u32,
+
+impl DomainConfig {
+    setters! {
+        with_interfaces = interfaces: InterfaceSelection,
+        with_udp_v4 = udp_v4: bool,
+        with_udp_v6 = udp_v6: bool,
+        with_shared_memory = shared_memory: bool,
+        with_multicast = multicast: bool,
+        with_send_to_groups = send_to_groups: bool,
+        with_send_to_unheard_addresses = send_to_unheard_addresses: bool,
+        with_receive_buffer_bytes = receive_buffer_bytes: usize,
+        with_receive_buffers = receive_buffers: usize,
+        with_dscp = dscp: u8,
+        with_multicast_ttl = multicast_ttl: u8,
+        with_same_process = same_process: bool,
+        with_wait = wait: WaitStrategy,
+        with_threads = threads: ThreadSettings,
+        with_linger = linger: Duration,
+        with_unanswered_heartbeats = unanswered_heartbeats: u32,
+        with_max_sample_bytes = max_sample_bytes: u32,
+        with_max_instances_per_reader = max_instances_per_reader: u32,
+        ; into
+        with_multicast_groups = multicast_groups: Vec<IpAddr>,
+        with_peers = peers: Vec<Peer>,
+        with_message_bytes = message_bytes: Option<usize>,
+        with_send_buffer_bytes = send_buffer_bytes: Option<usize>,
+    }
+}
+
+impl ThreadSettings {
+    setters! {
+        with_stack_bytes = stack_bytes: usize,
+        ; into
+        with_name_prefix = name_prefix: String,
+        with_affinity = affinity: Option<Vec<usize>>,
+        with_scheduling = scheduling: Option<Scheduling>,
+    }
 }
 
 impl DomainConfig {
@@ -203,16 +237,23 @@ impl DomainConfig {
             && !(MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX).contains(&bytes)
         {
             let (min, max) = (MESSAGE_BYTES_MIN as u64, MESSAGE_BYTES_MAX as u64);
-            return Err(BadParameter::OutOfRange { argument: "message_bytes", value: bytes as u64, min, max }.into());
+            return Err(BadParameter::OutOfRange {
+                argument: "message_bytes",
+                value: bytes as u64,
+                min,
+                max,
+                unit: Unit::Bytes,
+            }
+            .into());
         }
-        for (argument, value, max) in [
-            ("unanswered_heartbeats", self.unanswered_heartbeats, u32::MAX),
-            ("max_sample_bytes", self.max_sample_bytes, SAMPLE_BYTES_MAX),
-            ("max_instances_per_reader", self.max_instances_per_reader, u32::MAX),
+        for (argument, value, max, unit) in [
+            ("unanswered_heartbeats", self.unanswered_heartbeats, u32::MAX, Unit::None),
+            ("max_sample_bytes", self.max_sample_bytes, SAMPLE_BYTES_MAX, Unit::Bytes),
+            ("max_instances_per_reader", self.max_instances_per_reader, u32::MAX, Unit::None),
         ] {
             if !(1..=max).contains(&value) {
                 let (value, min, max) = (value.into(), 1, max.into());
-                return Err(BadParameter::OutOfRange { argument, value, min, max }.into());
+                return Err(BadParameter::OutOfRange { argument, value, min, max, unit }.into());
             }
         }
         if self.threads.name_prefix.contains('\0') {
@@ -220,7 +261,7 @@ impl DomainConfig {
         }
         if self.dscp > 63 {
             let value = self.dscp.into();
-            return Err(BadParameter::OutOfRange { argument: "dscp", value, min: 0, max: 63 }.into());
+            return Err(BadParameter::OutOfRange { argument: "dscp", value, min: 0, max: 63, unit: Unit::None }.into());
         }
         for group in &self.multicast_groups {
             let is_spoken = if group.is_ipv4() { self.udp_v4 } else { self.udp_v6 };

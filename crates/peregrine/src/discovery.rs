@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use peregrine_rtps::qos::TopicQos;
 
 pub use crate::driver::observer::DiscoveryEvent;
 use crate::driver::observer::Observer;
@@ -23,6 +24,17 @@ pub struct DiscoveredTopic {
     pub type_name: String,
     /// Whether its type has a key.
     pub has_key: bool,
+}
+
+/// What endpoints of other participants announce about a topic.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct DiscoveredTopicData {
+    /// Its names.
+    pub topic: DiscoveredTopic,
+    /// Its policies, as an endpoint has them. Policies that endpoints do not announce (HISTORY, RESOURCE_LIMITS,
+    /// TRANSPORT_PRIORITY) have their defaults.
+    pub qos: TopicQos,
 }
 
 /// The events of one participant, in order: to be asked, waited for, or used as a stream.
@@ -58,7 +70,7 @@ impl DiscoveryEvents {
         wait_until(&*self.core, timeout, StatusMask::ALL, |locked| take(locked, self.id))
     }
 
-    /// How many events were dropped because nobody looked at them for so long.
+    /// How many events were dropped because the application did not look for so long.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.core.lock().observers.iter().find(|o| o.id() == self.id).map_or(0, Observer::missed)

@@ -77,7 +77,7 @@ macro_rules! endpoint_handles {
 }
 pub(crate) use endpoint_handles;
 
-/// Tells whoever is nearest of each status that has changed, with its value.
+/// Tells the nearest listener of each status that has changed, with its value.
 macro_rules! tell {
     ($hook:ident, $endpoint:ident as $any:ident, $statuses:ident: $($status:ident: $told:ident($read:ident),)*) => {$(
         if $statuses.contains(StatusMask::$status) {

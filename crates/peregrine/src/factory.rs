@@ -28,8 +28,8 @@ impl DomainParticipantFactory {
         EntityFactory { autoenable_created_entities: entity::autoenables() }
     }
 
-    /// Changes its policies for participants that are built from now on (DDS 1.4 §2.2.2.2.2.6). The default is that participants are enabled
-    /// from the start; else [`DomainParticipant::enable`] lets them join their domain.
+    /// Changes its policies for participants that are built from now on (DDS 1.4 §2.2.2.2.2.6). The default is that
+    /// participants are enabled from the start; else [`DomainParticipant::enable`] lets them join their domain.
     pub fn set_qos(qos: EntityFactory) {
         entity::set_autoenables(qos.autoenable_created_entities);
     }

@@ -2,11 +2,12 @@
 //!
 #![doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```")]
 //! # Logging
-//! Peregrine reports what happens besides the calls of a program as [`tracing`](https://docs.rs/tracing) events, under targets that
-//! begin with `peregrine`: the start of a domain with its addresses, matches, endpoints that do not match and why, participants that are lost,
-//! limits that are reached. The environment variable `PEREGRINE_LOG` shows them on standard error in any program that has no subscriber of its
-//! own: `off`, the default, `error`, `warn`, `info`, `debug` or `trace`. With the variable set, a program has to install its own subscriber before
-//! it creates the first participant.
+//! Peregrine reports what happens besides the calls of a program as [`tracing`](https://docs.rs/tracing) events, under
+//! targets that begin with `peregrine`: the start of a domain with its addresses, matches, endpoints that do not match
+//! and why, participants that are lost, limits that are reached. The environment variable `PEREGRINE_LOG` shows them on
+//! standard error in any program that has no subscriber of its own: `off`, the default, `error`, `warn`, `info`,
+//! `debug` or `trace`. With the variable set, a program has to install its own subscriber before it creates the first
+//! participant.
 #![forbid(unsafe_code)]
 
 // What the derive macro generates names this crate.
@@ -36,7 +37,7 @@ pub use condition::{
     Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
-pub use discovery::{DiscoveredTopic, DiscoveryEvent, DiscoveryEvents};
+pub use discovery::{DiscoveredTopic, DiscoveredTopicData, DiscoveryEvent, DiscoveryEvents};
 pub use entity::{
     DomainParticipant, DomainParticipantListener, Entity, ParticipantBuilder, Publisher, PublisherListener, Subscriber,
     SubscriberListener, TopicListener,
@@ -45,12 +46,16 @@ pub use error::Error;
 pub use factory::DomainParticipantFactory;
 pub use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 pub use peregrine_rtps::history::{InstanceState, SampleInfo, Selector, ViewState};
-pub use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
+pub use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};
+pub use peregrine_rtps::locator::Locator;
 pub use peregrine_rtps::participant::{Drops, LostReason, ParticipantCounters, PeerDrops};
+pub use peregrine_rtps::reader::ReaderCounters;
 pub use peregrine_rtps::seq::SequenceNumber;
 pub use peregrine_rtps::time::Timestamp;
 pub use peregrine_rtps::vendor::VendorId;
+pub use peregrine_rtps::writer::WriterCounters;
 pub use peregrine_rtps::writer::pace::TokenBucketConfig;
+pub use peregrine_transport::udp::Statistics as SocketStatistics;
 #[doc(inline)]
 pub use peregrine_xtypes as xtypes;
 #[doc(inline)]
@@ -67,7 +72,7 @@ pub use writer::{
     AnyDataWriter, DataWriter, DataWriterBuilder, DataWriterListener, FlatLoan, FlowController, PublishMode, WriteLoan,
 };
 
-/// Names an instance of a topic with keys: its key hash (RTPS 2.5 §9.6.4.8), so that equal keys have equal handles everywhere in the domain.
-/// [`InstanceHandle::NIL`] is the only instance of a topic without keys.
+/// Names an instance of a topic with keys: its key hash (RTPS 2.5 §9.6.4.8), so that equal keys have equal handles
+/// everywhere in the domain. [`InstanceHandle::NIL`] is the only instance of a topic without keys.
 #[doc(inline)]
 pub use peregrine_rtps::id::KeyHash as InstanceHandle;

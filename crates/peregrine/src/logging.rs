@@ -10,7 +10,8 @@ use crate::error::{BadParameter, Error};
 /// Names the level of the events to show.
 const VARIABLE: &str = "PEREGRINE_LOG";
 
-/// Writes events to standard error if the environment asks for that and the program has no subscriber. Looks once for each process.
+/// Writes events to standard error if the environment asks for that and the program has no subscriber. Looks once for
+/// each process.
 ///
 /// # Errors
 /// The variable has a value that is no level.

@@ -144,6 +144,18 @@ pub(crate) fn copy_to_reader(topic: &TopicQos, qos: &mut DataReaderQos) {
         resource_limits, ownership, data_representation);
 }
 
+/// The policies of a topic that a writer announces.
+pub(crate) fn copy_from_writer(writer: &DataWriterQos, qos: &mut TopicQos) {
+    copy!(writer to qos: durability, durability_service, deadline, latency_budget, liveliness, reliability,
+        destination_order, lifespan, ownership, data_representation);
+}
+
+/// The policies of a topic that a reader announces.
+pub(crate) fn copy_from_reader(reader: &DataReaderQos, qos: &mut TopicQos) {
+    copy!(reader to qos: durability, deadline, latency_budget, liveliness, reliability, destination_order, ownership,
+        data_representation);
+}
+
 fn unsupported(policy: PolicyId, value: &str) -> Error {
     Unsupported::Policy { policy, value: value.to_owned() }.into()
 }

@@ -25,8 +25,9 @@ pub enum NoSharedMemory {
     /// The other process has closed the connection, or has ended.
     Ended,
     /// There was a sample that no memory was left for: it is longer than
-    /// [`DataWriterBuilder::shared_memory_bytes`](crate::DataWriterBuilder::shared_memory_bytes) allows, the samples that the writer
-    /// keeps take all of that, or the system has no more. The reader's process sees that the channel [has ended](Self::Ended).
+    /// [`DataWriterBuilder::shared_memory_bytes`](crate::DataWriterBuilder::shared_memory_bytes) allows, the samples
+    /// that the writer keeps take all of that, or the system has no more. The reader's process sees that the channel
+    /// [has ended](Self::Ended).
     NoMemory,
 }
 
@@ -50,14 +51,14 @@ pub struct SharedMemoryStatistics {
     pub memory: SharedMemoryUse,
 }
 
-/// Memory for the samples of all writers of a process in a domain. It comes and goes by whole segments; those of other processes, which
-/// this one has mapped for its readers, are counted there.
+/// Memory for the samples of all writers of a process in a domain. It comes and goes by whole segments; those of other
+/// processes, which this one has mapped for its readers, are counted there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SharedMemoryUse {
     /// Segments that exist. Each is a descriptor.
     pub segments: u64,
-    /// Their size in all, in octets.
+    /// Their size in all, in bytes.
     pub bytes: u64,
     /// The samples they have room for.
     pub slots: u64,

@@ -97,7 +97,8 @@ pub(crate) fn new_reader(
     Ok(Reader::new(config))
 }
 
-/// A writer whose policies name no representation writes XCDR version 1; of flat samples, version 2, which is their form in memory.
+/// A writer whose policies name no representation writes XCDR version 1; of flat samples, version 2, which is their
+/// form in memory.
 pub(crate) fn normalized_writer_qos<T: TopicType>(mut qos: DataWriterQos) -> DataWriterQos {
     if qos.data_representation.0.is_empty() {
         let id = if T::WRITES_XCDR2 { RepresentationId::XCDR2 } else { RepresentationId::XCDR1 };

@@ -16,17 +16,17 @@ use crate::{Guid, InstanceHandle};
 pub struct StatusMask {
     bits: u32,
     /// The statuses that no listener has been notified of yet.
-    untold: u32,
+    unreported: u32,
 }
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
         impl StatusMask {
-            $($(#[$doc])* pub const $name: Self = Self { bits: 1 << $bit, untold: 1 << $bit };)*
+            $($(#[$doc])* pub const $name: Self = Self { bits: 1 << $bit, unreported: 1 << $bit };)*
             /// None.
-            pub const NONE: Self = Self { bits: 0, untold: 0 };
+            pub const NONE: Self = Self { bits: 0, unreported: 0 };
             /// All.
-            pub const ALL: Self = Self { bits: $(1 << $bit |)* 0, untold: $(1 << $bit |)* 0 };
+            pub const ALL: Self = Self { bits: $(1 << $bit |)* 0, unreported: $(1 << $bit |)* 0 };
         }
 
         impl fmt::Debug for StatusMask {
@@ -71,13 +71,13 @@ statuses! {
 
 impl StatusMask {
     /// No status, but news of the same kind: acknowledgements have come, and with them perhaps room.
-    pub(crate) const ACKNOWLEDGED: Self = Self { bits: 1 << 31, untold: 0 };
+    pub(crate) const ACKNOWLEDGED: Self = Self { bits: 1 << 31, unreported: 0 };
 
     /// The same for readers: what writers had kept from before may be complete.
-    pub(crate) const HISTORY: Self = Self { bits: 1 << 30, untold: 0 };
+    pub(crate) const HISTORY: Self = Self { bits: 1 << 30, unreported: 0 };
 
     /// The same for readers: samples wait until the application has found their instances.
-    pub(crate) const UNKEYED: Self = Self { bits: 1 << 29, untold: 0 };
+    pub(crate) const UNKEYED: Self = Self { bits: 1 << 29, unreported: 0 };
 
     /// Whether all of `other` are in the set.
     #[must_use]
@@ -96,7 +96,7 @@ impl StatusMask {
     }
 
     pub(crate) const fn from_bits(bits: u32) -> Self {
-        Self { bits, untold: 0 }
+        Self { bits, unreported: 0 }
     }
 
     /// Whether the set is empty.
@@ -108,34 +108,34 @@ impl StatusMask {
     /// Takes statuses out.
     pub const fn remove(&mut self, other: Self) {
         self.bits &= !other.bits;
-        self.untold &= !other.bits;
+        self.unreported &= !other.bits;
     }
 
-    /// Puts statuses in that nobody is to be told of.
-    pub(crate) const fn insert_told(&mut self, other: Self) {
+    /// Adds statuses without notifying a listener or thread.
+    pub(crate) const fn insert_silently(&mut self, other: Self) {
         self.bits |= other.bits;
     }
 
     /// Of the statuses in the set, those of `kinds` count as put in anew: a listener is to be told of them.
-    pub(crate) const fn mark_untold(&mut self, kinds: Self) {
-        self.untold |= self.bits & kinds.bits;
+    pub(crate) const fn mark_unreported(&mut self, kinds: Self) {
+        self.unreported |= self.bits & kinds.bits;
     }
 
     /// The statuses of the set that are not in `other`.
     pub(crate) const fn without(self, other: Self) -> Self {
-        Self { bits: self.bits & !other.bits, untold: self.untold & !other.bits }
+        Self { bits: self.bits & !other.bits, unreported: self.unreported & !other.bits }
     }
 
     /// Whether there are statuses that a listener has not been told of.
-    pub(crate) const fn has_untold(self) -> bool {
-        self.untold != 0
+    pub(crate) const fn has_unreported(self) -> bool {
+        self.unreported != 0
     }
 
     /// The statuses put in since the last call.
-    pub(crate) const fn take_untold(&mut self) -> Self {
-        let untold = self.untold;
-        self.untold = 0;
-        Self { bits: untold, untold }
+    pub(crate) const fn take_unreported(&mut self) -> Self {
+        let unreported = self.unreported;
+        self.unreported = 0;
+        Self { bits: unreported, unreported }
     }
 }
 
@@ -157,14 +157,14 @@ impl Hash for StatusMask {
 impl BitOr for StatusMask {
     type Output = Self;
     fn bitor(self, other: Self) -> Self {
-        Self { bits: self.bits | other.bits, untold: self.untold | other.untold }
+        Self { bits: self.bits | other.bits, unreported: self.unreported | other.unreported }
     }
 }
 
 impl BitAnd for StatusMask {
     type Output = Self;
     fn bitand(self, other: Self) -> Self {
-        Self { bits: self.bits & other.bits, untold: self.untold & other.untold }
+        Self { bits: self.bits & other.bits, unreported: self.unreported & other.unreported }
     }
 }
 

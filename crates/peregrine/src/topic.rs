@@ -1,5 +1,6 @@
 //! Topics (DDS 1.4 §2.2.2.3).
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use peregrine_rtps::qos::TopicQos;
 use crate::condition::StatusCondition;
 use crate::driver::topic::{TopicCore, TopicHook};
 use crate::entity::{DomainParticipant, Entity, TopicListener};
-use crate::error::{BadParameter, Error};
+use crate::error::{BadParameter, Error, Precondition};
 use crate::qos;
 use crate::status::{InconsistentTopicStatus, StatusMask};
 use crate::topic_type::{SerializedType, TopicType};
@@ -88,10 +89,11 @@ impl<T: TopicType> Topic<T> {
     /// Changes policies. New TOPIC_DATA is announced with all endpoints of the topic.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the topic is enabled; others contradict each other or are
-    /// not available.
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the topic is enabled; others contradict each
+    /// other or are not available; [`Error::AlreadyDeleted`] after its participant was closed.
     pub fn set_qos(&self, qos: TopicQos) -> Result<(), Error> {
         qos::check_topic(&qos)?;
+        self.participant.check_open()?;
         let mut state = self.core.lock();
         if let Some(policy) = state.qos.immutable_change(&qos).filter(|_| state.is_enabled) {
             return Err(Error::ImmutablePolicy(policy));
@@ -105,10 +107,19 @@ impl<T: TopicType> Topic<T> {
         Ok(())
     }
 
-    /// From now on only the policies that the standard calls changeable may change (DDS 1.4 §2.2.2.1.1.7). A topic is enabled from
-    /// the start unless its participant's ENTITY_FACTORY says otherwise. Its writers and readers do not depend on it.
-    pub fn enable(&self) {
+    /// From now on only the policies that the standard calls changeable may change (DDS 1.4 §2.2.2.1.1.7). A topic is
+    /// enabled from the start unless its participant's ENTITY_FACTORY says otherwise. Its writers and readers do not
+    /// depend on it.
+    ///
+    /// # Errors
+    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`] after its participant was closed.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.participant.check_open()?;
+        if !self.participant.is_enabled() {
+            return Err(Precondition::ParticipantNotEnabled.into());
+        }
         self.core.lock().is_enabled = true;
+        Ok(())
     }
 
     /// Whether it is enabled.
@@ -137,12 +148,26 @@ impl<T: TopicType> Topic<T> {
         &self.condition
     }
 
+    /// The listener of the topic and the statuses that the listener handles; `None` without one.
+    #[must_use]
+    pub fn listener(&self) -> Option<(Arc<dyn TopicListener>, StatusMask)> {
+        let (hook, mask) = self.core.lock().own.clone()?;
+        let told = (hook as Arc<dyn Any + Send + Sync>).downcast::<Told>().ok()?;
+        Some((Arc::clone(&told.0), mask))
+    }
+
     /// Replaces the listener of the topic and its statuses. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (Told::hook(listener), mask));
         let gone = std::mem::replace(&mut self.core.lock().own, listener);
         // The old listener may own entities: it is dropped without the lock.
         drop(gone);
+    }
+}
+
+impl<T: TopicType> From<&Topic<T>> for Entity {
+    fn from(topic: &Topic<T>) -> Self {
+        Self::Topic { participant: topic.participant.clone(), name: Arc::clone(&topic.core.name) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The type of a topic, as its endpoints see it: a Rust type, or the description that the application gives of serialized samples.
+//! The type of a topic, as its endpoints see it: a Rust type, or the description that the application gives of
+//! serialized samples.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,17 +16,20 @@ use peregrine_xtypes::{
 use crate::InstanceHandle;
 use crate::error::{BadParameter, Error};
 
-/// The type parameter of a [`Topic`](crate::Topic): a [`DdsType`], or [`Serialized`]. No other type implements this trait.
+/// The type parameter of a [`Topic`](crate::Topic): a [`DdsType`], or [`Serialized`]. No other type implements this
+/// trait.
 pub trait TopicType: sealed::Sealed {}
 
 /// Samples that their endpoint neither encodes nor decodes, of a type that is named at run time
 /// ([`DomainParticipant::serialized_topic`](crate::DomainParticipant::serialized_topic)).
 ///
-/// [`DataReader<Serialized>`](crate::DataReader) hands samples out on loan, [`DataWriter<Serialized>`](crate::DataWriter) writes bytes.
+/// [`DataReader<Serialized>`](crate::DataReader) hands samples out on loan,
+/// [`DataWriter<Serialized>`](crate::DataWriter) writes bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Serialized {}
 
-/// A type of which the application knows the name and, if the type has a key, how to find the key in serialized samples.
+/// A type of which the application knows the name and, if the type has a key, how to find the key in serialized
+/// samples.
 #[derive(Clone)]
 pub struct SerializedType {
     name: Arc<str>,
@@ -90,16 +94,18 @@ impl SerializedType {
         Self { name: name.into(), keys: Keys::None, max_size: None }
     }
 
-    /// A type with a key. `find` returns the instance that a payload belongs to, or `None` if the payload is not a value of the type.
+    /// A type with a key. `find` returns the instance that a payload belongs to, or `None` if the payload is not a
+    /// value of the type.
     ///
-    /// The payload begins with its encapsulation header (RTPS 2.5 §10.2), which [`Encapsulation::parse`](crate::xtypes::Encapsulation::parse)
-    /// reads: `find` has to understand each representation that the peers use. With [`PayloadKind::Key`] the payload is a serialized key, as
-    /// comes with the end of an instance.
-    /// [`Self::instance`] makes the handle from the key members.
+    /// The payload begins with its encapsulation header (RTPS 2.5 §10.2), which
+    /// [`Encapsulation::parse`](crate::xtypes::Encapsulation::parse) reads: `find` has to understand each
+    /// representation that the peers use. With [`PayloadKind::Key`] the payload is a serialized key, as comes with the
+    /// end of an instance. [`Self::instance`] makes the handle from the key members.
     ///
-    /// `find` runs under no lock: in the calls of writers, and for readers on the threads that run listeners, once for each sample. It has to be
-    /// a function of its arguments. A panic counts as `None`. A reader then uses the key hash that the writer sent (PID_KEY_HASH, RTPS 2.5
-    /// §9.6.4.8); without one, the reader drops the sample and counts it in [`ReaderCounters::undecodable`](crate::DataReader::counters).
+    /// `find` runs under no lock: in the calls of writers, and for readers on the threads that run listeners, once for
+    /// each sample. It has to be a function of its arguments. A panic counts as `None`. A reader then uses the key hash
+    /// that the writer sent (PID_KEY_HASH, RTPS 2.5 §9.6.4.8); without one, the reader drops the sample and counts it
+    /// in [`ReaderCounters::undecodable`](crate::DataReader::counters).
     #[must_use]
     pub fn with_key(
         name: impl Into<Arc<str>>,
@@ -115,9 +121,9 @@ impl SerializedType {
         Self { name: T::TYPE_NAME.into(), keys: Keys::of::<T>(), max_size }
     }
 
-    /// The handle of the instance with this key: the key members in ascending order of member ids, in big-endian PLAIN_CDR2 without
-    /// encapsulation header. `max_bytes` is the greatest size that a key of the type has in that form; `None` if the type sets no limit
-    /// (RTPS 2.5 §9.6.4.8).
+    /// The handle of the instance with this key: the key members in ascending order of member ids, in big-endian
+    /// PLAIN_CDR2 without encapsulation header. `max_bytes` is the greatest size that a key of the type has in that
+    /// form; `None` if the type sets no limit (RTPS 2.5 §9.6.4.8).
     #[must_use]
     pub fn instance(key: &[u8], max_bytes: Option<usize>) -> InstanceHandle {
         KeyHash(key_hash_of_serialized_key(key, max_bytes))

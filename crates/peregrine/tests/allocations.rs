@@ -1,4 +1,5 @@
-//! What a sample costs in a steady state: no allocation on either side, unless it is taken in a form that returns a `Vec`.
+//! What a sample costs in a steady state: no allocation on either side, unless it is taken in a form that returns a
+//! `Vec`.
 
 mod common;
 
@@ -104,8 +105,8 @@ fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
     }
 }
 
-/// What is allocated in the quietest round, in blocks and octets, while flat samples are built where they are sent from and read where
-/// they arrive.
+/// What is allocated in the quietest round, in blocks and bytes, while flat samples are built where they are sent from
+/// and read where they arrive.
 fn exchange_flat(domain: u32, config: DomainConfig, len: usize, by_shared_memory: bool) -> (u64, u64) {
     let mut apart = config.clone();
     if by_shared_memory {
@@ -131,7 +132,7 @@ fn exchange_flat(domain: u32, config: DomainConfig, len: usize, by_shared_memory
                 image.camera("front")?.number(number)?.finish()
             });
             writer.write_flat(built.unwrap()).unwrap();
-            assert!(reader.wait_for_data(PATIENCE).unwrap());
+            reader.wait_for_data(PATIENCE).unwrap();
             let mut seen = None;
             reader
                 .take_each(&Selector::ANY, |sample| {
@@ -163,7 +164,7 @@ fn exchange_lent<const N: usize>(domain: u32, config: DomainConfig) -> u64 {
             let mut sample = writer.loan().unwrap();
             sample.fill(number);
             writer.write_loan(sample).unwrap();
-            assert!(reader.wait_for_data(PATIENCE).unwrap());
+            reader.wait_for_data(PATIENCE).unwrap();
             let mut seen = None;
             reader.take_each(&Selector::ANY, |sample| seen = sample.borrow().map(|value| value[N - 1])).unwrap();
             assert_eq!(seen, Some(number));
@@ -231,8 +232,8 @@ fn nothing_is_allocated_per_sample() {
     assert_eq!(timeouts(69), 0, "a timeout allocates nothing");
     let allocations = exchange_lent::<8192>(65, config());
     assert!(allocations <= u64::from(SAMPLES_PER_ROUND), "{allocations} for {SAMPLES_PER_ROUND} samples");
-    // By shared memory, what refers to a slot is allocated for each sample, and nothing of its length. What comes in fragments is put
-    // together in a buffer that the reader keeps.
+    // By shared memory, what refers to a slot is allocated for each sample, and nothing of its length. What comes in
+    // fragments is put together in a buffer that the reader keeps.
     for (domain, by_shared_memory) in [(69, true), (70, false)] {
         let (_, bytes) = exchange_flat(domain, config(), 1 << 20, by_shared_memory);
         assert!(bytes < 50 * 1000, "domain {domain}: {bytes} octets for 50 samples of 1 MiB");

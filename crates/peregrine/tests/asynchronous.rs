@@ -200,7 +200,7 @@ fn a_writer_that_is_deleted_sends_what_is_queued() {
 }
 
 #[test]
-fn late_joiners_get_what_is_kept() {
+fn late_joiners_get_the_kept_samples() {
     let participant = participant(90, config());
     let topic = participant.topic::<Reading>("kept").unwrap();
     let mode = asynchronous(FlowController::fast());
@@ -214,7 +214,7 @@ fn late_joiners_get_what_is_kept() {
 }
 
 #[test]
-fn keep_last_replaces_what_waits() {
+fn keep_last_replaces_queued_samples() {
     let participant = participant(91, config());
     let topic = participant.topic::<Reading>("replaced").unwrap();
     let writer = topic.writer_builder().best_effort().keep_last(1).publish_mode(hardly_any()).build().unwrap();

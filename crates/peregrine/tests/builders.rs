@@ -5,8 +5,12 @@ mod common;
 use std::time::Duration;
 
 use common::{PATIENCE, Reading, config};
+use peregrine::error::RoomLimit;
 use peregrine::qos::{DestinationOrder, LivelinessKind, Ownership, Span};
-use peregrine::{DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
+use peregrine::{
+    DomainConfig, DomainParticipant, EntityId, InterfaceSelection, Locator, ReaderCounters, Scheduling,
+    SocketStatistics, ThreadSettings, WaitStrategy, WriterCounters,
+};
 
 #[test]
 fn policies_of_builders_arrive_at_the_peer() {
@@ -57,4 +61,59 @@ fn policies_of_builders_arrive_at_the_peer() {
     assert_eq!(requested.liveliness.lease_duration, Span::INFINITE);
     assert_eq!(requested.time_based_filter.minimum_separation, Span::from_millis(10));
     assert_eq!(requested.user_data.0, b"reader");
+}
+
+#[test]
+fn numbers_of_configuration_are_set_by_untyped_literals() {
+    let threads = ThreadSettings::default()
+        .with_name_prefix("radar")
+        .with_affinity(vec![0])
+        .with_scheduling(Scheduling::Fifo(1))
+        .with_stack_bytes(1 << 20);
+    assert_eq!((threads.name_prefix.as_str(), threads.stack_bytes), ("radar", 1 << 20));
+    assert_eq!((&threads.affinity, threads.scheduling), (&Some(vec![0]), Some(Scheduling::Fifo(1))));
+    let config = DomainConfig::default()
+        .with_dscp(46)
+        .with_multicast_ttl(2)
+        .with_unanswered_heartbeats(3)
+        .with_max_sample_bytes(4)
+        .with_max_instances_per_reader(5)
+        .with_receive_buffers(6)
+        .with_receive_buffer_bytes(7)
+        .with_send_buffer_bytes(8)
+        .with_message_bytes(None)
+        .with_multicast_groups(["239.255.0.9".parse().unwrap()])
+        .with_threads(threads.clone());
+    assert_eq!((config.dscp, config.multicast_ttl, config.unanswered_heartbeats), (46, 2, 3));
+    assert_eq!((config.max_sample_bytes, config.max_instances_per_reader), (4, 5));
+    assert_eq!((config.receive_buffers, config.receive_buffer_bytes, config.send_buffer_bytes), (6, 7, Some(8)));
+    assert_eq!((config.message_bytes, config.multicast_groups.len(), config.threads), (None, 1, threads));
+}
+
+/// Every type that a public call returns can be the type of a field.
+#[test]
+fn types_of_results_can_be_named() {
+    struct Seen {
+        writer: WriterCounters,
+        reader: ReaderCounters,
+        sockets: Vec<(std::net::SocketAddr, SocketStatistics)>,
+        entity: EntityId,
+        locators: Vec<Locator>,
+        limit: Option<RoomLimit>,
+    }
+    let participant = DomainParticipant::builder(23).config(config()).build().unwrap();
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let (writer, reader) = (topic.writer().unwrap(), topic.reader().unwrap());
+    writer.write(&Reading::new(1, 1)).unwrap();
+    let seen = Seen {
+        writer: writer.counters(),
+        reader: reader.counters(),
+        sockets: participant.transport_statistics(),
+        entity: writer.guid().entity,
+        locators: participant.discovered_participants().into_iter().flat_map(|data| data.default_unicast).collect(),
+        limit: None,
+    };
+    assert_eq!((seen.writer.samples_sent, seen.reader.samples), (1, 0));
+    assert!(!seen.sockets.is_empty() && seen.locators.is_empty() && seen.limit.is_none());
+    assert!(seen.entity.has_key());
 }

@@ -141,13 +141,14 @@ fn status_conditions_follow_the_statuses_they_are_asked_for() {
     assert_eq!(writer.publication_matched_status().current_count, 0);
 }
 
-/// Conditions are checked in the order in which they were attached: once the query is asked, the status condition was found false.
+/// Conditions are checked in the order in which they were attached: once the query is asked, the status condition was
+/// found false.
 #[test]
 fn statuses_enabled_while_a_thread_waits_end_the_wait() {
     for (domain, config) in [(67, config()), (68, polled())] {
         let Pair { writer, reader } = pair(domain, config);
         writer.write(&Reading::new(1, 1)).unwrap();
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         let statuses = reader.status_condition().clone();
         statuses.set_enabled_statuses(StatusMask::NONE);
         let (asked, was_asked) = std::sync::mpsc::sync_channel(1);
@@ -174,7 +175,7 @@ fn statuses_enabled_while_a_thread_waits_end_the_wait() {
 fn a_wait_set_works_after_a_query_has_panicked() {
     let Pair { writer, reader } = pair(69, config());
     writer.write(&Reading::new(1, 1)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let panics = std::sync::atomic::AtomicBool::new(true);
     let query = reader.query_condition(Selector::ANY, move |_| {
         assert!(!panics.swap(false, std::sync::atomic::Ordering::SeqCst), "as the test wants it");

@@ -202,7 +202,7 @@ fn a_writer_that_has_given_its_memory_back_does_nothing_at_all() {
     await_idleness(&sides, 34, 5, "as above");
 }
 
-/// The most octets of samples that are mapped in one piece, by whichever side.
+/// The most bytes of samples that are mapped in one piece, by whichever side.
 #[cfg(target_os = "linux")]
 fn largest_segment() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -5,11 +5,14 @@ mod common;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use common::{PATIENCE, Reading, participant, polled};
 use futures_core::Stream;
-use peregrine::qos::{AccessScope, EntityFactory, Partition, Presentation, PublisherQos, SubscriberQos, TopicQos};
-use peregrine::{DataReader, DomainParticipant, Error, Selector, StatusMask, TopicListener};
+use peregrine::qos::{
+    AccessScope, EntityFactory, ParticipantQos, Partition, Presentation, PublisherQos, SubscriberQos, TopicQos,
+};
+use peregrine::{DataReader, DomainParticipant, Error, Selector, SerializedType, StatusMask, TopicListener};
 
 fn poll_stream<S: Stream>(stream: S) -> Poll<Option<S::Item>> {
     pin!(stream).poll_next(&mut Context::from_waker(Waker::noop()))
@@ -120,4 +123,125 @@ fn a_listener_that_is_replaced_is_dropped_without_a_lock() {
     });
     is_done.recv_timeout(PATIENCE).expect("it does not wait for itself");
     replacing.join().unwrap();
+}
+
+/// The output of a future that is ready at once.
+fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn asynchronous_wait_of_disabled_or_deleted_endpoint_ends_with_error() {
+    let participant = participant(19);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let entity_factory = EntityFactory { autoenable_created_entities: false };
+    let publisher = participant.publisher(PublisherQos { entity_factory, ..PublisherQos::default() }).unwrap();
+    let (writer, reader) = (
+        publisher.writer(&topic).build().unwrap(),
+        participant.subscriber(disabled()).unwrap().reader(&topic).build().unwrap(),
+    );
+    let outcomes = || {
+        [
+            ("wait_for_readers", at_once(writer.wait_for_readers_async(0))),
+            ("wait_for_acknowledgments", at_once(writer.wait_for_acknowledgments_async())),
+            ("wait_for_writers", at_once(reader.wait_for_writers_async(0))),
+            ("wait_for_data", at_once(reader.wait_for_data_async())),
+        ]
+    };
+    for (call, outcome) in outcomes() {
+        assert!(matches!(outcome, Some(Err(Error::NotEnabled))), "{call}: {outcome:?}");
+    }
+    participant.delete_contained_entities();
+    for (call, outcome) in outcomes() {
+        assert!(matches!(outcome, Some(Err(Error::AlreadyDeleted))), "{call}: {outcome:?}");
+    }
+}
+
+#[test]
+fn calls_of_closed_participant_and_its_entities_return_already_deleted() {
+    let participant = participant(20);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let publisher = participant.publisher(PublisherQos::default()).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
+    participant.close(PATIENCE).unwrap();
+    let outcomes = [
+        ("topic", participant.topic::<Reading>("readings").err()),
+        ("another topic", participant.topic::<Reading>("others").err()),
+        ("topic_with_qos", participant.topic_with_qos::<Reading>("readings", TopicQos::default()).err()),
+        ("serialized_topic", participant.serialized_topic("s", SerializedType::of::<Reading>()).err()),
+        ("find_topic", participant.find_topic::<Reading>("readings", 10 * PATIENCE).err()),
+        ("publisher", participant.publisher(PublisherQos::default()).err()),
+        ("subscriber", participant.subscriber(SubscriberQos::default()).err()),
+        ("set_qos of the participant", participant.set_qos(ParticipantQos::default()).err()),
+        ("enable of the participant", participant.enable().err()),
+        ("set_qos of the topic", topic.set_qos(TopicQos::default()).err()),
+        ("enable of the topic", topic.enable().err()),
+        ("writer of the topic", topic.writer().err()),
+        ("reader of the topic", topic.reader().err()),
+        ("set_qos of the publisher", publisher.set_qos(PublisherQos::default()).err()),
+        ("enable of the publisher", publisher.enable().err()),
+        ("close of the publisher", publisher.close(PATIENCE).err()),
+        ("set_qos of the subscriber", subscriber.set_qos(SubscriberQos::default()).err()),
+        ("enable of the subscriber", subscriber.enable().err()),
+        ("close of the subscriber", subscriber.close().err()),
+    ];
+    for (call, error) in outcomes {
+        assert!(matches!(error, Some(Error::AlreadyDeleted)), "{call}: {error:?}");
+    }
+}
+
+#[test]
+fn closed_publisher_and_subscriber_admit_no_endpoints() {
+    let participant = participant(21);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let publisher = participant.publisher(PublisherQos::default()).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
+    let writer = publisher.writer(&topic).reliable().keep_all().build().unwrap();
+    let reader = subscriber.reader(&topic).reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    publisher.close(PATIENCE).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().value(), Some(&Reading::new(1, 1)), "close waits for readers");
+    subscriber.close().unwrap();
+    let outcomes = [
+        ("write", writer.write(&Reading::new(1, 2)).err()),
+        ("take", reader.take().err()),
+        ("writer", publisher.writer(&topic).build().err()),
+        ("reader", subscriber.reader(&topic).build().err()),
+        ("set_qos of the publisher", publisher.set_qos(PublisherQos::default()).err()),
+        ("set_qos of the subscriber", subscriber.set_qos(SubscriberQos::default()).err()),
+        ("second close of the publisher", publisher.close(PATIENCE).err()),
+        ("asynchronous close of the publisher", at_once(publisher.close_async(PATIENCE)).and_then(Result::err)),
+        ("second close of the subscriber", subscriber.close().err()),
+        ("asynchronous close of the subscriber", at_once(subscriber.close_async()).and_then(Result::err)),
+    ];
+    for (call, error) in outcomes {
+        assert!(matches!(error, Some(Error::AlreadyDeleted)), "{call}: {error:?}");
+    }
+    let empty = participant.publisher(PublisherQos::default()).unwrap();
+    assert!(matches!(at_once(empty.close_async(PATIENCE)), Some(Ok(()))));
+}
+
+#[test]
+fn closed_reader_leaves_its_writer_and_keeps_loans() {
+    let participant = participant(22);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let (writer, reader) = (topic.writer().unwrap(), topic.reader_builder().reliable().build().unwrap());
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 7)).unwrap();
+    reader.wait_for_data(PATIENCE).unwrap();
+    let loan = reader.read_loaned(&Selector::ANY).unwrap();
+    reader.close().unwrap();
+    assert!(matches!(reader.close(), Err(Error::AlreadyDeleted)));
+    assert!(matches!(at_once(reader.close_async()), Some(Err(Error::AlreadyDeleted))));
+    assert!(matches!(reader.take(), Err(Error::AlreadyDeleted)));
+    assert_eq!(loan[0].decode().unwrap(), Reading::new(1, 7));
+    common::eventually("the writer has no reader", || writer.matched_subscriptions().is_empty());
+    let other = topic.reader().unwrap();
+    at_once(other.close_async()).unwrap().unwrap();
+    assert!(matches!(other.take(), Err(Error::AlreadyDeleted)));
+    assert!(matches!(other.wait_for_data(Duration::ZERO), Err(Error::AlreadyDeleted)));
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 use common::{PATIENCE, Reading, config, eventually, participant};
 use peregrine::error::{Precondition, Timeout};
 use peregrine::qos::{
-    Durability, GroupData, History, ParticipantQos, Partition, PublisherQos, SubscriberQos, TopicQos, UserData,
+    Durability, EntityFactory, GroupData, History, ParticipantQos, Partition, PublisherQos, Span, SubscriberQos,
+    TopicData, TopicQos, UserData,
 };
 use peregrine::{
-    DataReader, DdsType, DomainParticipant, DomainParticipantFactory, Error, StatusMask, SubscriberListener,
+    AnyDataReader, AnyDataWriter, DataReader, DdsType, DomainParticipant, DomainParticipantFactory, Entity, Error,
+    StatusMask, SubscriberListener, TopicListener,
 };
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -33,7 +35,7 @@ fn participants_are_found_by_domain_while_they_exist() {
 
 /// The default is the process's: each test that builds a participant with policies of its own names them.
 #[test]
-fn default_policies_are_those_of_what_is_created_without_any() {
+fn entities_created_without_policies_have_the_defaults() {
     let named = ParticipantQos { user_data: UserData(b"default".to_vec()), ..ParticipantQos::default() };
     DomainParticipantFactory::set_default_participant_qos(named).unwrap();
     let participant = DomainParticipantFactory::builder(24).config(config()).build().unwrap();
@@ -113,7 +115,7 @@ fn endpoints_are_found_by_topic_with_what_their_matches_announce() {
     assert!(own.matched_publication_data(own.guid()).is_none());
     writer.write(&Reading::new(1, 1)).unwrap();
     publisher.wait_for_acknowledgments(PATIENCE).unwrap();
-    eventually("it has come", || own.wait_for_data(Duration::ZERO).unwrap());
+    eventually("it has come", || own.wait_for_data(Duration::ZERO).is_ok());
 }
 
 struct Silent;
@@ -161,4 +163,124 @@ fn last_of_two_concurrent_changes_of_qos_is_announced() {
         let announced = || there.discovered_publications().first().map(|found| found.qos.user_data.0.clone());
         eventually("the policies in force are announced", || announced().as_ref() == Some(&held));
     }
+}
+
+#[test]
+fn find_topic_returns_topic_that_another_thread_creates() {
+    let participant = participant(32);
+    // Several rounds: in most of them, the other thread waits before this one creates the topic.
+    for round in 0..20 {
+        let name = format!("readings {round}");
+        std::thread::scope(|scope| {
+            let finding = scope.spawn(|| participant.find_topic::<Reading>(&name, 10 * PATIENCE));
+            std::thread::yield_now();
+            let _topic = participant.topic::<Reading>(&name).unwrap();
+            eventually("the topic is found", || finding.is_finished());
+            assert_eq!(finding.join().unwrap().unwrap().name(), name);
+        });
+    }
+}
+
+#[test]
+fn entities_of_a_participant_are_contained_until_they_are_deleted() {
+    let (participant, other) = (participant(28), participant(28));
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let entity_factory = EntityFactory { autoenable_created_entities: false };
+    let publisher = participant.publisher(PublisherQos { entity_factory, ..PublisherQos::default() }).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos { entity_factory, ..SubscriberQos::default() }).unwrap();
+    let (writer, reader) = (publisher.writer(&topic).build().unwrap(), subscriber.reader(&topic).build().unwrap());
+    let entities: [Entity; 6] = [
+        (&participant).into(),
+        (&topic).into(),
+        (&publisher).into(),
+        (&subscriber).into(),
+        (&writer).into(),
+        (&reader).into(),
+    ];
+    for entity in entities.clone() {
+        assert!(participant.contains(entity.clone()), "{entity:?}");
+        assert!(!other.contains(entity.clone()), "{entity:?}");
+    }
+    assert!(participant.contains_entity(writer.guid()) && participant.contains_entity(reader.guid()), "not enabled");
+    publisher.close(PATIENCE).unwrap();
+    subscriber.close().unwrap();
+    for entity in &entities[2..] {
+        assert!(!participant.contains(entity.clone()), "{entity:?}");
+    }
+    assert!(!participant.contains_entity(writer.guid()) && !participant.contains_entity(reader.guid()));
+}
+
+#[test]
+fn endpoints_without_their_type_have_its_operations() {
+    let participant = participant(29);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let entity_factory = EntityFactory { autoenable_created_entities: false };
+    let publisher = participant.publisher(PublisherQos { entity_factory, ..PublisherQos::default() }).unwrap();
+    let writer = AnyDataWriter::from(&publisher.writer(&topic).build().unwrap());
+    assert!(!writer.is_enabled(), "its only handle has no type");
+    assert!(matches!(writer.wait_for_acknowledgments(Duration::ZERO), Err(Error::NotEnabled)));
+    let typed = topic.reader_builder().reliable().build().unwrap();
+    let reader = AnyDataReader::from(&typed);
+    writer.enable().unwrap();
+    assert!(writer.is_enabled() && reader.is_enabled());
+    eventually("both match", || {
+        writer.matched_subscriptions() == [reader.guid()] && reader.matched_publications() == [writer.guid()]
+    });
+    assert_eq!(writer.matched_subscription_data(reader.guid()).unwrap().guid, reader.guid());
+    assert_eq!(reader.matched_publication_data(writer.guid()).unwrap().guid, writer.guid());
+    assert!(writer.matched_subscription_data(writer.guid()).is_none());
+    assert!(reader.matched_publication_data(reader.guid()).is_none());
+    assert!(writer.status_changes().contains(StatusMask::PUBLICATION_MATCHED));
+    assert!(reader.status_changes().contains(StatusMask::SUBSCRIPTION_MATCHED));
+    let of_condition = writer.status_condition().entity();
+    assert!(matches!(of_condition, Some(Entity::DataWriter(found)) if found.guid() == writer.guid()));
+    let of_condition = reader.status_condition().entity();
+    assert!(matches!(of_condition, Some(Entity::DataReader(found)) if found.guid() == reader.guid()));
+    let mut qos = writer.qos();
+    qos.user_data = UserData(b"news".to_vec());
+    writer.set_qos(qos.clone()).unwrap();
+    assert_eq!(writer.qos(), qos);
+    let mut qos = reader.qos();
+    qos.user_data = UserData(b"news".to_vec());
+    reader.set_qos(qos.clone()).unwrap();
+    assert_eq!(typed.qos(), qos);
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    writer.close(PATIENCE).unwrap();
+    assert!(matches!(writer.close(PATIENCE), Err(Error::AlreadyDeleted)));
+    reader.close().unwrap();
+    assert!(matches!(reader.close(), Err(Error::AlreadyDeleted)));
+    assert!(matches!(typed.take(), Err(Error::AlreadyDeleted)));
+}
+
+#[test]
+fn topic_returns_its_listener() {
+    struct Nothing;
+    impl TopicListener for Nothing {}
+    let participant = participant(30);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    assert!(topic.listener().is_none());
+    let listener: Arc<dyn TopicListener> = Arc::new(Nothing);
+    topic.set_listener(Some(Arc::clone(&listener)), StatusMask::INCONSISTENT_TOPIC);
+    let (found, mask) = topic.listener().unwrap();
+    assert!(Arc::ptr_eq(&found, &listener));
+    assert_eq!(mask, StatusMask::INCONSISTENT_TOPIC);
+    topic.set_listener(None, StatusMask::NONE);
+    assert!(topic.listener().is_none());
+}
+
+#[test]
+fn discovered_topic_data_has_policies_of_remote_endpoint() {
+    let (a, b) = (participant(31), participant(31));
+    let topic_qos = TopicQos { topic_data: TopicData(b"unit: K".to_vec()), ..TopicQos::default() };
+    let topic = b.topic_with_qos::<Reading>("readings", topic_qos).unwrap();
+    let writer = topic.writer_builder().transient_local().deadline(Duration::from_secs(3)).build().unwrap();
+    eventually("it is discovered", || !a.discovered_topics().is_empty());
+    let found = a.discovered_topics().remove(0);
+    let data = a.discovered_topic_data(&found).unwrap();
+    assert_eq!(data.topic, found);
+    assert_eq!(data.qos.durability, Durability::TransientLocal);
+    assert_eq!(data.qos.deadline.period, Span::from_secs(3));
+    assert_eq!(data.qos.topic_data.0, b"unit: K");
+    drop(writer);
+    eventually("it is gone", || a.discovered_topic_data(&found).is_none());
 }

@@ -88,7 +88,7 @@ fn assert_is(image: ImageView<'_>, number: u64) {
 
 /// Takes the next sample on loan and looks at it.
 fn take_one<T: DdsType>(reader: &DataReader<T>, look: impl FnOnce(&LoanedSample<T>)) {
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let loan = reader.take_loaned(&Selector { max_samples: 1, ..Selector::ANY }).unwrap();
     look(loan.first().unwrap());
 }
@@ -102,7 +102,7 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Whether octets lie in memory that is shared between processes.
+/// Whether bytes lie in memory that is shared between processes.
 fn is_shared(octets: &[u8]) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let range = |line: &str| {
@@ -148,7 +148,7 @@ fn in_the_same_process_the_reader_sees_the_memory_that_was_built_in() {
 }
 
 #[test]
-fn over_udp_the_reader_sees_what_was_received() {
+fn reader_over_udp_sees_the_received_bytes() {
     let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(57, Path::Udp, 1);
     for number in 0..50 {
         writer.write_flat(build(&writer, number)).unwrap();
@@ -161,13 +161,14 @@ fn over_udp_the_reader_sees_what_was_received() {
     assert!(writer.publisher().participant().shared_memory_statistics().sent == 0);
 }
 
-/// A writer that keeps one sample has no other place for what it writes next than that of the sample before, if that were free.
+/// A writer that keeps one sample has no other place for what it writes next than that of the sample before, if that
+/// were free.
 #[test]
-fn what_a_reader_holds_is_not_written_over() {
+fn held_sample_is_not_overwritten() {
     for path in PATHS {
         let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(58, path, 1);
         writer.write_flat(build(&writer, 7)).unwrap();
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         let held = reader.take_loaned(&Selector::ANY).unwrap();
         let image = held.first().unwrap().view().unwrap();
         assert_is(image, 7);
@@ -238,7 +239,7 @@ fn misuse_is_an_error_that_says_what() {
     let too_small = BadParameter::CapacityExceeded { type_name: "Image", capacity: 16 };
     assert!(matches!(small, Err(Error::BadParameter(cause)) if cause == too_small));
     let huge = writer.loan_flat(usize::MAX, |image| image.camera("")?.number(1)?.note(None)?.pixels(&[])?.finish());
-    assert!(matches!(huge, Err(Error::BadParameter(BadParameter::OutOfRange { max: 2_147_483_647, .. }))));
+    assert!(matches!(huge, Err(Error::BadParameter(BadParameter::TooLong { max: 2_147_483_647, .. }))));
     let foreign = writer.write_flat(build(&other, 1));
     assert!(matches!(foreign, Err(Error::PreconditionNotMet(Precondition::ForeignLoan))));
     let loose = participant.topic::<Flat<Loose>>("loose").unwrap().writer().unwrap();
@@ -251,7 +252,7 @@ fn misuse_is_an_error_that_says_what() {
 
 /// What is built is what encoding writes, whatever the memory held before.
 #[test]
-fn what_is_lent_is_the_encoding() {
+fn loan_is_the_encoding() {
     for path in PATHS {
         let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(64, path, 1);
         drop(build(&writer, 255));

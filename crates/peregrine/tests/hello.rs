@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use peregrine::error::Timeout;
 use peregrine::qos::{DataReaderQos, History, Limit, Reliability};
-use peregrine::{DataReader, DdsType, DomainConfig, DomainParticipant, InterfaceSelection};
+use peregrine::{DataReader, DdsType, DomainConfig, DomainParticipant, Error, InterfaceSelection};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -96,7 +97,7 @@ fn a_listener_is_told_of_what_its_own_takes_make_room_for() {
 
 /// An acknowledgement and the next write meet in the writer, from two threads: whichever comes last says when to ask.
 #[test]
-fn every_write_is_acknowledged_whatever_it_meets() {
+fn every_write_of_concurrent_writers_is_acknowledged() {
     let participant = participant(89);
     let topic = participant.topic::<Counter>("acknowledged").unwrap();
     let reader = topic.reader_builder().reliable().keep_last(1).build().unwrap();
@@ -140,16 +141,16 @@ fn a_sample_serialized_by_the_writer_of_it_arrives() {
     let mut hash = [0; 16];
     hash[..4].copy_from_slice(&value.id.to_be_bytes());
     assert_eq!(instance, peregrine::InstanceHandle(hash));
-    // CDR little endian, two octets of padding: id, alignment, value, length, octets.
+    // CDR little endian, two bytes of padding: id, alignment, value, length, bytes.
     #[rustfmt::skip]
     let bytes = [
         0, 1, 0, 2, 7, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1, 2, 0, 0, 0, 9, 8, 0, 0,
     ];
-    assert!(!reader.wait_for_data(Duration::ZERO).unwrap());
+    assert!(matches!(reader.wait_for_data(Duration::ZERO), Err(Error::Timeout(Timeout::NoData { .. }))));
     writer.write_serialized(instance, bytes.len(), |buffer| buffer.copy_from_slice(&bytes)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     assert_eq!(reader.take_next().unwrap().unwrap().into_value(), Some(value));
-    assert!(matches!(writer.write_serialized(instance, 3, |_| {}), Err(peregrine::Error::BadParameter(_))));
+    assert!(matches!(writer.write_serialized(instance, 3, |_| {}), Err(Error::BadParameter(_))));
 }
 
 #[test]

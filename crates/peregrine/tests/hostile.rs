@@ -1,8 +1,8 @@
 //! A participant under attack goes on with its work, in bounded memory.
 //!
 //! Without security nobody can stop a sender that speaks in the name of a matched writer from saying that its samples
-//! are over. So two kinds of attackers are told apart: strangers and hostile members of the domain, who must not be able
-//! to disturb others, and impostors, who may disturb those they imitate and nobody else.
+//! are over. So two kinds of attackers are told apart: strangers and hostile members of the domain, who must not be
+//! able to disturb others, and impostors, who may disturb those they imitate and nobody else.
 #![cfg(target_os = "linux")]
 
 #[path = "support/forge.rs"]
@@ -31,9 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STRANGE_PACKETS: u64 = 800_000;
 const IMPOSTOR_PACKETS: u64 = 200_000;
 
-/// By how much the attack may make the process grow, in octets. What a stranger can fill is: 512 unverified
+/// By how much the attack may make the process grow, in bytes. What a stranger can fill is: 512 unverified
 /// participants with their announcements, 4 MiB of discovery data of each hostile member, the samples the reader's
-/// limits let in (10,000 of up to 1,500 octets, twice), what waits in order behind a missing sample (4,096 per writer),
+/// limits let in (10,000 of up to 1,500 bytes, twice), what waits in order behind a missing sample (4,096 per writer),
 /// 64 samples under reassembly per writer, and the pools of receive buffers (16 MiB per socket). Measured: 9 MiB.
 const GROWTH_MAX_BYTES: u64 = 64 << 20;
 
@@ -291,7 +291,8 @@ fn repeated_disposals_keep_reader_within_limits() {
     assert_eq!(reader.read().unwrap().len(), 3);
 }
 
-/// An impostor of the partner may end the partner's exchange with the victim, but no other exchange, and cannot grow the victim process.
+/// An impostor of the partner may end the partner's exchange with the victim, but no other exchange, and cannot grow
+/// the victim process.
 fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim: &Side, at_partner: &Side) {
     let ids = (at_partner.writer.guid().entity, at_partner.reader.guid().entity);
     let (impostor, _socket) = forge(victim, at_victim, partner.guid().prefix, ids);

@@ -131,7 +131,8 @@ fn disposing_registers_an_instance() {
     writer.unregister_instance(&Reading::new(1, 0)).unwrap();
 }
 
-/// The listener runs before the call that made it run returns: what it writes comes after the change, and before the return.
+/// The listener runs before the call that made it run returns: what it writes comes after the change, and before the
+/// return.
 #[test]
 fn an_instance_written_while_it_is_unregistered_stays_registered() {
     let mut config = DomainConfig::default();

@@ -67,7 +67,7 @@ fn samples_of_large_keyed_type_are_exchanged_on_a_small_stack() {
         loan.id = 5;
         loan.data.fill(7);
         writer.write_loan(loan).unwrap();
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         let mut received = Vec::new();
         reader.take_each(&Selector::ANY, |sample| received.push(sample.to_shared().unwrap())).unwrap();
         let value = received.pop().unwrap();
@@ -76,7 +76,7 @@ fn samples_of_large_keyed_type_are_exchanged_on_a_small_stack() {
         assert_eq!(reader.lookup_instance(&value), Some(instance));
 
         writer.write(&value).unwrap();
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         let loan = reader.take_loaned(&Selector::ANY).unwrap();
         assert_eq!(loan.first().unwrap().info().instance, instance);
         assert_eq!(loan.first().unwrap().to_shared().unwrap().id, 5);
@@ -84,7 +84,7 @@ fn samples_of_large_keyed_type_are_exchanged_on_a_small_stack() {
 
         // The disposal is a serialized key, which the reader finds the instance by.
         drop(writer);
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         let loan = reader.take_loaned(&Selector::ANY).unwrap();
         let disposal = loan.first().unwrap();
         assert_eq!((disposal.info().valid_data, disposal.info().instance), (false, instance));

@@ -1,5 +1,5 @@
-//! The last samples of a writer that is gone, and of a participant that is, are received although the news of its end comes
-//! by another socket, to another thread.
+//! The last samples of a writer that is gone, and of a participant that is, are received although the news of its end
+//! comes by another socket, to another thread.
 
 mod common;
 
@@ -89,12 +89,12 @@ fn what_came_before_the_end_is_received_by(config: &DomainConfig, domain: u32, d
 }
 
 #[test]
-fn what_a_deleted_writer_wrote_last_is_received() {
+fn last_samples_of_a_deleted_writer_are_received() {
     what_came_before_the_end_is_received(123, false);
 }
 
 #[test]
-fn what_a_participant_that_leaves_wrote_last_is_received() {
+fn last_samples_of_a_participant_that_leaves_are_received() {
     what_came_before_the_end_is_received(124, true);
 }
 

@@ -5,9 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::{Block, PATIENCE, Reading, config, eventually, polled};
+use peregrine::error::{BadParameter, Unit};
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::status::{RejectReason, SampleLostReason};
-use peregrine::{DomainConfig, DomainParticipant, Error};
+use peregrine::{DomainConfig, DomainParticipant, Error, InstanceHandle, SerializedType};
 
 fn with(domain: u32, config: DomainConfig) -> DomainParticipant {
     DomainParticipant::builder(domain).config(config).build().unwrap()
@@ -24,6 +25,53 @@ fn limit_of_zero_is_refused() {
         let refused = DomainParticipant::builder(79).config(config).build();
         assert!(matches!(refused, Err(Error::BadParameter(_))), "{refused:?}");
     }
+}
+
+#[test]
+fn lease_below_minimum_is_refused_with_its_unit() {
+    for lease in [Duration::ZERO, Duration::from_micros(99_999)] {
+        let refused = DomainParticipant::builder(98).config(config()).lease(lease).build();
+        let Err(Error::BadParameter(cause)) = refused else { panic!("{refused:?}") };
+        assert!(
+            matches!(
+                cause,
+                BadParameter::OutOfRange { argument: "lease", min: 100, unit: Unit::Milliseconds, value: 0 | 99, .. }
+            ),
+            "{cause:?}"
+        );
+        assert!(cause.to_string().ends_with("ms, permitted is at least 100 ms"), "{cause}");
+    }
+    for lease in [Duration::from_millis(100), Duration::MAX] {
+        DomainParticipant::builder(98).config(config()).lease(lease).build().unwrap();
+    }
+}
+
+/// More than RTPS can carry, without memory that is in use: the kernel maps zeroed pages when they are touched.
+const TOO_LONG: usize = 1 << 31;
+
+#[test]
+fn payload_that_is_too_long_is_refused_before_it_is_copied() {
+    let participant = with(99, config());
+    let topic = participant.topic::<Block>("blocks").unwrap();
+    let writer = topic.writer().unwrap();
+    for len in [TOO_LONG, u32::MAX as usize, usize::MAX - 3, usize::MAX] {
+        let refused = writer.write_serialized(InstanceHandle::NIL, len, |_| panic!("no memory is filled"));
+        let is_refused = matches!(
+            refused,
+            Err(Error::BadParameter(BadParameter::TooLong { len: found, max, .. })) if found == len && max == TOO_LONG - 1
+        );
+        assert!(is_refused, "{len}: {refused:?}");
+    }
+    let refused = writer.write_serialized(InstanceHandle::NIL, 3, |_| panic!("no memory is filled"));
+    assert!(matches!(refused, Err(Error::BadParameter(BadParameter::OutOfRange { argument: "len", .. }))));
+    let is_too_long = |outcome: Result<_, Error>| matches!(outcome, Err(Error::BadParameter(BadParameter::TooLong { max, .. })) if max == TOO_LONG - 1);
+    let block = Block { number: 0, octets: vec![0; TOO_LONG] };
+    assert!(is_too_long(writer.write(&block)));
+    let serialized = participant.serialized_topic("bytes", SerializedType::new("Bytes")).unwrap().writer().unwrap();
+    let mut payload = vec![0; TOO_LONG];
+    payload[1] = 1;
+    assert!(is_too_long(serialized.write(&payload)));
+    assert_eq!(writer.counters().samples_sent + serialized.counters().samples_sent, 0);
 }
 
 #[test]

@@ -165,8 +165,8 @@ fn the_nearest_listener_is_told() {
     assert!(told.try_recv().is_err(), "the reader's own listener keeps it from the subscriber's");
 }
 
-/// A thread that waits may receive in place of the receive threads, but not run listeners: one may want a lock that this
-/// thread holds.
+/// A thread that waits may receive in place of the receive threads, but not run listeners: one may want a lock that
+/// this thread holds.
 #[test]
 fn no_listener_runs_on_a_thread_that_waits() {
     struct Noting(Arc<Mutex<(u32, HashSet<ThreadId>)>>);

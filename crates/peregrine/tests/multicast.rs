@@ -47,8 +47,8 @@ fn take(reader: &DataReader<Reading>, count: usize, poll: impl Fn()) -> Vec<u32>
     values
 }
 
-/// How many datagrams the writer's process sends for 200 samples to so many readers, each in a process of its own as far
-/// as sockets go.
+/// How many datagrams the writer's process sends for 200 samples to so many readers, each in a process of its own as
+/// far as sockets go.
 fn datagrams(domain: u32, readers: usize, by_group: bool) -> u64 {
     datagrams_of(apart(domain, 0, config()), readers, by_group)
 }
@@ -73,7 +73,7 @@ fn datagrams_of(here: DomainParticipant, readers: usize, by_group: bool) -> u64 
 }
 
 #[test]
-fn what_is_sent_does_not_grow_with_those_who_listen() {
+fn number_of_datagrams_does_not_grow_with_listeners_of_the_group() {
     let (one, two, five) = (datagrams(41, 1, true), datagrams(42, 2, true), datagrams(43, 5, true));
     let unicast = datagrams(44, 5, false);
     // A busy machine asks for acknowledgement more often.
@@ -158,7 +158,7 @@ fn a_group_is_left_with_its_last_reader_and_can_be_joined_again() {
 }
 
 #[test]
-fn what_is_no_group_is_refused() {
+fn unicast_address_as_a_group_is_refused() {
     let participant = apart(48, 0, config());
     let topic = participant.topic::<Reading>("multicast").unwrap();
     for (group, part) in [("10.0.0.1", "not a multicast group"), ("ff02::1:9", "not of a transport in use")] {

@@ -121,7 +121,7 @@ fn the_stronger_writer_owns_an_instance_and_strength_may_change() {
 }
 
 #[test]
-fn time_based_filter_and_lifespan_drop_what_is_of_no_use() {
+fn time_based_filter_and_lifespan_drop_samples() {
     let participant = participant(79);
     let lifespan = Lifespan { duration: Span::from_millis(60) };
     let writer = write_to(&participant, DataWriterQos { lifespan, ..writer_qos() });
@@ -260,7 +260,7 @@ fn refused<T>(result: Result<T, Error>) -> String {
 }
 
 #[test]
-fn what_cannot_be_announced_is_refused() {
+fn policy_that_cannot_be_announced_is_refused() {
     let participant = participant(96);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let many = Partition((0..65).map(|n| n.to_string()).collect());
@@ -304,7 +304,7 @@ fn as_much_as_may_be_announced_arrives() {
 }
 
 #[test]
-fn what_cannot_change_says_so() {
+fn change_of_an_immutable_policy_names_the_policy() {
     let participant = participant(84);
     let (writer, reader) = (write_to(&participant, writer_qos()), read_from(&participant, reader_qos()));
     let history = DataWriterQos::default();
@@ -365,7 +365,7 @@ fn a_topic_lends_its_policies_and_announces_its_data() {
 }
 
 #[test]
-fn a_late_reader_waits_for_what_was_written_before() {
+fn late_reader_waits_for_historical_data() {
     let (a, b) = (participant(86), participant(86));
     let topic = a.topic::<Reading>("readings").unwrap();
     let writer = topic.writer_builder().reliable().keep_all().transient_local().build().unwrap();
@@ -397,7 +397,7 @@ fn every_policy_may_change_until_the_entity_is_enabled() {
     let reliable = TopicQos { reliability: Reliability::RELIABLE, ..TopicQos::default() };
     assert_eq!(immutable(topic.set_qos(reliable.clone())), Err(PolicyId::Reliability));
     other.set_qos(reliable.clone()).unwrap();
-    other.enable();
+    other.enable().unwrap();
     assert_eq!(immutable(other.set_qos(TopicQos::default())), Err(PolicyId::Reliability));
     assert_eq!(other.qos(), reliable);
     let publisher = participant.publisher(PublisherQos::default()).unwrap();

@@ -129,7 +129,7 @@ fn cached_samples_come_first() {
 }
 
 #[test]
-fn only_what_is_selected_is_shown() {
+fn only_selected_samples_are_shown() {
     let pair = Pair::new(43, true);
     pair.writer.write(&Block::new(0, 8)).unwrap();
     assert_eq!(pair.poll_numbers(1), [0]);
@@ -212,7 +212,7 @@ fn callback_may_write_and_poll_again() {
 }
 
 #[test]
-fn without_polling_it_takes() {
+fn poll_each_without_polling_takes() {
     let mut config = polled();
     config.wait = WaitStrategy::Block;
     config.same_process = true;
@@ -222,7 +222,7 @@ fn without_polling_it_takes() {
     let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Block::new(1, 8)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let mut shown = 0;
     assert_eq!(reader.poll_each(&Selector::ANY, |sample| shown = sample.decode().unwrap().number).unwrap(), 1);
     assert_eq!(shown, 1);

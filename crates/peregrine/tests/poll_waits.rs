@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Reading, eventually, participant, polled};
-use peregrine::{DataWriter, DomainParticipant, GuardCondition, StatusMask, WaitSet};
+use peregrine::error::Timeout;
+use peregrine::{DataWriter, DomainParticipant, Error, GuardCondition, StatusMask, WaitSet};
 
 fn polling_participant(domain: u32) -> DomainParticipant {
     DomainParticipant::builder(domain).config(polled()).build().unwrap()
@@ -31,7 +32,7 @@ fn deadline_missed_by_a_writer_ends_the_wait() {
     let writer = writer.build().unwrap();
     matched(&here, &writer);
     writer.write(&Reading::new(1, 1)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let condition = reader.status_condition();
     condition.set_enabled_statuses(StatusMask::REQUESTED_DEADLINE_MISSED);
     let waits = WaitSet::new();
@@ -89,7 +90,7 @@ fn thread_that_waits_while_another_polls_takes_no_processor() {
         let threads = readers.each_ref().map(|reader| {
             scope.spawn(move || {
                 let (begin, clock) = (thread_time(), Instant::now());
-                assert!(!reader.wait_for_data(pause).unwrap());
+                assert!(matches!(reader.wait_for_data(pause), Err(Error::Timeout(Timeout::NoData { .. }))));
                 assert!(clock.elapsed() >= pause);
                 thread_time() - begin
             })

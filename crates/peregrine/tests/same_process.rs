@@ -80,7 +80,7 @@ fn nothing_is_sent() {
 }
 
 #[test]
-fn it_takes_both_sides() {
+fn delivery_by_reference_needs_both_participants() {
     let mut apart = common::config();
     apart.shared_memory = false;
     let (a, b) = (participant(direct()), participant(apart));
@@ -109,7 +109,7 @@ fn readers_see_the_memory_that_was_written() {
     let memory = std::ptr::from_ref(&*loan);
     writer.write_loan(loan).unwrap();
     for reader in [&reader, &other] {
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         let lent = reader.take_loaned(&Selector::ANY).unwrap();
         let seen = lent[0].borrow().unwrap();
         assert!(std::ptr::eq(seen, memory));
@@ -118,7 +118,7 @@ fn readers_see_the_memory_that_was_written() {
     // What is written by reference lies in one place for both as well.
     writer.write(&Plain { number: 8, octets: [1; 200] }).unwrap();
     let [first, second] = [&reader, &other].map(|reader| {
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         reader.take_loaned(&Selector::ANY).unwrap()
     });
     assert!(std::ptr::eq(first[0].borrow().unwrap(), second[0].borrow().unwrap()));
@@ -162,7 +162,7 @@ fn threads_that_write_by_one_writer_are_read_in_the_order_of_its_numbers() {
             scope.spawn(move || (0..EACH).for_each(|number| _ = writer.write(&(thread * EACH + number)).unwrap()));
         }
         while taken.len() < 3 * EACH as usize {
-            assert!(reader.wait_for_data(PATIENCE).unwrap(), "{} have come", taken.len());
+            reader.wait_for_data(PATIENCE).unwrap_or_else(|error| panic!("{} have come: {error}", taken.len()));
             taken.extend(
                 reader.take().unwrap().into_iter().map(|sample| (sample.info().sequence_number, sample.into_value())),
             );
@@ -209,7 +209,7 @@ fn shared_values_are_the_very_same() {
     let (writer, reader) = pair::<Named>(&a, &a, "shared");
     let value = Arc::new(Named { name: "it".to_owned(), value: 5 });
     writer.write_shared(Arc::clone(&value)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let lent = reader.take_loaned(&Selector::ANY).unwrap();
     assert!(std::ptr::eq(lent[0].borrow().unwrap(), &*value));
     let kept = lent[0].to_shared().unwrap();
@@ -240,7 +240,7 @@ fn reader_of_another_rust_type_gets_bytes() {
     let reader = b.topic::<double::Read>("double").unwrap().reader_builder().reliable().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write_shared(Arc::new(double::Written { words: vec!["a".to_owned()] })).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let lent = reader.take_loaned(&Selector::ANY).unwrap();
     assert!(lent[0].borrow().is_none());
     assert_eq!(lent[0].value().unwrap().texts, ["a"]);

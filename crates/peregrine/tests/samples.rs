@@ -163,7 +163,7 @@ fn loans_show_plain_values_in_place() {
 }
 
 #[test]
-fn loans_decode_what_cannot_be_shown_in_place_and_tell_what_has_no_value() {
+fn loans_decode_samples_that_cannot_be_shown_in_place() {
     let participant = participant(94);
     let (writer, reader) = pair::<Reading>(&participant);
     writer.write(&Reading::new(1, 7)).unwrap();

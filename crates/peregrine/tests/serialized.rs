@@ -75,7 +75,7 @@ fn serialized(participant: &DomainParticipant, topic: &str) -> Topic<Serialized>
 
 /// The next sample: its bytes, its instance, and the state of that.
 fn take_one(reader: &DataReader<Serialized>) -> (Vec<u8>, bool, InstanceHandle, InstanceState) {
-    assert!(reader.wait_for_data(PATIENCE).unwrap(), "no sample");
+    reader.wait_for_data(PATIENCE).unwrap_or_else(|error| panic!("no sample: {error}"));
     let loan = reader.take_loaned(&Selector { max_samples: 1, ..Selector::ANY }).unwrap();
     let (bytes, info) = (loan[0].bytes().to_vec(), loan[0].info());
     (bytes, info.valid_data, info.instance, info.instance_state)

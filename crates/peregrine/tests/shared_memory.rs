@@ -90,7 +90,8 @@ fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
             assert!(take_one(&reader) == sent, "sample {number} of round {round}");
         }
         writer.wait_for_acknowledgments(PATIENCE).unwrap();
-        // Before the channel was there, one may have asked the other in messages, whose answer comes in the first round.
+        // Before the channel was there, one may have asked the other in messages, whose answer comes in the first
+        // round.
         let datagrams = (user_datagrams(&a), user_datagrams(&b));
         assert_eq!(*before.get_or_insert(datagrams), datagrams, "no sample, heartbeat or acknowledgement");
     }
@@ -108,7 +109,7 @@ fn loan_lies_in_memory_of_other_processes() {
         let mut sample = writer.loan().unwrap();
         sample.fill(number);
         writer.write_loan(sample).unwrap();
-        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        reader.wait_for_data(PATIENCE).unwrap();
         let mut seen = 0;
         reader
             .take_each(&Selector::ANY, |taken| {
@@ -123,7 +124,8 @@ fn loan_lies_in_memory_of_other_processes() {
     assert_eq!((statistics.sent, statistics.copied_in), (100, 0));
 }
 
-/// The short way of samples begins and ends: while it is gone, others write, and readers come that get messages or references.
+/// The short way of samples begins and ends: while it is gone, others write, and readers come that get messages or
+/// references.
 #[test]
 fn changing_readers_receive_samples_once_and_in_order() {
     const EACH: u64 = 40;
@@ -205,7 +207,7 @@ fn held_sample_is_consistent_until_writer_is_gone() {
     assert!(copied.is_consistent());
 }
 
-/// Octets of shared memory that this process has mapped: by writers, and again by readers.
+/// Bytes of shared memory that this process has mapped: by writers, and again by readers.
 fn mapped_bytes() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let lines = maps.lines().filter(|line| line.contains("memfd:peregrine"));
@@ -280,7 +282,7 @@ fn next_fallback(events: &mut DiscoveryEvents) -> NoSharedMemory {
     }
 }
 
-/// The most shared memory of some writers, in octets.
+/// The most shared memory of some writers, in bytes.
 const BOUND: usize = 1 << 20;
 
 fn bounded(a: &DomainParticipant, topic: &str) -> DataWriterBuilder<Block> {
@@ -397,7 +399,7 @@ fn writer_at_full_rate_loses_nothing() {
             next += 1;
         }
         if next < SAMPLES {
-            assert!(reader.wait_for_data(PATIENCE).unwrap(), "after {next} samples");
+            reader.wait_for_data(PATIENCE).unwrap_or_else(|error| panic!("after {next} samples: {error}"));
         }
     }
     thread.join().unwrap();
@@ -477,7 +479,7 @@ fn best_effort_reader_sees_whole_samples_in_order() {
             assert!(seen == 0 || block.number > last);
             (last, seen) = (block.number, seen + 1);
         }
-        if thread.is_finished() && !reader.wait_for_data(GLANCE).unwrap() {
+        if thread.is_finished() && reader.wait_for_data(GLANCE).is_err() {
             break;
         }
     }
@@ -486,7 +488,7 @@ fn best_effort_reader_sees_whole_samples_in_order() {
 }
 
 #[test]
-fn readers_in_several_places_share_what_is_written() {
+fn readers_in_several_processes_share_samples() {
     let (a, b) = two(46);
     let topic = a.topic::<Block>("shared").unwrap();
     let writer = topic.writer_builder().reliable().keep_all().build().unwrap();

@@ -1,8 +1,8 @@
-//! Processes that are killed while they write or take, again and again, and what that leaves in the one that survives: nothing.
-//! This binary starts itself again as the other process.
+//! Processes that are killed while they write or take, again and again, and what that leaves in the one that survives:
+//! nothing. This binary starts itself again as the other process.
 //!
-//! `PEREGRINE_SHM_ROUNDS` says how many processes are killed in each role, more than 10; 20 unless it is set. What the survivor has
-//! after the last is compared with what it had after the tenth.
+//! `PEREGRINE_SHM_ROUNDS` says how many processes are killed in each role, more than 10; 20 unless it is set. What the
+//! survivor has after the last is compared with what it had after the tenth.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -91,16 +91,17 @@ mod roles {
         }
     }
 
-    /// Takes on and on, and tells of the first.
+    /// Takes on and on with several readers, which share a channel, and prints a line after the first sample of each.
     pub(super) fn reader() {
         let participant = participant();
-        let reader = super::reader(&participant);
-        let mut is_first = true;
-        while reader.wait_for_data(PATIENCE).unwrap() {
-            for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
-                assert!(block.is_whole(), "sample {} is torn", block.number);
-                if std::mem::take(&mut is_first) {
-                    println!("first");
+        let mut readers = [(); 3].map(|()| (super::reader(&participant), true));
+        while readers[0].0.wait_for_data(PATIENCE).is_ok() {
+            for (reader, is_first) in &mut readers {
+                for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
+                    assert!(block.is_whole(), "sample {} is torn", block.number);
+                    if std::mem::take(is_first) {
+                        println!("first");
+                    }
                 }
             }
         }
@@ -134,7 +135,7 @@ impl Other {
         Self { child: command.spawn().unwrap(), sockets: HashSet::new() }
     }
 
-    fn line(&mut self) -> String {
+    fn first_line(&mut self) -> String {
         let mut line = String::new();
         BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         line.trim().to_owned()
@@ -201,7 +202,7 @@ impl Rest {
     fn compare(&self, participant: &DomainParticipant) {
         let after = Self::of(participant);
         println!(
-            "heap: {} octets in {} blocks, before {} in {}; {:?}",
+            "heap: {} bytes in {} blocks, before {} in {}; {:?}",
             after.heap.curr_bytes, after.heap.curr_blocks, self.heap.curr_bytes, self.heap.curr_blocks, after.holdings
         );
         Holdings::await_no_more_than(&self.holdings);
@@ -224,7 +225,10 @@ fn writers_killed_while_they_write_leave_nothing_behind(rounds: u64) {
 
 fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, random: &mut fastrand::Rng) {
     let reader = reader(participant);
+    // Share its channels. The first one takes nothing.
+    let siblings = [self::reader(participant), self::reader(participant)];
     for round in rounds {
+        siblings[1].take().unwrap();
         let other = Other::start("writer", round);
         let mut left = None;
         while left != Some(0) {
@@ -244,7 +248,7 @@ fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
     eventually("discovery has forgotten them", || participant.discovered_participants().is_empty());
     println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
     // What it holds of dead writers is still there.
-    let samples = reader.take().unwrap().into_iter();
+    let samples = siblings.iter().chain([&reader]).flat_map(|reader| reader.take().unwrap());
     samples.filter_map(|sample| sample.into_value()).for_each(|block| assert!(block.is_whole()));
 }
 
@@ -278,7 +282,7 @@ fn kill_readers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
     });
     for round in rounds {
         let mut other = Other::start("reader", round);
-        assert_eq!(other.line(), "first");
+        assert_eq!(other.first_line(), "first");
         (0..random.u32(0..2_000_000)).for_each(|_| std::hint::spin_loop());
         other.kill();
     }

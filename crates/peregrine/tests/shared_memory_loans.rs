@@ -49,7 +49,7 @@ impl Pair<Plain> {
     fn take(&self, count: usize) -> Vec<Plain> {
         let mut taken = Vec::new();
         while taken.len() < count {
-            assert!(self.reader.wait_for_data(PATIENCE).unwrap(), "{} of {count}", taken.len());
+            self.reader.wait_for_data(PATIENCE).unwrap_or_else(|error| panic!("{} of {count}: {error}", taken.len()));
             self.reader.take_each(&Selector::ANY, |sample| taken.push(*sample.borrow().unwrap())).unwrap();
         }
         taken
@@ -109,7 +109,7 @@ fn every_sample_is_counted_when_it_is_written() {
     let Pair { here, there: _there, writer, reader } = pair;
     write(&writer, writer.loan().unwrap(), 71);
     drop(writer);
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     eventually("also those of a writer that is gone", || here.shared_memory_statistics().sent == 71);
 }
 
@@ -229,7 +229,7 @@ fn memory_of_large_loans_that_are_dropped_is_given_back() {
     };
     for number in 0..3 {
         pair.writer.write_flat(loan(number)).unwrap();
-        assert!(pair.reader.wait_for_data(PATIENCE).unwrap());
+        pair.reader.wait_for_data(PATIENCE).unwrap();
         assert_eq!(pair.reader.take_loaned(&Selector::ANY).unwrap().len(), 1);
     }
     let bytes = || pair.here.shared_memory_statistics().memory.bytes;

@@ -1,5 +1,6 @@
-//! Shared memory and two network namespaces of one host: abstract sockets do not reach from one to the other, so samples go in
-//! messages, and the reason is told. Needs root. This binary starts itself again as the processes in the namespaces.
+//! Shared memory and two network namespaces of one host: abstract sockets do not reach from one to the other, so
+//! samples go in messages, and the reason is told. Needs root. This binary starts itself again as the processes in the
+//! namespaces.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead as _, BufReader};

@@ -61,8 +61,8 @@ impl StatusCondition {
         Self { inner: Arc::new(Inner { source, enabled, entity: OnceLock::new(), watches: Mutex::new(Vec::new()) }) }
     }
 
-    /// Sets the function that finds the entity. A second call changes nothing: the handles of a topic share one condition, and the
-    /// function of each handle finds the same topic.
+    /// Sets the function that finds the entity. A second call changes nothing: the handles of a topic share one
+    /// condition, and the function of each handle finds the same topic.
     pub(crate) fn set_find_entity(&self, find: Box<FindEntity>) {
         let _ = self.inner.entity.set(find);
     }
@@ -78,11 +78,11 @@ impl StatusCondition {
         StatusMask::from_bits(self.inner.enabled.load(Ordering::SeqCst))
     }
 
-    /// Chooses the statuses that make it true. A thread that waits on a wait set with this condition attached checks the condition
-    /// again at once (DDS 1.4 §2.2.2.1.9.1).
+    /// Chooses the statuses that make it true. A thread that waits on a wait set with this condition attached checks
+    /// the condition again at once (DDS 1.4 §2.2.2.1.9.1).
     pub fn set_enabled_statuses(&self, mask: StatusMask) {
-        // A waiting thread clears its signal, then reads the mask: both are sequentially consistent, so that one of the two sides sees
-        // the other.
+        // A waiting thread clears its signal, then reads the mask: both are sequentially consistent, so that one of the
+        // two sides sees the other.
         self.inner.enabled.store(mask.bits(), Ordering::SeqCst);
         let wakers: Vec<Waker> = self.inner.watches().iter().map(|watch| watch.waker.clone()).collect();
         // Not under the lock: a waker may do anything.

@@ -1,9 +1,10 @@
 //! Whether to look for the next sample, or for room, for a moment before sleeping until it comes.
 //!
-//! Being woken takes microseconds, and not only of whoever is: the kernel does it on the time of the thread that sends.
-//! Where the next one is about to come anyway, looking for it is cheaper for both. Only a stream is worth it: so many
-//! in a row that each came within [the time of a look](AdaptiveSpin::for_datagrams). A thread at that pace hardly sleeps. One that has looked in vain sleeps,
-//! and looks again only when there is a stream again: what it looks in vain for is one look in [`STREAM`] at most.
+//! A wake-up takes microseconds, and not only of the thread that is woken: the kernel does it on the time of the
+//! sending thread. Where the next one is about to come anyway, looking for it is cheaper for both. Only a stream is
+//! worth it: so many in a row that each came within [the time of a look](AdaptiveSpin::for_datagrams). A thread at that
+//! pace hardly sleeps. One that has looked in vain sleeps, and looks again only when there is a stream again: what it
+//! looks in vain for is one look in [`STREAM`] at most.
 
 use peregrine_rtps::time::{Instant, Span};
 
@@ -59,7 +60,7 @@ pub(super) struct RoomSpin {
 }
 
 impl RoomSpin {
-    /// Until when to look, for who begins to wait now: until now, if it is to look but once.
+    /// Until when a thread spins that begins to wait now: until now, if it is to look only once.
     pub(super) fn until(&self, now: Instant) -> Instant {
         if self.in_vain.is_multiple_of(VAIN) { now + ROOM_LOOK } else { now }
     }

@@ -53,8 +53,8 @@ const FIRST_SOCKET: u64 = 4;
 /// The reception at a socket for user data.
 type DataReceiver = SharedReceiver<DirtyEndpoints>;
 
-/// A timer event that is handled so late means that the process was stopped, or its machine suspended: what waits in the
-/// sockets is handled first.
+/// A timer event that is handled so late means that the process was stopped, or its machine suspended: what waits in
+/// the sockets is handled first.
 const LATE: Span = Span::from_millis(100);
 
 /// Receptions at one socket before timers that are late.
@@ -70,7 +70,7 @@ pub(crate) struct Domain {
     sockets: SendSockets,
     pub(super) data_sockets: Vec<Arc<Socket>>,
     control_sockets: Vec<Arc<Socket>>,
-    /// DeferredMessage of the end of writers and participants, behind the samples that came before.
+    /// Messages about the end of writers and participants, deferred behind the samples that came before.
     pub(super) socket_barrier: SocketBarrier,
     /// The reception at the first socket for user data, at which application threads may lead; `None` under `Poll`.
     receiver: OnceLock<Arc<DataReceiver>>,
@@ -239,8 +239,8 @@ impl Domain {
 
     fn start_threads(self: &Arc<Self>) -> Result<(), Error> {
         for (index, socket) in self.data_sockets.iter().enumerate() {
-            // Where receive threads are scheduled in a special way, they do it all: threads of the application may have to wait
-            // for others.
+            // Where receive threads are scheduled in a special way, they do it all: threads of the application may have
+            // to wait for others.
             let is_default = self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none();
             let receiver = self.open_receiver(socket, index == 0 && is_default)?;
             if index == 0 {
@@ -333,7 +333,7 @@ impl Domain {
             let _io_thread = outbox::mark_io_thread(true);
             body();
         };
-        builder.spawn(run).map_err(Error::system)
+        thread::spawn(builder, run).map_err(Error::system)
     }
 
     fn control_poller(&self) -> Result<Poller, Error> {
@@ -424,7 +424,7 @@ impl Domain {
         }
     }
 
-    /// DeferredMessage of the end of something whose marker is lost, or behind what takes too long.
+    /// Handles deferred messages whose marker is lost or takes too long.
     fn handle_overdue_deferred(&self, now: Instant) {
         for news in self.socket_barrier.take_overdue(now) {
             self.handle_deferred_message(&news, now);
@@ -563,9 +563,9 @@ impl Domain {
         self.listeners.close();
         let threads = std::mem::take(&mut *self.threads());
         let me = std::thread::current().id();
-        for thread in threads {
+        for handle in threads {
             // The last participant may be dropped by a listener, on one of these threads, which then ends by itself.
-            if thread.thread().id() != me && thread.join().is_err() {
+            if handle.thread().id() != me && thread::join(handle).is_err() {
                 tracing::error!("a thread of the domain has panicked");
             }
         }

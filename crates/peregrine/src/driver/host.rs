@@ -1,6 +1,7 @@
 //! What endpoints use of the sockets, threads and timers of their domain.
 //!
-//! The domain implements [`Host`] and knows the endpoints. An endpoint knows its host only, so that a test can give it another.
+//! The domain implements [`Host`] and knows the endpoints. An endpoint knows its host only, so that a test can give it
+//! another.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ use crate::error::Error;
 
 /// The services of a domain for endpoints.
 pub(crate) trait Host: Send + Sync {
-    /// The calling thread sleeps until `parker`, its own, is woken, or until `end`; may return earlier. Meanwhile the thread may
-    /// receive; under `Poll` it does.
+    /// The calling thread sleeps until `parker`, its own, is woken, or until `end`; may return earlier. Meanwhile the
+    /// thread may receive; under `Poll` it does.
     fn park(&self, parker: &Arc<Parker>, end: Instant);
 
     fn config(&self) -> &DomainConfig;
@@ -56,8 +57,8 @@ pub(crate) trait Host: Send + Sync {
     /// Queues an entity whose [gate](listener_gate::ListenerGate) has news, and wakes a thread that may run user code.
     fn queue_listener(&self, entity: Arc<dyn RunListener>);
 
-    /// Queues an entity for the calling thread, which runs another listener first. If that one lasts too long, another thread
-    /// takes over.
+    /// Queues an entity for the calling thread, which runs another listener first. If that one lasts too long, another
+    /// thread takes over.
     fn queue_behind_listener(&self, entity: Arc<dyn RunListener>);
 
     /// Runs up to `most` of the queued listeners.
@@ -89,8 +90,8 @@ impl dyn Host {
         self.sockets().send(batch, &mut Route::default());
     }
 
-    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity where the
-    /// calling thread must not run user code. To be called without any lock.
+    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity where
+    /// the calling thread must not run user code. To be called without any lock.
     pub(super) fn run_or_queue<E: RunListener + 'static>(&self, entity: &Arc<E>) {
         let must_queue = if listener_gate::must_defer() {
             entity.gate().set_queued()

@@ -1,14 +1,16 @@
 //! Runs the listener of an entity: on one thread at a time, and never after the entity is gone.
 //!
-//! News of statuses is gathered in the gate from the moment an event is processed. A thread that may run user code takes it
-//! from there; other threads hand the entity to the [`ListenerQueue`](super::listener_queue::ListenerQueue), in which an
-//! entity stands at most once.
+//! News of statuses is gathered in the gate from the moment an event is processed. A thread that may run user code
+//! takes it from there; other threads hand the entity to the [`ListenerQueue`](super::listener_queue::ListenerQueue),
+//! in which an entity stands at most once.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use peregrine_transport::thread::wait_for;
 
 use super::sync;
 use super::sync::lock;
@@ -17,8 +19,8 @@ use crate::status::StatusMask;
 /// How often one call runs a listener for news that arrives meanwhile, before other entities have their turn.
 const ROUNDS_MAX: usize = 4;
 
-/// Nested listeners of one thread: a listener that writes to a topic with a reader of this process runs the listener of that
-/// reader, and so on. Deeper ones are queued.
+/// Nested listeners of one thread: a listener that writes to a topic with a reader of this process runs the listener of
+/// that reader, and so on. Deeper ones are queued.
 const DEPTH_MAX: u32 = 8;
 
 thread_local! {
@@ -93,8 +95,8 @@ pub(crate) enum AfterRun {
 }
 
 impl ListenerGate {
-    /// Adds news. Says whether the caller has to run the listener or queue the entity: not if a thread runs the listener,
-    /// which then sees the news when the listener returns, nor if the entity is queued.
+    /// Adds news. Says whether the caller has to run the listener or queue the entity: not if a thread runs the
+    /// listener, which then sees the news when the listener returns, nor if the entity is queued.
     #[inline]
     pub(super) fn add(&self, news: StatusMask) -> bool {
         let before = self.state.fetch_or(u64::from(news.bits()), Ordering::AcqRel);
@@ -111,8 +113,8 @@ impl ListenerGate {
         self.state.fetch_and(!QUEUED, Ordering::AcqRel);
     }
 
-    /// Runs `listener` with the news there is, and again with news that arrives meanwhile, [`ROUNDS_MAX`] times at most. Does
-    /// nothing if another thread runs the listener, or an outer call of this thread: that one sees the news.
+    /// Runs `listener` with the news there is, and again with news that arrives meanwhile, [`ROUNDS_MAX`] times at
+    /// most. Does nothing if another thread runs the listener, or an outer call of this thread: that one sees the news.
     ///
     /// A panic of the listener ends here; it is counted and logged.
     pub(super) fn run(&self, mut listener: impl FnMut(StatusMask)) -> AfterRun {
@@ -128,16 +130,16 @@ impl ListenerGate {
         self.run_rounds(&mut listener)
     }
 
-    /// Begins a call of the listener if none is running or pending. The caller may hold the lock of the entity, and must end the
-    /// call with [`Self::run_begun`].
+    /// Begins a call of the listener if none is running or pending. The caller may hold the lock of the entity, and
+    /// must end the call with [`Self::run_begun`].
     #[inline]
     #[must_use]
     pub(super) fn try_begin(&self) -> bool {
         self.state.compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// After [`Self::try_begin`]: runs `first` with the news, then `listener` with news that arrives meanwhile, as [`Self::run`]
-    /// does.
+    /// After [`Self::try_begin`]: runs `first` with the news, then `listener` with news that arrives meanwhile, as
+    /// [`Self::run`] does.
     #[inline]
     pub(super) fn run_begun(
         &self,
@@ -163,8 +165,9 @@ impl ListenerGate {
         self.leave_rest_to_queue()
     }
 
-    /// Ends the turn of this thread; the news stays in the gate, and the entity waits for its next turn. One step: a thread
-    /// that takes the entity out of the queue either finds the listener idle, or comes before and has the entity queued again.
+    /// Ends the turn of this thread; the news stays in the gate, and the entity waits for its next turn. One step: a
+    /// thread that takes the entity out of the queue either finds the listener idle, or comes before and has the entity
+    /// queued again.
     fn leave_rest_to_queue(&self) -> AfterRun {
         let leave = |state: u64| Some((state | QUEUED) & !BUSY);
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave);
@@ -224,8 +227,8 @@ impl ListenerGate {
         }
     }
 
-    /// A handle is about to go. If it `is_last`, as far as that can be told with so many listeners running, waits for the
-    /// listener to return and lets no other call begin. A thread inside a listener does not wait.
+    /// A handle is about to go. If it `is_last`, as far as that can be told with so many listeners running, waits for
+    /// the listener to return and lets no other call begin. A thread inside a listener does not wait.
     pub(crate) fn close_and_wait(&self, is_last: impl Fn(usize) -> bool) {
         if DEPTH.get() > 0 || !is_last(running(self.state.load(Ordering::Acquire))) {
             return;
@@ -246,7 +249,7 @@ impl ListenerGate {
                 }
                 continue;
             }
-            guard = self.returned.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            guard = wait_for(&self.returned, &self.waiting, guard);
         }
     }
 
@@ -257,7 +260,7 @@ impl ListenerGate {
         }
         let mut guard = lock(&self.waiting);
         while self.state.fetch_or(AWAITED, Ordering::AcqRel) & BUSY != 0 {
-            guard = self.returned.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            guard = wait_for(&self.returned, &self.waiting, guard);
         }
         self.state.fetch_and(!AWAITED, Ordering::AcqRel);
         // Other threads that wait here set it again.

@@ -1,7 +1,8 @@
 //! Delivery from writers to readers of the same process: by reference, without sockets or a thread switch.
 //!
-//! The thread that holds a writer's send token delivers changes in order, under the lock of each reader in turn and with no
-//! other lock held. Listeners run after the thread has released the token, so that no listener delays other writer threads.
+//! The thread that holds a writer's send token delivers changes in order, under the lock of each reader in turn and
+//! with no other lock held. Listeners run after the thread has released the token, so that no listener delays other
+//! writer threads.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;
 
-/// Batches that a thread delivers before the publishing thread takes over: other threads may write as fast as this thread
-/// delivers.
+/// Batches that a thread delivers before the publishing thread takes over: other threads may write as fast as this
+/// thread delivers.
 const BATCHES_MAX: usize = 64;
 
 /// Readers that a thread remembers without allocating.
@@ -44,8 +45,8 @@ pub(super) struct PendingNotify {
 pub(super) const LOCAL_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl WriterCore {
-    /// Hands over what there is, [`BATCHES_MAX`] batches at most. Says whether that was all. To be called by the thread that
-    /// sends for the writer.
+    /// Hands over what there is, [`BATCHES_MAX`] batches at most. Says whether that was all. To be called by the thread
+    /// that sends for the writer.
     pub(super) fn hand_over<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
@@ -79,9 +80,9 @@ impl WriterCore {
         (guard, false)
     }
 
-    /// Fast path for a keyless value whose only reader is in this process: the value goes into the reader's cache and not into the
-    /// writer's history. A listener that runs on this thread has returned before this function does. If the fast path is not
-    /// available now, returns the guard and the change.
+    /// Fast path for a keyless value whose only reader is in this process: the value goes into the reader's cache and
+    /// not into the writer's history. A listener that runs on this thread has returned before this function does. If
+    /// the fast path is not available now, returns the guard and the change.
     ///
     /// The writer's lock stays held to keep the order of samples, so the reader's lock is only tried.
     pub(super) fn write_locally<'c>(
@@ -175,7 +176,8 @@ impl LocalWriterCore for WriterCore {
 }
 
 impl WriterState {
-    /// The only matched reader, if this reader is in this process and the writing thread may deliver keyless values to it directly.
+    /// The only matched reader, if this reader is in this process and the writing thread may deliver keyless values to
+    /// it directly.
     #[inline]
     fn only_local_reader(&self) -> Option<&Arc<ReaderCore>> {
         let [local] = &*self.local else { return None };
@@ -214,7 +216,7 @@ impl PendingNotify {
             });
             reader::run_listeners(with_listeners, now);
         }
-        writer.tell_hook(self.news);
+        writer.run_hook(self.news);
     }
 
     /// Leaves the events of the readers to the thread that keeps timers, and queues the writer's listener.
@@ -225,6 +227,6 @@ impl PendingNotify {
             reader.host.note_handed();
         }
         let _no_user_code = Deferring::begin();
-        writer.tell_hook(self.news);
+        writer.run_hook(self.news);
     }
 }

@@ -1,5 +1,5 @@
-//! A reader's view of the matched writers in its process: what the reader has acknowledged to each, and which ones wait until
-//! the reader has room.
+//! A reader's view of the matched writers in its process: what the reader has acknowledged to each, and which ones wait
+//! until the reader has room.
 
 use std::sync::{Arc, Weak};
 
@@ -15,8 +15,8 @@ pub(super) static WRITERS: Registry<dyn LocalWriterCore> = Registry::new();
 
 /// A writer as the readers of its process know it.
 pub(super) trait LocalWriterCore: Send + Sync {
-    /// A reader has made room: it has all samples before `below`, and, if the writer was refused, accepts samples again. To be
-    /// called without any lock. Runs no listener: the caller may hold locks of the application.
+    /// A reader has made room: it has all samples before `below`, and, if the writer was refused, accepts samples
+    /// again. To be called without any lock. Runs no listener: the caller may hold locks of the application.
     fn note_reader_progress(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool);
 }
 

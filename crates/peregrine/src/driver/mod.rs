@@ -8,8 +8,8 @@
 //! - one **shared-memory** thread, as long as there are channels ([`shm`]);
 //! - one **publishing** thread for asynchronous writers and backlogs, started with the first of them ([`publishing`]).
 //!
-//! A thread that writes sends its samples itself. Samples to readers of the same process need neither sockets nor threads
-//! ([`local_delivery`]).
+//! A thread that writes sends its samples itself. Samples to readers of the same process need neither sockets nor
+//! threads ([`local_delivery`]).
 //!
 //! # Locks
 //! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code

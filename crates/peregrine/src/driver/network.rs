@@ -102,8 +102,8 @@ impl Network {
     /// Receives user data sent to this group from now on. Where it is to be sent, and the socket if it is new.
     ///
     /// # Errors
-    /// It is no multicast group of a version of the Internet protocol in use, the port of the domain for it is in use, or no
-    /// interface in use carries multicast.
+    /// It is no multicast group of a version of the Internet protocol in use, the port of the domain for it is in use,
+    /// or no interface in use carries multicast.
     pub(super) fn join(&self, group: IpAddr) -> Result<(Locator, Option<Arc<Socket>>), Error> {
         if !group.is_multicast() {
             return Err(Error::bad_parameter(format!("{group} is not a multicast group")));
@@ -205,7 +205,8 @@ impl Network {
                 addresses.default_multicast.extend(locators);
             }
         }
-        // The loopback interface carries multicast without having the flag, but not every middleware joins groups on it.
+        // The loopback interface carries multicast without having the flag, but not every middleware joins groups on
+        // it.
         let has_group = used.iter().any(|interface| interface.flags.multicast);
         if self.config.peers.is_empty() && (!has_group || addresses.metatraffic_multicast.is_empty()) {
             // At least the participants of this host find each other.

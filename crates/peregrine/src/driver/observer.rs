@@ -1,4 +1,4 @@
-//! What is found and lost in the domain, kept for those who follow it.
+//! What is found and lost in the domain, kept for observers.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,12 @@ use peregrine_rtps::qos::NonMatch;
 
 use crate::shared_memory::DeliveryPath;
 
-/// Events kept for whoever has not looked yet; past that, the oldest are dropped and counted.
+/// Events kept for an observer that has not looked yet; past that, the oldest are dropped and counted.
 const EVENTS_MAX: usize = 4096;
 
 /// Something found or lost in the domain.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum DiscoveryEvent {
     /// A participant was found, or says something new about itself.
     ParticipantFound(ParticipantData),
@@ -27,8 +28,8 @@ pub enum DiscoveryEvent {
     SubscriptionFound(SubscriptionData),
     /// A reader is gone.
     SubscriptionLost(Guid),
-    /// A writer and a reader of the same topic do not match, one of them at least of this participant. PendingNotify again when the
-    /// reason changes.
+    /// A writer and a reader of the same topic do not match, one of them at least of this participant. The event comes
+    /// again when the reason changes.
     NotMatched {
         /// The one of this participant.
         local: Guid,
@@ -37,9 +38,9 @@ pub enum DiscoveryEvent {
         /// Why not, with both values.
         reason: NonMatch,
     },
-    /// The samples of a matched writer reach a reader by another way than before, or could not. PendingNotify of participants that both
-    /// offer shared memory, by the side of the reader, and by that of the writer once a channel was there; what nothing is told
-    /// of goes in messages.
+    /// The samples of a matched writer reach a reader by another way than before, or could not. The event comes for
+    /// participants that both offer shared memory: on the side of the reader, and on that of the writer once a channel
+    /// existed. A pair of endpoints without an event exchanges messages.
     PathChanged {
         /// The one of this participant.
         local: Guid,
@@ -50,7 +51,7 @@ pub enum DiscoveryEvent {
     },
 }
 
-/// Where events wait for one who looks.
+/// Events that wait for an observer.
 pub(crate) struct Observer {
     id: u64,
     queue: VecDeque<DiscoveryEvent>,
@@ -66,7 +67,7 @@ impl Observer {
         self.id
     }
 
-    /// How many events were dropped because nobody looked.
+    /// How many events were dropped because the observer did not look.
     pub(crate) const fn missed(&self) -> u64 {
         self.missed
     }

@@ -11,8 +11,8 @@ use super::flow::FlowController;
 use super::listener_gate;
 use super::send::{Route, SendSockets};
 
-/// How long a receiving thread sends for one writer. Over a slow link a large sample takes seconds, and incoming datagrams would
-/// overflow the buffer of the thread's socket meanwhile.
+/// How long a receiving thread sends for one writer. Over a slow link a large sample takes seconds, and incoming
+/// datagrams would overflow the buffer of the thread's socket meanwhile.
 const SEND_TIME_MAX: Span = Span::from_millis(2);
 
 /// Bytes sent between two readings of the clock: two trains of datagrams. A smaller sample is never divided.

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Wake;
 use std::thread::Thread;
-use std::time::Duration;
 
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_transport::event;
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::{event, thread};
 
 use super::clock::now;
 use super::sync::lock;
@@ -55,7 +55,7 @@ impl Turns {
 /// A thread that sleeps until it is woken. Waking it costs a system call only while it sleeps.
 pub(crate) struct Parker {
     thread: Thread,
-    woken: AtomicBool,
+    woken: Arc<AtomicBool>,
     /// It sleeps at the socket, or is about to.
     receiving: AtomicBool,
     /// What ends its sleep there.
@@ -76,7 +76,7 @@ impl Parker {
     fn new() -> Self {
         Self {
             thread: std::thread::current(),
-            woken: AtomicBool::new(false),
+            woken: Arc::default(),
             receiving: AtomicBool::new(false),
             waker: Mutex::new(Weak::new()),
             turns: Turns::default(),
@@ -90,7 +90,7 @@ impl Parker {
             if left == Span::ZERO {
                 return;
             }
-            std::thread::park_timeout(Duration::from_nanos(left.0));
+            thread::park_until(MonotonicNs(end.0), &self.woken);
         }
     }
 
@@ -118,7 +118,8 @@ impl Parker {
         }
     }
 
-    /// Whether it was woken, which is over by that. If not, whoever wakes it from here on does so at the socket.
+    /// Takes a wake-up; returns whether there was one. Otherwise, a thread that wakes it from here on does so at the
+    /// socket.
     pub(super) fn is_woken_before_sleep(&self) -> bool {
         self.receiving.store(true, Ordering::SeqCst);
         // A waking thread sets `woken` first and then reads `receiving`.
@@ -132,6 +133,11 @@ impl Parker {
     /// It does not sleep now.
     pub(super) fn is_awake(&self) {
         self.receiving.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it was woken since the last call; its own thread calls this.
+    pub(super) fn take_wake_up(&self) -> bool {
+        self.woken.load(Ordering::SeqCst) && self.woken.swap(false, Ordering::SeqCst)
     }
 
     /// Whether it was woken.

@@ -36,7 +36,7 @@ pub(crate) struct Locked {
     pub(crate) rtps: Participant,
     pub(crate) writers: BTreeMap<EntityId, Arc<WriterCore>>,
     pub(crate) readers: BTreeMap<EntityId, Arc<ReaderCore>>,
-    /// PendingNotify of everything found or lost, and of writers that are gone for good.
+    /// Woken by everything found or lost, by new topics, and by writers that are gone for good.
     pub(crate) wakers: Wakers,
     /// Observers of discovered and lost entities.
     pub(crate) observers: Vec<Observer>,
@@ -73,7 +73,8 @@ pub(crate) trait ParticipantHost: Host {
     fn channel_requests(&self) -> Option<&dyn ChannelRequests>;
 }
 
-/// What participants tell about matches, so that endpoints of other processes on this host are reached by shared memory.
+/// What participants tell about matches, so that endpoints of other processes on this host are reached by shared
+/// memory.
 pub(crate) trait ChannelRequests {
     /// A writer of this process matches a reader of another participant, which may have requested a channel already.
     fn note_matched(&self);
@@ -137,8 +138,8 @@ impl ParticipantCore {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Announces a writer, or news about one. `data` reads the policies under the lock of the participant: of two threads that
-    /// change them, the later one also announces later.
+    /// Announces a writer, or news about one. `data` reads the policies under the lock of the participant: of two
+    /// threads that change them, the later one also announces later.
     pub(crate) fn put_writer(&self, core: &Arc<WriterCore>, data: impl FnOnce() -> PublicationData) {
         let mut locked = self.lock();
         let data = data();
@@ -171,8 +172,8 @@ impl ParticipantCore {
         self.finish(locked);
     }
 
-    /// A writer takes no more samples. It goes when its readers have acknowledged the last ones, or after `linger`; by default after that
-    /// of the configuration. Returns what readers miss then.
+    /// A writer takes no more samples. It goes when its readers have acknowledged the last ones, or after `linger`; by
+    /// default after that of the configuration. Returns what readers miss then.
     pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>, linger: Option<Duration>) -> Arc<Abandoned> {
         let abandoned = Arc::<Abandoned>::default();
         let linger_hook = Linger { participant: Arc::downgrade(self), writer: Arc::downgrade(core) };
@@ -189,26 +190,28 @@ impl ParticipantCore {
             is_abandoned: false,
         });
         self.finish(locked);
-        // The last acknowledgement may have come before anybody was told to wait for it.
+        // The last acknowledgement may have come before a thread waited for it.
         if core.is_settled() {
             self.remove_writer(core);
         }
         abandoned
     }
 
-    /// Takes no more endpoints in. Deleted writers linger for `timeout` from now on. `false` when the participant is closed already.
+    /// Takes no more endpoints in. Deleted writers linger for `timeout` from now on. `false` when the participant is
+    /// closed already.
     pub(crate) fn begin_to_close(&self, timeout: Duration) -> bool {
         let mut locked = self.lock();
+        locked.wakers.wake_all();
         locked.closing.replace(timeout.into()).is_none()
     }
 
     /// Whether it takes no more endpoints in.
     pub(crate) fn is_closing(&self) -> bool {
-        self.lock().closing.is_some()
+        self.lock().is_closing()
     }
 
-    /// All deleted writers that still linger, also those deleted before, linger until `timeout` is over. Returns what readers miss of
-    /// each of them then.
+    /// All deleted writers that still linger, also those deleted before, linger until `timeout` is over. Returns what
+    /// readers miss of each of them then.
     pub(crate) fn linger_anew(&self, timeout: Duration) -> Vec<Arc<Abandoned>> {
         let mut locked = self.lock();
         let until = now() + timeout.into();
@@ -218,7 +221,8 @@ impl ParticipantCore {
         abandoned
     }
 
-    /// Waits until this deleted writer, or every one for `None`, is gone for good. Gives up on those that remain at the end of `timeout`.
+    /// Waits until this deleted writer, or every one for `None`, is gone for good. Gives up on those that remain at the
+    /// end of `timeout`.
     pub(crate) fn wait_until_gone(&self, writer: Option<EntityId>, timeout: Duration) {
         let gone = |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
         if wait_until(self, timeout, StatusMask::ALL, gone).is_none() {
@@ -238,7 +242,8 @@ impl ParticipantCore {
         let over = locked.lingering.iter_mut().filter(|lingering| !lingering.is_abandoned && is_over(lingering));
         let over: Vec<_> = over
             .map(|lingering| {
-                // The writer stays in the list until its samples are counted, because a thread in `close` waits for the count.
+                // The writer stays in the list until its samples are counted, because a thread in `close` waits for the
+                // count.
                 lingering.is_abandoned = true;
                 (Arc::clone(&lingering.writer), Arc::clone(&lingering.abandoned))
             })
@@ -264,8 +269,11 @@ impl ParticipantCore {
         core.end();
     }
 
-    pub(crate) fn remove_reader(&self, core: &ReaderCore) {
-        core.close();
+    /// `false` if the reader was removed before.
+    pub(crate) fn remove_reader(&self, core: &ReaderCore) -> bool {
+        if !core.close() {
+            return false;
+        }
         READERS.remove(core.guid);
         if let Some(shared) = self.services.channel_requests() {
             shared.forget_reader(core.guid);
@@ -274,6 +282,7 @@ impl ParticipantCore {
         locked.rtps.remove_reader(now(), wall(), core.guid.entity);
         locked.readers.remove(&core.guid.entity);
         self.finish(locked);
+        true
     }
 
     /// Waits for deleted writers to be gone for good, within bounds.
@@ -297,12 +306,17 @@ impl ParticipantCore {
         is_enabled: bool,
     ) -> Result<Arc<TopicCore>, Error> {
         let mut locked = self.lock();
+        if locked.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
         locked.topics.retain(|_, topic| topic.strong_count() > 0);
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
             let host = Arc::clone(&self.host);
             let qos = qos.unwrap_or(default);
             let topic = Arc::new(TopicCore::new(host, name.to_owned(), Arc::clone(type_name), qos, is_enabled));
             locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
+            // A thread may wait for a topic of this name.
+            locked.wakers.wake_all();
             return Ok(topic);
         };
         if known.type_name != *type_name {
@@ -402,7 +416,7 @@ impl ParticipantCore {
         self.lock().writers.values().map(|writer| writer.shared_memory_use()).sum()
     }
 
-    /// Tells those who follow by which way samples go.
+    /// Reports to observers by which path samples go.
     pub(super) fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) {
         self.lock().observe(|_| Some(DiscoveryEvent::PathChanged { local, remote, path }));
     }
@@ -429,7 +443,7 @@ impl ParticipantCore {
         writers.chain(readers).fold(self.deadline(), u64::min)
     }
 
-    /// Carries out what discovery has found, sends what it has put out, and tells whom it concerns.
+    /// Carries out what discovery has found, sends its messages, and notifies endpoints, observers and waiting threads.
     pub(crate) fn finish<'c>(&'c self, mut locked: StateGuard<'c, Locked>) {
         let mut dirty = DirtyEndpoints::default();
         let now = now();
@@ -511,6 +525,16 @@ fn unacknowledged(writer: &WriterCore) -> u64 {
 }
 
 impl Locked {
+    /// Whether the participant takes no more topics and endpoints in.
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// The topic of this name, if there is one.
+    pub(crate) fn topic(&self, name: &str) -> Option<Arc<TopicCore>> {
+        self.topics.get(name).and_then(Weak::upgrade)
+    }
+
     /// Whether this deleted writer, or any one for `None`, waits for acknowledgements.
     fn lingers(&self, writer: Option<EntityId>) -> bool {
         self.lingering.iter().any(|lingering| lingering.is_of(writer))
@@ -521,7 +545,7 @@ impl Locked {
         self.observers_so_far
     }
 
-    /// Tells those who follow what is found and lost.
+    /// Reports to observers what is found and lost.
     fn observe(&mut self, event: impl FnOnce(&Participant) -> Option<DiscoveryEvent>) {
         self.wakers.wake_all();
         if self.observers.is_empty() {
@@ -532,7 +556,7 @@ impl Locked {
         }
     }
 
-    /// Tells those who follow which endpoints do not match, and why.
+    /// Reports to observers which endpoints do not match, and why.
     fn observe_refusal(&mut self, local: EntityId, remote: Guid, reason: &NonMatch) {
         let local = Guid::new(self.rtps.config().prefix, local);
         self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));

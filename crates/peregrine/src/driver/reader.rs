@@ -1,4 +1,4 @@
-//! A reader as the driver holds it: the state machine under its lock, and who is told of news.
+//! A reader as the driver holds it: the state machine under its lock, and the threads that are notified.
 
 use std::any::TypeId;
 use std::sync::{Arc, Mutex};
@@ -195,8 +195,8 @@ impl ReaderCore {
         self.after(now);
     }
 
-    /// Has `find` find the instances of the samples that wait for it: code of the application, which runs without any lock. To be called by
-    /// one thread at a time.
+    /// Has `find` find the instances of the samples that wait for it: code of the application, which runs without any
+    /// lock. To be called by one thread at a time.
     pub(crate) fn find_instances(self: &Arc<Self>, mut find: impl FnMut(&Payload, PayloadKind) -> Option<KeyHash>) {
         let mut unkeyed = Vec::new();
         self.lock().reader.take_unkeyed(&mut unkeyed);
@@ -319,8 +319,8 @@ impl ReaderCore {
         self.acknowledge_to_all(self.lock(), now);
     }
 
-    /// Leaves events to the thread that keeps timers: the caller may be a listener that takes samples, or hold locks of the
-    /// application.
+    /// Leaves events to the thread that keeps timers: the caller may be a listener that takes samples, or hold locks of
+    /// the application.
     pub(super) fn leave_events_to_timers(self: &Arc<Self>, now: Instant) {
         let guard = self.lock();
         let must_find = guard.reader.has_unkeyed() && self.gate.add(StatusMask::UNKEYED);
@@ -331,7 +331,8 @@ impl ReaderCore {
         }
     }
 
-    /// Calls the listener, if there is one for this news. To be called without any lock, by a thread that has begun a call.
+    /// Calls the listener, if there is one for this news. To be called without any lock, by a thread that has begun a
+    /// call.
     fn call_hook(&self, news: StatusMask) {
         let hook = self.lock().begin_call(news);
         hook.into_iter().for_each(|hook| hook.changed(news));
@@ -344,15 +345,18 @@ impl ReaderCore {
         pending.into_iter().for_each(|ack| ack.deliver(self.guid));
     }
 
-    /// No more news.
-    pub(crate) fn close(&self) {
+    /// No more news. `false` if the reader was closed before.
+    pub(crate) fn close(&self) -> bool {
         let mut guard = self.lock();
-        guard.closed = true;
+        if std::mem::replace(&mut guard.closed, true) {
+            return false;
+        }
         let listener = guard.hook.take();
         guard.wakers.wake_all();
         drop(guard);
         // It may own entities, which then go.
         drop(listener);
+        true
     }
 
     pub(super) fn acknowledge<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
@@ -374,8 +378,8 @@ impl ReaderCore {
     }
 }
 
-/// Runs the listeners of readers whose [gates](super::listener_gate::ListenerGate) have news, then acknowledges; or queues them
-/// where the calling thread must not run user code. To be called without any lock.
+/// Runs the listeners of readers whose [gates](super::listener_gate::ListenerGate) have news, then acknowledges; or
+/// queues them where the calling thread must not run user code. To be called without any lock.
 ///
 /// All but the first wait in the queue: if the first listener lasts too long, another thread runs the rest.
 pub(super) fn run_listeners(readers: impl Iterator<Item = Arc<ReaderCore>>, now: Instant) {
@@ -440,7 +444,7 @@ impl ReaderState {
         while let Some(event) = self.reader.poll_event() {
             self.note(event);
         }
-        let mut changed = self.statuses.changed.take_untold();
+        let mut changed = self.statuses.changed.take_unreported();
         self.wakers.wake(changed | StatusMask::HISTORY);
         if self.reader.has_unkeyed() {
             changed |= StatusMask::UNKEYED;
@@ -452,8 +456,8 @@ impl ReaderState {
         self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news))
     }
 
-    /// The hook that is to be called with this news. DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A
-    /// subscriber's listener is told of DATA_ON_READERS instead, and may pass it on.
+    /// The hook that is to be called with this news. DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any
+    /// more. A subscriber's listener is told of DATA_ON_READERS instead, and may pass it on.
     fn begin_call(&mut self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {
         let (hook, mask) = self.hook.as_ref().filter(|(_, mask)| mask.intersects(news))?;
         if !mask.intersects(StatusMask::DATA_ON_READERS) {
@@ -484,8 +488,8 @@ impl ReaderState {
         }
     }
 
-    /// What [`ReaderCore::after`] is for, where samples have come that nobody waits for: whoever takes finds them. Says whether
-    /// that was all there is to do.
+    /// What [`ReaderCore::after`] is for, where samples have come that no thread waits for: `take` finds them. Returns
+    /// whether that was all there is to do.
     #[inline]
     pub(super) fn note_data_quietly(&mut self) -> bool {
         let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
@@ -494,12 +498,13 @@ impl ReaderState {
             && !self.local.owes_acks()
             && self.reader.take_data_available_alone();
         if is_quiet {
-            self.statuses.changed.insert_told(StatusMask::DATA_AVAILABLE);
+            self.statuses.changed.insert_silently(StatusMask::DATA_AVAILABLE);
         }
         is_quiet
     }
 
-    /// Whether nobody hears of a sample that comes, and who looks for one may have it at once.
+    /// Whether no listener or waiting thread is notified of a sample that comes, so that a polling thread may have it
+    /// at once.
     #[inline]
     pub(super) fn is_taken_unheard(&self) -> bool {
         let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);

@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock, Weak};
 use peregrine_rtps::id::Guid;
 
 /// The endpoints of one kind, of all participants of this process. A GUID is unique across domains.
-pub(super) struct Registry<E: ?Sized>(RwLock<BTreeMap<Guid, Weak<E>>>);
+pub(super) struct Registry<E: ?Sized>(RwLock<BTreeMap<(u64, Guid), Weak<E>>>);
 
 impl<E: ?Sized> Registry<E> {
     pub(super) const fn new() -> Self {
@@ -15,14 +15,23 @@ impl<E: ?Sized> Registry<E> {
 
     /// The endpoint, if it is in this process and enabled.
     pub(super) fn find(&self, guid: Guid) -> Option<Weak<E>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&guid).cloned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&(process(), guid)).cloned()
     }
 
     pub(super) fn add(&self, guid: Guid, endpoint: Weak<E>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(guid, endpoint);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert((process(), guid), endpoint);
     }
 
     pub(super) fn remove(&self, guid: Guid) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&guid);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&(process(), guid));
     }
+}
+
+/// The number of the simulated process that the thread belongs to; 0 outside simulations, where there is one process.
+fn process() -> u64 {
+    #[cfg(feature = "simulation")]
+    if let Some(machine) = peregrine_transport::simulation::current() {
+        return machine.process();
+    }
+    0
 }

@@ -93,7 +93,8 @@ impl Route {
         }
     }
 
-    /// Withdraws a connected socket that has failed, perhaps because addresses have changed. The table gives it to no later sender.
+    /// Withdraws a connected socket that has failed, perhaps because addresses have changed. The table gives it to no
+    /// later sender.
     #[cold]
     fn give_up(&mut self, table: &ConnectedSockets) {
         if let Some(socket) = self.socket.take() {
@@ -150,8 +151,8 @@ impl SendSockets {
         if destination.is_ipv4() { self.v4.as_deref() } else { self.v6.as_deref() }
     }
 
-    /// Sends a message that is alone and goes to one address: nearly all are like that, and putting together what is already
-    /// one takes a fifth of all instructions of a write.
+    /// Sends a message that is alone and goes to one address: nearly all are like that, and putting together what is
+    /// already one takes a fifth of all instructions of a write.
     fn send_one(&self, route: &mut Route, message: Message<'_>, destination: SocketAddr) {
         let slices: ArrayVec<IoSlice<'_>, FEW_SLICES> = message.parts().map(IoSlice::new).collect();
         let connected = route.socket(message.to(), destination, &self.connected);
@@ -161,8 +162,8 @@ impl SendSockets {
         }
     }
 
-    /// Sends `first` and the messages after it as long as they go to the same destinations. Messages of equal length leave
-    /// as one train. Returns the first message that goes elsewhere.
+    /// Sends `first` and the messages after it as long as they go to the same destinations. Messages of equal length
+    /// leave as one train. Returns the first message that goes elsewhere.
     fn send_run<'a>(
         &self,
         route: &mut Route,
@@ -306,9 +307,9 @@ struct Train {
     ended: bool,
 }
 
-/// How many messages of this length to let leave as one train, of `messages` that are going to: as many as all others but
-/// the last. The receiver takes in the first train while the sender sends the next; a long one before a short one would
-/// have it wait for both.
+/// How many messages of this length to let leave as one train, of `messages` that are going to: as many as all others
+/// but the last. The receiver takes in the first train while the sender sends the next; a long one before a short one
+/// would have it wait for both.
 fn even_train(message_bytes: usize, messages: usize) -> usize {
     let longest = (MAX_TRAIN_BYTES / message_bytes.max(1)).clamp(1, MAX_SEGMENTS);
     messages.div_ceil(messages.div_ceil(longest).max(1)).max(1)

@@ -8,8 +8,8 @@
 //!                        └── unsent rest ───────────┘ goes on
 //! ```
 //!
-//! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then the
-//! publishing thread takes over.
+//! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then
+//! the publishing thread takes over.
 
 use super::outbox::Outbox;
 
@@ -62,14 +62,15 @@ impl Sending {
         self.leave(Self::Idle(Some(outbox)));
     }
 
-    /// The thread that sends leaves the rest to the publishing thread. Says whether there is anything to be done: not if the
-    /// writer was deleted.
+    /// The thread that sends leaves the rest to the publishing thread. Says whether there is anything to be done: not
+    /// if the writer was deleted.
     pub(super) fn park(&mut self, outbox: Box<Outbox>) -> bool {
         self.leave(Self::Parked(outbox));
         matches!(self, Self::Parked(_))
     }
 
-    /// An asynchronous writer has something to send. Says whether it is to be put into the queue of the publishing thread.
+    /// An asynchronous writer has something to send. Says whether it is to be put into the queue of the publishing
+    /// thread.
     pub(super) fn queue(&mut self) -> bool {
         match self.begin() {
             Some(outbox) => self.park(outbox),

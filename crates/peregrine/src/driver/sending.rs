@@ -1,5 +1,5 @@
-//! How threads send the messages of a writer: one thread at a time ([`Sending`](super::send_state::Sending)), in the order of
-//! the samples.
+//! How threads send the messages of a writer: one thread at a time ([`Sending`](super::send_state::Sending)), in the
+//! order of the samples.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
 const PUBLISH_BYTES: usize = 1 << 16;
 
 impl WriterCore {
-    /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
-    /// too; tells readers of this process.
+    /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends
+    /// these too; tells readers of this process.
     pub(crate) fn transmit<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
         if let Some(notify) = self.put_out(guard) {
             notify.tell(self);
@@ -89,7 +89,7 @@ impl WriterCore {
     #[inline]
     fn note_all_has_left(&self) {
         if self.is_closed() {
-            self.tell_hook(StatusMask::ACKNOWLEDGED);
+            self.run_hook(StatusMask::ACKNOWLEDGED);
         }
     }
 
@@ -102,8 +102,8 @@ impl WriterCore {
         }
     }
 
-    /// This is an I/O thread that has sent for [2 ms](super::outbox), or an application thread that has sent for others long
-    /// enough: the publishing thread takes over.
+    /// This is an I/O thread that has sent for [2 ms](super::outbox), or an application thread that has sent for others
+    /// long enough: the publishing thread takes over.
     #[cold]
     fn hand_off_backlog<'c>(&'c self, mut guard: StateGuard<'c, WriterState>, outbox: Box<Outbox>) {
         let is_parked = guard.sending.park(outbox);
@@ -225,7 +225,8 @@ impl<'c> SendTurn<'c> {
 }
 
 impl Drop for SendTurn<'_> {
-    /// Runs when application code has panicked during the delivery of samples. These samples are lost; the writer continues.
+    /// Runs when application code has panicked during the delivery of samples. These samples are lost; the writer
+    /// continues.
     fn drop(&mut self) {
         tracing::error!(writer = %self.core.guid, "a panic while samples were sent: some may be lost");
         let mut guard = self.core.lock();

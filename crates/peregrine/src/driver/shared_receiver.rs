@@ -1,8 +1,8 @@
 //! Leader/followers reception at one socket.
 //!
-//! One thread at a time *leads*: it holds [`SharedReceiver::lead`], waits at the socket and processes what it receives, in the
-//! order of arrival. A leader runs no user code. The other threads of the receiver are *followers*: they sleep in one epoll
-//! instance, in which the socket is *armed* as long as no thread leads.
+//! One thread at a time *leads*: it holds [`SharedReceiver::lead`], waits at the socket and processes what it receives,
+//! in the order of arrival. A leader runs no user code. The other threads of the receiver are *followers*: they sleep
+//! in one epoll instance, in which the socket is *armed* as long as no thread leads.
 //!
 //! | thread | when it leads |
 //! |---|---|
@@ -11,16 +11,17 @@
 //! | writer that expects acknowledgements | for one look ([`SharedReceiver::poll_socket_once`]) |
 //!
 //! # Invariant
-//! At every moment a thread leads, or the socket is armed, or a thread is between the two: between its wake-up as a follower
-//! and its attempt to lead, or between giving up the lead and arming. No timer is involved, and no thread runs user code in
-//! between. A leader that leaves (to run a listener, or to return to the application) first gives up the lead, then arms the
-//! socket, which costs a quarter of a microsecond and wakes no thread unless a datagram has arrived meanwhile.
+//! At every moment a thread leads, or the socket is armed, or a thread is between the two: between its wake-up as a
+//! follower and its attempt to lead, or between giving up the lead and arming. No timer is involved, and no thread runs
+//! user code in between. A leader that leaves (to run a listener, or to return to the application) first gives up the
+//! lead, then arms the socket, which costs a quarter of a microsecond and wakes no thread unless a datagram has arrived
+//! meanwhile.
 //!
 //! # Threads
-//! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none does. So
-//! a listener that blocks keeps one thread, and no other thread waits for it. There are never more threads than listeners that
-//! run at a time, and three. Listeners that wait behind one that lasts too long are left to another thread by the control
-//! thread ([`super::listener_queue::LISTENER_TIME_MAX`]).
+//! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
+//! does. So a listener that blocks keeps one thread, and no other thread waits for it. There are never more threads
+//! than listeners that run at a time, and three. Listeners that wait behind one that lasts too long are left to another
+//! thread by the control thread ([`super::listener_queue::LISTENER_TIME_MAX`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -45,8 +46,8 @@ const EXCLUDED_WAITS: u32 = 64;
 /// Receptions in a row of a follower, before it gives others the chance to lead.
 const FOLLOWER_RECEPTIONS_MAX: u32 = 64;
 
-/// Followers that sleep at a time. One could do; with two, a thread that returns from a listener does not end just when the
-/// other one wakes up, to be started again for the next listener.
+/// Followers that sleep at a time. One could do; with two, a thread that returns from a listener does not end just when
+/// the other one wakes up, to be started again for the next listener.
 const IDLE_FOLLOWERS_MAX: usize = 2;
 
 const SOCKET: Token = Token(0);
@@ -282,8 +283,8 @@ impl<D: Default> SharedReceiver<D> {
         self.work.wake();
     }
 
-    /// Leads on the calling thread until `parker` is woken or `end` has come. `false`: the thread cannot lead now, and is to
-    /// sleep until it is woken.
+    /// Leads on the calling thread until `parker` is woken or `end` has come. `false`: the thread cannot lead now, and
+    /// is to sleep until it is woken.
     pub(super) fn lead_until_woken(&self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> bool {
         if !self.is_open_to_application || parker.turns.is_excluded() || self.is_closing() {
             return false;
@@ -401,8 +402,8 @@ impl<D: Default> Leading<'_, D> {
         Some(now)
     }
 
-    /// The same on a thread of the application, whose locks a listener may want: listeners are queued. Says whether anything
-    /// has arrived.
+    /// The same on a thread of the application, whose locks a listener may want: listeners are queued. Says whether
+    /// anything has arrived.
     fn receive_in_application(&mut self, by: &impl Process<Dirty = D>) -> bool {
         let Some(now) = self.receive(by) else { return false };
         if by.has_listeners(self.dirty()) {
@@ -411,8 +412,8 @@ impl<D: Default> Leading<'_, D> {
         true
     }
 
-    /// Waits until something has arrived or `parker` is woken. Says whether something has arrived; `None`: the thread cannot
-    /// wait here.
+    /// Waits until something has arrived or `parker` is woken. Says whether something has arrived; `None`: the thread
+    /// cannot wait here.
     fn wait_in_application(&mut self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> Option<bool> {
         let of = self.of;
         let since = now();
@@ -481,8 +482,8 @@ impl<D> Drop for Leading<'_, D> {
     /// Gives up the lead, then arms the socket unless it is armed.
     fn drop(&mut self) {
         drop(self.lead.take());
-        // A follower that was woken at the socket stores `false`, then tries to lead: either its attempt comes after the
-        // lead was given up, or its store is seen here.
+        // A follower that was woken at the socket stores `false`, then tries to lead: either its attempt comes after
+        // the lead was given up, or its store is seen here.
         fence(Ordering::SeqCst);
         if !self.of.is_armed.swap(true, Ordering::SeqCst)
             && let Err(error) = self.of.followers.arm(&*self.of.socket, SOCKET)
@@ -492,8 +493,8 @@ impl<D> Drop for Leading<'_, D> {
     }
 }
 
-/// The next datagrams: looked for if `spin` says so or if they are about to come, else slept for. Since when the thread has
-/// slept is the second answer.
+/// The next datagrams: looked for if `spin` says so or if they are about to come, else slept for. Since when the thread
+/// has slept is the second answer.
 fn wait_for_datagrams<'r>(
     receiver: &'r mut Receiver,
     socket: &Socket,

@@ -1,13 +1,13 @@
-//! A peer announces the end of an endpoint at the socket for discovery. Samples that the endpoint wrote before may still be queued
-//! at the socket for user data, and must be received first.
+//! A peer announces the end of an endpoint at the socket for discovery. Samples that the endpoint wrote before may
+//! still be queued at the socket for user data, and must be received first.
 //!
-//! So the receiving thread defers such a message, and sends a *marker* to the socket for user data, where the marker queues up behind
-//! these samples. The thread that receives the marker handles the deferred message. No thread blocks, and any thread may receive the
-//! marker. After [`PATIENCE`] the message is handled without the marker.
+//! So the receiving thread defers such a message, and sends a *marker* to the socket for user data, where the marker
+//! queues up behind these samples. The thread that receives the marker handles the deferred message. No thread blocks,
+//! and any thread may receive the marker. After [`PATIENCE`] the message is handled without the marker.
 //!
-//! Samples in shared memory are behind no marker: where there are any, the news takes a second socket_barrier, by the thread that
-//! takes those. And the other way round, a channel in shared memory to a best-effort reader begins when its marker comes, so
-//! that its samples do not overtake earlier ones in datagrams, which would be too late then.
+//! Samples in shared memory are behind no marker: where there are any, the news takes a second socket_barrier, by the
+//! thread that takes those. And the other way round, a channel in shared memory to a best-effort reader begins when its
+//! marker comes, so that its samples do not overtake earlier ones in datagrams, which would be too late then.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -29,16 +29,16 @@ use super::sync::lock;
 /// How long a marker may take. It waits behind what a data thread does, which may be a listener of the application.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// DeferredMessage put aside at the same time; past that, it takes effect at once.
+/// Messages deferred at the same time; past that, a message takes effect at once.
 const WAITING_MAX: usize = 256;
 
-/// Octets of a marker's number.
+/// Bytes of a marker's number.
 const NUMBER_OCTETS: usize = size_of::<u64>();
 
-/// DeferredMessage that takes its place behind samples.
+/// Defers messages until the samples before them have been received.
 pub(super) struct SocketBarrier {
-    /// What all markers begin with; the rest is their number. They are messages for nobody, from nobody: of their identities, enough
-    /// is random that nobody else can make one.
+    /// What all markers begin with; the rest is their number. They are messages from no writer to no reader: of their
+    /// identities, enough is random that no other process can make one.
     head: Vec<u8>,
     /// How many wait; most of the time, none.
     count: AtomicUsize,
@@ -104,8 +104,8 @@ impl SocketBarrier {
         Ok(Self { head, count: AtomicUsize::new(0), waiting: Mutex::default() })
     }
 
-    /// Puts a datagram aside that tells of the end of something, and sends a marker for it to the socket of these at which
-    /// its sender's samples come. `false`: it is to take effect at once.
+    /// Puts a datagram aside that tells of the end of something, and sends a marker for it to the socket of these at
+    /// which its sender's samples come. `false`: it is to take effect at once.
     pub(super) fn defer_behind_data(
         &self,
         now: Instant,
@@ -121,7 +121,8 @@ impl SocketBarrier {
         self.send_behind(now, What::of(datagram), socket)
     }
 
-    /// Sends a marker for a channel in shared memory behind the datagrams that have come. `false`: it is to begin at once.
+    /// Sends a marker for a channel in shared memory behind the datagrams that have come. `false`: it is to begin at
+    /// once.
     pub(super) fn defer_channel_behind_data(
         &self,
         now: Instant,
@@ -156,7 +157,7 @@ impl SocketBarrier {
         }
     }
 
-    /// DeferredMessage that has waited for too long.
+    /// The messages that have waited for too long.
     pub(super) fn take_overdue(&self, now: Instant) -> Vec<DeferredMessage> {
         if !self.is_in_use() {
             return Vec::new();

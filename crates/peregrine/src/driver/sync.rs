@@ -1,5 +1,5 @@
-//! Locks whose holder may have panicked: their state is still consistent, because user code runs under none of them. Debug
-//! builds assert that.
+//! Locks whose holder may have panicked: their state is still consistent, because user code runs under none of them.
+//! Debug builds assert that.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 

@@ -14,7 +14,7 @@ use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::status::{InconsistentTopicStatus, StatusMask};
 
 /// What a listener of a topic is told. Called without any lock held.
-pub(crate) trait TopicHook: Send + Sync {
+pub(crate) trait TopicHook: Any + Send + Sync {
     /// INCONSISTENT_TOPIC has changed.
     fn inconsistent(&self, topic: &str, status: InconsistentTopicStatus);
 }
@@ -88,10 +88,10 @@ impl TopicCore {
         state.changed |= StatusMask::INCONSISTENT_TOPIC;
     }
 
-    /// Tells whom it concerns. To be called without any lock.
+    /// Runs the listener and wakes waiting threads. To be called without any lock.
     pub(crate) fn after(self: &Arc<Self>) {
         let mut state = self.lock();
-        let news = state.changed.take_untold();
+        let news = state.changed.take_unreported();
         if news.is_empty() {
             return;
         }

@@ -13,7 +13,7 @@ use super::parker::Parker;
 use super::wakers::{Awaited, HasWakers, StateGuard};
 use crate::status::StatusMask;
 
-/// A part of an entity that somebody may wait for, with the lock that its news happen under.
+/// A part of an entity that threads may wait for, with the lock under which it changes.
 pub(crate) trait Watched {
     /// The state under the lock.
     type State: HasWakers;
@@ -23,7 +23,8 @@ pub(crate) trait Watched {
 
     fn state(&self) -> StateGuard<'_, Self::State>;
 
-    /// Asks others for what the waiters need now, and for nothing else. To be called whenever a waiter comes, goes or looks.
+    /// Asks others for what the waiters need now, and for nothing else. To be called whenever a waiter comes, goes or
+    /// looks.
     fn sync_demand(&self, _state: &mut Self::State) {}
 }
 

@@ -77,8 +77,8 @@ enum SlotWaker {
 }
 
 impl Wakers {
-    /// Wakes `waker` at every piece of news of this kind from now on, until it is removed. For wakers of the driver itself,
-    /// which are cloned under the lock.
+    /// Wakes `waker` at every piece of news of this kind from now on, until it is removed. For wakers of the driver
+    /// itself, which are cloned under the lock.
     pub(crate) fn add(&mut self, awaited: Awaited, waker: Waker) -> u64 {
         self.push(awaited, SlotWaker::Lasting(waker))
     }
@@ -88,7 +88,8 @@ impl Wakers {
         self.slots.iter().map(|slot| slot.awaited)
     }
 
-    /// Wakes the waker of a task once, at the next piece of news of this kind. Replaces the waker that the task left before.
+    /// Wakes the waker of a task once, at the next piece of news of this kind. Replaces the waker that the task left
+    /// before.
     pub(crate) fn renew(&mut self, id: Option<u64>, awaited: Awaited, waker: Waker) -> u64 {
         let Some(slot) = self.slots.iter_mut().find(|slot| Some(slot.id) == id) else {
             return self.push(awaited, SlotWaker::Once(Some(waker)));
@@ -193,8 +194,8 @@ impl HasWakers for Wakers {
     }
 }
 
-/// The lock of an entity's state. What was [woken](Wakers::wake) or removed under the lock is woken and dropped after its
-/// release.
+/// The lock of an entity's state. What was [woken](Wakers::wake) or removed under the lock is woken and dropped after
+/// its release.
 pub(crate) struct StateGuard<'c, S: HasWakers> {
     // Dropped in this order.
     state: MutexGuard<'c, S>,

@@ -61,7 +61,7 @@ pub(crate) struct WriterState {
     /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
     pub(super) messages_first: bool,
     pub(crate) closed: bool,
-    /// Readers do not keep up: whoever writes does not wait for them again before everything has been sent.
+    /// The last blocking write timed out; do not block again until the send queue is empty.
     is_outpaced: bool,
     /// A reader is gone whose acknowledgements threads may have waited for. They are woken by [`WriterCore::after`].
     has_lost_reader: bool,
@@ -102,8 +102,8 @@ pub(crate) enum WriteFailure {
 }
 
 impl WriterCore {
-    /// Of a writer of values of this Rust type that has so many octets of shared memory at most; with a flow controller, of an
-    /// asynchronous one.
+    /// Of a writer of values of this Rust type that has so many bytes of shared memory at most; with a flow controller,
+    /// of an asynchronous one.
     pub(crate) fn new(
         host: Arc<dyn Host>,
         topic: Arc<TopicCore>,
@@ -144,8 +144,8 @@ impl WriterCore {
         self.due.get().min(self.outgoing.deadline())
     }
 
-    /// Writes at a moment that has just been read, waiting for room until `give_up_at`. `numbered` runs under the writer's lock,
-    /// right after the change got its number.
+    /// Writes at a moment that has just been read, waiting for room until `give_up_at`. `numbered` runs under the
+    /// writer's lock, right after the change got its number.
     pub(crate) fn write<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
@@ -264,12 +264,12 @@ impl WriterCore {
     #[inline]
     pub(super) fn note_ended_channels(&self) {
         if self.outgoing.has_ended() {
-            self.tell_of_ended_channels();
+            self.report_ended_channels();
         }
     }
 
     #[cold]
-    fn tell_of_ended_channels(&self) {
+    fn report_ended_channels(&self) {
         if let Some(shared) = self.host.shared_memory() {
             shared.note_ended();
         }
@@ -280,7 +280,7 @@ impl WriterCore {
         self.outgoing.has_ended()
     }
 
-    /// Whether a reader in another process had no room, and nobody has seen it make any since.
+    /// Whether a reader in another process had no room, and no thread has seen it make any since.
     pub(super) fn is_without_room(&self, reader: Guid) -> bool {
         self.outgoing.is_halted(reader)
     }
@@ -316,8 +316,8 @@ impl WriterCore {
         guard.writer.set_path(now(), reader, ReaderPath::Messages);
     }
 
-    /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
-    /// that are gone by messages. To be followed by [`Self::after`].
+    /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on,
+    /// those that are gone by messages. To be followed by [`Self::after`].
     pub(super) fn poll_channels(&self) -> ChannelEvents {
         // Acknowledgements may make room.
         self.note_acknowledged();
@@ -383,8 +383,8 @@ impl WriterCore {
         self.outgoing.has_lent(slot)
     }
 
-    /// Memory that readers in other processes see, for a payload of `len` bytes; `None` if there are no such readers, or
-    /// there is none left.
+    /// Memory that readers in other processes see, for a payload of `len` bytes; `None` if there are no such readers,
+    /// or there is none left.
     #[inline(always)]
     pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
         if !self.outgoing.has_readers() {
@@ -407,7 +407,7 @@ impl WriterCore {
         }
     }
 
-    /// The same now and then, for a writer that writes on and on the short way.
+    /// The same from time to time, for a writer in a steady flow on the fast path.
     #[cold]
     pub(super) fn note_acknowledged_meanwhile(&self, last: SequenceNumber) {
         self.acknowledge(&self.outgoing.acknowledged_now(last));
@@ -489,18 +489,18 @@ impl WriterCore {
         }
     }
 
-    /// After the state machine was given something: tells whom it concerns, and sends.
+    /// To be called after the state machine got an input: notifies and sends.
     pub(crate) fn after(self: &Arc<Self>) {
         let guard = self.lock();
         let (guard, news) = self.note_events(guard);
         let told = self.put_out(guard);
-        self.tell_hook(news);
+        self.run_hook(news);
         if let Some(told) = told {
             told.tell(self);
         }
     }
 
-    /// Takes the events of the state machine in, and wakes who waits for them.
+    /// Takes the events of the state machine, and wakes the threads that wait for them.
     pub(super) fn note_events<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
@@ -538,9 +538,9 @@ impl WriterCore {
         (guard, if has_hook { news } else { StatusMask::NONE })
     }
 
-    /// Runs the listener if there is news for it, or queues it where the calling thread must not run user code. To be called
-    /// without any lock.
-    pub(super) fn tell_hook(&self, news: StatusMask) {
+    /// Runs the listener if there is news for it, or queues it where the calling thread must not run user code. To be
+    /// called without any lock.
+    pub(super) fn run_hook(&self, news: StatusMask) {
         if news.is_empty() {
             return;
         }
@@ -559,8 +559,8 @@ impl WriterCore {
         self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
     }
 
-    /// No more writes; whoever waits is told, and `hook` of what readers still acknowledge. Says whether they have
-    /// acknowledged everything.
+    /// Ends writing. Waiting threads are woken, and `hook` is told of what readers still acknowledge. Says whether they
+    /// have acknowledged everything.
     pub(crate) fn close(&self, hook: Arc<dyn WriterHook>) -> bool {
         let mut guard = self.lock();
         guard.closed = true;
@@ -653,7 +653,7 @@ impl WriterState {
         }
     }
 
-    /// Whether who has just written is to wait until the sample has left. A listener does not: it may well run on the
+    /// Whether the writing thread waits until the sample has left. A listener does not: it may well run on the
     /// thread that acknowledgements come to.
     fn must_wait_for_readers(&mut self) -> bool {
         let is_held_up = self.writer.is_held_up();
@@ -661,7 +661,8 @@ impl WriterState {
         is_held_up && !self.is_outpaced && !is_in_listener()
     }
 
-    /// Up to which sample readers in other processes are asked to report their acknowledgements: derived from the waiters.
+    /// Up to which sample readers in other processes are asked to report their acknowledgements: derived from the
+    /// waiters.
     fn demand(&self) -> Option<SequenceNumber> {
         let last = self.writer.last();
         if self.closed && !self.is_settled() {
@@ -699,7 +700,7 @@ impl StatusState for WriterState {
 impl WriterStatuses {
     /// The statuses that changed since a listener was last told.
     fn take_news(&mut self) -> StatusMask {
-        self.changed.take_untold()
+        self.changed.take_unreported()
     }
 }
 

@@ -9,8 +9,8 @@ use crate::driver::reader::ReaderCore;
 use crate::driver::sync::lock;
 use crate::status::StatusMask;
 
-/// The status DATA_ON_READERS of a subscriber. Each query derives the status from the readers, so that a subscriber which is not
-/// observed costs nothing.
+/// The status DATA_ON_READERS of a subscriber. Each query derives the status from the readers, so that a subscriber
+/// which is not observed costs nothing.
 pub(super) struct DataOnReaders {
     host: Arc<dyn Host>,
     state: Mutex<State>,

@@ -2,6 +2,7 @@
 //!
 //! What the handles do is in the child modules, which use topics, writers and readers.
 
+mod builder;
 mod data_on_readers;
 mod participant;
 mod publisher;
@@ -13,9 +14,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::qos::{DataReaderQos, DataWriterQos, ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
 
+pub use self::builder::ParticipantBuilder;
+pub(crate) use self::builder::{autoenables, default_qos, lookup, set_autoenables, set_default_qos};
 use self::data_on_readers::DataOnReaders;
-pub use self::participant::ParticipantBuilder;
-pub(crate) use self::participant::{autoenables, default_qos, lookup, set_autoenables, set_default_qos};
 use crate::condition::StatusCondition;
 use crate::driver::domain::{Domain, DomainHandle};
 use crate::driver::participant::ParticipantCore;
@@ -48,6 +49,29 @@ pub enum Entity {
     DataWriter(AnyDataWriter),
     /// A reader.
     DataReader(AnyDataReader),
+}
+
+macro_rules! entity_from {
+    ($($entity:ident,)*) => {$(
+        impl From<&$entity> for Entity {
+            fn from(entity: &$entity) -> Self {
+                Self::$entity(entity.clone())
+            }
+        }
+    )*};
+}
+entity_from!(DomainParticipant, Publisher, Subscriber,);
+
+impl From<AnyDataWriter> for Entity {
+    fn from(writer: AnyDataWriter) -> Self {
+        Self::DataWriter(writer)
+    }
+}
+
+impl From<AnyDataReader> for Entity {
+    fn from(reader: AnyDataReader) -> Self {
+        Self::DataReader(reader)
+    }
 }
 
 /// A member of a domain. Clones are the same participant; it leaves the domain when the last of them, and of everything
@@ -99,6 +123,8 @@ struct PublisherState {
     qos: PublisherQos,
     default_writer_qos: DataWriterQos,
     is_enabled: bool,
+    /// The application has closed it.
+    is_closed: bool,
     /// How many more times publications were suspended than resumed.
     suspended: usize,
     writers: Vec<Weak<dyn AnyWriter>>,
@@ -122,6 +148,8 @@ struct SubscriberState {
     qos: SubscriberQos,
     default_reader_qos: DataReaderQos,
     is_enabled: bool,
+    /// The application has closed it.
+    is_closed: bool,
     readers: Vec<Weak<dyn AnyReader>>,
     listener: Listening<dyn SubscriberListener>,
 }
@@ -143,9 +171,11 @@ pub trait SubscriberListener: Send + Sync {
     fn on_data_available(&self, reader: &AnyDataReader) {}
     /// See [`DataReaderListener::on_subscription_matched`](crate::DataReaderListener::on_subscription_matched).
     fn on_subscription_matched(&self, reader: &AnyDataReader, status: MatchedStatus) {}
-    /// See [`DataReaderListener::on_requested_incompatible_qos`](crate::DataReaderListener::on_requested_incompatible_qos).
+    /// See
+    /// [`DataReaderListener::on_requested_incompatible_qos`](crate::DataReaderListener::on_requested_incompatible_qos).
     fn on_requested_incompatible_qos(&self, reader: &AnyDataReader, status: IncompatibleQosStatus) {}
-    /// See [`DataReaderListener::on_requested_deadline_missed`](crate::DataReaderListener::on_requested_deadline_missed).
+    /// See
+    /// [`DataReaderListener::on_requested_deadline_missed`](crate::DataReaderListener::on_requested_deadline_missed).
     fn on_requested_deadline_missed(&self, reader: &AnyDataReader, status: RequestedDeadlineMissedStatus) {}
     /// See [`DataReaderListener::on_liveliness_changed`](crate::DataReaderListener::on_liveliness_changed).
     fn on_liveliness_changed(&self, reader: &AnyDataReader, status: LivelinessChangedStatus) {}
@@ -175,7 +205,8 @@ pub trait DomainParticipantListener: TopicListener + PublisherListener + Subscri
 impl<L: TopicListener + PublisherListener + SubscriberListener> DomainParticipantListener for L {}
 
 impl StatusCondition {
-    /// The entity of this condition (`get_entity`, DDS 1.4 §2.2.2.1.9.3); `None` when the last handle of the entity is gone.
+    /// The entity of this condition (`get_entity`, DDS 1.4 §2.2.2.1.9.3); `None` when the last handle of the entity is
+    /// gone.
     #[must_use]
     pub fn entity(&self) -> Option<Entity> {
         self.find_entity()?.downcast().ok().map(|entity| *entity)

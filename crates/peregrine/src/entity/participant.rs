@@ -1,94 +1,41 @@
 //! Participants (DDS 1.4 §2.2.2.2).
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::{NAME_OCTETS_MAX, ParticipantData, PublicationData, SubscriptionData};
-use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};
-use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig, ParticipantCounters, PeerDrops};
+use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::id::{DomainId, EntityId, Guid};
+use peregrine_rtps::participant::{ParticipantCounters, PeerDrops};
 use peregrine_rtps::qos::{ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
-use peregrine_rtps::time::{Span, Timestamp};
-use peregrine_rtps::vendor::VendorId;
-use peregrine_transport::random;
+use peregrine_rtps::time::Timestamp;
 use peregrine_transport::udp::Statistics;
 use peregrine_xtypes::DdsType;
 
 use super::{
-    Defaults, DomainParticipant, DomainParticipantListener, Entity, ParticipantInner, ParticipantState, Publisher,
+    DomainParticipant, DomainParticipantListener, Entity, ParticipantInner, ParticipantState, Publisher,
     PublisherInner, Subscriber, SubscriberInner, TopicListener,
 };
-use crate::condition::{NoStatuses, StatusCondition};
-use crate::config::DomainConfig;
-use crate::discovery::{DiscoveredTopic, DiscoveryEvents};
+use crate::condition::StatusCondition;
+use crate::discovery::{DiscoveredTopic, DiscoveredTopicData, DiscoveryEvents};
 use crate::driver::clock::{now, wall};
 use crate::driver::domain::DomainHandle;
-use crate::driver::host::Host;
-use crate::driver::participant::{Abandoned, ParticipantCore};
+use crate::driver::host::Host as _;
+use crate::driver::participant::Abandoned;
 use crate::driver::sync::lock;
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::wait_until;
 use crate::endpoint::flushed;
-use crate::error::{BadParameter, Error, Timeout, Unsupported};
+use crate::error::{Error, Timeout, Unsupported};
+use crate::qos;
 use crate::shared_memory::SharedMemoryStatistics;
-use crate::state_machine::random_u64;
 use crate::status::StatusMask;
 use crate::topic::{Told, Topic};
 use crate::topic_type::{Serialized, SerializedType};
-use crate::{logging, qos};
-
-/// How long a participant counts as present without news of it.
-const LEASE_DEFAULT: Duration = Duration::from_secs(20);
-
-/// Announcements per lease: two may be lost without harm.
-const ANNOUNCEMENTS_PER_LEASE: u64 = 3;
-
-/// The participants of this process.
-static PARTICIPANTS: Mutex<Vec<Weak<ParticipantInner>>> = Mutex::new(Vec::new());
-
-/// The policies of participants that are not given any; `None`: those of the standard.
-static DEFAULT_QOS: Mutex<Option<ParticipantQos>> = Mutex::new(None);
-
-/// Whether participants are enabled from the start.
-static AUTOENABLES: AtomicBool = AtomicBool::new(true);
-
-/// Creates a participant that is not all defaults.
-#[derive(Clone, Debug)]
-pub struct ParticipantBuilder {
-    domain: DomainId,
-    domain_tag: String,
-    name: String,
-    qos: Option<ParticipantQos>,
-    config: DomainConfig,
-    lease: Duration,
-    is_enabled: Option<bool>,
-}
 
 impl DomainParticipant {
-    /// A participant with default settings.
-    ///
-    /// # Errors
-    /// The domain is not between 0 and 232, or the system refuses sockets or threads.
-    pub fn new(domain: u32) -> Result<Self, Error> {
-        Self::builder(domain).build()
-    }
-
-    /// A participant to be described further.
-    #[must_use]
-    pub fn builder(domain: u32) -> ParticipantBuilder {
-        ParticipantBuilder {
-            domain: DomainId(domain),
-            domain_tag: String::new(),
-            name: String::new(),
-            qos: None,
-            config: DomainConfig::default(),
-            lease: LEASE_DEFAULT,
-            is_enabled: None,
-        }
-    }
-
     /// Its GUID.
     #[must_use]
     pub fn guid(&self) -> Guid {
@@ -110,9 +57,11 @@ impl DomainParticipant {
     /// Changes policies. New USER_DATA is announced at once.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for properties, which are fixed; [`Error::BadParameter`] for what is too long to be announced.
+    /// [`Error::Unsupported`] for properties, which are fixed; [`Error::BadParameter`] for what is too long to be
+    /// announced; [`Error::AlreadyDeleted`] after [`Self::close`].
     pub fn set_qos(&self, qos: ParticipantQos) -> Result<(), Error> {
         qos::check_participant(&qos)?;
+        self.check_open()?;
         let mut state = self.inner.lock();
         let is_enabled = self.is_enabled();
         if is_enabled && state.qos.properties != qos.properties {
@@ -130,18 +79,18 @@ impl DomainParticipant {
         Ok(())
     }
 
-    /// Joins the domain, where [`ParticipantBuilder::enabled`] or the factory left that to the application (DDS 1.4 §2.2.2.1.1.7); then
-    /// enables what is in the participant, unless ENTITY_FACTORY says otherwise. Does nothing if the participant is enabled.
+    /// Joins the domain, where [`ParticipantBuilder::enabled`](crate::ParticipantBuilder::enabled) or the factory left
+    /// that to the application (DDS 1.4 §2.2.2.1.1.7); then enables what is in the participant, unless ENTITY_FACTORY
+    /// says otherwise. Does nothing if the participant is enabled.
     ///
-    /// Before, the participant is silent and discovers nothing, every policy of it may change, and what is created in it is not enabled.
+    /// Before, the participant is silent and discovers nothing, every policy of it may change, and what is created in
+    /// it is not enabled.
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`] after [`Self::close`]; those of [`Publisher::enable`] and [`Subscriber::enable`].
     pub fn enable(&self) -> Result<(), Error> {
         let inner = &*self.inner;
-        if inner.core.is_closing() {
-            return Err(Error::AlreadyDeleted);
-        }
+        self.check_open()?;
         let state = inner.lock();
         if inner.is_enabled.swap(true, Ordering::SeqCst) {
             return Ok(());
@@ -169,8 +118,10 @@ impl DomainParticipant {
     /// A topic of this name with values of type `T`, with default policies unless it exists already.
     ///
     /// # Errors
-    /// The name is empty or longer than 256 octets; [`Error::PreconditionNotMet`] when this participant has a topic of
-    /// this name with another type.
+    /// [`Error::BadParameter`] for a name that is empty or longer than 256 bytes; [`Precondition::TopicHasOtherType`];
+    /// [`Error::AlreadyDeleted`] after [`Self::close`].
+    ///
+    /// [`Precondition::TopicHasOtherType`]: crate::error::Precondition::TopicHasOtherType
     pub fn topic<T: DdsType>(&self, name: &str) -> Result<Topic<T>, Error> {
         Topic::new(self, name, SerializedType::of::<T>(), None)
     }
@@ -185,24 +136,16 @@ impl DomainParticipant {
         topic
     }
 
-    /// The topic of this name as soon as this participant has it, or another participant has an endpoint of it (DDS 1.4 §2.2.2.2.1.11).
+    /// The topic of this name as soon as this participant has it, also if a thread creates it during the wait, or
+    /// another participant has an endpoint of it (DDS 1.4 §2.2.2.2.1.11).
     ///
     /// # Errors
     /// [`Timeout::NoTopic`]; see [`Self::topic`].
     pub fn find_topic<T: DdsType>(&self, name: &str, timeout: Duration) -> Result<Topic<T>, Error> {
-        if let Some(topic) = self.lookup_topic(name) {
-            return Ok(topic);
-        }
-        let found = wait_until(&*self.inner.core, timeout, StatusMask::ALL, |locked| {
-            let (rtps, has) = (&locked.rtps, |found: &str, ty: &str| found == name && ty == T::TYPE_NAME);
-            let is_written = rtps.remote_publications().any(|data| has(&data.topic_name, &data.type_name));
-            let is_read = rtps.remote_subscriptions().any(|data| has(&data.topic_name, &data.type_name));
-            (is_written || is_read).then_some(())
-        });
-        match found {
-            Some(()) => self.topic(name),
-            None => Err(Timeout::NoTopic { topic: name.into(), waited: timeout }.into()),
-        }
+        let known = self.await_topic(name, T::TYPE_NAME, timeout)?;
+        let topic = self.topic(name);
+        drop(known);
+        topic
     }
 
     /// The policies of topics that are created without any.
@@ -262,8 +205,9 @@ impl DomainParticipant {
         Topic::new(self, name, SerializedType::of::<T>(), Some(qos))
     }
 
-    /// A topic whose samples stay serialized, with default policies unless the topic exists already: for recorders, routers and bindings,
-    /// which learn the type at run time. Its endpoints match typed endpoints with the same names, in any process.
+    /// A topic whose samples stay serialized, with default policies unless the topic exists already: for recorders,
+    /// routers and bindings, which learn the type at run time. Its endpoints match typed endpoints with the same names,
+    /// in any process.
     ///
     /// # Errors
     /// See [`Self::topic`]; [`Error::BadParameter`] for a name of a type that is empty or longer than 256 bytes.
@@ -289,18 +233,22 @@ impl DomainParticipant {
     /// A publisher with these policies.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for one that is too long to be announced.
+    /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for one that is too long
+    /// to be announced; [`Error::AlreadyDeleted`] after [`Self::close`].
     pub fn publisher(&self, qos: PublisherQos) -> Result<Publisher, Error> {
         qos::check_publisher(&qos)?;
+        self.check_open()?;
         Ok(self.checked_publisher(qos))
     }
 
     /// A subscriber with these policies.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for one that is too long to be announced.
+    /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for one that is too long
+    /// to be announced; [`Error::AlreadyDeleted`] after [`Self::close`].
     pub fn subscriber(&self, qos: SubscriberQos) -> Result<Subscriber, Error> {
         qos::check_subscriber(&qos)?;
+        self.check_open()?;
         Ok(self.checked_subscriber(qos))
     }
 
@@ -328,18 +276,19 @@ impl DomainParticipant {
         self.inner.subscribers().iter().for_each(|subscriber| subscriber.delete_contained());
     }
 
-    /// Deletes everything in the participant, waits until the reliable readers of its writers have acknowledged their last samples, leaves
-    /// the domain, and ends the threads of the domain if this is the last participant of this process with its configuration. Waits for
-    /// writers that were dropped before, too. Afterwards calls of anything in the participant fail with [`Error::AlreadyDeleted`], and
-    /// dropping the handles waits for nothing.
+    /// Deletes everything in the participant, waits until the reliable readers of its writers have acknowledged their
+    /// last samples, leaves the domain, and ends the threads of the domain if this is the last participant of this
+    /// process with its configuration. Waits for writers that were dropped before, too. Afterwards calls of anything in
+    /// the participant fail with [`Error::AlreadyDeleted`], and dropping the handles waits for nothing.
     ///
-    /// Dropping the last handle without this call waits for [`DomainConfig::linger`] at most and reports nothing.
+    /// Dropping the last handle without this call waits for [`DomainConfig::linger`](crate::DomainConfig::linger) at
+    /// most and reports nothing.
     ///
     /// Not to be called in a listener: the call waits for running listeners to return.
     ///
     /// # Errors
-    /// [`Timeout::NotFlushed`]: `timeout` was over first. The participant has left all the same, and the error has the number of samples that
-    /// readers may miss. [`Error::AlreadyDeleted`] if the participant was closed before.
+    /// [`Timeout::NotFlushed`]: `timeout` was over first. The participant has left all the same, and the error has the
+    /// number of samples that readers may miss. [`Error::AlreadyDeleted`] if the participant was closed before.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let abandoned = self.inner.delete_all(timeout)?;
         self.inner.core.wait_until_gone(None, timeout);
@@ -348,8 +297,9 @@ impl DomainParticipant {
         flushed(abandoned, timeout)
     }
 
-    /// The same as a future, for programs that must not block: a short-lived thread waits for the threads of the domain to end. When the future
-    /// is dropped, everything in the participant has been deleted, and the participant leaves with its last handle.
+    /// The same as a future, for programs that must not block: a short-lived thread waits for the threads of the domain
+    /// to end. When the future is dropped, everything in the participant has been deleted, and the participant leaves
+    /// with its last handle.
     ///
     /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
     ///
@@ -365,7 +315,8 @@ impl DomainParticipant {
         flushed(abandoned, timeout)
     }
 
-    /// The statuses that have changed since they were last read: always none, for a participant has no statuses of its own.
+    /// The statuses that have changed since they were last read: always none, for a participant has no statuses of its
+    /// own.
     #[must_use]
     pub const fn status_changes(&self) -> StatusMask {
         StatusMask::NONE
@@ -377,8 +328,8 @@ impl DomainParticipant {
         &self.inner.condition
     }
 
-    /// Replaces the listener of the participant. The listener handles these statuses of all entities of the participant that no
-    /// listener of theirs handles. `None` removes the listener.
+    /// Replaces the listener of the participant. The listener handles these statuses of all entities of the participant
+    /// that no listener of theirs handles. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn DomainParticipantListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
@@ -427,12 +378,56 @@ impl DomainParticipant {
         written.chain(read).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether this is the GUID of this participant, or of a writer or reader of it that takes part in communication.
+    /// What other participants announce about a topic (`get_discovered_topic_data`, DDS 1.4 §2.2.2.2.1.30): the
+    /// policies of an endpoint of it, a writer if there is one. `None` when all endpoints of the topic are gone.
+    #[must_use]
+    pub fn discovered_topic_data(&self, topic: &DiscoveredTopic) -> Option<DiscoveredTopicData> {
+        let locked = self.inner.core.lock();
+        let is_it = |name: &str, type_name: &str| name == topic.name && type_name == topic.type_name;
+        let written = locked.rtps.remote_publications().find(|data| is_it(&data.topic_name, &data.type_name));
+        let read = || locked.rtps.remote_subscriptions().find(|data| is_it(&data.topic_name, &data.type_name));
+        let mut qos = TopicQos::default();
+        if let Some(data) = written {
+            qos::copy_from_writer(&data.qos, &mut qos);
+            qos.topic_data = data.topic_data.clone();
+        } else {
+            let data = read()?;
+            qos::copy_from_reader(&data.qos, &mut qos);
+            qos.topic_data = data.topic_data.clone();
+        }
+        Some(DiscoveredTopicData { topic: topic.clone(), qos })
+    }
+
+    /// Whether this is the GUID of this participant, or of a writer or reader of it, also of one that is not enabled
+    /// (DDS 1.4 §2.2.2.2.1.12). Publishers, subscribers and topics have no GUID: see [`Self::contains`].
     #[must_use]
     pub fn contains_entity(&self, guid: Guid) -> bool {
-        let locked = self.inner.core.lock();
-        let is_endpoint = locked.writers.contains_key(&guid.entity) || locked.readers.contains_key(&guid.entity);
-        guid.prefix == self.inner.core.prefix && (guid.entity == EntityId::PARTICIPANT || is_endpoint)
+        if guid == self.guid() {
+            return true;
+        }
+        let writers = self.inner.publishers().into_iter().flat_map(|publisher| publisher.writers());
+        let mut writers = writers.filter(|writer| !writer.core().is_closed());
+        let readers = self.inner.subscribers().into_iter().flat_map(|subscriber| subscriber.readers());
+        let mut readers = readers.filter(|reader| !reader.core().lock().closed);
+        writers.any(|writer| writer.core().guid == guid) || readers.any(|reader| reader.core().guid == guid)
+    }
+
+    /// Whether this is this participant or an entity in it (`contains_entity`, DDS 1.4 §2.2.2.2.1.12). An entity that
+    /// is not enabled counts, one that is deleted does not. [`Entity`] is made from a reference to a participant,
+    /// topic, publisher, subscriber, writer or reader.
+    #[must_use]
+    pub fn contains(&self, entity: impl Into<Entity>) -> bool {
+        let is_this = |participant: &Self| Arc::ptr_eq(&participant.inner, &self.inner);
+        match entity.into() {
+            Entity::DomainParticipant(participant) => is_this(&participant),
+            Entity::Topic { participant, name } => {
+                is_this(&participant) && self.inner.core.topics().iter().any(|topic| topic.name == name)
+            }
+            Entity::Publisher(publisher) => is_this(publisher.participant()) && publisher.check_open().is_ok(),
+            Entity::Subscriber(subscriber) => is_this(subscriber.participant()) && subscriber.check_open().is_ok(),
+            Entity::DataWriter(writer) => self.contains_entity(writer.guid()),
+            Entity::DataReader(reader) => self.contains_entity(reader.guid()),
+        }
     }
 
     /// The time by which samples are stamped.
@@ -454,8 +449,8 @@ impl DomainParticipant {
         self.inner.core.finish(locked);
     }
 
-    /// Never again hears of writers and readers of other participants with a topic of this name, and forgets the known ones (DDS 1.4
-    /// §2.2.2.2.1.15). There is no way back. Endpoints of this participant are not affected.
+    /// Never again hears of writers and readers of other participants with a topic of this name, and forgets the known
+    /// ones (DDS 1.4 §2.2.2.2.1.15). There is no way back. Endpoints of this participant are not affected.
     pub fn ignore_topic(&self, topic: &str) {
         let mut locked = self.inner.core.lock();
         locked.rtps.ignore_topic(now(), wall(), topic);
@@ -467,9 +462,9 @@ impl DomainParticipant {
         self.inner.core.lock().rtps.assert_liveliness();
     }
 
-    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll): receives, runs timers and listeners on this thread, until
-    /// something has come or `timeout` is over. With a zero timeout it looks once and does not sleep. Otherwise it does
-    /// nothing: other threads do all that.
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll): receives, runs timers and listeners on this thread,
+    /// until something has come or `timeout` is over. With a zero timeout it looks once and does not sleep. Otherwise
+    /// it does nothing: other threads do all that.
     pub fn poll(&self, timeout: Duration) {
         self.inner.domain.poll(timeout);
     }
@@ -480,8 +475,8 @@ impl DomainParticipant {
         self.inner.core.lock().rtps.counters()
     }
 
-    /// The same by the participant that it came from, each with its vendor; one entry for all that are not known, or not any
-    /// more. Only those of which anything was dropped.
+    /// The same by the participant that it came from, each with its vendor; one entry for all that are not known, or
+    /// not any more. Only those of which anything was dropped.
     ///
     /// What readers do not take of a matched writer is in their own counters, and in SAMPLE_LOST and SAMPLE_REJECTED.
     #[must_use]
@@ -502,145 +497,34 @@ impl DomainParticipant {
     }
 }
 
-impl ParticipantBuilder {
-    /// Divides the domain: only participants with the same tag meet. The default is empty.
-    #[must_use]
-    pub fn domain_tag(mut self, tag: impl Into<String>) -> Self {
-        self.domain_tag = tag.into();
-        self
-    }
-
-    /// A name, for people. The default is empty.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// Policies. The default is that of
-    /// [`DomainParticipantFactory::set_default_participant_qos`](crate::DomainParticipantFactory::set_default_participant_qos).
-    #[must_use]
-    pub fn qos(mut self, qos: ParticipantQos) -> Self {
-        self.qos = Some(qos);
-        self
-    }
-
-    /// Transports, interfaces, peers, threads. The default is [`DomainConfig::default`].
-    #[must_use]
-    pub fn config(mut self, config: DomainConfig) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Whether the participant joins the domain at once, or when [`DomainParticipant::enable`] is called. The default is that of
-    /// [`DomainParticipantFactory::set_qos`](crate::DomainParticipantFactory::set_qos): at once.
-    #[must_use]
-    pub const fn enabled(mut self, is_enabled: bool) -> Self {
-        self.is_enabled = Some(is_enabled);
-        self
-    }
-
-    /// How long others keep this participant without news of it. The default is 20 seconds; the participant announces itself three times
-    /// in that time.
-    #[must_use]
-    pub const fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    /// Joins the domain.
-    ///
-    /// # Errors
-    /// The domain or a setting is out of range, the environment variable `PEREGRINE_LOG` is no level, a policy is too long to be announced, an interface does not exist, a peer
-    /// cannot be resolved, or the system refuses sockets or threads.
-    pub fn build(self) -> Result<DomainParticipant, Error> {
-        logging::start_from_environment()?;
-        self.config.check()?;
-        for (argument, text) in [("domain_tag", &self.domain_tag), ("name", &self.name)] {
-            if text.len() > NAME_OCTETS_MAX {
-                return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_OCTETS_MAX }.into());
-            }
-        }
-        let qos = self.qos.unwrap_or_else(default_qos);
-        qos::check_participant(&qos)?;
-        let handle = DomainHandle::get(self.domain, &self.config)?;
-        let domain = Arc::clone(handle.domain());
-        let mut unique = [0; 10];
-        random::fill(&mut unique).map_err(Error::system)?;
-        let lease = Span::from(self.lease);
-        let config = ParticipantConfig {
-            prefix: GuidPrefix::new(VendorId::PEREGRINE, unique),
-            domain: self.domain,
-            domain_tag: self.domain_tag,
-            name: self.name,
-            qos: qos.clone(),
-            lease,
-            announce_period: lease.divided_by(ANNOUNCEMENTS_PER_LEASE),
-            addresses: Addresses::clone(&domain.addresses()),
-            shared_memory: domain.shared_memory_address(),
-            seed: random_u64()?,
-            protection: None,
-        };
-        let rtps = Participant::new(now(), config);
-        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, rtps));
-        let defaults = Defaults::default();
-        let state = ParticipantState { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
-        let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&domain) as Arc<_>)));
-        let is_enabled = self.is_enabled.unwrap_or_else(autoenables);
-        let handle = Mutex::new(Some(handle));
-        let inner = ParticipantInner {
-            core,
-            domain,
-            handle,
-            condition,
-            is_enabled: AtomicBool::new(is_enabled),
-            state: Mutex::new(state),
-        };
-        let inner = Arc::new(inner);
-        let me = Arc::downgrade(&inner);
-        let find = move || me.upgrade().map(|inner| Entity::DomainParticipant(DomainParticipant { inner }));
-        inner.condition.set_entity(find);
-        if is_enabled {
-            inner.join();
-        }
-        let mut participants = lock(&PARTICIPANTS);
-        participants.retain(|participant| participant.strong_count() > 0);
-        participants.push(Arc::downgrade(&inner));
-        drop(participants);
-        Ok(DomainParticipant { inner })
-    }
-}
-
-/// The oldest participant of this process in this domain.
-pub(crate) fn lookup(domain: u32) -> Option<DomainParticipant> {
-    let participants: Vec<_> = lock(&PARTICIPANTS).clone();
-    // Without the lock: a handle that is dropped here may be the last one.
-    let mut participants = participants.iter().filter_map(Weak::upgrade).map(|inner| DomainParticipant { inner });
-    participants.find(|participant| participant.domain() == DomainId(domain))
-}
-
-pub(crate) fn autoenables() -> bool {
-    AUTOENABLES.load(Ordering::SeqCst)
-}
-
-pub(crate) fn set_autoenables(autoenables: bool) {
-    AUTOENABLES.store(autoenables, Ordering::SeqCst);
-}
-
-pub(crate) fn default_qos() -> ParticipantQos {
-    lock(&DEFAULT_QOS).clone().unwrap_or_default()
-}
-
-pub(crate) fn set_default_qos(qos: ParticipantQos) -> Result<(), Error> {
-    qos::check_participant(&qos)?;
-    *lock(&DEFAULT_QOS) = Some(qos);
-    Ok(())
-}
-
 impl DomainParticipant {
+    /// Refuses calls after [`Self::close`].
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.inner.core.is_closing() { Err(Error::AlreadyDeleted) } else { Ok(()) }
+    }
+
     /// Whether what is made from it is enabled from the start.
     pub(crate) fn autoenables(&self) -> bool {
         self.is_enabled() && self.inner.lock().qos.entity_factory.autoenable_created_entities
+    }
+
+    /// Waits until this participant has the topic, which the result then holds, or another participant has an endpoint
+    /// of it.
+    fn await_topic(&self, name: &str, type_name: &str, timeout: Duration) -> Result<Option<Arc<TopicCore>>, Error> {
+        let found = wait_until(&*self.inner.core, timeout, StatusMask::ALL, |locked| {
+            if locked.is_closing() {
+                return Some(Err(Error::AlreadyDeleted));
+            }
+            let own = locked.topic(name).filter(|topic| &*topic.type_name == type_name);
+            if own.is_some() {
+                return Some(Ok(own));
+            }
+            let (rtps, has) = (&locked.rtps, |found: &str, ty: &str| found == name && ty == type_name);
+            let is_written = rtps.remote_publications().any(|data| has(&data.topic_name, &data.type_name));
+            let is_read = rtps.remote_subscriptions().any(|data| has(&data.topic_name, &data.type_name));
+            (is_written || is_read).then_some(Ok(None))
+        });
+        found.unwrap_or_else(|| Err(Timeout::NoTopic { topic: name.into(), waited: timeout }.into()))
     }
 
     /// What a writer of this participant or of another one has announced.
@@ -693,7 +577,8 @@ impl ParticipantInner {
 }
 
 impl ParticipantInner {
-    /// Deletes what is in it. Returns what readers miss of the writers that wait for acknowledgements, when those have waited for `timeout`.
+    /// Deletes what is in it. Returns what readers miss of the writers that wait for acknowledgements, when those have
+    /// waited for `timeout`.
     fn delete_all(&self, timeout: Duration) -> Result<Vec<Arc<Abandoned>>, Error> {
         if !self.core.begin_to_close(timeout) {
             return Err(Error::AlreadyDeleted);
@@ -704,7 +589,7 @@ impl ParticipantInner {
     }
 
     /// Takes part in the domain from now on.
-    fn join(&self) {
+    pub(super) fn join(&self) {
         let domain = &self.domain;
         domain.add(&self.core);
         // The addresses of the host may have changed before the domain had this participant in its list.

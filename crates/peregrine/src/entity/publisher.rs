@@ -9,6 +9,7 @@ use super::{DomainParticipant, Entity, Publisher, PublisherInner, PublisherListe
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::driver::clock::now;
 use crate::driver::sync::lock;
+use crate::endpoint::flushed;
 use crate::error::{Error, Precondition};
 use crate::qos;
 use crate::status::StatusMask;
@@ -22,6 +23,7 @@ impl Publisher {
             qos,
             default_writer_qos: DataWriterQos::default(),
             is_enabled,
+            is_closed: false,
             suspended: 0,
             writers: Vec::new(),
             listener: None,
@@ -51,9 +53,11 @@ impl Publisher {
     ///
     /// # Errors
     /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet;
-    /// [`Error::BadParameter`] for what is too long to be announced.
+    /// [`Error::BadParameter`] for what is too long to be announced; [`Error::AlreadyDeleted`] after [`Self::close`] or
+    /// the end of its participant.
     pub fn set_qos(&self, qos: PublisherQos) -> Result<(), Error> {
         qos::check_publisher(&qos)?;
+        self.check_open()?;
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);
         if let Some(policy) = immutable {
@@ -100,10 +104,10 @@ impl Publisher {
         })
     }
 
-    /// Says that several samples are about to be written (DDS 1.4 §2.2.2.4.1.8): until [`Self::resume_publications`], the writers gather
-    /// samples into messages of the greatest size, whatever their batching says. A message leaves when it is full,
-    /// [`DataWriter::flush`](crate::DataWriter::flush) sends the others, and a wait for acknowledgements does. Readers in this process and
-    /// by shared memory get samples at once.
+    /// Says that several samples are about to be written (DDS 1.4 §2.2.2.4.1.8): until [`Self::resume_publications`],
+    /// the writers gather samples into messages of the greatest size, whatever their batching says. A message leaves
+    /// when it is full, [`DataWriter::flush`](crate::DataWriter::flush) sends the others, and a wait for
+    /// acknowledgements does. Readers in this process and by shared memory get samples at once.
     ///
     /// Calls nest: as many calls of `resume_publications` end the suspension.
     pub fn suspend_publications(&self) {
@@ -152,8 +156,9 @@ impl Publisher {
     /// Lets it take part in communication, and its writers unless ENTITY_FACTORY says otherwise.
     ///
     /// # Errors
-    /// [`Precondition::ParticipantNotEnabled`]; those of [`DataWriter::enable`](crate::DataWriter::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of [`DataWriter::enable`](crate::DataWriter::enable).
     pub fn enable(&self) -> Result<(), Error> {
+        self.check_open()?;
         if !self.inner.participant.is_enabled() {
             return Err(Precondition::ParticipantNotEnabled.into());
         }
@@ -179,7 +184,44 @@ impl Publisher {
         self.inner.delete_contained();
     }
 
-    /// The statuses that have changed since they were last read: always none, for a publisher has no statuses of its own.
+    /// Deletes the publisher and its writers, and waits until the reliable readers of the writers have acknowledged the
+    /// last samples. Afterwards the publisher admits no writers: calls of it and of its writers fail with
+    /// [`Error::AlreadyDeleted`].
+    ///
+    /// # Errors
+    /// [`Timeout::NotFlushed`](crate::error::Timeout::NotFlushed): `timeout` was over first. The writers have left all
+    /// the same, and the error has the number of samples that readers may miss. [`Error::AlreadyDeleted`] if the
+    /// publisher or its participant was closed before.
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let end = now() + timeout.into();
+        let writers = self.begin_to_close()?;
+        // All writers wait at the same time.
+        let abandoned: Vec<_> = writers.iter().filter_map(|writer| writer.retire_within(Some(timeout))).collect();
+        let participant = &self.inner.participant.inner.core;
+        for writer in &writers {
+            participant.wait_until_gone(Some(writer.core().guid.entity), end.since(now()).into());
+        }
+        flushed(abandoned, timeout)
+    }
+
+    /// The same as a future, for programs that must not block. A future that is dropped does not stop the deletion.
+    ///
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
+    ///
+    /// # Errors
+    /// See [`Self::close`].
+    pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        let writers = self.begin_to_close()?;
+        let abandoned: Vec<_> = writers.iter().filter_map(|writer| writer.retire_within(Some(timeout))).collect();
+        let participant = &self.inner.participant.inner.core;
+        for writer in &writers {
+            participant.until_gone(Some(writer.core().guid.entity)).await;
+        }
+        flushed(abandoned, timeout)
+    }
+
+    /// The statuses that have changed since they were last read: always none, for a publisher has no statuses of its
+    /// own.
     #[must_use]
     pub const fn status_changes(&self) -> StatusMask {
         StatusMask::NONE
@@ -191,8 +233,8 @@ impl Publisher {
         &self.inner.condition
     }
 
-    /// Replaces the listener of the publisher. The listener handles these statuses of the publisher's writers that their own
-    /// listeners do not handle. `None` removes the listener.
+    /// Replaces the listener of the publisher. The listener handles these statuses of the publisher's writers that
+    /// their own listeners do not handle. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn PublisherListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
@@ -205,12 +247,34 @@ impl Publisher {
         &self.inner
     }
 
+    /// Refuses calls after [`Self::close`], or that of the participant.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.inner.lock().is_closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        self.inner.participant.check_open()
+    }
+
     /// Takes a writer in. Says whether it is enabled from the start.
-    pub(crate) fn adopt(&self, writer: Weak<dyn AnyWriter>) -> bool {
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`] after [`Self::close`].
+    pub(crate) fn adopt(&self, writer: Weak<dyn AnyWriter>) -> Result<bool, Error> {
         let mut state = self.inner.lock();
+        if state.is_closed {
+            return Err(Error::AlreadyDeleted);
+        }
         state.writers.retain(|w| w.strong_count() > 0);
         state.writers.push(writer);
-        state.is_enabled && state.qos.entity_factory.autoenable_created_entities
+        Ok(state.is_enabled && state.qos.entity_factory.autoenable_created_entities)
+    }
+
+    fn begin_to_close(&self) -> Result<Vec<Arc<dyn AnyWriter>>, Error> {
+        self.inner.participant.check_open()?;
+        if std::mem::replace(&mut self.inner.lock().is_closed, true) {
+            return Err(Error::AlreadyDeleted);
+        }
+        Ok(self.inner.writers())
     }
 }
 

@@ -25,6 +25,7 @@ impl Subscriber {
             qos,
             default_reader_qos: DataReaderQos::default(),
             is_enabled,
+            is_closed: false,
             readers: Vec::new(),
             listener: None,
         };
@@ -57,9 +58,11 @@ impl Subscriber {
     ///
     /// # Errors
     /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet;
-    /// [`Error::BadParameter`] for what is too long to be announced.
+    /// [`Error::BadParameter`] for what is too long to be announced; [`Error::AlreadyDeleted`] after [`Self::close`] or
+    /// the end of its participant.
     pub fn set_qos(&self, qos: SubscriberQos) -> Result<(), Error> {
         qos::check_subscriber(&qos)?;
+        self.check_open()?;
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);
         if let Some(policy) = immutable {
@@ -124,8 +127,9 @@ impl Subscriber {
     /// Lets it take part in communication, and its readers unless ENTITY_FACTORY says otherwise.
     ///
     /// # Errors
-    /// [`Precondition::ParticipantNotEnabled`]; those of [`DataReader::enable`](crate::DataReader::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of [`DataReader::enable`](crate::DataReader::enable).
     pub fn enable(&self) -> Result<(), Error> {
+        self.check_open()?;
         if !self.inner.participant.is_enabled() {
             return Err(Precondition::ParticipantNotEnabled.into());
         }
@@ -151,6 +155,38 @@ impl Subscriber {
         self.inner.delete_contained();
     }
 
+    /// Deletes the subscriber and its readers, and waits until their listeners that run on other threads return.
+    /// Afterwards the subscriber admits no readers: calls of it and of its readers fail with [`Error::AlreadyDeleted`].
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`] if the subscriber or its participant was closed before.
+    pub fn close(&self) -> Result<(), Error> {
+        let readers = self.delete()?;
+        readers.iter().for_each(|reader| reader.core().gate.wait_until_idle());
+        Ok(())
+    }
+
+    /// Deletes the subscriber and its readers for programs that must not block: the future does not wait for listeners
+    /// that run on other threads.
+    ///
+    /// # Errors
+    /// See [`Self::close`].
+    pub async fn close_async(&self) -> Result<(), Error> {
+        self.delete().map(drop)
+    }
+
+    fn delete(&self) -> Result<Vec<Arc<dyn AnyReader>>, Error> {
+        self.inner.participant.check_open()?;
+        if std::mem::replace(&mut self.inner.lock().is_closed, true) {
+            return Err(Error::AlreadyDeleted);
+        }
+        let readers = self.inner.readers();
+        for reader in &readers {
+            reader.delete();
+        }
+        Ok(readers)
+    }
+
     /// The statuses that have changed since they were last read: DATA_ON_READERS or none.
     #[must_use]
     pub fn status_changes(&self) -> StatusMask {
@@ -163,8 +199,8 @@ impl Subscriber {
         &self.inner.condition
     }
 
-    /// Replaces the listener of the subscriber. The listener handles these statuses of the subscriber's readers that their own
-    /// listeners do not handle. `None` removes the listener.
+    /// Replaces the listener of the subscriber. The listener handles these statuses of the subscriber's readers that
+    /// their own listeners do not handle. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn SubscriberListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
@@ -177,13 +213,27 @@ impl Subscriber {
         &self.inner
     }
 
+    /// Refuses calls after [`Self::close`], or that of the participant.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.inner.lock().is_closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        self.inner.participant.check_open()
+    }
+
     /// Takes a reader in. Says whether it is enabled from the start.
-    pub(crate) fn adopt(&self, core: &Arc<ReaderCore>, reader: Weak<dyn AnyReader>) -> bool {
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`] after [`Self::close`].
+    pub(crate) fn adopt(&self, core: &Arc<ReaderCore>, reader: Weak<dyn AnyReader>) -> Result<bool, Error> {
         self.inner.data_on_readers.add(core);
         let mut state = self.inner.lock();
+        if state.is_closed {
+            return Err(Error::AlreadyDeleted);
+        }
         state.readers.retain(|r| r.strong_count() > 0);
         state.readers.push(reader);
-        state.is_enabled && state.qos.entity_factory.autoenable_created_entities
+        Ok(state.is_enabled && state.qos.entity_factory.autoenable_created_entities)
     }
 }
 
@@ -197,7 +247,9 @@ impl SubscriberInner {
     }
 
     pub(crate) fn delete_contained(&self) {
-        self.readers().iter().for_each(|reader| reader.delete());
+        for reader in self.readers() {
+            reader.delete();
+        }
     }
 
     /// A listener above the readers has changed.

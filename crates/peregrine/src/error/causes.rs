@@ -31,6 +31,8 @@ pub enum BadParameter {
         min: u64,
         /// The largest one permitted.
         max: u64,
+        /// The unit of the three numbers.
+        unit: Unit,
     },
     /// The name of a topic is empty.
     EmptyTopicName,
@@ -59,6 +61,18 @@ pub enum BadParameter {
     },
     /// A setting is not valid, as this text says.
     Setting(String),
+}
+
+/// The unit of a number in an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unit {
+    /// The number counts something, or is an identifier.
+    None,
+    /// Bytes.
+    Bytes,
+    /// Milliseconds.
+    Milliseconds,
 }
 
 /// Which precondition of a call is not met.
@@ -191,8 +205,8 @@ pub enum Timeout {
         /// Why no more match, as far as it is known.
         why: Box<Unmatched>,
     },
-    /// A writer, or the writers of a participant, were closed before readers had acknowledged their last samples. These samples are lost
-    /// for such readers.
+    /// A writer, or the writers of a participant, were closed before readers had acknowledged their last samples. These
+    /// samples are lost for such readers.
     NotFlushed {
         /// How many writers.
         writers: usize,
@@ -249,8 +263,11 @@ impl fmt::Display for BadParameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { argument, len, max } => write!(f, "{argument} has {len}, permitted are at most {max}"),
-            Self::OutOfRange { argument, value, min, max } => {
-                write!(f, "{argument} is {value}, permitted are {min} to {max}")
+            Self::OutOfRange { argument, value, min, max: u64::MAX, unit } => {
+                write!(f, "{argument} is {value}{unit}, permitted is at least {min}{unit}")
+            }
+            Self::OutOfRange { argument, value, min, max, unit } => {
+                write!(f, "{argument} is {value}{unit}, permitted are {min} to {max}{unit}")
             }
             Self::EmptyTopicName => f.write_str("the name of a topic is empty"),
             Self::EmptyTypeName => f.write_str("the name of a type is empty"),
@@ -278,6 +295,16 @@ impl fmt::Display for BadParameter {
             }
             Self::Setting(text) => f.write_str(text),
         }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "",
+            Self::Bytes => " bytes",
+            Self::Milliseconds => " ms",
+        })
     }
 }
 

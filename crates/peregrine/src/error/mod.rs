@@ -1,14 +1,15 @@
 //! What can go wrong with a call: the return codes of DDS with their cause (DDS 1.4 §2.2.1.1).
 //!
-//! Each return code with several causes has an enumeration of them here, so that a program can match the cause; `Display` says what
-//! happened and what to do.
+//! Each return code with several causes has an enumeration of them here, so that a program can match the cause;
+//! `Display` says what happened and what to do.
 
 mod causes;
 
 use std::fmt;
 use std::io;
 
-pub use causes::{BadParameter, OutOfResources, Precondition, Timeout, Unmatched, Unsupported};
+pub use causes::{BadParameter, OutOfResources, Precondition, Timeout, Unit, Unmatched, Unsupported};
+pub use peregrine_rtps::history::Full as RoomLimit;
 use peregrine_rtps::qos::{Inconsistency, PolicyId};
 pub use peregrine_transport::udp::OpenError;
 pub use peregrine_xtypes::flat::FlatError;
@@ -24,7 +25,8 @@ pub enum Error {
     PreconditionNotMet(Precondition),
     /// RETCODE_OUT_OF_RESOURCES: a limit is reached, and waiting is of no use.
     OutOfResources(OutOfResources),
-    /// RETCODE_TIMEOUT: something did not happen in time. Making this error allocates nothing, but for [`Timeout::NotMatched`].
+    /// RETCODE_TIMEOUT: something did not happen in time. Making this error allocates nothing, but for
+    /// [`Timeout::NotMatched`].
     Timeout(Timeout),
     /// RETCODE_UNSUPPORTED: not implemented.
     Unsupported(Unsupported),

@@ -51,6 +51,12 @@ impl<T: TopicType> Topic<T> {
     }
 }
 
+impl<T: TopicType> From<&DataReader<T>> for Entity {
+    fn from(reader: &DataReader<T>) -> Self {
+        Self::DataReader(reader.into())
+    }
+}
+
 impl<T: TopicType> DataReaderBuilder<T> {
     pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>, qos: DataReaderQos) -> Self {
         Self { subscriber, topic, qos, groups: Vec::new(), listener: None }
@@ -92,8 +98,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// RESOURCE_LIMITS: how many samples and instances may be kept. The default is unlimited; for the instances of a reader,
-    /// [`DomainConfig::max_instances_per_reader`](crate::DomainConfig::max_instances_per_reader) then holds.
+    /// RESOURCE_LIMITS: how many samples and instances may be kept. The default is unlimited; for the instances of a
+    /// reader, [`DomainConfig::max_instances_per_reader`](crate::DomainConfig::max_instances_per_reader) then holds.
     pub const fn resource_limits(mut self, limits: ResourceLimits) -> Self {
         self.qos.resource_limits = limits;
         self
@@ -124,8 +130,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// DESTINATION_ORDER BY_SOURCE_TIMESTAMP: samples are ordered by the time of writing, not by the time of reception, which is the
-    /// default.
+    /// DESTINATION_ORDER BY_SOURCE_TIMESTAMP: samples are ordered by the time of writing, not by the time of reception,
+    /// which is the default.
     pub const fn by_source_timestamp(mut self) -> Self {
         self.qos.destination_order = DestinationOrder::BySourceTimestamp;
         self
@@ -137,7 +143,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// OWNERSHIP EXCLUSIVE: of each instance, the samples of the strongest writer only are taken. The default is SHARED.
+    /// OWNERSHIP EXCLUSIVE: of each instance, the samples of the strongest writer only are taken. The default is
+    /// SHARED.
     pub const fn exclusive_ownership(mut self) -> Self {
         self.qos.ownership = Ownership::Exclusive;
         self
@@ -173,8 +180,9 @@ impl<T: TopicType> DataReaderBuilder<T> {
     /// Creates the reader.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`] after the participant was closed. Policies contradict each other, are not available yet or too long to be announced, those of the subscriber
-    /// included; a group is not one of a transport in use, or the port of groups is taken.
+    /// [`Error::AlreadyDeleted`] after the subscriber or the participant was closed. Policies contradict each other, are not available
+    /// yet or too long to be announced, those of the subscriber included; a group is not one of a transport in use, or
+    /// the port of groups is taken.
     pub fn build(self) -> Result<DataReader<T>, Error> {
         let Self { subscriber, topic, qos, groups, listener } = self;
         let qos = normalized_reader_qos(qos);
@@ -207,7 +215,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let member: Weak<dyn AnyReader> = Arc::downgrade(&inner) as _;
         let me = Weak::clone(&member);
         inner.condition.set_entity(move || me.upgrade().map(AnyDataReader::new).map(Entity::DataReader));
-        if inner.subscriber.adopt(&inner.core, member) {
+        if inner.subscriber.adopt(&inner.core, member)? {
             inner.enable()?;
         }
         Ok(DataReader { inner })

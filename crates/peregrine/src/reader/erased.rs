@@ -4,9 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use peregrine_rtps::discovery::data::SubscriptionData;
+use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::DataReaderQos;
 
 use super::{AnyDataReader, AnyReader, DataReader, DataReaderListener, ReaderInner};
+use crate::condition::StatusCondition;
 use crate::driver::clock::now;
 use crate::driver::listener_gate::Deferring;
 use crate::driver::reader::{ReaderCore, ReaderHook};
@@ -22,6 +25,26 @@ use crate::topic_type::{Keys, TopicType};
 impl<T: TopicType> AnyReader for ReaderInner<T> {
     fn core(&self) -> &Arc<ReaderCore> {
         &self.core
+    }
+
+    fn publication_data(&self, writer: Guid) -> Option<PublicationData> {
+        self.subscriber.participant().publication_data(writer)
+    }
+
+    fn condition(&self) -> &StatusCondition {
+        &self.condition
+    }
+
+    fn qos(&self) -> DataReaderQos {
+        lock(&self.qos).clone()
+    }
+
+    fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
+        Self::set_qos(self, qos)
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.is_enabled.load(Ordering::Acquire)
     }
 
     fn enable(&self) -> Result<(), Error> {
@@ -50,8 +73,8 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         }
     }
 
-    fn delete(&self) {
-        self.participant().remove_reader(&self.core);
+    fn delete(&self) -> bool {
+        self.participant().remove_reader(&self.core)
     }
 
     fn data(&self) -> SubscriptionData {
@@ -88,10 +111,10 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
         let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
-        // What has changed before, and nobody has read yet, is news for this listener.
-        state.statuses.changed.mark_untold(mask.without(mask_before));
+        // What has changed before, and the application has not read yet, is news for this listener.
+        state.statuses.changed.mark_unreported(mask.without(mask_before));
         let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
-        let has_news = !state.closed && state.statuses.changed.has_untold();
+        let has_news = !state.closed && state.statuses.changed.has_unreported();
         drop(state);
         drop(exchange);
         // It may own entities, which then go.
@@ -105,7 +128,8 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
 }
 
 impl<T: TopicType> ReaderInner<T> {
-    /// Finds the instances of samples with code of the application. A panic in it counts as a sample without an instance.
+    /// Finds the instances of samples with code of the application. A panic in it counts as a sample without an
+    /// instance.
     fn find_instances(&self) {
         let keys = self.topic.data_type.keys();
         self.core.find_instances(|payload, kind| {
@@ -138,7 +162,7 @@ impl<T: TopicType> ReaderHook for Hook<T> {
         if statuses.contains(StatusMask::DATA_AVAILABLE) {
             match nearest(StatusMask::DATA_ON_READERS, &self.upper) {
                 Some(listener) => listener.on_data_on_readers(reader.subscriber()),
-                None => self.tell_of_data(&reader),
+                None => self.notify_data(&reader),
             }
         }
         tell!(
@@ -153,13 +177,13 @@ impl<T: TopicType> ReaderHook for Hook<T> {
 
     fn notify(&self) {
         if let Some(inner) = self.reader.upgrade() {
-            self.tell_of_data(&DataReader { inner });
+            self.notify_data(&DataReader { inner });
         }
     }
 }
 
 impl<T: TopicType> Hook<T> {
-    fn tell_of_data(&self, reader: &DataReader<T>) {
+    fn notify_data(&self, reader: &DataReader<T>) {
         if let Some(own) = nearest(StatusMask::DATA_AVAILABLE, [&self.own]) {
             own.on_data_available(reader);
         } else if let Some(upper) = nearest(StatusMask::DATA_AVAILABLE, &self.upper) {

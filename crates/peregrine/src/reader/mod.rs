@@ -47,8 +47,8 @@ use crate::topic::Topic;
 use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
 
-/// Reads values of a topic. Clones are handles of the same reader. Dropping the last handle deletes the reader, and blocks
-/// until a listener that runs on another thread returns.
+/// Reads values of a topic. Clones are handles of the same reader. Dropping the last handle deletes the reader, and
+/// blocks until a listener that runs on another thread returns.
 pub struct DataReader<T: TopicType> {
     inner: Arc<ReaderInner<T>>,
 }
@@ -68,13 +68,15 @@ pub(crate) struct ReaderInner<T: TopicType> {
 /// Callbacks for the statuses of a reader.
 ///
 /// # When listeners run
-/// The rules hold for the listeners of all entities. A listener is called without a lock held, on a thread that keeps no timers: a
-/// receive thread, the thread that takes samples from shared memory, or a thread that writes to a reader of the same process. The
-/// listener of an entity runs on one thread at a time. A status that changes during a call is reported after the call returns.
+/// The rules hold for the listeners of all entities. A listener is called without a lock held, on a thread that keeps
+/// no timers: a receive thread, the thread that takes samples from shared memory, or a thread that writes to a reader
+/// of the same process. The listener of an entity runs on one thread at a time. A status that changes during a call is
+/// reported after the call returns.
 ///
-/// A listener that blocks delays its own entity only: other entities wait for its thread for at most 50 ms, then another thread
-/// serves them. The exception is a write to a reader of the same process, which runs the listener of the reader before the write
-/// returns. The panic of a listener is counted (`listener_panics`) and logged, and the listener stays in place.
+/// A listener that blocks delays its own entity only: other entities wait for its thread for at most 50 ms, then
+/// another thread serves them. The exception is a write to a reader of the same process, which runs the listener of the
+/// reader before the write returns. The panic of a listener is counted (`listener_panics`) and logged, and the listener
+/// stays in place.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataReaderListener<T: TopicType>: Send + Sync {
     /// The reader has samples that were not read yet.
@@ -121,23 +123,7 @@ impl<T: TopicType> DataReader<T> {
     /// [`Error::ImmutablePolicy`] names a policy that cannot change once the reader is enabled; others contradict each
     /// other or are not available.
     pub fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
-        let qos = normalized_reader_qos(qos);
-        qos::check_reader(&qos, &self.inner.subscriber.qos())?;
-        let mut held = lock(&self.inner.qos);
-        if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
-            return Err(Error::ImmutablePolicy(policy));
-        }
-        let mut state = self.inner.open()?;
-        let purge = qos.reader_data_lifecycle;
-        state.reader.set_deadline(qos.deadline.period);
-        state.reader.set_minimum_separation(qos.time_based_filter.minimum_separation);
-        state.reader.set_autopurge(purge.autopurge_nowriter_samples_delay, purge.autopurge_disposed_samples_delay);
-        drop(state);
-        *held = qos;
-        drop(held);
-        self.inner.announce();
-        self.inner.core.after(now());
-        Ok(())
+        self.inner.set_qos(qos)
     }
 
     /// Lets it take part in communication, where its subscriber's ENTITY_FACTORY left that to the application.
@@ -166,8 +152,8 @@ impl<T: TopicType> DataReader<T> {
         &self.inner.subscriber
     }
 
-    /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Returns how many
-    /// there were.
+    /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Returns how
+    /// many there were.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -183,10 +169,11 @@ impl<T: TopicType> DataReader<T> {
         Ok(shown.len())
     }
 
-    /// Looks for samples, takes those selected and shows each: what [`DomainParticipant::poll`](crate::DomainParticipant::poll) without
-    /// waiting and then [`Self::take_each`] do. Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) a sample in shared memory is
-    /// shown where it lies, for a good deal less, if the reader has none and nobody else waits for its samples; more are left for the
-    /// next call.
+    /// Looks for samples, takes those selected and shows each: what
+    /// [`DomainParticipant::poll`](crate::DomainParticipant::poll) without waiting and then [`Self::take_each`] do.
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) a sample in shared memory is shown where it lies, for a
+    /// good deal less, if the reader has none and no other thread waits for its samples; more are left for the next
+    /// call.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -220,25 +207,26 @@ impl<T: TopicType> DataReader<T> {
         &self.inner.condition
     }
 
-    /// Waits until there is a sample to take, and returns whether there is one. The sample stays in the reader.
+    /// Waits until there is a sample to take. The sample stays in the reader.
     ///
     /// # Errors
-    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile.
-    pub fn wait_for_data(&self, timeout: Duration) -> Result<bool, Error> {
+    /// [`Timeout::NoData`]; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile.
+    pub fn wait_for_data(&self, timeout: Duration) -> Result<(), Error> {
         self.inner.check_enabled()?;
         let waited = wait_until(&*self.inner.core, timeout, StatusMask::DATA_AVAILABLE, |state| {
             if state.closed {
                 return Some(Err(Error::AlreadyDeleted));
             }
-            state.reader.cache().has_any(&Selector::ANY).then_some(Ok(true))
+            state.reader.cache().has_any(&Selector::ANY).then_some(Ok(()))
         });
-        waited.unwrap_or(Ok(false))
+        waited.unwrap_or_else(|| Err(self.inner.no_data(timeout)))
     }
 
     /// Waits until at least so many writers match.
     ///
     /// # Errors
-    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`];
+    /// [`Error::AlreadyDeleted`].
     pub fn wait_for_writers(&self, writers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
         self.inner.check_enabled()?;
@@ -275,6 +263,25 @@ impl<T: TopicType> DataReader<T> {
     #[must_use]
     pub fn has_historical_data(&self) -> bool {
         self.inner.core.lock().has_history()
+    }
+
+    /// Deletes the reader, with the samples that the application has not taken, and waits until a listener that runs on
+    /// another thread returns. When this returns, the reader has left the domain; calls of any handle of it fail with
+    /// [`Error::AlreadyDeleted`]. Loans stay valid.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`] if the reader was deleted before.
+    pub fn close(&self) -> Result<(), Error> {
+        any::close(&*self.inner)
+    }
+
+    /// Deletes the reader for programs that must not block: the future does not wait for a listener that runs on
+    /// another thread.
+    ///
+    /// # Errors
+    /// See [`Self::close`].
+    pub async fn close_async(&self) -> Result<(), Error> {
+        if self.inner.delete() { Ok(()) } else { Err(Error::AlreadyDeleted) }
     }
 
     /// The matched writers.
@@ -364,11 +371,11 @@ impl<T: TopicType> DataReader<T> {
         self.inner.core.gate.panics()
     }
 
-    /// Exchanges the listener, which is told of the statuses in `mask`: also of those that have changed before and were not
-    /// read, on a thread of the domain. `None` removes the listener.
+    /// Exchanges the listener, which is told of the statuses in `mask`: also of those that have changed before and were
+    /// not read, on a thread of the domain. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not hold a
-    /// lock that it waits for. In a listener this does not wait.
+    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
+    /// hold a lock that it waits for. In a listener this does not wait.
     pub fn set_listener(&self, listener: Option<Arc<dyn DataReaderListener<T>>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
@@ -394,6 +401,27 @@ impl<T: TopicType> ReaderInner<T> {
         &self.subscriber.participant().inner.core
     }
 
+    /// See [`DataReader::set_qos`].
+    fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
+        let qos = normalized_reader_qos(qos);
+        qos::check_reader(&qos, &self.subscriber.qos())?;
+        let mut held = lock(&self.qos);
+        if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled.load(Ordering::Acquire)) {
+            return Err(Error::ImmutablePolicy(policy));
+        }
+        let mut state = self.open()?;
+        let purge = qos.reader_data_lifecycle;
+        state.reader.set_deadline(qos.deadline.period);
+        state.reader.set_minimum_separation(qos.time_based_filter.minimum_separation);
+        state.reader.set_autopurge(purge.autopurge_nowriter_samples_delay, purge.autopurge_disposed_samples_delay);
+        drop(state);
+        *held = qos;
+        drop(held);
+        self.announce();
+        self.core.after(now());
+        Ok(())
+    }
+
     /// Its state, if it may be used.
     #[inline]
     fn open(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
@@ -402,6 +430,11 @@ impl<T: TopicType> ReaderInner<T> {
             return Err(Error::AlreadyDeleted);
         }
         Ok(state)
+    }
+
+    #[cold]
+    fn no_data(&self, waited: Duration) -> Error {
+        Timeout::NoData { topic: Arc::clone(&self.core.topic.name), waited }.into()
     }
 
     /// Fewer writers match than were waited for.

@@ -24,8 +24,9 @@ pub enum Sample<T> {
         /// The metadata of the sample.
         info: SampleInfo,
     },
-    /// Only the state of the instance has changed (`valid_data` of DDS 1.4 §2.2.2.5.1 is false): `info.instance_state` has the new state, and
-    /// [`DataReader::get_key_value`](crate::DataReader::get_key_value) the key of `info.instance`.
+    /// Only the state of the instance has changed (`valid_data` of DDS 1.4 §2.2.2.5.1 is false): `info.instance_state`
+    /// has the new state, and [`DataReader::get_key_value`](crate::DataReader::get_key_value) the key of
+    /// `info.instance`.
     InstanceState {
         /// The metadata of the sample.
         info: SampleInfo,
@@ -138,20 +139,20 @@ impl<T> LoanedSample<T> {
 
     /// Whether the bytes read so far are the bytes that the writer wrote. Call this after reading.
     ///
-    /// Applications usually need no such check: a reader holds the memory of a sample, also in shared memory, and the writer does
-    /// not reuse this memory before the reader releases it, even with KEEP_LAST or after the endpoints no longer match. This
-    /// guarantee ends for samples in [shared memory](crate::config::DomainConfig::shared_memory) that the application still holds
-    /// when the writer has been deleted, when its process has ended, or when its process has found that this process violates
-    /// the protocol. From then on, the result is `false`, although the bytes may be unchanged. Samples that the reader copied,
-    /// received in messages, or shares within the process are always consistent. For memory of another process, the check is a
-    /// system call.
+    /// Applications usually need no such check: a reader holds the memory of a sample, also in shared memory, and the
+    /// writer does not reuse this memory before the reader releases it, even with KEEP_LAST or after the endpoints no
+    /// longer match. This guarantee ends for samples in [shared memory](crate::config::DomainConfig::shared_memory)
+    /// that the application still holds when the writer has been deleted, when its process has ended, or when its
+    /// process has found that this process violates the protocol. From then on, the result is `false`, although the
+    /// bytes may be unchanged. Samples that the reader copied, received in messages, or shares within the process are
+    /// always consistent. For memory of another process, the check is a system call.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         self.selected.payload.is_consistent()
     }
 
-    /// Its octets with encapsulation header. A value that was shared within this process is encoded for it, once. Without
-    /// `valid_data`: the serialized key, if that came.
+    /// Its bytes with encapsulation header. A value that was shared within this process is encoded for it, once.
+    /// Without `valid_data`: the serialized key, if that came.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.selected.payload
@@ -176,13 +177,13 @@ impl<T> LoanedSample<T> {
 impl<T: DdsType> LoanedSample<T> {
     /// The value: in place where that is possible, else decoded.
     ///
-    /// It is possible for what a writer of this process [shares](crate::DataWriter::write_shared) as a value of the very
-    /// type. Else it is possible if the type is [plain](crate::xtypes#plain-types), if the sample came in the byte order of this
-    /// machine, and if it lies aligned in memory. The reader sees to that for samples of up to 8 KiB; longer ones stay
-    /// where they were received, and the sender's headers tell whether that is aligned.
+    /// It is possible for what a writer of this process [shares](crate::DataWriter::write_shared) as a value of the
+    /// very type. Else it is possible if the type is [plain](crate::xtypes#plain-types), if the sample came in the byte
+    /// order of this machine, and if it lies aligned in memory. The reader sees to that for samples of up to 8 KiB;
+    /// longer ones stay where they were received, and the sender's headers tell whether that is aligned.
     ///
-    /// The [`Cow`] returned has the size of the type, even where it borrows: of a type of several MiB, use [`Self::borrow`]
-    /// or [`Self::to_shared`], which need no stack for the value.
+    /// The [`Cow`] returned has the size of the type, even where it borrows: of a type of several MiB, use
+    /// [`Self::borrow`] or [`Self::to_shared`], which need no stack for the value.
     ///
     /// # Errors
     /// [`Error::Decode`]: the bytes are not a value of this type; [`Error::PreconditionNotMet`] without `valid_data`.
@@ -204,8 +205,8 @@ impl<T: DdsType> LoanedSample<T> {
 
     /// The value in memory that it shares with other holders: the value that a writer of this process has
     /// [shared](crate::DataWriter::write_shared), else decoded. A [plain](crate::xtypes#plain-types) value in the byte
-    /// order of this machine is copied into that memory without passing through the stack, so types of several MiB can be
-    /// read on any thread.
+    /// order of this machine is copied into that memory without passing through the stack, so types of several MiB can
+    /// be read on any thread.
     ///
     /// # Errors
     /// See [`Self::value`].
@@ -233,14 +234,15 @@ impl<T: DdsType> LoanedSample<T> {
 }
 
 impl<T: FlatType> LoanedSample<Flat<T>> {
-    /// The sample, to be read where it lies, without decoding: in the memory that a writer of this process has built it in, in memory
-    /// shared with the writer's process, in the buffer it was received in, or, if it came in fragments, was put together in.
-    /// Up to a few KiB are copied there instead of held elsewhere.
+    /// The sample, to be read where it lies, without decoding: in the memory that a writer of this process has built it
+    /// in, in memory shared with the writer's process, in the buffer it was received in, or, if it came in fragments,
+    /// was put together in. Up to a few KiB are copied there instead of held elsewhere.
     ///
-    /// The octets are checked at each call, by the rules of decoding; the view, which is `Copy`, is as good as long as the loan.
+    /// The bytes are checked at each call, by the rules of decoding; the view, which is `Copy`, is as good as long as
+    /// the loan.
     ///
     /// # Errors
-    /// [`Error::Decode`]: the octets are not a value of this type, or in XCDR1, which [`Self::decode`] reads;
+    /// [`Error::Decode`]: the bytes are not a value of this type, or in XCDR1, which [`Self::decode`] reads;
     /// [`Error::PreconditionNotMet`] without `valid_data`.
     pub fn view(&self) -> Result<T::View<'_>, Error> {
         self.check_valid_data()?;

@@ -17,8 +17,8 @@ use crate::topic_type::TopicType;
 
 const ONE: Selector = Selector { max_samples: 1, ..Selector::ANY };
 
-/// The samples of a reader, each taken when the stream is polled. When the reader is not enabled or has been deleted, the stream yields
-/// that error once and ends.
+/// The samples of a reader, each taken when the stream is polled. When the reader is not enabled or has been deleted,
+/// the stream yields that error once and ends.
 #[derive(Debug)]
 pub struct SampleStream<T: DdsType> {
     reader: DataReader<T>,
@@ -73,14 +73,20 @@ impl<T: TopicType> DataReader<T> {
     /// Waits until at least so many writers match.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`].
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile.
     pub fn wait_for_writers_async(&self, writers: usize) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
-        Until::new(Arc::clone(&self.inner.core), StatusMask::SUBSCRIPTION_MATCHED, move |state: &mut ReaderState| {
+        let usable = self.inner.check_enabled();
+        let matched = move |state: &mut ReaderState| {
             if state.closed {
                 return Some(Err(Error::AlreadyDeleted));
             }
             (state.matched.len() >= writers).then_some(Ok(()))
-        })
+        };
+        let matched = Until::new(Arc::clone(&self.inner.core), StatusMask::SUBSCRIPTION_MATCHED, matched);
+        async move {
+            usable?;
+            matched.await
+        }
     }
 }
 

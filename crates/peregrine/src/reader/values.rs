@@ -1,6 +1,5 @@
 //! Reading values of a Rust type.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use peregrine_rtps::history::{Selected, Selector};
@@ -9,7 +8,7 @@ use peregrine_xtypes::{DdsType, decode_key_holder};
 use super::{DataReader, Sample};
 use crate::InstanceHandle;
 use crate::condition::SampleCondition;
-use crate::error::{BadParameter, Error, Timeout};
+use crate::error::{BadParameter, Error};
 use crate::topic_type::instance_of;
 
 impl<T: DdsType> DataReader<T> {
@@ -184,12 +183,12 @@ impl<T: DdsType> DataReader<T> {
     /// Waits for a sample and takes it.
     ///
     /// # Errors
-    /// [`Error::Timeout`], and see [`Self::take`].
+    /// [`Timeout::NoData`](crate::error::Timeout::NoData); see [`Self::take`].
     pub fn wait_and_take(&self, timeout: Duration) -> Result<Sample<T>, Error> {
         self.wait_for_data(timeout)?;
-        self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?
-            .pop()
-            .ok_or_else(|| Timeout::NoData { topic: Arc::clone(&self.inner.core.topic.name), waited: timeout }.into())
+        let taken = self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?.pop();
+        // Another thread may have taken the sample.
+        taken.ok_or_else(|| self.inner.no_data(timeout))
     }
 
     fn of_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Selector, Error> {

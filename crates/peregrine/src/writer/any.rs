@@ -4,22 +4,38 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::PublicationData;
+use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::DataWriterQos;
 
+use crate::condition::StatusCondition;
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::writer::WriterCore;
+use crate::endpoint::flushed;
 use crate::error::Error;
+use crate::status::StatusMask;
 
-/// A writer of any type.
+/// A writer of any type. [`Self::downcast`] has the operations that need the type.
 #[derive(Clone)]
 pub struct AnyDataWriter(pub(super) Arc<dyn AnyWriter>);
 
 /// What can be done with a writer without knowing its type.
 pub(crate) trait AnyWriter: Any + Send + Sync {
     fn core(&self) -> &Arc<WriterCore>;
+    fn participant(&self) -> &Arc<ParticipantCore>;
+    /// What a reader that its participant knows has announced.
+    fn subscription_data(&self, reader: Guid) -> Option<SubscriptionData>;
+    fn condition(&self) -> &StatusCondition;
+    fn qos(&self) -> DataWriterQos;
+    fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error>;
     fn enable(&self) -> Result<(), Error>;
+    fn is_enabled(&self) -> bool;
     /// Its policies, or those of its topic or publisher, have changed.
     fn announce(&self);
     fn delete(&self);
+    /// Deletes it. The writer waits for acknowledgements for `linger`. Returns what readers miss then; `None` if the
+    /// writer was deleted before.
+    fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>>;
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error>;
     /// Gathers samples into messages until its publisher resumes publications.
     fn suspend(&self, is_suspended: bool);
@@ -33,4 +49,99 @@ impl AnyDataWriter {
     pub(crate) const fn new(writer: Arc<dyn AnyWriter>) -> Self {
         Self(writer)
     }
+
+    /// Its policies.
+    #[must_use]
+    pub fn qos(&self) -> DataWriterQos {
+        self.0.qos()
+    }
+
+    /// Changes policies, and announces them.
+    ///
+    /// # Errors
+    /// See [`DataWriter::set_qos`](crate::DataWriter::set_qos).
+    pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
+        self.0.set_qos(qos)
+    }
+
+    /// Lets it take part in communication.
+    ///
+    /// # Errors
+    /// See [`DataWriter::enable`](crate::DataWriter::enable).
+    pub fn enable(&self) -> Result<(), Error> {
+        self.0.enable()
+    }
+
+    /// Whether it takes part in communication.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.0.is_enabled()
+    }
+
+    /// The condition on its statuses.
+    #[must_use]
+    pub fn status_condition(&self) -> &StatusCondition {
+        self.0.condition()
+    }
+
+    /// The statuses that have changed since they were last read.
+    #[must_use]
+    pub fn status_changes(&self) -> StatusMask {
+        self.0.core().lock().statuses.changed
+    }
+
+    /// The matched readers.
+    #[must_use]
+    pub fn matched_subscriptions(&self) -> Vec<Guid> {
+        self.0.core().lock().matched.clone()
+    }
+
+    /// What a matched reader has announced; `None` when it does not match (`get_matched_subscription_data`).
+    #[must_use]
+    pub fn matched_subscription_data(&self, reader: Guid) -> Option<SubscriptionData> {
+        if !self.0.core().lock().matched.contains(&reader) {
+            return None;
+        }
+        self.0.subscription_data(reader)
+    }
+
+    /// Waits until every matched reliable reader has acknowledged everything written so far.
+    ///
+    /// # Errors
+    /// See [`DataWriter::wait_for_acknowledgments`](crate::DataWriter::wait_for_acknowledgments).
+    pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
+        self.0.wait_for_acknowledgments(timeout)
+    }
+
+    /// Deletes the writer and waits until its reliable readers have acknowledged its last samples.
+    ///
+    /// # Errors
+    /// See [`DataWriter::close`](crate::DataWriter::close).
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        close(&*self.0, timeout)
+    }
+
+    /// The same as a future.
+    ///
+    /// # Errors
+    /// See [`DataWriter::close_async`](crate::DataWriter::close_async).
+    pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        close_async(&*self.0, timeout).await
+    }
+}
+
+/// Deletes a writer and waits until it is gone for good.
+pub(super) fn close(writer: &dyn AnyWriter, timeout: Duration) -> Result<(), Error> {
+    let abandoned = writer.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
+    let participant = writer.participant();
+    participant.wait_until_gone(Some(writer.core().guid.entity), timeout);
+    flushed([abandoned], timeout)
+}
+
+/// The same as a future.
+pub(super) async fn close_async(writer: &dyn AnyWriter, timeout: Duration) -> Result<(), Error> {
+    let abandoned = writer.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
+    let participant = writer.participant();
+    participant.until_gone(Some(writer.core().guid.entity)).await;
+    flushed([abandoned], timeout)
 }

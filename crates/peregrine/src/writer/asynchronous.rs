@@ -68,28 +68,40 @@ impl<T: TopicType> DataWriter<T> {
     /// Waits until every matched reliable reader has acknowledged everything written so far.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`].
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the writer is deleted meanwhile.
     pub fn wait_for_acknowledgments_async(&self) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
+        let usable = self.inner.check_open();
         let last = self.inner.request_acknowledgement();
-        Until::new(Arc::clone(&self.inner.core), Awaited::Acknowledged(last), move |state: &mut WriterState| {
+        let acknowledged = move |state: &mut WriterState| {
             if state.closed {
                 return Some(Err(Error::AlreadyDeleted));
             }
             state.writer.is_acknowledged_by_all(last).then_some(Ok(()))
-        })
+        };
+        let acknowledged = Until::new(Arc::clone(&self.inner.core), Awaited::Acknowledged(last), acknowledged);
+        async move {
+            usable?;
+            acknowledged.await
+        }
     }
 
     /// Waits until at least so many readers match.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`].
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the writer is deleted meanwhile.
     pub fn wait_for_readers_async(&self, readers: usize) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
-        Until::new(Arc::clone(&self.inner.core), StatusMask::PUBLICATION_MATCHED, move |state: &mut WriterState| {
+        let usable = self.inner.check_open();
+        let matched = move |state: &mut WriterState| {
             if state.closed {
                 return Some(Err(Error::AlreadyDeleted));
             }
             (state.matched.len() >= readers).then_some(Ok(()))
-        })
+        };
+        let matched = Until::new(Arc::clone(&self.inner.core), StatusMask::PUBLICATION_MATCHED, matched);
+        async move {
+            usable?;
+            matched.await
+        }
     }
 
     /// Gives the change back when there is room for it, or nothing to wait for any more.

@@ -56,6 +56,12 @@ impl<T: TopicType> Topic<T> {
     }
 }
 
+impl<T: TopicType> From<&DataWriter<T>> for Entity {
+    fn from(writer: &DataWriter<T>) -> Self {
+        Self::DataWriter(writer.into())
+    }
+}
+
 impl<T: TopicType> DataWriterBuilder<T> {
     pub(crate) fn new(publisher: Publisher, topic: Topic<T>, qos: DataWriterQos) -> Self {
         Self {
@@ -135,15 +141,15 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// LIVELINESS: how the writer shows that it is alive, and after what time without a sign readers count it as not alive.
-    /// The default is AUTOMATIC with an infinite lease; [`Duration::MAX`] is infinite.
+    /// LIVELINESS: how the writer shows that it is alive, and after what time without a sign readers count it as not
+    /// alive. The default is AUTOMATIC with an infinite lease; [`Duration::MAX`] is infinite.
     pub fn liveliness(mut self, kind: LivelinessKind, lease: Duration) -> Self {
         self.qos.liveliness = Liveliness { kind, lease_duration: lease.into() };
         self
     }
 
-    /// DESTINATION_ORDER BY_SOURCE_TIMESTAMP: samples are ordered by the time of writing, not by the time of reception, which is the
-    /// default.
+    /// DESTINATION_ORDER BY_SOURCE_TIMESTAMP: samples are ordered by the time of writing, not by the time of reception,
+    /// which is the default.
     pub const fn by_source_timestamp(mut self) -> Self {
         self.qos.destination_order = DestinationOrder::BySourceTimestamp;
         self
@@ -161,15 +167,16 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// OWNERSHIP EXCLUSIVE: of each instance, readers take the samples of the strongest writer only. The default is SHARED.
+    /// OWNERSHIP EXCLUSIVE: of each instance, readers take the samples of the strongest writer only. The default is
+    /// SHARED.
     pub const fn exclusive_ownership(mut self, strength: i32) -> Self {
         self.qos.ownership = Ownership::Exclusive;
         self.qos.ownership_strength.0 = strength;
         self
     }
 
-    /// WRITER_DATA_LIFECYCLE: whether an instance that is unregistered, by a call or by the end of the writer, is disposed too. The default
-    /// is `true`.
+    /// WRITER_DATA_LIFECYCLE: whether an instance that is unregistered, by a call or by the end of the writer, is
+    /// disposed too. The default is `true`.
     pub const fn autodispose(mut self, autodispose: bool) -> Self {
         self.qos.writer_data_lifecycle.autodispose_unregistered_instances = autodispose;
         self
@@ -182,27 +189,29 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// Gathers samples into messages until their payloads reach `max_bytes`, for at most `max_delay`.
-    /// The default is no batching: each sample leaves at once. [`DataWriter::flush`] sends what was gathered. A LATENCY_BUDGET other than zero, the default, shortens the delay.
+    /// Gathers samples into messages until their payloads reach `max_bytes`, for at most `max_delay`. The default is no
+    /// batching: each sample leaves at once. [`DataWriter::flush`] sends what was gathered. A LATENCY_BUDGET other than
+    /// zero, the default, shortens the delay.
     pub fn batching(mut self, max_bytes: usize, max_delay: Duration) -> Self {
         self.batching = Some(Batching { max_bytes, max_delay: max_delay.into() });
         self
     }
 
-    /// Sets which thread sends the samples, and how fast. The default is [`PublishMode::Synchronous`]. The mode is local to this writer
-    /// and cannot change.
+    /// Sets which thread sends the samples, and how fast. The default is [`PublishMode::Synchronous`]. The mode is
+    /// local to this writer and cannot change.
     pub fn publish_mode(mut self, mode: PublishMode) -> Self {
         self.publish_mode = mode;
         self
     }
 
-    /// The most memory for samples that readers in other processes of the host see, in octets; 1 GiB if it is not said. It comes
-    /// in whole segments and is what [`SharedMemoryUse::bytes`](crate::SharedMemoryUse::bytes) counts. Besides, each such reader
-    /// costs some 64 KiB. It concerns this writer alone and cannot change.
+    /// The most memory for samples that readers in other processes of the host see, in bytes; 1 GiB if it is not said.
+    /// It comes in whole segments and is what [`SharedMemoryUse::bytes`](crate::SharedMemoryUse::bytes) counts.
+    /// Besides, each such reader costs some 64 KiB. It concerns this writer alone and cannot change.
     ///
-    /// When all of it is in use, samples are made in ordinary memory and copied when readers have let go of others; until then those
-    /// wait that are reliable. Where that would be of no use, because a sample is longer or the history has taken all of it, readers get
-    /// messages from then on ([`NoSharedMemory::NoMemory`](crate::NoSharedMemory::NoMemory)). Zero is messages from the beginning.
+    /// When all of it is in use, samples are made in ordinary memory and copied when readers have let go of others;
+    /// until then those wait that are reliable. Where that would be of no use, because a sample is longer or the
+    /// history has taken all of it, readers get messages from then on
+    /// ([`NoSharedMemory::NoMemory`](crate::NoSharedMemory::NoMemory)). Zero is messages from the beginning.
     pub const fn shared_memory_bytes(mut self, max: usize) -> Self {
         self.shared_memory_bytes = max;
         self
@@ -217,7 +226,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// Creates the writer.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`] after the participant was closed. Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
+    /// [`Error::AlreadyDeleted`] after the publisher or the participant was closed. Policies contradict each other, are not available
+    /// yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let Self { publisher, topic, qos, batching, publish_mode, shared_memory_bytes, listener } = self;
         let qos = normalized_writer_qos::<T>(qos);
@@ -252,7 +262,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
         let member: Weak<dyn AnyWriter> = Arc::downgrade(&inner) as _;
         let me = Weak::clone(&member);
         inner.condition.set_entity(move || me.upgrade().map(AnyDataWriter::new).map(Entity::DataWriter));
-        if inner.publisher.adopt(member) {
+        if inner.publisher.adopt(member)? {
             inner.enable()?;
         }
         if inner.publisher.is_suspended() {

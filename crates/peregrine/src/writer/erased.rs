@@ -4,12 +4,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::PublicationData;
-use peregrine_rtps::qos::Limit;
+use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::{DataWriterQos, Limit};
 
 use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, Enabled, WriterInner};
+use crate::condition::StatusCondition;
 use crate::driver::clock::now;
 use crate::driver::listener_gate::Deferring;
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::sync::lock;
 use crate::driver::topic::Listening;
 use crate::driver::writer::{WriterCore, WriterHook};
@@ -23,6 +26,34 @@ use crate::topic_type::TopicType;
 impl<T: TopicType> AnyWriter for WriterInner<T> {
     fn core(&self) -> &Arc<WriterCore> {
         &self.core
+    }
+
+    fn participant(&self) -> &Arc<ParticipantCore> {
+        &self.publisher.participant().inner.core
+    }
+
+    fn subscription_data(&self, reader: Guid) -> Option<SubscriptionData> {
+        self.publisher.participant().subscription_data(reader)
+    }
+
+    fn condition(&self) -> &StatusCondition {
+        &self.condition
+    }
+
+    fn qos(&self) -> DataWriterQos {
+        lock(&self.qos).clone()
+    }
+
+    fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
+        Self::set_qos(self, qos)
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.enabled.get().is_some()
+    }
+
+    fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>> {
+        Self::retire_within(self, linger)
     }
 
     fn enable(&self) -> Result<(), Error> {
@@ -94,10 +125,10 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
         let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
         let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
-        // What has changed before, and nobody has read yet, is news for this listener.
-        state.statuses.changed.mark_untold(mask.without(mask_before));
+        // What has changed before, and the application has not read yet, is news for this listener.
+        state.statuses.changed.mark_unreported(mask.without(mask_before));
         let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
-        let has_news = !state.closed && state.statuses.changed.has_untold();
+        let has_news = !state.closed && state.statuses.changed.has_unreported();
         drop(state);
         drop(exchange);
         // It may own entities, which then go.

@@ -12,29 +12,28 @@ use peregrine_xtypes::{
 };
 
 use super::lent::Lent;
-use super::{DataWriter, ENCAPSULATION_OCTETS};
+use super::{DataWriter, ENCAPSULATION_OCTETS, check_len};
 use crate::driver::clock::{now, wall_at};
 use crate::error::{BadParameter, Error, OutOfResources, Precondition};
 
 /// The value begins at a multiple of this, so that its numbers can be seen in place.
 const ALIGNMENT: usize = 8;
 
-/// A payload's length is a number of four octets, of which some are not its own.
-const CAPACITY_MAX: usize = (u32::MAX >> 1) as usize;
-
-/// A sample of FlatData in a buffer of its writer, or in memory that readers in other processes see: what is sent is this
-/// memory. Dropped unwritten, it gives the memory back.
+/// A sample of FlatData in a buffer of its writer, or in memory that readers in other processes see: what is sent is
+/// this memory. Dropped unwritten, it gives the memory back.
 pub struct FlatLoan<T: FlatType> {
     lent: Lent,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: FlatType> DataWriter<Flat<T>> {
-    /// A sample that `build` builds in place, to be written by [`Self::write_flat`], which neither copies nor encodes it: readers
-    /// of this process see the same memory, and, once they match, those in other processes of the host; to others it is sent from there.
+    /// A sample that `build` builds in place, to be written by [`Self::write_flat`], which neither copies nor encodes
+    /// it: readers of this process see the same memory, and, once they match, those in other processes of the host; to
+    /// others it is sent from there.
     ///
-    /// `capacity` is how long the sample may become, in octets, with its encapsulation header of 4 and its padding. What is kept of it while
-    /// the sample is under way may be up to twice as much, so a close guess is worth its while; of a type that is bounded, `T::MAX_SIZE` is one.
+    /// `capacity` is how long the sample may become, in bytes, with its encapsulation header of 4 and its padding. What
+    /// is kept of it while the sample is under way may be up to twice as much, so a close guess is worth its while; of
+    /// a type that is bounded, `T::MAX_SIZE` is one.
     ///
     /// ```no_run
     /// use peregrine::xtypes::flat::Flat;
@@ -75,9 +74,9 @@ impl<T: FlatType> DataWriter<Flat<T>> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadParameter`] when the sample does not fit into `capacity`, or a payload cannot be that long; [`Error::Flat`] is any other error of `build`;
-    /// [`Error::PreconditionNotMet`] of a writer that offers another representation than XCDR2; [`Error::NotEnabled`];
-    /// [`Error::AlreadyDeleted`].
+    /// [`Error::BadParameter`] when the sample does not fit into `capacity`, or a payload cannot be that long;
+    /// [`Error::Flat`] is any other error of `build`; [`Error::PreconditionNotMet`] of a writer that offers another
+    /// representation than XCDR2; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn loan_flat<F>(&self, capacity: usize, build: F) -> Result<FlatLoan<T>, Error>
     where
         F: for<'x> Build<'x, T>,
@@ -86,10 +85,7 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         if inner.enabled()?.representation != Representation::Xcdr2 {
             return Err(Precondition::NotXcdr2.into());
         }
-        if capacity > CAPACITY_MAX {
-            let (value, max) = (capacity as u64, CAPACITY_MAX as u64);
-            return Err(BadParameter::OutOfRange { argument: "capacity", value, min: 0, max }.into());
-        }
+        check_len(capacity)?;
         let no_memory = || OutOfResources::Memory { bytes: capacity };
         let mut lent = inner.lend(capacity, body_aligned)?.ok_or_else(no_memory)?;
         let built = flat::builder::<T>(lent.octets_mut()).and_then(build).map(|done| done.len());
@@ -156,7 +152,7 @@ impl<T: FlatType> FlatLoan<T> {
         flat::view_mut::<T>(self.lent.octets_mut()).expect(BUILT)
     }
 
-    /// Its octets with encapsulation header.
+    /// Its bytes with encapsulation header.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         self.lent.octets()

@@ -14,7 +14,7 @@ pub(super) enum Lent {
     Slot(LentSlot),
 }
 
-/// A buffer of a writer that nobody else refers to, and where the payload is in it.
+/// A buffer of a writer without other references, and the place of the payload in it.
 pub(super) struct LentBuffer {
     core: Arc<WriterCore>,
     /// None once it is written.
@@ -35,7 +35,7 @@ impl Lent {
         Some(Self::Slot(LentSlot(Some(slot))))
     }
 
-    /// The same of a payload of `len` octets, anywhere in a buffer.
+    /// The same of a payload of `len` bytes, anywhere in a buffer.
     pub(super) fn in_buffer(
         core: &Arc<WriterCore>,
         mut buffer: Arc<Vec<u8>>,

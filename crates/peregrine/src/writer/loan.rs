@@ -15,17 +15,18 @@ use crate::driver::clock::{now, wall_at};
 use crate::error::{Error, Precondition};
 use crate::topic_type::instance_of;
 
-/// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is assigned to
-/// it is what is sent. Dropped unwritten, it gives the memory back.
+/// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is
+/// assigned to it is what is sent. Dropped unwritten, it gives the memory back.
 pub struct WriteLoan<T: DdsType> {
     lent: Lent,
     marker: PhantomData<T>,
 }
 
 impl<T: DdsType> DataWriter<T> {
-    /// A sample to be made in place and written by [`Self::write_loan`], which neither copies nor encodes it: readers of this
-    /// process see the same memory, and, once they match, those in other processes of the host; to others it is sent from there. What it contains at first is some value, perhaps
-    /// of an earlier sample: all members have to be assigned.
+    /// A sample to be made in place and written by [`Self::write_loan`], which neither copies nor encodes it: readers
+    /// of this process see the same memory, and, once they match, those in other processes of the host; to others it is
+    /// sent from there. What it contains at first is some value, perhaps of an earlier sample: all members have to be
+    /// assigned.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), peregrine::Error> {
@@ -38,9 +39,9 @@ impl<T: DdsType> DataWriter<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] where the type is not [plain](crate::xtypes#plain-types) in the representation that
-    /// the writer offers, or not all bytes are a value of it, as of a `bool`: the error names the member or the missing
-    /// attribute; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    /// [`Error::PreconditionNotMet`] where the type is not [plain](crate::xtypes#plain-types) in the representation
+    /// that the writer offers, or not all bytes are a value of it, as of a `bool`: the error names the member or the
+    /// missing attribute; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
@@ -95,8 +96,8 @@ impl<T: DdsType> DataWriter<T> {
 }
 
 impl<T: DdsType> WriterInner<T> {
-    /// Memory for a payload of `len` octets: such as readers in other processes of the host see, if there are any that do, else
-    /// a buffer. `place` prepares it and says where in the memory the payload begins.
+    /// Memory for a payload of `len` bytes: such as readers in other processes of the host see, if there are any that
+    /// do, else a buffer. `place` prepares it and says where in the memory the payload begins.
     #[inline]
     pub(super) fn lend(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Result<Option<Lent>, Error> {
         let core = &self.core;

@@ -45,7 +45,7 @@ use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
 use crate::driver::wakers::{Awaited, StateGuard};
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
-use crate::endpoint::{endpoint_handles, flushed, why_unmatched};
+use crate::endpoint::{endpoint_handles, why_unmatched};
 use crate::entity::Publisher;
 use crate::error::{BadParameter, Error, OutOfResources, Timeout};
 use crate::state_machine::normalized_writer_qos;
@@ -56,9 +56,13 @@ use crate::topic::Topic;
 use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
 
-/// Octets before a sample in its buffer: with the encapsulation header, the value starts at a multiple of eight, so that
+/// Bytes before a sample in its buffer: with the encapsulation header, the value starts at a multiple of eight, so that
 /// readers of this process see it in place.
 const ALIGNING: usize = 4;
+
+/// The longest payload, in bytes, with encapsulation header: RTPS counts the bytes of a sample in four bytes, of which
+/// some are not the sample's own.
+const PAYLOAD_BYTES_MAX: usize = (u32::MAX >> 1) as usize;
 
 /// Bytes of samples in a message while publications are suspended: as many as any message takes.
 const SUSPENDED_BYTES: usize = MESSAGE_BYTES_MAX;
@@ -67,8 +71,8 @@ const SUSPENDED_BYTES: usize = MESSAGE_BYTES_MAX;
 const ENCAPSULATION_OCTETS: usize = 4;
 
 /// Writes values of a topic. Clones are handles of the same writer. Dropping the last handle deletes the writer, which
-/// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE says otherwise; the drop blocks until
-/// a listener that runs on another thread returns.
+/// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE says otherwise; the drop blocks
+/// until a listener that runs on another thread returns.
 pub struct DataWriter<T: TopicType> {
     inner: Arc<WriterInner<T>>,
 }
@@ -97,7 +101,8 @@ struct Enabled {
     liveliness: LivelinessKind,
 }
 
-/// Callbacks for the statuses of a writer. [`DataReaderListener`](crate::DataReaderListener) documents when listeners run.
+/// Callbacks for the statuses of a writer. [`DataReaderListener`](crate::DataReaderListener) documents when listeners
+/// run.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataWriterListener<T: TopicType>: Send + Sync {
     /// A reader matches, or matches no longer.
@@ -131,25 +136,7 @@ impl<T: TopicType> DataWriter<T> {
     /// [`Error::ImmutablePolicy`] names a policy that cannot change once the writer is enabled; others contradict each
     /// other or are not available.
     pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
-        let qos = normalized_writer_qos::<T>(qos);
-        qos::check_writer(&qos, &self.inner.publisher.qos())?;
-        let mut held = lock(&self.inner.qos);
-        if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
-            return Err(Error::ImmutablePolicy(policy));
-        }
-        let mut state = self.inner.core.lock();
-        if state.closed {
-            return Err(Error::AlreadyDeleted);
-        }
-        state.writer.set_deadline(qos.deadline.period);
-        state.writer.set_lifespan(qos.lifespan.duration);
-        state.writer.set_latency_budget(qos.latency_budget.duration);
-        drop(state);
-        *held = qos;
-        drop(held);
-        self.inner.announce();
-        self.inner.core.after();
-        Ok(())
+        self.inner.set_qos(qos)
     }
 
     /// Lets it take part in communication, where its publisher's ENTITY_FACTORY left that to the application.
@@ -190,20 +177,20 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.publish_mode.clone()
     }
 
-    /// Sends what batching has gathered; of an asynchronous writer, ends the batch, which is then sent as its flow controller
-    /// lets it.
+    /// Sends what batching has gathered; of an asynchronous writer, ends the batch, which is then sent as its flow
+    /// controller lets it.
     pub fn flush(&self) {
         let mut guard = self.inner.core.lock();
         guard.writer.flush(now());
         self.inner.core.transmit(guard);
     }
 
-    /// Waits until every matched reliable reader has acknowledged everything written so far, and an asynchronous writer has
-    /// taken it from its queue. Readers that do not answer are waited for as long as they match, although `write` goes on
-    /// without them; [`Self::counters`] tells how often it did.
+    /// Waits until every matched reliable reader has acknowledged everything written so far, and an asynchronous writer
+    /// has taken it from its queue. Readers that do not answer are waited for as long as they match, although `write`
+    /// goes on without them; [`Self::counters`] tells how often it did.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// [`Timeout::NotAcknowledged`]; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
         self.inner.wait_for_acknowledgments(timeout)
     }
@@ -211,10 +198,11 @@ impl<T: TopicType> DataWriter<T> {
     /// Waits until at least so many readers match.
     ///
     /// # Errors
-    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`];
+    /// [`Error::AlreadyDeleted`].
     pub fn wait_for_readers(&self, readers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
-        self.inner.enabled()?;
+        self.inner.check_open()?;
         let matched = |state: &mut WriterState| match state.closed {
             true => Some(Err(Error::AlreadyDeleted)),
             false => (state.matched.len() >= readers).then_some(Ok(())),
@@ -223,17 +211,15 @@ impl<T: TopicType> DataWriter<T> {
             .unwrap_or_else(|| Err(self.inner.not_matched(readers, timeout).into()))
     }
 
-    /// Deletes the writer, with what its deletion writes, and waits until its reliable readers have acknowledged its last samples. When this
-    /// returns, the writer has left the domain; calls of any handle of it fail with [`Error::AlreadyDeleted`]. Dropping the handles then waits
-    /// for nothing but a running listener.
+    /// Deletes the writer, with what its deletion writes, and waits until its reliable readers have acknowledged its
+    /// last samples. When this returns, the writer has left the domain; calls of any handle of it fail with
+    /// [`Error::AlreadyDeleted`]. Dropping the handles then waits for nothing but a running listener.
     ///
     /// # Errors
     /// [`Timeout::NotFlushed`]: `timeout` was over first, and the error has the number of samples that readers may miss;
     /// [`Error::AlreadyDeleted`] if the writer was deleted before.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        let abandoned = self.inner.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
-        self.inner.participant().wait_until_gone(Some(self.inner.core.guid.entity), timeout);
-        flushed([abandoned], timeout)
+        any::close(&*self.inner, timeout)
     }
 
     /// The same as a future, for programs that must not block. A future that is dropped does not stop the deletion.
@@ -243,9 +229,7 @@ impl<T: TopicType> DataWriter<T> {
     /// # Errors
     /// See [`Self::close`].
     pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
-        let abandoned = self.inner.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
-        self.inner.participant().until_gone(Some(self.inner.core.guid.entity)).await;
-        flushed([abandoned], timeout)
+        any::close_async(&*self.inner, timeout).await
     }
 
     /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
@@ -319,8 +303,8 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.core.lock().writer.counters()
     }
 
-    /// How many of the matched readers are in other processes of this host and get its samples by shared memory now. Why others
-    /// do not is told by [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged).
+    /// How many of the matched readers are in other processes of this host and get its samples by shared memory now.
+    /// Why others do not is told by [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged).
     #[must_use]
     pub fn shared_memory_readers(&self) -> usize {
         self.inner.core.local_readers()
@@ -332,11 +316,11 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.core.gate.panics()
     }
 
-    /// Exchanges the listener, which is told of the statuses in `mask`: also of those that have changed before and were not
-    /// read, on a thread of the domain. `None` removes the listener.
+    /// Exchanges the listener, which is told of the statuses in `mask`: also of those that have changed before and were
+    /// not read, on a thread of the domain. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not hold a
-    /// lock that it waits for. In a listener this does not wait.
+    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
+    /// hold a lock that it waits for. In a listener this does not wait.
     pub fn set_listener(&self, listener: Option<Arc<dyn DataWriterListener<T>>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
@@ -367,14 +351,39 @@ impl<T: TopicType> WriterInner<T> {
         &self.publisher.participant().inner.core
     }
 
-    /// Has memory for a payload filled, outside the writer's lock. The writer is locked afterwards.
+    /// See [`DataWriter::set_qos`].
+    fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
+        let qos = normalized_writer_qos::<T>(qos);
+        qos::check_writer(&qos, &self.publisher.qos())?;
+        let mut held = lock(&self.qos);
+        if let Some(policy) = held.immutable_change(&qos).filter(|_| self.enabled.get().is_some()) {
+            return Err(Error::ImmutablePolicy(policy));
+        }
+        let mut state = self.core.lock();
+        if state.closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        state.writer.set_deadline(qos.deadline.period);
+        state.writer.set_lifespan(qos.lifespan.duration);
+        state.writer.set_latency_budget(qos.latency_budget.duration);
+        drop(state);
+        *held = qos;
+        drop(held);
+        self.announce();
+        self.core.after();
+        Ok(())
+    }
+
+    /// Has memory for a payload filled, outside the writer's lock. The writer is locked afterwards. A payload that is
+    /// too long is refused before memory is allocated.
     fn fill_payload(
         &self,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
     ) -> Result<(StateGuard<'_, WriterState>, Filled), Error> {
+        check_len(len)?;
         if let Some(mut slot) = self.core.loan_slot(len) {
-            // Where readers in other processes see it, and everybody else is sent it from.
+            // Readers in other processes see the slot, and messages are sent from it.
             if let Err(error) = fill(slot.octets_mut()) {
                 slot.give_back();
                 return Err(error);
@@ -430,7 +439,8 @@ impl<T: TopicType> WriterInner<T> {
         OutOfResources::MaxInstances { topic: Arc::clone(&self.core.topic.name) }.into()
     }
 
-    /// Keeps what is known of an instance in step with the history: to be called under the writer's lock, as the change is numbered.
+    /// Keeps what is known of an instance in step with the history: to be called under the writer's lock, as the change
+    /// is numbered.
     fn note_key(&self, kind: ChangeKind, instance: KeyHash, key: Option<Vec<u8>>) {
         if kind.unregisters() {
             lock(&self.keys).remove(&instance);
@@ -544,9 +554,9 @@ impl<T: TopicType> WriterInner<T> {
 
     /// See [`DataWriter::wait_for_acknowledgments`].
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
+        self.check_open()?;
         let last = self.request_acknowledgement();
         let deadline = now() + timeout.into();
-        self.enabled()?;
         let ready = |state: &WriterState| state.closed || state.writer.is_acknowledged_by_all(last);
         let acknowledged = self.core.wait(Some(deadline), Awaited::Acknowledged(last), ready);
         acknowledged.map(|mut state| self.check_usable(&mut state)).unwrap_or_else(|| {
@@ -562,6 +572,11 @@ impl<T: TopicType> WriterInner<T> {
         let last = state.writer.last();
         self.core.transmit(state);
         last
+    }
+
+    /// Whether it takes part in communication.
+    fn check_open(&self) -> Result<(), Error> {
+        self.check_usable(&mut self.core.lock())
     }
 
     fn check_usable(&self, state: &mut WriterState) -> Result<(), Error> {
@@ -605,8 +620,8 @@ impl<T: TopicType> WriterInner<T> {
         drop(self.retire_within(None));
     }
 
-    /// The same; the writer waits for acknowledgements for `linger`. Returns what readers miss then; `None` if the writer was deleted
-    /// before.
+    /// The same; the writer waits for acknowledgements for `linger`. Returns what readers miss then; `None` if the
+    /// writer was deleted before.
     fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>> {
         // `set_qos` locks the policies before the state: this order avoids a deadlock.
         let disposes = self.topic.has_key() && self.autodispose();
@@ -627,6 +642,14 @@ impl<T: TopicType> WriterInner<T> {
         self.core.transmit(state);
         Some(self.participant().retire_writer(&self.core, linger))
     }
+}
+
+/// Refuses a payload, or a serialized key, that RTPS cannot carry.
+fn check_len(len: usize) -> Result<(), Error> {
+    if len > PAYLOAD_BYTES_MAX {
+        return Err(BadParameter::TooLong { argument: "the payload, in bytes,", len, max: PAYLOAD_BYTES_MAX }.into());
+    }
+    Ok(())
 }
 
 /// A change that ends an instance.

@@ -2,18 +2,18 @@
 
 pub use crate::driver::flow::FlowController;
 
-/// The thread that sends the samples of a writer. The mode is local to the writer: discovery does not announce it, and readers
-/// match either mode.
+/// The thread that sends the samples of a writer. The mode is local to the writer: discovery does not announce it, and
+/// readers match either mode.
 #[derive(Clone, Debug, Default)]
 pub enum PublishMode {
     /// The writing thread sends each sample before the write returns.
     #[default]
     Synchronous,
-    /// A write puts the sample into the writer's history and returns. A thread of the domain sends it, as soon as the flow
-    /// controller lets it; under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), the thread that polls does.
+    /// A write puts the sample into the writer's history and returns. A thread of the domain sends it, as soon as the
+    /// flow controller lets it; under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), the thread that polls does.
     ///
-    /// HISTORY and RESOURCE_LIMITS bound what waits: under KEEP_ALL a write blocks while there is no room, KEEP_LAST replaces
-    /// samples that have not been sent. Small samples that wait together leave in one datagram.
+    /// HISTORY and RESOURCE_LIMITS bound what waits: under KEEP_ALL a write blocks while there is no room, KEEP_LAST
+    /// replaces samples that have not been sent. Small samples that wait together leave in one datagram.
     Asynchronous {
         /// How fast.
         flow: FlowController,

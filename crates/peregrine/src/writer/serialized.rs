@@ -9,25 +9,26 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_xtypes::{Encapsulation, PayloadKind};
 
-use super::{DataWriter, WriterInner, ending};
+use super::{DataWriter, WriterInner, check_len, ending};
 use crate::driver::clock::{now, wall};
 use crate::driver::sync::lock;
 use crate::error::{BadParameter, Error, Precondition};
 use crate::topic_type::Serialized;
 
-/// Payloads begin with their encapsulation header (RTPS 2.5 §10.2) and have to be in the representation that the writer offers
-/// ([`DataWriterBuilder::representation`](crate::DataWriterBuilder::representation); XCDR1 by default). The writer checks the header
-/// only: readers find out whether the rest is a value of the type.
+/// Payloads begin with their encapsulation header (RTPS 2.5 §10.2) and have to be in the representation that the writer
+/// offers ([`DataWriterBuilder::representation`](crate::DataWriterBuilder::representation); XCDR1 by default). The
+/// writer checks the header only: readers find out whether the rest is a value of the type.
 ///
 /// Where the type has a key, each call finds the instance of the payload with the function of its
-/// [`SerializedType`](crate::SerializedType), before the writer is locked. A writer of serialized samples keeps no keys: its deletion unregisters
-/// its instances and does not dispose them, whatever WRITER_DATA_LIFECYCLE says.
+/// [`SerializedType`](crate::SerializedType), before the writer is locked. A writer of serialized samples keeps no
+/// keys: its deletion unregisters its instances and does not dispose them, whatever WRITER_DATA_LIFECYCLE says.
 impl DataWriter<Serialized> {
     /// Writes a sample. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
     ///
     /// # Errors
     /// [`BadParameter::Representation`] for a payload that is not in the representation that the writer offers;
-    /// [`BadParameter::NoInstance`] if the key function finds no instance in the payload; [`Error::Timeout`],
+    /// [`BadParameter::TooLong`] for one of more than 2,147,483,647 bytes; [`BadParameter::NoInstance`] if the key
+    /// function finds no instance in the payload; [`Error::Timeout`],
     /// [`Error::OutOfResources`], [`Error::NotEnabled`] and [`Error::AlreadyDeleted`] as in [`DataWriter::write`].
     pub fn write(&self, payload: &[u8]) -> Result<SequenceNumber, Error> {
         self.write_at(payload, wall())
@@ -48,7 +49,8 @@ impl DataWriter<Serialized> {
         inner.put_filled(guard, instance, source_timestamp, filled, key, now())
     }
 
-    /// Writes a sample as soon as KEEP_ALL and the resource limits leave room. There is no time limit: a future can be dropped.
+    /// Writes a sample as soon as KEEP_ALL and the resource limits leave room. There is no time limit: a future can be
+    /// dropped.
     ///
     /// # Errors
     /// See [`Self::write`]; never [`Error::Timeout`].
@@ -68,8 +70,8 @@ impl DataWriter<Serialized> {
         self.put_when_there_is_room(change, key).await
     }
 
-    /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header. An instance that
-    /// this writer has not registered is registered by it (DDS 1.4 §2.2.2.4.2.13).
+    /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header. An
+    /// instance that this writer has not registered is registered by it (DDS 1.4 §2.2.2.4.2.13).
     ///
     /// # Errors
     /// See [`Self::write`]; [`Precondition::NoKeys`] on a topic without keys.
@@ -85,16 +87,19 @@ impl DataWriter<Serialized> {
         self.end_by_key(key, ChangeKind::Disposed, source_timestamp)
     }
 
-    /// Unregisters the instance with this serialized key: this writer no longer writes it. With `autodispose_unregistered_instances`, which
-    /// is the default, the instance is disposed as well (DDS 1.4 §2.2.2.4.2.7).
+    /// Unregisters the instance with this serialized key: this writer no longer writes it. With
+    /// `autodispose_unregistered_instances`, which is the default, the instance is disposed as well (DDS 1.4
+    /// §2.2.2.4.2.7).
     ///
     /// # Errors
-    /// See [`Self::dispose`]; [`Precondition::NotRegistered`] when this writer has not written the instance, or has unregistered it already.
+    /// See [`Self::dispose`]; [`Precondition::NotRegistered`] when this writer has not written the instance, or has
+    /// unregistered it already.
     pub fn unregister_instance(&self, key: &[u8]) -> Result<SequenceNumber, Error> {
         self.unregister_instance_at(key, wall())
     }
 
-    /// Unregisters the instance with a source timestamp that the application chooses (`unregister_instance_w_timestamp`).
+    /// Unregisters the instance with a source timestamp that the application chooses
+    /// (`unregister_instance_w_timestamp`).
     ///
     /// # Errors
     /// See [`Self::unregister_instance`].
@@ -109,6 +114,7 @@ impl DataWriter<Serialized> {
         if !inner.topic.has_key() {
             return Err(Precondition::NoKeys { topic: Arc::clone(&inner.core.topic.name) }.into());
         }
+        check_len(key.len())?;
         let instance = inner.instance_in(key, PayloadKind::Key)?;
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;

@@ -1,4 +1,4 @@
-//! Values that readers of this process share, and that are encoded when somebody else asks.
+//! Values that readers of this process share, and that are encoded when another process needs bytes.
 
 use std::any::Any;
 use std::fmt;
@@ -9,7 +9,7 @@ use peregrine_xtypes::{DdsType, Endianness, Representation, encode, encoded_len}
 
 use crate::topic_type::serialized_key;
 
-/// A value on its way, and its octets if somebody has asked for them.
+/// A value on its way, and its bytes once they were needed.
 struct SharedValue<T> {
     value: Arc<T>,
     representation: Representation,
@@ -33,7 +33,8 @@ impl<T: DdsType + Send + Sync> Octets for SharedValue<T> {
             match encode(&*self.value, self.representation, Endianness::NATIVE, &mut octets) {
                 Ok(_) => octets,
                 Err(error) => {
-                    // The write call has already returned, so the error cannot reach its caller. Readers fail to decode the empty payload.
+                    // The write call has already returned, so the error cannot reach its caller. Readers fail to decode
+                    // the empty payload.
                     tracing::error!(%error, type_name = T::TYPE_NAME, "a shared value has no encoding");
                     Vec::new()
                 }

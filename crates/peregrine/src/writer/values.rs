@@ -10,13 +10,13 @@ use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::{DdsType, Endianness, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len};
 
 use super::lent::Filled;
-use super::{DataWriter, ENCAPSULATION_OCTETS, WriterInner, ending, shared};
+use super::{DataWriter, ENCAPSULATION_OCTETS, PAYLOAD_BYTES_MAX, WriterInner, check_len, ending, shared};
 use crate::InstanceHandle;
 use crate::driver::clock::{now, wall, wall_at};
 use crate::driver::sync::lock;
 use crate::driver::wakers::StateGuard;
 use crate::driver::writer::WriterState;
-use crate::error::{BadParameter, Error, Precondition};
+use crate::error::{BadParameter, Error, Precondition, Unit};
 use crate::topic_type::{instance_of, serialized_key};
 
 impl<T: DdsType> DataWriter<T> {
@@ -24,7 +24,8 @@ impl<T: DdsType> DataWriter<T> {
     ///
     /// # Errors
     /// [`Error::Encode`]; [`Error::Timeout`] when there was no room in time; [`Error::OutOfResources`] for an instance
-    /// past `max_instances`; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    /// past `max_instances`; [`BadParameter::TooLong`] for a value of more than 2,147,483,647 bytes in its serialized
+    /// form; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn write(&self, value: &T) -> Result<SequenceNumber, Error> {
         let now = now();
         self.inner.write_at_moment(value, wall_at(now), now)
@@ -39,11 +40,11 @@ impl<T: DdsType> DataWriter<T> {
     }
 
     /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
-    /// as soon as somebody needs octets: a reader elsewhere, or who asks for
+    /// as soon as bytes are needed: for a reader elsewhere, or by a call of
     /// [`LoanedSample::bytes`](crate::LoanedSample::bytes).
     ///
     /// # Errors
-    /// See [`Self::write`]. Where nobody needs octets when it is written, a value that has no encoding is not found out;
+    /// See [`Self::write`]. If no reader needs bytes when it is written, a value without an encoding is not found out;
     /// readers elsewhere that come later see a sample with an [error](crate::Sample::error).
     pub fn write_shared(&self, value: Arc<T>) -> Result<SequenceNumber, Error>
     where
@@ -74,7 +75,9 @@ impl<T: DdsType> DataWriter<T> {
             // Not under the lock, where it would happen otherwise.
             drop(guard);
             if payload.deref().is_empty() {
-                let mut octets = vec![0; encoded_len(&*value, representation)];
+                let len = encoded_len(&*value, representation);
+                check_len(len)?;
+                let mut octets = vec![0; len];
                 encode(&*value, representation, Endianness::NATIVE, &mut octets)?;
             }
             guard = inner.core.lock();
@@ -83,13 +86,15 @@ impl<T: DdsType> DataWriter<T> {
         inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key, now())
     }
 
-    /// Writes a sample that the caller serializes: `fill` is given exactly `len` octets of whatever content, and writes
+    /// Writes a sample that the caller serializes: `fill` is given exactly `len` bytes of whatever content, and writes
     /// all of them, the encapsulation header first (RTPS 2.5 §10.2). Nothing is copied or checked after it, so what it
     /// writes has to be a value of the topic's type in the representation the writer offers, padded to a multiple of
-    /// four octets. `instance` is what [`Self::register_instance`] told, [`InstanceHandle::NIL`] on a topic without keys.
+    /// four bytes. `instance` is what [`Self::register_instance`] told, [`InstanceHandle::NIL`] on a topic without
+    /// keys.
     ///
     /// # Errors
-    /// [`Error::BadParameter`] for a `len` without room for the header; else see [`Self::write`].
+    /// [`BadParameter::OutOfRange`] for a `len` without room for the header; [`BadParameter::TooLong`] for one of more
+    /// than 2,147,483,647 bytes; else see [`Self::write`].
     pub fn write_serialized(
         &self,
         instance: InstanceHandle,
@@ -97,10 +102,7 @@ impl<T: DdsType> DataWriter<T> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<SequenceNumber, Error> {
         if len < ENCAPSULATION_OCTETS {
-            let (value, max) = (len as u64, u32::MAX.into());
-            return Err(
-                BadParameter::OutOfRange { argument: "len", value, min: ENCAPSULATION_OCTETS as u64, max }.into()
-            );
+            return Err(too_short(len));
         }
         let fill = |bytes: &mut [u8]| {
             fill(bytes);
@@ -112,8 +114,8 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
     }
 
-    /// Notes an instance ahead of writing it, and tells its handle. Blocks for at most `max_blocking_time` while an unregistered
-    /// instance takes the place until the readers have acknowledged its samples (DDS 1.4 §2.2.2.4.2.5).
+    /// Notes an instance ahead of writing it, and tells its handle. Blocks for at most `max_blocking_time` while an
+    /// unregistered instance takes the place until the readers have acknowledged its samples (DDS 1.4 §2.2.2.4.2.5).
     ///
     /// # Errors
     /// [`Error::OutOfResources`] past `max_instances`; [`Error::Timeout`] if readers do not acknowledge in time;
@@ -134,6 +136,15 @@ impl<T: DdsType> DataWriter<T> {
         Ok(instance)
     }
 
+    /// Notes an instance ahead of writing it (`register_instance_w_timestamp`, DDS 1.4 §2.2.2.4.2.6). Registration
+    /// sends nothing, so readers do not see `source_timestamp`: they see the one of the first sample.
+    ///
+    /// # Errors
+    /// See [`Self::register_instance`].
+    pub fn register_instance_at(&self, key_holder: &T, _source_timestamp: Timestamp) -> Result<InstanceHandle, Error> {
+        self.register_instance(key_holder)
+    }
+
     /// The handle of an instance this writer has registered or written.
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
@@ -141,7 +152,8 @@ impl<T: DdsType> DataWriter<T> {
         lock(&self.inner.keys).contains_key(&instance).then_some(instance)
     }
 
-    /// The key of an instance this writer has registered or written, in a value whose other members have their defaults.
+    /// The key of an instance this writer has registered or written, in a value whose other members have their
+    /// defaults.
     ///
     /// # Errors
     /// [`Error::BadParameter`] when the writer does not write the instance.
@@ -151,8 +163,8 @@ impl<T: DdsType> DataWriter<T> {
         Ok(decode_key_holder(keys.get(&instance).ok_or_else(unknown)?)?)
     }
 
-    /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is registered by it
-    /// (DDS 1.4 §2.2.2.4.2.13).
+    /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is
+    /// registered by it (DDS 1.4 §2.2.2.4.2.13).
     ///
     /// # Errors
     /// See [`Self::write`]; [`Error::PreconditionNotMet`] on a topic without keys.
@@ -172,13 +184,14 @@ impl<T: DdsType> DataWriter<T> {
     /// the default, the instance is disposed as well (DDS 1.4 §2.2.2.4.2.7).
     ///
     /// # Errors
-    /// See [`Self::dispose`]; [`Error::PreconditionNotMet`] when this writer has not registered the instance, or has unregistered it
-    /// already.
+    /// See [`Self::dispose`]; [`Error::PreconditionNotMet`] when this writer has not registered the instance, or has
+    /// unregistered it already.
     pub fn unregister_instance(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
         self.unregister_instance_at(key_holder, wall())
     }
 
-    /// Unregisters the instance with a source timestamp that the application chooses (`unregister_instance_w_timestamp`).
+    /// Unregisters the instance with a source timestamp that the application chooses
+    /// (`unregister_instance_w_timestamp`).
     ///
     /// # Errors
     /// See [`Self::unregister_instance`].
@@ -204,6 +217,13 @@ impl<T: DdsType> DataWriter<T> {
     }
 }
 
+/// A payload of so few bytes has no encapsulation header.
+#[cold]
+pub(super) fn too_short(len: usize) -> Error {
+    let (min, max) = (ENCAPSULATION_OCTETS as u64, PAYLOAD_BYTES_MAX as u64);
+    BadParameter::OutOfRange { argument: "len", value: len as u64, min, max, unit: Unit::Bytes }.into()
+}
+
 impl<T: DdsType> WriterInner<T> {
     fn write_at_moment(&self, value: &T, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
         let (guard, instance, filled) = self.encode(value)?;
@@ -222,12 +242,12 @@ impl<T: DdsType> WriterInner<T> {
         Ok((guard, instance, filled))
     }
 
-    /// The serialized key of an instance that this writer has not registered; `None` for one that is registered. Encodes the
-    /// key without the lock.
+    /// The serialized key of an instance that this writer has not registered; `None` for one that is registered.
+    /// Encodes the key without the lock.
     ///
     /// # Errors
-    /// [`Error::OutOfResources`] when `max_instances` are registered: only the application can change that, so waiting is of no
-    /// use (DDS 1.4 §2.2.2.4.2.11).
+    /// [`Error::OutOfResources`] when `max_instances` are registered: only the application can change that, so waiting
+    /// is of no use (DDS 1.4 §2.2.2.4.2.11).
     pub(super) fn key_if_new<'c>(
         &'c self,
         guard: StateGuard<'c, WriterState>,

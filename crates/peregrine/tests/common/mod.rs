@@ -39,7 +39,7 @@ pub struct Named {
     pub value: u64,
 }
 
-/// Octets of any number, of which each tells from which sample and place it is.
+/// Bytes of any number, of which each tells from which sample and place it is.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
 pub struct Block {

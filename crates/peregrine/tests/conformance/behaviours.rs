@@ -70,7 +70,7 @@ pub(crate) fn keep_last_keeps_the_last_of_each_instance<T: Subject>(path: Path, 
     assert_eq!(values(&reader), [6, 8, 7, 9]);
 }
 
-pub(crate) fn late_joiners_get_what_is_kept<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn late_joiners_get_the_kept_samples<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let mut qos = durable_writer_qos();
     qos.history = History::KeepLast { depth: 3 };

@@ -1,7 +1,7 @@
 //! What the DCPS promises, the same over every path from a writer to a reader, for types of every kind.
 //!
-//! A path is a way of configuring two participants; a behaviour is a function of a path and a type. The macro at the end
-//! of this file makes a test of each combination.
+//! A path is a way of configuring two participants; a behaviour is a function of a path and a type. The macro at the
+//! end of this file makes a test of each combination.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -304,14 +304,14 @@ pub(crate) fn values<T: Subject>(reader: &DataReader<T>) -> Vec<u32> {
 pub(crate) fn take_values<T: Subject>(reader: &DataReader<T>, count: usize) -> Vec<u32> {
     let mut all = Vec::new();
     while all.len() < count {
-        assert!(reader.wait_for_data(PATIENCE).unwrap(), "{all:?} of {count}");
+        reader.wait_for_data(PATIENCE).unwrap_or_else(|error| panic!("{all:?} of {count}: {error}"));
         all.extend(values(reader));
     }
     all
 }
 
-/// A test of each behaviour for each path and type: of the first group for every type, of the second for those with keys. The name of
-/// the topic is that of the behaviour.
+/// A test of each behaviour for each path and type: of the first group for every type, of the second for those with
+/// keys. The name of the topic is that of the behaviour.
 macro_rules! conformance {
     (every { $($module:ident: $($behaviour:ident)*;)* } keyed { $($of_keyed:ident: $($keyed:ident)*;)* }) => {
         mod same_process {
@@ -362,7 +362,7 @@ conformance! {
     keyed {
         behaviours:
             keep_last_keeps_the_last_of_each_instance
-            late_joiners_get_what_is_kept;
+            late_joiners_get_the_kept_samples;
         endings:
             instances_end_and_begin_again
             a_writer_that_goes_takes_its_instances_along

@@ -20,11 +20,11 @@ pub(super) struct PollState {
     pub(super) group_sockets: usize,
     pub(super) dirty: DirtyEndpoints,
     pub(super) rounds: u32,
-    /// Until then, who looks without waiting looks at shared memory only.
+    /// Until then, a thread that looks without waiting looks at shared memory only.
     pub(super) sockets_due: Instant,
     /// How long it will be until then the next time.
     pub(super) sockets_every: Span,
-    /// So often still, who looks without waiting does not look at the clock either.
+    /// So often still, a thread that looks without waiting does not read the clock either.
     pub(super) looks: u32,
 }
 

@@ -25,9 +25,9 @@ use crate::error::Error;
 
 /// A look at the sockets costs several of what a sample in shared memory takes, and what comes by them more than this.
 const SOCKETS_EVERY: Span = Span::from_micros(5);
-/// The same of sockets by which nothing has come for a while: who sleeps at them is not told sooner.
+/// The same for sockets by which nothing has come for a while: a thread that sleeps at them is not woken sooner.
 const QUIET_SOCKETS_EVERY: Span = Span::from_micros(40);
-/// How often somebody looks at shared memory between two looks at the clock, which costs as much.
+/// How often a thread looks at shared memory between two looks at the clock, which costs as much.
 const LOOKS_PER_CLOCK: u32 = 16;
 
 /// A thread that polls receives and keeps timers: listeners wait until it has returned from that.
@@ -80,7 +80,8 @@ impl Domain {
         self.run_queued_listeners();
     }
 
-    /// The same until `end`, or until `parker`, that of the calling thread, is woken. While another thread polls, this one sleeps.
+    /// The same until `end`, or until `parker`, that of the calling thread, is woken. While another thread polls, this
+    /// one sleeps.
     pub(super) fn poll_until(&self, parker: &Arc<Parker>, end: Instant) {
         let Some(mut state) = self.begin_polling() else {
             return self.polling_turns.wait(parker, end, || self.is_any_thread_polling());
@@ -98,8 +99,8 @@ impl Domain {
         self.polled.get().is_some_and(|state| try_lock(state).is_none())
     }
 
-    /// The same with a zero timeout, for who takes samples of `reader` next: the first of those selected, if it need not be kept
-    /// for that. Where nothing but memory is to be looked at, it is looked at several times.
+    /// The same with a zero timeout, for a thread that takes samples of `reader` next: the first of those selected, if
+    /// it need not be kept for that. Where nothing but memory is to be looked at, it is looked at several times.
     pub(crate) fn poll_for(&self, reader: &ReaderCore, selector: &Selector) -> Option<Selected> {
         let mut search = DirectTake { reader, selector, found: None };
         let mut state = self.begin_polling()?;
@@ -168,7 +169,8 @@ impl Domain {
                 }
             }
             // Timers may have made true what the thread waits for, or have queued listeners.
-            let is_woken = sleeper.is_some_and(|(parker, _)| parker.is_woken()) || self.listeners.has_some();
+            // The wake-up is consumed: the caller checks its condition, and a stale wake-up ends one poll only.
+            let is_woken = sleeper.is_some_and(|(parker, _)| parker.take_wake_up()) || self.listeners.has_some();
             if any || is_woken || now >= until {
                 return;
             }

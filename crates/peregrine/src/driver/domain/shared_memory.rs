@@ -38,8 +38,9 @@ impl Domain {
         }
     }
 
-    /// Under `Poll`: nobody waits for sockets and for shared memory at once. With something to wait for in memory, this
-    /// waits for that first, for a moment, and then the sockets are only looked at. Tells until when to wait for them.
+    /// Under `Poll`: no thread waits for sockets and for shared memory at once. With something to wait for in memory,
+    /// this waits for that first, for a moment, and then the sockets are only looked at. Tells until when to wait for
+    /// them.
     pub(in crate::driver) fn wait_for_shared_memory(&self, wake: u64) -> u64 {
         let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return wake };
         shared.wait(Instant(wake.min((now() + LOOK_AT_SOCKETS).0)));

@@ -1,4 +1,5 @@
-//! Over a real socket, with receive threads and application threads that only note what arrived and which thread received it.
+//! Over a real socket, with receive threads and application threads that only note what arrived and which thread
+//! received it.
 
 use std::net::UdpSocket;
 use std::sync::mpsc::{Receiver as Channel, SyncSender, sync_channel};

@@ -1,7 +1,7 @@
 //! Messages by which the readers of a process share its channel from a writer.
 //!
-//! The reader process names one reader when it requests the channel. That reader has index 0, and every further one attaches
-//! to the channel with the next index.
+//! The reader process names one reader when it requests the channel. That reader has index 0, and every further one
+//! attaches to the channel with the next index.
 //!
 //! | message | from | meaning |
 //! |---|---|---|
@@ -32,7 +32,8 @@ pub(super) enum AttachmentKind {
     Accepted,
     Ready,
     Rewind {
-        /// Incremented by each rewind of this reader. The answer repeats it, so that the reader skips entries from before.
+        /// Incremented by each rewind of this reader. The answer repeats it, so that the reader skips entries from
+        /// before.
         epoch: u32,
         /// First change that the reader lacks.
         from: SequenceNumber,

@@ -1,11 +1,11 @@
-//! The short way of a sample from its writer to readers in other processes: a number, a slot and an entry of each ring, under one
-//! lock of the writer and one of its channels. No change is made of it, no history keeps it.
+//! Fast path of a sample to readers in other processes, past the writer's history: a number, a slot and one entry in
+//! each ring, under the lock of the writer and that of its channels.
 //!
-//! What readers have not acknowledged is kept here in their place ([`RetainedChange`]), and becomes changes of the history as soon
-//! as anything happens that looks there: another way of writing, a reader that comes, goes, has no room or gets
-//! messages. Whether the short way may be gone is one question, asked with the writer locked:
-//! [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). It is never gone while somebody else is handing over, so the
-//! order in the rings is that of the numbers.
+//! Samples that readers have not acknowledged are kept here as [`RetainedChange`]s. They become changes of the history
+//! before anything else happens that needs the history: another kind of write, or a reader that comes, goes, has no
+//! room or gets messages. One condition decides whether the fast path may be used, checked with the writer locked:
+//! [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). The fast path is never used
+//! while another thread is handing over, so ring entries are in the order of their numbers.
 
 use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::KeyHash;
@@ -22,8 +22,8 @@ use crate::driver::wakers::StateGuard;
 use crate::driver::writer::{WriterCore, WriterState};
 
 impl WriterCore {
-    /// Writes a value without an instance that lies in a slot, the short way. Where that is not possible now, everything is as
-    /// before, and nothing is left that the history does not have.
+    /// Writes a keyless value that lies in a slot on the fast path. If that is not possible now, returns the slot, and
+    /// the history has everything that was written before.
     #[inline]
     pub(crate) fn write_bypassing_history<'c>(
         &'c self,
@@ -35,7 +35,7 @@ impl WriterCore {
             .or_else(|(guard, slot)| self.look_for_room(guard, slot, source_timestamp))
     }
 
-    /// Perhaps there is room, and nobody has looked yet; or there is soon.
+    /// Spins briefly for ring space before falling back to the history path.
     #[cold]
     fn look_for_room<'c>(
         &'c self,
@@ -98,7 +98,7 @@ impl WriterCore {
         Ok(number)
     }
 
-    /// The history has everything again. To be called before anything is done with the writer's state machine that looks there.
+    /// Moves retained changes into the history. To be called before the writer's state machine uses the history.
     #[inline]
     pub(in crate::driver) fn spill_to_history(&self, state: &mut WriterState) {
         if state.has_retained {
@@ -106,7 +106,7 @@ impl WriterCore {
         }
     }
 
-    /// Lets go of what everyone has acknowledged.
+    /// Releases retained changes that all readers have acknowledged.
     #[inline]
     pub(in crate::driver) fn release_retained(&self, state: &mut WriterState) {
         if state.has_retained {
@@ -147,7 +147,7 @@ impl Outgoing {
 }
 
 impl Channels {
-    /// Whether to look for room once more: once in any case.
+    /// Whether to look for ring space once more; true at the first call.
     fn looks_for_room(&mut self, until: &mut Option<Instant>) -> bool {
         let Some(until) = *until else {
             *until = Some(self.room.until(now()));
@@ -160,7 +160,7 @@ impl Channels {
         goes_on
     }
 
-    /// The slot comes back when some reader has no room, or the history has none.
+    /// Returns the slot if a reader or the history has no room.
     #[inline]
     fn publish_bypassing_history(
         &mut self,
@@ -205,7 +205,7 @@ impl Channels {
 }
 
 impl WriterState {
-    /// Whether all readers may be given the next sample by who writes it, and nobody else is giving them anything.
+    /// Whether the writing thread may give all readers the next sample, and no other thread gives them anything.
     #[inline]
     fn may_bypass_history(&self) -> bool {
         // Messages that are to go first may be on their way yet.

@@ -1,7 +1,9 @@
-//! Connection requests from readers of this process to writers in other processes. A peer process may answer late or never.
+//! Connection requests from readers of this process to writers in other processes. A peer process may answer late or
+//! never.
 //!
-//! A request without an answer times out, and its reader gets messages. The number of concurrent requests to one process is
-//! bounded: all readers of a host connect to a new process at once, and the kernel's backlog for its socket is short.
+//! A request without an answer times out, and its reader gets messages. The number of concurrent requests to one
+//! process is bounded: all readers of a host connect to a new process at once, and the kernel's backlog for its socket
+//! is short.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Pe
 
 use super::counters::Counters;
 use super::incoming::Attachments;
-use super::requests::{ANSWER_TIMEOUT, ATTEMPTS_MAX, ChannelKey, Question, UNANSWERED_MAX, Wanted};
+use super::requests::{ANSWER_TIMEOUT, ATTEMPTS_MAX, ChannelKey, PendingConnection, UNANSWERED_MAX, Wanted};
 use super::services::ShmHost;
 use super::{ConnectionManager, SharedMemory, Source};
 use crate::driver::clock::now;
@@ -71,7 +73,7 @@ impl SharedMemory {
         let mut connect_queue = lock(&self.connect_queue);
         let (wanted, cancelled) =
             (std::mem::take(&mut connect_queue.wanted), std::mem::take(&mut connect_queue.cancelled));
-        // From now on whoever takes one back says so.
+        // From now on, a thread that cancels a request says so.
         connect_queue.is_connecting |= !wanted.is_empty();
         drop(connect_queue);
         for (reader, writer) in cancelled {
@@ -79,7 +81,7 @@ impl SharedMemory {
             for others in connections.others() {
                 others.retain(|wanted| !wanted.is_for(reader, writer));
             }
-            connections.end_questions(|wanted| wanted.is_for(reader, writer));
+            connections.cancel_connections(|wanted| wanted.is_for(reader, writer));
             // It may have been answered in this very moment.
             if self.has_writers() {
                 self.incoming.remove(reader, writer);
@@ -103,9 +105,9 @@ impl SharedMemory {
         let mut places: HashMap<ChannelKey, usize> = HashMap::new();
         for (place, (_, source)) in connections.sources.iter().enumerate() {
             match source {
-                Source::Connecting(question) => {
-                    *asked.entry(question.wanted.at.address).or_default() += 1;
-                    places.insert(question.wanted.key(), place);
+                Source::Connecting(pending) => {
+                    *asked.entry(pending.wanted.at.address).or_default() += 1;
+                    places.insert(pending.wanted.key(), place);
                 }
                 Source::Reader(key, channel) if channel.strong_count() > 0 => {
                     places.insert(*key, place);
@@ -116,8 +118,8 @@ impl SharedMemory {
         for wanted in std::mem::take(&mut connections.queued) {
             let source = places.get(&wanted.key()).and_then(|place| connections.sources.get_mut(*place));
             match source {
-                Some((_, Source::Connecting(question))) => {
-                    question.others.push(wanted);
+                Some((_, Source::Connecting(pending))) => {
+                    pending.others.push(wanted);
                     continue;
                 }
                 Some((_, Source::Reader(..))) => {
@@ -158,7 +160,7 @@ impl SharedMemory {
         for others in connections.others() {
             others.retain(|wanted| !is_late(wanted));
         }
-        connections.end_questions(is_late);
+        connections.cancel_connections(is_late);
         for wanted in late {
             let text = format!("the writer's process has not answered for {ANSWER_TIMEOUT}");
             self.fall_back(&wanted, NoSharedMemory::NotConnected(text));
@@ -174,8 +176,8 @@ impl SharedMemory {
                     self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
                     return false;
                 }
-                let question = Question { connecting, wanted, others: Vec::new() };
-                connections.sources.push((token, Source::Connecting(Box::new(question))));
+                let pending = PendingConnection { connecting, wanted, others: Vec::new() };
+                connections.sources.push((token, Source::Connecting(Box::new(pending))));
                 true
             }
             Err(reason) => {
@@ -201,45 +203,45 @@ impl SharedMemory {
         &self,
         connections: &mut ConnectionManager,
         token: Token,
-        mut question: Box<Question>,
+        mut pending: Box<PendingConnection>,
         host: &dyn ShmHost,
     ) {
         // Its descriptor stays, and is waited for in another way.
-        let _ = connections.poller.remove(&question.connecting);
-        if question.wanted.reader.strong_count() == 0 {
-            return connections.queue_again(question.others);
+        let _ = connections.poller.remove(&pending.connecting);
+        if pending.wanted.reader.strong_count() == 0 {
+            return connections.queue_again(pending.others);
         }
-        let failed = match question.connecting.poll() {
-            Ok(None) => match connections.poller.add(&question.connecting, token) {
-                Ok(()) => return connections.sources.push((token, Source::Connecting(question))),
+        let failed = match pending.connecting.poll() {
+            Ok(None) => match connections.poller.add(&pending.connecting, token) {
+                Ok(()) => return connections.sources.push((token, Source::Connecting(pending))),
                 Err(error) => error.to_string(),
             },
-            Ok(Some(connection)) => match self.connected(connections, connection, question, host) {
+            Ok(Some(connection)) => match self.connected(connections, connection, pending, host) {
                 Ok(()) => return,
                 Err((failed, error)) => {
-                    question = failed;
+                    pending = failed;
                     error.to_string()
                 }
             },
             Err(error) => error.to_string(),
         };
-        self.fall_back(&question.wanted, NoSharedMemory::NotConnected(failed));
+        self.fall_back(&pending.wanted, NoSharedMemory::NotConnected(failed));
         // The answer may concern this reader only: the writer's application may ignore it.
-        connections.queue_again(question.others);
+        connections.queue_again(pending.others);
     }
 
     fn connected(
         &self,
         connections: &mut ConnectionManager,
         connection: Connection,
-        question: Box<Question>,
+        pending: Box<PendingConnection>,
         host: &dyn ShmHost,
-    ) -> Result<(), (Box<Question>, std::io::Error)> {
+    ) -> Result<(), (Box<PendingConnection>, std::io::Error)> {
         let token = connections.next_token();
         if let Err(error) = connections.poller.add_for_end(&connection, token) {
-            return Err((question, error));
+            return Err((pending, error));
         }
-        let Question { wanted, others, .. } = *question;
+        let PendingConnection { wanted, others, .. } = *pending;
         let count = Arc::new(());
         connections.sources.push((token, Source::Reader(wanted.key(), Arc::downgrade(&count))));
         self.counters.writers.fetch_add(1 + others.len() as u64, Ordering::Relaxed);
@@ -308,30 +310,30 @@ impl ConnectionManager {
     /// The readers whose channels have no answer yet, with those that have not been asked for.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Wanted> {
         let asked = self.sources.iter().filter_map(|(_, source)| match source {
-            Source::Connecting(question) => Some(question),
+            Source::Connecting(pending) => Some(pending),
             Source::Writer(..) | Source::Reader(..) => None,
         });
-        asked.flat_map(|question| [&question.wanted].into_iter().chain(&question.others)).chain(&self.queued)
+        asked.flat_map(|pending| [&pending.wanted].into_iter().chain(&pending.others)).chain(&self.queued)
     }
 
     /// The readers that wait for the answer to another one of their process.
     fn others(&mut self) -> impl Iterator<Item = &mut Vec<Wanted>> {
         self.sources.iter_mut().filter_map(|(_, source)| match source {
-            Source::Connecting(question) => Some(&mut question.others),
+            Source::Connecting(pending) => Some(&mut pending.others),
             Source::Writer(..) | Source::Reader(..) => None,
         })
     }
 
     /// Ends the requests that name such a reader. Readers that waited for the answer request channels of their own.
-    pub(super) fn end_questions(&mut self, is_meant: impl Fn(&Wanted) -> bool) {
+    pub(super) fn cancel_connections(&mut self, is_meant: impl Fn(&Wanted) -> bool) {
         let ended = self.sources.extract_if(.., |(_, source)| match source {
-            Source::Connecting(question) => is_meant(&question.wanted),
+            Source::Connecting(pending) => is_meant(&pending.wanted),
             Source::Writer(..) | Source::Reader(..) => false,
         });
         let mut others = Vec::new();
         for (_, source) in ended {
-            if let Source::Connecting(question) = source {
-                others.extend(question.others);
+            if let Source::Connecting(pending) = source {
+                others.extend(pending.others);
             }
         }
         self.queue_again(others);

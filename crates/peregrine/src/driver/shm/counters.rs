@@ -17,7 +17,8 @@ impl Counters {
         self.writers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts received samples. Only the thread that holds the receiver's lock may call this: load and store are separate.
+    /// Counts received samples. Only the thread that holds the receiver's lock may call this: load and store are
+    /// separate.
     #[inline]
     pub(super) fn note_received(&self, samples: u64) {
         self.received.store(self.received.load(Ordering::Relaxed) + samples, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use crate::driver::reader::ReaderCore;
 pub(in crate::driver) struct DirectTake<'s> {
     pub(in crate::driver) reader: &'s ReaderCore,
     pub(in crate::driver) selector: &'s Selector,
-    /// The first, if there is nothing to be done with it but to hand it to who asks.
+    /// The first selected sample, if it only has to be handed to the caller.
     pub(in crate::driver) found: Option<Selected>,
 }
 

@@ -1,4 +1,4 @@
-//! The samples that come from other processes, and who takes them.
+//! The samples that come from other processes, and the thread that takes them.
 
 mod channel;
 mod shm_receiver;
@@ -36,7 +36,7 @@ use crate::shared_memory::NoSharedMemory;
 /// Entries that wait until a reader has room, or until datagrams from before have been received, at most.
 const BACKLOG_MAX: usize = 32;
 
-/// How many channels wait to be added, and how many writers that are gone wait for their samples to be taken, at most.
+/// Maximum number of commands for the thread that takes samples.
 const COMMANDS_MAX: usize = 4096;
 
 /// Told what becomes of readers that a channel is for.
@@ -56,27 +56,27 @@ pub(super) trait Attachments {
 pub(super) struct Incoming {
     pub(super) connector: Connector,
     interrupt: Interrupt,
-    pub(super) hands: Mutex<ShmReceiver>,
+    pub(super) receiver: Mutex<ShmReceiver>,
     commands: Commands<Command, Request>,
     is_closing: AtomicBool,
     pub(super) relief: Relief,
 }
 
-/// What one takes with.
+/// The reader side of all channels, used by one thread at a time.
 pub(super) struct ShmReceiver {
     reader: Reader,
     channels: Channels,
-    /// To take effect when there is nothing to be taken.
+    /// Messages to handle when there is nothing left to take.
     news: Vec<DeferredMessage>,
-    /// Rounds since then in which there was something.
+    /// Rounds with samples since the first of them came.
     rounds: usize,
     /// Calls of [`ShmReceiver::take`] since the messages of writers were handled.
     takes_since_messages: usize,
-    /// Channels whose first samples wait for datagrams that have come before, from now on.
+    /// Readers, each with a writer, whose first sample has begun to wait for earlier datagrams.
     begun: Vec<(Guid, Guid)>,
 }
 
-/// What is to be done with the hands free.
+/// What to do once the lock of the receiver is released.
 struct DeferredActions {
     news: Vec<DeferredMessage>,
     begun: Vec<(Guid, Guid)>,
@@ -86,12 +86,13 @@ struct DeferredActions {
 struct Channel {
     key: ChannelKey,
     notes: AckHandle,
-    /// It refers to this as long as it is there.
+    /// Tells the thread that polls connections, by its count, that the channel exists.
     _count: Arc<()>,
     /// Sorted by index; never empty.
     readers: Vec<AttachedReader>,
     next_index: u32,
-    /// Indices whose `Attach` the writer process has not answered: at most [`UNANSWERED_MAX`](super::requests::UNANSWERED_MAX).
+    /// Indices whose `Attach` the writer process has not answered: at most
+    /// [`UNANSWERED_MAX`](super::requests::UNANSWERED_MAX).
     asked: Vec<u32>,
     is_paused: bool,
     /// Readers took entries since the last acknowledgement.
@@ -105,8 +106,8 @@ struct AttachedReader {
     index: u32,
     stage: Stage,
     order: Order,
-    /// Entries that the reader has no room for, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader of a
-    /// channel has one at most: the channel is paused.
+    /// Entries that the reader has no room for, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader of
+    /// a channel has one at most: the channel is paused.
     backlog: VecDeque<Pending>,
     /// Of the last rewind.
     epoch: u32,
@@ -164,7 +165,7 @@ enum Command {
         reader: Guid,
         writer: Option<Guid>,
     },
-    /// To take effect when there is nothing to be taken.
+    /// To be handled when there is nothing left to take.
     Behind(DeferredMessage),
 }
 
@@ -176,14 +177,14 @@ struct NewChannel {
     count: Arc<()>,
 }
 
-/// What is executed once for any number of equal ones.
+/// Requests of which equal ones are executed once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Request {
     Resume { reader: Guid },
     LookForEnds,
 }
 
-/// A sample where its writer has put it.
+/// A sample in the memory of its writer.
 #[derive(Debug)]
 struct Held {
     sample: Sample,
@@ -206,7 +207,7 @@ impl Incoming {
             connector: reader.connector(),
             interrupt: reader.interrupt(),
             commands: Commands::new(reader.interrupt(), COMMANDS_MAX),
-            hands: Mutex::new(ShmReceiver {
+            receiver: Mutex::new(ShmReceiver {
                 reader,
                 channels: Channels::default(),
                 news: Vec::new(),
@@ -219,7 +220,7 @@ impl Incoming {
         })
     }
 
-    /// A channel, which refers to `count` as long as it is there.
+    /// Adds a channel, which holds `count` while it exists.
     pub(super) fn add(
         &self,
         connection: Connection,
@@ -238,7 +239,7 @@ impl Incoming {
         }
     }
 
-    /// A reader is to attach to the channel of this process.
+    /// Has a reader attach to the channel of this process.
     pub(super) fn join(&self, wanted: Wanted, host: &dyn ShmHost, shared: &dyn Attachments) {
         if let Err(Command::Join(wanted)) = self.send_and_start(Command::Join(Box::new(wanted)), host) {
             shared.detached(&wanted, too_many_commands());
@@ -254,12 +255,13 @@ impl Incoming {
         }
     }
 
-    /// The datagrams have been received that came before the first sample of a channel.
+    /// Called when the datagrams have been received that came before the first sample of a channel.
     pub(super) fn begin(&self, reader: Guid, writer: Guid) {
         self.commands.send(Command::Begin { reader, writer });
     }
 
-    /// Has whoever takes let the news take effect when there is nothing left to take. The news comes back if nobody takes.
+    /// Has the thread that takes samples handle the message when there is nothing left to take. Returns the message if
+    /// no thread takes.
     pub(super) fn defer_behind_samples(&self, news: DeferredMessage, is_polled: bool) -> Option<DeferredMessage> {
         if is_polled {
             self.commands.send(Command::Behind(news));
@@ -276,7 +278,7 @@ impl Incoming {
         self.commands.request(Request::Resume { reader });
     }
 
-    /// A writer's process has ended, or has closed a channel.
+    /// Called when a writer's process has ended or closed a channel.
     pub(super) fn look_for_ends(&self) {
         self.commands.request(Request::LookForEnds);
     }
@@ -291,23 +293,23 @@ impl Incoming {
         let mut dirty = DirtyEndpoints::default();
         let mut adaptive_spin = AdaptiveSpin::for_memory();
         while !self.is_closing.load(Ordering::SeqCst) {
-            let mut hands = lock(&self.hands);
-            self.process_commands(&mut hands, &mut dirty, shared);
-            if hands.channels.is_empty() && hands.news.is_empty() && self.commands.has_ended() {
+            let mut receiver = lock(&self.receiver);
+            self.process_commands(&mut receiver, &mut dirty, shared);
+            if receiver.channels.is_empty() && receiver.news.is_empty() && self.commands.has_ended() {
                 return;
             }
             let at = now();
-            let has_taken = hands.reader.is_ready() && hands.take(at, &mut dirty, shared);
+            let has_taken = receiver.reader.is_ready() && receiver.take(at, &mut dirty, shared);
             if !has_taken {
-                hands.look_after_channels(shared);
-                let is_idle = dirty.is_empty() && !hands.has_to_act() && !self.commands.has_some();
-                if is_idle && !hands.channels.is_empty() {
-                    hands.wait(at, spin, &mut adaptive_spin);
+                receiver.look_after_channels(shared);
+                let is_idle = dirty.is_empty() && !receiver.has_to_act() && !self.commands.has_some();
+                if is_idle && !receiver.channels.is_empty() {
+                    receiver.wait(at, spin, &mut adaptive_spin);
                     continue;
                 }
             }
-            let acts = hands.acts(has_taken);
-            drop(hands);
+            let acts = receiver.deferred_actions(has_taken);
+            drop(receiver);
             dirty.notify(at);
             {
                 let _no_user_code = Deferring::begin();
@@ -323,7 +325,8 @@ impl Incoming {
         }
     }
 
-    /// Takes what there is; `false` if there was nothing, or another thread is taking. The clock is read where there is something.
+    /// Takes all samples. Returns false if there were none, or another thread is taking. Reads the clock if there are
+    /// some.
     pub(super) fn take_now(
         &self,
         at: &mut Option<Instant>,
@@ -331,34 +334,34 @@ impl Incoming {
         host: &dyn ShmHost,
         shared: &dyn Attachments,
     ) -> bool {
-        let Some(mut hands) = self.try_hands() else { return false };
-        self.process_commands(&mut hands, dirty, shared);
-        self.take_with(hands, at, dirty, host, shared)
+        let Some(mut receiver) = self.try_receiver() else { return false };
+        self.process_commands(&mut receiver, dirty, shared);
+        self.take_with(receiver, at, dirty, host, shared)
     }
 
     fn take_with(
         &self,
-        mut hands: MutexGuard<'_, ShmReceiver>,
+        mut receiver: MutexGuard<'_, ShmReceiver>,
         at: &mut Option<Instant>,
         dirty: &mut DirtyEndpoints,
         host: &dyn ShmHost,
         shared: &dyn Attachments,
     ) -> bool {
-        let is_ready = hands.reader.is_ready();
-        if !is_ready && dirty.is_empty() && !hands.has_acts() {
-            hands.look_after_channels(shared);
+        let is_ready = receiver.reader.is_ready();
+        if !is_ready && dirty.is_empty() && !receiver.has_deferred_actions() {
+            receiver.look_after_channels(shared);
             return false;
         }
         let at = *at.get_or_insert_with(now);
-        let has_taken = is_ready && hands.take(at, dirty, shared);
-        if has_taken && dirty.is_empty() && !hands.has_acts() {
+        let has_taken = is_ready && receiver.take(at, dirty, shared);
+        if has_taken && dirty.is_empty() && !receiver.has_deferred_actions() {
             return true;
         }
         if !has_taken {
-            hands.look_after_channels(shared);
+            receiver.look_after_channels(shared);
         }
-        let acts = hands.acts(has_taken);
-        drop(hands);
+        let acts = receiver.deferred_actions(has_taken);
+        drop(receiver);
         dirty.after(at);
         let has_acted = !acts.is_empty();
         acts.perform(host);
@@ -366,10 +369,10 @@ impl Incoming {
     }
 
     pub(super) fn wait(&self, end: Instant) {
-        if let Some(mut hands) = self.try_hands()
+        if let Some(mut receiver) = self.try_receiver()
             && !self.commands.has_some()
         {
-            hands.reader.wait(Duration::ZERO, (end.0 != NEVER).then_some(MonotonicNs(end.0)));
+            receiver.reader.wait(Duration::ZERO, (end.0 != NEVER).then_some(MonotonicNs(end.0)));
         }
     }
 
@@ -381,41 +384,41 @@ impl Incoming {
     /// Ends all channels, after the shared-memory thread has stopped.
     pub(super) fn clear(&self) {
         self.commands.clear();
-        if let Some(mut hands) = self.try_hands() {
-            let ids: Vec<WriterId> = std::mem::take(&mut hands.channels).0.into_iter().map(|(id, _)| id).collect();
-            ids.into_iter().for_each(|id| hands.reader.remove(id));
+        if let Some(mut receiver) = self.try_receiver() {
+            let ids: Vec<WriterId> = std::mem::take(&mut receiver.channels).0.into_iter().map(|(id, _)| id).collect();
+            ids.into_iter().for_each(|id| receiver.reader.remove(id));
         }
     }
 
     #[inline]
-    fn process_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
+    fn process_commands(&self, receiver: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
         if self.commands.has_some() {
-            self.process_all_commands(hands, dirty, shared);
+            self.process_all_commands(receiver, dirty, shared);
         }
     }
 
     #[cold]
-    fn process_all_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
+    fn process_all_commands(&self, receiver: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
         let TakenCommands { commands, requests } = self.commands.take();
         for command in commands {
             match command {
-                Command::Add(channel) => hands.add(*channel, shared),
-                Command::Join(wanted) => hands.join(*wanted, shared),
-                Command::Begin { reader, writer } => hands.begin(reader, writer, dirty, shared.counters()),
-                Command::Behind(news) => hands.news.push(news),
-                Command::Remove { reader, writer } => hands.remove(reader, writer, shared),
+                Command::Add(channel) => receiver.add(*channel, shared),
+                Command::Join(wanted) => receiver.join(*wanted, shared),
+                Command::Begin { reader, writer } => receiver.begin(reader, writer, dirty, shared.counters()),
+                Command::Behind(news) => receiver.news.push(news),
+                Command::Remove { reader, writer } => receiver.remove(reader, writer, shared),
             }
         }
         for request in requests {
             match request {
-                Request::Resume { reader } => hands.resume(reader, dirty, shared.counters()),
-                Request::LookForEnds => hands.reader.service(),
+                Request::Resume { reader } => receiver.resume(reader, dirty, shared.counters()),
+                Request::LookForEnds => receiver.reader.service(),
             }
         }
     }
 
-    fn try_hands(&self) -> Option<MutexGuard<'_, ShmReceiver>> {
-        try_lock(&self.hands)
+    fn try_receiver(&self) -> Option<MutexGuard<'_, ShmReceiver>> {
+        try_lock(&self.receiver)
     }
 }
 

@@ -6,7 +6,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::Metadata;
 
-/// Octets of a slot before a payload: with the four of the encapsulation header, the body starts at a multiple of 8.
+/// Bytes of a slot before a payload: with the four of the encapsulation header, the body starts at a multiple of 8.
 pub(super) const ALIGNING: usize = 4;
 
 /// An entry of a channel, and the readers it is for.

@@ -1,10 +1,10 @@
 //! Samples between processes of one host, in memory that both see.
 //!
-//! The readers of a process that have the same reliability share a channel from a writer of another process. Their process
-//! requests the channel for the first of them, as soon as reader and writer match and their participants announce the same
-//! host. The channel exists when the writer's process has admitted it and both sides have verified the peer: user and
-//! namespaces as the kernel reports them, memory that is sealed and that both see. Further readers [attach](attachment) to the
-//! channel. Until then, and whenever a channel ends, readers get messages.
+//! The readers of a process that have the same reliability share a channel from a writer of another process. Their
+//! process requests the channel for the first of them, as soon as reader and writer match and their participants
+//! announce the same host. The channel exists when the writer's process has admitted it and both sides have verified
+//! the peer: user and namespaces as the kernel reports them, memory that is sealed and that both see. Further readers
+//! [attach](attachment) to the channel. Until then, and whenever a channel ends, readers get messages.
 //!
 //! | thread | task |
 //! |---|---|
@@ -52,7 +52,7 @@ use direct_take::{DirectTake, PollBudget};
 use incoming::Incoming;
 use outgoing::AttachRequest;
 pub(super) use relief::Taker;
-use requests::{ChannelKey, ConnectQueue, Question, Wanted, reason_of};
+use requests::{ChannelKey, ConnectQueue, PendingConnection, Wanted, reason_of};
 use services::ShmHost;
 
 /// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
@@ -90,7 +90,7 @@ struct ConnectionManager {
     poller: Poller,
     next_token: u64,
     sources: Vec<(Token, Source)>,
-    /// ConnectQueue whose turn has not come.
+    /// Wanted channels whose turn has not come.
     queued: VecDeque<Wanted>,
     /// Readers that the writer they ask for does not know yet, and how long that may last.
     waiting: Vec<(Instant, Request)>,
@@ -109,7 +109,7 @@ struct Attaching {
 
 enum Source {
     /// A channel that has no answer yet.
-    Connecting(Box<Question>),
+    Connecting(Box<PendingConnection>),
     /// A writer's end of a channel.
     Writer(Weak<WriterCore>, ReaderId),
     /// The reader's end of one, as long as this is referred to.
@@ -188,8 +188,8 @@ impl SharedMemory {
         }
     }
 
-    /// Connects and admits, and looks after what is connected. To be called when the poller reports something, and when the
-    /// domain's waker wakes.
+    /// Connects and admits, and looks after what is connected. To be called when the poller reports something, and when
+    /// the domain's waker wakes.
     pub(super) fn poll_connections(&self) {
         self.poll_connections_at(now());
     }
@@ -216,7 +216,7 @@ impl SharedMemory {
             }
         }
         self.look_for_ended(&mut connections, &*host);
-        connections.end_questions(|wanted| wanted.reader.strong_count() == 0);
+        connections.cancel_connections(|wanted| wanted.reader.strong_count() == 0);
         connections.sources.retain(|(_, source)| match source {
             Source::Connecting(_) => true,
             Source::Writer(writer, channel) => {
@@ -262,12 +262,13 @@ impl SharedMemory {
         self.incoming.relief.deadline()
     }
 
-    /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was anything.
+    /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was
+    /// anything.
     pub(super) fn take(&self, at: &mut Option<Instant>, dirty: &mut DirtyEndpoints, host: &dyn ShmHost) -> bool {
         self.incoming.take_now(at, dirty, host, self)
     }
 
-    /// The same for who looks for samples of one reader.
+    /// The same for a thread that polls for samples of one reader.
     pub(super) fn search(&self, search: &mut DirectTake<'_>, looking: PollBudget<'_>, host: &dyn ShmHost) {
         self.incoming.search_now(search, looking, host, self);
     }
@@ -332,8 +333,8 @@ impl SharedMemory {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    // The listener stays readable and would be reported again and again: it is left alone for a while. The
-                    // system may be short of descriptors only for a moment.
+                    // The listener stays readable and would be reported again and again: it is left alone for a while.
+                    // The system may be short of descriptors only for a moment.
                     tracing::warn!(%error, retry_after = %ACCEPT_RETRY_AFTER, "cannot accept readers that request shared memory");
                     let ConnectionManager { poller, listener, accept_again_at, .. } = connections;
                     let _ = poller.remove(listener);
@@ -522,8 +523,8 @@ impl SharedMemoryHost for SharedMemory {
 
     /// The writer thereby closed the descriptor, so the poller reports nothing for this channel.
     fn note_ended(&self) {
-        // The thread that set the flag has already woken the thread that polls connections. The polling thread clears the flag before
-        // it looks for ended channels, so it also sees the channel of this call.
+        // The thread that set the flag has already woken the thread that polls connections. The polling thread clears
+        // the flag before it looks for ended channels, so it also sees the channel of this call.
         if !self.has_ended.swap(true, Ordering::SeqCst) {
             self.wake();
         }

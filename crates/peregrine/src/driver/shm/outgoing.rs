@@ -1,7 +1,7 @@
 //! The samples of a writer on their way to readers in other processes.
 //!
-//! The readers of one process with the same reliability share a channel: an entry of its ring is for all of them that are
-//! live, or for one that lacks changes of the history.
+//! The readers of one process with the same reliability share a channel: an entry of its ring is for all of them that
+//! are live, or for one that lacks changes of the history.
 
 mod attach;
 mod deliver;
@@ -33,19 +33,19 @@ use crate::driver::deadline_cell::DeadlineCell;
 use crate::driver::sync::lock;
 use crate::shared_memory::SharedMemoryUse;
 
-/// After how many samples acknowledgements are looked at while there is no other reason, and after how many octets: what is
-/// not known to be acknowledged keeps its slot, and large slots are to be few.
+/// After how many samples acknowledgements are looked at while there is no other reason, and after how many bytes: what
+/// is not known to be acknowledged keeps its slot, and large slots are to be few.
 const LOOK_EVERY: u32 = 32;
 const LOOK_EVERY_BYTES: usize = 8 << 20;
 /// How often memory is given up that was not in use meanwhile.
 pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
-/// Initial interval between retries of an allocation that a reader waits for. Each failed retry doubles the interval. Other
-/// processes notify the writer when they release a slot. Slots in this process (loans, samples of local readers, the history
-/// for readers that get messages) are released without a notification.
+/// Initial interval between retries of an allocation that a reader waits for. Each failed retry doubles the interval.
+/// Other processes notify the writer when they release a slot. Slots in this process (loans, samples of local readers,
+/// the history for readers that get messages) are released without a notification.
 pub(super) const MEMORY_RETRY_AFTER: Duration = Duration::from_millis(10);
 
-/// A writer's ends of the channels to readers in other processes. Its lock is taken last, and nothing is done under it that
-/// takes another.
+/// The writer's ends of the channels to readers in other processes. Its lock is taken last: no other lock is taken
+/// under it.
 pub(in crate::driver) struct Outgoing {
     /// Maximum memory for samples, in bytes.
     bytes_max: usize,
@@ -57,7 +57,7 @@ pub(in crate::driver) struct Outgoing {
     /// When to look whether there still is. Set under the lock of the channels.
     pub(super) trim_due: DeadlineCell,
     pub(super) channels: Mutex<Option<Box<Channels>>>,
-    /// Has a slot at hand for the next sample, without that lock.
+    /// Lends the slot for the next sample without that lock.
     lending: Arc<SlotLender>,
 }
 
@@ -73,30 +73,30 @@ pub(super) struct Channels {
     ended: Vec<(Guid, Gone)>,
     /// The recipients of the batch that is being delivered to a channel, with their places among those attached.
     recipients: Vec<(usize, Recipient)>,
-    /// An empty slot, for changes without a payload.
+    /// An empty slot, for entries without a payload.
     nothing: Option<SharedSlot>,
     pub(super) since_look: u32,
     pub(super) bytes_since_look: usize,
     /// When to give up memory that is not in use.
     pub(super) trim_at: MonotonicNs,
-    /// How much had been published when the writer's timer last called.
+    /// Number of published samples at the last call of the trim timer.
     pub(super) published_before: u64,
-    /// Some reader is to be looked after, and nothing comes from it any more.
+    /// [`Outgoing::poll_channels`] must be called although no descriptor reports it.
     pub(super) must_poll: bool,
     /// Interval until the next retry of an allocation, for memory that is released without a notification.
     pub(super) memory_retry_after: Duration,
-    /// There was no memory for a sample, and the next to come is for that.
+    /// There was no memory for a sample. The next memory that is free is for that sample.
     is_short: bool,
-    /// The number behind the last that was given to all readers that had room.
+    /// End of the numbers that were given to all readers with room.
     pub(super) sent_below: SequenceNumber,
-    /// The last number there is, as far as this was told.
+    /// The last number, as of the last call of [`Self::acknowledged`].
     last: SequenceNumber,
     /// Readers report acknowledgements up to this number, because threads wait for them.
     pub(super) demand: Option<SequenceNumber>,
     pub(super) room: RoomSpin,
     /// Changes that were published without the history.
     pub(super) kept: VecDeque<RetainedChange>,
-    /// Samples handed over the short way, once for each reader, that the counters do not have yet.
+    /// Samples published on the fast path, counted once for each reader, that are not in the counters yet.
     sent: u64,
     counters: Arc<Counters>,
 }
@@ -135,7 +135,8 @@ struct AttachedReader {
     below: SequenceNumber,
     /// Takes the entries for all readers of the channel.
     is_live: bool,
-    /// The hand-over whose batches are for this reader: [`Recipient::session`]. `None` until [`Outgoing::begin_session`].
+    /// The hand-over whose batches are for this reader: [`Recipient::session`]. `None` until
+    /// [`Outgoing::begin_session`].
     session: Option<u32>,
     /// Epoch of the rewind that was answered last.
     epoch: u32,
@@ -145,7 +146,7 @@ struct AttachedReader {
     halted_at: Option<SequenceNumber>,
 }
 
-/// How far the attachment of a reader has got.
+/// Progress of the attachment of a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Acknowledgements of the channel may not cover the reader yet.
@@ -168,14 +169,14 @@ pub(in crate::driver) struct AttachRequest {
     pub(in crate::driver) reader: Guid,
 }
 
-/// What has become of readers since they were looked after last.
+/// Events of readers since the last call of [`Outgoing::poll_channels`].
 #[derive(Default)]
 pub(in crate::driver) struct ChannelEvents {
-    /// They are there, and can get their samples here from now on, to be followed by [`Outgoing::begin_session`].
+    /// Readers that can get their samples here from now on, to be followed by [`Outgoing::begin_session`].
     pub(in crate::driver) ready: Vec<Guid>,
-    /// They lack changes from this one on, and may not have room yet.
+    /// Readers that lack changes from this one on. They may have no room yet.
     pub(in crate::driver) rewound: Vec<(Guid, SequenceNumber)>,
-    /// They may have room again, to be followed by [`Outgoing::begin_session`].
+    /// Readers that may have room again, to be followed by [`Outgoing::begin_session`].
     pub(in crate::driver) resumed: Vec<Guid>,
     pub(in crate::driver) gone: Vec<(Guid, Gone)>,
     /// Each to be answered by [`Outgoing::accept`] or [`Outgoing::dismiss`].
@@ -198,7 +199,7 @@ impl Octets for InSlot {
     }
 
     fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
-        // Not what readers look for: for the way out, which sends the slot as it is.
+        // For the delivery to channels, which sends the slot as it is.
         Some(self)
     }
 }
@@ -213,7 +214,7 @@ impl PayloadSlot {
         Some(Self(slot))
     }
 
-    /// It is not going to be filled. Not to be called with a lock of the writer.
+    /// Returns an unused slot. Not to be called with a lock of the writer.
     pub(crate) fn give_back(self) {
         self.0.give_back();
     }
@@ -224,13 +225,13 @@ impl PayloadSlot {
         self.0.get(ALIGNING..).unwrap_or_default()
     }
 
-    /// Where the payload goes.
+    /// The payload, to be filled.
     #[inline]
     pub(crate) fn octets_mut(&mut self) -> &mut [u8] {
         self.0.get_mut(ALIGNING..).unwrap_or_default()
     }
 
-    /// The payload has become shorter than it was expected to be.
+    /// Shortens the payload.
     pub(crate) fn truncate(&mut self, len: usize) {
         if len < self.octets().len() {
             // A shorter one fits.
@@ -247,16 +248,16 @@ impl PayloadSlot {
     }
 }
 
-/// Why something could not be given to a reader.
+/// Why an entry was not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unsent {
-    /// There was no room for it. The reader makes some, and tells of it.
+    /// The ring is full. The reader process notifies the writer when there is room.
     NoRoom,
-    /// There was no memory. Readers may give some back, and tell of it.
+    /// There is no memory. Reader processes notify the writer when they return some.
     NoMemory,
-    /// There was none, and nobody is about to make some unless the writer's own side lets go of what it keeps.
+    /// There is no memory, and no reader has any to return: only the writer's own side can release some.
     Stuck,
-    /// There never will be.
+    /// The sample exceeds all memory that the writer may use.
     TooLong,
 }
 
@@ -277,7 +278,7 @@ impl Outgoing {
     /// Whether this slot was lent here.
     #[inline]
     pub(in crate::driver) fn has_lent(&self, slot: &PayloadSlot) -> bool {
-        slot.0.is_lent_by(&self.lending)
+        self.lending.has_lent(&slot.0)
     }
 
     /// Whether there are readers in other processes.
@@ -367,13 +368,13 @@ impl Outgoing {
         let mut locked = lock(&self.channels);
         let channels = locked.as_mut().filter(|channels| !channels.is_short)?;
         let loaned = channels.writer.loan(len.checked_add(ALIGNING)?);
-        self.note_told(channels);
+        self.note_notified(channels);
         drop(locked);
         PayloadSlot::new(loaned.ok()?)
     }
 
-    /// Publishes changes to the recipients in other processes. Adds each reader without ring space to `halted`, with the
-    /// first sequence number that this reader did not take.
+    /// Publishes changes to the recipients in other processes. Adds each reader without ring space to `halted`, with
+    /// the first sequence number that this reader did not take.
     pub(in crate::driver) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<Recipient>, counters: &Counters) {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return };
@@ -393,8 +394,8 @@ impl Outgoing {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// From here on readers are asked to report acknowledgements up to `demand`, or none. Returns how far readers are that have
-    /// acknowledged more. To be called under the lock of the writer, so that the last demand stays.
+    /// From here on readers are asked to report acknowledgements up to `demand`, or none. Returns how far readers are
+    /// that have acknowledged more. To be called under the lock of the writer, so that the last demand stays.
     pub(in crate::driver) fn set_demand(&self, last: SequenceNumber, demand: Option<SequenceNumber>) -> Acknowledged {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
@@ -429,8 +430,8 @@ impl Outgoing {
         channels.acknowledged(last)
     }
 
-    /// Whether this reader had no room for the last batch, or waits for [`Self::begin_session`], and [`Self::poll_channels`] has
-    /// not reported otherwise.
+    /// Whether this reader had no room for the last batch, or waits for [`Self::begin_session`], and
+    /// [`Self::poll_channels`] has not reported otherwise.
     pub(in crate::driver) fn is_halted(&self, reader: Guid) -> bool {
         let channels = lock(&self.channels);
         let found = channels.as_ref().and_then(|channels| channels.find(reader));
@@ -487,13 +488,14 @@ impl Outgoing {
         events
     }
 
-    /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::spill_to_history) any more.
+    /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::spill_to_history) any
+    /// more.
     pub(in crate::driver) fn end_if_without_readers(&self) {
         self.end_if_unused(&mut lock(&self.channels));
     }
 
-    /// The writer hands over to this reader here. Before that, acknowledgements of the channel do not count for the reader, and
-    /// batches are not for it.
+    /// The writer hands over to this reader here. Before that, acknowledgements of the channel do not count for the
+    /// reader, and batches are not for it.
     pub(in crate::driver) fn begin_session(&self, reader: Guid, session: Option<u32>) {
         if let Some(reader) = lock(&self.channels).as_mut().and_then(|channels| channels.find_mut(reader)) {
             reader.stage = Stage::InUse;
@@ -542,12 +544,12 @@ impl Outgoing {
         if !channels.ended.is_empty() || channels.must_poll {
             self.has_ended.store(true, Ordering::Release);
         }
-        self.note_told(channels);
+        self.note_notified(channels);
     }
 
     /// What a reader has told may have been heard here, and is reported by its descriptor no more.
     #[inline]
-    fn note_told(&self, channels: &mut Channels) {
+    fn note_notified(&self, channels: &mut Channels) {
         if channels.writer.take_notified() {
             channels.must_poll = true;
             self.has_ended.store(true, Ordering::Release);
@@ -650,8 +652,8 @@ impl Channels {
         self.channels.iter().any(|channel| channel.id == id)
     }
 
-    /// Collects readers whose channels the writer has found closed. Their descriptors are closed too, so the poller reports
-    /// nothing for them.
+    /// Collects readers whose channels the writer has found closed. Their descriptors are closed too, so the poller
+    /// reports nothing for them.
     fn find_gone(&mut self) {
         while let Some(gone) = self.writer.poll_gone() {
             self.channels.retain(|channel| channel.id != gone.reader);
@@ -674,9 +676,9 @@ impl Channels {
 }
 
 impl Channel {
-    /// Requests a notification when the readers have acknowledged this, or what was requested before and is not acknowledged
-    /// yet, if that is less: the thread that is notified requests again what is still missing. Returns what they have
-    /// acknowledged.
+    /// Requests a notification when the readers have acknowledged this, or what was requested before and is not
+    /// acknowledged yet, if that is less: the thread that is notified requests again what is still missing. Returns
+    /// what they have acknowledged.
     fn ask_for_note(&mut self, writer: &mut Writer, at: u64) -> Option<u64> {
         let noted = writer.ack_of(self.id)?;
         self.asked_note = if self.asked_note > noted { at.min(self.asked_note) } else { at };

@@ -1,8 +1,9 @@
 //! Replaces the thread that takes samples from shared memory while a listener keeps it.
 //!
-//! The thread runs listeners itself, because a handover to another thread costs more than most listeners take. A listener
-//! that lasts longer than [`LISTENER_TIME_MAX`] has the control thread start another thread, which takes from then on. The
-//! first thread ends when the listener returns. So there are never more threads than blocked listeners, and one.
+//! The thread runs listeners itself, because a handover to another thread costs more than most listeners take. A
+//! listener that lasts longer than [`LISTENER_TIME_MAX`] has the control thread start another thread, which takes from
+//! then on. The first thread ends when the listener returns. So there are never more threads than blocked listeners,
+//! and one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};

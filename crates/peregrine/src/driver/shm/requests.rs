@@ -12,7 +12,8 @@ use crate::shared_memory::NoSharedMemory;
 
 /// Timeout of a connection request. The peer process waits up to [`super::PATIENCE`] for its own discovery.
 pub(super) const ANSWER_TIMEOUT: Span = Span::from_secs(15);
-/// Maximum number of unanswered requests from this process to one peer process; further requests wait. Half of the kernel's backlog.
+/// Maximum number of unanswered requests from this process to one peer process; further requests wait. Half of the
+/// kernel's backlog.
 pub(super) const UNANSWERED_MAX: usize = 32;
 
 /// How often a reader requests a channel whose process closes it at once.
@@ -39,7 +40,7 @@ pub(super) struct ChannelKey {
 }
 
 /// A request for a channel, without an answer.
-pub(super) struct Question {
+pub(super) struct PendingConnection {
     pub(super) connecting: Connecting,
     /// The reader that the request names.
     pub(super) wanted: Wanted,
@@ -58,7 +59,7 @@ impl Wanted {
     }
 }
 
-/// What whoever tends is told of.
+/// What the thread that polls the connections is told of.
 #[derive(Default)]
 pub(super) struct ConnectQueue {
     pub(super) wanted: Vec<Wanted>,

@@ -17,7 +17,8 @@ pub(in crate::driver) trait ShmHost: Host {
     /// Starts a thread that takes samples. Returns whether that was possible.
     fn start_taker(&self, taker: Taker) -> bool;
 
-    /// Calls [`SharedMemory::begin`](super::SharedMemory::begin) when the datagrams have been received that came before.
+    /// Calls [`SharedMemory::begin`](super::SharedMemory::begin) when the datagrams have been received that came
+    /// before.
     fn begin_behind_datagrams(&self, reader: Guid, writer: Guid);
 
     /// Handles a message that was deferred behind samples.
@@ -26,7 +27,8 @@ pub(in crate::driver) trait ShmHost: Host {
     /// A writer of this process that matches the reader, and whether the reader is reliable.
     fn matched_writer(&self, writer: Guid, reader: &Guid) -> Option<(Arc<WriterCore>, bool)>;
 
-    /// Reports the path of samples between an endpoint of this process and another one. Returns false if the participant is gone.
+    /// Reports the path of samples between an endpoint of this process and another one. Returns false if the
+    /// participant is gone.
     fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) -> bool;
 
     /// Number of readers in other processes that get samples by shared memory.

@@ -1,5 +1,5 @@
-//! What peers of another process leave behind that do not answer, ask again and again, or end at an awkward moment. The other
-//! process is another domain of this one, with sockets, threads and memory of its own.
+//! What peers of another process leave behind that do not answer, ask again and again, or end at an awkward moment. The
+//! other process is another domain of this one, with sockets, threads and memory of its own.
 
 mod sharing;
 
@@ -71,7 +71,7 @@ fn stranger(number: u8) -> Guid {
     Guid { prefix: GuidPrefix([9; 12]), entity: EntityId([0, 0, number, 3]) }
 }
 
-/// Where somebody listens who never looks.
+/// A listening process that never answers.
 fn silent() -> (Listener, SharedMemoryAddress) {
     let listener = Listener::new(Trust::SameUser).unwrap();
     let at = SharedMemoryAddress { address: listener.address().0, host: HostIdentity::current().unwrap().0 };
@@ -145,7 +145,8 @@ fn repeated_requests_leave_one_channel() {
     assert!(asked(shared(&here)) <= 2, "{} channels are looked after", asked(shared(&here)));
 }
 
-/// The writer thread may be the first to see that a channel is closed. It then closes its descriptor, so the poller reports nothing.
+/// The writer thread may be the first to see that a channel is closed. It then closes its descriptor, so the poller
+/// reports nothing.
 #[test]
 fn channel_end_found_by_writer_falls_back_to_messages() {
     let (here, there) = (participant(93, "here"), participant(93, "there"));
@@ -225,13 +226,14 @@ fn idle_writer_frees_memory_and_stops_its_timer() {
     }
 }
 
-/// A reader that holds samples does not keep the trim timer of the writer running. The reader notifies the writer on release.
+/// A reader that holds samples does not keep the trim timer of the writer running. The reader notifies the writer on
+/// release.
 #[test]
 fn samples_held_by_reader_are_freed_on_release() {
     let sides = [participant(22, "here"), participant(22, "there")];
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     writer.write(&Block { octets: vec![1; LARGE] }).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     exchange(&writer, &reader, 3);
@@ -240,7 +242,7 @@ fn samples_held_by_reader_are_freed_on_release() {
     await_rest(&core, 0);
 }
 
-/// Of what the application had on loan, nobody else hears.
+/// No other process hears of a loan that was not published.
 #[test]
 fn unpublished_loan_is_given_back() {
     let sides = [participant(33, "here"), participant(33, "there")];
@@ -256,7 +258,8 @@ fn unpublished_loan_is_given_back() {
     await_rest(&core, 0);
 }
 
-/// A thread that writes or trims may notice ring space before the control thread, which then gets no notification of its own.
+/// A thread that writes or trims may notice ring space before the control thread, which then gets no notification of
+/// its own.
 #[test]
 fn waiting_reader_resumes_when_any_thread_notices_room() {
     let sides = [participant(35, "here"), participant(35, "there")];
@@ -280,7 +283,8 @@ fn waiting_reader_resumes_when_any_thread_notices_room() {
     (sent..40).for_each(take);
 }
 
-/// As when discovery tells of a reader's end before its process closes the channel: the descriptor is not left to report that for ever.
+/// As when discovery tells of a reader's end before its process closes the channel: the descriptor is not left to
+/// report that for ever.
 #[test]
 fn channel_ended_by_writer_is_polled_until_closed() {
     let (here, there) = (participant(36, "here"), participant(36, "there"));
@@ -317,8 +321,8 @@ fn add_waiter(core: &WriterCore, awaited: Awaited) {
     core.sync_demand(&mut state);
 }
 
-/// A thread waits for acknowledgements of four samples, of which one is there. The actions of another thread must not keep
-/// the acknowledgement of any of them from the waiter.
+/// A thread waits for acknowledgements of four samples, of which one is there. The actions of another thread must not
+/// keep the acknowledgement of any of them from the waiter.
 fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
     let sides = [participant(domain, "here"), participant(domain, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
@@ -387,8 +391,8 @@ fn ack_waiter_is_notified_while_others_wait_for_more() {
     });
 }
 
-/// Connections to a writer in the name of a reader, as a program would ask for them that does not keep to anything. All but the
-/// last are of no use.
+/// Connections to a writer in the name of a reader, as a program would ask for them that does not keep to anything. All
+/// but the last are of no use.
 struct Stubborn {
     reader: peregrine_transport::shm::Reader,
     address: Address,
@@ -422,7 +426,7 @@ fn answer(mut connecting: Connecting) -> Option<Connection> {
     connection
 }
 
-/// What a reader has told is heard by whoever serves the writer's channels next, and told no more.
+/// The thread that serves the writer's channels next receives a notification, which is not repeated.
 #[test]
 fn refused_reader_keeps_acknowledgements_of_others() {
     let sides = [participant(42, "here"), participant(42, "there")];
@@ -458,7 +462,7 @@ fn replaced_channel_is_polled_until_closed() {
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     // So little that no timer looks at it.
     writer.write(&Block { octets: vec![1; 100_000] }).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     let stubborn = Stubborn::new(&sides[0], writer.guid(), reader.guid());
@@ -476,7 +480,7 @@ fn reader_waiting_for_memory_resumes_after_any_release() {
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all().shared_memory_bytes(600_000));
     let block = |value| Block { octets: vec![value; 100_000] };
     writer.write(&block(1)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    reader.wait_for_data(PATIENCE).unwrap();
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     let lent: Vec<_> = std::iter::from_fn(|| core.loan_slot(100_000)).take(20).collect();
@@ -496,7 +500,7 @@ fn reader_waiting_for_memory_resumes_after_any_release() {
 fn ready_reader_gets_gathered_samples_first() {
     let sides = [participant(45, "here"), participant(45, "there")];
     // The reader's side does not answer yet.
-    let hands = lock(&shared(&sides[1]).incoming.hands);
+    let receiver = lock(&shared(&sides[1]).incoming.receiver);
     let writer = topic(&sides[0]).writer_builder().best_effort().batching(1000, PATIENCE).build().unwrap();
     let reader = topic(&sides[1]).reader_builder().keep_all().build().unwrap();
     let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
@@ -504,7 +508,7 @@ fn ready_reader_gets_gathered_samples_first() {
         lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.channel_of(reader.guid()).is_some())
     });
     let connections = shared(&sides[0]).connections();
-    drop(hands);
+    drop(receiver);
     (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
     eventually("it is ready", || !core.poll_channels().ready.is_empty());
     writer.write(&Number { value: 2 }).unwrap();
@@ -516,7 +520,7 @@ fn ready_reader_gets_gathered_samples_first() {
     }
 }
 
-/// It has room again without anybody having taken anything.
+/// The reader has room again although no thread has taken a sample.
 #[test]
 fn expired_samples_release_waiting_acknowledgement() {
     let sides = [participant(46, "here"), participant(46, "there")];
@@ -534,7 +538,8 @@ fn expired_samples_release_waiting_acknowledgement() {
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }
 
-/// The writer was notified of room that an earlier write then took. The reader notifies once per request, so the writer must ask again.
+/// The writer was notified of room that an earlier write then took. The reader notifies once per request, so the writer
+/// must ask again.
 #[test]
 fn writer_asks_again_when_room_is_taken() {
     let sides = [participant(47, "here"), participant(47, "there")];

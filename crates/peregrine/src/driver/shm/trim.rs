@@ -1,9 +1,9 @@
 //! Trimming the shared memory of an idle writer.
 //!
-//! An active writer thread checks periodically which slots readers have released, and frees unused segments. For an idle writer
-//! that still holds much memory, a timer does so instead. The timer rearms while the next call may free
-//! something, and then stops. For slots that readers hold longer, the writer asks these readers for a notification. Slots that
-//! the writer's own process holds are checked when their samples are acknowledged, expire or are given back.
+//! An active writer thread checks periodically which slots readers have released, and frees unused segments. For an
+//! idle writer that still holds much memory, a timer does so instead. The timer rearms while the next call may free
+//! something, and then stops. For slots that readers hold longer, the writer asks these readers for a notification.
+//! Slots that the writer's own process holds are checked when their samples are acknowledged, expire or are given back.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::driver::clock::{NEVER, now};
 use crate::driver::sync::lock;
 use crate::driver::writer::WriterCore;
 
-/// Memory that an idle writer may keep, in bytes. The segments of small samples are not worth a timer, and creating them again
-/// takes time.
+/// Memory that an idle writer may keep, in bytes. The segments of small samples are not worth a timer, and creating
+/// them again takes time.
 const IDLE_MEMORY_MAX: usize = 1 << 20;
 const MEMORY_RETRY_AFTER_MAX: Duration = Duration::from_secs(1);
 
@@ -77,7 +77,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether there is much memory that nobody is going to look at.
+    /// Whether there is much memory and no timer that looks at it.
     #[inline]
     fn needs_trim_timer(&self) -> bool {
         self.has_excess_memory.load(Ordering::Acquire) && self.trim_due.get() == NEVER

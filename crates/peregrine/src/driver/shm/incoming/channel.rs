@@ -56,8 +56,8 @@ impl Channel {
     }
 
     /// Gives an entry to the readers that it is for. A reader without room keeps it. The caller calls
-    /// [`Self::acknowledge_if_owed`] later, once for several entries. Adds readers to `begun` whose first entry waits for
-    /// datagrams from now on. Returns how many readers have got a sample.
+    /// [`Self::acknowledge_if_owed`] later, once for several entries. Adds readers to `begun` whose first entry waits
+    /// for datagrams from now on. Returns how many readers have got a sample.
     pub(super) fn give(
         &mut self,
         rx: &Reception<'_>,

@@ -175,8 +175,8 @@ impl ShmReceiver {
         !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
     }
 
-    /// Whether [`Self::acts`] may return something.
-    pub(super) const fn has_acts(&self) -> bool {
+    /// Whether [`Self::deferred_actions`] may return something.
+    pub(super) const fn has_deferred_actions(&self) -> bool {
         !self.news.is_empty() || !self.begun.is_empty()
     }
 
@@ -186,8 +186,9 @@ impl ShmReceiver {
         channels.any(|(_, channel)| channel.readers.iter().any(|reader| reader.order == Order::Awaited))
     }
 
-    /// What to do now. Deferred messages wait until there was nothing to take, or [`ROUNDS_MAX`] rounds if writers never pause.
-    pub(super) fn acts(&mut self, has_taken: bool) -> DeferredActions {
+    /// What to do now. Deferred messages wait until there was nothing to take, or [`ROUNDS_MAX`] rounds if writers
+    /// never pause.
+    pub(super) fn deferred_actions(&mut self, has_taken: bool) -> DeferredActions {
         let begun = std::mem::take(&mut self.begun);
         self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
         let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || self.rounds > ROUNDS_MAX);
@@ -259,8 +260,8 @@ impl ShmReceiver {
         samples
     }
 
-    /// Waits until there is something to take, from a moment that has just been read: spins for `spin`, or until the next
-    /// sample of a stream is due, then sleeps.
+    /// Waits until there is something to take, from a moment that has just been read: spins for `spin`, or until the
+    /// next sample of a stream is due, then sleeps.
     pub(super) fn wait(&mut self, since: Instant, spin: Duration, adaptive_spin: &mut AdaptiveSpin) {
         let look =
             adaptive_spin.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));

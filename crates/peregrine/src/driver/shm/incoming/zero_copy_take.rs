@@ -1,4 +1,5 @@
-//! Samples on their way from the memory of their writer to the application, which is looking for them: the reader keeps none.
+//! Samples on their way from the memory of their writer to the application, which is looking for them: the reader keeps
+//! none.
 
 use std::ptr;
 use std::sync::Arc;
@@ -16,12 +17,13 @@ use super::{Attachments, Channel, Held, Incoming, ShmReceiver, acknowledgement};
 use crate::driver::clock::{now, wall_at};
 use crate::driver::local_delivery::LOCAL_SOURCE;
 
-/// What a sample has room for that is copied: who shows it looks at it at once, and to hold it costs no more than to copy more.
+/// Samples of up to this many bytes are copied. The application reads the sample at once; to hold a longer one costs no
+/// more than a copy.
 const COPIED_MAX: usize = ALIGNING + Payload::HERE_MAX;
 
 impl Incoming {
-    /// The next sample there is, if it is one that is searched and that nobody else is to hear of; else takes what there is for it
-    /// to be asked. Looks as often as it may, while there is nothing.
+    /// Finds the next sample, if it is selected and no listener or waiting thread must be notified of it; otherwise
+    /// takes all samples into their readers. Looks up to `looks` times while there is nothing.
     pub(in super::super) fn search_now(
         &self,
         search: &mut DirectTake<'_>,
@@ -29,15 +31,15 @@ impl Incoming {
         host: &dyn ShmHost,
         shared: &dyn Attachments,
     ) {
-        let Some(mut hands) = self.try_hands() else { return };
-        self.process_commands(&mut hands, dirty, shared);
-        if dirty.is_empty() && !hands.has_acts() {
-            while !hands.search(search, at, shared.counters()) && *looks > 0 {
+        let Some(mut receiver) = self.try_receiver() else { return };
+        self.process_commands(&mut receiver, dirty, shared);
+        if dirty.is_empty() && !receiver.has_deferred_actions() {
+            while !receiver.search(search, at, shared.counters()) && *looks > 0 {
                 *looks -= 1;
             }
         }
         if search.found.is_none() {
-            self.take_with(hands, at, dirty, host, shared);
+            self.take_with(receiver, at, dirty, host, shared);
         }
     }
 }

@@ -21,8 +21,8 @@ struct Destination {
 }
 
 impl Channels {
-    /// Hands a batch to the readers of a channel. Adds each reader without room to `halted`, with the first change that the
-    /// reader did not take.
+    /// Hands a batch to the readers of a channel. Adds each reader without room to `halted`, with the first change that
+    /// the reader did not take.
     pub(super) fn deliver(
         &mut self,
         place: usize,
@@ -54,7 +54,8 @@ impl Channels {
         self.recipients = recipients;
     }
 
-    /// The readers of a channel that a batch is for. A reader that was rewound meanwhile lacks changes from before the batch.
+    /// The readers of a channel that a batch is for. A reader that was rewound meanwhile lacks changes from before the
+    /// batch.
     fn find_recipients(&self, id: ReaderId, batch: &HandOverBatch, recipients: &mut Vec<(usize, Recipient)>) {
         for recipient in batch.recipients() {
             let Ok(place) = self.place_of(recipient.reader) else { continue };
@@ -156,6 +157,11 @@ impl Channels {
         slots: &mut Vec<Option<SharedSlot>>,
         counters: &Counters,
     ) -> Result<(), Unsent> {
+        // Without memory for a change, nothing is sent: the reader would return the entries without a payload, and each
+        // return would cause another attempt.
+        if let Some(first) = batch.changes().iter().position(|change| change.sequence_number >= *next) {
+            self.slot_at(first, batch, slots, counters)?;
+        }
         if batch.is_alive() {
             self.tell(to, Entry::Alive)?;
         }
@@ -169,17 +175,9 @@ impl Channels {
             }
             self.tell_unavailable(to, *next, number)?;
             *next = number;
-            if slots.len() <= place {
-                slots.resize(place + 1, None);
-            }
-            let Some(slot) = slots.get_mut(place) else { continue };
-            if slot.is_none() {
-                *slot = Some(self.slot_of(change, counters)?);
-            }
-            if let Some(slot) = slot {
-                self.bytes_since_look = self.bytes_since_look.saturating_add(slot.len());
-                self.send(to, slot, entry_of(change))?;
-            }
+            let slot = self.slot_at(place, batch, slots, counters)?;
+            self.bytes_since_look = self.bytes_since_look.saturating_add(slot.len());
+            self.send(to, &slot, entry_of(change))?;
             counters.sent.fetch_add(to.readers, Ordering::Relaxed);
             *next = number.next();
         }
@@ -218,6 +216,28 @@ impl Channels {
         self.writer.publish_to(channel, slot, metadata).map_err(|_| Unsent::NoRoom)
     }
 
+    /// The slot of the change at this place of the batch.
+    fn slot_at(
+        &mut self,
+        place: usize,
+        batch: &HandOverBatch,
+        slots: &mut Vec<Option<SharedSlot>>,
+        counters: &Counters,
+    ) -> Result<SharedSlot, Unsent> {
+        if let Some(Some(slot)) = slots.get(place) {
+            return Ok(slot.clone());
+        }
+        let change = batch.changes().get(place).ok_or(Unsent::Stuck)?;
+        let slot = self.slot_of(change, counters)?;
+        if slots.len() <= place {
+            slots.resize(place + 1, None);
+        }
+        if let Some(known) = slots.get_mut(place) {
+            *known = Some(slot.clone());
+        }
+        Ok(slot)
+    }
+
     /// The slot of a change, which lies in one already unless it was encoded before there were readers here.
     fn slot_of(&mut self, change: &HandOverChange, counters: &Counters) -> Result<SharedSlot, Unsent> {
         // What was written before the last reader left lies in a slot of another pool.
@@ -242,8 +262,9 @@ impl Channels {
             self.writer.request_room_notification(true);
             self.writer.loan(len)
         });
-        // Else samples that are written meanwhile would take the memory that is released, and wait behind this one. Their loans
-        // come here, which ends the shortage when there is memory again, even if this sample is not wanted any more.
+        // Else samples that are written meanwhile would take the memory that is released, and wait behind this one.
+        // Their loans come here, which ends the shortage when there is memory again, even if this sample is not wanted
+        // any more.
         self.is_short = loaned.is_err();
         loaned.map_err(|error| match error {
             LoanError::TooLong { .. } => Unsent::TooLong,

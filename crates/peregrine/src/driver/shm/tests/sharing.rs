@@ -184,7 +184,8 @@ fn unmatched_reader_is_dismissed_from_its_channel() {
     assert_eq!(writer.shared_memory_readers(), 1);
 }
 
-/// The writer process ignores four readers. Other readers, which wait for the answer to one of these, get shared memory.
+/// The writer process ignores four readers. Other readers, which wait for the answer to one of these, get shared
+/// memory.
 #[test]
 fn refused_readers_do_not_keep_shared_memory_from_others() {
     let sides = [participant(61, "here"), participant(61, "there")];
@@ -322,8 +323,8 @@ fn meaningless_messages_end_the_channel_of_their_process_only() {
     expect(&good, 0..COUNT);
 }
 
-/// A process may attach readers that the writer never matches, and send what concerns no reader. The number that waits is
-/// bounded, and every one is answered.
+/// A process may attach readers that the writer never matches, and send what concerns no reader. The number that waits
+/// is bounded, and every one is answered.
 #[test]
 fn flood_of_attachments_is_bounded() {
     let sides = [participant(60, "here"), participant(60, "there")];

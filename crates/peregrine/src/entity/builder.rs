@@ -1,0 +1,221 @@
+//! How a participant is described and made; the participants of this process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
+use peregrine_rtps::id::{DomainId, GuidPrefix};
+use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig};
+use peregrine_rtps::qos::ParticipantQos;
+use peregrine_rtps::time::Span;
+use peregrine_rtps::vendor::VendorId;
+use peregrine_transport::random;
+
+use super::{Defaults, DomainParticipant, Entity, ParticipantInner, ParticipantState};
+use crate::condition::{NoStatuses, StatusCondition};
+use crate::config::DomainConfig;
+use crate::driver::clock::now;
+use crate::driver::domain::DomainHandle;
+use crate::driver::host::Host as _;
+use crate::driver::participant::ParticipantCore;
+use crate::driver::sync::lock;
+use crate::error::{BadParameter, Error, Unit};
+use crate::state_machine::random_u64;
+use crate::{logging, qos};
+
+/// How long a participant counts as present without news of it.
+const LEASE_DEFAULT: Duration = Duration::from_secs(20);
+
+/// The shortest lease, in milliseconds: the participant announces itself three times in it.
+const LEASE_MIN_MS: u64 = 100;
+
+/// Announcements per lease: two may be lost without harm.
+const ANNOUNCEMENTS_PER_LEASE: u64 = 3;
+
+/// The participants of this process.
+static PARTICIPANTS: Mutex<Vec<Weak<ParticipantInner>>> = Mutex::new(Vec::new());
+
+/// The policies of participants that are not given any; `None`: those of the standard.
+static DEFAULT_QOS: Mutex<Option<ParticipantQos>> = Mutex::new(None);
+
+/// Whether participants are enabled from the start.
+static AUTOENABLES: AtomicBool = AtomicBool::new(true);
+
+/// Creates a participant that is not all defaults.
+#[derive(Clone, Debug)]
+pub struct ParticipantBuilder {
+    domain: DomainId,
+    domain_tag: String,
+    name: String,
+    qos: Option<ParticipantQos>,
+    config: DomainConfig,
+    lease: Duration,
+    is_enabled: Option<bool>,
+}
+
+impl DomainParticipant {
+    /// A participant with default settings.
+    ///
+    /// # Errors
+    /// The domain is not between 0 and 232, or the system refuses sockets or threads.
+    pub fn new(domain: u32) -> Result<Self, Error> {
+        Self::builder(domain).build()
+    }
+
+    /// A participant to be described further.
+    #[must_use]
+    pub fn builder(domain: u32) -> ParticipantBuilder {
+        ParticipantBuilder {
+            domain: DomainId(domain),
+            domain_tag: String::new(),
+            name: String::new(),
+            qos: None,
+            config: DomainConfig::default(),
+            lease: LEASE_DEFAULT,
+            is_enabled: None,
+        }
+    }
+}
+
+impl ParticipantBuilder {
+    /// Divides the domain: only participants with the same tag meet. The default is empty.
+    #[must_use]
+    pub fn domain_tag(mut self, tag: impl Into<String>) -> Self {
+        self.domain_tag = tag.into();
+        self
+    }
+
+    /// A name, for people. The default is empty.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Policies. The default is that of
+    /// [`DomainParticipantFactory::set_default_participant_qos`](crate::DomainParticipantFactory::set_default_participant_qos).
+    #[must_use]
+    pub fn qos(mut self, qos: ParticipantQos) -> Self {
+        self.qos = Some(qos);
+        self
+    }
+
+    /// Transports, interfaces, peers, threads. The default is [`DomainConfig::default`].
+    #[must_use]
+    pub fn config(mut self, config: DomainConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Whether the participant joins the domain at once, or when [`DomainParticipant::enable`] is called. The default
+    /// is that of [`DomainParticipantFactory::set_qos`](crate::DomainParticipantFactory::set_qos): at once.
+    #[must_use]
+    pub const fn enabled(mut self, is_enabled: bool) -> Self {
+        self.is_enabled = Some(is_enabled);
+        self
+    }
+
+    /// How long others keep this participant without news of it. The default is 20 s; the participant announces
+    /// itself three times in that time. The shortest lease is 100 ms; [`Duration::MAX`] is a lease without end.
+    #[must_use]
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Joins the domain.
+    ///
+    /// # Errors
+    /// The domain or a setting is out of range, the environment variable `PEREGRINE_LOG` is no level, a policy is too
+    /// long to be announced, an interface does not exist, a peer cannot be resolved, or the system refuses sockets or
+    /// threads.
+    pub fn build(self) -> Result<DomainParticipant, Error> {
+        logging::start_from_environment()?;
+        self.config.check()?;
+        for (argument, text) in [("domain_tag", &self.domain_tag), ("name", &self.name)] {
+            if text.len() > NAME_OCTETS_MAX {
+                return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_OCTETS_MAX }.into());
+            }
+        }
+        if self.lease < Duration::from_millis(LEASE_MIN_MS) {
+            // Rounded down: the number shown is below the minimum.
+            let value = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+            let (min, max, unit) = (LEASE_MIN_MS, u64::MAX, Unit::Milliseconds);
+            return Err(BadParameter::OutOfRange { argument: "lease", value, min, max, unit }.into());
+        }
+        let qos = self.qos.unwrap_or_else(default_qos);
+        qos::check_participant(&qos)?;
+        let handle = DomainHandle::get(self.domain, &self.config)?;
+        let domain = Arc::clone(handle.domain());
+        let mut unique = [0; 10];
+        random::fill(&mut unique).map_err(Error::system)?;
+        let lease = Span::from(self.lease);
+        let config = ParticipantConfig {
+            prefix: GuidPrefix::new(VendorId::PEREGRINE, unique),
+            domain: self.domain,
+            domain_tag: self.domain_tag,
+            name: self.name,
+            qos: qos.clone(),
+            lease,
+            announce_period: lease.divided_by(ANNOUNCEMENTS_PER_LEASE),
+            addresses: Addresses::clone(&domain.addresses()),
+            shared_memory: domain.shared_memory_address(),
+            seed: random_u64()?,
+            protection: None,
+        };
+        let rtps = Participant::new(now(), config);
+        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, rtps));
+        let defaults = Defaults::default();
+        let state = ParticipantState { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
+        let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&domain) as Arc<_>)));
+        let is_enabled = self.is_enabled.unwrap_or_else(autoenables);
+        let handle = Mutex::new(Some(handle));
+        let inner = ParticipantInner {
+            core,
+            domain,
+            handle,
+            condition,
+            is_enabled: AtomicBool::new(is_enabled),
+            state: Mutex::new(state),
+        };
+        let inner = Arc::new(inner);
+        let me = Arc::downgrade(&inner);
+        let find = move || me.upgrade().map(|inner| Entity::DomainParticipant(DomainParticipant { inner }));
+        inner.condition.set_entity(find);
+        if is_enabled {
+            inner.join();
+        }
+        let mut participants = lock(&PARTICIPANTS);
+        participants.retain(|participant| participant.strong_count() > 0);
+        participants.push(Arc::downgrade(&inner));
+        drop(participants);
+        Ok(DomainParticipant { inner })
+    }
+}
+
+/// The oldest participant of this process in this domain.
+pub(crate) fn lookup(domain: u32) -> Option<DomainParticipant> {
+    let participants: Vec<_> = lock(&PARTICIPANTS).clone();
+    // Without the lock: a handle that is dropped here may be the last one.
+    let mut participants = participants.iter().filter_map(Weak::upgrade).map(|inner| DomainParticipant { inner });
+    participants.find(|participant| participant.domain() == DomainId(domain))
+}
+
+pub(crate) fn autoenables() -> bool {
+    AUTOENABLES.load(Ordering::SeqCst)
+}
+
+pub(crate) fn set_autoenables(autoenables: bool) {
+    AUTOENABLES.store(autoenables, Ordering::SeqCst);
+}
+
+pub(crate) fn default_qos() -> ParticipantQos {
+    lock(&DEFAULT_QOS).clone().unwrap_or_default()
+}
+
+pub(crate) fn set_default_qos(qos: ParticipantQos) -> Result<(), Error> {
+    qos::check_participant(&qos)?;
+    *lock(&DEFAULT_QOS) = Some(qos);
+    Ok(())
+}

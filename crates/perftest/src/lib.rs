@@ -33,6 +33,7 @@ pub mod resources;
 pub mod selftest;
 pub mod terminal;
 pub mod threads;
+pub mod topic;
 mod wire;
 mod wording;
 pub mod workload;

@@ -142,7 +142,7 @@ fn only_the_instance_named_is_written() {
     let publisher = start(&format!("-pub {QUICK} -domain 72 {options}"));
     let (mut keys, mut samples) = (BTreeSet::new(), 0);
     while samples < 20 {
-        assert!(reader.wait_for_data(Duration::from_secs(30)).unwrap(), "only {samples} samples");
+        reader.wait_for_data(Duration::from_secs(30)).unwrap_or_else(|error| panic!("only {samples} samples: {error}"));
         reader
             .take_each(&Selector::ANY, |view| {
                 if view.info().valid_data {

@@ -75,7 +75,8 @@ pub struct LatencyRow {
     pub merged: LatencyResult,
     /// The medians of the repetitions, in nanoseconds.
     pub p50_ns: Spread,
-    /// The median, over the repetitions, of the median latency over that of the floor in the same repetition; less is better.
+    /// The median, over the repetitions, of the median latency over that of the floor in the same repetition; less is
+    /// better.
     pub ratio_to_floor: Option<f64>,
 }
 

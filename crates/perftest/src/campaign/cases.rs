@@ -32,13 +32,13 @@ pub struct Conditions {
     pub two_hosts: bool,
     /// The programs of peers.
     pub peers: PeerPrograms,
-    /// Time limit of a quick run, which measures each case once, briefly, and skips questions.
+    /// Time limit of a quick run, which measures each case once, briefly, and skips combinations.
     pub quick: Option<Duration>,
 }
 
 /// The program that moves the samples of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mover {
+pub enum CaseProgram {
     /// The parties of `super::party`, in this program.
     Own(Carrier),
     /// The program of a peer.
@@ -51,7 +51,7 @@ pub struct PlannedCase {
     /// The series.
     pub series: &'static SeriesSpec,
     /// The program that moves the samples.
-    pub mover: Mover,
+    pub mover: CaseProgram,
     /// Pace of the samples.
     pub pace: Pace,
     /// Type of the samples.
@@ -98,11 +98,11 @@ pub struct Cases {
 }
 
 /// One question, asked of every series.
-type Question = Vec<(Asked, Mover)>;
+type ComparedCases = Vec<(CandidateCase, CaseProgram)>;
 
 /// A case before it is known whether it can be measured, and how often.
 #[derive(Debug, Clone, PartialEq)]
-struct Asked {
+struct CandidateCase {
     series: &'static SeriesSpec,
     pace: Pace,
     data_type: DataType,
@@ -122,16 +122,16 @@ impl Cases {
             pinned: plan.pinned,
             ..Self::default()
         };
-        let whole = all_asked(plan, |_| ());
-        let thinned = is_quick.then(|| all_asked(plan, Matrix::thin_out));
-        let mut questions: Vec<Question> = Vec::new();
+        let whole = all_candidates(plan, |_| ());
+        let thinned = is_quick.then(|| all_candidates(plan, Matrix::thin_out));
+        let mut combinations: Vec<ComparedCases> = Vec::new();
         for asked in thinned.as_ref().unwrap_or(&whole) {
             match asked.mover(conditions) {
-                Ok(mover) => match questions.last_mut() {
-                    Some(question) if question.iter().all(|(other, _)| other.is_same_question(asked)) => {
+                Ok(mover) => match combinations.last_mut() {
+                    Some(question) if question.iter().all(|(other, _)| other.is_comparable(asked)) => {
                         question.push((asked.clone(), mover));
                     }
-                    _ => questions.push(vec![(asked.clone(), mover)]),
+                    _ => combinations.push(vec![(asked.clone(), mover)]),
                 },
                 Err(reason) => cases.skip(asked, reason),
             }
@@ -147,13 +147,13 @@ impl Cases {
         cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
         let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
         if let Some(limit) = conditions.quick {
-            let cost = |question: &Question| -> Duration {
+            let cost = |question: &ComparedCases| -> Duration {
                 question.iter().map(|(asked, mover)| cases.planned_case(asked, *mover, 0, warm_up).estimate()).sum()
             };
-            let left_out = quick::keep_within(limit, &mut questions, cost);
+            let left_out = quick::keep_within(limit, &mut combinations, cost);
             left_out.iter().flatten().for_each(|(asked, _)| cases.skip(asked, quick::NO_TIME.into()));
         }
-        cases.go_round(&questions, warm_up);
+        cases.go_round(&combinations, warm_up);
         cases
     }
 
@@ -162,7 +162,7 @@ impl Cases {
         planned.into_iter().map(PlannedCase::estimate).sum()
     }
 
-    fn note(&mut self, asked: &Asked) {
+    fn note(&mut self, asked: &CandidateCase) {
         if !self.series.contains(&asked.series) {
             self.series.push(asked.series);
         }
@@ -174,7 +174,7 @@ impl Cases {
         }
     }
 
-    fn skip(&mut self, asked: &Asked, reason: String) {
+    fn skip(&mut self, asked: &CandidateCase, reason: String) {
         self.skipped.push(Skipped {
             series: asked.series.id.clone(),
             test: Some(test_of(asked.pace)),
@@ -187,9 +187,9 @@ impl Cases {
 
     /// In every repetition each question is asked of all series, starting with a different series each time, so that
     /// changes of the machine affect all of them.
-    fn go_round(&mut self, questions: &[Question], warm_up: Duration) {
+    fn go_round(&mut self, combinations: &[ComparedCases], warm_up: Duration) {
         for repetition in 0..self.repetitions {
-            for question in questions {
+            for question in combinations {
                 let turn = repetition as usize % question.len().max(1);
                 for (asked, mover) in question.iter().cycle().skip(turn).take(question.len()) {
                     self.planned.push(self.planned_case(asked, *mover, repetition, warm_up));
@@ -198,7 +198,13 @@ impl Cases {
         }
     }
 
-    fn planned_case(&self, asked: &Asked, mover: Mover, repetition: u32, warm_up: Duration) -> PlannedCase {
+    fn planned_case(
+        &self,
+        asked: &CandidateCase,
+        mover: CaseProgram,
+        repetition: u32,
+        warm_up: Duration,
+    ) -> PlannedCase {
         PlannedCase {
             series: asked.series,
             mover,
@@ -261,13 +267,13 @@ impl PlannedCase {
             Delivery::SameHost | Delivery::TwoHosts => self.case.publishers + self.case.subscribers,
         };
         let cost = match self.mover {
-            Mover::Own(_) => CASE_COST,
-            Mover::Peer(_) => PEER_COST,
+            CaseProgram::Own(_) => CASE_COST,
+            CaseProgram::Peer(_) => PEER_COST,
         };
         // A case waits for samples that take longer than its measurement.
         let octets = match self.mover {
-            Mover::Own(_) => Duration::ZERO,
-            Mover::Peer(_) => Duration::from_millis(self.data_len / PEER_OCTETS_PER_MS),
+            CaseProgram::Own(_) => Duration::ZERO,
+            CaseProgram::Peer(_) => Duration::from_millis(self.data_len / PEER_OCTETS_PER_MS),
         };
         self.duration + self.warm_up + cost + octets + PROCESS_COST * processes
     }
@@ -318,16 +324,16 @@ fn key(series: &str, test: Test, data_len: u64, repetition: u32, case: Option<&C
     format!("{series} {test:?} {data_len} {repetition} {case:?}")
 }
 
-impl Asked {
+impl CandidateCase {
     /// The program that moves the samples, or the reason why there is none.
-    fn mover(&self, conditions: &Conditions) -> Result<Mover, String> {
+    fn mover(&self, conditions: &Conditions) -> Result<CaseProgram, String> {
         match self.series.runner {
             SeriesRunner::Missing(reason) => Err(reason.into()),
             SeriesRunner::Peer(variant) => {
                 conditions.peers.of(variant.peer)?;
                 match programs::obstacle(&self.case, self.pace, self.history_depth) {
                     Some(reason) => Err(reason),
-                    None => Ok(Mover::Peer(variant)),
+                    None => Ok(CaseProgram::Peer(variant)),
                 }
             }
             SeriesRunner::Own(_) if self.case.delivery == Delivery::TwoHosts && !conditions.two_hosts => {
@@ -341,7 +347,7 @@ impl Asked {
             }
             SeriesRunner::Own(carrier) => match carrier.obstacle(self.case.delivery, self.data_type) {
                 Some(reason) => Err(reason),
-                None => Ok(Mover::Own(carrier)),
+                None => Ok(CaseProgram::Own(carrier)),
             },
         }
     }
@@ -365,7 +371,7 @@ impl Asked {
     }
 
     /// Whether two cases differ only in their series and in settings that the floor does not have.
-    fn is_same_question(&self, other: &Self) -> bool {
+    fn is_comparable(&self, other: &Self) -> bool {
         let known = |asked: &Self| {
             let Case { rate_per_s, publishers, subscribers, topics, delivery, wait, .. } = asked.case;
             (asked.pace, asked.data_len, rate_per_s, publishers, subscribers, topics, delivery, wait)
@@ -377,7 +383,7 @@ impl Asked {
 }
 
 /// Every case of a plan, after `change` was applied to its matrices.
-fn all_asked(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<Asked> {
+fn all_candidates(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<CandidateCase> {
     let mut all = Vec::new();
     for matrix in &plan.matrix.0 {
         let mut matrix = matrix.clone();
@@ -389,11 +395,11 @@ fn all_asked(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<Asked> {
 }
 
 /// Adds every combination of a matrix, with the series of one question adjacent.
-fn add_cases(all: &mut Vec<Asked>, matrix: &Matrix, plan: &Plan) {
+fn add_cases(all: &mut Vec<CandidateCase>, matrix: &Matrix, plan: &Plan) {
     let series = matrix.compared(plan);
-    for question in questions(matrix) {
+    for question in combinations(matrix) {
         for series in &series {
-            let asked = Asked { series, ..question.clone() };
+            let asked = CandidateCase { series, ..question.clone() };
             // With one sample in flight there is nothing to batch.
             let is_pointless = series.is_batched() && asked.pace == Pace::PingPong;
             if is_pointless || matrix.exclude.iter().any(|exclude| exclude.matches(&asked)) {
@@ -408,17 +414,17 @@ fn add_cases(all: &mut Vec<Asked>, matrix: &Matrix, plan: &Plan) {
 }
 
 /// The combinations of all settings except the series.
-fn questions(matrix: &Matrix) -> Vec<Asked> {
-    let mut questions = Vec::new();
+fn combinations(matrix: &Matrix) -> Vec<CandidateCase> {
+    let mut combinations = Vec::new();
     // Replaced by each of the compared series.
-    let Some(placeholder) = SeriesSpec::all().first() else { return questions };
+    let Some(placeholder) = SeriesSpec::all().first() else { return combinations };
     let waits = matrix.wait.clone().unwrap_or_default();
     for &pace in &matrix.rates.0 {
         for (data_type, data_len) in matrix.shapes() {
             for &delivery in &matrix.delivery.0 {
                 for counts in matrix.counts() {
                     for (reliability, publishing, wait) in matrix.ways(&waits) {
-                        questions.push(Asked {
+                        combinations.push(CandidateCase {
                             series: placeholder,
                             pace,
                             data_type,
@@ -441,7 +447,7 @@ fn questions(matrix: &Matrix) -> Vec<Asked> {
             }
         }
     }
-    questions
+    combinations
 }
 
 impl Matrix {
@@ -479,7 +485,7 @@ impl Matrix {
 }
 
 impl Exclude {
-    fn matches(&self, asked: &Asked) -> bool {
+    fn matches(&self, asked: &CandidateCase) -> bool {
         fn names<T>(list: Option<&List<T>>, is_value: impl Fn(&T) -> bool) -> bool {
             list.is_none_or(|list| list.0.iter().any(is_value))
         }

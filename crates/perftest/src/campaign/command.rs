@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use indicatif::HumanDuration;
 use peregrine_report::record::{End, Header, Line, PlanFacts, Record, SCHEMA_VERSION, Series, Warning};
 
-use super::cases::{Cases, Conditions, Mover, PlannedCase, key_of};
+use super::cases::{CaseProgram, Cases, Conditions, PlannedCase, key_of};
 use super::peer::{self, Measured, PeerPrograms};
 use super::placement::{Place, Placement, ThisMachine};
 use super::progress::Progress;
@@ -125,7 +125,7 @@ pub fn run_at(
 fn describe(series: &SeriesSpec, cases: &Cases, peers: &PeerPrograms, stop: &Stop) -> Result<Series, Error> {
     let first = cases.planned.iter().find(|planned| planned.series == series);
     let facts = match first.map(|planned| (planned, planned.mover)) {
-        Some((planned, Mover::Peer(variant))) => {
+        Some((planned, CaseProgram::Peer(variant))) => {
             let program = peers.of(variant.peer).map_err(Error::Setup)?;
             Some(peer::facts(planned, variant, program, stop)?)
         }
@@ -270,9 +270,9 @@ impl Campaign<'_> {
 
     fn measure(&self, planned: &PlannedCase) -> Result<Measured, Error> {
         match planned.mover {
-            Mover::Own(carrier) => runner::run(planned, carrier, self.cores, self.placement, self.stop)
+            CaseProgram::Own(carrier) => runner::run(planned, carrier, self.cores, self.placement, self.stop)
                 .map(|measurement| Measured::Measurement(Box::new(measurement))),
-            Mover::Peer(variant) => {
+            CaseProgram::Peer(variant) => {
                 let program = self.peers.of(variant.peer).map_err(Error::Setup)?;
                 peer::run(planned, variant, program, self.cores, self.stop)
             }

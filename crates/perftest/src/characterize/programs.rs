@@ -18,8 +18,8 @@ pub(super) const NO_PATTERNS: &str = "-noPatterns";
 /// Longest time in which a program describes itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file that runs `perftest`, of whatever version: it is told what to do by RTI Perftest's options, and tells each result as one line of
-/// JSON, of which a record says what later versions may add.
+/// A file that runs `perftest`, of whatever version: it is told what to do by RTI Perftest's options, and tells each
+/// result as one line of JSON, of which a record says what later versions may add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     path: PathBuf,

@@ -28,7 +28,8 @@ pub struct TurnsOptions {
     /// Options of alternative B [default: -nic 127.0.0.1]
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     b: Option<String>,
-    /// Run A with another build of perftest, such as that of an earlier commit. Options that are given for one alternative only then hold for both
+    /// Run A with another build of perftest, such as that of an earlier commit. Options that are given for one
+    /// alternative only then hold for both
     #[arg(long, value_name = "FILE")]
     program_a: Option<PathBuf>,
     /// Run B with another build of perftest

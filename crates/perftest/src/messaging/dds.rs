@@ -437,10 +437,10 @@ impl<T: TestType> SampleReader for DdsReader<T> {
             if count > 0 {
                 return Ok(count);
             }
-            return if self.reader.wait_for_data(timeout).map_err(|error| failed(&error))? {
-                deliver(&self.reader, self.plan.check_consistency, &mut on_sample)
-            } else {
-                Ok(0)
+            return match self.reader.wait_for_data(timeout) {
+                Ok(()) => deliver(&self.reader, self.plan.check_consistency, &mut on_sample),
+                Err(peregrine::Error::Timeout(_)) => Ok(0),
+                Err(error) => Err(failed(&error)),
             };
         };
         poller.note_other();
@@ -531,8 +531,8 @@ impl<T: TestType> DdsReader<T> {
                 let mut taken_until = 0;
                 while !closing.load(Ordering::Acquire) {
                     match self.reader.wait_for_data(CLOSE_POLL) {
-                        Ok(true) => {}
-                        Ok(false) => continue,
+                        Ok(()) => {}
+                        Err(peregrine::Error::Timeout(_)) => continue,
                         // The reader was deleted: no more samples arrive.
                         Err(_) => return,
                     }

@@ -7,10 +7,10 @@
 mod party;
 mod reader;
 mod rendezvous;
+mod traffic;
 mod writer;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use peregrine_report::record::WireUse;
@@ -19,7 +19,8 @@ use peregrine_transport::shm::{Slot, WriterConfig};
 use self::party::Parties;
 pub use self::reader::{RawShmListening, RawShmReader};
 use self::rendezvous::Rendezvous;
-use self::writer::{Patience, SharedWriter, WriterState};
+use self::traffic::{Count, Traffic};
+use self::writer::{RoomTimeout, SharedWriter, WriterState};
 use super::{
     Configuration, ENCAPSULATION_LEN, EndpointReport, HEADER_LEN, Messaging, Resent, Sample, SampleWriter, Topic,
     WireCounter, WriteError,
@@ -90,8 +91,12 @@ impl RawShmMessaging {
         }
     }
 
-    fn patience(&self) -> Patience {
-        if self.plan.transport.blocking_send { Patience::Upto(self.plan.timeouts.partner) } else { Patience::None }
+    fn room_timeout(&self) -> RoomTimeout {
+        if self.plan.transport.blocking_send {
+            RoomTimeout::Upto(self.plan.timeouts.partner)
+        } else {
+            RoomTimeout::None
+        }
     }
 
     fn names(parties: impl Iterator<Item = party::Party>) -> String {
@@ -156,7 +161,7 @@ impl Messaging for RawShmMessaging {
             max_readers: self.parties.of_topic(topic).count() + SPARE_READERS,
             ..WriterConfig::default()
         };
-        let shared = Arc::new(SharedWriter::new(config, self.patience())?);
+        let shared = Arc::new(SharedWriter::new(config, self.room_timeout())?);
         self.rendezvous.add_writer(topic, &shared);
         let batching = if topic == Topic::Throughput { self.batching() } else { Batching::Off };
         Ok(RawShmWriter { shared, batching, batch: None, sent: self.traffic.sent.count() })
@@ -164,44 +169,6 @@ impl Messaging for RawShmMessaging {
 
     fn create_reader(&self, topic: Topic) -> Result<RawShmReader, Error> {
         RawShmReader::open(topic, &self.plan, &self.rendezvous, self.traffic.received.count())
-    }
-}
-
-/// Traffic of this process.
-#[derive(Debug, Default)]
-struct Traffic {
-    sent: Counts,
-    received: Counts,
-}
-
-/// One counter for each endpoint, so that no two threads share one.
-#[derive(Debug, Default)]
-struct Counts(Mutex<Vec<Arc<AtomicU64>>>);
-
-impl Counts {
-    fn count(&self) -> Count {
-        let count = Arc::<AtomicU64>::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&count));
-        Count(count)
-    }
-
-    fn sum(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|count| count.load(Ordering::Relaxed)).sum()
-    }
-}
-
-/// Counts the slots of one endpoint, on one thread at a time.
-#[derive(Debug)]
-struct Count(Arc<AtomicU64>);
-
-impl Count {
-    #[inline]
-    fn add(&self, more: u64) {
-        self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }
 

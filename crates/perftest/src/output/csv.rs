@@ -1,6 +1,8 @@
 //! Comma-separated columns of fixed width.
 
-use super::{Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval};
+use super::format::{
+    Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval,
+};
 use peregrine_report::record::ThroughputResult;
 
 const LATENCY_INTERVAL: &str = "Length (Bytes), Latency (μs), Ave (μs), Std (μs), Min (μs), Max (μs)";

@@ -1,6 +1,8 @@
 //! One JSON document per run: `{"perftest": [ {per size} ... ]}`, written during the measurement.
 
-use super::{Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval};
+use super::format::{
+    Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval,
+};
 use peregrine_report::record::ThroughputResult;
 
 pub(super) struct Json {

@@ -1,6 +1,8 @@
 //! The lines of RTI Perftest 3.0.
 
-use super::{Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval};
+use super::format::{
+    Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval,
+};
 use peregrine_report::record::ThroughputResult;
 
 pub(super) struct Legacy {

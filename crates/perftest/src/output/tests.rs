@@ -5,6 +5,8 @@ use peregrine_report::record::Side;
 use super::OutputFormat::{Csv, Json, Legacy};
 use super::Quantity::{Latency, Throughput};
 use super::*;
+use peregrine_report::record::ThroughputResult;
+use peregrine_report::stats::{LatencyResult, Moments};
 
 /// Every combination of the print options with synthetic numbers, compared with literal text.
 fn print(format: OutputFormat, quantity: Quantity, options: &str) -> String {

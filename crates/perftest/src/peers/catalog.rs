@@ -134,8 +134,8 @@ pub const PEERS: &[Peer] = &[
         header: CYCLONE_HEADER,
         steps: &[CYCLONE_IDL, compiled_c!("agent.c", "sample.c", "-lddsc")],
     },
-    // The Python wheel contains the library but no headers. The headers of 0.10 serve: the types that the program uses have
-    // the same layout in 11.
+    // The Python wheel contains the library but no headers. The headers of 0.10 serve: the types that the program uses
+    // have the same layout in 11.
     Peer {
         name: "cyclonedds-11",
         product: "Cyclone DDS 11",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::option::{RateLimit, ThreadAffinity, ThreadPriorities};
-use crate::messaging::Topic;
+use crate::topic::Topic;
 
 pub use resolve::{resolve, resolve_both};
 

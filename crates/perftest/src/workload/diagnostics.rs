@@ -2,19 +2,19 @@
 
 use std::fmt::Write;
 
-use super::status;
+use super::side::status;
 use crate::messaging::{EndpointReport, Messaging};
 use crate::plan::Diagnostics;
 
 /// `-showResourceLimits`, after all endpoints were created.
-pub(super) fn tell_limits<M: Messaging>(wanted: Diagnostics, messaging: &M) {
+pub(super) fn report_limits<M: Messaging>(wanted: Diagnostics, messaging: &M) {
     if wanted.resource_limits {
         status(&text("Resource limits", &messaging.resource_limits()));
     }
 }
 
 /// `-cacheStats` and `-writerStats`, since the start of the process.
-pub(super) fn tell_counters<M: Messaging>(wanted: Diagnostics, messaging: &M) {
+pub(super) fn report_counters<M: Messaging>(wanted: Diagnostics, messaging: &M) {
     if wanted.counters {
         status(&text("Cache statistics", &messaging.counters()));
     }

@@ -3,8 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::SharedOutput;
 use super::meter::CpuMeter;
+use super::side::SharedOutput;
 use crate::clock::MonotonicNs;
 use crate::control::Sentinel;
 use crate::messaging::Sample;

@@ -8,19 +8,19 @@ mod publisher;
 mod reception;
 pub(crate) mod sequence;
 mod serialization;
+mod side;
 mod subscriber;
 mod turns;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
-use crate::clock::MonotonicNs;
+use side::SharedOutput;
+
 use crate::control::{Stop, StopReason};
 use crate::error::Error;
 use crate::messaging::Messaging;
 use crate::output::Output;
-use crate::plan::{Role, TestPlan, TransportKind};
-use crate::terminal::message;
+use crate::plan::{Role, TestPlan};
 
 /// Runs one side of a test to its end, and prints its results. Results from before an error have been printed when this
 /// returns.
@@ -79,51 +79,4 @@ fn run_side<M: Messaging>(
         Role::Publisher(publisher) => publisher::run(plan, publisher, messaging, output, stop),
         Role::Subscriber(subscriber) => subscriber::run(plan, *subscriber, messaging, output, stop),
     }
-}
-
-/// Possible reason for a missing partner, as the end of a message.
-fn whereabouts(plan: &TestPlan) -> &'static str {
-    if plan.transport.raw && plan.transport.kind == TransportKind::SharedMemory {
-        " Without DDS, memory is shared on one host, in one network namespace, by one user."
-    } else {
-        ""
-    }
-}
-
-/// Interval at which a wait checks the stop request.
-const STOP_POLL: Duration = Duration::from_millis(50);
-
-/// Waits in short steps until `is_there` returns true. Returns `false` at the deadline, and on a stop request.
-fn discover(
-    deadline: MonotonicNs,
-    stop: &Stop,
-    mut is_there: impl FnMut(Duration) -> Result<bool, Error>,
-) -> Result<bool, Error> {
-    loop {
-        if is_there(deadline.remaining().min(STOP_POLL))? {
-            return Ok(true);
-        }
-        let stopped = stop.reason();
-        if stopped == Some(StopReason::Interrupted) {
-            return Err(Error::Interrupted);
-        }
-        if stopped.is_some() || deadline.remaining().is_zero() {
-            return Ok(false);
-        }
-    }
-}
-
-/// The output, to which receive threads print interval rows.
-#[derive(Clone)]
-struct SharedOutput(Arc<Mutex<Output>>);
-
-impl SharedOutput {
-    fn lock(&self) -> MutexGuard<'_, Output> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Prints a status line.
-fn status(line: &str) {
-    message(line);
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use super::status;
+use super::side::status;
 use crate::error::Error;
 use crate::payload;
 use crate::plan::PayloadFile;

@@ -11,8 +11,9 @@ use peregrine_report::record::{PayloadUse, SendResult, Side, SideResult};
 
 use super::latency::PingBook;
 use super::payload::{PayloadSource, number_of};
+use super::side::{STOP_POLL, SharedOutput, discover, location_hint, status};
 use super::turns::{Keys, PingSchedule};
-use super::{STOP_POLL, SharedOutput, diagnostics, discover, serialization, status, whereabouts};
+use super::{diagnostics, serialization};
 use crate::clock::MonotonicNs;
 use crate::control::{AnnouncementBoard, ControlCounter, ProcessNumber, Sentinel, Stop, StopReason, Waited};
 use crate::error::Error;
@@ -47,7 +48,7 @@ pub(super) fn run<M: Messaging>(
     let mut writer = messaging.create_writer(Topic::Throughput)?;
     let mut pong_reader = measures_latency.then(|| messaging.create_reader(Topic::Latency)).transpose()?;
     let mut announcement_reader = messaging.create_reader(Topic::Announcement)?;
-    diagnostics::tell_limits(plan.diagnostics, messaging);
+    diagnostics::report_limits(plan.diagnostics, messaging);
 
     status(&format!("Waiting to discover {} subscribers ...", publisher.subscribers));
     let deadline = MonotonicNs::now().plus(plan.timeouts.discovery);
@@ -238,7 +239,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         // In a throughput test the answers to the last pings arrive while the end is being confirmed.
         let ended = if is_last || cut_short { self.finish(round) } else { self.change_length(round) };
         let reported = self.report(data_len, &sent, &pacer, cut_short);
-        diagnostics::tell_counters(self.plan.diagnostics, self.messaging);
+        diagnostics::report_counters(self.plan.diagnostics, self.messaging);
         stopped.and(sent_result).and(ended).and(reported)
     }
 
@@ -415,7 +416,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
         }
     }
 
-    /// Throughput floods the reader of best-effort samples, and its few pings are lost with the rest: no failure of the test.
+    /// Throughput floods the reader of best-effort samples, and its few pings are lost with the rest: no failure of the
+    /// test.
     const fn may_lose_all_pings(&self) -> bool {
         !self.plan.data.reliable && !self.publisher.latency_test
     }
@@ -592,7 +594,7 @@ fn missing_partners(plan: &TestPlan, publisher: &PublisherPlan, present: &BTreeS
          domain {}, with the same transport and addresses?{}",
         plan.timeouts.discovery.as_secs_f64(),
         plan.data.domain,
-        whereabouts(plan)
+        location_hint(plan)
     ))
 }
 

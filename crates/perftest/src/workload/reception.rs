@@ -264,7 +264,7 @@ impl<W: SampleWriter> Reception<W> {
     fn answer(&mut self, sample: &Sample<'_>) {
         let answered = self.pongs.write(sample).and_then(|()| self.pongs.flush());
         if let Err(WriteError::Failed(text)) = answered {
-            self.tell_fault(format!("A ping could not be answered: {text}"));
+            self.report_fault(format!("A ping could not be answered: {text}"));
         }
     }
 
@@ -327,7 +327,7 @@ impl<W: SampleWriter> Reception<W> {
 
     #[cold]
     fn on_foreign(&mut self, entity_id: i32) {
-        self.tell_fault(format!(
+        self.report_fault(format!(
             "Samples of publisher {entity_id} are ignored: with -numPublishers {} the publishers must be numbered 0 to \
              {} by -pidMultiPubTest.",
             self.publishers.len(),
@@ -337,7 +337,7 @@ impl<W: SampleWriter> Reception<W> {
 
     /// Reports only the first fault.
     #[cold]
-    fn tell_fault(&mut self, text: String) {
+    fn report_fault(&mut self, text: String) {
         if !std::mem::replace(&mut self.fault_told, true) {
             self.progress.tell(Event::Fault(text));
         }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use peregrine_report::record::{PayloadUse, Side, SideResult};
 
+use super::diagnostics;
 use super::meter::{CpuMeter, IntervalMeter};
 use super::reception::{Event, Progress, Reception, SizeResult};
-use super::{STOP_POLL, SharedOutput, diagnostics, discover, status, whereabouts};
+use super::side::{STOP_POLL, SharedOutput, discover, location_hint, status};
 use crate::clock::MonotonicNs;
 use crate::control::{ControlCounter, ProcessNumber, Sentinel, Stop};
 use crate::error::Error;
@@ -40,7 +41,7 @@ pub(super) fn run<M: Messaging>(
     let mut pong_writer = messaging.create_writer(Topic::Latency)?;
     let mut reader = messaging.create_reader(Topic::Throughput)?;
     let mut announcer = messaging.create_writer(Topic::Announcement)?;
-    diagnostics::tell_limits(plan.diagnostics, messaging);
+    diagnostics::report_limits(plan.diagnostics, messaging);
 
     status(&format!("Waiting to discover {} publishers ...", subscriber.publishers));
     let deadline = MonotonicNs::now().plus(plan.timeouts.discovery);
@@ -76,7 +77,7 @@ pub(super) fn run<M: Messaging>(
         wire: WireSpan::new(messaging.wire_counter(), messaging.name()),
     };
     let result = run.receive();
-    diagnostics::tell_counters(plan.diagnostics, messaging);
+    diagnostics::report_counters(plan.diagnostics, messaging);
     status("Finishing test...");
     status("Test ended.");
     result
@@ -216,14 +217,14 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         if duplicate > 0 || reordered > 0 {
             status(&format!("Duplicate samples: {duplicate}, reordered samples: {reordered}"));
         }
-        self.tell_of_payloads(size);
+        self.report_payloads(size);
         self.intervals = IntervalMeter::default();
         self.cpu = CpuMeter::start();
         self.wire.begin();
     }
 
     /// Prints a remark once, and again if it changes with a later size.
-    fn tell_of_payloads(&mut self, size: &SizeResult) {
+    fn report_payloads(&mut self, size: &SizeResult) {
         let unchecked = size.throughput.samples.saturating_sub(size.checked);
         let text = if size.throughput.samples == 0 {
             return;
@@ -348,6 +349,6 @@ fn missing_partners(plan: &TestPlan, subscriber: SubscriberPlan) -> Error {
         subscriber.publishers,
         plan.timeouts.discovery.as_secs_f64(),
         plan.data.domain,
-        whereabouts(plan)
+        location_hint(plan)
     ))
 }

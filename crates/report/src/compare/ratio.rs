@@ -1,9 +1,9 @@
 //! Whether two alternatives differ: ratios, their confidence intervals, and verdicts.
 //!
 //! A machine changes while it is measured, so alternatives run in blocks: A, B, B, A. The logarithm of a block's ratio,
-//! (ln b₁ + ln b₂ − ln a₁ − ln a₂) / 2, is free of any drift that is linear in time. The comparison is the median over the
-//! blocks. Its interval is that of the order statistics that enclose the median, widened by a bootstrap over the blocks.
-//! A control runs A at all four positions of a block. If the control shows a difference, no verdict is given.
+//! (ln b₁ + ln b₂ − ln a₁ − ln a₂) / 2, is free of any drift that is linear in time. The comparison is the median over
+//! the blocks. Its interval is that of the order statistics that enclose the median, widened by a bootstrap over the
+//! blocks. A control runs A at all four positions of a block. If the control shows a difference, no verdict is given.
 
 use serde::Serialize;
 

@@ -224,7 +224,7 @@ fn missing_peer_is_skipped_with_its_build_command() {
         [Test::Latency, Test::Throughput, Test::Throughput]
     );
     assert!(skipped.iter().all(|skipped| skipped.reason.contains("perftest peers --build cyclonedds")));
-    assert!(cases.planned.iter().all(|planned| matches!(planned.mover, Mover::Own(_))));
+    assert!(cases.planned.iter().all(|planned| matches!(planned.mover, CaseProgram::Own(_))));
 }
 
 #[test]

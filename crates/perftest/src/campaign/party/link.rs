@@ -54,8 +54,8 @@ pub(super) trait Receiver: Send {
     /// at which the application had the value.
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error>;
 
-    /// Sends samples of the first writer back through `echo`, before anything else is done with them; returns it when that is the business of
-    /// whoever gets the samples.
+    /// Sends samples of the first writer back through `echo`, before anything else is done with them; returns it when
+    /// the receiver of the samples does that.
     fn send_back(&mut self, echo: Box<dyn Sender>) -> Option<Box<dyn Sender>> {
         Some(echo)
     }

@@ -1,8 +1,8 @@
 //! Addresses and ports of each topic.
 //!
 //! Ports follow the RTPS formula (RTPS 2.5 §9.6.1.1) with `base = 7400 + 250 × domain`. A publisher receives pongs at
-//! `base + 10` and announcements at `base + 11 + 2 × pid`; subscriber `sid` receives data at `base + 10 + 2 × (sid + 1)`.
-//! For publisher 0 these are RTI Perftest's ports; the term with `pid` lets several publishers share a host.
+//! `base + 10` and announcements at `base + 11 + 2 × pid`; subscriber `sid` receives data at `base + 10 + 2 × (sid +
+//! 1)`. For publisher 0 these are RTI Perftest's ports; the term with `pid` lets several publishers share a host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 

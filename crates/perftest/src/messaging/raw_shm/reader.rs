@@ -8,9 +8,9 @@ use std::time::Duration;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{Gone, Interrupt, Reader, ReaderConfig, TakeError, Wake, WriterId};
 
-use super::Count;
 use super::party::Party;
 use super::rendezvous::{Inbox, Line, Rendezvous, Ticket};
+use super::traffic::Count;
 use crate::error::Error;
 use crate::messaging::{Sample, SampleReader, Topic};
 use crate::plan::{TestPlan, ThreadPlan, Wait};
@@ -88,7 +88,7 @@ impl RawShmReader {
             if let Gone::Broken(what) = gone.reason {
                 message(format_args!("the input of {party} has failed: {what}"));
             }
-            self.line.tell_lost(ticket);
+            self.line.report_lost(ticket);
             // A writer that ended before any sample arrived may belong to an earlier test.
             if self.received.get() > 0 {
                 self.ended = Some(party);

@@ -56,7 +56,7 @@ impl Rendezvous {
     pub(super) fn open(parties: &Parties) -> Result<Self, Error> {
         let name = parties.own().name();
         let failed = |error: io::Error| Error::Setup(format!("Cannot share memory under the name {name}: {error}"));
-        let door = open_door(&name).map_err(|error| match error.kind() {
+        let named_socket = bind_named(&name).map_err(|error| match error.kind() {
             ErrorKind::AddrInUse => Error::Setup(format!(
                 "Cannot share memory under the name {name}: it is in use. Does another perftest run in this domain? \
                  Choose another -domain."
@@ -67,7 +67,7 @@ impl Rendezvous {
         let line = Line { commands, waker: Arc::new(Waker::new().map_err(failed)?) };
         let host = Host {
             parties: parties.clone(),
-            door,
+            named_socket,
             listener: Listener::new(Trust::SameUser).map_err(failed)?,
             poller: Poller::new().map_err(failed)?,
             waker: Arc::clone(&line.waker),
@@ -115,7 +115,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Reports the end of a connection of a reader.
-    pub(super) fn tell_lost(&self, ticket: Ticket) {
+    pub(super) fn report_lost(&self, ticket: Ticket) {
         self.send(Command::Lost(ticket));
     }
 
@@ -225,7 +225,7 @@ enum State {
 /// State of the thread.
 struct Host {
     parties: Parties,
-    door: UnixListener,
+    named_socket: UnixListener,
     listener: Listener,
     poller: Poller,
     waker: Arc<Waker>,
@@ -239,7 +239,7 @@ struct Host {
 impl Host {
     fn watch(&self) -> io::Result<()> {
         self.poller.add(&*self.waker, NEWS)?;
-        self.poller.add(&self.door, DOOR)?;
+        self.poller.add(&self.named_socket, DOOR)?;
         self.poller.add(&self.listener, REQUESTS)
     }
 
@@ -265,7 +265,7 @@ impl Host {
                         }
                         due = now;
                     }
-                    DOOR => self.answer_the_door(),
+                    DOOR => self.accept_partners(),
                     REQUESTS => self.admit(),
                     READER_ENDED => self.writers().for_each(|writer| writer.look_after_readers()),
                     Token(token) => self.proceed(token.saturating_sub(FIRST_SEARCH) as usize, &mut connections),
@@ -305,14 +305,14 @@ impl Host {
     }
 
     /// Sends each connecting partner the address at which this process's writers admit readers.
-    fn answer_the_door(&mut self) {
+    fn accept_partners(&mut self) {
         for _ in 0..MAX_AT_ONCE {
-            match self.door.accept() {
-                Ok((mut visitor, _)) => {
+            match self.named_socket.accept() {
+                Ok((mut partner_socket, _)) => {
                     let address = self.listener.address();
                     // The buffer is empty, so the write does not block. A partner that closes early does not get the
                     // address.
-                    let _ = visitor.set_nonblocking(true).and_then(|()| visitor.write_all(&address.0));
+                    let _ = partner_socket.set_nonblocking(true).and_then(|()| partner_socket.write_all(&address.0));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => return self.pause(&error),
@@ -482,10 +482,10 @@ const fn token_of(search: usize) -> Token {
 }
 
 /// A socket that listens under this name.
-fn open_door(name: &str) -> io::Result<UnixListener> {
-    let door = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-    door.set_nonblocking(true)?;
-    Ok(door)
+fn bind_named(name: &str) -> io::Result<UnixListener> {
+    let named_socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    named_socket.set_nonblocking(true)?;
+    Ok(named_socket)
 }
 
 /// Connects without waiting.

@@ -25,12 +25,12 @@ pub(super) struct SharedWriter {
 pub(super) struct WriterState {
     writer: Writer,
     parties: Vec<(ReaderId, Party)>,
-    patience: Patience,
+    room_timeout: RoomTimeout,
 }
 
 /// How long a sample waits for room.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Patience {
+pub(super) enum RoomTimeout {
     /// Not at all: the sample is dropped.
     None,
     /// For this time; then the partner counts as gone.
@@ -40,9 +40,9 @@ pub(super) enum Patience {
 }
 
 impl SharedWriter {
-    pub(super) fn new(config: WriterConfig, patience: Patience) -> Result<Self, Error> {
+    pub(super) fn new(config: WriterConfig, room_timeout: RoomTimeout) -> Result<Self, Error> {
         let writer = Writer::new(config).map_err(|error| Error::Setup(format!("Cannot share memory: {error}")))?;
-        let state = Mutex::new(WriterState { writer, parties: Vec::new(), patience });
+        let state = Mutex::new(WriterState { writer, parties: Vec::new(), room_timeout });
         Ok(Self { state, admitted: Condvar::new() })
     }
 
@@ -82,7 +82,7 @@ impl SharedWriter {
             state.writer.service();
             if state.writer.readers().count() >= count as usize {
                 // These readers belong to an earlier test.
-                let _ = state.tell_gone();
+                let _ = state.report_gone();
                 return true;
             }
             let left = end.remaining();
@@ -112,19 +112,19 @@ impl WriterState {
         if let Err(refused) = self.writer.publish(slot, Metadata::default()) {
             self.wait_for_room(refused.slot)?;
         }
-        self.patience.restore();
-        self.tell_gone()
+        self.room_timeout.restore();
+        self.report_gone()
     }
 
     #[cold]
     fn wait_for_slot(&mut self, len: usize) -> Result<Slot, WriteError> {
-        let deadline = self.patience.deadline()?;
+        let deadline = self.room_timeout.deadline()?;
         loop {
             let is_there = self.writer.wait_for_slot(len, deadline).map_err(|error| failed(&error))?;
             match self.writer.loan(len) {
                 Ok(slot) => return Ok(slot),
                 Err(LoanError::Exhausted { .. }) if is_there && MonotonicNs::now() < deadline => {}
-                Err(LoanError::Exhausted { .. }) => return Err(self.patience.exhaust()),
+                Err(LoanError::Exhausted { .. }) => return Err(self.room_timeout.exhaust()),
                 Err(error) => return Err(failed(&error)),
             }
         }
@@ -132,18 +132,18 @@ impl WriterState {
 
     #[cold]
     fn wait_for_room(&mut self, mut slot: Slot) -> Result<(), WriteError> {
-        let deadline = self.patience.deadline()?;
+        let deadline = self.room_timeout.deadline()?;
         loop {
             self.writer.wait_for_room(deadline).map_err(|error| failed(&error))?;
             match self.writer.publish(slot, Metadata::default()) {
                 Ok(()) => return Ok(()),
-                Err(_) if MonotonicNs::now() >= deadline => return Err(self.patience.exhaust()),
+                Err(_) if MonotonicNs::now() >= deadline => return Err(self.room_timeout.exhaust()),
                 Err(refused) => slot = refused.slot,
             }
         }
     }
 
-    fn tell_gone(&mut self) -> Result<(), WriteError> {
+    fn report_gone(&mut self) -> Result<(), WriteError> {
         let mut result = Ok(());
         while let Some(gone) = self.writer.poll_gone() {
             let place = self.parties.iter().position(|(id, _)| *id == gone.reader);
@@ -159,7 +159,7 @@ impl WriterState {
     }
 }
 
-impl Patience {
+impl RoomTimeout {
     fn deadline(self) -> Result<MonotonicNs, WriteError> {
         match self {
             Self::None => Err(WriteError::WouldBlock),

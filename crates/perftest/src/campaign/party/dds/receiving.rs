@@ -71,10 +71,14 @@ impl<T: Look> Receiver for DdsReceiver<T> {
         };
         count += look_at_each(&self.reader, &mut look)?;
         let Some((participant, poller)) = &self.polling else {
-            if count == 0 && self.reader.wait_for_data(limit).map_err(|error| failed(&error))? {
-                look_at_each(&self.reader, &mut look)?;
+            if count > 0 {
+                return Ok(());
             }
-            return Ok(());
+            return match self.reader.wait_for_data(limit) {
+                Ok(()) => look_at_each(&self.reader, &mut look).map(drop),
+                Err(peregrine::Error::Timeout(_)) => Ok(()),
+                Err(error) => Err(failed(&error)),
+            };
         };
         poller.note_other();
         let end = MonotonicNs::now().plus(limit);

@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "machines")]
+pub mod machines;
 pub mod network;
 pub mod policy;
 pub mod protection;

@@ -66,7 +66,7 @@ pub struct Link {
 /// A datagram on its way.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// Who sent it.
+    /// Its sender.
     pub from: NodeId,
     /// The sender's address.
     pub source: SocketAddr,

@@ -24,9 +24,9 @@ pub enum Policy {
     Ownership,
     /// A writer that falls silent counts as dead, and as alive again when it comes back.
     Liveliness,
-    /// Whoever writes in time misses no deadline, and whoever does not misses some, on both sides.
+    /// A writer that writes in time misses no deadline, another one misses some, on both sides.
     Deadline,
-    /// Samples whose time is over are handed to nobody and held by nobody.
+    /// Samples whose time is over are neither handed out nor held.
     Lifespan,
     /// A late joiner gets everything that is held, in order, whole and fragmented samples alike.
     LateJoiner,
@@ -188,8 +188,8 @@ impl Stage {
         Ok(reader)
     }
 
-    /// Lets time pass until every writer and reader of running nodes are matched: a volatile reader is owed nothing that was
-    /// written before.
+    /// Lets time pass until every writer and reader of running nodes are matched: a volatile reader is owed nothing
+    /// that was written before.
     fn settle(&mut self) -> Result<(), String> {
         self.pass(SETTLING_TIME);
         let end = self.world.now() + MATCHING_TIME_MAX;

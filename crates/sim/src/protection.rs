@@ -21,8 +21,8 @@ pub struct MockProtection {
 }
 
 impl MockProtection {
-    /// Protects the user endpoints of a participant at these levels. Its built-in endpoints for endpoint discovery are part
-    /// of protected messages. Participants with another `domain_key` cannot understand each other.
+    /// Protects the user endpoints of a participant at these levels. Its built-in endpoints for endpoint discovery are
+    /// part of protected messages. Participants with another `domain_key` cannot understand each other.
     #[must_use]
     pub const fn new(prefix: GuidPrefix, levels: ProtectionLevels, domain_key: u64) -> Self {
         Self { prefix, levels, domain_key, uses: AtomicU64::new(0) }

@@ -68,7 +68,7 @@ pub struct Outcome {
     pub received: u64,
     /// Pairs of writer and reader for which everything had to arrive.
     pub strict_pairs: u64,
-    /// Those of them whose reader keeps the last n and hears other writers too, or has heard one that is gone.
+    /// Strict pairs whose reader keeps the last n and hears other writers too, or has heard one that is gone.
     pub shared_pairs: u64,
     /// Instances at readers of which exactly the last n of one writer had to be kept, n being the depth.
     pub kept_of_one: u64,
@@ -229,7 +229,7 @@ impl Scenario {
         }
     }
 
-    /// Faults, partitions and crashes while everyone writes.
+    /// Faults, partitions and crashes while all participants write.
     fn chaos(&mut self) -> Result<(), String> {
         let steps = self.rng.u32(100..400);
         let cut = self.rng.bool().then(|| self.rng.u32(10..steps));
@@ -438,7 +438,8 @@ impl Scenario {
         self.take_kept()
     }
 
-    /// Every writer that keeps the last n writes more than that to each instance, and nobody takes before all is quiet.
+    /// Every writer that keeps the last n writes more than that to each instance, and no reader takes before all is
+    /// quiet.
     fn overwrite(&mut self) -> Result<(), String> {
         let writers: Vec<(Guid, TopicPlan)> =
             self.writers.iter().map(|(g, w)| (*g, self.topics[w.topic])).filter(|(_, plan)| !plan.keep_all).collect();
@@ -644,8 +645,8 @@ impl Scenario {
 }
 
 impl ReaderState {
-    /// Whether a sample may have been replaced by those of other writers, also of such that are gone: then the reader held the
-    /// last n of its instance when it took next, among them one of another writer.
+    /// Whether a sample may have been replaced by those of other writers, also of such that are gone: then the reader
+    /// held the last n of its instance when it took next, among them one of another writer.
     fn was_replaced(&self, writer: Guid, state: &WriterState, number: i64) -> bool {
         let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
         let (Some(instance), Some(at)) = (state.written.get(index), state.written_at.get(index)) else { return false };

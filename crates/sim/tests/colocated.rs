@@ -96,7 +96,8 @@ fn history_for_one_reader_does_not_reach_its_namesake_in_the_same_process() {
             let writer = writer_with_history(&mut world, bytes);
             let (volatile_at, durable_at) = (READERS.participant(0), READERS.participant(1));
             world.start(volatile_at);
-            // A best-effort reader gets no history twice: its participant has to know the writer before the history comes.
+            // A best-effort reader gets no history twice: its participant has to know the writer before the history
+            // comes.
             world.start(durable_at);
             let volatile = reader(&mut world, volatile_at, false, false);
             pass(&mut world, Span::from_secs(5));

@@ -37,8 +37,8 @@ fn promises_hold_in_every_world() {
         sum(|o| o.lost),
     );
     if only.is_none() {
-        // It was 6,933 pairs, 3,222 with others, 1,099 and 3,632 instances when this was written; the rest is room for other
-        // worlds.
+        // It was 6,933 pairs, 3,222 with others, 1,099 and 3,632 instances when this was written; the rest is room for
+        // other worlds.
         assert!(sum(|o| o.strict_pairs) > 6_200, "the scenarios no longer test what has to arrive");
         assert!(sum(|o| o.shared_pairs) > 2_800, "the scenarios no longer test what several writers may replace");
         assert!(sum(|o| o.kept_of_one) > 950, "the scenarios no longer test the last n of one writer");

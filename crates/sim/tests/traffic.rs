@@ -214,7 +214,7 @@ fn overtaken(bytes: usize, samples: usize, pause: Span) -> (WriterCounters, Read
 }
 
 #[test]
-fn what_is_merely_overtaken_is_hardly_ever_asked_for() {
+fn overtaken_samples_are_rarely_requested() {
     println!("asked for and repaired per thousand datagrams   samples  fragments");
     let mut worst = Vec::new();
     for (bytes, pause_us) in [
@@ -270,8 +270,8 @@ fn losses_in_bursts_are_repaired_in_bounded_time() {
     let in_order = Faults { delay_min: Span::from_micros(250), delay_max: Span::from_micros(250), ..REORDERING };
     println!("mean time of a burst, us   in order   reordered");
     let mut slow = Vec::new();
-    // The bounds leave about a third of room. Where datagrams overtake each other, the reader waits for late ones before it requests
-    // anything.
+    // The bounds leave about a third of room. Where datagrams overtake each other, the reader waits for late ones
+    // before it requests anything.
     for (bytes, loss, ordered_max_us, reordered_max_us) in [
         (100, 0.0, 300, 500),
         (100, 0.01, 550, 1_200),

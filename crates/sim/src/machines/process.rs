@@ -1,0 +1,131 @@
+//! What a simulated process gets from its system.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
+
+use peregrine_transport::event::Waker;
+use peregrine_transport::interface::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex};
+use peregrine_transport::simulation::{Condition, Machine, VirtualSocket};
+
+use super::config::address_of;
+use super::scheduler::{Scheduler, Wait};
+use crate::network::NodeId;
+
+/// Real time minus monotonic time.
+const WALL_NS: u64 = 1_700_000_000_000_000_000;
+/// `EMFILE` of Linux.
+const TOO_MANY_DESCRIPTORS: i32 = 24;
+
+/// The number of the next process, of all simulations of this test program.
+static PROCESSES: AtomicU64 = AtomicU64::new(1);
+
+pub(super) struct Process {
+    scheduler: Arc<Scheduler>,
+    host: NodeId,
+    number: u64,
+    name: String,
+}
+
+impl Process {
+    pub(super) fn new(scheduler: &Arc<Scheduler>, host: NodeId) -> Arc<Self> {
+        let mut state = scheduler.state();
+        state.processes += 1;
+        let (index, number) = (state.processes, PROCESSES.fetch_add(1, Ordering::Relaxed));
+        drop(state);
+        Arc::new(Self { scheduler: Arc::clone(scheduler), host, number, name: format!("h{}p{index}.{number}", host.0) })
+    }
+
+    pub(super) const fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.scheduler
+    }
+
+    pub(super) const fn host(&self) -> NodeId {
+        self.host
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Machine for Process {
+    fn monotonic_ns(&self) -> u64 {
+        self.scheduler.now()
+    }
+
+    fn realtime_ns_at(&self, monotonic_ns: u64) -> u64 {
+        let ahead = self.scheduler.state().wall_ahead_ns.get(&self.host).copied().unwrap_or(0);
+        (monotonic_ns + WALL_NS).saturating_add_signed(ahead)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        self.scheduler.state().rng.fill(bytes);
+    }
+
+    fn interfaces(&self) -> Vec<Interface> {
+        let mtu_bytes = self.scheduler.state().config.mtu_bytes;
+        let flags = InterfaceFlags { up: true, running: true, multicast: true, loopback: false, point_to_point: false };
+        let addresses = vec![InterfaceAddress { ip: address_of(self.host), prefix_bits: 16 }];
+        vec![Interface {
+            name: "sim0".to_owned(),
+            index: InterfaceIndex(1),
+            addresses,
+            mtu_bytes,
+            flags,
+            default_route: true,
+        }]
+    }
+
+    fn host(&self) -> u32 {
+        self.host.0
+    }
+
+    fn process(&self) -> u64 {
+        self.number
+    }
+
+    fn block(&self, deadline: Option<u64>, is_ready: Condition) {
+        self.scheduler.block(Wait { deadline, is_ready });
+    }
+
+    fn set_alarm(&self, alarm: &Arc<Waker>, at: Option<u64>) {
+        self.scheduler.set_alarm(alarm, at);
+    }
+
+    fn attach(&self, address: SocketAddr, is_shared: bool, socket: &Arc<VirtualSocket>) -> std::io::Result<u16> {
+        self.scheduler.attach(self.host, address.port(), is_shared, socket)
+    }
+
+    fn send(&self, source: SocketAddr, destination: SocketAddr, bytes: Vec<u8>) {
+        let destination = match destination.ip() {
+            IpAddr::V4(ip) if ip.is_loopback() => SocketAddr::new(address_of(self.host), destination.port()),
+            _ => destination,
+        };
+        self.scheduler.send(self.host, source.port(), destination, bytes);
+    }
+
+    fn fork(&self) -> u64 {
+        self.scheduler.fork(self.host)
+    }
+
+    fn begin_thread(&self, number: u64) {
+        self.scheduler.begin_thread(number);
+    }
+
+    fn end_thread(&self) {
+        self.scheduler.end_thread();
+    }
+
+    fn has_ended(&self, thread: ThreadId) -> bool {
+        self.scheduler.has_ended(thread)
+    }
+
+    fn check_descriptors(&self) -> std::io::Result<()> {
+        if self.scheduler.state().out_of_descriptors.contains(&self.host) {
+            return Err(std::io::Error::from_raw_os_error(TOO_MANY_DESCRIPTORS));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,409 @@
+//! Chooses which thread of a simulation runs, and lets virtual time pass.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::thread::ThreadId;
+
+use peregrine_rtps::time::Instant;
+use peregrine_transport::event::Waker;
+use peregrine_transport::simulation::{Condition, VirtualSocket};
+
+use super::config::{Config, Trace, address_of, lock};
+use crate::network::{Datagram, Network, NodeId};
+
+/// Virtual time at the start.
+const START_NS: u64 = 1_000_000_000;
+/// What reading the clock costs.
+const CLOCK_READING_NS: u64 = 25;
+/// Ports that sockets get which ask for none.
+const EPHEMERAL_PORTS: std::ops::Range<u16> = 32_768..60_999;
+/// Choices in a row between which no virtual time passes: more of them are a livelock.
+const STEPS_WITHOUT_TIME_MAX: u64 = 200_000;
+
+/// What a blocked thread waits for.
+pub(super) struct Wait {
+    pub(super) deadline: Option<u64>,
+    pub(super) is_ready: Condition,
+}
+
+pub(super) struct Scheduler {
+    now: AtomicU64,
+    state: Mutex<State>,
+    /// The threads that have ended. Conditions look here while the state is locked.
+    ended: Mutex<HashSet<ThreadId>>,
+    failed: SyncSender<Option<String>>,
+}
+
+pub(super) struct State {
+    pub(super) config: Config,
+    pub(super) rng: fastrand::Rng,
+    pub(super) network: Network,
+    pub(super) stopped: Vec<NodeId>,
+    pub(super) out_of_descriptors: Vec<NodeId>,
+    pub(super) wall_ahead_ns: BTreeMap<NodeId, i64>,
+    pub(super) processes: u32,
+    threads: Vec<Thread>,
+    alarms: Vec<(u64, Arc<Waker>)>,
+    sockets: Vec<Attached>,
+    next_port: u16,
+    trace: u64,
+    steps: u64,
+    /// The last choice before which time had passed.
+    last_time: (u64, u64),
+    at_end: Option<Box<dyn FnOnce() + Send>>,
+    has_failed: bool,
+}
+
+struct Thread {
+    host: NodeId,
+    name: String,
+    status: Status,
+    baton: Arc<Baton>,
+}
+
+enum Status {
+    Ready,
+    Running,
+    Blocked(Wait),
+    Ended,
+}
+
+struct Attached {
+    host: NodeId,
+    port: u16,
+    is_shared: bool,
+    socket: Weak<VirtualSocket>,
+}
+
+/// The right to run. A thread waits until it has been given.
+#[derive(Default)]
+struct Baton {
+    is_given: Mutex<bool>,
+    given: Condvar,
+}
+
+impl Baton {
+    fn give(&self) {
+        *lock(&self.is_given) = true;
+        self.given.notify_one();
+    }
+
+    fn take(&self) {
+        let mut is_given = lock(&self.is_given);
+        while !*is_given {
+            is_given = self.given.wait(is_given).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        *is_given = false;
+    }
+}
+
+thread_local! {
+    /// The number of the calling thread in its simulation.
+    static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+impl Scheduler {
+    pub(super) fn new(config: Config, failed: SyncSender<Option<String>>) -> Arc<Self> {
+        let mut rng = fastrand::Rng::with_seed(config.seed);
+        let network = Network::new(rng.u64(..), config.faults);
+        let state = State {
+            config,
+            rng,
+            network,
+            stopped: Vec::new(),
+            out_of_descriptors: Vec::new(),
+            wall_ahead_ns: BTreeMap::new(),
+            processes: 0,
+            threads: Vec::new(),
+            alarms: Vec::new(),
+            sockets: Vec::new(),
+            next_port: EPHEMERAL_PORTS.start,
+            trace: 0,
+            steps: 0,
+            last_time: (START_NS, 0),
+            at_end: None,
+            has_failed: false,
+        };
+        Arc::new(Self { now: AtomicU64::new(START_NS), state: Mutex::new(state), ended: Mutex::default(), failed })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The clock, which moves on a little with each reading.
+    pub(super) fn now(&self) -> u64 {
+        self.now.fetch_add(CLOCK_READING_NS, Ordering::SeqCst) + CLOCK_READING_NS
+    }
+
+    /// Lets the first thread run. `at_end` is called when thread 0 has ended.
+    pub(super) fn start(&self, at_end: impl FnOnce() + Send + 'static) {
+        let mut state = self.state();
+        state.at_end = Some(Box::new(at_end));
+        self.run_next(state);
+    }
+
+    /// A new thread of a host, which runs when it is chosen.
+    pub(super) fn fork(&self, host: NodeId) -> u64 {
+        let mut state = self.state();
+        let number = state.threads.len();
+        let (name, baton) = (format!("thread {number}"), Arc::default());
+        state.threads.push(Thread { host, name, status: Status::Ready, baton });
+        number as u64
+    }
+
+    pub(super) fn begin_thread(&self, number: u64) {
+        let number = usize::try_from(number).expect("a number of this process");
+        NUMBER.set(number);
+        let baton = {
+            let mut state = self.state();
+            let thread = &mut state.threads[number];
+            if let Some(name) = std::thread::current().name() {
+                thread.name = name.to_owned();
+            }
+            Arc::clone(&thread.baton)
+        };
+        baton.take();
+    }
+
+    pub(super) fn end_thread(&self) {
+        let number = NUMBER.get();
+        let mut state = self.state();
+        state.threads[number].status = Status::Ended;
+        lock(&self.ended).insert(std::thread::current().id());
+        if number == 0
+            && let Some(at_end) = state.at_end.take()
+        {
+            return at_end();
+        }
+        self.run_next(state);
+    }
+
+    pub(super) fn has_ended(&self, thread: ThreadId) -> bool {
+        lock(&self.ended).contains(&thread)
+    }
+
+    /// Lets other threads run until the wait of the calling one is over.
+    pub(super) fn block(&self, wait: Wait) {
+        let number = NUMBER.get();
+        let mut state = self.state();
+        assert!(number < state.threads.len(), "only threads of the simulation wait in it");
+        state.threads[number].status = Status::Blocked(wait);
+        let baton = Arc::clone(&state.threads[number].baton);
+        self.run_next(state);
+        baton.take();
+    }
+
+    /// Gives the right to run to the next thread; virtual time passes until there is one.
+    fn run_next(&self, mut state: MutexGuard<'_, State>) {
+        if state.has_failed {
+            return;
+        }
+        state.steps += 1;
+        loop {
+            let now = self.now.load(Ordering::SeqCst);
+            state.make_due(now);
+            if let Some(number) = state.choose(now) {
+                if now > state.last_time.0 {
+                    state.last_time = (now, state.steps);
+                }
+                let thread = &mut state.threads[number];
+                thread.status = Status::Running;
+                let baton = Arc::clone(&thread.baton);
+                let is_stuck = state.steps - state.last_time.1 > STEPS_WITHOUT_TIME_MAX;
+                let is_late = now > START_NS.saturating_add(state.config.time_max.as_nanos() as u64);
+                if is_stuck || is_late {
+                    let what = if is_late { "time is over" } else { "threads run and no time passes" };
+                    return self.fail(state, what);
+                }
+                drop(state);
+                return baton.give();
+            }
+            match state.next_event() {
+                Some(at) => self.now.store(at.max(now), Ordering::SeqCst),
+                None => return self.fail(state, "every thread waits and nothing is due"),
+            }
+        }
+    }
+
+    fn fail(&self, mut state: MutexGuard<'_, State>, what: &str) {
+        state.has_failed = true;
+        let _ = self.failed.try_send(Some(format!("{what}; {}", state.describe())));
+    }
+
+    pub(super) fn set_alarm(&self, alarm: &Arc<Waker>, at: Option<u64>) {
+        let mut state = self.state();
+        state.alarms.retain(|(_, other)| !Arc::ptr_eq(other, alarm));
+        alarm.clear();
+        match at {
+            Some(at) if at <= self.now.load(Ordering::SeqCst) => alarm.wake(),
+            Some(at) => state.alarms.push((at, Arc::clone(alarm))),
+            None => {}
+        }
+    }
+
+    pub(super) fn attach(
+        &self,
+        host: NodeId,
+        port: u16,
+        is_shared: bool,
+        socket: &Arc<VirtualSocket>,
+    ) -> std::io::Result<u16> {
+        let mut state = self.state();
+        state.sockets.retain(|attached| attached.socket.strong_count() > 0);
+        let port = if port == 0 { state.free_port(host)? } else { port };
+        let is_taken = |other: &Attached| other.host == host && other.port == port && !(is_shared && other.is_shared);
+        if state.sockets.iter().any(is_taken) {
+            return Err(std::io::Error::from_raw_os_error(ADDRESS_IN_USE));
+        }
+        state.sockets.push(Attached { host, port, is_shared, socket: Arc::downgrade(socket) });
+        Ok(port)
+    }
+
+    /// Sends a datagram to every socket that it is for.
+    pub(super) fn send(&self, host: NodeId, port: u16, destination: SocketAddr, bytes: Vec<u8>) {
+        let mut state = self.state();
+        let now = Instant(self.now.load(Ordering::SeqCst));
+        let source = SocketAddr::new(address_of(host), port);
+        state.record(now.0, host, destination, bytes.len());
+        let hosts = state.hosts_of(destination.ip());
+        for to in hosts {
+            let datagram = Datagram { from: host, source, to, port: destination.port(), bytes: bytes.clone() };
+            state.send(now, datagram, destination.ip());
+        }
+    }
+
+    pub(super) fn trace(&self) -> Trace {
+        let state = self.state();
+        let end_ns = self.now.load(Ordering::SeqCst);
+        Trace { datagrams: state.trace, steps: state.steps, end_ns, network: state.network.counters() }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        self.state().describe()
+    }
+}
+
+/// `EADDRINUSE` of Linux.
+const ADDRESS_IN_USE: i32 = 98;
+
+impl State {
+    /// Delivers datagrams and wakes alarms whose time has come.
+    fn make_due(&mut self, now: u64) {
+        while let Some(datagram) = self.network.receive(Instant(now)) {
+            self.deliver(&datagram);
+        }
+        let due = self.alarms.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>();
+        due.iter().for_each(|(_, alarm)| alarm.wake());
+    }
+
+    fn deliver(&mut self, datagram: &Datagram) {
+        let Datagram { source, to, port, bytes, .. } = datagram;
+        let (group, bytes) = split_group(bytes);
+        for attached in self.sockets.iter().filter(|attached| attached.host == *to && attached.port == *port) {
+            let Some(socket) = attached.socket.upgrade() else { continue };
+            if group.is_none_or(|group| socket.is_member(group)) {
+                socket.deliver(bytes.to_vec(), *source);
+            }
+        }
+    }
+
+    /// A datagram to its own host meets no fault of the network.
+    fn send(&mut self, now: Instant, mut datagram: Datagram, destination: IpAddr) {
+        if datagram.from == datagram.to {
+            datagram.bytes = with_group(destination, &datagram.bytes);
+            return self.deliver(&datagram);
+        }
+        datagram.bytes = with_group(destination, &datagram.bytes);
+        self.network.send(now, datagram);
+    }
+
+    fn hosts_of(&self, destination: IpAddr) -> Vec<NodeId> {
+        let mut hosts: Vec<NodeId> = self.sockets.iter().map(|attached| attached.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts.retain(|host| destination.is_multicast() || address_of(*host) == destination);
+        hosts
+    }
+
+    fn free_port(&mut self, host: NodeId) -> std::io::Result<u16> {
+        for _ in EPHEMERAL_PORTS {
+            let port = self.next_port;
+            self.next_port = if port + 1 < EPHEMERAL_PORTS.end { port + 1 } else { EPHEMERAL_PORTS.start };
+            if !self.sockets.iter().any(|attached| attached.host == host && attached.port == port) {
+                return Ok(port);
+            }
+        }
+        Err(std::io::Error::from_raw_os_error(ADDRESS_IN_USE))
+    }
+
+    /// One of the threads that can run.
+    fn choose(&mut self, now: u64) -> Option<usize> {
+        let can_run = |thread: &Thread| {
+            !self.stopped.contains(&thread.host)
+                && match &thread.status {
+                    Status::Ready => true,
+                    Status::Blocked(wait) => wait.deadline.is_some_and(|at| at <= now) || (wait.is_ready)(),
+                    Status::Running | Status::Ended => false,
+                }
+        };
+        let ready: Vec<usize> =
+            self.threads.iter().enumerate().filter_map(|(number, thread)| can_run(thread).then_some(number)).collect();
+        self.rng.choice(ready)
+    }
+
+    /// When something happens next that no thread does.
+    fn next_event(&self) -> Option<u64> {
+        let running = self.threads.iter().filter(|thread| !self.stopped.contains(&thread.host));
+        let deadlines = running.filter_map(|thread| match &thread.status {
+            Status::Blocked(wait) => wait.deadline,
+            _ => None,
+        });
+        let arrival = self.network.next_arrival().map(|at| at.0);
+        deadlines.chain(self.alarms.iter().map(|(at, _)| *at)).chain(arrival).min()
+    }
+
+    fn record(&mut self, now: u64, host: NodeId, destination: SocketAddr, len: usize) {
+        let ip = match destination.ip() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(_) => 6,
+        };
+        for value in [now, host.0.into(), ip, destination.port().into(), len as u64] {
+            self.trace = (self.trace ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
+        }
+    }
+
+    fn describe(&self) -> String {
+        let mut text = format!("seed {}", self.config.seed);
+        for thread in &self.threads {
+            let status = match &thread.status {
+                Status::Ready => "ready".to_owned(),
+                Status::Running => "running".to_owned(),
+                Status::Blocked(Wait { deadline: Some(at), .. }) => format!("blocked until {at}"),
+                Status::Blocked(Wait { deadline: None, .. }) => "blocked".to_owned(),
+                Status::Ended => continue,
+            };
+            let _ = write!(text, ", {} of host {} {status}", thread.name, thread.host.0);
+        }
+        text
+    }
+}
+
+/// The group that a datagram was sent to travels in front of its bytes.
+fn with_group(destination: IpAddr, bytes: &[u8]) -> Vec<u8> {
+    let group = match destination {
+        IpAddr::V4(ip) if ip.is_multicast() => ip.octets(),
+        _ => [0; 4],
+    };
+    [&group, bytes].concat()
+}
+
+fn split_group(bytes: &[u8]) -> (Option<IpAddr>, &[u8]) {
+    let (group, bytes) = bytes.split_first_chunk::<4>().expect("with_group has put it there");
+    ((*group != [0; 4]).then(|| IpAddr::from(*group)), bytes)
+}

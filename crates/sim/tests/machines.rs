@@ -1,0 +1,176 @@
+//! Programs with the whole product, on simulated machines.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use peregrine::config::WaitStrategy;
+use peregrine::{DdsType, DomainParticipant, GuardCondition, WaitSet};
+use peregrine_sim::machines::scenario::{Outcome, run_seed};
+use peregrine_sim::machines::{Config, run};
+use peregrine_sim::network::NodeId;
+
+const SEEDS: u64 = 700;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+struct Number {
+    value: u64,
+}
+
+#[derive(Clone, Debug, DdsType)]
+struct Bytes {
+    bytes: Vec<u8>,
+}
+
+#[test]
+fn samples_pass_between_two_hosts() {
+    for wait in [WaitStrategy::Poll, WaitStrategy::Block] {
+        let exchange = move |simulation: &peregrine_sim::machines::Simulation| {
+            let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+            let config = reading.config(wait);
+            let reader = reading.spawn("reader", move || {
+                let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+                let topic = participant.topic::<Number>("numbers").unwrap();
+                let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+                let mut got = Vec::new();
+                while got.len() < 10 {
+                    got.extend(reader.wait_and_take(PATIENCE).unwrap().into_value().map(|number| number.value));
+                }
+                got
+            });
+            let config = writing.config(wait);
+            let writer = writing.spawn("writer", move || {
+                let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+                let topic = participant.topic::<Number>("numbers").unwrap();
+                let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+                writer.wait_for_readers(1, PATIENCE).unwrap();
+                for value in 0..10 {
+                    writer.write(&Number { value }).unwrap();
+                }
+                writer.wait_for_acknowledgments(PATIENCE).unwrap();
+            });
+            writer.join();
+            reader.join()
+        };
+        let config = Config { seed: 1, ..Config::default() };
+        let (got, trace) = run(config, exchange).unwrap();
+        assert_eq!(got, (0..10).collect::<Vec<_>>());
+        assert_eq!(run(config, exchange).unwrap(), (got, trace), "equal seeds, equal runs");
+        println!("{wait:?}: {trace:?}");
+    }
+}
+
+/// Two processes of a host, of which the writer's gets no descriptor for the memory of a sample.
+#[test]
+fn writer_without_descriptors_falls_back_to_messages_and_does_not_spin() {
+    let config = Config { seed: 7, ..Config::default() };
+    let played = run(config, |simulation| {
+        let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(0)));
+        let config = reading.config(WaitStrategy::Block);
+        let (attached, inside) = (Arc::new(AtomicBool::new(false)), simulation.clone());
+        let has_attached = Arc::clone(&attached);
+        let reader = reading.spawn("reader", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Bytes>("bytes").unwrap();
+            let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+            inside.wait_for("a channel", PATIENCE, || participant.shared_memory_statistics().writers == 1);
+            has_attached.store(true, Ordering::SeqCst);
+            (0..4)
+                .map(|_| reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().bytes.len())
+                .collect::<Vec<_>>()
+        });
+        let (config, inside) = (writing.config(WaitStrategy::Block), simulation.clone());
+        let writer = writing.spawn("writer", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Bytes>("bytes").unwrap();
+            let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+            inside.wait_for("a channel", PATIENCE, || attached.load(Ordering::SeqCst));
+            writer.write(&Bytes { bytes: vec![1; 10] }).unwrap();
+            inside.set_out_of_descriptors(NodeId(0), true);
+            for len in [30_000, 10, 50_000] {
+                writer.write(&Bytes { bytes: vec![1; len] }).unwrap();
+            }
+            inside.sleep(Duration::from_secs(2));
+            writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        });
+        let lengths = reader.join();
+        writer.join();
+        lengths
+    });
+    let (lengths, trace) = played.unwrap();
+    assert_eq!(lengths, [10, 30_000, 10, 50_000]);
+    assert!(trace.steps < 2_000, "threads wake each other for nothing: {trace:?}");
+}
+
+/// A thread that polls is woken, and what it waits for has not happened.
+#[test]
+fn stale_wake_up_under_poll_ends_one_poll_only() {
+    let config = Config { seed: 3, ..Config::default() };
+    let played = run(config, |simulation| {
+        let process = simulation.process(NodeId(0));
+        let config = process.config(WaitStrategy::Poll);
+        let inside = simulation.clone();
+        let waiting = process.spawn("waiting", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Number>("numbers").unwrap();
+            let reader = topic.reader_builder().reliable().build().unwrap();
+            let guard = GuardCondition::new();
+            let waits = WaitSet::new();
+            waits.attach(&guard);
+            // The wake-up of this wait is left over for the next one, which waits for something else.
+            let trigger = guard.clone();
+            let other = inside.process(NodeId(0)).spawn("other", move || trigger.set_trigger_value(true));
+            waits.wait(PATIENCE).unwrap();
+            other.join();
+            guard.set_trigger_value(true);
+            let before = inside.now_ns();
+            assert!(reader.wait_and_take(Duration::from_secs(3)).is_err());
+            inside.now_ns() - before
+        });
+        waiting.join()
+    });
+    let (waited_ns, trace) = played.unwrap();
+    assert!(waited_ns >= 3_000_000_000, "{waited_ns}");
+    assert!(trace.steps < 1_000, "the thread does not sleep: {trace:?}");
+}
+
+/// One world again: `PEREGRINE_SIM_SEED=7 cargo test -p peregrine-sim --features machines --test machines`.
+#[test]
+fn worlds_of_all_seeds_keep_the_promises() {
+    let only = std::env::var("PEREGRINE_SIM_SEED").ok().map(|seed| seed.parse::<u64>().expect("a seed is a number"));
+    let last = std::env::var("PEREGRINE_SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
+    let mut seeds: Vec<u64> = only.map_or_else(|| (1..=last).collect(), |seed| vec![seed]);
+    seeds.reverse();
+    let seeds = Mutex::new(seeds);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(seed) = { seeds.lock().unwrap().pop() } {
+                    let outcome = run_seed(seed);
+                    if let Err(error) = &outcome {
+                        println!("seed {seed}: {error}");
+                    }
+                    results.lock().unwrap().push((seed, outcome));
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap();
+    let failed: Vec<u64> = results.iter().filter(|(_, outcome)| outcome.is_err()).map(|(seed, _)| *seed).collect();
+    let sum = |of: fn(&Outcome) -> u64| results.iter().filter_map(|(_, o)| o.as_ref().ok()).map(of).sum::<u64>();
+    println!(
+        "{} worlds: {} samples written, {} taken, {} strict pairs, {} pairs in one process, {} samples by shared memory, \
+         {} instances ended, {} panics of listeners",
+        results.len(),
+        sum(|o| o.written),
+        sum(|o| o.taken),
+        sum(|o| o.strict_pairs),
+        sum(|o| o.same_process_pairs),
+        sum(|o| o.by_shared_memory),
+        sum(|o| o.ended_instances),
+        sum(|o| o.panics),
+    );
+    assert!(failed.is_empty(), "worlds failed: {failed:?}");
+}

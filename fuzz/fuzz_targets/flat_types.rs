@@ -1,5 +1,5 @@
-//! Flat types of every kind in every extensibility, with what reads and builds each of them member by member. For the fuzz
-//! target `flat_view` and the tests of `xtypes`.
+//! Flat types of every kind in every extensibility, with what reads and builds each of them member by member. For the
+//! fuzz target `flat_view` and the tests of `xtypes`.
 
 use std::collections::BTreeMap;
 

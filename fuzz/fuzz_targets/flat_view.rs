@@ -1,5 +1,5 @@
-//! A view shows what decoding gives, or neither accepts the octets; what is changed in place is changed for both; and building the
-//! value member by member gives what encoding it gives.
+//! A view shows what decoding gives, or neither accepts the octets; what is changed in place is changed for both; and
+//! building the value member by member gives what encoding it gives.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

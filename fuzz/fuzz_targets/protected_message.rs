@@ -1,5 +1,6 @@
 //! A participant that protects its messages hears changed copies of what a peer has sent, and noise behind prefixes of
-//! protected submessages and messages. Nothing panics, and its reader gets nothing but what the peer's writer has written.
+//! protected submessages and messages. Nothing panics, and its reader gets nothing but what the peer's writer has
+//! written.
 #![no_main]
 
 use arbitrary::Arbitrary;

@@ -1,13 +1,14 @@
-//! `cargo xtask sanitize`: everything with `unsafe` code, and shared memory through the middleware, under the address sanitizer;
-//! the ring under the thread sanitizer. On nightly.
+//! `cargo xtask sanitize`: everything with `unsafe` code, and shared memory through the middleware, under the address
+//! sanitizer; the ring under the thread sanitizer. On nightly.
 //!
-//! The standard library is the one that comes with the toolchain, not instrumented: the address sanitizer does not see its own
-//! mistakes, and the thread sanitizer does not see the order that its locks make. That was tried: five programs that are
-//! right, which share memory by `Mutex`, `Condvar`, `mpsc`, `Arc` and `park` alone, get one to seven reports each. Hiding
-//! those would hide what is looked for, since suppressions name functions and not the missing order. So under it run only
-//! tests that share memory by the atomics of the crate, and there are no suppressions; the test harness hands its results over by
-//! such locks, too, and so only reports count in which code of the crate takes part. Neither sees through two mappings of the
-//! same memory: what one process may do to another is for the models (`cargo xtask models`) and for the tests that do it.
+//! The standard library is the one that comes with the toolchain, not instrumented: the address sanitizer does not see
+//! its own mistakes, and the thread sanitizer does not see the order that its locks make. That was tried: five programs
+//! that are right, which share memory by `Mutex`, `Condvar`, `mpsc`, `Arc` and `park` alone, get one to seven reports
+//! each. Hiding those would hide what is looked for, since suppressions name functions and not the missing order. So
+//! under it run only tests that share memory by the atomics of the crate, and there are no suppressions; the test
+//! harness hands its results over by such locks, too, and so only reports count in which code of the crate takes part.
+//! Neither sees through two mappings of the same memory: what one process may do to another is for the models (`cargo
+//! xtask models`) and for the tests that do it.
 
 use std::process::Command;
 

@@ -96,7 +96,8 @@ pub(crate) fn sim(workspace: &Workspace) -> Result<Outcome> {
     if !workspace.has_package(SIM) {
         return Ok(Outcome::Absent(format!("no package {SIM} in the tree yet")));
     }
-    run(cargo(workspace).args(["test", "--package", SIM, "--profile", "checked", "--locked"]))?;
+    let features = ["--features", "machines"];
+    run(cargo(workspace).args(["test", "--package", SIM, "--profile", "checked", "--locked"]).args(features))?;
     Ok(Outcome::Passed)
 }
 

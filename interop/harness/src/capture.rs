@@ -24,7 +24,7 @@ const BUFFER_MIB: &str = "256";
 
 /// Packets that are no RTPS although nothing else speaks on these networks, that the decoder calls malformed, or to
 /// which it has something to say of severity warning or error. Notes and chats are not complaints, nor are datagrams of
-/// a single octet: by these, Cyclone DDS wakes its own receive threads when it leaves.
+/// a single byte: by these, Cyclone DDS wakes its own receive threads when it leaves.
 const COMPLAINTS: &str = "udp.length > 9 && (!rtps || _ws.malformed || _ws.expert.severity >= 0x00600000)";
 
 /// What a datagram is, is told by its content, not by its ports: a source port that the kernel chose may well be the

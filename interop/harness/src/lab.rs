@@ -184,8 +184,8 @@ impl TwoHosts {
         text.trim().parse().map_err(|_| Error::Tool { command: words.join(" "), output: text.clone() })
     }
 
-    /// From now on, drops this share of the IP packets that arrive at either host, each drawn independently. Fragments of
-    /// a datagram are packets of their own.
+    /// From now on, drops this share of the IP packets that arrive at either host, each drawn independently. Fragments
+    /// of a datagram are packets of their own.
     ///
     /// # Errors
     /// Without the command `nft`.

@@ -92,7 +92,7 @@ pub struct Participant {
     pub lease_ms: Option<u32>,
     /// The largest RTPS message sent; `None` is the peer's own choice.
     pub message_size_max_bytes: Option<u32>,
-    /// So many octets of user data in its announcement; only Peregrine's peer has that.
+    /// So many bytes of user data in its announcement; only Peregrine's peer has that.
     pub user_data_bytes: Option<u32>,
     /// Without threads of its own: the application polls; only Peregrine's peer has that.
     pub is_polled: bool,
@@ -135,7 +135,7 @@ pub struct Received {
     /// The length of the member `data`; 0 without data.
     #[serde(rename = "size")]
     pub size_bytes: usize,
-    /// Whether each octet of `data` is the one that its position and `seq` demand.
+    /// Whether each byte of `data` is the one that its position and `seq` demand.
     pub intact: bool,
     /// Whether there is data, and not only a change of the instance's state.
     pub valid: bool,

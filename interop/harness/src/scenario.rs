@@ -1,7 +1,7 @@
 //! What two peers go through together, whoever made them.
 //!
-//! A scenario starts one peer that writes and one that reads, and returns [`Error::Violated`] with what it saw when they
-//! do not do what the standard demands. It waits for events and not for time to pass.
+//! A scenario starts one peer that writes and one that reads, and returns [`Error::Violated`] with what it saw when
+//! they do not do what the standard demands. It waits for events and not for time to pass.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ impl Side<'_> {
     }
 }
 
-/// Reliable, without a key: every load arrives complete, in order, each octet right.
+/// Reliable, without a key: every load arrives complete, in order, each byte right.
 pub fn reliable_unkeyed(pair: &Pair<'_>) -> Result<()> {
     exchange(pair, DataType::Sample, &Qos::default(), &Load::ALL)
 }

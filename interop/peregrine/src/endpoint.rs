@@ -215,7 +215,7 @@ pub(crate) fn describe<T: Content>(info: &SampleInfo, value: Option<&T>) -> Take
     }
 }
 
-/// A key of at most 16 octets stands in the key hash itself, big endian (RTPS 2.5 §9.6.4.8).
+/// A key of at most 16 bytes stands in the key hash itself, big endian (RTPS 2.5 §9.6.4.8).
 fn key_of(handle: InstanceHandle) -> u32 {
     let [a, b, c, d, ..] = handle.0;
     u32::from_be_bytes([a, b, c, d])

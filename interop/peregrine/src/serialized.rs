@@ -1,4 +1,5 @@
-//! The same of endpoints whose samples stay serialized: this program encodes and decodes them itself, and finds their keys.
+//! The same of endpoints whose samples stay serialized: this program encodes and decodes them itself, and finds their
+//! keys.
 
 use std::time::Duration;
 

@@ -65,12 +65,12 @@ pub(crate) struct AppendableSample {
     data: Vec<u8>,
 }
 
-/// The `data` of a sample with this `seq`: octet `i` is `(seq + i) mod 251`.
+/// The `data` of a sample with this `seq`: byte `i` is `(seq + i) mod 251`.
 pub(crate) fn payload(seq: u32, size_bytes: usize) -> Vec<u8> {
     octets(seq).take(size_bytes).collect()
 }
 
-/// Whether each octet is the one that its position and `seq` demand.
+/// Whether each byte is the one that its position and `seq` demand.
 pub(crate) fn is_intact(seq: u32, data: &[u8]) -> bool {
     octets(seq).zip(data).all(|(wanted, found)| wanted == *found)
 }

@@ -1,10 +1,10 @@
 //! `cargo xtask bench agreement`: what `perftest` calls raw UDP, against an independent program that does the same.
 //!
-//! Both take turns in blocks of four: the same cores, the same call that waits, the same length. A pair of processes keeps
-//! for its whole life what it happens to get (where its pages lie, in which rhythm its sides wake each other), and that differs
-//! by some ten percent from pair to pair. So there are many short runs of new processes instead of a few long ones, and the
-//! median over the blocks is what counts. An instrument that is right finds the same; one whose own work shows, or that halves
-//! the wrong time, does not.
+//! Both take turns in blocks of four: the same cores, the same call that waits, the same length. A pair of processes
+//! keeps for its whole life what it happens to get (where its pages lie, in which rhythm its sides wake each other),
+//! and that differs by some ten percent from pair to pair. So there are many short runs of new processes instead of a
+//! few long ones, and the median over the blocks is what counts. An instrument that is right finds the same; one whose
+//! own work shows, or that halves the wrong time, does not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -14,7 +14,8 @@ const THREADS_AT_MOST: u64 = 3;
 /// For so long wake-ups are counted.
 const WATCHED: Duration = Duration::from_secs(5);
 
-/// Prints how often the thread for shared memory of ten readers wakes up whose writers, in another process, write nothing.
+/// Prints how often the thread for shared memory of ten readers wakes up whose writers, in another process, write
+/// nothing.
 pub(super) fn print_shared_memory(program: &Path) -> Result<()> {
     let (mut readers, mut writers) = (start(program, &[])?, start(program, &["writers"])?);
     let measured = (|| {

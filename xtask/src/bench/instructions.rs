@@ -1,8 +1,9 @@
-//! `cargo xtask bench instructions`: how many instructions one sample takes from `write` to `take`, by part and by place.
+//! `cargo xtask bench instructions`: how many instructions one sample takes from `write` to `take`, by part and by
+//! place.
 //!
-//! Two runs that differ only in the number of samples are counted by callgrind; the difference is what samples cost. The
-//! kernel's work is not in it. Where every sample is acknowledged, the numbers are the same in every run but for a few
-//! instructions; in the usual flow, acknowledgement is asked for by the clock too.
+//! Two runs that differ only in the number of samples are counted by callgrind; the difference is what samples cost.
+//! The kernel's work is not in it. Where every sample is acknowledged, the numbers are the same in every run but for a
+//! few instructions; in the usual flow, acknowledgement is asked for by the clock too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,7 +1,7 @@
 //! `cargo xtask bench floor`: Peregrine's speed as ratios to raw UDP sockets in the same run.
 //!
-//! Every row is measured as floor, Peregrine, Peregrine, floor, so that changes of the machine affect both. The table sets
-//! target and measurement side by side; the command fails when it cannot measure, never because something is slow.
+//! Every row is measured as floor, Peregrine, Peregrine, floor, so that changes of the machine affect both. The table
+//! sets target and measurement side by side; the command fails when it cannot measure, never because something is slow.
 
 mod agreement;
 mod callgrind;

@@ -1,8 +1,9 @@
-//! `cargo xtask bench shared-memory`: samples between processes of a host, and within one, as ratios to the least that any way
-//! of it costs: a word that is looked at again and again, a futex, the copies.
+//! `cargo xtask bench shared-memory`: samples between processes of a host, and within one, as ratios to the least that
+//! any way of it costs: a word that is looked at again and again, a futex, the copies.
 //!
-//! In each round every row is measured once, its floor right before or after it; what is printed are medians over the rounds.
-//! The targets were set beside floors of one machine, so a target is a ratio: to the floor that is measured here.
+//! In each round every row is measured once, its floor right before or after it; what is printed are medians over the
+//! rounds. The targets were set beside floors of one machine, so a target is a ratio: to the floor that is measured
+//! here.
 
 use std::fs::File;
 use std::io::BufReader;

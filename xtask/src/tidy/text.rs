@@ -41,6 +41,9 @@ const HOSTS: &[&str] = &[
     "www.wireshark.org",
 ];
 
+/// Characters of a line of a comment or document.
+const LINE_LENGTH_MAX: usize = 120;
+
 /// Checks one file of any kind; `root` resolves relative links.
 pub(super) fn check(file: &TrackedFile, root: &Path, findings: &mut Findings) {
     let limit = if file.path.starts_with(RECORDS) { RECORD_LIMIT_BYTES } else { SIZE_LIMIT_BYTES };
@@ -53,9 +56,47 @@ pub(super) fn check(file: &TrackedFile, root: &Path, findings: &mut Findings) {
             check_line(&format!("{}:{}", file.path, index + 1), line, findings);
         }
     }
+    for (index, line) in written_lines(text).filter(|(_, line)| is_long_prose(&file.path, line)) {
+        let len = line.chars().count();
+        findings.error(
+            format!("{}:{}", file.path, index + 1),
+            format!("a line of {len} characters; comments and documents have at most {LINE_LENGTH_MAX}"),
+        );
+    }
     if file.path.ends_with(".md") {
         check_links(&file.path, text, root, findings);
     }
+}
+
+/// The lines of a file, except those that `cargo xtask page` generates.
+fn written_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_generated = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        is_generated = match line.trim() {
+            "<!-- measured -->" => true,
+            "<!-- measured: end -->" => false,
+            _ => is_generated,
+        };
+        !is_generated
+    })
+}
+
+/// Whether a line of prose is too long and could be broken. Rows of tables cannot, nor can a word or a link.
+fn is_long_prose(path: &str, line: &str) -> bool {
+    let prose = line.trim_start();
+    let text = if path.ends_with(".rs") {
+        let Some(comment) = prose.strip_prefix("//") else { return false };
+        comment.trim_start_matches(['/', '!']).trim_start()
+    } else if path.ends_with(".md") {
+        prose
+    } else {
+        return false;
+    };
+    let has_break = line.char_indices().nth(LINE_LENGTH_MAX).is_some_and(|(end, _)| {
+        let start = line.len() - text.len();
+        line.get(start..end).is_some_and(|before| before.trim_start_matches(['-', '*', ' ']).contains(' '))
+    });
+    has_break && !text.starts_with('|') && !text.starts_with('[')
 }
 
 fn check_line(place: &str, line: &str, findings: &mut Findings) {
@@ -132,6 +173,25 @@ mod tests {
         let mut findings = Findings::default();
         check(&TrackedFile { path: path.to_owned(), bytes: text.into() }, Path::new("/nonexistent"), &mut findings);
         findings.errors
+    }
+
+    #[test]
+    fn long_lines_of_prose_are_found() {
+        let words = "a word ".repeat(18);
+        let word = format!("- {}", "x".repeat(130));
+        for (path, text, expected) in [
+            ("a.md", words.clone(), 1),
+            ("a.rs", format!("    /// {words}"), 1),
+            ("a.rs", format!("// {}", "a word ".repeat(16)), 0),
+            ("a.rs", format!("let text = \"{words}\";"), 0),
+            ("a.md", format!("| {words} |"), 0),
+            ("a.md", word, 0),
+            ("a.rs", format!("//! {}", "x".repeat(200)), 0),
+            ("a.md", format!("<!-- measured -->\n{words}\n<!-- measured: end -->\n{words}"), 1),
+            ("a.toml", words.clone(), 0),
+        ] {
+            assert_eq!(errors(path, &text).len(), expected, "{path}: {text}");
+        }
     }
 
     #[test]

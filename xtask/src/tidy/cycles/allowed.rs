@@ -92,8 +92,8 @@ pub(super) fn disagreements(found: &BTreeMap<String, Vec<Cycle>>, allowed: &[Ent
     errors
 }
 
-/// The list without what is in no cycle any more: each entry becomes the cycles within it. Of a cycle that has grown, the
-/// files of the entry remain, so that [`disagreements`] names the new ones.
+/// The list without what is in no cycle any more: each entry becomes the cycles within it. Of a cycle that has grown,
+/// the files of the entry remain, so that [`disagreements`] names the new ones.
 fn shrunk(found: &BTreeMap<String, Vec<Cycle>>, allowed: &[Entry]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for entry in allowed {

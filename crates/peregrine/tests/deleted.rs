@@ -4,7 +4,7 @@ mod common;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use common::{PATIENCE, Reading, participant, polled};
@@ -244,4 +244,34 @@ fn closed_reader_leaves_its_writer_and_keeps_loans() {
     at_once(other.close_async()).unwrap().unwrap();
     assert!(matches!(other.take(), Err(Error::AlreadyDeleted)));
     assert!(matches!(other.wait_for_data(Duration::ZERO), Err(Error::AlreadyDeleted)));
+}
+
+/// A waker that runs the participants of this process until the reader has no writer any more.
+struct RunsUntilUnmatched {
+    participant: DomainParticipant,
+    reader: DataReader<Reading>,
+}
+
+impl Wake for RunsUntilUnmatched {
+    fn wake(self: Arc<Self>) {
+        common::eventually("the writer is removed", || {
+            self.participant.poll(Duration::ZERO);
+            self.reader.matched_publications().is_empty()
+        });
+    }
+}
+
+#[test]
+fn last_acknowledgement_during_close_ends_the_wait_of_close() {
+    let participants = [(); 2].map(|()| DomainParticipant::builder(23).config(polled()).build().unwrap());
+    let [writing, reading] = participants.each_ref().map(|p| p.topic::<Reading>("readings").unwrap());
+    let writer = writing.writer_builder().reliable().keep_all().build().unwrap();
+    let reader = reading.reader_builder().reliable().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    let mut matched = pin!(writer.wait_for_readers_async(9));
+    let waker = RunsUntilUnmatched { participant: participants[1].clone(), reader };
+    assert!(matched.as_mut().poll(&mut Context::from_waker(&Arc::new(waker).into())).is_pending());
+    // The writer wakes the future as it closes, before it waits for the last acknowledgement.
+    writer.close(PATIENCE).unwrap();
 }

@@ -182,6 +182,10 @@ impl ParticipantCore {
             return abandoned;
         }
         let mut locked = self.lock();
+        if !locked.writers.contains_key(&core.guid.entity) {
+            // The last acknowledgement came meanwhile, and the hook has removed the writer.
+            return abandoned;
+        }
         let linger = linger.map(Span::from).or(locked.closing).unwrap_or_else(|| self.host.config().linger.into());
         locked.lingering.push(Lingering {
             until: now() + linger,
@@ -190,10 +194,6 @@ impl ParticipantCore {
             is_abandoned: false,
         });
         self.finish(locked);
-        // The last acknowledgement may have come before a thread waited for it.
-        if core.is_settled() {
-            self.remove_writer(core);
-        }
         abandoned
     }
 

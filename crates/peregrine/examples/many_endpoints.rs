@@ -1,8 +1,9 @@
 //! The cost of many endpoints in two processes: memory of the channels between them, and a write to many readers.
 //!
-//! `many_endpoints WRITERS READERS` matches so many writers and readers of one topic and prints the time until all are
-//! matched and the growth of both processes' resident memory. Then the first writer writes samples of 32 bytes; printed
-//! are the processor time of the writing thread and that of the whole process of readers, each for one write.
+//! `many_endpoints WRITERS READERS [udp]` matches so many writers and readers of one topic and prints the time until all
+//! are matched and the growth of both processes' resident memory. Then the first writer writes samples of 32 bytes;
+//! printed are the processor time of the writing thread and that of the whole process of readers, each for one write.
+//! With `udp`, no sample goes through shared memory: the difference in memory is that of the channels.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 use peregrine::{DataReader, DdsType, DomainConfig, DomainParticipant, InterfaceSelection, Topic};
 use rustix::time::{ClockId, clock_gettime};
 
+/// Set for both processes when samples go by UDP only.
+const UDP: &str = "PEREGRINE_MANY_ENDPOINTS_UDP";
 /// Says how many readers the process has, if it is that of the readers.
 const READERS: &str = "PEREGRINE_MANY_ENDPOINTS_READERS";
 const DOMAIN: u32 = 213;
@@ -35,26 +38,32 @@ fn main() -> Result<()> {
         return read(readers.parse()?);
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [writers, readers] = words.as_slice() else {
-        return Err("usage: many_endpoints WRITERS READERS".into());
+    let (writers, readers, by_udp) = match words.as_slice() {
+        [writers, readers] => (writers, readers, false),
+        [writers, readers, path] if path == "udp" => (writers, readers, true),
+        _ => return Err("usage: many_endpoints WRITERS READERS [udp]".into()),
     };
-    write(writers.parse()?, readers.parse()?)
+    write(writers.parse()?, readers.parse()?, by_udp)
 }
 
 /// The process of the writers.
-fn write(writers: usize, readers: usize) -> Result<()> {
-    let participant = participant()?;
-    let memory_before = resident_kib()?;
+fn write(writers: usize, readers: usize, by_udp: bool) -> Result<()> {
+    let participant = participant(by_udp)?;
+    let memory_before = Resident::now()?;
     let topic = topic(&participant)?;
-    let mut other = Other::start(readers)?;
+    let mut other = Other::start(readers, by_udp)?;
     let begin = Instant::now();
     let writers: Vec<_> = (0..writers)
         .map(|_| topic.writer_builder().reliable().keep_last(16).build())
         .collect::<std::result::Result<_, _>>()?;
     for writer in &writers {
-        while writer.shared_memory_readers() < readers {
+        let reached = || match by_udp {
+            true => writer.matched_subscriptions().len(),
+            false => writer.shared_memory_readers(),
+        };
+        while reached() < readers {
             if begin.elapsed() > PATIENCE {
-                return Err(format!("{} of {readers} readers are attached", writer.shared_memory_readers()).into());
+                return Err(format!("{} of {readers} readers are reached", reached()).into());
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -62,10 +71,10 @@ fn write(writers: usize, readers: usize) -> Result<()> {
     let matched = begin.elapsed();
     let there = other.ask("memory")?;
     println!(
-        "{} writers, {readers} readers: matched in {} ms; memory {} KiB here, {there} KiB there",
+        "{} writers, {readers} readers: matched in {} ms; private + shared memory {} here, {there} there",
         writers.len(),
         matched.as_millis(),
-        resident_kib()?.saturating_sub(memory_before),
+        Resident::now()?.growth_since(memory_before),
     );
     let Some(writer) = writers.first() else { return Ok(()) };
     let sample = |value| Number { value, octets: [7; 24] };
@@ -93,8 +102,8 @@ fn write(writers: usize, readers: usize) -> Result<()> {
 
 /// The process of the readers. Each line of its input is a question.
 fn read(readers: usize) -> Result<()> {
-    let participant = participant()?;
-    let memory_before = resident_kib()?;
+    let participant = participant(std::env::var_os(UDP).is_some())?;
+    let memory_before = Resident::now()?;
     let topic = topic(&participant)?;
     let readers: Vec<DataReader<Number>> = (0..readers)
         .map(|_| topic.reader_builder().reliable().keep_last(16).build())
@@ -102,13 +111,13 @@ fn read(readers: usize) -> Result<()> {
     let mut time_before = Duration::ZERO;
     for line in std::io::stdin().lock().lines() {
         let answer = match line?.as_str() {
-            "memory" => resident_kib()?.saturating_sub(memory_before),
+            "memory" => Resident::now()?.growth_since(memory_before),
             "time" => {
                 let time = processor_time(ClockId::ProcessCPUTime);
                 let spent = time.saturating_sub(std::mem::replace(&mut time_before, time));
-                u64::try_from(spent.as_nanos())?
+                spent.as_nanos().to_string()
             }
-            _ => readers.len() as u64,
+            _ => readers.len().to_string(),
         };
         let mut out = std::io::stdout().lock();
         writeln!(out, "{answer}")?;
@@ -117,8 +126,9 @@ fn read(readers: usize) -> Result<()> {
     Ok(())
 }
 
-fn participant() -> Result<DomainParticipant> {
+fn participant(by_udp: bool) -> Result<DomainParticipant> {
     let mut config = DomainConfig::default();
+    config.shared_memory = !by_udp;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     Ok(DomainParticipant::builder(DOMAIN).config(config).build()?)
 }
@@ -132,11 +142,27 @@ fn processor_time(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned() as u32)
 }
 
-fn resident_kib() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmRSS in /proc/self/status")?;
-    Ok(number.parse()?)
+/// Resident memory of this process: private, and shared with other processes.
+#[derive(Clone, Copy)]
+struct Resident {
+    private_kib: u64,
+    shared_kib: u64,
+}
+
+impl Resident {
+    fn now() -> Result<Self> {
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let kib = |name: &str| -> Result<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("not in /proc/self/status")?;
+            Ok(line.split_whitespace().next().ok_or("no number in /proc/self/status")?.parse()?)
+        };
+        Ok(Self { private_kib: kib("RssAnon:")?, shared_kib: kib("RssShmem:")? })
+    }
+
+    fn growth_since(self, before: Self) -> String {
+        let private = self.private_kib.saturating_sub(before.private_kib);
+        format!("{private} + {} KiB", self.shared_kib.saturating_sub(before.shared_kib))
+    }
 }
 
 /// The process of the readers.
@@ -146,8 +172,11 @@ struct Other {
 }
 
 impl Other {
-    fn start(readers: usize) -> Result<Self> {
+    fn start(readers: usize, by_udp: bool) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
+        if by_udp {
+            command.env(UDP, "1");
+        }
         command.env(READERS, readers.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let answers = BufReader::new(child.stdout.take().ok_or("the other process has no output")?);

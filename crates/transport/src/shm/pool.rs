@@ -11,10 +11,13 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
-/// Size of the first segment of a class with several slots per segment, in bytes. Each further segment is twice as
-/// large, up to the next constant.
-const FIRST_SEGMENT_BYTES: usize = 64 << 10;
+/// Number of slots in the first segment of a class, within the next two bounds. Each further segment is twice as large.
+/// A writer that only says which samples are available needs one slot, and a process may have hundreds of such writers.
+const FIRST_SEGMENT_SLOTS: usize = 16;
+const FIRST_SEGMENT_BYTES_MAX: usize = 64 << 10;
 const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
+/// More doublings reach the bound from one page.
+const DOUBLINGS_MAX: u32 = 16;
 
 /// Most segments of a writer: each costs a descriptor.
 pub(super) const MAX_SEGMENTS: usize = 256;
@@ -140,8 +143,7 @@ impl Pool {
             }
         };
         let Some(class) = self.classes.get_mut(at) else { return Err(NoSlot::Exhausted) };
-        let wanted = FIRST_SEGMENT_BYTES.checked_shl(class.segments).unwrap_or(LARGEST_SHARED_SEGMENT_BYTES);
-        let mut bytes = whole_pages(wanted.min(LARGEST_SHARED_SEGMENT_BYTES).max(stride)).ok_or(NoSlot::TooLong)?;
+        let mut bytes = whole_pages(shared_segment_bytes(stride, class.segments).max(stride)).ok_or(NoSlot::TooLong)?;
         let room = self.bytes_max.saturating_sub(self.bytes);
         if bytes > room {
             // A segment with a single slot is better than none.
@@ -282,6 +284,13 @@ fn segment_mut(segments: &mut [Option<Segment>], slot: SlotId) -> Option<&mut Se
     segment
 }
 
+/// Bytes of the next segment of a class that has `segments` already, before rounding up to whole pages.
+fn shared_segment_bytes(stride: usize, segments: u32) -> usize {
+    let first =
+        stride.saturating_mul(FIRST_SEGMENT_SLOTS).clamp(whole_pages(1).unwrap_or(4096), FIRST_SEGMENT_BYTES_MAX);
+    (first << segments.min(DOUBLINGS_MAX)).min(LARGEST_SHARED_SEGMENT_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::ring::SLOT_ALIGN;
@@ -321,6 +330,14 @@ mod tests {
             assert!(room >= len && start % SLOT_ALIGN == 0 && start + room <= end);
         }
         assert_eq!(pool.holdings().slots_in_use, 9);
+    }
+
+    #[test]
+    fn segments_of_a_class_double_from_sixteen_slots_to_four_mebibytes() {
+        let bytes = |stride, segments| shared_segment_bytes(stride, segments);
+        assert_eq!([64, 256, 1024, 4096, 16 << 10].map(|stride| bytes(stride, 0) >> 10), [4, 4, 16, 64, 64]);
+        assert_eq!([1, 2, 3, 9, 10, 11].map(|segments| bytes(64, segments) >> 10), [8, 16, 32, 2048, 4096, 4096]);
+        assert!((10..256).all(|segments| bytes(64, segments) == LARGEST_SHARED_SEGMENT_BYTES));
     }
 
     #[test]

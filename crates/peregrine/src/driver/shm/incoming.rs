@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::seq::SequenceNumber;
@@ -85,6 +86,8 @@ struct DeferredActions {
 /// The channel from a writer to readers of this process that have the same reliability.
 struct Channel {
     key: ChannelKey,
+    /// How the process of the writer is reached.
+    at: SharedMemoryAddress,
     notes: AckHandle,
     /// Tells the thread that polls connections, by its count, that the channel exists.
     _count: Arc<()>,
@@ -101,9 +104,12 @@ struct Channel {
 
 /// A reader of a channel.
 struct AttachedReader {
-    wanted: Wanted,
     core: Arc<ReaderCore>,
+    /// The channel that the reader is attached to.
+    key: ChannelKey,
     index: u32,
+    /// Requests of the reader for a channel so far.
+    attempts: u8,
     stage: Stage,
     order: Order,
     /// Entries that the reader has no room for, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader of

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::reader::{Reception, SampleMeta};
@@ -12,8 +13,9 @@ use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, W
 
 use super::super::attachment::{Attachment, AttachmentKind};
 use super::super::metadata::{ALIGNING, Addressed, Entry};
-use super::super::requests::{UNANSWERED_MAX, Wanted};
+use super::super::requests::{ANSWER_TIMEOUT, ChannelKey, UNANSWERED_MAX, Wanted};
 use super::{AttachedReader, BACKLOG_MAX, Channel, Held, Order, Pending, Stage, acknowledgement};
+use crate::driver::clock::now;
 use crate::driver::dirty_endpoints::DirtyEndpoints;
 use crate::driver::reader::ReaderCore;
 
@@ -52,7 +54,7 @@ impl Channel {
     pub(super) fn join(&mut self, wanted: Wanted, core: Arc<ReaderCore>) {
         let index = self.next_index;
         self.next_index = self.next_index.saturating_add(1);
-        self.readers.push(AttachedReader::new(wanted, core, index, Stage::Queued));
+        self.readers.push(AttachedReader::new(&wanted, core, index, Stage::Queued));
     }
 
     /// Gives an entry to the readers that it is for. A reader without room keeps it. The caller calls
@@ -75,7 +77,7 @@ impl Channel {
             let Some(entry) = reader.admit(to.is_some(), entry) else { continue };
             if reader.order == Order::Unknown {
                 reader.order = Order::Awaited;
-                begun.push((reader.wanted.reader_guid, reader.wanted.writer));
+                begun.push((reader.core.guid, self.key.writer));
             }
             if reader.give(rx, entry, &mut content) {
                 self.owes_ack = true;
@@ -131,7 +133,7 @@ impl Channel {
         let Some(reader) = self.readers.get_mut(place) else { return 0 };
         let samples = reader.drain(rx);
         // The reader may have taken samples from its own backlog since the last acknowledgement.
-        reader.below = reader.core.lock().reader.acknowledged_below(reader.wanted.writer);
+        reader.below = reader.core.lock().reader.acknowledged_below(reader.key.writer);
         self.acknowledge();
         samples
     }
@@ -175,7 +177,7 @@ impl Channel {
                 let reader = place.and_then(|place| self.readers.get_mut(place));
                 let accepted = reader.map(|reader| {
                     reader.start();
-                    reader.wanted.clone()
+                    reader.request(self.at)
                 });
                 // The acknowledgement covers the reader before `Ready` tells the writer so.
                 self.acknowledge();
@@ -183,7 +185,9 @@ impl Channel {
             }
             // The reader has left meanwhile and detached; or the process lies, and nothing depends on it.
             AttachmentKind::Accepted => Ok(None),
-            AttachmentKind::Dismissed => Ok(place.map(|place| Decision::Dismissed(self.readers.remove(place).wanted))),
+            AttachmentKind::Dismissed => {
+                Ok(place.map(|place| Decision::Dismissed(self.readers.remove(place).request(self.at))))
+            }
             AttachmentKind::Attach { .. }
             | AttachmentKind::Ready
             | AttachmentKind::Rewind { .. }
@@ -209,15 +213,28 @@ impl Channel {
 }
 
 impl AttachedReader {
-    pub(super) fn new(wanted: Wanted, core: Arc<ReaderCore>, index: u32, stage: Stage) -> Self {
-        let order = if wanted.is_reliable { Order::Certain } else { Order::Unknown };
-        Self { wanted, core, index, stage, order, backlog: VecDeque::new(), epoch: 0, below: None }
+    pub(super) fn new(wanted: &Wanted, core: Arc<ReaderCore>, index: u32, stage: Stage) -> Self {
+        let (key, attempts) = (wanted.key(), wanted.attempts);
+        let order = if key.is_reliable { Order::Certain } else { Order::Unknown };
+        Self { core, key, index, attempts, stage, order, backlog: VecDeque::new(), epoch: 0, below: None }
+    }
+
+    /// The request that the reader was attached by; `at` is the address of the writer's process.
+    pub(super) fn request(&self, at: SharedMemoryAddress) -> Wanted {
+        let ChannelKey { writer, is_reliable } = self.key;
+        let (reader, reader_guid) = (Arc::downgrade(&self.core), self.core.guid);
+        Wanted { reader, reader_guid, writer, at, is_reliable, until: now() + ANSWER_TIMEOUT, attempts: self.attempts }
+    }
+
+    /// Whether the reader is this one, attached to the channel of this writer or of any.
+    pub(super) fn is_for(&self, reader: Guid, writer: Option<Guid>) -> bool {
+        self.core.guid == reader && writer.is_none_or(|writer| self.key.writer == writer)
     }
 
     /// The writer process has accepted the reader, which takes entries from now on.
     pub(super) fn start(&mut self) {
         self.stage = Stage::Attached { live_from: None };
-        self.below = self.core.lock().reader.acknowledged_below(self.wanted.writer);
+        self.below = self.core.lock().reader.acknowledged_below(self.key.writer);
     }
 
     /// Number and timestamp of an entry, if it is a value that the reader takes.
@@ -261,7 +278,7 @@ impl AttachedReader {
         if self.backlog.len() < BACKLOG_MAX {
             let payload = content.payload(Payload::copy_of).clone();
             self.backlog.push_back(Pending { entry, payload });
-        } else if self.wanted.is_reliable
+        } else if self.key.is_reliable
             && let Some(from) = entry.first()
         {
             self.stage = Stage::Behind { from };
@@ -285,7 +302,7 @@ impl AttachedReader {
 
     /// Returns false if the reader has no room.
     fn deliver(&mut self, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
-        let writer = self.wanted.writer;
+        let writer = self.key.writer;
         let mut state = self.core.lock();
         let reader = &mut state.reader;
         let is_taken = match entry {
@@ -325,12 +342,12 @@ impl AttachedReader {
         match self.stage {
             Stage::Queued => {
                 self.stage = Stage::Asked;
-                Some(AttachmentKind::Attach { reader: self.wanted.reader_guid })
+                Some(AttachmentKind::Attach { reader: self.core.guid })
             }
             Stage::Behind { from } if self.backlog.is_empty() => {
                 self.stage = Stage::Rewinding;
                 self.epoch = self.epoch.wrapping_add(1);
-                let lacks_from = self.core.lock().reader.acknowledged_below(self.wanted.writer);
+                let lacks_from = self.core.lock().reader.acknowledged_below(self.key.writer);
                 let from = lacks_from.map_or(from, |lacks_from| lacks_from.clamp(SequenceNumber(1), from));
                 Some(AttachmentKind::Rewind { epoch: self.epoch, from })
             }

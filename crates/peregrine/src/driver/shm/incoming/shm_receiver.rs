@@ -32,7 +32,7 @@ impl ShmReceiver {
     /// Adds a channel, whose first reader the request named.
     pub(super) fn add(&mut self, channel: NewChannel, shared: &dyn Attachments) {
         let NewChannel { connection, wanted, others, count } = channel;
-        let key = wanted.key();
+        let (key, at) = (wanted.key(), wanted.at);
         let added = self.reader.add(connection).map_err(|error| error.to_string());
         let added = added.and_then(|id| {
             let notes = self.reader.ack_handle(id).ok_or_else(|| "the writer's process has ended".to_owned())?;
@@ -50,7 +50,7 @@ impl ShmReceiver {
         let readers = Vec::new();
         let asked = Vec::new();
         let channel =
-            Channel { key, notes, _count: count, readers, next_index: 1, asked, is_paused: false, owes_ack: false };
+            Channel { key, at, notes, _count: count, readers, next_index: 1, asked, is_paused: false, owes_ack: false };
         self.channels.push(id, channel);
         self.start_first(id, wanted, shared);
         for wanted in others {
@@ -70,7 +70,7 @@ impl ShmReceiver {
             self.reader.send_message(id, Attachment { index: 0, kind: AttachmentKind::Detach }.encode());
             return;
         };
-        let mut reader = AttachedReader::new(wanted.clone(), core, 0, Stage::Asked);
+        let mut reader = AttachedReader::new(&wanted, core, 0, Stage::Asked);
         reader.start();
         channel.readers.push(reader);
         channel.acknowledge();
@@ -85,7 +85,7 @@ impl ShmReceiver {
             let reason = NoSharedMemory::NotConnected("the channel of its process has ended".to_owned());
             return shared.request_channel_again(wanted, reason);
         };
-        if channel.readers.iter().any(|reader| reader.wanted.reader_guid == wanted.reader_guid) {
+        if channel.readers.iter().any(|reader| reader.core.guid == wanted.reader_guid) {
             // A repeated request: the reader has what it wants.
             return shared.counters().note_detached();
         }
@@ -96,7 +96,7 @@ impl ShmReceiver {
     /// The datagrams from before the first sample have been received: a best-effort reader takes what waits.
     pub(super) fn begin(&mut self, reader: Guid, writer: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
         self.drain(dirty, counters, |attached| {
-            let is_meant = attached.wanted.is_for(reader, Some(writer));
+            let is_meant = attached.is_for(reader, Some(writer));
             if is_meant {
                 attached.order = Order::Certain;
             }
@@ -106,9 +106,7 @@ impl ShmReceiver {
 
     /// A reader has room again and takes what waits.
     pub(super) fn resume(&mut self, reader: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
-        self.drain(dirty, counters, |attached| {
-            attached.wanted.reader_guid == reader && attached.order == Order::Certain
-        });
+        self.drain(dirty, counters, |attached| attached.core.guid == reader && attached.order == Order::Certain);
     }
 
     fn drain(
@@ -148,7 +146,7 @@ impl ShmReceiver {
 
     /// Removes a reader from the channel of one writer, or of all writers.
     pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>, shared: &dyn Attachments) {
-        let is_meant = |attached: &AttachedReader| attached.wanted.is_for(reader, writer);
+        let is_meant = |attached: &AttachedReader| attached.is_for(reader, writer);
         let of_it = self.channels.iter().filter(|(_, channel)| channel.readers.iter().any(is_meant));
         for id in of_it.map(|(id, _)| id).collect::<Vec<_>>() {
             let Some(channel) = self.channels.get_mut(id) else { continue };
@@ -282,9 +280,9 @@ impl ShmReceiver {
         self.handle_messages(shared);
         while let Some(gone) = self.reader.poll_gone() {
             let Some(channel) = self.channels.remove(gone.writer) else { continue };
-            for AttachedReader { wanted, stage, .. } in channel.readers {
-                let reason = reason_of(gone.reason);
-                match stage {
+            for reader in &channel.readers {
+                let (wanted, reason) = (reader.request(channel.at), reason_of(gone.reason));
+                match reader.stage {
                     // The writer may have ended the channel before it knew of this reader.
                     Stage::Queued | Stage::Asked => shared.request_channel_again(wanted, reason),
                     Stage::Attached { .. } | Stage::Behind { .. } | Stage::Rewinding => {

@@ -29,6 +29,8 @@ pub enum NoSharedMemory {
     /// that the writer keeps take all of that, or the system has no more. The reader's process sees that the channel
     /// [has ended](Self::Ended).
     NoMemory,
+    /// DDS Security protects the topic. Shared memory carries plain samples, so protected ones go in messages.
+    Protected,
 }
 
 /// What the participants of a process share by shared memory in a domain.
@@ -82,6 +84,7 @@ impl fmt::Display for NoSharedMemory {
         match self {
             Self::Apart(what) | Self::NotConnected(what) | Self::Broken(what) => f.write_str(what),
             Self::Ended => f.write_str("the other process has closed the connection or ended"),
+            Self::Protected => f.write_str("the topic is protected, and shared memory carries plain samples"),
             Self::NoMemory => {
                 f.write_str("the writer's shared_memory_bytes, or the system, leaves no memory for a sample")
             }

@@ -13,8 +13,7 @@ use peregrine_rtps::writer::{Batching, Writer, WriterConfig};
 use peregrine_transport::random;
 use peregrine_xtypes::Representation;
 
-use crate::config::DomainConfig;
-use crate::driver::host::Host;
+use crate::driver::participant::ParticipantCore;
 use crate::error::Error;
 use crate::topic_type::{Keys, TopicType};
 
@@ -27,12 +26,13 @@ pub(crate) fn random_u64() -> Result<u64, Error> {
 
 /// The state machine of a writer with these policies.
 pub(crate) fn new_writer(
-    host: &dyn Host,
+    participant: &ParticipantCore,
     guid: Guid,
     qos: &DataWriterQos,
     batching: Option<Batching>,
     asynchronous: bool,
 ) -> Result<Writer, Error> {
+    let host = &*participant.host;
     let manual = qos.liveliness.kind != LivelinessKind::Automatic;
     // A kept sample may leave through any interface later, so it is cut for the interface with the smallest messages.
     let default_message_bytes = host.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
@@ -48,6 +48,7 @@ pub(crate) fn new_writer(
         batching,
         asynchronous,
         default_message_bytes,
+        protection: participant.protection.clone(),
         unanswered_heartbeats: host.config().unanswered_heartbeats,
         seed: random_u64()?,
         ..WriterConfig::new(guid)
@@ -56,13 +57,15 @@ pub(crate) fn new_writer(
 
 /// The state machine of a reader with these policies.
 pub(crate) fn new_reader(
-    domain: &DomainConfig,
+    participant: &ParticipantCore,
     guid: Guid,
     keys: &Keys,
     qos: &DataReaderQos,
     presentation: &Presentation,
 ) -> Result<Reader, Error> {
+    let domain = participant.host.config();
     let mut config = ReaderConfig::new(guid);
+    config.protection = participant.protection.clone();
     config.reliable = qos.reliability.kind == ReliabilityKind::Reliable;
     config.wants_history = qos.durability >= Durability::TransientLocal;
     config.deadline = qos.deadline.period;

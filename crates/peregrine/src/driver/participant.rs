@@ -8,7 +8,10 @@ use std::time::Duration;
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::limits::MATCHES_MAX;
-use peregrine_rtps::participant::{Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantEvent};
+use peregrine_rtps::participant::{
+    Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantConfig, ParticipantEvent,
+};
+use peregrine_rtps::protection::Protection;
 use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
@@ -95,14 +98,17 @@ pub(crate) struct ParticipantCore {
     /// The same, for endpoints.
     pub(crate) host: Arc<dyn Host>,
     pub(crate) prefix: GuidPrefix,
+    /// Protects the traffic of the participant and its endpoints.
+    pub(crate) protection: Option<Arc<dyn Protection>>,
     locked: Mutex<Locked>,
     due: DeadlineCell,
     next_key: AtomicU32,
 }
 
 impl ParticipantCore {
-    pub(crate) fn new(services: Arc<dyn ParticipantHost>, rtps: Participant) -> Self {
-        let prefix = rtps.prefix();
+    pub(crate) fn new(services: Arc<dyn ParticipantHost>, config: ParticipantConfig) -> Self {
+        let (prefix, protection) = (config.prefix, config.protection.clone());
+        let rtps = Participant::new(now(), config);
         let locked = Locked {
             rtps,
             writers: BTreeMap::new(),
@@ -119,6 +125,7 @@ impl ParticipantCore {
             services,
             host,
             prefix,
+            protection,
             locked: Mutex::new(locked),
             due: DeadlineCell::never(),
             next_key: AtomicU32::new(1),
@@ -150,7 +157,7 @@ impl ParticipantCore {
         state.writer.set_inline_qos(now(), &data.inline_qos());
         drop(state);
         locked.writers.insert(core.guid.entity, Arc::clone(core));
-        if self.host.config().same_process {
+        if self.host.config().same_process && !core.is_protected {
             WRITERS.add(core.guid, Arc::downgrade(core) as _);
         }
         locked.rtps.put_writer(now(), wall(), data);
@@ -165,7 +172,7 @@ impl ParticipantCore {
             return;
         }
         locked.readers.insert(core.guid.entity, Arc::clone(core));
-        if self.host.config().same_process {
+        if self.host.config().same_process && !core.is_protected {
             READERS.add(core.guid, Arc::downgrade(core));
         }
         locked.rtps.put_reader(now(), wall(), data);

@@ -78,6 +78,8 @@ pub(crate) struct ReaderCore {
     pub(crate) gate: ListenerGate,
     /// The Rust type it reads.
     pub(super) type_id: TypeId,
+    /// It takes samples from protected messages only.
+    pub(super) is_protected: bool,
     state: Mutex<ReaderState>,
     due: DeadlineCell,
 }
@@ -103,6 +105,7 @@ impl ReaderCore {
             host,
             gate: ListenerGate::default(),
             type_id,
+            is_protected: state.reader.is_protected(),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
         }
@@ -219,7 +222,7 @@ impl ReaderCore {
             tracing::warn!(reader = %self.guid, writer = %guid, "no room for another matched writer");
             return false;
         }
-        if self.host.config().same_process {
+        if self.host.config().same_process && !self.is_protected {
             guard.local.add(guid);
         }
         if !guard.matched.contains(&guid) {

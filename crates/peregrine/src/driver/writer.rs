@@ -81,6 +81,8 @@ pub(crate) struct WriterCore {
     pub(crate) gate: ListenerGate,
     /// The Rust type it writes.
     type_id: TypeId,
+    /// Its samples leave in protected messages only: by UDP, not by reference and not by shared memory.
+    pub(super) is_protected: bool,
     /// Of an asynchronous writer: how fast it sends.
     pub(super) flow: Option<FlowController>,
     /// The way to readers in other processes of the host.
@@ -121,6 +123,7 @@ impl WriterCore {
             host,
             gate: ListenerGate::default(),
             type_id,
+            is_protected: state.writer.is_protected(),
             flow,
             outgoing: Outgoing::new(shared_memory_bytes, lending(Weak::clone(me))),
             me: Weak::clone(me),
@@ -443,7 +446,8 @@ impl WriterCore {
     /// Says whether there was room for it.
     pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) -> bool {
         let guid = reader.guid;
-        let local = if self.host.config().same_process { LocalReader::find(guid, self.type_id) } else { None };
+        let is_local = self.host.config().same_process && !self.is_protected;
+        let local = if is_local { LocalReader::find(guid, self.type_id) } else { None };
         let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);

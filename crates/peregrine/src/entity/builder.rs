@@ -1,12 +1,14 @@
 //! How a participant is described and made; the participants of this process.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
-use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig};
+use peregrine_rtps::participant::{Addresses, ParticipantConfig};
+use peregrine_rtps::protection::Protection;
 use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::time::Span;
 use peregrine_rtps::vendor::VendorId;
@@ -15,7 +17,6 @@ use peregrine_transport::random;
 use super::{Defaults, DomainParticipant, Entity, ParticipantInner, ParticipantState};
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::config::DomainConfig;
-use crate::driver::clock::now;
 use crate::driver::domain::DomainHandle;
 use crate::driver::host::Host as _;
 use crate::driver::participant::ParticipantCore;
@@ -52,6 +53,17 @@ pub struct ParticipantBuilder {
     config: DomainConfig,
     lease: Duration,
     is_enabled: Option<bool>,
+    protection: Option<MakeProtection>,
+}
+
+/// Makes the protection of the participant with this prefix.
+#[derive(Clone)]
+struct MakeProtection(Arc<dyn Fn(GuidPrefix) -> Arc<dyn Protection> + Send + Sync>);
+
+impl fmt::Debug for MakeProtection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MakeProtection")
+    }
 }
 
 impl DomainParticipant {
@@ -74,6 +86,7 @@ impl DomainParticipant {
             config: DomainConfig::default(),
             lease: LEASE_DEFAULT,
             is_enabled: None,
+            protection: None,
         }
     }
 }
@@ -124,6 +137,16 @@ impl ParticipantBuilder {
         self
     }
 
+    /// Protects the traffic of the participant and its endpoints; `make` gets the GUID prefix of the participant. Both
+    /// sides have to know each other's keys: there is no authentication yet. Topics with a level of protection use
+    /// neither shared memory nor delivery within the process.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn protection(mut self, make: impl Fn(GuidPrefix) -> Arc<dyn Protection> + Send + Sync + 'static) -> Self {
+        self.protection = Some(MakeProtection(Arc::new(make)));
+        self
+    }
+
     /// Joins the domain.
     ///
     /// # Errors
@@ -151,8 +174,9 @@ impl ParticipantBuilder {
         let mut unique = [0; 10];
         random::fill(&mut unique).map_err(Error::system)?;
         let lease = Span::from(self.lease);
+        let prefix = GuidPrefix::new(VendorId::PEREGRINE, unique);
         let config = ParticipantConfig {
-            prefix: GuidPrefix::new(VendorId::PEREGRINE, unique),
+            prefix,
             domain: self.domain,
             domain_tag: self.domain_tag,
             name: self.name,
@@ -162,10 +186,9 @@ impl ParticipantBuilder {
             addresses: Addresses::clone(&domain.addresses()),
             shared_memory: domain.shared_memory_address(),
             seed: random_u64()?,
-            protection: None,
+            protection: self.protection.map(|MakeProtection(make)| make(prefix)),
         };
-        let rtps = Participant::new(now(), config);
-        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, rtps));
+        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, config));
         let defaults = Defaults::default();
         let state = ParticipantState { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
         let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&domain) as Arc<_>)));

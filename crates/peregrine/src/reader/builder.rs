@@ -196,8 +196,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let join = |group: &IpAddr| Membership::new(domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
-        let (config, keys) = (&domain.config, topic.data_type.keys());
-        let reader = new_reader(config, guid, keys, &qos, &subscriber_qos.presentation)?;
+        let keys = topic.data_type.keys();
+        let reader = new_reader(participant, guid, keys, &qos, &subscriber_qos.presentation)?;
         let (domain, host, type_id) = (Arc::clone(domain), Arc::clone(&participant.host), TypeId::of::<T>());
         let core = Arc::new(ReaderCore::new(host, Arc::clone(&topic.core), type_id, reader));
         let inner = Arc::new(ReaderInner {

@@ -59,7 +59,7 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         }
         // Until now every policy could change, those of the subscriber too.
         let keys = self.topic.data_type.keys();
-        state.reader = new_reader(self.core.host.config(), self.core.guid, keys, &qos, &presentation)?;
+        state.reader = new_reader(self.participant(), self.core.guid, keys, &qos, &presentation)?;
         self.is_enabled.store(true, Ordering::Release);
         drop(state);
         drop(qos);

@@ -239,7 +239,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
         let host = &participant.host;
         let flow = publish_mode.flow().cloned();
-        let writer = new_writer(&**host, guid, &qos, batching, flow.is_some())?;
+        let writer = new_writer(participant, guid, &qos, batching, flow.is_some())?;
         if flow.is_some() {
             host.start_publishing()?;
         }

@@ -69,8 +69,8 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
             return Ok(());
         }
         // Until now every policy could change.
-        let (host, is_asynchronous) = (&*self.core.host, self.publish_mode.flow().is_some());
-        state.writer = new_writer(host, self.core.guid, &qos, self.batching(), is_asynchronous)?;
+        let is_asynchronous = self.publish_mode.flow().is_some();
+        state.writer = new_writer(self.participant(), self.core.guid, &qos, self.batching(), is_asynchronous)?;
         self.enabled.get_or_init(|| Enabled {
             representation: representation(&qos.data_representation),
             max_blocking_time: qos.reliability.max_blocking_time,

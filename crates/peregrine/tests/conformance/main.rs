@@ -8,6 +8,10 @@ mod common;
 
 mod behaviours;
 mod endings;
+#[allow(unreachable_pub, reason = "the simulator exports it")]
+#[path = "../../../sim/src/protection.rs"]
+mod mock_protection;
+mod protected;
 mod timing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +32,8 @@ pub(crate) enum Path {
     SharedMemory,
     /// Through sockets of this host.
     Udp,
+    /// Protected at all levels. The configuration permits all other paths, and protected samples take none of them.
+    Protected,
 }
 
 impl Path {
@@ -36,14 +42,15 @@ impl Path {
             Self::SameProcess => 45,
             Self::Udp => 46,
             Self::SharedMemory => 47,
+            Self::Protected => 48,
         }
     }
 
     fn config(self) -> DomainConfig {
         let mut config = common::config();
-        config.same_process = matches!(self, Self::SameProcess);
-        config.shared_memory = matches!(self, Self::SharedMemory);
-        if matches!(self, Self::SharedMemory) {
+        config.same_process = matches!(self, Self::SameProcess | Self::Protected);
+        config.shared_memory = matches!(self, Self::SharedMemory | Self::Protected);
+        if config.shared_memory {
             // Participants with different settings share nothing, as those of two processes.
             static SIDES: AtomicUsize = AtomicUsize::new(0);
             config.threads.name_prefix = SIDES.fetch_add(1, Ordering::Relaxed).to_string();
@@ -54,7 +61,11 @@ impl Path {
     /// A participant that meets only those of this test process.
     pub(crate) fn participant(self) -> DomainParticipant {
         let tag = format!("conformance {}", std::process::id());
-        DomainParticipant::builder(self.domain()).config(self.config()).domain_tag(tag).build().unwrap()
+        let builder = DomainParticipant::builder(self.domain()).config(self.config()).domain_tag(tag);
+        match self {
+            Self::Protected => builder.protection(protected::protection).build().unwrap(),
+            Self::SameProcess | Self::SharedMemory | Self::Udp => builder.build().unwrap(),
+        }
     }
 
     /// Two participants that this path lies between.
@@ -270,6 +281,9 @@ pub(crate) fn matched<T: Subject>(writer: &DataWriter<T>, reader: &DataReader<T>
             here.shared_memory_statistics().readers > 0 && there.shared_memory_statistics().writers > 0
         });
     }
+    if here.domain().0 == Path::Protected.domain() {
+        assert_eq!(writer.shared_memory_readers(), 0, "a protected sample never lies in shared memory as plain bytes");
+    }
 }
 
 /// Reliable, KEEP_ALL.
@@ -323,6 +337,9 @@ macro_rules! conformance {
         }
         mod udp {
             conformance!(@path Udp [$($($module $behaviour)*)*] [$($($of_keyed $keyed)*)*]);
+        }
+        mod protected_udp {
+            conformance!(@path Protected [$($($module $behaviour)*)*] [$($($of_keyed $keyed)*)*]);
         }
     };
     (@path $path:ident [$($every:ident)*] [$($keyed:ident)*]) => {

@@ -135,6 +135,12 @@ impl Reader {
         self.config.guid
     }
 
+    /// Whether its messages, submessages or payloads are protected. Such a reader takes samples from messages only.
+    #[must_use]
+    pub const fn is_protected(&self) -> bool {
+        self.sealer.is_active()
+    }
+
     /// What happened so far.
     #[must_use]
     pub const fn counters(&self) -> ReaderCounters {

@@ -154,6 +154,12 @@ impl Writer {
         self.config.guid
     }
 
+    /// Whether its messages, submessages or payloads are protected. Such a writer does not hand over samples.
+    #[must_use]
+    pub const fn is_protected(&self) -> bool {
+        self.packer.is_protected()
+    }
+
     /// A buffer for the next sample. It comes back to the writer's pool with the change it was used for.
     pub fn take_buffer(&mut self, len: usize) -> Arc<Vec<u8>> {
         self.pool.take(len)

@@ -185,6 +185,11 @@ impl Packer {
         self.overhead = self.sealer.overhead(count, count);
     }
 
+    /// Whether anything of the writer is protected.
+    pub(super) const fn is_protected(&self) -> bool {
+        self.sealer.is_active()
+    }
+
     /// What did not leave because it could not be protected.
     pub(super) fn protection_failures(&self) -> u64 {
         self.sealer.failures()

@@ -188,6 +188,9 @@ impl SharedMemory {
     }
 
     fn try_connect(&self, wanted: &Wanted) -> Result<Connecting, NoSharedMemory> {
+        if wanted.reader.upgrade().is_some_and(|reader| reader.is_protected) {
+            return Err(NoSharedMemory::Protected);
+        }
         let apart = |apart: peregrine_transport::shm::NotColocated| NoSharedMemory::Apart(apart.to_string());
         if let Some(what) = self.place.separation_from(&HostIdentity(wanted.at.host)) {
             return Err(apart(what));

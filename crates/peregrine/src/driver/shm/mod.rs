@@ -398,6 +398,11 @@ impl SharedMemory {
     fn admit(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, request: Request) -> Option<Request> {
         let (writer, reader) = (Guid::from_bytes(request.writer().0), Guid::from_bytes(request.reader().0));
         let Some((core, is_reliable)) = host.matched_writer(writer, &reader) else { return Some(request) };
+        if core.is_protected {
+            request.refuse(Refusal::Other);
+            self.note_fallback(host, writer, reader, NoSharedMemory::Protected);
+            return None;
+        }
         let overflow = if is_reliable { Overflow::Block } else { Overflow::Evict };
         let token = connections.next_token();
         match core.admit(request, reader, overflow, (&connections.poller, token)) {

@@ -1,9 +1,10 @@
 //! The cost of many endpoints in two processes: memory of the channels between them, and a write to many readers.
 //!
-//! `many_endpoints WRITERS READERS [udp]` matches so many writers and readers of one topic and prints the time until all
-//! are matched and the growth of both processes' resident memory. Then the first writer writes samples of 32 bytes;
-//! printed are the processor time of the writing thread and that of the whole process of readers, each for one write.
-//! With `udp`, no sample goes through shared memory: the difference in memory is that of the channels.
+//! `many_endpoints WRITERS READERS [udp]` matches so many writers and readers of one topic and prints the time until
+//! all are matched and the growth of both processes' resident memory, private and shared. Then the first writer writes
+//! samples of 32 bytes; printed are the processor time of the writing thread and that of the whole process of readers,
+//! each for one write. With `udp`, no sample goes through shared memory: the difference in memory is that of the
+//! channels.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

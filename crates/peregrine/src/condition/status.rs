@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 
 use super::trigger::{Trigger, condition};
-use crate::driver::host::Host;
+use crate::driver::host::{Host, Hosted};
 use crate::driver::sync::lock;
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::{StatusState, Watched};
@@ -152,7 +152,7 @@ impl StatusSource for NoStatuses {
 
 impl<C> StatusSource for C
 where
-    C: Watched + Send + Sync,
+    C: Watched + Hosted + Send + Sync,
     C::State: StatusState,
 {
     fn changes(&self) -> StatusMask {
@@ -168,6 +168,6 @@ where
     }
 
     fn host(&self) -> &Arc<dyn Host> {
-        Watched::host(self)
+        Hosted::host(self)
     }
 }

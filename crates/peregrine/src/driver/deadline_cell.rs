@@ -1,10 +1,11 @@
 //! When a state machine wants to be called next.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use peregrine_rtps::time::Instant;
 
 use super::clock::NEVER;
+use super::system::AtomicU64;
 
 /// When a participant or an endpoint is to be called next, for the control thread to see without its lock.
 ///
@@ -16,7 +17,7 @@ use super::clock::NEVER;
 pub(crate) struct DeadlineCell(AtomicU64);
 
 impl DeadlineCell {
-    pub(crate) const fn never() -> Self {
+    pub(crate) fn never() -> Self {
         Self(AtomicU64::new(NEVER))
     }
 

@@ -14,13 +14,12 @@ use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_transport::clock::MonotonicNs;
-use peregrine_transport::event::{Poller, Timer, Token, Waker};
+use peregrine_transport::event::{Poller, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, Socket, Wait};
 
-use poll_state::{PollState, PollingTurns};
+use poll_state::PollState;
 
 use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
@@ -32,12 +31,14 @@ use super::open::{self, Opened};
 use super::outbox;
 use super::parker::Parker;
 use super::participant::{ChannelRequests, ParticipantCore, ParticipantHost};
+use super::polling_turns::PollingTurns;
 use super::publishing::{Publish, Publishing};
 use super::send::SendSockets;
 use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::SharedMemory;
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
 use super::sync::lock;
+use super::wake_timer::WakeTimer;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
 
@@ -89,11 +90,9 @@ pub(crate) struct Domain {
     /// What goes to and comes from other processes of the host without a network.
     pub(super) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
-    timer: Timer,
+    timer: WakeTimer,
     /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
     waker: Arc<Waker>,
-    next_wake: AtomicU64,
-    timer_lock: Mutex<()>,
     /// Kept from time to time, so that timers allocate nothing.
     due: Mutex<DirtyEndpoints>,
     /// Under `Poll`: a thread is about to sleep, or does.
@@ -145,7 +144,7 @@ impl Domain {
             .inspect_err(|error| tracing::warn!(%error, "new addresses of this host will not be noticed"))
             .ok();
         let Opened { network, sockets, data_sockets, control_sockets } = open::open(id, config)?;
-        let (timer, waker) = (Timer::new().map_err(Error::system)?, Arc::new(Waker::new().map_err(Error::system)?));
+        let (timer, waker) = (WakeTimer::new().map_err(Error::system)?, Arc::new(Waker::new().map_err(Error::system)?));
         let socket_barrier = SocketBarrier::new().map_err(Error::system)?;
         let domain = Arc::new_cyclic(|me| Self {
             id,
@@ -168,8 +167,6 @@ impl Domain {
             participants: RwLock::new(Arc::new([])),
             timer,
             waker,
-            next_wake: AtomicU64::new(NEVER),
-            timer_lock: Mutex::new(()),
             due: Mutex::new(DirtyEndpoints::default()),
             is_poll_asleep: AtomicBool::new(false),
             has_come: AtomicBool::new(false),
@@ -219,13 +216,6 @@ impl Domain {
     pub(crate) fn remove(&self, participant: &ParticipantCore) {
         let mut participants = self.participants.write().unwrap_or_else(PoisonError::into_inner);
         *participants = participants.iter().filter(|p| p.prefix != participant.prefix).cloned().collect();
-    }
-
-    #[cold]
-    fn arm_earlier(&self, deadline: u64) {
-        let _lock = lock(&self.timer_lock);
-        let earliest = self.next_wake.fetch_min(deadline, Ordering::SeqCst).min(deadline);
-        self.timer.set((earliest != NEVER).then_some(MonotonicNs(earliest)));
     }
 
     pub(super) fn snapshot(&self) -> Arc<[Arc<ParticipantCore>]> {
@@ -338,7 +328,7 @@ impl Domain {
 
     fn control_poller(&self) -> Result<Poller, Error> {
         let poller = Poller::new().map_err(Error::system)?;
-        poller.add(&self.timer, TIMER).map_err(Error::system)?;
+        poller.add(self.timer.timer(), TIMER).map_err(Error::system)?;
         poller.add(&*self.waker, WAKER).map_err(Error::system)?;
         if let Some(watcher) = &self.watcher {
             poller.add(watcher, INTERFACES).map_err(Error::system)?;
@@ -459,9 +449,7 @@ impl Domain {
 
     /// Calls the endpoints whose deadline has come, and sets the timer to the next one.
     fn handle_timers(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
-        self.timer.clear();
-        // A thread that arms from here on sees that nothing is set and sets the timer itself.
-        let due = self.next_wake.swap(NEVER, Ordering::SeqCst);
+        let due = self.timer.begin_look();
         if now().0.saturating_sub(due) > LATE.0 {
             self.receive_overdue(receiver, dirty);
         }
@@ -488,7 +476,7 @@ impl Domain {
         }
         *lock(&self.due) = due;
         earliest = earliest.min(self.relieve_listeners(now));
-        self.arm_earlier(earliest.min(self.socket_barrier.deadline()));
+        self.timer.set(earliest.min(self.socket_barrier.deadline()));
     }
 
     /// Receives what has waited in the sockets while the process was stopped, signs of life among it.
@@ -623,12 +611,9 @@ impl Host for Domain {
         &self.sockets
     }
 
-    /// Costs one load as long as the control thread wakes up earlier anyway, which is nearly always.
     #[inline]
     fn arm(&self, deadline: u64) {
-        if deadline < self.next_wake.load(Ordering::SeqCst) {
-            self.arm_earlier(deadline);
-        }
+        self.timer.arm(deadline);
     }
 
     fn poll_socket_once(&self) {

@@ -68,6 +68,11 @@ pub(crate) trait Host: Send + Sync {
     fn shared_memory(&self) -> Option<&dyn SharedMemoryHost>;
 }
 
+/// An entity that has a host.
+pub(crate) trait Hosted {
+    fn host(&self) -> &Arc<dyn Host>;
+}
+
 /// The services of a domain for endpoints that share memory with other processes.
 pub(crate) trait SharedMemoryHost {
     fn counters(&self) -> &Arc<Counters>;

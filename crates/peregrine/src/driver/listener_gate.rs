@@ -7,13 +7,11 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
-
-use peregrine_transport::thread::wait_for;
+use std::sync::atomic::Ordering;
 
 use super::sync;
 use super::sync::lock;
+use super::system::{AtomicU64, Condvar, Mutex, MutexGuard, thread_local, wait_for};
 use crate::status::StatusMask;
 
 /// How often one call runs a listener for news that arrives meanwhile, before other entities have their turn.
@@ -32,12 +30,12 @@ thread_local! {
 
 /// Whether the calling thread is inside a listener.
 pub(crate) fn is_in_listener() -> bool {
-    DEPTH.get() > 0
+    DEPTH.with(Cell::get) > 0
 }
 
 /// Whether the calling thread must queue listeners instead of running them.
 pub(super) fn must_defer() -> bool {
-    IS_DEFERRING.get() || DEPTH.get() >= DEPTH_MAX
+    IS_DEFERRING.with(Cell::get) || DEPTH.with(Cell::get) >= DEPTH_MAX
 }
 
 /// As long as this exists, the thread that made it runs no listener.
@@ -47,13 +45,13 @@ pub(crate) struct Deferring {
 
 impl Deferring {
     pub(crate) fn begin() -> Self {
-        Self { was_deferring: IS_DEFERRING.replace(true) }
+        Self { was_deferring: IS_DEFERRING.with(|is_deferring| is_deferring.replace(true)) }
     }
 }
 
 impl Drop for Deferring {
     fn drop(&mut self) {
-        IS_DEFERRING.set(self.was_deferring);
+        IS_DEFERRING.with(|is_deferring| is_deferring.set(self.was_deferring));
     }
 }
 
@@ -230,7 +228,7 @@ impl ListenerGate {
     /// A handle is about to go. If it `is_last`, as far as that can be told with so many listeners running, waits for
     /// the listener to return and lets no other call begin. A thread inside a listener does not wait.
     pub(crate) fn close_and_wait(&self, is_last: impl Fn(usize) -> bool) {
-        if DEPTH.get() > 0 || !is_last(running(self.state.load(Ordering::Acquire))) {
+        if is_in_listener() || !is_last(running(self.state.load(Ordering::Acquire))) {
             return;
         }
         let mut guard = lock(&self.waiting);
@@ -255,7 +253,7 @@ impl ListenerGate {
 
     /// Waits until no call of the listener that began before is running. A thread inside a listener does not wait.
     pub(crate) fn wait_until_idle(&self) {
-        if DEPTH.get() > 0 || self.state.load(Ordering::Acquire) & BUSY == 0 {
+        if is_in_listener() || self.state.load(Ordering::Acquire) & BUSY == 0 {
             return;
         }
         let mut guard = lock(&self.waiting);
@@ -273,14 +271,14 @@ struct Nesting;
 
 impl Nesting {
     fn enter() -> Self {
-        DEPTH.set(DEPTH.get() + 1);
+        DEPTH.with(|depth| depth.set(depth.get() + 1));
         Self
     }
 }
 
 impl Drop for Nesting {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }
 
@@ -289,7 +287,7 @@ const fn running(state: u64) -> usize {
     if state & BUSY != 0 { 1 } else { 0 }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::sync_channel;

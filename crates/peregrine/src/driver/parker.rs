@@ -1,17 +1,18 @@
 //! How a thread of the application sleeps, and what is known of the thread as a leader of the reception.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::Wake;
-use std::thread::Thread;
 
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
-use peregrine_transport::{event, thread};
 
 use super::clock::now;
 use super::sync::lock;
+use super::system::{
+    AtomicBool, AtomicU32, Mutex, MutexGuard, Thread, Waker, current_thread, park_until, thread_local,
+};
 
 thread_local! {
     /// How many other threads this one has woken.
@@ -23,12 +24,12 @@ pub(super) struct OthersWoken(u32);
 
 impl OthersWoken {
     pub(super) fn so_far() -> Self {
-        Self(OTHERS_WOKEN.get())
+        Self(OTHERS_WOKEN.with(Cell::get))
     }
 
     /// Whether the thread has woken others since.
     pub(super) fn are_more(&self) -> bool {
-        OTHERS_WOKEN.get() != self.0
+        OTHERS_WOKEN.with(Cell::get) != self.0
     }
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Parker {
     /// It sleeps at the socket, or is about to.
     receiving: AtomicBool,
     /// What ends its sleep there.
-    waker: Mutex<Weak<event::Waker>>,
+    waker: Mutex<Weak<Waker>>,
     pub(super) turns: Turns,
 }
 
@@ -75,7 +76,7 @@ impl Parker {
 
     fn new() -> Self {
         Self {
-            thread: std::thread::current(),
+            thread: current_thread(),
             woken: Arc::default(),
             receiving: AtomicBool::new(false),
             waker: Mutex::new(Weak::new()),
@@ -90,15 +91,15 @@ impl Parker {
             if left == Span::ZERO {
                 return;
             }
-            thread::park_until(MonotonicNs(end.0), &self.woken);
+            park_until(MonotonicNs(end.0), &self.woken);
         }
     }
 
     pub(crate) fn unpark(&self) {
-        if self.woken.swap(true, Ordering::SeqCst) || self.thread.id() == std::thread::current().id() {
+        if self.woken.swap(true, Ordering::SeqCst) || self.thread.id() == current_thread().id() {
             return;
         }
-        OTHERS_WOKEN.set(OTHERS_WOKEN.get().wrapping_add(1));
+        OTHERS_WOKEN.with(|woken| woken.set(woken.get().wrapping_add(1)));
         if self.receiving.load(Ordering::SeqCst) {
             let waker = self.waker().upgrade();
             if let Some(waker) = waker {
@@ -111,7 +112,7 @@ impl Parker {
 
     /// From here on it sleeps at a socket, where this wakes it, between [`Self::is_woken_before_sleep`] and
     /// [`Self::is_awake`].
-    pub(super) fn receives_at(&self, waker: &Arc<event::Waker>) {
+    pub(super) fn receives_at(&self, waker: &Arc<Waker>) {
         let mut kept = self.waker();
         if kept.as_ptr() != Arc::as_ptr(waker) {
             *kept = Arc::downgrade(waker);
@@ -145,7 +146,7 @@ impl Parker {
         self.woken.load(Ordering::SeqCst)
     }
 
-    fn waker(&self) -> MutexGuard<'_, Weak<event::Waker>> {
+    fn waker(&self) -> MutexGuard<'_, Weak<Waker>> {
         lock(&self.waker)
     }
 }

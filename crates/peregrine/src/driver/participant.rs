@@ -26,6 +26,7 @@ use super::host::Host;
 use super::local_reader::READERS;
 use super::local_writers::WRITERS;
 use super::observer::{DiscoveryEvent, Observer};
+use super::parker::Parker;
 use super::reader::{ReaderCore, ReaderState};
 use super::topic::TopicCore;
 use super::waiting::{Until, Watched, wait_until};
@@ -495,8 +496,8 @@ impl HasWakers for Locked {
 impl Watched for ParticipantCore {
     type State = Locked;
 
-    fn host(&self) -> &Arc<dyn Host> {
-        &self.host
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        self.host.park(parker, end);
     }
 
     fn state(&self) -> StateGuard<'_, Locked> {

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Instant;
@@ -13,6 +13,7 @@ use super::clock::{NEVER, now};
 use super::listener_gate::Deferring;
 use super::parker::Parker;
 use super::sync::lock;
+use super::system::{AtomicBool, Mutex, MutexGuard, OnceLock};
 
 /// The writers that have something to send.
 #[derive(Default)]

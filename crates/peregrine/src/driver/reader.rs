@@ -17,10 +17,11 @@ use peregrine_xtypes::PayloadKind;
 
 use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
-use super::host::Host;
+use super::host::{Host, Hosted};
 use super::listener_gate::{AfterRun, Deferring, ListenerGate, must_defer};
 use super::listener_queue::RunListener;
 use super::local_writers::{LocalWriters, PendingAck};
+use super::parker::Parker;
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -419,11 +420,17 @@ impl HasWakers for ReaderState {
     }
 }
 
+impl Hosted for ReaderCore {
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+}
+
 impl Watched for ReaderCore {
     type State = ReaderState;
 
-    fn host(&self) -> &Arc<dyn Host> {
-        &self.host
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        self.host.park(parker, end);
     }
 
     fn state(&self) -> StateGuard<'_, ReaderState> {

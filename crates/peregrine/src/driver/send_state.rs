@@ -11,35 +11,33 @@
 //! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then
 //! the publishing thread takes over.
 
-use super::outbox::Outbox;
-
-/// Which thread sends the messages of a writer.
+/// Which thread sends the messages of a writer; `O` is its outbox.
 #[derive(Debug)]
-pub(super) enum Sending {
+pub(super) enum Sending<O> {
     /// None. The outbox is reused.
-    Idle(Option<Box<Outbox>>),
+    Idle(Option<Box<O>>),
     /// A thread sends, and has the outbox.
     Busy,
     /// The writer is in the queue of the publishing thread, which sends the rest of the outbox and of what is queued.
-    Parked(Box<Outbox>),
+    Parked(Box<O>),
     /// The writer is deleted: nothing leaves any more.
     Ended,
 }
 
-impl Default for Sending {
+impl<O> Default for Sending<O> {
     fn default() -> Self {
         Self::Idle(None)
     }
 }
 
-impl Sending {
+impl<O: Default> Sending<O> {
     #[inline]
     pub(super) const fn is_idle(&self) -> bool {
         matches!(self, Self::Idle(_))
     }
 
     /// From here on the calling thread sends, unless another thread does.
-    pub(super) fn begin(&mut self) -> Option<Box<Outbox>> {
+    pub(super) fn begin(&mut self) -> Option<Box<O>> {
         let Self::Idle(outbox) = self else { return None };
         let outbox = outbox.take().unwrap_or_default();
         *self = Self::Busy;
@@ -47,7 +45,7 @@ impl Sending {
     }
 
     /// The publishing thread goes on with a parked writer.
-    pub(super) fn resume(&mut self) -> Option<Box<Outbox>> {
+    pub(super) fn resume(&mut self) -> Option<Box<O>> {
         match std::mem::replace(self, Self::Busy) {
             Self::Parked(outbox) => Some(outbox),
             other => {
@@ -58,13 +56,13 @@ impl Sending {
     }
 
     /// The thread that sends has sent everything.
-    pub(super) fn finish(&mut self, outbox: Box<Outbox>) {
+    pub(super) fn finish(&mut self, outbox: Box<O>) {
         self.leave(Self::Idle(Some(outbox)));
     }
 
     /// The thread that sends leaves the rest to the publishing thread. Says whether there is anything to be done: not
     /// if the writer was deleted.
-    pub(super) fn park(&mut self, outbox: Box<Outbox>) -> bool {
+    pub(super) fn park(&mut self, outbox: Box<O>) -> bool {
         self.leave(Self::Parked(outbox));
         matches!(self, Self::Parked(_))
     }
@@ -90,13 +88,13 @@ impl Sending {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     #[test]
     fn one_thread_at_a_time_sends() {
-        let mut sending = Sending::default();
+        let mut sending = Sending::<u32>::default();
         let outbox = sending.begin().expect("no thread sends");
         assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
         assert!(sending.park(outbox));
@@ -110,7 +108,7 @@ mod tests {
 
     #[test]
     fn deleted_writer_sends_nothing_more() {
-        let mut sending = Sending::default();
+        let mut sending = Sending::<u32>::default();
         let outbox = sending.begin().unwrap();
         sending.end();
         assert!(!sending.park(outbox), "the thread that was sending notices");

@@ -23,20 +23,23 @@
 //! than listeners that run at a time, and three. Listeners that wait behind one that lasts too long are left to another
 //! thread by the control thread ([`super::listener_queue::LISTENER_TIME_MAX`]).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
-use peregrine_transport::event::{Poller, Token, Waker};
-use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, Socket, Wait};
+use peregrine_transport::event::Token;
+use peregrine_transport::udp::{ReceiveError, Wait};
 
 use super::adaptive_spin::AdaptiveSpin;
 use super::clock::{NEVER, now};
 use super::listener_gate::Deferring;
 use super::parker::{OthersWoken, Parker};
 use super::sync::try_lock;
+use super::system::{
+    AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Waker, fence,
+};
 
 /// How many receptions long receive threads follow, and leave the lead free, after an application thread has led or has
 /// found the lead taken. A thread that waits once in a while finds the lead taken at worst, and is woken by its leader.
@@ -515,5 +518,7 @@ fn wait_for_datagrams<'r>(
     Ok((receiver.receive(socket, Wait::Block)?, Some(since)))
 }
 
-#[cfg(test)]
+// The loom models include this file in another folder.
+#[cfg(all(test, not(loom)))]
+#[path = "shared_receiver/tests.rs"]
 mod tests;

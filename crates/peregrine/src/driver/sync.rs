@@ -1,7 +1,11 @@
 //! Locks whose holder may have panicked: their state is still consistent, because user code runs under none of them.
 //! Debug builds assert that.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
+
+#[cfg(debug_assertions)]
+use super::system::thread_local;
+use super::system::{Mutex, MutexGuard};
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -32,7 +36,7 @@ impl HeldLock {
     #[inline]
     pub(crate) fn new() -> Self {
         #[cfg(debug_assertions)]
-        HELD.set(HELD.get() + 1);
+        HELD.with(|held| held.set(held.get() + 1));
         Self { _not_send: std::marker::PhantomData }
     }
 }
@@ -40,7 +44,7 @@ impl HeldLock {
 #[cfg(debug_assertions)]
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        HELD.set(HELD.get() - 1);
+        HELD.with(|held| held.set(held.get() - 1));
     }
 }
 
@@ -48,5 +52,5 @@ impl Drop for HeldLock {
 #[inline]
 pub(crate) fn assert_no_lock_is_held() {
     #[cfg(debug_assertions)]
-    assert!(std::thread::panicking() || HELD.get() == 0, "user code would run under a lock");
+    assert!(std::thread::panicking() || HELD.with(std::cell::Cell::get) == 0, "user code would run under a lock");
 }

@@ -4,10 +4,12 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::qos::TopicQos;
+use peregrine_rtps::time::Instant;
 
-use super::host::Host;
+use super::host::{Host, Hosted};
 use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
+use super::parker::Parker;
 use super::sync::lock;
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -130,11 +132,17 @@ impl HasWakers for TopicState {
     }
 }
 
+impl Hosted for TopicCore {
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+}
+
 impl Watched for TopicCore {
     type State = TopicState;
 
-    fn host(&self) -> &Arc<dyn Host> {
-        &self.host
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        self.host.park(parker, end);
     }
 
     fn state(&self) -> StateGuard<'_, TopicState> {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use peregrine_rtps::time::Instant;
 
 use super::clock::now;
-use super::host::Host;
 use super::parker::Parker;
 use super::wakers::{Awaited, HasWakers, StateGuard};
 use crate::status::StatusMask;
@@ -18,8 +17,8 @@ pub(crate) trait Watched {
     /// The state under the lock.
     type State: HasWakers;
 
-    /// A thread that waits sleeps there.
-    fn host(&self) -> &Arc<dyn Host>;
+    /// The calling thread sleeps until `parker`, its own, is woken, or until `end`; may return earlier.
+    fn park(&self, parker: &Arc<Parker>, end: Instant);
 
     fn state(&self) -> StateGuard<'_, Self::State>;
 
@@ -68,7 +67,7 @@ pub(crate) fn wait_locked<C: Watched, R>(
         }
         drop(state);
         is_over = now() >= end;
-        core.host().park(&parker, end);
+        core.park(&parker, end);
         state = core.state();
         core.sync_demand(&mut state);
     }

@@ -4,12 +4,12 @@
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
 use peregrine_rtps::seq::SequenceNumber;
 
 use super::sync::{self, HeldLock};
+use super::system::{Mutex, MutexGuard, thread_local};
 use crate::status::StatusMask;
 
 /// Wakers under numbers, so that each can be removed.
@@ -255,7 +255,7 @@ impl Drop for RunOnDrop {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};

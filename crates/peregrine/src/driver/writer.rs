@@ -16,10 +16,12 @@ use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
 use super::clock::{NEVER, now};
 use super::deadline_cell::DeadlineCell;
 use super::flow::FlowController;
-use super::host::Host;
+use super::host::{Host, Hosted};
 use super::listener_gate::{AfterRun, ListenerGate, is_in_listener};
 use super::listener_queue::RunListener;
 use super::local_reader::LocalReader;
+use super::outbox::Outbox;
+use super::parker::Parker;
 use super::send_state::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
@@ -57,7 +59,7 @@ pub(crate) struct WriterState {
     pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
     /// Which thread sends.
-    pub(super) sending: Sending,
+    pub(super) sending: Sending<Outbox>,
     /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
     pub(super) messages_first: bool,
     pub(crate) closed: bool,
@@ -611,6 +613,12 @@ impl HasWakers for WriterState {
     }
 }
 
+impl Hosted for WriterCore {
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+}
+
 impl Watched for WriterCore {
     type State = WriterState;
 
@@ -621,8 +629,8 @@ impl Watched for WriterCore {
         }
     }
 
-    fn host(&self) -> &Arc<dyn Host> {
-        &self.host
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        self.host.park(parker, end);
     }
 
     fn state(&self) -> StateGuard<'_, WriterState> {

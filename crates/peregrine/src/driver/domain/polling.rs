@@ -157,7 +157,7 @@ impl Domain {
             }
             let now = now();
             if !any || looks_around {
-                if self.next_wake.load(Ordering::Relaxed) <= now.0 {
+                if self.timer.next() <= now.0 {
                     self.handle_timers(receiver, dirty);
                 }
                 if rounds.is_multiple_of(16) || sleeper.is_some() {
@@ -177,7 +177,7 @@ impl Domain {
             if next_turn <= now.0 {
                 continue;
             }
-            let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
+            let wake = until.0.min(self.timer.next()).min(next_turn);
             self.is_poll_asleep.store(true, Ordering::SeqCst);
             let has_come = self.has_come.swap(false, Ordering::SeqCst);
             let is_woken = sleeper.is_some_and(|(parker, _)| parker.is_woken_before_sleep());
@@ -215,7 +215,7 @@ impl Domain {
         let mut at = None;
         if *looks == 0 {
             let now = *at.insert(now());
-            if now >= *sockets_due || self.next_wake.load(Ordering::Relaxed) <= now.0 {
+            if now >= *sockets_due || self.timer.next() <= now.0 {
                 return false;
             }
             *looks = LOOKS_PER_CLOCK;

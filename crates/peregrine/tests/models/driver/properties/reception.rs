@@ -1,0 +1,201 @@
+//! Every datagram is processed by one thread at a time, in order, whichever threads lead, run listeners or come late.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+use peregrine_rtps::time::Instant;
+
+use super::bounded;
+use crate::driver::clock::{NEVER, now};
+use crate::driver::parker::Parker;
+use crate::driver::shared_receiver::{Process, SharedReceiver};
+use crate::driver::system::{Datagrams, Receiver, Socket};
+
+/// What a datagram causes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Effect {
+    /// Wakes the application thread that waits.
+    #[default]
+    Wake,
+    /// Runs a listener that returns when the next datagram was processed.
+    BlockingListener,
+}
+
+/// The endpoints of a domain that the datagrams concern.
+struct Endpoints {
+    receiver: SharedReceiver<Vec<u64>>,
+    effect: Effect,
+    /// The number of datagrams processed, counted under the lead and without any other lock.
+    count: AtomicU32,
+    processed: Mutex<u32>,
+    changed: Condvar,
+    waiting: Mutex<Option<Arc<Parker>>>,
+    /// Threads that could be started.
+    spare: Mutex<u32>,
+    start: Condvar,
+}
+
+impl Endpoints {
+    fn open(socket: &Arc<Socket>, effect: Effect) -> Arc<Self> {
+        let receiver = SharedReceiver::new(Arc::clone(socket), Receiver::default(), Duration::ZERO, true).unwrap();
+        Arc::new(Self {
+            receiver,
+            effect,
+            count: AtomicU32::new(0),
+            processed: Mutex::new(0),
+            changed: Condvar::new(),
+            waiting: Mutex::new(None),
+            spare: Mutex::new(0),
+            start: Condvar::new(),
+        })
+    }
+
+    fn processed(&self) -> u32 {
+        *self.processed.lock().unwrap()
+    }
+
+    /// Waits without receiving, as a listener that waits for another thread.
+    fn await_processed(&self, count: u32) {
+        let mut processed = self.processed.lock().unwrap();
+        while *processed < count {
+            processed = self.changed.wait(processed).unwrap();
+        }
+    }
+
+    /// Like `wait_locked` with `Domain::park`: leads, or sleeps until the leader wakes this thread.
+    fn wait_in_application(&self, count: u32) {
+        let parker = Parker::of_this_thread();
+        *self.waiting.lock().unwrap() = Some(Arc::clone(&parker));
+        while self.processed() < count {
+            if !self.receiver.lead_until_woken(&parker, Instant(NEVER), self) {
+                parker.park_until(Instant(NEVER));
+            }
+        }
+    }
+
+    fn close(&self, socket: &Socket) {
+        socket.shut_down();
+        self.receiver.close();
+    }
+}
+
+impl Process for Endpoints {
+    type Dirty = Vec<u64>;
+
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Vec<u64>) -> Instant {
+        for datagram in datagrams.numbers() {
+            let count = self.count.load(Ordering::Relaxed) + 1;
+            assert_eq!(u64::from(count), *datagram, "datagrams are processed out of order, or by two threads");
+            self.count.store(count, Ordering::Relaxed);
+            if self.effect == Effect::BlockingListener {
+                dirty.push(*datagram);
+            }
+        }
+        *self.processed.lock().unwrap() = self.count.load(Ordering::Relaxed);
+        self.changed.notify_all();
+        now()
+    }
+
+    fn notify(&self, _: &mut Vec<u64>, _: Instant) {
+        let waiting = self.waiting.lock().unwrap().clone();
+        waiting.into_iter().for_each(|waiting| waiting.unpark());
+    }
+
+    fn has_listeners(&self, dirty: &Vec<u64>) -> bool {
+        !dirty.is_empty()
+    }
+
+    fn run_listeners(&self, dirty: &mut Vec<u64>, _: Instant) {
+        if dirty.contains(&1) {
+            self.await_processed(2);
+        }
+        dirty.clear();
+    }
+
+    fn has_queued_listeners(&self) -> bool {
+        false
+    }
+
+    fn run_queued_listener(&self) -> bool {
+        false
+    }
+
+    fn start_thread(&self) -> bool {
+        *self.spare.lock().unwrap() += 1;
+        self.start.notify_one();
+        true
+    }
+}
+
+fn start_receive_thread(endpoints: &Arc<Endpoints>) -> thread::JoinHandle<()> {
+    let endpoints = Arc::clone(endpoints);
+    thread::spawn(move || endpoints.receiver.run(&*endpoints))
+}
+
+/// The receive thread and an application thread change the lead between them.
+#[test]
+fn datagrams_reach_an_application_thread_that_leads_or_sleeps() {
+    bounded(2).check(|| {
+        let socket = Arc::new(Socket::open());
+        let endpoints = Endpoints::open(&socket, Effect::Wake);
+        let receive = start_receive_thread(&endpoints);
+        let sender = thread::spawn({
+            let socket = Arc::clone(&socket);
+            move || (1..=2).for_each(|datagram| socket.deliver(datagram))
+        });
+        endpoints.wait_in_application(2);
+        endpoints.close(&socket);
+        receive.join().unwrap();
+        sender.join().unwrap();
+    });
+}
+
+/// A writer looks for acknowledgements while the receive thread follows or leads, and an application thread waits
+/// without receiving: each datagram is processed by one of them.
+#[test]
+fn datagram_that_arrives_while_a_writer_looks_once_is_processed() {
+    bounded(3).check(|| {
+        let socket = Arc::new(Socket::open());
+        let endpoints = Endpoints::open(&socket, Effect::Wake);
+        let receive = start_receive_thread(&endpoints);
+        let writer = thread::spawn({
+            let endpoints = Arc::clone(&endpoints);
+            move || endpoints.receiver.poll_socket_once(&*endpoints)
+        });
+        socket.deliver(1);
+        endpoints.await_processed(1);
+        writer.join().unwrap();
+        endpoints.close(&socket);
+        receive.join().unwrap();
+    });
+}
+
+/// The listener of the first datagram returns when the second was processed: the thread that runs the listener has made
+/// sure that another one leads.
+#[test]
+fn datagram_is_processed_while_a_listener_blocks_the_thread_that_led() {
+    bounded(2).check(|| {
+        let socket = Arc::new(Socket::open());
+        let endpoints = Endpoints::open(&socket, Effect::BlockingListener);
+        let receive = start_receive_thread(&endpoints);
+        let spare = thread::spawn({
+            let endpoints = Arc::clone(&endpoints);
+            move || {
+                let mut spare = endpoints.spare.lock().unwrap();
+                while *spare == 0 {
+                    spare = endpoints.start.wait(spare).unwrap();
+                }
+                drop(spare);
+                endpoints.receiver.run(&*endpoints);
+            }
+        });
+        (1..=2).for_each(|datagram| socket.deliver(datagram));
+        endpoints.await_processed(2);
+        endpoints.close(&socket);
+        receive.join().unwrap();
+        spare.join().unwrap();
+    });
+}

@@ -1,0 +1,198 @@
+//! A condition that becomes true wakes every thread and task that waits for it, and what is demanded of others is what
+//! the waiters need.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker as TaskWaker};
+
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Instant;
+use peregrine_transport::event::Token;
+
+use super::bounded;
+use crate::driver::clock::NEVER;
+use crate::driver::parker::Parker;
+use crate::driver::system::{Mutex, Poller, Waker};
+use crate::driver::waiting::{Until, Watched, wait_locked};
+use crate::driver::wakers::{Awaited, HasWakers, StateGuard, Wakers};
+use crate::status::StatusMask;
+
+/// A writer whose readers report an acknowledgement only if it is demanded.
+#[derive(Default)]
+struct Core {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    wakers: Wakers,
+    acknowledged: i64,
+    /// Up to which sample the writer knows of acknowledgements.
+    reported: i64,
+    /// The lowest number that a waiter needs.
+    demand: Option<i64>,
+}
+
+impl State {
+    /// Like a reader in another process.
+    fn report(&mut self) {
+        let is_new = self.acknowledged > self.reported;
+        if is_new && self.demand.is_some_and(|demanded| demanded <= self.acknowledged) {
+            self.reported = self.acknowledged;
+            self.wakers.wake(StatusMask::ACKNOWLEDGED);
+        }
+    }
+}
+
+impl HasWakers for State {
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
+impl Watched for Core {
+    type State = State;
+
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        parker.park_until(end);
+    }
+
+    fn state(&self) -> StateGuard<'_, State> {
+        StateGuard::lock(&self.state)
+    }
+
+    fn sync_demand(&self, state: &mut State) {
+        let numbers = state.wakers.awaited().filter_map(|awaited| match awaited {
+            Awaited::Acknowledged(number) => Some(number.0),
+            Awaited::Status(_) | Awaited::Room => None,
+        });
+        state.demand = numbers.min();
+        state.report();
+    }
+}
+
+impl Core {
+    fn acknowledge(&self, number: i64) {
+        let mut state = self.state();
+        state.acknowledged = number;
+        state.report();
+    }
+
+    /// Waits until this sample is acknowledged, without limit or for one sleep.
+    fn wait_for(&self, number: i64, end: Instant) -> bool {
+        let awaited = Awaited::Acknowledged(SequenceNumber(number));
+        wait_locked(self, end, awaited, |state| (state.reported >= number).then_some(())).is_some()
+    }
+}
+
+#[test]
+fn two_threads_that_wait_for_different_acknowledgements_are_woken() {
+    bounded(3).check(|| {
+        let core = Arc::new(Core::default());
+        let others = [
+            thread::spawn({
+                let core = Arc::clone(&core);
+                move || assert!(core.wait_for(2, Instant(NEVER)))
+            }),
+            thread::spawn({
+                let core = Arc::clone(&core);
+                move || (1..=2).for_each(|number| core.acknowledge(number))
+            }),
+        ];
+        assert!(core.wait_for(1, Instant(NEVER)));
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// A thread whose time is over gives up its demand, not that of the thread that still waits.
+#[test]
+fn thread_that_gives_up_leaves_the_demand_of_the_other() {
+    bounded(3).check(|| {
+        let core = Arc::new(Core::default());
+        let giving_up = thread::spawn({
+            let core = Arc::clone(&core);
+            // Its time is over at the first look; the sleep ends at once as well.
+            move || core.wait_for(1, Instant(0))
+        });
+        let reader = thread::spawn({
+            let core = Arc::clone(&core);
+            move || (1..=2).for_each(|number| core.acknowledge(number))
+        });
+        assert!(core.wait_for(2, Instant(NEVER)));
+        giving_up.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+/// A task is polled again only after its waker was woken.
+#[test]
+fn task_that_waits_is_woken() {
+    bounded(3).check(|| {
+        let core = Arc::new(Core::default());
+        let reader = thread::spawn({
+            let core = Arc::clone(&core);
+            move || (1..=2).for_each(|number| core.acknowledge(number))
+        });
+        let parker = Parker::of_this_thread();
+        let waker = TaskWaker::from(Arc::clone(&parker));
+        let awaited = Awaited::Acknowledged(SequenceNumber(2));
+        let mut future =
+            pin!(Until::new(Arc::clone(&core), awaited, |state: &mut State| { (state.reported >= 2).then_some(()) }));
+        while future.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
+            parker.park_until(Instant(NEVER));
+        }
+        reader.join().unwrap();
+    });
+}
+
+/// A thread that sleeps at the socket in one wait and without it in the next is woken in both, and sees what the waking
+/// thread did before.
+#[test]
+fn wake_up_reaches_a_thread_at_the_socket_or_asleep() {
+    bounded(3).check(|| {
+        let waker = Arc::new(Waker::new().unwrap());
+        let parker = Parker::of_this_thread();
+        let done = Arc::new([Shared::default(), Shared::default()]);
+        let waking = thread::spawn({
+            let (parker, done) = (Arc::clone(&parker), Arc::clone(&done));
+            move || {
+                for step in &*done {
+                    step.finish();
+                    parker.unpark();
+                }
+            }
+        });
+        let mut poller = Poller::new().unwrap();
+        poller.add(&*waker, Token(0)).unwrap();
+        parker.receives_at(&waker);
+        let mut at_socket = true;
+        while !done.iter().all(Shared::is_finished) {
+            if at_socket && !parker.is_woken_before_sleep() {
+                // As the leader of the reception does.
+                poller.wait(None).unwrap().for_each(drop);
+                waker.clear();
+                parker.is_awake();
+            } else if !at_socket {
+                parker.park_until(Instant(NEVER));
+            }
+            at_socket = !at_socket;
+        }
+        waking.join().unwrap();
+    });
+}
+
+/// Set without a lock, as the state of a condition whose waiters only the wake-up tells.
+#[derive(Default)]
+struct Shared(AtomicBool);
+
+impl Shared {
+    fn finish(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -27,7 +27,11 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "doc", about: "documentation builds, warnings denied", run: stages::doc },
     Stage { name: "deny", about: "cargo-deny: licences, bans, sources, advisories", run: stages::deny },
     Stage { name: "unit", about: "unit, property and documentation tests", run: stages::unit },
-    Stage { name: "models", about: "shared memory through every interleaving, by loom", run: stages::models },
+    Stage {
+        name: "models",
+        about: "shared memory and the driver through every interleaving, by loom",
+        run: stages::models,
+    },
     Stage { name: "sim", about: "the simulator's fixed seeds, optimised with checks", run: stages::sim },
     Stage {
         name: "fuzz-smoke",

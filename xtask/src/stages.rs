@@ -85,10 +85,15 @@ pub(crate) fn unit_tests(workspace: &Workspace) -> Command {
 
 /// Uses a separate target folder, because the flag `--cfg loom` affects every crate.
 pub(crate) fn models(workspace: &Workspace) -> Result<Outcome> {
-    run(cargo(workspace)
-        .args(["test", "--locked", "--package", "peregrine-transport", "--lib", "shm::models"])
-        .env("CARGO_TARGET_DIR", workspace.metadata.target_directory.join("loom").as_str())
-        .env("RUSTFLAGS", "--cfg loom"))?;
+    let shared_memory = ["--package", "peregrine-transport", "--lib", "shm::models"];
+    let driver = ["--package", "peregrine", "--test", "models"];
+    for models in [&shared_memory[..], &driver] {
+        run(cargo(workspace)
+            .args(["test", "--locked"])
+            .args(models)
+            .env("CARGO_TARGET_DIR", workspace.metadata.target_directory.join("loom").as_str())
+            .env("RUSTFLAGS", "--cfg loom"))?;
+    }
     Ok(Outcome::Passed)
 }
 

@@ -40,6 +40,7 @@ pub(crate) mod reader;
 mod registry;
 mod send;
 mod send_state;
+mod send_turns;
 mod sending;
 mod shared_receiver;
 mod shm;

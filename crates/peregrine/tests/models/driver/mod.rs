@@ -19,6 +19,8 @@ mod properties;
 mod publishing;
 #[path = "../../../src/driver/send_state.rs"]
 mod send_state;
+#[path = "../../../src/driver/send_turns.rs"]
+mod send_turns;
 #[path = "../../../src/driver/shared_receiver.rs"]
 mod shared_receiver;
 mod shm;

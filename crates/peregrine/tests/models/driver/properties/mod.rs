@@ -4,6 +4,7 @@ mod listeners;
 mod polling;
 mod publishing;
 mod reception;
+mod sending;
 mod timers;
 mod waiting;
 

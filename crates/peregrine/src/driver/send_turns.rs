@@ -1,0 +1,192 @@
+//! How threads take turns in sending the messages of a writer: one thread at a time ([`Sending`]), in the order of the
+//! samples.
+
+use std::fmt::Display;
+
+use peregrine_rtps::time::{Instant, Span};
+
+use super::clock::now;
+use super::publishing::PublishOutcome;
+use super::send_state::Sending;
+use super::wakers::{HasWakers, StateGuard};
+use crate::status::StatusMask;
+
+/// How long an application thread sends samples that other threads have queued, behind its own sample.
+const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
+
+/// A writer whose messages threads send in turns.
+pub(super) trait SendInTurns {
+    type State: SendingState<Outbox = Self::Outbox>;
+    type Outbox: Default;
+    /// The readers of this process that have samples and were not told.
+    type Notify: Default;
+
+    /// For messages to the user.
+    fn name(&self) -> impl Display;
+
+    fn lock(&self) -> StateGuard<'_, Self::State>;
+
+    /// Releases the lock and has the control thread wake up for the next deadline.
+    fn unlock_and_arm(&self, state: StateGuard<'_, Self::State>);
+
+    /// Hands samples over to readers of this process and of this host; may release the lock meanwhile. Says whether
+    /// all of them were handed over.
+    fn hand_over<'c>(
+        &'c self,
+        state: StateGuard<'c, Self::State>,
+        outbox: &mut Self::Outbox,
+        notify: &mut Self::Notify,
+    ) -> (StateGuard<'c, Self::State>, bool);
+
+    /// Sends what was packed. Says whether all of it has left.
+    fn send(&self, outbox: &mut Self::Outbox) -> bool;
+
+    /// The same on the publishing thread.
+    fn send_on(&self, outbox: &mut Self::Outbox) -> bool;
+
+    /// Has the publishing thread send the rest of a writer that is parked.
+    fn leave_to_publishing(&self);
+
+    /// Everything has left.
+    fn note_all_has_left(&self);
+}
+
+/// The state of such a writer, under its lock.
+pub(super) trait SendingState: HasWakers {
+    type Outbox;
+
+    fn sending(&mut self) -> &mut Sending<Self::Outbox>;
+
+    /// Messages that were queued before a reader changed its path have to leave before samples are handed over to it.
+    fn messages_first(&mut self) -> &mut bool;
+
+    fn hands_over(&self) -> bool;
+
+    /// Packs messages that wait. Says whether there were any.
+    fn pack(&mut self, outbox: &mut Self::Outbox) -> bool;
+
+    /// What was packed has left.
+    fn reclaim(&mut self, outbox: &mut Self::Outbox);
+}
+
+/// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
+/// too. Returns which readers of this process are to be told.
+pub(super) fn put_out<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c, W::State>) -> Option<W::Notify> {
+    let Some(mut outbox) = guard.sending().begin() else {
+        writer.unlock_and_arm(guard);
+        return None;
+    };
+    let mut notify = None;
+    let mut turn = SendTurn::new(writer);
+    // Declared behind the turn, so that a panic unlocks before the turn ends.
+    let mut state = guard;
+    loop {
+        // Readers of this process and of this host first: that takes no system call, or few.
+        let mut is_handed_over = true;
+        if state.hands_over() && !*state.messages_first() {
+            (state, is_handed_over) = writer.hand_over(state, &mut outbox, notify.get_or_insert_default());
+        }
+        let has_messages = is_handed_over && state.pack(&mut outbox);
+        if is_handed_over && !has_messages {
+            if std::mem::take(state.messages_first()) {
+                continue;
+            }
+            turn.end();
+            state.sending().finish(outbox);
+            writer.unlock_and_arm(state);
+            writer.note_all_has_left();
+            return notify;
+        }
+        wake_for_queue_room(&mut *state);
+        let mut is_sent = true;
+        let is_over = turn.is_over(is_handed_over);
+        if !is_over {
+            drop(state);
+            is_sent = writer.send(&mut outbox);
+            state = writer.lock();
+            if is_sent {
+                state.reclaim(&mut outbox);
+            }
+        }
+        if is_over || !is_sent {
+            turn.end();
+            hand_off_backlog(writer, state, outbox);
+            return notify;
+        }
+    }
+}
+
+/// This is an I/O thread that has sent for [2 ms](super::outbox), or an application thread that has sent for others
+/// long enough: the publishing thread takes over.
+#[cold]
+fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c, W::State>, outbox: Box<W::Outbox>) {
+    let is_parked = guard.sending().park(outbox);
+    writer.unlock_and_arm(guard);
+    if is_parked {
+        writer.leave_to_publishing();
+    }
+}
+
+/// Sends what was [handed off](hand_off_backlog). Returns the state of the writer if all of that has left: then the
+/// caller sends what was queued meanwhile.
+pub(super) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
+    let Some(mut outbox) = writer.lock().sending().resume() else { return Err(PublishOutcome::Done) };
+    let has_left = writer.send_on(&mut outbox);
+    let mut guard = writer.lock();
+    if !has_left {
+        let is_parked = guard.sending().park(outbox);
+        return Err(if is_parked { PublishOutcome::Again } else { PublishOutcome::Done });
+    }
+    guard.reclaim(&mut outbox);
+    guard.sending().finish(outbox);
+    Ok(guard)
+}
+
+/// Threads that wait for room in the send queue have it now.
+pub(super) fn wake_for_queue_room(state: &mut impl HasWakers) {
+    let wakers = state.wakers();
+    if !wakers.is_empty() {
+        wakers.wake(StatusMask::ACKNOWLEDGED);
+    }
+}
+
+/// The turn of a thread that sends for a writer. A panic ends the turn as well, and the next thread takes over.
+pub(super) struct SendTurn<'c, W: SendInTurns> {
+    writer: &'c W,
+    /// When the thread had sent its own sample.
+    for_others_since: Option<Instant>,
+    is_first: bool,
+}
+
+impl<'c, W: SendInTurns> SendTurn<'c, W> {
+    pub(super) const fn new(writer: &'c W) -> Self {
+        Self { writer, for_others_since: None, is_first: true }
+    }
+
+    /// Whether the thread is to leave the rest to the publishing thread: the thread has sent for others long enough, or
+    /// readers of this process take so much that the turn would never end.
+    fn is_over(&mut self, is_handed_over: bool) -> bool {
+        if std::mem::take(&mut self.is_first) {
+            return !is_handed_over;
+        }
+        let now = now();
+        let since = *self.for_others_since.get_or_insert(now);
+        !is_handed_over || now.since(since) >= SEND_FOR_OTHERS_MAX
+    }
+
+    /// Ends the turn without a panic.
+    pub(super) fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<W: SendInTurns> Drop for SendTurn<'_, W> {
+    /// Runs when application code has panicked during the delivery of samples. These samples are lost; the writer
+    /// continues.
+    fn drop(&mut self) {
+        tracing::error!(writer = %self.writer.name(), "a panic while samples were sent: some may be lost");
+        let mut guard = self.writer.lock();
+        guard.sending().finish(Box::default());
+        guard.wakers().wake_all();
+    }
+}

@@ -76,7 +76,7 @@ impl RoomSpin {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -1,5 +1,6 @@
-//! What the driver uses of the standard library and of the operating system to share state between threads, to sleep and
-//! to wake. The loom models (`tests/models`) compile the driver's files with another file in place of this one.
+//! The types of the standard library and of the operating system by which the driver's threads share state, sleep and
+//! wake each other. The loom models (`tests/models`) compile the driver's files with another file in place of this
+//! one.
 
 pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};

@@ -42,8 +42,8 @@ impl WakeTimer {
         }
     }
 
-    /// The control thread looks at all deadlines after this, then [sets](Self::set) the earliest. Returns when it was to
-    /// wake up.
+    /// The control thread looks at all deadlines after this, then [sets](Self::set) the earliest. Returns when it was
+    /// to wake up.
     pub(super) fn begin_look(&self) -> u64 {
         self.timer.clear();
         // A thread that arms from here on sees that nothing is set and sets the timer itself.

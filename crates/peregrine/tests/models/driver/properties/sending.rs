@@ -240,7 +240,7 @@ fn queued_messages_leave_before_samples_in_memory() {
     });
 }
 
-/// Both threads that write are I/O threads. The publishing thread takes over, and whichever thread finds the writer idle
+/// Both threads that write are I/O threads. The publishing thread takes over, and the thread that finds the writer idle
 /// sends next.
 #[test]
 fn backlog_that_is_handed_off_leaves_before_later_samples() {

@@ -9,8 +9,8 @@
 //! | nothing is lost, nothing is done twice, the order is kept | the model compares what was done with what was asked for |
 //!
 //! A load or store with `SeqCst` is modelled with a fence beside it, because loom makes such an access acquire or
-//! release only. So the models find a step that is missing or in the wrong place and a fence that is missing elsewhere, but not
-//! one that is missing directly beside such a load or store.
+//! release only. So the models find a step that is missing or in the wrong place, and a fence that is missing
+//! elsewhere, but not a fence that is missing directly beside such a load or store.
 #![cfg(loom)]
 // A model uses a part of each file, and no other crate uses the models.
 #![allow(dead_code, unreachable_pub)]

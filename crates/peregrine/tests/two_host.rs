@@ -6,7 +6,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use peregrine::{
     DataReader, DdsType, DeliveryPath, DiscoveryEvent, DomainConfig, DomainParticipant, InterfaceSelection,
@@ -18,6 +18,18 @@ const SAMPLES: u32 = 10;
 /// RTPS 2.5 §9.6.2.4.1.
 const SPDP_GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 0, 1);
 const SPDP_PORT: u16 = 7400;
+
+/// A quarter of a mebibyte.
+const IMAGE_BYTES: usize = 1 << 18;
+const BLOCKING_MAX: Duration = Duration::from_millis(100);
+/// How long the fast writer writes.
+const WRITING: Duration = Duration::from_secs(4);
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Image {
+    pixels: Vec<u8>,
+}
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
@@ -31,6 +43,8 @@ fn main() {
         Ok("reader") => roles::reader(),
         Ok("announcer") => roles::announcer(),
         Ok("group member") => roles::group_member(),
+        Ok("fast writer") => roles::fast_writer(),
+        Ok("image reader") => roles::image_reader(),
         Ok(role) => panic!("{ROLE}={role} is no role"),
         Err(_) => {
             two_network_namespaces_get_messages();
@@ -39,6 +53,8 @@ fn main() {
             println!("test one network namespace shares memory ... ok");
             loopback_without_the_multicast_flag_carries_discovery();
             println!("test loopback without the multicast flag carries discovery ... ok");
+            writes_over_a_slow_link_end_in_time_and_take_little_memory();
+            println!("test writes over a slow link end in time and take little memory ... ok");
         }
     }
 }
@@ -108,6 +124,53 @@ mod roles {
         let len = socket.recv(&mut datagram).expect("an announcement comes to the group");
         assert_eq!(datagram[..len].get(..4), Some(&b"RTPS"[..]));
         println!("announcement by multicast");
+    }
+
+    /// Four threads write by one best-effort writer, much faster than the link. Tells how long the longest write took,
+    /// and by how much the memory of the process has grown.
+    pub(super) fn fast_writer() {
+        let participant = participant();
+        let topic = participant.topic::<Image>("images").unwrap();
+        let writer = topic.writer_builder().best_effort().max_blocking_time(BLOCKING_MAX).build().unwrap();
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        let image = Image { pixels: vec![7; IMAGE_BYTES] };
+        let before = resident_kib();
+        let end = Instant::now() + WRITING;
+        let write = || {
+            let (mut longest, mut largest) = (Duration::ZERO, 0);
+            while Instant::now() < end {
+                let begin = Instant::now();
+                match writer.write(&image) {
+                    Ok(_) | Err(peregrine::Error::Timeout(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                longest = longest.max(begin.elapsed());
+                largest = largest.max(resident_kib());
+            }
+            (longest, largest)
+        };
+        let threads = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        let longest = threads.iter().map(|(longest, _)| longest.as_millis()).max().unwrap();
+        let largest = threads.iter().map(|(_, largest)| *largest).max().unwrap();
+        println!("{longest} ms, {} KiB", largest.saturating_sub(before));
+    }
+
+    pub(super) fn image_reader() {
+        let participant = participant();
+        let topic = participant.topic::<Image>("images").unwrap();
+        let reader = topic.reader_builder().best_effort().build().unwrap();
+        reader.wait_and_take(PATIENCE).unwrap();
+        println!("an image has come");
+        std::thread::park_timeout(PATIENCE);
+    }
+
+    fn resident_kib() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     fn take_all(reader: &DataReader<Number>) -> Vec<u32> {
@@ -208,6 +271,26 @@ fn loopback_without_the_multicast_flag_carries_discovery() {
     let mut announcer = host.start("announcer");
     assert_eq!(announcer.line(), "announces");
     assert_eq!(member.line(), "announcement by multicast");
+}
+
+/// One image takes a second over this link. A write lasts no longer than `max_blocking_time`, whatever waits in front of
+/// its sample; the assertion leaves room for a busy machine, and is far below the time of one image.
+fn writes_over_a_slow_link_end_in_time_and_take_little_memory() {
+    let [a, b] = Host::pair();
+    let shaped = Command::new("ip")
+        .args(["netns", "exec", &a.0, "tc", "qdisc", "add", "dev", "link0", "root", "tbf"])
+        .args(["rate", "2mbit", "burst", "16kb", "limit", "4mb"])
+        .status();
+    assert!(shaped.expect("the commands ip and tc (Debian package iproute2)").success());
+    let mut reader = b.start("image reader");
+    let mut writer = a.start("fast writer");
+    assert_eq!(reader.line(), "an image has come");
+    let told = writer.line();
+    let (longest, grown) = told.split_once(" ms, ").expect("two numbers");
+    let longest: u64 = longest.parse().unwrap();
+    let grown: u64 = grown.trim_end_matches(" KiB").parse().unwrap();
+    assert!(longest < 5 * u64::try_from(BLOCKING_MAX.as_millis()).unwrap(), "a write took {longest} ms");
+    assert!(grown < 32 << 10, "the process has grown by {grown} KiB");
 }
 
 /// So that it is not the namespaces as such.

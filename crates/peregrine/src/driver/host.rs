@@ -15,6 +15,7 @@ use super::listener_queue::RunListener;
 use super::parker::Parker;
 use super::publishing::Publish;
 use super::send::{Route, SendSockets};
+use super::send_limit::SendLimit;
 use super::shm::counters::Counters;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
@@ -90,9 +91,10 @@ impl dyn Host {
         self.config().wait == WaitStrategy::Poll
     }
 
-    /// Sends every message of the batch.
+    /// Sends every message of the batch, from a thread that other threads may wait for. What finds a send buffer full
+    /// is lost, and counted by the socket: the protocol sends such messages again.
     pub(crate) fn send(&self, batch: &TransmitBatch) {
-        self.sockets().send(batch, &mut Route::default());
+        self.sockets().send(batch, &mut Route::default(), SendLimit::ONE_ATTEMPT);
     }
 
     /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity where

@@ -20,6 +20,7 @@ use super::listener_gate::Deferring;
 use super::local_writers::LocalWriterCore;
 use super::outbox::HandOverScratch;
 use super::reader::{self, ReaderCore};
+use super::send_limit::SendLimit;
 use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;
@@ -169,7 +170,7 @@ impl LocalWriterCore for WriterCore {
             guard.writer.resume_reader(reader);
         }
         let (guard, news) = self.note_events(guard);
-        let mut notify = self.put_out(guard).unwrap_or_default();
+        let mut notify = self.put_out(guard, SendLimit::NO_WAIT).unwrap_or_default();
         notify.news |= news;
         notify.leave_to_timers(self);
     }

@@ -39,6 +39,8 @@ mod publishing;
 pub(crate) mod reader;
 mod registry;
 mod send;
+pub(crate) mod send_limit;
+mod send_run;
 mod send_state;
 mod send_turns;
 mod sending;

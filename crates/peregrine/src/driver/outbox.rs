@@ -9,16 +9,13 @@ use peregrine_rtps::writer::{Delivered, HandOverBatch, Recipient, Writer};
 use super::clock::now;
 use super::flow::FlowController;
 use super::listener_gate;
-use super::send::{Route, SendSockets};
-
-/// How long a receiving thread sends for one writer. Over a slow link a large sample takes seconds, and incoming
-/// datagrams would overflow the buffer of the thread's socket meanwhile.
-const SEND_TIME_MAX: Span = Span::from_millis(2);
+use super::send::{Route, SendProgress, SendSockets};
+use super::send_limit::SendLimit;
 
 /// Bytes sent between two readings of the clock: two trains of datagrams. A smaller sample is never divided.
 const PIECE_BYTES: usize = 1 << 17;
-/// Bytes sent in one turn of a writer, before other writers have their turns.
-const TURN_BYTES: usize = 1 << 20;
+/// How long the publishing thread sends for one writer, before other writers have their turns.
+const TURN_TIME_MAX: Span = Span::from_millis(10);
 
 thread_local! {
     /// Whether this thread receives, or sends for other threads.
@@ -29,8 +26,7 @@ thread_local! {
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) batch: TransmitBatch,
-    /// Number of messages of `batch` that have been sent.
-    sent: usize,
+    progress: SendProgress,
     route: Route,
     pub(super) handing: HandOverScratch,
 }
@@ -66,59 +62,63 @@ fn is_io_thread() -> bool {
 }
 
 impl Outbox {
-    /// Sends the batch. Says whether all of it has left: if others wait for the calling thread, the rest is for
-    /// [`Self::send_on`], on a thread that may stay longer.
-    pub(super) fn send(&mut self, sockets: &SendSockets) -> bool {
-        if !is_io_thread() || self.batch.total_bytes() <= PIECE_BYTES {
-            sockets.send(&self.batch, &mut self.route);
-            return true;
+    /// Sends the batch. Returns whether all of it has left: if other threads wait for the calling thread, or `limit` is
+    /// reached, the rest is for [`Self::send_on`], on a thread that may stay longer.
+    pub(super) fn send(&mut self, sockets: &SendSockets, limit: SendLimit) -> bool {
+        self.send_pieces(sockets, if is_io_thread() { SendLimit::NO_WAIT } else { limit })
+    }
+
+    /// Sends more of the batch, in the turn of its writer. Returns whether all of it has left now.
+    pub(super) fn send_on(&mut self, sockets: &SendSockets) -> bool {
+        self.batch.is_empty() || self.send_pieces(sockets, SendLimit::For(TURN_TIME_MAX))
+    }
+
+    /// Sends as much as a flow controller lets leave; returns from when on more may leave.
+    pub(super) fn send_by_rate(&mut self, sockets: &SendSockets, flow: &FlowController) -> Option<Instant> {
+        let now = now();
+        let (allowed, next) = flow.allow(now, self.batch.messages().skip(self.progress.messages));
+        let has_left = self.send_some(sockets, allowed, &mut SendLimit::For(TURN_TIME_MAX));
+        if has_left { next } else { Some(next.unwrap_or(now)) }
+    }
+
+    /// Whether everything has left of a batch that is not empty.
+    pub(super) fn is_sent(&self) -> bool {
+        !self.batch.is_empty() && self.progress.messages >= self.batch.len()
+    }
+
+    /// The batch has left: its buffers can be used again.
+    pub(super) fn give_back_to(&mut self, writer: &mut Writer) {
+        writer.reclaim(&mut self.batch);
+        self.progress = SendProgress::default();
+    }
+
+    /// Sends until all has left or the time is over. A small batch takes no look at the clock.
+    fn send_pieces(&mut self, sockets: &SendSockets, mut limit: SendLimit) -> bool {
+        if self.progress == SendProgress::default() && self.batch.total_bytes() <= PIECE_BYTES {
+            return self.send_some(sockets, self.batch.len(), &mut limit);
         }
-        let until = now() + SEND_TIME_MAX;
-        while !self.send_piece(sockets, PIECE_BYTES) {
-            if now() >= until {
+        while !self.is_sent() {
+            let count = self.messages_of_piece();
+            if !self.send_some(sockets, count, &mut limit) || (limit.is_over() && !self.is_sent()) {
                 return false;
             }
         }
         true
     }
 
-    /// Sends more of the batch. Says whether all of it has left now.
-    pub(super) fn send_on(&mut self, sockets: &SendSockets) -> bool {
-        self.batch.is_empty() || self.send_piece(sockets, TURN_BYTES)
-    }
-
-    /// Sends as much as a flow controller lets leave; returns from when on it lets more.
-    pub(super) fn send_by_rate(&mut self, sockets: &SendSockets, flow: &FlowController) -> Option<Instant> {
-        let (allowed, next) = flow.allow(now(), self.batch.messages().skip(self.sent));
-        self.send_some(sockets, allowed);
-        next
-    }
-
-    /// Whether everything has left of a batch that is not empty.
-    pub(super) fn is_sent(&self) -> bool {
-        !self.batch.is_empty() && self.sent >= self.batch.len()
-    }
-
-    /// The batch has left: its buffers can be used again.
-    pub(super) fn give_back_to(&mut self, writer: &mut Writer) {
-        writer.reclaim(&mut self.batch);
-        self.sent = 0;
-    }
-
-    fn send_piece(&mut self, sockets: &SendSockets, max_octets: usize) -> bool {
-        let mut octets = 0;
+    /// How many of the messages that have not left are a piece.
+    fn messages_of_piece(&self) -> usize {
+        let mut bytes = 0;
         let mut fits = |len: usize| {
-            octets += len;
-            octets <= max_octets
+            bytes += len;
+            bytes <= PIECE_BYTES
         };
-        let left = self.batch.messages().skip(self.sent);
-        let count = left.take_while(|message| fits(message.len())).count();
-        self.send_some(sockets, count.max(1));
-        self.is_sent()
+        let left = self.batch.messages().skip(self.progress.messages);
+        left.take_while(|message| fits(message.len())).count().max(1)
     }
 
-    fn send_some(&mut self, sockets: &SendSockets, count: usize) {
-        sockets.send_messages(self.batch.messages().skip(self.sent).take(count), &mut self.route);
-        self.sent += count;
+    fn send_some(&mut self, sockets: &SendSockets, count: usize, limit: &mut SendLimit) -> bool {
+        let messages = self.batch.messages().skip(self.progress.messages).take(count);
+        sockets.send_messages(messages, &mut self.route, &mut self.progress, limit)
     }
 }

@@ -1,22 +1,19 @@
-//! Batches of messages onto sockets: gathering, trains of equal messages, one system call where one is enough.
+//! Sends batches of messages by the sockets of a domain: one system call where one is enough.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::num::NonZeroU16;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::interface::InterfaceIndex;
-use peregrine_transport::udp::{
-    ConnectedSockets, Fragmentation, MAX_SEGMENTS, MAX_TRAIN_BYTES, OpenError, SendFailure, Socket, SocketOptions,
-    Transmit,
-};
+use peregrine_transport::udp::{ConnectedSockets, Fragmentation, SendFailure, Sent, Socket, SocketOptions, Transmit};
 
-/// Slices and transmits put together before they are handed to the socket.
-const SLICES: usize = 512;
-const TRANSMITS: usize = 32;
+use super::send_limit::SendLimit;
+use super::send_run::{Run, TRANSMITS};
+use super::sync::lock;
+
 /// Slices of a message that is sent without putting others beside it.
 const FEW_SLICES: usize = 8;
 
@@ -36,8 +33,8 @@ pub(crate) struct SendSockets {
 #[derive(Debug)]
 struct Fragmenting {
     options: SocketOptions,
-    v4: OnceLock<Option<Socket>>,
-    v6: OnceLock<Option<Socket>>,
+    v4: Mutex<Option<Arc<Socket>>>,
+    v6: Mutex<Option<Arc<Socket>>>,
 }
 
 /// One for each interface multicast leaves by, and version of the Internet protocol.
@@ -58,6 +55,17 @@ pub(crate) struct Route {
     socket: Option<Arc<Socket>>,
     /// Messages that went there, less those that went elsewhere.
     uses: u32,
+}
+
+/// How far a batch has left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SendProgress {
+    /// Messages that have left to all of their destinations.
+    pub(super) messages: usize,
+    /// The next messages have left to so many of their destinations.
+    destinations: usize,
+    /// So many of these messages have left to the destination after those.
+    ahead: usize,
 }
 
 /// A socket is connected where so many messages have gone.
@@ -108,21 +116,24 @@ impl SendSockets {
     /// With the options of the sockets that are opened when they are needed.
     pub(super) fn new(connected: ConnectedSockets, options: &SocketOptions) -> Self {
         let options = SocketOptions { fragmentation: Fragmentation::Allow, ..options.clone() };
-        let fragmenting = Fragmenting { options, v4: OnceLock::new(), v6: OnceLock::new() };
+        let fragmenting = Fragmenting { options, v4: Mutex::default(), v6: Mutex::default() };
         Self { v4: None, v6: None, multicast: RwLock::default(), connected, fragmenting }
     }
 
     /// Sends every message of the batch to each of its destinations. What the system refuses is counted by the sockets.
-    pub(crate) fn send(&self, batch: &TransmitBatch, route: &mut Route) {
-        self.send_messages(batch.messages(), route);
+    pub(crate) fn send(&self, batch: &TransmitBatch, route: &mut Route, mut limit: SendLimit) {
+        self.send_messages(batch.messages(), route, &mut SendProgress::default(), &mut limit);
     }
 
-    /// Sends these messages, each to each of its destinations.
-    pub(crate) fn send_messages<'a>(
+    /// Sends these messages, each to each of its destinations, from `progress` on: the first of them is the first that
+    /// has not left. Returns whether all of them have left; otherwise the time was over first.
+    pub(super) fn send_messages<'a>(
         &self,
         mut messages: impl ExactSizeIterator<Item = Message<'a>>,
         route: &mut Route,
-    ) {
+        progress: &mut SendProgress,
+        limit: &mut SendLimit,
+    ) -> bool {
         let is_alone = messages.len() == 1;
         let mut next = messages.next();
         if is_alone
@@ -130,12 +141,18 @@ impl SendSockets {
             && only.part_count() <= FEW_SLICES
             && let Some(destination) = only_address(only.to())
         {
-            self.send_one(route, only, destination);
-            return;
+            let has_left = self.send_one(route, only, destination, limit);
+            progress.messages += usize::from(has_left);
+            return has_left;
         }
         while let Some(first) = next {
-            next = self.send_run(route, first, &mut messages);
+            let mut run = Run::new(first);
+            next = run.gather(first, &mut messages);
+            if !self.send_run(&run, route, progress, limit) {
+                return false;
+            }
         }
+        true
     }
 
     /// The sockets by which multicast leaves now.
@@ -152,137 +169,116 @@ impl SendSockets {
     }
 
     /// Sends a message that is alone and goes to one address: nearly all are like that, and putting together what is
-    /// already one takes a fifth of all instructions of a write.
-    fn send_one(&self, route: &mut Route, message: Message<'_>, destination: SocketAddr) {
+    /// already one takes a fifth of all instructions of a write. Returns whether the message has left.
+    fn send_one(&self, route: &mut Route, message: Message<'_>, to: SocketAddr, limit: &mut SendLimit) -> bool {
         let slices: ArrayVec<IoSlice<'_>, FEW_SLICES> = message.parts().map(IoSlice::new).collect();
-        let connected = route.socket(message.to(), destination, &self.connected);
-        let transmit = Transmit { slices: &slices, destination, segment_bytes: None };
-        if !self.send_unicast(connected, destination, &[transmit]) {
+        let connected = route.socket(message.to(), to, &self.connected);
+        let transmit = Transmit { slices: &slices, destination: to, segment_bytes: None };
+        let outcome = self.send_unicast(connected, to, &[transmit], limit);
+        if !outcome.is_connected_good {
             route.give_up(&self.connected);
         }
+        outcome.processed == 1
     }
 
-    /// Sends `first` and the messages after it as long as they go to the same destinations. Messages of equal length
-    /// leave as one train. Returns the first message that goes elsewhere.
-    fn send_run<'a>(
-        &self,
-        route: &mut Route,
-        first: Message<'a>,
-        messages: &mut impl ExactSizeIterator<Item = Message<'a>>,
-    ) -> Option<Message<'a>> {
-        let mut slices: ArrayVec<IoSlice<'a>, SLICES> = ArrayVec::new();
-        let mut trains: ArrayVec<Train, TRANSMITS> = ArrayVec::new();
-        let to = first.to();
-        let connected = only_address(to).and_then(|destination| route.socket(to, destination, &self.connected));
+    /// Sends to all destinations. Returns whether the run has left; otherwise the time was over first, and `progress`
+    /// states where to go on.
+    fn send_run(&self, run: &Run<'_>, route: &mut Route, progress: &mut SendProgress, limit: &mut SendLimit) -> bool {
+        let connected = only_address(run.to).and_then(|destination| route.socket(run.to, destination, &self.connected));
         let mut is_connected_good = true;
-        let mut current = Some(first);
-        while let Some(message) = current.filter(|m| Arc::ptr_eq(m.to(), to) || m.to() == to) {
-            let len = message.len();
-            let joins = trains.last().is_some_and(|t: &Train| {
-                !t.ended
-                    && len <= t.segment_bytes
-                    && t.segments < t.segments_max
-                    && t.bytes + len <= MAX_TRAIN_BYTES
-                    && slices.len() + message.part_count() <= SLICES
-            });
-            if !joins && (trains.is_full() || slices.len() + message.part_count() > SLICES) && !trains.is_empty() {
-                is_connected_good &= self.flush(connected, to, &slices, &trains);
-                slices.clear();
-                trains.clear();
+        let mut has_left = true;
+        for destination in run.to.iter().filter_map(|l| l.to_socket_addr()).skip(progress.destinations) {
+            let mut ahead = std::mem::take(&mut progress.ahead);
+            let left = run.trains_from(&mut ahead);
+            let transmits: ArrayVec<Transmit<'_>, TRANSMITS> =
+                left.iter().map(|train| train.transmit(&run.slices, destination)).collect();
+            let processed = if destination.ip().is_multicast() {
+                self.send_multicast(destination, &transmits, limit)
+            } else {
+                let outcome = self.send_unicast(connected, destination, &transmits, limit);
+                is_connected_good &= outcome.is_connected_good;
+                outcome.processed
+            };
+            if processed < transmits.len() {
+                progress.ahead = ahead + left.iter().take(processed).map(|train| train.segments).sum::<usize>();
+                has_left = false;
+                break;
             }
-            let first_slice = slices.len();
-            for part in message.parts() {
-                if slices.try_push(IoSlice::new(part)).is_err() {
-                    break;
-                }
-            }
-            let added = slices.len() - first_slice;
-            match trains.last_mut().filter(|_| joins) {
-                Some(train) => {
-                    train.slices += added;
-                    train.bytes += len;
-                    train.segments += 1;
-                    train.ended = len < train.segment_bytes;
-                }
-                None => trains.push(Train {
-                    first_slice,
-                    slices: added,
-                    segment_bytes: len,
-                    bytes: len,
-                    segments: 1,
-                    segments_max: even_train(len, messages.len() + 1),
-                    ended: false,
-                }),
-            }
-            current = messages.next();
+            progress.destinations += 1;
         }
-        is_connected_good &= self.flush(connected, to, &slices, &trains);
         if !is_connected_good {
             route.give_up(&self.connected);
         }
-        current
-    }
-
-    /// Sends to all destinations. Says whether the connected socket, if there is one, took everything.
-    fn flush(&self, connected: Option<&Socket>, to: &[Locator], slices: &[IoSlice<'_>], trains: &[Train]) -> bool {
-        let mut is_connected_good = true;
-        for destination in to.iter().filter_map(|l| l.to_socket_addr()) {
-            let transmits: ArrayVec<Transmit<'_>, TRANSMITS> =
-                trains.iter().map(|train| train.transmit(slices, destination)).collect();
-            if destination.ip().is_multicast() {
-                for sender in self.multicast().iter().filter(|s| s.is_v4 == destination.is_ipv4()) {
-                    send(&sender.socket, destination, &transmits);
-                }
-                continue;
-            }
-            is_connected_good &= self.send_unicast(connected, destination, &transmits);
+        if has_left {
+            *progress = SendProgress { messages: progress.messages + run.messages, ..SendProgress::default() };
         }
-        is_connected_good
+        has_left
     }
 
-    /// Sends by the connected socket, if there is one; what that does not take, by the ordinary one. Says whether the
-    /// connected one is good.
-    fn send_unicast(&self, connected: Option<&Socket>, destination: SocketAddr, transmits: &[Transmit<'_>]) -> bool {
-        let refused = match connected {
-            Some(socket) => send(socket, destination, transmits).map(|failure| failure.index),
-            None => Some(0),
-        };
-        if let (Some(first), Some(socket)) = (refused, self.unicast(destination)) {
+    /// Sends by every interface that multicast leaves by. Returns how many transmits are done at all of them.
+    fn send_multicast(&self, group: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> usize {
+        let senders = self.multicast();
+        let senders = senders.iter().filter(|sender| sender.is_v4 == group.is_ipv4());
+        let processed = senders.map(|sender| send(&sender.socket, group, transmits, limit).processed);
+        processed.min().unwrap_or(transmits.len())
+    }
+
+    /// Sends by the connected socket, if there is one; what that does not take, by the ordinary one.
+    fn send_unicast(
+        &self,
+        connected: Option<&Socket>,
+        destination: SocketAddr,
+        transmits: &[Transmit<'_>],
+        limit: &mut SendLimit,
+    ) -> Outcome {
+        let mut outcome = Outcome { processed: 0, is_connected_good: true };
+        if let Some(socket) = connected {
+            let sent = send(socket, destination, transmits, limit);
+            outcome.is_connected_good = sent.first_failure.is_none();
             // What the system took after the first refusal comes twice: readers know samples by their numbers.
-            let transmits = transmits.get(first..).unwrap_or(&[]);
-            if let Some(failure) = send(socket, destination, transmits)
-                && SendFailure::is_too_large(&failure)
-            {
-                self.send_in_fragments(destination, transmits.get(failure.index..).unwrap_or(&[]));
+            outcome.processed = sent.first_failure.map_or(sent.processed, |failure| failure.index);
+            if outcome.is_connected_good {
+                return outcome;
             }
         }
-        connected.is_none() || refused.is_none()
+        let rest = transmits.get(outcome.processed..).unwrap_or(&[]);
+        let Some(socket) = self.unicast(destination) else {
+            return Outcome { processed: transmits.len(), ..outcome };
+        };
+        let sent = send(socket, destination, rest, limit);
+        outcome.processed += sent.processed;
+        if let Some(failure) = sent.first_failure
+            && SendFailure::is_too_large(&failure)
+        {
+            self.send_in_fragments(destination, rest.get(failure.index..sent.processed).unwrap_or(&[]), limit);
+        }
+        outcome
     }
 
     /// Leaves it to the Internet protocol to cut what does not fit.
     #[cold]
-    fn send_in_fragments(&self, destination: SocketAddr, transmits: &[Transmit<'_>]) {
+    fn send_in_fragments(&self, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) {
         if let Some(socket) = self.fragmenting.socket(destination.is_ipv4()) {
-            send(socket, destination, transmits);
+            send(&socket, destination, transmits, limit);
         }
     }
 }
 
 impl Fragmenting {
-    fn socket(&self, is_v4: bool) -> Option<&Socket> {
-        let (cell, any): (_, IpAddr) = match is_v4 {
+    /// Opens it at the first use. A failure is not kept: descriptors that have run out come back.
+    fn socket(&self, is_v4: bool) -> Option<Arc<Socket>> {
+        let (place, any): (_, IpAddr) = match is_v4 {
             true => (&self.v4, Ipv4Addr::UNSPECIFIED.into()),
             false => (&self.v6, Ipv6Addr::UNSPECIFIED.into()),
         };
-        let open = || -> Result<_, OpenError> { Socket::unicast(SocketAddr::new(any, 0), &self.options) };
-        let opened = cell.get_or_init(|| match open() {
-            Ok(socket) => Some(socket),
-            Err(error) => {
-                tracing::warn!(%error, "messages that are too large for the way are lost");
-                None
+        let mut socket = lock(place);
+        if socket.is_none() {
+            match Socket::unicast(SocketAddr::new(any, 0), &self.options) {
+                Ok(opened) => *socket = Some(Arc::new(opened)),
+                Err(error) => tracing::warn!(%error, "a message that is too large for its path is lost"),
             }
-        });
-        opened.as_ref()
+        }
+        socket.clone()
     }
 }
 
@@ -295,44 +291,31 @@ fn only_address(to: &[Locator]) -> Option<SocketAddr> {
     }
 }
 
-/// One transmit in the making.
-struct Train {
-    first_slice: usize,
-    slices: usize,
-    segment_bytes: usize,
-    bytes: usize,
-    segments: usize,
-    segments_max: usize,
-    /// A shorter message ends a train.
-    ended: bool,
+/// How sending to one address has ended.
+struct Outcome {
+    /// Transmits that are done, accepted or not.
+    processed: usize,
+    /// The connected socket, if there is one, took everything.
+    is_connected_good: bool,
 }
 
-/// How many messages of this length to let leave as one train, of `messages` that are going to: as many as all others
-/// but the last. The receiver takes in the first train while the sender sends the next; a long one before a short one
-/// would have it wait for both.
-fn even_train(message_bytes: usize, messages: usize) -> usize {
-    let longest = (MAX_TRAIN_BYTES / message_bytes.max(1)).clamp(1, MAX_SEGMENTS);
-    messages.div_ceil(messages.div_ceil(longest).max(1)).max(1)
-}
-
-impl Train {
-    fn transmit<'a>(&self, slices: &'a [IoSlice<'a>], destination: SocketAddr) -> Transmit<'a> {
-        let segment = u16::try_from(self.segment_bytes).ok().and_then(NonZeroU16::new);
-        Transmit {
-            slices: slices.get(self.first_slice..self.first_slice + self.slices).unwrap_or(&[]),
-            destination,
-            segment_bytes: segment.filter(|_| self.segments > 1),
+/// Sends until all transmits are done, or until the time is over and the send buffer still full.
+fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> Sent {
+    let mut all = Sent::default();
+    loop {
+        let sent = socket.send(transmits.get(all.processed..).unwrap_or(&[]));
+        if sent.segmentation_refused {
+            tracing::info!(%destination, "the kernel or network card refuses segmentation offload; going on without");
+        }
+        if let Some(failure) = sent.first_failure {
+            let index = all.processed + failure.index;
+            all.first_failure.get_or_insert(SendFailure { index, ..failure });
+        }
+        all.processed += sent.processed;
+        if all.processed >= transmits.len() || limit.is_over() {
+            return all;
         }
     }
-}
-
-/// Says which of the transmits the system refused first, if any.
-fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>]) -> Option<SendFailure> {
-    let sent = socket.send(transmits);
-    if sent.segmentation_refused {
-        tracing::info!(%destination, "the kernel or network card refuses segmentation offload; going on without");
-    }
-    sent.first_failure
 }
 
 #[cfg(test)]
@@ -374,23 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn trains_are_of_even_length() {
-        let ethernet = 1472;
-        assert_eq!(even_train(ethernet, 45), 23, "44 and 1 would be possible");
-        assert_eq!(even_train(ethernet, 44), 44);
-        assert_eq!(even_train(ethernet, 89), 30);
-        assert_eq!(even_train(100, 640), MAX_SEGMENTS);
-        assert_eq!(even_train(MAX_TRAIN_BYTES + 1, 3), 1);
-        assert_eq!(even_train(0, 0), 1);
-    }
-
-    #[test]
     fn messages_in_trains_and_their_gathered_octets_arrive_whole_and_in_order() {
         let sockets = senders();
         let (receiver, _, to) = receiver();
         let mut batch = TransmitBatch::default();
         (0..100_u8).for_each(|number| batch.push_message(&[number; 1000], Arc::clone(&to)));
-        sockets.send(&batch, &mut Route::default());
+        sockets.send(&batch, &mut Route::default(), SendLimit::CALL);
         let mut octets = [0; 2000];
         for number in 0..100 {
             assert_eq!(receiver.recv(&mut octets).unwrap(), 1000);
@@ -403,7 +375,7 @@ mod tests {
     fn broken_route(sockets: &SendSockets, receiver: &UdpSocket, to: &Arc<[Locator]>) -> (Route, Arc<Socket>) {
         let mut route = Route::default();
         for _ in 0..USES_TO_CONNECT {
-            sockets.send(&batch(0..1, to), &mut route);
+            sockets.send(&batch(0..1, to), &mut route, SendLimit::CALL);
             assert_eq!(received(receiver), 0);
         }
         let connected = Arc::clone(route.socket.as_ref().unwrap());
@@ -417,7 +389,7 @@ mod tests {
             let sockets = senders();
             let (receiver, destination, to) = receiver();
             let (mut route, broken) = broken_route(&sockets, &receiver, &to);
-            sockets.send(&batch(0..count, &to), &mut route);
+            sockets.send(&batch(0..count, &to), &mut route, SendLimit::CALL);
             (0..count).for_each(|number| assert_eq!(received(&receiver), number));
             assert_eq!(broken.statistics().send_errors.other, u64::from(count));
             assert!(route.socket.is_none());
@@ -432,12 +404,12 @@ mod tests {
         let (receiver, _, to) = receiver();
         let (mut route, broken) = broken_route(&sockets, &receiver, &to);
         for _ in 0..=USES_TO_CONNECT {
-            sockets.send(&batch(0..1, &to), &mut route);
+            sockets.send(&batch(0..1, &to), &mut route, SendLimit::CALL);
             assert_eq!(received(&receiver), 0);
         }
         assert!(route.socket.as_ref().is_some_and(|socket| !Arc::ptr_eq(socket, &broken)));
         let before = route.socket.as_ref().unwrap().statistics().datagrams_sent;
-        sockets.send(&batch(0..1, &to), &mut route);
+        sockets.send(&batch(0..1, &to), &mut route, SendLimit::CALL);
         assert_eq!(route.socket.as_ref().unwrap().statistics().datagrams_sent, before + 1);
     }
 }

@@ -3,10 +3,10 @@
 
 use std::fmt::Display;
 
-use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::time::Span;
 
-use super::clock::now;
 use super::publishing::PublishOutcome;
+use super::send_limit::SendLimit;
 use super::send_state::Sending;
 use super::wakers::{HasWakers, StateGuard};
 use crate::status::StatusMask;
@@ -38,8 +38,8 @@ pub(super) trait SendInTurns {
         notify: &mut Self::Notify,
     ) -> (StateGuard<'c, Self::State>, bool);
 
-    /// Sends what was packed. Says whether all of it has left.
-    fn send(&self, outbox: &mut Self::Outbox) -> bool;
+    /// Sends what was packed. Says whether all of it has left within the limit.
+    fn send(&self, outbox: &mut Self::Outbox, limit: SendLimit) -> bool;
 
     /// The same on the publishing thread.
     fn send_on(&self, outbox: &mut Self::Outbox) -> bool;
@@ -70,14 +70,19 @@ pub(super) trait SendingState: HasWakers {
 }
 
 /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
-/// too. Returns which readers of this process are to be told.
-pub(super) fn put_out<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c, W::State>) -> Option<W::Notify> {
+/// too. What has not left within the limit is left to the publishing thread. Returns which readers of this process are
+/// to be told.
+pub(super) fn put_out<'c, W: SendInTurns>(
+    writer: &'c W,
+    mut guard: StateGuard<'c, W::State>,
+    limit: SendLimit,
+) -> Option<W::Notify> {
     let Some(mut outbox) = guard.sending().begin() else {
         writer.unlock_and_arm(guard);
         return None;
     };
     let mut notify = None;
-    let mut turn = SendTurn::new(writer);
+    let mut turn = SendTurn::new(writer, limit);
     // Declared behind the turn, so that a panic unlocks before the turn ends.
     let mut state = guard;
     loop {
@@ -102,7 +107,7 @@ pub(super) fn put_out<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'
         let is_over = turn.is_over(is_handed_over);
         if !is_over {
             drop(state);
-            is_sent = writer.send(&mut outbox);
+            is_sent = writer.send(&mut outbox, turn.limit);
             state = writer.lock();
             if is_sent {
                 state.reclaim(&mut outbox);
@@ -153,14 +158,16 @@ pub(super) fn wake_for_queue_room(state: &mut impl HasWakers) {
 /// The turn of a thread that sends for a writer. A panic ends the turn as well, and the next thread takes over.
 pub(super) struct SendTurn<'c, W: SendInTurns> {
     writer: &'c W,
-    /// When the thread had sent its own sample.
-    for_others_since: Option<Instant>,
+    /// Up to when the thread sends its own sample, then those of others.
+    limit: SendLimit,
     is_first: bool,
+    /// The thread has sent its own sample.
+    is_for_others: bool,
 }
 
 impl<'c, W: SendInTurns> SendTurn<'c, W> {
-    pub(super) const fn new(writer: &'c W) -> Self {
-        Self { writer, for_others_since: None, is_first: true }
+    pub(super) const fn new(writer: &'c W, limit: SendLimit) -> Self {
+        Self { writer, limit, is_first: true, is_for_others: false }
     }
 
     /// Whether the thread is to leave the rest to the publishing thread: the thread has sent for others long enough, or
@@ -169,9 +176,11 @@ impl<'c, W: SendInTurns> SendTurn<'c, W> {
         if std::mem::take(&mut self.is_first) {
             return !is_handed_over;
         }
-        let now = now();
-        let since = *self.for_others_since.get_or_insert(now);
-        !is_handed_over || now.since(since) >= SEND_FOR_OTHERS_MAX
+        if !self.is_for_others {
+            self.is_for_others = true;
+            self.limit.shorten(SEND_FOR_OTHERS_MAX);
+        }
+        !is_handed_over || self.limit.is_over()
     }
 
     /// Ends the turn without a panic.

@@ -9,6 +9,7 @@ use super::clock::now;
 use super::local_delivery::PendingNotify;
 use super::outbox::Outbox;
 use super::publishing::{Publish, PublishOutcome};
+use super::send_limit::SendLimit;
 use super::send_state::Sending;
 use super::send_turns::{self, SendInTurns, SendTurn, SendingState};
 use super::wakers::StateGuard;
@@ -22,18 +23,23 @@ impl WriterCore {
     /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends
     /// these too; tells readers of this process.
     pub(crate) fn transmit<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
-        if let Some(notify) = self.put_out(guard) {
+        self.transmit_within(guard, SendLimit::CALL);
+    }
+
+    /// The same. What has not left within the limit is left to the publishing thread.
+    pub(super) fn transmit_within<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) {
+        if let Some(notify) = self.put_out(guard, limit) {
             notify.tell(self);
         }
     }
 
     /// As [`Self::transmit`], but readers of this process have their samples without having been told.
-    pub(super) fn put_out<'c>(&'c self, guard: StateGuard<'c, WriterState>) -> Option<PendingNotify> {
+    pub(super) fn put_out<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) -> Option<PendingNotify> {
         if self.flow.is_some() {
             self.queue(guard);
             return None;
         }
-        send_turns::put_out(self, guard)
+        send_turns::put_out(self, guard, limit)
     }
 
     /// Puts an asynchronous writer that has something to send into the queue of the publishing thread.
@@ -66,7 +72,7 @@ impl WriterCore {
             guard.writer.publish(now(), PUBLISH_BYTES);
             guard.writer.poll_transmit(&mut outbox.batch);
         }
-        let turn = SendTurn::new(&**self);
+        let turn = SendTurn::new(&**self, SendLimit::CALL);
         let mut notify = PendingNotify::default();
         let (mut guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut notify);
         send_turns::wake_for_queue_room(&mut *guard);
@@ -141,8 +147,8 @@ impl SendInTurns for WriterCore {
     }
 
     #[inline]
-    fn send(&self, outbox: &mut Outbox) -> bool {
-        outbox.send(self.host.sockets())
+    fn send(&self, outbox: &mut Outbox, limit: SendLimit) -> bool {
+        outbox.send(self.host.sockets(), limit)
     }
 
     fn send_on(&self, outbox: &mut Outbox) -> bool {

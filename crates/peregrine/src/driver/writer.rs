@@ -22,6 +22,7 @@ use super::listener_queue::RunListener;
 use super::local_reader::LocalReader;
 use super::outbox::Outbox;
 use super::parker::Parker;
+use super::send_limit::SendLimit;
 use super::send_state::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
@@ -149,13 +150,14 @@ impl WriterCore {
         self.due.get().min(self.outgoing.deadline())
     }
 
-    /// Writes at a moment that has just been read, waiting for room until `give_up_at`. `numbered` runs under the
-    /// writer's lock, right after the change got its number.
+    /// Writes at a moment that has just been read. Takes no longer than `blocking`; waits for room until `give_up_at`.
+    /// `numbered` runs under the writer's lock, right after the change got its number.
     pub(crate) fn write<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
         mut change: Change,
         mut at: Instant,
+        blocking: Span,
         give_up_at: impl FnOnce() -> Option<Instant>,
         numbered: impl FnOnce(),
     ) -> Result<SequenceNumber, WriteFailure> {
@@ -176,7 +178,8 @@ impl WriterCore {
                 Ok(number) => {
                     numbered();
                     let must_wait = guard.must_wait_for_readers();
-                    self.transmit_in_flow(guard);
+                    let limit = SendLimit::Until(deadline.unwrap_or(at + blocking));
+                    self.transmit_in_flow(guard, limit);
                     if must_wait {
                         self.wait_for_readers(deadline.or_else(|| give_up_at.take().and_then(|at| at())));
                     }
@@ -187,7 +190,8 @@ impl WriterCore {
                     if let Some(give_up_at) = give_up_at.take() {
                         deadline = give_up_at();
                     }
-                    self.transmit(guard);
+                    let limit = SendLimit::Until(deadline.unwrap_or(at + blocking));
+                    self.transmit_within(guard, limit);
                     guard = match self.wait(deadline, Awaited::Room, |s| s.closed || s.has_room(&change)) {
                         Some(guard) => guard,
                         None => return Err(WriteFailure::Full(full)),
@@ -213,7 +217,7 @@ impl WriterCore {
         if written.is_ok() {
             numbered();
         }
-        self.transmit_in_flow(guard);
+        self.transmit_in_flow(guard, SendLimit::NO_WAIT);
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 
@@ -239,10 +243,10 @@ impl WriterCore {
     }
 
     /// The same after a write. A writer in full flow looks itself whether its readers have acknowledged.
-    fn transmit_in_flow<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
+    fn transmit_in_flow<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) {
         let expects = guard.writer.expects_acknowledgement();
         let last = guard.writer.last();
-        self.transmit(guard);
+        self.transmit_within(guard, limit);
         if self.outgoing.has_readers() {
             self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
             self.host.arm(self.outgoing.deadline());
@@ -499,7 +503,7 @@ impl WriterCore {
     pub(crate) fn after(self: &Arc<Self>) {
         let guard = self.lock();
         let (guard, news) = self.note_events(guard);
-        let told = self.put_out(guard);
+        let told = self.put_out(guard, SendLimit::CALL);
         self.run_hook(news);
         if let Some(told) = told {
             told.tell(self);

@@ -515,14 +515,15 @@ impl<T: TopicType> WriterInner<T> {
                 self.note_key(kind, instance, key.take());
             }
         };
-        let number = self.core.write(guard, change, at, give_up_at, numbered).map_err(|failure| match failure {
-            WriteFailure::Closed => Error::AlreadyDeleted,
-            WriteFailure::Full(limit) => {
-                let held = self.core.lock().writer.history().len();
-                Timeout::NoRoom { topic: Arc::clone(&self.core.topic.name), limit, held, waited: blocking.into() }
-                    .into()
-            }
-        })?;
+        let number =
+            self.core.write(guard, change, at, blocking, give_up_at, numbered).map_err(|failure| match failure {
+                WriteFailure::Closed => Error::AlreadyDeleted,
+                WriteFailure::Full(limit) => {
+                    let held = self.core.lock().writer.history().len();
+                    Timeout::NoRoom { topic: Arc::clone(&self.core.topic.name), limit, held, waited: blocking.into() }
+                        .into()
+                }
+            })?;
         self.assert_liveliness_by_writing();
         Ok(number)
     }

@@ -45,7 +45,8 @@ pub struct Statistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendErrors {
-    /// The socket's send buffer was full and the call was non-blocking (`EAGAIN`). Counted per attempt.
+    /// The socket's send buffer was full, and stayed full for as long as the call may wait (`EAGAIN`). Counted per
+    /// attempt: the sender may try again, and nothing is lost then.
     pub would_block: u64,
     /// An ICMP message reported that no socket receives at the destination (`ECONNREFUSED`).
     pub refused: u64,

@@ -27,7 +27,7 @@ mod split;
 
 pub use connected::ConnectedSockets;
 pub use counters::{SendErrors, Statistics};
-pub use options::{BufferShortfall, Direction, Fragmentation, OpenError, SocketOptions};
+pub use options::{BufferShortfall, Direction, Fragmentation, OpenError, SEND_WAIT_MAX, SocketOptions};
 pub use receive::{Datagram, Datagrams, ReceiveError, Receiver, ReceiverOptions, Wait};
 pub use send::{SendFailure, Sent, Transmit};
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
+use std::time::Duration;
 
 /// Options of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,10 @@ impl Default for SocketOptions {
         }
     }
 }
+
+/// How long a system call of [`Socket::send`](super::Socket::send) waits for room in the socket's send buffer, for each
+/// of its transmits. The kernel rounds up to its timer tick.
+pub const SEND_WAIT_MAX: Duration = Duration::from_millis(4);
 
 /// Whether datagrams longer than the path's MTU may travel as IP fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +219,7 @@ pub(super) fn open(address: SocketAddr, shared: bool, options: &SocketOptions) -
         socket.set_reuse_port(true).map_err(failed("SO_REUSEPORT"))?;
     }
     set_buffers(&socket, options).map_err(failed("setting the buffer sizes"))?;
+    socket.set_write_timeout(Some(SEND_WAIT_MAX)).map_err(failed("SO_SNDTIMEO"))?;
     set_ip_options(&socket, address, options).map_err(failed("setting the IP options"))?;
     set_multicast_options(&socket, address, options).map_err(failed("setting the multicast options"))?;
     let offloads = set_offloads(&socket, options);

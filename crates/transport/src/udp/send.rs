@@ -30,7 +30,7 @@ pub struct Transmit<'a> {
 #[derive(Debug, Default)]
 pub struct Sent {
     /// Number of transmits at the front of the batch that were accepted by the kernel or failed. All of them, except
-    /// when the socket's send buffer became full in [`Socket::try_send`]: then the caller can send the rest later.
+    /// when the socket's send buffer stayed full: then the caller can send the rest later.
     pub processed: usize,
     /// Number of transmits that the kernel accepted.
     pub accepted: usize,
@@ -84,7 +84,8 @@ impl Transmit<'_> {
 }
 
 impl Socket {
-    /// Sends the batch in order, waiting while the socket's send buffer is full.
+    /// Sends the batch in order. While the socket's send buffer is full, waits for up to
+    /// [`SEND_WAIT_MAX`](super::SEND_WAIT_MAX), then returns; [`Sent::processed`] states how many transmits are done.
     ///
     /// A transmit that fails is skipped; the others are still sent.
     pub fn send(&self, transmits: &[Transmit<'_>]) -> Sent {
@@ -95,8 +96,7 @@ impl Socket {
         Batch::new(self, transmits, 0).run()
     }
 
-    /// Like [`Self::send`], but returns when the socket's send buffer is full; [`Sent::processed`] states how many
-    /// transmits are done.
+    /// Like [`Self::send`], but does not wait while the socket's send buffer is full.
     pub fn try_send(&self, transmits: &[Transmit<'_>]) -> Sent {
         #[cfg(all(target_os = "linux", feature = "simulation"))]
         if let Some(simulated) = &self.simulated {

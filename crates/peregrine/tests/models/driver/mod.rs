@@ -17,6 +17,8 @@ mod polling_turns;
 mod properties;
 #[path = "../../../src/driver/publishing.rs"]
 mod publishing;
+#[path = "../../../src/driver/send_limit.rs"]
+mod send_limit;
 #[path = "../../../src/driver/send_state.rs"]
 mod send_state;
 #[path = "../../../src/driver/send_turns.rs"]

@@ -13,6 +13,7 @@ use super::bounded;
 use crate::driver::clock::NEVER;
 use crate::driver::parker::Parker;
 use crate::driver::publishing::{Publish, PublishOutcome, Publishing};
+use crate::driver::send_limit::SendLimit;
 use crate::driver::send_state::Sending;
 use crate::driver::send_turns::{self, SendInTurns, SendingState};
 use crate::driver::system::Mutex;
@@ -66,7 +67,7 @@ impl Writer {
         } else {
             guard.messages.push_back(number);
         }
-        _ = send_turns::put_out(self, guard);
+        _ = send_turns::put_out(self, guard, SendLimit::CALL);
     }
 
     /// As [`Self::write`], once there is room for one more message than one.
@@ -81,7 +82,7 @@ impl Writer {
     fn change_path(&self) {
         let mut guard = self.lock();
         (guard.by_memory, guard.messages_first) = (true, true);
-        _ = send_turns::put_out(self, guard);
+        _ = send_turns::put_out(self, guard, SendLimit::CALL);
     }
 
     fn let_leave(&self, sample: u32) {
@@ -144,7 +145,7 @@ impl SendInTurns for Writer {
         (guard, true)
     }
 
-    fn send(&self, outbox: &mut VecDeque<u32>) -> bool {
+    fn send(&self, outbox: &mut VecDeque<u32>, _limit: SendLimit) -> bool {
         if self.has_publishing_thread {
             // On an I/O thread, whose time is over after one message.
             outbox.pop_front().into_iter().for_each(|message| self.let_leave(message));
@@ -210,7 +211,7 @@ impl Publish for Writer {
     fn publish(self: Arc<Self>) -> PublishOutcome {
         match send_turns::send_backlog(&*self) {
             Ok(guard) => {
-                _ = send_turns::put_out(&*self, guard);
+                _ = send_turns::put_out(&*self, guard, SendLimit::CALL);
                 PublishOutcome::Done
             }
             Err(outcome) => outcome,

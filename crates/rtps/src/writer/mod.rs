@@ -104,8 +104,10 @@ pub struct Writer {
     /// the next time.
     retained_below: SequenceNumber,
     release_at: Option<Instant>,
-    /// When late joiners that never acknowledge get more of the history.
+    /// When late joiners that never acknowledge get more of the history, and readers what a full send queue has deferred.
     next_push: Option<Instant>,
+    /// The reader at which the last round of [serving](Self::serve_readers) has stopped.
+    next_served: usize,
     batch_bytes: usize,
     batch_deadline: Option<Instant>,
     next_expiry: Option<Instant>,
@@ -136,6 +138,7 @@ impl Writer {
             retained_below: SequenceNumber::FIRST,
             release_at: None,
             next_push: None,
+            next_served: 0,
             batch_bytes: 0,
             batch_deadline: None,
             next_expiry: None,

@@ -6,6 +6,7 @@
 use super::Writer;
 use super::config::Batching;
 use crate::history::HistoryKind;
+use crate::limits::{HISTORY_PUSH_INTERVAL, SEND_QUEUE_BYTES_MAX};
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
@@ -60,9 +61,17 @@ impl Writer {
         self.config.asynchronous && !self.readers.is_empty()
     }
 
-    /// Whether what was put together has not left yet.
+    /// Whether so much of what was put together has not left yet that nothing is to be added for single readers.
     pub(super) fn is_backed_up(&self) -> bool {
-        self.config.asynchronous && (self.backlog.is_leaving || self.packer.has_complete())
+        match self.config.asynchronous {
+            true => self.backlog.is_leaving || self.packer.has_complete(),
+            false => self.is_message_queue_full(),
+        }
+    }
+
+    /// Whether the messages that wait to be sent reach [`SEND_QUEUE_BYTES_MAX`].
+    pub(super) const fn is_message_queue_full(&self) -> bool {
+        self.packer.queued_bytes() >= SEND_QUEUE_BYTES_MAX
     }
 
     /// Whether a message waits already by which readers learn that the writer is alive.
@@ -83,17 +92,27 @@ impl Writer {
     /// Gives readers what they asked for, or remembers to.
     pub(super) fn serve_or_defer(&mut self, now: Instant) {
         if self.is_backed_up() {
-            self.backlog.has_requests = true;
+            self.defer_requests(now);
         } else {
             self.serve_readers(now);
         }
     }
 
-    pub(super) fn owe_heartbeat(&mut self, index: usize) {
+    pub(super) fn owe_heartbeat(&mut self, now: Instant, index: usize) {
         if let Some(reader) = self.readers.get_mut(index) {
             reader.owed_heartbeat = true;
         }
-        self.backlog.has_requests = true;
+        self.defer_requests(now);
+    }
+
+    /// Readers are served when the backlog is gone: an asynchronous writer in its next turn, any other one when it next
+    /// looks.
+    pub(super) fn defer_requests(&mut self, now: Instant) {
+        if self.config.asynchronous {
+            self.backlog.has_requests = true;
+        } else {
+            self.next_push.get_or_insert(now + HISTORY_PUSH_INTERVAL);
+        }
     }
 
     /// No thread waits for acknowledgement of a change with this number or a later one.

@@ -84,7 +84,7 @@ impl Writer {
         self.flow.cut(now, round_trip);
         if self.is_backed_up() {
             // It is asked again what it misses when the way is free.
-            self.owe_heartbeat(index);
+            self.owe_heartbeat(now, index);
             return;
         }
         self.finish_group(now);
@@ -101,12 +101,19 @@ impl Writer {
         self.repair_fragments(index, number, nack.state.iter());
     }
 
-    /// Sends everything that individual readers are owed.
+    /// Sends what individual readers are owed, until the send queue is full. The next call goes on with the next reader.
     pub(super) fn serve_readers(&mut self, now: Instant) {
         let may_push = self.next_push.is_none_or(|at| at <= now);
         let (mut pushes, mut must_push_more) = (false, false);
-        for index in 0..self.readers.len() {
-            let Some(reader) = self.readers.get_mut(index) else { return };
+        let first = self.next_served.min(self.readers.len());
+        let mut is_cut_short = false;
+        for index in (first..self.readers.len()).chain(0..first) {
+            is_cut_short = self.is_message_queue_full();
+            if is_cut_short {
+                self.next_served = index;
+                break;
+            }
+            let Some(reader) = self.readers.get_mut(index) else { break };
             let requested = reader.requested.take();
             let push_from = if may_push { reader.push_from.take() } else { None };
             let owed = core::mem::take(&mut reader.owed_heartbeat);
@@ -127,6 +134,9 @@ impl Writer {
         if may_push {
             // Also without pushes: the reader may have left, or gets its history in another way by now.
             self.next_push = must_push_more.then(|| now + HISTORY_PUSH_INTERVAL);
+        }
+        if is_cut_short {
+            self.defer_requests(now);
         }
         if pushes {
             self.regroup();

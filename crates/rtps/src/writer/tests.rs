@@ -8,6 +8,7 @@ use crate::wire::{AckNack, InfoDestination, NackFrag, Submessage, Submessages};
 use std::vec;
 use std::vec::Vec;
 
+mod bounds;
 mod forged;
 mod late_joiners;
 mod steady;

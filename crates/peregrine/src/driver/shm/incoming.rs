@@ -38,7 +38,7 @@ use crate::shared_memory::NoSharedMemory;
 const BACKLOG_MAX: usize = 32;
 
 /// Maximum number of commands for the thread that takes samples.
-const COMMANDS_MAX: usize = 4096;
+pub(super) const COMMANDS_MAX: usize = 4096;
 
 /// Told what becomes of readers that a channel is for.
 pub(super) trait Attachments {
@@ -188,6 +188,7 @@ struct NewChannel {
 enum Request {
     Resume { reader: Guid },
     LookForEnds,
+    RemoveUnmatched,
 }
 
 /// A sample in the memory of its writer.
@@ -267,17 +268,23 @@ impl Incoming {
     }
 
     /// Has the thread that takes samples handle the message when there is nothing left to take. Returns the message if
-    /// no thread takes.
+    /// no thread takes, or too many commands wait.
     pub(super) fn defer_behind_samples(&self, news: DeferredMessage, is_polled: bool) -> Option<DeferredMessage> {
         if is_polled {
-            self.commands.send(Command::Behind(news));
-            return None;
+            return match self.commands.try_send(Command::Behind(news)) {
+                Err(Command::Behind(news)) => Some(news),
+                _ => None,
+            };
         }
         self.commands.send_if_running(news, Command::Behind)
     }
 
+    /// Removes a reader that is closed, or that does not match the writer any more. Without room for the command, the
+    /// thread that takes samples looks at all readers: it may not run for long, under `Poll`.
     pub(super) fn remove(&self, reader: Guid, writer: Option<Guid>) {
-        self.commands.send(Command::Remove { reader, writer });
+        if self.commands.try_send(Command::Remove { reader, writer }).is_err() {
+            self.commands.request(Request::RemoveUnmatched);
+        }
     }
 
     pub(super) fn resume(&self, reader: Guid) {
@@ -412,13 +419,16 @@ impl Incoming {
                 Command::Join(wanted) => receiver.join(*wanted, shared),
                 Command::Begin { reader, writer } => receiver.begin(reader, writer, dirty, shared.counters()),
                 Command::Behind(news) => receiver.news.push(news),
-                Command::Remove { reader, writer } => receiver.remove(reader, writer, shared),
+                Command::Remove { reader, writer } => {
+                    receiver.remove(shared, |attached| attached.is_for(reader, writer));
+                }
             }
         }
         for request in requests {
             match request {
                 Request::Resume { reader } => receiver.resume(reader, dirty, shared.counters()),
                 Request::LookForEnds => receiver.reader.service(),
+                Request::RemoveUnmatched => receiver.remove(shared, AttachedReader::is_unmatched),
             }
         }
     }

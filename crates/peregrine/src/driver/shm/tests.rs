@@ -13,6 +13,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 
+use super::incoming::COMMANDS_MAX;
 use super::requests::{ANSWER_TIMEOUT, UNANSWERED_MAX};
 use super::*;
 use crate::driver::participant::ChannelRequests;
@@ -23,7 +24,7 @@ use crate::driver::writer::PayloadSlot;
 use crate::qos::{DataWriterQos, History, Lifespan, Limit, Reliability, ResourceLimits};
 use crate::{
     DataReader, DataWriter, DataWriterBuilder, DdsType, DiscoveryEvent, DomainConfig, DomainParticipant,
-    InterfaceSelection, Selector, StatusMask, Topic,
+    InterfaceSelection, Selector, StatusMask, Topic, WaitStrategy,
 };
 
 /// Long enough for a loaded machine on which tests run side by side.
@@ -36,7 +37,11 @@ struct Number {
 }
 
 fn participant(domain: u32, prefix: &str) -> DomainParticipant {
-    let mut config = DomainConfig { same_process: false, ..DomainConfig::default() };
+    participant_that_waits(domain, prefix, WaitStrategy::default())
+}
+
+fn participant_that_waits(domain: u32, prefix: &str, wait: WaitStrategy) -> DomainParticipant {
+    let mut config = DomainConfig { same_process: false, wait, ..DomainConfig::default() };
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config.threads.name_prefix = prefix.to_owned();
     DomainParticipant::builder(domain).config(config).build().unwrap()
@@ -165,6 +170,27 @@ fn channel_end_found_by_writer_falls_back_to_messages() {
         samples.next_back() == Some(Number { value: 99 })
     });
     assert_eq!((here.shared_memory_statistics().readers, here.shared_memory_statistics().fallbacks), (0, 1));
+}
+
+/// Under `Poll`, no thread executes the commands while the application does not poll.
+#[test]
+fn readers_without_room_for_their_removal_are_removed_at_the_next_poll() {
+    let (here, there) =
+        (participant(63, "removals here"), participant_that_waits(63, "removals there", WaitStrategy::Poll));
+    let writer = topic(&here).writer_builder().reliable().keep_last(4).build().unwrap();
+    let reader = reader(&there);
+    eventually("shared memory is used", || {
+        there.poll(Duration::from_millis(1));
+        there.shared_memory_statistics().writers == 1
+    });
+    let incoming = &shared(&there).incoming;
+    (0..10 * COMMANDS_MAX).for_each(|_| incoming.remove(stranger(1), None));
+    drop(reader);
+    eventually("the reader is removed", || {
+        there.poll(Duration::from_millis(1));
+        there.shared_memory_statistics().writers == 0
+    });
+    eventually("the writer has seen it", || writer.shared_memory_readers() == 0);
 }
 
 #[derive(Clone, Debug, PartialEq, DdsType)]

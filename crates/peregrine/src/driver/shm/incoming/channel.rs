@@ -231,6 +231,12 @@ impl AttachedReader {
         self.core.guid == reader && writer.is_none_or(|writer| self.key.writer == writer)
     }
 
+    /// Whether the reader is closed, or does not match the writer any more.
+    pub(super) fn is_unmatched(&self) -> bool {
+        let state = self.core.lock();
+        state.closed || !state.matched.contains(&self.key.writer)
+    }
+
     /// The writer process has accepted the reader, which takes entries from now on.
     pub(super) fn start(&mut self) {
         self.stage = Stage::Attached { live_from: None };

@@ -144,11 +144,10 @@ impl ShmReceiver {
         }
     }
 
-    /// Removes a reader from the channel of one writer, or of all writers.
-    pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>, shared: &dyn Attachments) {
-        let is_meant = |attached: &AttachedReader| attached.is_for(reader, writer);
-        let of_it = self.channels.iter().filter(|(_, channel)| channel.readers.iter().any(is_meant));
-        for id in of_it.map(|(id, _)| id).collect::<Vec<_>>() {
+    /// Removes these readers from their channels.
+    pub(super) fn remove(&mut self, shared: &dyn Attachments, is_meant: impl Fn(&AttachedReader) -> bool) {
+        let of_them = self.channels.iter().filter(|(_, channel)| channel.readers.iter().any(&is_meant));
+        for id in of_them.map(|(id, _)| id).collect::<Vec<_>>() {
             let Some(channel) = self.channels.get_mut(id) else { continue };
             let removed: Vec<AttachedReader> = channel.readers.extract_if(.., |attached| is_meant(attached)).collect();
             channel.acknowledge();

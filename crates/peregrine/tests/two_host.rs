@@ -273,8 +273,8 @@ fn loopback_without_the_multicast_flag_carries_discovery() {
     assert_eq!(member.line(), "announcement by multicast");
 }
 
-/// One image takes a second over this link. A write lasts no longer than `max_blocking_time`, whatever waits in front of
-/// its sample; the assertion leaves room for a busy machine, and is far below the time of one image.
+/// One image takes a second over this link. A write lasts no longer than `max_blocking_time`, even if other samples
+/// wait before its own; the assertion leaves room for a busy machine, and is far below the time of an image.
 fn writes_over_a_slow_link_end_in_time_and_take_little_memory() {
     let [a, b] = Host::pair();
     let shaped = Command::new("ip")

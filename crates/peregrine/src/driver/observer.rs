@@ -82,5 +82,27 @@ impl Observer {
             self.missed = self.missed.saturating_add(1);
         }
         self.queue.push_back(event);
+        debug_assert!(self.queue.len() <= EVENTS_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn observer_that_does_not_look_misses_the_oldest_events() {
+        let mut observer = Observer::new(1);
+        let participant = |number: usize| {
+            let mut prefix = GuidPrefix([0; 12]);
+            prefix.0[..8].copy_from_slice(&number.to_be_bytes());
+            prefix
+        };
+        for number in 0..EVENTS_MAX + 3 {
+            observer.push(DiscoveryEvent::ParticipantLost(participant(number), LostReason::Left));
+        }
+        assert_eq!((observer.queue.len(), observer.missed()), (EVENTS_MAX, 3));
+        let Some(DiscoveryEvent::ParticipantLost(first, _)) = observer.next() else { panic!("an event waits") };
+        assert_eq!(first, participant(3));
     }
 }

@@ -134,6 +134,8 @@ impl Publishing {
     fn put(&self, at: Instant, writer: Arc<dyn Publish>) {
         let mut turns = self.turns();
         if !turns.is_closed {
+            let is_queued = |(_, queued): &(_, Arc<dyn Publish>)| queued.guid() == writer.guid();
+            debug_assert!(!turns.queue.iter().any(is_queued), "a writer is queued twice");
             turns.queue.push_back((at, writer));
             self.has_turns.store(true, Ordering::Release);
         }

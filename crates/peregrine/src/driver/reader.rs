@@ -234,6 +234,12 @@ impl ReaderCore {
         true
     }
 
+    /// Whether the reader is open and matches this writer.
+    pub(super) fn is_matched(&self, writer: Guid) -> bool {
+        let state = self.lock();
+        !state.closed && state.matched.contains(&writer)
+    }
+
     pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
         let mut guard = self.lock();
         guard.reader.unmatch_writer(now, wall, writer);

@@ -104,7 +104,8 @@ pub struct Writer {
     /// the next time.
     retained_below: SequenceNumber,
     release_at: Option<Instant>,
-    /// When late joiners that never acknowledge get more of the history, and readers what a full send queue has deferred.
+    /// When late joiners that never acknowledge get more of the history, and the writer serves the readers that a full
+    /// send queue has deferred.
     next_push: Option<Instant>,
     /// The reader at which the last round of [serving](Self::serve_readers) has stopped.
     next_served: usize,

@@ -101,7 +101,8 @@ impl Writer {
         self.repair_fragments(index, number, nack.state.iter());
     }
 
-    /// Sends what individual readers are owed, until the send queue is full. The next call goes on with the next reader.
+    /// Sends what individual readers are owed, until the send queue is full. The next call goes on with the next
+    /// reader.
     pub(super) fn serve_readers(&mut self, now: Instant) {
         let may_push = self.next_push.is_none_or(|at| at <= now);
         let (mut pushes, mut must_push_more) = (false, false);

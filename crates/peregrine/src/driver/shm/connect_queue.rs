@@ -17,7 +17,7 @@ use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Pe
 
 use super::counters::Counters;
 use super::incoming::Attachments;
-use super::requests::{ANSWER_TIMEOUT, ATTEMPTS_MAX, ChannelKey, PendingConnection, UNANSWERED_MAX, Wanted};
+use super::requests::{ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, PendingConnection, UNANSWERED_MAX, Wanted};
 use super::services::ShmHost;
 use super::{ConnectionManager, SharedMemory, Source};
 use crate::driver::clock::now;
@@ -57,7 +57,7 @@ impl SharedMemory {
         connect_queue.wanted.retain(|wanted| !wanted.is_for(reader, writer));
         let is_connecting = connect_queue.is_connecting;
         if is_connecting {
-            connect_queue.cancelled.push((reader, writer));
+            connect_queue.cancelled.add(reader, writer);
         }
         drop(connect_queue);
         if is_connecting {
@@ -76,15 +76,20 @@ impl SharedMemory {
         // From now on, a thread that cancels a request says so.
         connect_queue.is_connecting |= !wanted.is_empty();
         drop(connect_queue);
-        for (reader, writer) in cancelled {
-            connections.queued.retain(|wanted| !wanted.is_for(reader, writer));
+        if !cancelled.is_empty() {
+            connections.queued.retain(|wanted| !cancelled.contains(wanted));
             for others in connections.others() {
-                others.retain(|wanted| !wanted.is_for(reader, writer));
+                others.retain(|wanted| !cancelled.contains(wanted));
             }
-            connections.cancel_connections(|wanted| wanted.is_for(reader, writer));
-            // It may have been answered in this very moment.
-            if self.has_writers() {
-                self.incoming.remove(reader, writer);
+            connections.cancel_connections(|wanted| cancelled.contains(wanted));
+        }
+        // One may have been answered in this very moment.
+        if self.has_writers() {
+            match cancelled {
+                Cancelled::Of(readers) => {
+                    readers.iter().for_each(|(reader, writer)| self.incoming.remove(*reader, *writer));
+                }
+                Cancelled::Unmatched => self.incoming.remove_unmatched(),
             }
         }
         connections.queued.extend(wanted);

@@ -37,6 +37,9 @@ use crate::shared_memory::NoSharedMemory;
 /// Entries that wait until a reader has room, or until datagrams from before have been received, at most.
 const BACKLOG_MAX: usize = 32;
 
+/// Messages that wait until all samples have been taken that came before them; past that, they take effect.
+const NEWS_MAX: usize = 1024;
+
 /// Maximum number of commands for the thread that takes samples.
 pub(super) const COMMANDS_MAX: usize = 4096;
 
@@ -283,8 +286,13 @@ impl Incoming {
     /// thread that takes samples looks at all readers: it may not run for long, under `Poll`.
     pub(super) fn remove(&self, reader: Guid, writer: Option<Guid>) {
         if self.commands.try_send(Command::Remove { reader, writer }).is_err() {
-            self.commands.request(Request::RemoveUnmatched);
+            self.remove_unmatched();
         }
+    }
+
+    /// Removes the readers that are closed, or do not match their writers any more.
+    pub(super) fn remove_unmatched(&self) {
+        self.commands.request(Request::RemoveUnmatched);
     }
 
     pub(super) fn resume(&self, reader: Guid) {

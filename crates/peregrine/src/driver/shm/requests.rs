@@ -53,19 +53,65 @@ impl Wanted {
         ChannelKey { writer: self.writer, is_reliable: self.is_reliable }
     }
 
+    /// Whether the reader still matches the writer.
+    fn is_matched(&self) -> bool {
+        self.reader.upgrade().is_some_and(|reader| reader.is_matched(self.writer))
+    }
+
     /// Whether it is for this reader, and this writer if one is named.
     pub(super) fn is_for(&self, reader: Guid, writer: Option<Guid>) -> bool {
         self.reader_guid == reader && writer.is_none_or(|writer| self.writer == writer)
     }
 }
 
-/// What the thread that polls the connections is told of.
+/// Most cancellations that wait for the thread that polls the connections.
+pub(super) const CANCELLED_MAX: usize = 1024;
+
+/// What the thread that polls the connections is told of. Under `Poll`, that thread may not look for long.
 #[derive(Default)]
 pub(super) struct ConnectQueue {
+    /// One for each matched pair at most.
     pub(super) wanted: Vec<Wanted>,
-    /// Of a reader, and of one writer or all: kept while something is asked.
-    pub(super) cancelled: Vec<(Guid, Option<Guid>)>,
+    /// Kept while something is asked.
+    pub(super) cancelled: Cancelled,
     pub(super) is_connecting: bool,
+}
+
+/// The requests that are no longer wanted.
+pub(super) enum Cancelled {
+    /// Of these readers, each for one writer or for all.
+    Of(Vec<(Guid, Option<Guid>)>),
+    /// There were too many: all requests whose reader is closed or does not match the writer.
+    Unmatched,
+}
+
+impl Default for Cancelled {
+    fn default() -> Self {
+        Self::Of(Vec::new())
+    }
+}
+
+impl Cancelled {
+    pub(super) fn add(&mut self, reader: Guid, writer: Option<Guid>) {
+        let Self::Of(readers) = self else { return };
+        if readers.len() < CANCELLED_MAX {
+            readers.push((reader, writer));
+            debug_assert!(readers.len() <= CANCELLED_MAX);
+        } else {
+            *self = Self::Unmatched;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Of(readers) if readers.is_empty())
+    }
+
+    pub(super) fn contains(&self, wanted: &Wanted) -> bool {
+        match self {
+            Self::Of(readers) => readers.iter().any(|(reader, writer)| wanted.is_for(*reader, *writer)),
+            Self::Unmatched => !wanted.is_matched(),
+        }
+    }
 }
 
 pub(super) fn reason_of(gone: Gone) -> NoSharedMemory {

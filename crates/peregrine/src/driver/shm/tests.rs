@@ -14,7 +14,7 @@ use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 
 use super::incoming::COMMANDS_MAX;
-use super::requests::{ANSWER_TIMEOUT, UNANSWERED_MAX};
+use super::requests::{ANSWER_TIMEOUT, CANCELLED_MAX, Cancelled, UNANSWERED_MAX};
 use super::*;
 use crate::driver::participant::ChannelRequests;
 use crate::driver::reader::ReaderCore;
@@ -127,6 +127,24 @@ fn unmatched_reader_cancels_its_requests() {
     shared.forget_reader(reader.guid());
     eventually("nothing is left", || asked(shared) == 0 && shared.connections().queued.is_empty());
     assert_eq!(participant.shared_memory_statistics().fallbacks, 0);
+}
+
+#[test]
+fn cancellations_past_the_bound_end_all_requests_without_a_match() {
+    let participant = participant(64, "cancelled");
+    let (reader, shared) = (reader(&participant), shared(&participant));
+    let (_listener, at) = silent();
+    for number in 0..50 {
+        shared.request_at(&core_of(&participant, &reader), stranger(number), at);
+    }
+    eventually("some wait", || shared.connections().queued.len() == 50 - UNANSWERED_MAX);
+    // The control thread takes nothing meanwhile.
+    let connections = shared.connections();
+    (0..=CANCELLED_MAX).for_each(|_| shared.cancel(reader.guid(), stranger(0)));
+    assert!(matches!(lock(&shared.connect_queue).cancelled, Cancelled::Unmatched));
+    drop(connections);
+    eventually("nothing is left", || asked(shared) == 0 && shared.connections().queued.is_empty());
+    assert!(lock(&shared.connect_queue).cancelled.is_empty());
 }
 
 #[test]

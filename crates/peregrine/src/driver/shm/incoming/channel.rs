@@ -233,8 +233,7 @@ impl AttachedReader {
 
     /// Whether the reader is closed, or does not match the writer any more.
     pub(super) fn is_unmatched(&self) -> bool {
-        let state = self.core.lock();
-        state.closed || !state.matched.contains(&self.key.writer)
+        !self.core.is_matched(self.key.writer)
     }
 
     /// The writer process has accepted the reader, which takes entries from now on.

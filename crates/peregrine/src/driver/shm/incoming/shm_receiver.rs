@@ -12,7 +12,7 @@ use super::super::counters::Counters;
 use super::super::requests::{Wanted, reason_of};
 use super::super::services::ShmHost;
 use super::channel::{Decision, Inserted, ProtocolViolation};
-use super::{AttachedReader, Attachments, Channel, DeferredActions, NewChannel, Order, ShmReceiver, Stage};
+use super::{AttachedReader, Attachments, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver, Stage};
 use crate::driver::adaptive_spin::AdaptiveSpin;
 use crate::driver::clock::{now, wall_at};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
@@ -184,11 +184,12 @@ impl ShmReceiver {
     }
 
     /// What to do now. Deferred messages wait until there was nothing to take, or [`ROUNDS_MAX`] rounds if writers
-    /// never pause.
+    /// never pause, or until there are [`NEWS_MAX`].
     pub(super) fn deferred_actions(&mut self, has_taken: bool) -> DeferredActions {
         let begun = std::mem::take(&mut self.begun);
         self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
-        let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || self.rounds > ROUNDS_MAX);
+        let is_late = self.rounds > ROUNDS_MAX || self.news.len() >= NEWS_MAX;
+        let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || is_late);
         DeferredActions { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
     }
 

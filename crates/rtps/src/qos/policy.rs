@@ -1,4 +1,5 @@
-//! The policies, as plain values with the defaults of the standard.
+//! The QoS policies as plain values. `Default` gives the default of the standard. Policies that a writer *offers* and a
+//! reader *requests* must be compatible for the two to match; the documentation of each such policy states the rule.
 
 use core::fmt;
 
@@ -8,257 +9,288 @@ use alloc::vec::Vec;
 use crate::time::Span;
 
 macro_rules! opaque {
-    ($($name:ident, $doc:literal;)*) => {$(
-        #[doc = $doc]
+    ($($(#[doc = $doc:literal])* $name:ident;)*) => {$(
+        $(#[doc = $doc])*
         #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
         pub struct $name(pub Vec<u8>);
     )*};
 }
 opaque! {
-    UserData, "Octets of the application's own, announced with an entity (DDS 1.4 §2.2.3.1).";
-    TopicData, "Octets of the application's own, announced with a topic (DDS 1.4 §2.2.3.2).";
-    GroupData, "Octets of the application's own, announced with a publisher or subscriber (DDS 1.4 §2.2.3.3).";
+    /// Bytes that the application attaches to a participant, a writer or a reader and that discovery announces
+    /// (DDS 1.4 §2.2.3.1). Default: none. At most [`OPAQUE_OCTETS_MAX`](crate::limits::OPAQUE_OCTETS_MAX) bytes for an
+    /// endpoint; for a participant, [`PARTICIPANT_QOS_OCTETS_MAX`](crate::limits::PARTICIPANT_QOS_OCTETS_MAX) together
+    /// with its properties.
+    UserData;
+    /// Bytes that the application attaches to a topic and that discovery announces with the topic's endpoints
+    /// (DDS 1.4 §2.2.3.2). Default: none. At most [`OPAQUE_OCTETS_MAX`](crate::limits::OPAQUE_OCTETS_MAX) bytes.
+    TopicData;
+    /// Bytes that the application attaches to a publisher or subscriber and that discovery announces with its endpoints
+    /// (DDS 1.4 §2.2.3.3). Default: none. At most [`OPAQUE_OCTETS_MAX`](crate::limits::OPAQUE_OCTETS_MAX) bytes.
+    GroupData;
 }
 
-/// How long samples are kept for readers that come late (DDS 1.4 §2.2.3.4).
+/// How long a writer keeps samples for readers that join late (DDS 1.4 §2.2.3.4). The kinds are in ascending order; a
+/// writer must offer at least the kind that the reader requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Durability {
-    /// Not at all.
+    /// A reader gets the samples that are written after the match.
     #[default]
     Volatile,
-    /// As long as the writer lives.
+    /// The writer keeps samples, within HISTORY and RESOURCE_LIMITS, as long as the writer lives, and sends them to a
+    /// reader that joins late.
     TransientLocal,
-    /// As long as the service lives.
+    /// A service keeps samples beyond the life of the writer, in memory. Peregrine has no such service: own entities
+    /// are refused this kind.
     Transient,
-    /// On permanent storage.
+    /// A service keeps samples on permanent storage. Refused for own entities as well.
     Persistent,
 }
 
-/// What a durability service keeps of a topic (DDS 1.4 §2.2.3.5).
+/// What the service for TRANSIENT and PERSISTENT samples keeps of a topic (DDS 1.4 §2.2.3.5). Announced only; own
+/// entities are refused any value but the default.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DurabilityService {
-    /// How long an instance without writers is kept.
+    /// How long the service keeps an instance after its last writer has gone. Default: zero.
     pub cleanup_delay: Span,
-    /// How many samples of an instance.
+    /// HISTORY of the service. Default: KEEP_LAST with depth 1.
     pub history: History,
-    /// How many samples in all.
+    /// RESOURCE_LIMITS of the service. Default: unlimited.
     pub limits: ResourceLimits,
 }
 
-/// How far changes are ordered or grouped when they are presented (DDS 1.4 §2.2.3.6).
+/// In which units, and in which order, changes become visible to readers (DDS 1.4 §2.2.3.6). A writer must offer at
+/// least the scope, and the flags, that the reader requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Presentation {
-    /// Within what.
+    /// The unit to which the two flags apply. Default: INSTANCE. GROUP is refused for own entities.
     pub scope: AccessScope,
-    /// Sets of changes become visible together.
+    /// Sets of changes become visible together (`coherent_access`). Default: false. True is refused for own entities.
     pub coherent: bool,
-    /// Changes become visible in order.
+    /// Changes become visible in the order in which they were written (`ordered_access`). Default: false. Peregrine
+    /// keeps the order of each writer in any case.
     pub ordered: bool,
 }
 
-/// Within what [`Presentation`] holds.
+/// The unit to which the flags of [`Presentation`] apply. The kinds are in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum AccessScope {
-    /// One instance.
+    /// Each instance of a writer by itself.
     #[default]
     Instance,
-    /// One writer.
+    /// All instances of a writer.
     Topic,
     /// All writers of a publisher.
     Group,
 }
 
-/// How often each instance must be written (DDS 1.4 §2.2.3.7).
+/// The longest time between two samples of an instance (DDS 1.4 §2.2.3.7). A missed deadline changes the status
+/// OFFERED_DEADLINE_MISSED of the writer and REQUESTED_DEADLINE_MISSED of the reader. The period that the writer offers
+/// must not be longer than the one that the reader requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Deadline {
-    /// At least once in this time.
+    /// Default: infinite. For a reader, not shorter than `minimum_separation` of its TIME_BASED_FILTER.
     pub period: Span,
 }
 
-/// How long delivery may be put off (DDS 1.4 §2.2.3.8). A hint: matched and announced. Writers that gather samples into
-/// messages gather no longer than this, unless it is zero, which only asks for speed.
+/// How long delivery may be delayed (DDS 1.4 §2.2.3.8). A writer that gathers samples into messages sends a message no
+/// later than this after its first sample; zero leaves that to the batching of the writer. The duration that the writer
+/// offers must not be longer than the one that the reader requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LatencyBudget {
-    /// So long.
+    /// Default: zero.
     pub duration: Span,
 }
 
-/// Whether several writers may write one instance (DDS 1.4 §2.2.3.9).
+/// Whether several writers may write to an instance (DDS 1.4 §2.2.3.9). Writer and reader must have the same kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Ownership {
-    /// All may.
+    /// A reader gets the samples of all writers.
     #[default]
     Shared,
-    /// The strongest one may.
+    /// A reader gets the samples of the live writer with the greatest [`OwnershipStrength`]; of equally strong ones, of
+    /// the writer with the smallest GUID.
     Exclusive,
 }
 
-/// The strength of a writer where [`Ownership::Exclusive`] holds (DDS 1.4 §2.2.3.10).
+/// The strength of a writer under [`Ownership::Exclusive`] (DDS 1.4 §2.2.3.10). Default: 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct OwnershipStrength(pub i32);
 
-/// How a writer shows that it is alive (DDS 1.4 §2.2.3.11).
+/// How a writer shows that it is alive (DDS 1.4 §2.2.3.11). The writer must offer at least the kind, and at most the
+/// lease duration, that the reader requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Liveliness {
-    /// By what.
+    /// Default: AUTOMATIC.
     pub kind: LivelinessKind,
-    /// At least once in this time.
+    /// The longest time between two signs of life. Readers regard a writer that is silent for longer as not alive.
+    /// Default: infinite.
     pub lease_duration: Span,
 }
 
-/// By what a writer shows that it is alive.
+/// What counts as a sign of life of a writer. The kinds are in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum LivelinessKind {
-    /// Its process runs.
+    /// The participant asserts the liveliness as long as its process runs.
     #[default]
     Automatic,
-    /// The application asserts any entity of the participant.
+    /// The application writes by, or asserts, any writer of the participant that has this kind.
     ManualByParticipant,
-    /// The application asserts this writer.
+    /// The application writes by, or asserts, this writer.
     ManualByTopic,
 }
 
-/// How close in time samples of an instance may be for a reader (DDS 1.4 §2.2.3.12).
+/// The shortest time between two samples of an instance that a reader accepts (DDS 1.4 §2.2.3.12). The reader drops
+/// samples in between, and gets the last of them when the time is over.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TimeBasedFilter {
-    /// At most one sample in this time.
+    /// Default: zero, which accepts all. Not longer than the period of DEADLINE.
     pub minimum_separation: Span,
 }
 
-/// Names; a writer and a reader meet only when they share one (DDS 1.4 §2.2.3.13). None is the same as the empty name.
+/// The logical partitions of a publisher or subscriber (DDS 1.4 §2.2.3.13). A writer and a reader match only if they
+/// have a name in common; a name may be a pattern, as of `fnmatch`. Default: no name, which means the empty name. At
+/// most [`PARTITIONS_MAX`](crate::limits::PARTITIONS_MAX) names of
+/// [`PARTITION_OCTETS_MAX`](crate::limits::PARTITION_OCTETS_MAX) bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Partition(pub Vec<String>);
 
-/// Whether lost samples are sent again (DDS 1.4 §2.2.3.14).
+/// Whether lost samples are repeated (DDS 1.4 §2.2.3.14). A reliable reader matches only reliable writers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reliability {
-    /// Whether they are.
+    /// Default: RELIABLE for writers, BEST_EFFORT for topics and readers.
     pub kind: ReliabilityKind,
-    /// How long a write may wait for room.
+    /// How long a write may block until there is room for the sample. Default: 100 ms.
     pub max_blocking_time: Span,
 }
 
-/// Whether lost samples are sent again.
+/// Whether lost samples are repeated. The kinds are in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ReliabilityKind {
-    /// They are not.
+    /// A lost sample is not repeated.
     BestEffort,
-    /// They are.
+    /// The writer repeats a sample until its readers acknowledge it.
     Reliable,
 }
 
-/// How urgent samples are for the transport (DDS 1.4 §2.2.3.15). A hint.
+/// The urgency of samples, for the transport (DDS 1.4 §2.2.3.15). Default: 0, the only value that own entities take:
+/// the transport has one priority for a domain, its DSCP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TransportPriority(pub i32);
 
-/// How long a sample is of use (DDS 1.4 §2.2.3.16).
+/// How long a sample is valid (DDS 1.4 §2.2.3.16). Writers and readers drop older samples.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Lifespan {
-    /// From its source timestamp on.
+    /// Counted from the source timestamp of the sample. Default: infinite.
     pub duration: Span,
 }
 
-/// Which of two samples of different writers is the later (DDS 1.4 §2.2.3.17).
+/// Which of two samples of different writers a reader regards as the later one (DDS 1.4 §2.2.3.17). The kinds are in
+/// ascending order; a writer must offer at least the kind that the reader requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum DestinationOrder {
-    /// The one received later.
+    /// The sample that the reader received later.
     #[default]
     ByReceptionTimestamp,
-    /// The one written later.
+    /// The sample with the later source timestamp.
     BySourceTimestamp,
 }
 
-/// How many samples of an instance are kept (DDS 1.4 §2.2.3.18).
+/// How many samples of an instance a writer or reader keeps (DDS 1.4 §2.2.3.18). Default: KEEP_LAST with depth 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum History {
-    /// The last ones.
+    /// The last samples; a new sample replaces the oldest.
     KeepLast {
-        /// So many, at least 1.
+        /// The number of samples of an instance: at least 1, at most `max_samples_per_instance` of RESOURCE_LIMITS.
         depth: u32,
     },
-    /// All, within the resource limits.
+    /// All samples, within RESOURCE_LIMITS: a writer keeps a sample until its readers acknowledge it, a reader until
+    /// the application takes it. A write blocks while a limit is reached.
     KeepAll,
 }
 
-/// How much a writer or reader may keep (DDS 1.4 §2.2.3.19).
+/// How many samples and instances a writer or reader may keep (DDS 1.4 §2.2.3.19). Each limit is at least 1. Default:
+/// unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ResourceLimits {
-    /// Samples in all.
+    /// Samples of all instances together.
     pub max_samples: Limit,
     /// Instances.
     pub max_instances: Limit,
-    /// Samples of one instance.
+    /// Samples of one instance; not more than `max_samples`.
     pub max_samples_per_instance: Limit,
 }
 
-/// A number that something may reach. Every number is less than none.
+/// The upper limit of a count. [`Unlimited`](Self::Unlimited) is the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Limit {
-    /// This one.
+    /// The count may reach this number.
     At(u32),
-    /// None.
+    /// The count has no limit.
     #[default]
     Unlimited,
 }
 
-/// Whether entities are enabled when created (DDS 1.4 §2.2.3.20).
+/// Whether an entity enables the entities that it creates (DDS 1.4 §2.2.3.20).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EntityFactory {
-    /// They are.
+    /// Default: true. Otherwise the application enables them.
     pub autoenable_created_entities: bool,
 }
 
-/// What unregistering means (DDS 1.4 §2.2.3.21).
+/// What a writer does with instances that it unregisters (DDS 1.4 §2.2.3.21).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct WriterDataLifecycle {
-    /// It disposes the instance too.
+    /// The writer also disposes an instance that it unregisters; the deletion of the writer unregisters all. Default:
+    /// true.
     pub autodispose_unregistered_instances: bool,
 }
 
-/// When a reader forgets instances (DDS 1.4 §2.2.3.22).
+/// When a reader drops the samples of instances that are no longer alive (DDS 1.4 §2.2.3.22).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ReaderDataLifecycle {
-    /// So long after the last writer has gone.
+    /// The delay after an instance has lost its last writer. Default: infinite.
     pub autopurge_nowriter_samples_delay: Span,
-    /// So long after the instance was disposed.
+    /// The delay after an instance was disposed. Default: infinite.
     pub autopurge_disposed_samples_delay: Span,
 }
 
-/// How samples are serialized, the preferred way first (XTypes 1.3 §7.6.3.1). None is the same as XCDR1.
+/// In which representations an endpoint serializes or deserializes samples (XTypes 1.3 §7.6.3.1). A writer uses the
+/// first one; the reader must list it. Default: empty, which means XCDR1. Own endpoints take XCDR1 and XCDR2.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DataRepresentation(pub Vec<RepresentationId>);
 
-/// One way to serialize samples.
+/// The number of a representation of samples.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RepresentationId(pub i16);
 
-/// Which types of writers a reader takes (XTypes 1.3 §7.6.3.4).
+/// How far the type of a writer may differ from the type of a reader (XTypes 1.3 §7.6.3.4). Announced only: Peregrine
+/// matches by the name of the type, and own readers are refused any value but the default.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TypeConsistency {
-    /// Whether types may differ.
+    /// Default: ALLOW_TYPE_COERCION.
     pub kind: TypeConsistencyKind,
-    /// Bounds of sequences may differ.
+    /// Bounds of sequences may differ. Default: true.
     pub ignore_sequence_bounds: bool,
-    /// Bounds of strings may differ.
+    /// Bounds of strings may differ. Default: true.
     pub ignore_string_bounds: bool,
-    /// Names of members may differ.
+    /// Names of members may differ. Default: false.
     pub ignore_member_names: bool,
-    /// The reader's type may not have members that the writer's lacks.
+    /// The type of the reader must not have members that the type of the writer lacks. Default: false.
     pub prevent_type_widening: bool,
-    /// Types must be known; the same name is not enough.
+    /// Both types must be known; equal names are not sufficient. Default: false.
     pub force_type_validation: bool,
 }
 
-/// Whether types may differ.
+/// Whether the types of a writer and a reader may differ.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TypeConsistencyKind {
-    /// They may not.
+    /// The types must be equal.
     DisallowTypeCoercion,
-    /// They may, when the writer's is assignable to the reader's.
+    /// The type of the writer must be assignable to the type of the reader.
     AllowTypeCoercion,
 }
 
-/// Settings of plug-ins and of the application's own (DDS Security 1.1 §7.2.1).
+/// Settings of plug-ins and of the application (DDS Security 1.1 §7.2.1). Default: none.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Properties {
     /// Properties whose value is text.
@@ -267,30 +299,30 @@ pub struct Properties {
     pub binary: Vec<BinaryProperty>,
 }
 
-/// A name with a text.
+/// A property whose value is text.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Property {
     /// The name.
     pub name: String,
-    /// The text.
+    /// The value.
     pub value: String,
-    /// Whether other participants are told.
+    /// Discovery announces the property to other participants.
     pub propagate: bool,
 }
 
-/// A name with bytes.
+/// A property whose value is bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct BinaryProperty {
     /// The name.
     pub name: String,
-    /// The bytes.
+    /// The value.
     pub value: Vec<u8>,
-    /// Whether other participants are told.
+    /// Discovery announces the property to other participants.
     pub propagate: bool,
 }
 
 impl Reliability {
-    /// How long a write may wait by default.
+    /// The default of [`max_blocking_time`](Self::max_blocking_time).
     pub const MAX_BLOCKING_TIME: Span = Span::from_millis(100);
     /// The default of topics and readers.
     pub const BEST_EFFORT: Self =
@@ -309,7 +341,7 @@ impl RepresentationId {
 }
 
 impl DataRepresentation {
-    /// The ways, at least one.
+    /// The representations, with the default in place of an empty list.
     #[must_use]
     pub fn effective(&self) -> &[RepresentationId] {
         if self.0.is_empty() { &[RepresentationId::XCDR1] } else { &self.0 }
@@ -317,7 +349,7 @@ impl DataRepresentation {
 }
 
 impl TypeConsistency {
-    /// What a remote reader means that says nothing (XTypes 1.3 §7.6.3.4.1).
+    /// The policy of a remote reader that announces none (XTypes 1.3 §7.6.3.4.1).
     pub const WHEN_ABSENT: Self = Self {
         kind: TypeConsistencyKind::DisallowTypeCoercion,
         ignore_sequence_bounds: false,

@@ -11,6 +11,11 @@ pub(crate) fn microseconds(time_ns: f64) -> String {
     format!("{time:.decimals$}")
 }
 
+/// With two decimals below 100, otherwise as a whole number in groups of three digits.
+pub(crate) fn short_number(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { grouped(value) }
+}
+
 /// A whole number in groups of three digits.
 pub(crate) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
@@ -40,6 +45,7 @@ mod tests {
         assert_eq!(microseconds(47_680.0), "47.7");
         assert_eq!(microseconds(4_003_839.0), "4004");
         assert_eq!(grouped(1_234_567.4), "1,234,567");
+        assert_eq!([short_number(3.456), short_number(1234.5)], ["3.46", "1,234"]);
         assert_eq!((grouped(0.0), grouped(999.0), grouped(1000.0)), ("0".into(), "999".into(), "1,000".into()));
     }
 

@@ -145,12 +145,20 @@ impl LatencyResult {
     pub fn supports(&self, fraction: f64) -> bool {
         // The index of the percentile; 1 - fraction would be inexact.
         let index = (self.count as f64 * fraction).floor() as u64;
-        self.count.saturating_sub(index) >= FEWEST_ABOVE
+        // The value at the index is not above itself.
+        self.count.saturating_sub(index.saturating_add(1)) >= FEWEST_ABOVE
+    }
+
+    /// The percentile of that fraction, if enough values lie above it.
+    pub fn percentile_ns(&self, fraction: f64) -> Option<u64> {
+        self.supports(fraction).then(|| self.value_at(fraction))
     }
 
     /// The largest fraction whose percentile has enough values above it; `None` if no percentile has.
     pub fn largest_supported(&self) -> Option<f64> {
-        (self.count > FEWEST_ABOVE).then(|| 1.0 - FEWEST_ABOVE as f64 / self.count as f64)
+        let index = self.count.checked_sub(FEWEST_ABOVE + 1)?;
+        // Half a place more, so that rounding does not lead to the next lower index.
+        Some((index as f64 + 0.5) / self.count as f64)
     }
 
     /// Every value halved: the one-way time of round trips if both directions take equally long.

@@ -62,8 +62,9 @@ pub struct Row {
 pub(crate) struct Run {
     pub(crate) repetition: u32,
     pub(crate) p50_ns: Option<f64>,
-    /// Absent if too few samples lie above it.
+    /// Percentiles are absent if too few samples lie above them.
     pub(crate) p99_ns: Option<f64>,
+    pub(crate) p99_9_ns: Option<f64>,
     /// Only in throughput tests.
     pub(crate) samples_per_s: Option<f64>,
 }
@@ -75,6 +76,9 @@ pub struct LatencyRow {
     pub merged: LatencyResult,
     /// The medians of the repetitions, in nanoseconds.
     pub p50_ns: Spread,
+    /// Whether every repetition has enough samples for its median.
+    #[serde(skip)]
+    pub(crate) carries_p50: bool,
     /// The median, over the repetitions, of the median latency over that of the floor in the same repetition; less is
     /// better.
     pub ratio_to_floor: Option<f64>,
@@ -105,6 +109,13 @@ pub struct UsageRow {
     pub cpu_us_per_sample: Option<Spread>,
     /// Resident memory of the process that has most, in bytes.
     pub rss_bytes: Option<Spread>,
+}
+
+impl LatencyRow {
+    /// The medians of the repetitions, unless one has too few samples for its median.
+    pub(crate) fn carried_p50_ns(&self) -> Option<Spread> {
+        self.carries_p50.then_some(self.p50_ns)
+    }
 }
 
 impl Row {
@@ -173,8 +184,8 @@ impl Table {
         let rates = count(&|row| unsteady(row.throughput.as_ref().map(|throughput| &throughput.samples_per_s)));
         if latencies + rates > 0 {
             doubts.push(format!(
-                "Repetitions differ by more than ±{:.0} % in {} and {}: other processes used the machine, or the \
-                 measurements are too short.",
+                "Repetitions differ by more than ±{:.0} % in {} and {}: another run may give other medians. The record \
+                 does not show why they differ.",
                 DOUBTFUL_SPREAD * 100.0,
                 count_text(latencies, "latency", "latencies"),
                 count_text(rates, "rate", "rates"),
@@ -234,7 +245,7 @@ fn record_rows(index: usize, record: &Record) -> Vec<Row> {
 }
 
 /// The scheduled rate: for a campaign from its case, for an open loop from the sender.
-fn asked_rate(measurement: &Measurement) -> Option<f64> {
+pub(crate) fn asked_rate(measurement: &Measurement) -> Option<f64> {
     let of_probes = || measurement.publisher.probes.as_ref().map(|probes| probes.offered_per_s);
     match &measurement.case {
         Some(case) => case.rate_per_s,
@@ -278,6 +289,7 @@ fn run_of(measurement: &Measurement) -> Run {
         repetition: measurement.repetition,
         p50_ns: percentile(0.5),
         p99_ns: percentile(0.99),
+        p99_9_ns: percentile(0.999),
         samples_per_s: rate.filter(|rate| *rate > 0.0 && measurement.test == Test::Throughput),
     }
 }
@@ -302,8 +314,9 @@ pub(crate) fn latency_of(measurement: &Measurement) -> Option<LatencyResult> {
 fn latency_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Option<LatencyRow> {
     let results: Vec<LatencyResult> = measurements.filter_map(latency_of).collect();
     let p50_ns = Spread::of(results.iter().map(|latency| latency.p50_ns as f64))?;
+    let carries_p50 = results.iter().all(|latency| latency.supports(0.5));
     let merged = results.iter().fold(LatencyResult::default(), |all, latency| all.merged(latency));
-    Some(LatencyRow { merged, p50_ns, ratio_to_floor: None })
+    Some(LatencyRow { merged, p50_ns, carries_p50, ratio_to_floor: None })
 }
 
 /// Average received samples of the subscribers of one measurement, and the losses of all.
@@ -428,12 +441,14 @@ pub(crate) fn floor_of<'a>(row: &Row, rows: &'a [Row]) -> Option<&'a Row> {
 }
 
 /// Numbers and places of the processes, the rate, and the wait method of plain sockets there.
-type Layout = (u32, u32, u32, Delivery, Option<Wait>);
+pub(crate) type Layout = (u32, u32, u32, Delivery, Option<Wait>);
 
 fn layout_of(row: &Row) -> (Option<f64>, Option<Layout>) {
-    let of =
-        |case: &Case| (case.publishers, case.subscribers, case.topics, case.delivery, case.wait.map(wait_of_floor));
-    (row.rate_per_s, row.case.as_ref().map(of))
+    (row.rate_per_s, row.case.as_ref().map(layout_of_case))
+}
+
+pub(crate) fn layout_of_case(case: &Case) -> Layout {
+    (case.publishers, case.subscribers, case.topics, case.delivery, case.wait.map(wait_of_floor))
 }
 
 /// The wait method of plain sockets beside this one: they have no listener, and block like the middleware's thread that
@@ -508,6 +523,7 @@ mod tests {
         let mut record = example::record();
         let doubts = Table::of(&record).doubts();
         assert!(doubts[0].contains("±15 % in 4 latencies and 0 rates"), "{doubts:?}");
+        assert!(doubts[0].ends_with("The record does not show why they differ."), "no cause is asserted: {doubts:?}");
         assert_eq!(doubts.len(), 1);
         record.measurements.retain(|measurement| measurement.repetition == 0);
         let doubts = Table::of(&record).doubts();

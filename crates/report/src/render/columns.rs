@@ -3,7 +3,7 @@
 use crate::numbers::{count_text, grouped, microseconds};
 use crate::record::{Case, Delivery, Reliability};
 use crate::stats::{LatencyResult, Spread};
-use crate::table::{LatencyRow, Row, ThroughputRow};
+use crate::table::{LatencyRow, Row, ThroughputRow, UsageRow};
 
 /// Follows a percentile with fewer than ten samples above it.
 pub(super) const MARK: &str = "*";
@@ -15,6 +15,8 @@ pub(super) const FLOOR_NOTE: &str =
 /// Meaning of the columns “±%”.
 pub(super) const SPREAD_NOTE: &str = "±%: half the distance between the smallest and the largest repetition, as a share of \
                                       their median.";
+/// Meaning of the column “CPU %”.
+pub(super) const CPU_NOTE: &str = "CPU %: share of one core that all processes of the measurement took together.";
 
 /// One column of a table.
 #[derive(Debug, Clone)]
@@ -52,14 +54,21 @@ impl Column {
     }
 }
 
-/// A percentile in microseconds, marked if too few samples lie above it.
+/// A percentile in microseconds, marked if too few samples lie above it; `-` without any sample.
 pub(super) fn percentile(latency: &LatencyResult, fraction: f64) -> String {
-    marked(latency, fraction, latency.value_at(fraction) as f64)
+    if latency.count == 0 {
+        return "-".into();
+    }
+    marked(latency.value_at(fraction) as f64, latency.supports(fraction))
 }
 
-/// A value in microseconds, marked if too few samples lie above the percentile of that fraction.
-pub(super) fn marked(latency: &LatencyResult, fraction: f64, value_ns: f64) -> String {
-    let mark = if latency.supports(fraction) { "" } else { MARK };
+/// The median of the repetitions' medians in microseconds, marked if one of them has too few samples above it.
+pub(super) fn median(latency: &LatencyRow) -> String {
+    marked(latency.p50_ns.median, latency.carries_p50)
+}
+
+fn marked(value_ns: f64, is_carried: bool) -> String {
+    let mark = if is_carried { "" } else { MARK };
     format!("{}{mark}", microseconds(value_ns))
 }
 
@@ -72,7 +81,7 @@ pub(super) fn latency_columns(rows: &[&Row]) -> Vec<Column> {
         |heading, fraction| of(heading, &move |latency| Some(percentile(&latency.merged, fraction)));
     vec![
         of("min", &|latency| Some(microseconds(latency.merged.min_ns as f64))),
-        of("p50", &|latency| Some(marked(&latency.merged, 0.5, latency.p50_ns.median))).kept(),
+        of("p50", &|latency| Some(median(latency))).kept(),
         of("±%", &|latency| spread_text(&latency.p50_ns)),
         percentile_column("p90", 0.9),
         percentile_column("p99", 0.99),
@@ -95,6 +104,22 @@ pub(super) fn throughput_columns(rows: &[&Row], mbit_text: &dyn Fn(f64) -> Strin
         of("lost %", &|throughput| Some(format!("{:.2}", throughput.lost_percent))),
         of("x floor", &|throughput| throughput.ratio_to_floor.map(|ratio| format!("{ratio:.2}"))),
     ]
+}
+
+/// The columns of processor time and memory; `number_text` formats microseconds.
+pub(super) fn usage_columns(rows: &[&Row], number_text: &dyn Fn(f64) -> String) -> Vec<Column> {
+    let of = |heading: &str, cell: &dyn Fn(&UsageRow) -> Option<String>| {
+        Column::of(heading, rows.iter().copied(), |row| cell(row.usage.as_ref()?))
+    };
+    vec![
+        of("CPU %", &|usage| Some(number_text(usage.cpu_percent.median))),
+        of("CPU µs per sample", &|usage| Some(number_text(usage.cpu_us_per_sample?.median))),
+        of("memory MiB", &|usage| Some(mebibytes(usage.rss_bytes?))),
+    ]
+}
+
+pub(super) fn mebibytes(bytes: Spread) -> String {
+    format!("{:.1}", bytes.median / f64::from(1 << 20))
 }
 
 fn spread_text(spread: &Spread) -> Option<String> {

@@ -58,9 +58,9 @@ const COLUMNS: [&str; 49] = [
 ];
 
 /// A heading line, then one line per measurement, as in RFC 4180. Latency is one way: half a round trip of a ping-pong;
-/// in an open loop from the due time of each sample. A percentile above the median is empty if fewer than ten samples
-/// lie above it. Counts and rates of samples are those of the first subscriber; processor time is that of all
-/// processes, memory that of the largest. A cell is empty if the record does not contain the value.
+/// in an open loop from the due time of each sample. A percentile is empty if fewer than ten samples lie above it.
+/// Counts and rates of samples are those of the first subscriber; processor time is that of all processes, memory that
+/// of the largest. A cell is empty if the record does not contain the value.
 pub fn csv(sources: &[Source]) -> String {
     let mut text = line(COLUMNS.iter().map(|name| (*name).to_owned()));
     for source in sources {
@@ -156,7 +156,7 @@ fn latency_cells(latency: Option<&LatencyResult>) -> Vec<String> {
         optional(latency.map(|latency| format!("{:.1}", latency.mean_ns))),
         optional(latency.map(|latency| format!("{:.1}", latency.std_ns))),
         of(|latency| latency.min_ns),
-        of(|latency| latency.p50_ns),
+        percentile(0.5),
         percentile(0.9),
         percentile(0.99),
         percentile(0.999),
@@ -202,8 +202,19 @@ mod tests {
         let cell = |name: &str| lines[1][COLUMNS.iter().position(|column| *column == name).unwrap()];
         assert_eq!(["series", "test", "data_len_bytes", "latency_p50_ns"].map(cell), ["raw", "latency", "32", "3000"]);
         let percentiles = ["latency_p90_ns", "latency_p99_ns", "latency_p99.99_ns"].map(cell);
-        assert_eq!(percentiles, ["3000", "", ""], "a hundred samples hold no 99th percentile");
+        assert_eq!(percentiles, ["", "", ""], "nine of a hundred samples lie above the 90th percentile");
         assert_eq!(["samples_per_s", "lost", "rate_per_s", "cpu_us_per_sample"].map(cell), ["1000.0", "0", "", ""]);
+    }
+
+    #[test]
+    fn median_of_few_samples_is_an_empty_cell() {
+        let mut record = example::record();
+        let latency = record.measurements[0].publisher.latency.as_mut().unwrap();
+        (latency.count, latency.histogram) = (20, vec![(3_000, 20)]);
+        let text = csv(&[Source { name: "one".into(), record }]);
+        let line: Vec<&str> = text.lines().nth(1).unwrap().split(',').collect();
+        let cell = |name: &str| line[COLUMNS.iter().position(|column| *column == name).unwrap()];
+        assert_eq!(["latency_count", "latency_p50_ns", "latency_max_ns"].map(cell), ["20", "", "3000"]);
     }
 
     #[test]

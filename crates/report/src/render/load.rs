@@ -275,6 +275,18 @@ mod tests {
     }
 
     #[test]
+    fn load_without_an_answer_has_no_percentile() {
+        let mut record = record();
+        let probes = record.measurements[0].publisher.probes.as_mut().unwrap();
+        (probes.answered, probes.from_intended, probes.from_actual) =
+            (0, LatencyResult::default(), LatencyResult::default());
+        let text = load_text(&record);
+        let row = text.lines().find(|line| line.contains("<loop>")).unwrap();
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(cells[6..], ["100", "-", "-", "-", "-", "-", "-"], "{text}");
+    }
+
+    #[test]
     fn page_shows_settings_and_escapes_foreign_markup() {
         let page = load_html(&record());
         assert!(page.contains("<td>25.0</td>") && page.contains("<td>5,000</td>"), "{page}");

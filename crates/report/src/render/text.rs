@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use super::columns::{
-    Column, FLOOR_NOTE, MARK, MARK_NOTE, SPREAD_NOTE, case_columns, latency_columns, latency_note, throughput_columns,
+    CPU_NOTE, Column, FLOOR_NOTE, MARK, MARK_NOTE, SPREAD_NOTE, case_columns, latency_columns, latency_note,
+    throughput_columns, usage_columns,
 };
 use super::load::load_text;
-use crate::numbers::grouped;
+use crate::numbers::{grouped, short_number};
 use crate::table::{Row, Source, Table, case_beside};
 
 /// One aligned table of the measurements, then open loops and searches, skipped measurements, and limits of the
@@ -39,6 +40,7 @@ fn rows_text(sources: &[Source], rows: &[&Row]) -> String {
         vec![of("bytes", &|row| Some(row.data_len.to_string())), of("series", &|row| Some(row.label.clone())).named()];
     columns.extend(latency_columns(rows));
     columns.extend(throughput_columns(rows, &grouped));
+    columns.extend(usage_columns(rows, &short_number));
     let (conditions, constants) = case_columns(rows);
     columns.extend(conditions);
     if sources.len() > 1 {
@@ -102,7 +104,8 @@ fn push_line(text: &mut String, columns: &[Column], widths: &[usize], cell: impl
 fn push_notes(text: &mut String, columns: &[Column]) {
     let has = |heading: &str| columns.iter().any(|column| column.heading == heading);
     let is_marked = columns.iter().flat_map(|column| &column.cells).flatten().any(|cell| cell.ends_with(MARK));
-    let notes = [(has("x floor"), FLOOR_NOTE), (has("±%"), SPREAD_NOTE), (is_marked, MARK_NOTE)];
+    let notes =
+        [(has("x floor"), FLOOR_NOTE), (has("±%"), SPREAD_NOTE), (has("CPU %"), CPU_NOTE), (is_marked, MARK_NOTE)];
     let shown: Vec<&str> = notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note).collect();
     if !shown.is_empty() {
         let _ = write!(text, "\n{}\n", shown.join("\n"));
@@ -149,7 +152,7 @@ bytes  series           min   p50  ±%   p90   max  x floor  samples/s  ±%  Mbi
 x floor: the median, over the repetitions, of the ratio to the floor in the same repetition.
 ±%: half the distance between the smallest and the largest repetition, as a share of their median.
 
-Repetitions differ by more than ±15 % in 4 latencies and 0 rates: other processes used the machine, or the measurements are too short.
+Repetitions differ by more than ±15 % in 4 latencies and 0 rates: another run may give other medians. The record does not show why they differ.
 "
         );
     }
@@ -175,6 +178,27 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates: other process
         let document: serde_json::Value = serde_json::from_str(&json(&Table::of(&example::record())).unwrap()).unwrap();
         let ratio = document["rows"][1]["latency"]["ratio_to_floor"].as_f64().unwrap();
         assert!((ratio - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn processor_time_and_memory_have_columns() {
+        let text = of(example::campaign());
+        let heading = text.lines().find(|line| line.trim_start().starts_with("bytes")).unwrap();
+        assert!(heading.contains("lost %  CPU %  CPU µs per sample  memory MiB  rate/s"), "{heading}");
+        assert!(text.contains(CPU_NOTE), "{text}");
+        assert!(!of(example::record()).contains("CPU"), "a record without processor time has no column for it");
+    }
+
+    #[test]
+    fn median_is_marked_where_single_repetitions_have_too_few_samples() {
+        let mut record = example::record();
+        for measurement in &mut record.measurements {
+            if let Some(latency) = &mut measurement.publisher.latency {
+                (latency.count, latency.histogram) = (15, vec![(latency.p50_ns, 15)]);
+            }
+        }
+        let text = of(record);
+        assert!(text.contains("4.00*"), "three repetitions of 15 samples hold no median of 15: {text}");
     }
 
     fn of(record: crate::record::Record) -> String {

@@ -74,13 +74,17 @@ fn merging_equals_measuring_together() {
 
 #[test]
 fn a_percentile_needs_ten_values_above_it() {
-    let thousand: Vec<u64> = (0..1000).collect();
-    let thousand = result(&thousand);
-    assert!(thousand.supports(0.99) && thousand.supports(0.9));
-    assert!(!thousand.supports(0.999) && !thousand.supports(0.9999));
-    assert_eq!(thousand.largest_supported(), Some(0.99));
-    let hundred: Vec<u64> = (0..100).collect();
-    assert!(result(&hundred).supports(0.9) && !result(&hundred).supports(0.99));
+    let up_to = |count: u64| result(&(0..count).collect::<Vec<_>>());
+    // The 99th percentile of a thousand values is the 991st: nine lie above it.
+    assert!(!up_to(1000).supports(0.99) && up_to(1001).supports(0.99) && up_to(1000).supports(0.9));
+    assert!(!up_to(10_000).supports(0.999) && up_to(10_010).supports(0.999));
+    assert!(!up_to(20).supports(0.5) && up_to(21).supports(0.5));
+    for count in [11, 12, 100, 1000, 12_345] {
+        let all = up_to(count);
+        let largest = all.largest_supported().unwrap();
+        assert!(all.supports(largest) && all.value_at(largest) == count - 11, "{count}");
+    }
+    assert_eq!(up_to(10).largest_supported(), None);
     let eight: Vec<u64> = (0..8).collect();
     assert!(!result(&eight).supports(0.5));
     assert_eq!(result(&eight).largest_supported(), None);

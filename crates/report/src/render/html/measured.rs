@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::parts::{legend, scaled_figures, sentence};
-use crate::numbers::{count_text, grouped};
+use crate::numbers::{count_text, grouped, short_number};
 use crate::render::chart::{Axis, Line, Point, Scale, line_chart, short};
 use crate::render::markup::escape;
 use crate::stats::{LatencyResult, Spread};
-use crate::table::Row;
+use crate::table::{Row, Run};
 use crate::view::{Along, Facet, Strand, View};
 
 /// A quantity of a row for charts: its value, and the extremes of the repetitions.
@@ -23,33 +23,44 @@ pub(super) struct Quantity {
 /// Fewest places on the horizontal axis of a chart; fewer are only in the tables.
 const FEWEST_PLACES: usize = 3;
 
-const MEDIAN: Quantity =
-    Quantity { name: "Median latency", unit: "µs", pick: |row| Some(row.latency.as_ref()?.p50_ns.scaled(1e-3)) };
+const MEDIAN: Quantity = Quantity {
+    name: "Median latency",
+    unit: "µs",
+    pick: |row| Some(row.latency.as_ref()?.carried_p50_ns()?.scaled(1e-3)),
+};
 const TAIL: Quantity = Quantity {
     name: "99th percentile of latency",
     unit: "µs",
-    pick: |row| {
-        let merged = &row.latency.as_ref()?.merged;
-        // The values of the single repetitions, around the percentile of all values together.
-        let spread = Spread::of(row.runs.iter().filter_map(|run| run.p99_ns));
-        let median = merged.p99_ns as f64;
-        let (min, max) = spread.map_or((median, median), |spread| (spread.min.min(median), spread.max.max(median)));
-        Some(Spread { median, min, max, count: row.runs.len() }.scaled(1e-3)).filter(|_| merged.supports(0.99))
-    },
+    pick: |row| percentile_of_all(row, 0.99, |run| run.p99_ns),
+};
+const FAR_TAIL: Quantity = Quantity {
+    name: "99.9th percentile of latency",
+    unit: "µs",
+    pick: |row| percentile_of_all(row, 0.999, |run| run.p99_9_ns),
 };
 const BITS: Quantity =
     Quantity { name: "Data received", unit: "Mbit/s", pick: |row| Some(row.throughput.as_ref()?.mbit_per_s) };
 const SAMPLES: Quantity =
     Quantity { name: "Samples received", unit: "samples/s", pick: |row| Some(row.throughput.as_ref()?.samples_per_s) };
 
+/// A percentile of all values together, and the extremes of the repetitions around it; `None` if too few samples lie
+/// above it.
+fn percentile_of_all(row: &Row, fraction: f64, of_run: fn(&Run) -> Option<f64>) -> Option<Spread> {
+    let merged = &row.latency.as_ref()?.merged;
+    let spread = Spread::of(row.runs.iter().filter_map(of_run));
+    let median = merged.value_at(fraction) as f64;
+    let (min, max) = spread.map_or((median, median), |spread| (spread.min.min(median), spread.max.max(median)));
+    Some(Spread { median, min, max, count: row.runs.len() }.scaled(1e-3)).filter(|_| merged.supports(fraction))
+}
+
 pub(super) fn latency(view: &View<'_>) -> String {
     section(
         view,
-        "One way, in microseconds: the median of the repetitions' medians, and the 99th percentile of all values where at \
-         least ten samples lie above it. Bars reach from the smallest to the largest repetition. At no fixed rate, latency is \
+        "One way, in microseconds: the median of the repetitions' medians, and the 99th and 99.9th percentiles of all values \
+         where at least ten samples lie above them. Bars reach from the smallest to the largest repetition. At no fixed rate, latency is \
          half a round trip with one sample under way. At a fixed rate it counts from when each sample was due, delays of the \
          sender included, to its receipt; between two hosts it is half a round trip.",
-        &[MEDIAN, TAIL],
+        &[MEDIAN, TAIL, FAR_TAIL],
     )
 }
 
@@ -100,7 +111,8 @@ fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: 
         let places = view.line(facet, strand, along);
         let point = |(x, row): &(f64, &Row)| {
             let spread = (quantity.pick)(row)?;
-            let tip = format!("{}, {}: {} {}", look.label, at_text(along, *x), number(spread.median), quantity.unit);
+            let tip =
+                format!("{}, {}: {} {}", look.label, at_text(along, *x), short_number(spread.median), quantity.unit);
             Some(Point { x: *x, y: spread.median, range: Some((spread.min, spread.max)), tip })
         };
         let points = places.iter().filter_map(point).collect();
@@ -153,11 +165,6 @@ fn at_text(along: Along, value: f64) -> String {
         Along::Rate => format!("{} samples/s offered", grouped(value)),
         Along::Subscribers => count_text(value as u32, "subscriber", "subscribers"),
     }
-}
-
-/// With a sensible number of decimals.
-pub(super) fn number(value: f64) -> String {
-    if value < 100.0 { format!("{value:.2}") } else { grouped(value) }
 }
 
 pub(super) fn distribution(view: &View<'_>) -> String {

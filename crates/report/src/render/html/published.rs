@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::measured::{number, size_label};
+use super::measured::size_label;
 use super::parts::sentence;
 use super::parts::{html_table, key, scaled_figures};
 use super::security::{bar_legend, wide_figure};
-use crate::numbers::grouped;
+use crate::numbers::{grouped, short_number};
 use crate::published::{Publication, PublishedTable, asked_by};
 use crate::record::Test;
 use crate::render::chart::{Axis, Bars, Line, Point, bar_chart, line_chart};
@@ -91,7 +91,7 @@ fn our_lines(view: &View<'_>, test: Test) -> Vec<Ours> {
 
 fn value(row: &Row, test: Test) -> Option<f64> {
     match test {
-        Test::Latency => Some(row.latency.as_ref()?.p50_ns.median / 1e3),
+        Test::Latency => Some(row.latency.as_ref()?.carried_p50_ns()?.median / 1e3),
         Test::Throughput | Test::OpenLoop => Some(row.throughput.as_ref()?.mbit_per_s.median),
     }
 }
@@ -118,7 +118,7 @@ fn lines(text: &mut String, tables: &[&PublishedTable], ours: &[Ours], test: Tes
         x: data_len as f64,
         y: value,
         range: None,
-        tip: format!("{label}, {data_len} B: {} {unit}", number(value)),
+        tip: format!("{label}, {data_len} B: {} {unit}", short_number(value)),
     };
     let line = |label: &str, style: Style, values: Vec<(u64, f64)>| Line {
         label: label.to_owned(),
@@ -182,7 +182,7 @@ fn table(tables: &[&PublishedTable], ours: &[Ours], test: Test) -> String {
         }))
         .collect();
     let headings: Vec<&str> = std::iter::once("bytes").chain(labels.iter().map(String::as_str)).collect();
-    let cell = |value: Option<f64>| value.map_or_else(|| "–".into(), number);
+    let cell = |value: Option<f64>| value.map_or_else(|| "–".into(), short_number);
     let rows: Vec<Vec<String>> = sizes
         .iter()
         .map(|size| {

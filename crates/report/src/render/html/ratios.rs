@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use super::measured::{has_enough_places, number, push_charts, ticks};
+use super::measured::{has_enough_places, push_charts, ticks};
 use super::parts::{html_table, legend, scaled_figures};
 use crate::compare::{
     CONFIDENCE, EQUIVALENCE, FEWEST_BLOCKS, Interval, Ratio, Verdict, compare, multiplicity, verdict_text,
 };
+use crate::numbers::short_number;
 use crate::render::chart::{Axis, Line, Point, Scale, line_chart};
 use crate::render::markup::escape;
 use crate::table::Row;
@@ -65,7 +66,7 @@ fn points(places: &[(f64, &Row)], versus: &[&Versus<'_>], label: &str) -> Vec<Po
 }
 
 fn interval_text(ratio: &Ratio) -> Option<String> {
-    let text = |Interval { low, high, .. }| format!("{} – {}", number(low), number(high));
+    let text = |Interval { low, high, .. }| format!("{} – {}", short_number(low), short_number(high));
     ratio.interval.map(|interval| text(interval) + &interval.coverage_text())
 }
 
@@ -140,7 +141,7 @@ fn push_table(body: &mut String, view: &View<'_>, title: &str, versus: &[Versus<
                 escape(label(one.base)),
                 one.measure.name().into(),
                 one.row.data_len.to_string(),
-                format!("<b>{}</b>", number(ratio.median)),
+                format!("<b>{}</b>", short_number(ratio.median)),
                 interval_text(ratio).unwrap_or_else(|| "–".into()),
                 ratio.count.to_string(),
                 verdict_text(ratio, one.verdict, one.measure.is_better_when_lower()),

@@ -1,7 +1,8 @@
 //! Cost of protection: secured series beside the unsecured one of the same record.
 
-use super::measured::{number, size_label};
+use super::measured::size_label;
 use super::parts::html_table;
+use crate::numbers::short_number;
 use crate::render::chart::{Bars, bar_chart};
 use crate::render::markup::escape;
 use crate::view::{Along, COLOURS, Facet, Strand, View};
@@ -36,7 +37,7 @@ fn facet_charts(body: &mut String, view: &View<'_>, facet: &Facet<'_>, record: u
         let places = view.line(facet, index, Along::Size);
         let at = |size: &u64| {
             let (_, row) = places.iter().find(|(_, row)| row.data_len == *size)?;
-            Some(row.latency.as_ref()?.p50_ns.median / 1e3)
+            Some(row.latency.as_ref()?.carried_p50_ns()?.median / 1e3)
         };
         sizes.iter().map(at).collect()
     };
@@ -97,13 +98,13 @@ fn overhead_table(sizes: &[u64], baseline: &Strand, base: &[Option<f64>], secure
         .enumerate()
         .map(|(place, size)| {
             let without = base.get(place).copied().flatten();
-            let mut cells = vec![size.to_string(), without.map_or_else(|| "–".into(), number)];
+            let mut cells = vec![size.to_string(), without.map_or_else(|| "–".into(), short_number)];
             for (_, values) in secured {
                 let with = values.get(place).copied().flatten();
                 cells.push(with.zip(without).map_or_else(
                     || "–".into(),
                     |(with, without)| {
-                        format!("{} (+{}, × {:.2})", number(with), number(with - without), with / without)
+                        format!("{} (+{}, × {:.2})", short_number(with), short_number(with - without), with / without)
                     },
                 ));
             }

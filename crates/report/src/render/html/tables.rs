@@ -2,16 +2,14 @@
 
 use std::fmt::Write;
 
-use super::measured::number as shown_number;
 use super::parts::{html_table, key, sentence};
-use crate::numbers::{count_text, grouped};
+use crate::numbers::{count_text, grouped, short_number};
 use crate::record::{Case, Skipped, Test};
 use crate::render::columns::{
-    Column, FLOOR_NOTE, MARK, MARK_NOTE, SPREAD_NOTE, case_columns, latency_columns, latency_note, marked, percentile,
-    throughput_columns,
+    CPU_NOTE, Column, FLOOR_NOTE, MARK, MARK_NOTE, SPREAD_NOTE, case_columns, latency_columns, latency_note, mebibytes,
+    median, percentile, throughput_columns, usage_columns,
 };
 use crate::render::markup::escape;
-use crate::stats::Spread;
 use crate::table::Row;
 use crate::view::{Along, Place, View};
 
@@ -53,6 +51,7 @@ const UNPACED_HEADINGS: &[&str] = &[
     "series",
     "p50",
     "p99",
+    "p99.9",
     "× floor",
     "max samples/s",
     "at bytes",
@@ -62,7 +61,7 @@ const UNPACED_HEADINGS: &[&str] = &[
     "memory MiB",
 ];
 const PACED_HEADINGS: &[&str] =
-    &["series", "p50", "p99", "× floor", "lost %", "CPU %", "CPU µs per sample", "memory MiB"];
+    &["series", "p50", "p99", "p99.9", "× floor", "lost %", "CPU %", "CPU µs per sample", "memory MiB"];
 
 fn none() -> String {
     "–".to_owned()
@@ -82,8 +81,9 @@ fn known_columns(headings: &[&str], rows: Vec<Vec<String>>) -> String {
 fn latency_summary(row: Option<&Row>) -> Vec<String> {
     let latency = row.and_then(|row| row.latency.as_ref());
     vec![
-        latency.map_or_else(none, |latency| format!("<b>{}</b>", marked(&latency.merged, 0.5, latency.p50_ns.median))),
+        latency.map_or_else(none, |latency| format!("<b>{}</b>", median(latency))),
         latency.map_or_else(none, |latency| percentile(&latency.merged, 0.99)),
+        latency.map_or_else(none, |latency| percentile(&latency.merged, 0.999)),
         latency.and_then(|latency| latency.ratio_to_floor).map_or_else(none, |ratio| format!("{ratio:.2}")),
     ]
 }
@@ -98,7 +98,7 @@ fn unpaced_cells(first: Option<&Row>, places: &[Place<'_>]) -> Vec<String> {
     let mut cells = latency_summary(first);
     cells.extend(most(|row| Some(row.throughput.as_ref()?.samples_per_s.median)));
     cells.extend(most(|row| Some(row.throughput.as_ref()?.mbit_per_s.median)));
-    cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| shown_number(time.median)));
+    cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| short_number(time.median)));
     cells.push(usage.and_then(|usage| usage.rss_bytes).map_or_else(none, mebibytes));
     cells
 }
@@ -108,14 +108,10 @@ fn paced_cells(first: Option<&Row>, _: &[Place<'_>]) -> Vec<String> {
     let lost = first.and_then(|row| row.throughput.as_ref()).map(|throughput| throughput.lost_percent);
     let mut cells = latency_summary(first);
     cells.push(lost.map_or_else(none, |lost| format!("{lost:.2}")));
-    cells.push(usage.map_or_else(none, |usage| shown_number(usage.cpu_percent.median)));
-    cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| shown_number(time.median)));
+    cells.push(usage.map_or_else(none, |usage| short_number(usage.cpu_percent.median)));
+    cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| short_number(time.median)));
     cells.push(usage.and_then(|usage| usage.rss_bytes).map_or_else(none, mebibytes));
     cells
-}
-
-fn mebibytes(bytes: Spread) -> String {
-    format!("{:.1}", bytes.median / f64::from(1 << 20))
 }
 
 /// A table for each set of conditions; all but the first are folded.
@@ -124,9 +120,10 @@ pub(super) fn numbers(view: &View<'_>) -> String {
         return String::new();
     }
     let mut text = format!(
-        "<p>{} {} {MARK_NOTE} “CPU %” is the share of one core that all processes took together.</p>\n",
+        "<p>{} {} {MARK_NOTE} {}</p>\n",
         FLOOR_NOTE.replace("x floor", "“x floor”"),
         SPREAD_NOTE.replace("±%", "“±%”"),
+        CPU_NOTE.replace("CPU %", "“CPU %”"),
     );
     for (index, facet) in view.facets.iter().enumerate() {
         let mut columns = columns(view, &facet.rows);
@@ -161,13 +158,8 @@ fn columns(view: &View<'_>, rows: &[&Row]) -> Vec<Column> {
     };
     let mut columns = vec![of("series", &name).named().kept(), of("bytes", &|row| Some(row.data_len.to_string()))];
     columns.extend(latency_columns(rows).into_iter().map(|column| emphasized(column, "p50")));
-    columns.extend(throughput_columns(rows, &shown_number).into_iter().map(|column| emphasized(column, "samples/s")));
-    let usage = |pick: fn(&Row) -> Option<String>| move |row: &Row| pick(row);
-    columns.extend([
-        of("CPU %", &usage(|row| Some(format!("{:.1}", row.usage.as_ref()?.cpu_percent.median)))),
-        of("CPU µs per sample", &usage(|row| Some(shown_number(row.usage.as_ref()?.cpu_us_per_sample?.median)))),
-        of("memory MiB", &usage(|row| Some(mebibytes(row.usage.as_ref()?.rss_bytes?)))),
-    ]);
+    columns.extend(throughput_columns(rows, &short_number).into_iter().map(|column| emphasized(column, "samples/s")));
+    columns.extend(usage_columns(rows, &short_number));
     columns
 }
 

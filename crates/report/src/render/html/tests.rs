@@ -89,6 +89,15 @@ fn summary_shows_processor_time_and_memory_of_other_middlewares() {
 }
 
 #[test]
+fn far_tail_stands_beside_the_99th_percentile() {
+    let page = page(example::characterization());
+    let (_, summary) = page.split_once("At a glance</h2>").unwrap();
+    let (summary, _) = summary.split_once("</section>").unwrap();
+    assert!(summary.contains("<th>p99</th><th>p99.9</th>"), "{summary}");
+    assert!(page.contains("<figcaption>99.9th percentile of latency by sample size</figcaption>"));
+}
+
+#[test]
 fn page_with_many_verdicts_states_how_many_to_expect_by_chance() {
     let mut record = example::record();
     let template: Vec<_> = record.measurements.iter().filter(|one| one.repetition == 0).cloned().collect();

@@ -5,7 +5,9 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::conditions::{Conditions, varying};
 use super::ratio::{Block, CONFIDENCE, EQUIVALENCE, FEWEST_BLOCKS, FEWEST_REPETITIONS, Ratio, Verdict, median};
+use crate::numbers::count_text;
 use crate::record::{Measurement, Record, Role, Test};
 use crate::stats::LatencyResult;
 
@@ -44,6 +46,9 @@ pub struct Compared {
     pub test: Test,
     /// Size of a sample in bytes.
     pub data_len: u64,
+    /// Case and rate of both sides; of a floor's partner if one side is the floor.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// The compared quantity.
     pub metric: Metric,
     /// The relation between the runs.
@@ -65,9 +70,15 @@ impl Metric {
 
     /// The value of one measurement; `None` if it has none, or too few samples above the percentile.
     pub fn of(self, measurement: &Measurement) -> Option<f64> {
+        let publisher = &measurement.publisher;
         let latency = match measurement.test {
-            Test::Latency => measurement.publisher.latency.as_ref(),
-            Test::OpenLoop => measurement.publisher.probes.as_ref().map(|probes| &probes.from_intended),
+            Test::Latency => publisher.latency.as_ref(),
+            Test::OpenLoop => publisher
+                .probes
+                .as_ref()
+                .map(|probes| &probes.from_intended)
+                .or(publisher.scheduled_latency.as_ref())
+                .or(publisher.latency.as_ref()),
             Test::Throughput => None,
         };
         let percentile = |fraction: f64| {
@@ -104,9 +115,9 @@ impl Metric {
     }
 }
 
-/// Compares the measurements that both records have. `series` names one series of each, to be compared with each other;
-/// without names, series with equal names are compared. One record given as both A and B compares its interleaved
-/// blocks, or two of its series repetition by repetition.
+/// Compares the measurements that both records have under the same conditions. `series` names one series of each, to be
+/// compared with each other; without names, series with equal names are compared. One record given as both A and B
+/// compares its interleaved blocks, or two of its series repetition by repetition.
 pub fn compare(a: &Record, b: &Record, series: Option<(&str, &str)>) -> Vec<Compared> {
     let same_record = a == b;
     if same_record && series.is_none() {
@@ -122,9 +133,12 @@ pub fn compare(a: &Record, b: &Record, series: Option<(&str, &str)>) -> Vec<Comp
     };
     let mut compared = Vec::new();
     for (series_a, series_b) in names {
-        let (of_a, of_b) = (values(a, &series_a), values(b, &series_b));
-        for (key, values_a) in &of_a {
-            let Some(values_b) = of_b.get(key) else { continue };
+        let mut known = Vec::new();
+        let (of_a, of_b) = (values(a, &series_a, &mut known), values(b, &series_b, &mut known));
+        let is_floor =
+            |record: &Record, id: &str| record.header.series.iter().any(|series| series.id == id && series.floor);
+        let floors = [is_floor(a, &series_a), is_floor(b, &series_b)];
+        for Partners { conditions, key, a: values_a, b: values_b } in partners(&of_a, &of_b, &known, floors) {
             let (ratio, pairing) = if same_record {
                 let pair = |(repetition, a): (&u32, &f64)| Some((*a, *values_b.get(repetition)?));
                 let pairs: Vec<_> = values_a.iter().filter_map(pair).collect();
@@ -134,13 +148,14 @@ pub fn compare(a: &Record, b: &Record, series: Option<(&str, &str)>) -> Vec<Comp
                 (Ratio::of_series(&a, &b), Pairing::Separate)
             };
             let fewest = if same_record { FEWEST_BLOCKS } else { FEWEST_REPETITIONS };
-            let middle = |values: &BTreeMap<u32, f64>| median(&values.values().copied().collect::<Vec<_>>());
+            let middle = |values: &Values| median(&values.values().copied().collect::<Vec<_>>());
             let (Some(ratio), Some(a), Some(b)) = (ratio, middle(values_a), middle(values_b)) else { continue };
             compared.push(Compared {
                 series_a: series_a.clone(),
                 series_b: series_b.clone(),
                 test: key.test.0,
                 data_len: key.data_len,
+                conditions: conditions.clone(),
                 metric: key.metric,
                 pairing,
                 a,
@@ -154,12 +169,66 @@ pub fn compare(a: &Record, b: &Record, series: Option<(&str, &str)>) -> Vec<Comp
     compared
 }
 
-/// Identifies the measurements of one series at one size.
+/// The values of one series at one size under the same conditions, by repetition.
+type Values = BTreeMap<u32, f64>;
+
+/// Comparable values.
+struct Partners<'a> {
+    conditions: &'a Conditions,
+    key: &'a Key,
+    a: &'a Values,
+    b: &'a Values,
+}
+
+/// The values of A and of B under the same conditions, or under the nearest ones where a series has no choice: the
+/// floor is the partner of every case that has its layout; other series may use another thread to send.
+fn partners<'a>(
+    of_a: &'a BTreeMap<Key, Values>,
+    of_b: &'a BTreeMap<Key, Values>,
+    known: &'a [Conditions],
+    [a_is_floor, b_is_floor]: [bool; 2],
+) -> Vec<Partners<'a>> {
+    let by_b = a_is_floor && !b_is_floor;
+    let (cases, others) = if by_b { (of_b, of_a) } else { (of_a, of_b) };
+    let is_near = if a_is_floor != b_is_floor { Conditions::has_layout_of } else { Conditions::differs_in_thread_only };
+    let pair = |(key, own): (&'a Key, &'a Values)| {
+        let conditions = known.get(key.conditions)?;
+        let near = |other: &Key| known.get(other.conditions).is_some_and(|other| is_near(conditions, other));
+        let other = others.get(key).or_else(|| {
+            let mut found = others.iter().filter(|(other, _)| other.measures_the_same_as(key) && near(other));
+            // Of several, none is the partner.
+            found.next().filter(|_| found.next().is_none()).map(|(_, values)| values)
+        })?;
+        let (a, b) = if by_b { (other, own) } else { (own, other) };
+        Some(Partners { conditions, key, a, b })
+    };
+    cases.iter().filter_map(pair).collect()
+}
+
+/// Identifies the measurements of one series at one size under the same conditions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     test: Ordered,
     data_len: u64,
+    /// Index among the known conditions.
+    conditions: usize,
     metric: Metric,
+}
+
+impl Key {
+    /// A measurement with conditions that are added to `known` unless they are among them.
+    fn of(measurement: &Measurement, metric: Metric, known: &mut Vec<Conditions>) -> Self {
+        let own = Conditions::of(measurement);
+        let conditions = known.iter().position(|other| *other == own).unwrap_or_else(|| {
+            known.push(own);
+            known.len() - 1
+        });
+        Self { test: Ordered(measurement.test), data_len: measurement.data_len, conditions, metric }
+    }
+
+    fn measures_the_same_as(&self, other: &Self) -> bool {
+        (self.test, self.data_len, self.metric) == (other.test, other.data_len, other.metric)
+    }
 }
 
 /// A kind of run, in the order of the lines.
@@ -179,14 +248,14 @@ impl PartialOrd for Ordered {
     }
 }
 
-/// The values of a series by repetition.
-fn values(record: &Record, series: &str) -> BTreeMap<Key, BTreeMap<u32, f64>> {
-    let mut values: BTreeMap<Key, BTreeMap<u32, f64>> = BTreeMap::new();
+/// The values of a series.
+fn values(record: &Record, series: &str, known: &mut Vec<Conditions>) -> BTreeMap<Key, Values> {
+    let mut values: BTreeMap<Key, Values> = BTreeMap::new();
     let of_series = |measurement: &&Measurement| measurement.series == series && measurement.block.is_none();
     for measurement in record.measurements.iter().filter(of_series) {
         for metric in Metric::ALL {
             if let Some(value) = metric.of(measurement) {
-                let key = Key { test: Ordered(measurement.test), data_len: measurement.data_len, metric };
+                let key = Key::of(measurement, metric, known);
                 values.entry(key).or_default().insert(measurement.repetition, value);
             }
         }
@@ -211,6 +280,7 @@ impl Runs {
 fn interleaved(record: &Record) -> Vec<Compared> {
     let mut blocks: BTreeMap<(Key, bool), BTreeMap<u32, Runs>> = BTreeMap::new();
     let mut series: [Option<&str>; 2] = [None, None];
+    let mut known = Vec::new();
     for measurement in &record.measurements {
         let Some(place) = measurement.block else { continue };
         if !place.control {
@@ -218,7 +288,7 @@ fn interleaved(record: &Record) -> Vec<Compared> {
         }
         for metric in Metric::ALL {
             let Some(value) = metric.of(measurement) else { continue };
-            let key = Key { test: Ordered(measurement.test), data_len: measurement.data_len, metric };
+            let key = Key::of(measurement, metric, &mut known);
             let runs = blocks.entry((key, place.control)).or_default().entry(place.number).or_default();
             match place.role {
                 Role::A => runs.a.push(value),
@@ -241,6 +311,7 @@ fn interleaved(record: &Record) -> Vec<Compared> {
             series_b: series_b.to_owned(),
             test: key.test.0,
             data_len: key.data_len,
+            conditions: known.get(key.conditions).cloned().unwrap_or_default(),
             metric: key.metric,
             pairing: Pairing::Interleaved,
             a: middle(|block| block.a),
@@ -253,11 +324,21 @@ fn interleaved(record: &Record) -> Vec<Compared> {
     compared
 }
 
+impl Compared {
+    /// Whether the verdict is that of blocks, and too few control blocks are complete to examine them.
+    fn lacks_control(&self) -> bool {
+        self.pairing == Pairing::Interleaved
+            && self.verdict != Verdict::TooFew
+            && self.control.is_none_or(|control| control.count < FEWEST_BLOCKS)
+    }
+}
+
 /// One line per comparison, then remarks that limit their meaning.
 pub fn render(compared: &[Compared]) -> String {
     let mut text = String::new();
-    for one in compared {
-        let _ = writeln!(text, "{}", line(one));
+    let conditions: Vec<&Conditions> = compared.iter().map(|one| &one.conditions).collect();
+    for (one, conditions) in compared.iter().zip(varying(&conditions)) {
+        let _ = writeln!(text, "{}", line(one, &conditions));
     }
     let judged = compared.iter().filter(|one| one.verdict != Verdict::TooFew).count();
     let few = compared.len() - judged;
@@ -281,8 +362,17 @@ pub fn render(compared: &[Compared]) -> String {
     }
     if compared.iter().any(|one| one.verdict == Verdict::ControlFailed) {
         text.push_str(
-            "\nA control shows a difference between A and A. Other processes use the machine, or its clock rate \
-             changes; 'perftest doctor' lists the causes that it can see.\n",
+            "\nA control shows a difference between A and A, so the measurement cannot tell A from B. The record does \
+             not show why; 'perftest doctor' lists conditions of this machine that distort measurements.\n",
+        );
+    }
+    let without_control = compared.iter().filter(|one| one.lacks_control()).count() as u32;
+    if without_control > 0 {
+        let _ = writeln!(
+            text,
+            "\n{} a verdict without a control: fewer than {FEWEST_BLOCKS} blocks of A against A are complete. Noise of \
+             the machine may look like a difference.",
+            count_text(without_control, "comparison has", "comparisons have"),
         );
     }
     text
@@ -314,7 +404,8 @@ pub(crate) fn verdict_text(ratio: &Ratio, verdict: Verdict, is_better_when_lower
     }
 }
 
-fn line(one: &Compared) -> String {
+/// `conditions` are the settings in which the comparisons differ; empty if in none.
+fn line(one: &Compared, conditions: &str) -> String {
     let test = match one.test {
         Test::Latency => "latency",
         Test::Throughput => "throughput",
@@ -328,7 +419,7 @@ fn line(one: &Compared) -> String {
         None => format!("{:.3}", ratio.median),
     };
     let mut text = format!(
-        "{} -> {}, {test} {}, {} B: {} -> {}, ratio {} of {}",
+        "{} -> {}, {test} {}, {} B{conditions}: {} -> {}, ratio {} of {}",
         one.series_a,
         one.series_b,
         one.metric.name(),
@@ -338,8 +429,15 @@ fn line(one: &Compared) -> String {
         interval(&one.ratio),
         one.ratio.count,
     );
-    if let Some(control) = &one.control {
-        let _ = write!(text, ", A/A {} of {}", interval(control), control.count);
+    match &one.control {
+        Some(control) => {
+            let _ = write!(text, ", A/A {} of {}", interval(control), control.count);
+        }
+        None if one.pairing == Pairing::Interleaved => text.push_str(", no A/A"),
+        None => {}
+    }
+    if one.lacks_control() {
+        text.push_str(" (too few for a control)");
     }
     let verdict = verdict_text(&one.ratio, one.verdict, one.metric.is_better_when_lower());
     format!("{text}: {verdict}")

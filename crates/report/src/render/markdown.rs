@@ -2,45 +2,98 @@
 
 use std::fmt::Write;
 
-use crate::compare::{CONFIDENCE, Interval, Ratio};
-use crate::numbers::{count_text, grouped, microseconds};
+use crate::compare::{CONFIDENCE, Conditions, Interval, Ratio, varying};
+use crate::numbers::{count_text, grouped, microseconds, short_number};
 use crate::record::{Header, Record, Series, Test};
-use crate::table::{Row, Source, Table};
+use crate::table::{Row, Source, Table, floor_of};
 use crate::versus::{Measure, Versus, to_floor};
 
 /// Marks before and after the generated tables of a README.
 pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
 
-/// Latency and throughput by size, one line per series, with ratios to the floor and their confidence intervals. Series
-/// whose samples do not use the network have separate tables.
+/// Latency and throughput by size, one line per series, with ratios to the floor and their confidence intervals; at a
+/// fixed rate also processor time. Series whose samples do not use the network have separate tables.
 ///
-/// For one record, whose cases differ only in series, size and test: others would share a cell.
+/// For one record. Cases that differ in more than series, size and test have separate tables under a heading that names
+/// the differences.
 pub fn markdown(record: &Record) -> String {
     let sources = [Source { name: String::new(), record: record.clone() }];
     let table = Table::of_all(&sources);
     let ratios = to_floor(&table);
     let mut text = introduction(record, &ratios);
-    let latency: Cell<'_> = &|row| Some(format!("{} µs", microseconds(row.latency.as_ref()?.p50_ns.median)));
+    let cases = cases(&table);
+    let conditions: Vec<Conditions> = cases.iter().map(|case| case.conditions.clone()).collect();
+    for (case, differences) in cases.iter().zip(varying(&conditions.iter().collect::<Vec<_>>())) {
+        if let Some(differences) = differences.strip_prefix(", ") {
+            let _ = write!(text, "\n**{differences}**\n");
+        }
+        text += &case_tables(record, case, &ratios);
+    }
+    text + &not_measured(record)
+}
+
+/// The rows of one case and rate, with the floor of each.
+struct CaseRows<'a> {
+    conditions: Conditions,
+    rows: Vec<&'a Row>,
+}
+
+/// The cases as they first appear. A floor stands with each case that is compared with it, and alone if there is none.
+fn cases<'a>(table: &'a Table) -> Vec<CaseRows<'a>> {
+    let mut cases: Vec<CaseRows<'a>> = Vec::new();
+    let mut add =
+        |conditions: Conditions, row: &'a Row| match cases.iter_mut().find(|case| case.conditions == conditions) {
+            Some(case) if case.rows.iter().any(|known| std::ptr::eq(*known, row)) => {}
+            Some(case) => case.rows.push(row),
+            None => cases.push(CaseRows { conditions, rows: vec![row] }),
+        };
+    let mut shown: Vec<&Row> = Vec::new();
+    for row in table.rows.iter().filter(|row| !row.floor) {
+        let floor = floor_of(row, &table.rows);
+        shown.extend(floor);
+        floor.into_iter().chain([row]).for_each(|one| add(Conditions::of_row(row), one));
+    }
+    for floor in table.rows.iter().filter(|row| row.floor && !shown.iter().any(|known| std::ptr::eq(*known, *row))) {
+        add(Conditions::of_row(floor), floor);
+    }
+    cases
+}
+
+/// The tables of one case: latency, throughput or processor time, of series with and without the network.
+fn case_tables(record: &Record, case: &CaseRows<'_>, ratios: &[Versus<'_>]) -> String {
+    let latency: Cell<'_> = &|row| Some(format!("{} µs", microseconds(row.latency.as_ref()?.carried_p50_ns()?.median)));
     let rate: Cell<'_> = &|row| {
         let throughput = row.throughput.as_ref().filter(|_| row.rate_per_s.is_none())?;
-        let lost = match throughput.lost_percent {
-            0.0 => String::new(),
-            ..0.1 => ", <0.1 % lost".to_owned(),
-            percent => format!(", {percent:.1} % lost"),
-        };
-        Some(format!("{}/s{lost}", grouped(throughput.samples_per_s.median)))
+        Some(format!("{}/s{}", grouped(throughput.samples_per_s.median), lost_text(throughput.lost_percent)))
     };
+    let processor: Cell<'_> = &|row| {
+        let usage = row.usage.as_ref().filter(|_| row.rate_per_s.is_some())?;
+        let lost = row.throughput.as_ref().map_or_else(String::new, |received| lost_text(received.lost_percent));
+        Some(format!("{} %{lost}", short_number(usage.cpu_percent.median)))
+    };
+    let tables: [(&str, Option<Measure>, Cell<'_>); 3] = [
+        ("latency, one way", Some(Measure::LatencyP50), latency),
+        ("throughput, samples", Some(Measure::SamplesPerS), rate),
+        ("CPU of all processes, of one core", None, processor),
+    ];
+    let mut text = String::new();
     for (what, is_within_host) in [("", false), (", by shared memory", true)] {
         let series: Vec<&Series> =
             record.header.series.iter().filter(|series| series.is_within_host() == is_within_host).collect();
-        let tables: [(&str, Measure, Cell<'_>); 2] =
-            [("latency, one way", Measure::LatencyP50, latency), ("throughput, samples", Measure::SamplesPerS, rate)];
         for (heading, measure, cell) in tables {
-            let heading = format!("{heading}{what}");
-            text += &series_table(record, &series, &table, &ratios, (&heading, measure), cell);
+            text += &series_table(record, &series, &case.rows, ratios, (&format!("{heading}{what}"), measure), cell);
         }
     }
-    text + &not_measured(record)
+    text
+}
+
+/// After a value; empty if no sample was lost.
+fn lost_text(lost_percent: f64) -> String {
+    match lost_percent {
+        0.0 => String::new(),
+        ..0.1 => ", <0.1 % lost".to_owned(),
+        percent => format!(", {percent:.1} % lost"),
+    }
 }
 
 /// `document` with `text` between its [`MARKS`]; `None` if it lacks one of them.
@@ -102,13 +155,13 @@ fn kernel_release(kernel: &str) -> String {
 fn series_table(
     record: &Record,
     series: &[&Series],
-    table: &Table,
+    rows: &[&Row],
     ratios: &[Versus<'_>],
-    (heading, measure): (&str, Measure),
+    (heading, measure): (&str, Option<Measure>),
     cell: Cell<'_>,
 ) -> String {
     let row_of =
-        |series: &Series, len: u64| table.rows.iter().find(|row| row.series == series.id && row.data_len == len);
+        |series: &Series, len: u64| rows.iter().copied().find(|row| row.series == series.id && row.data_len == len);
     // A quick run omits sizes, and some sizes are measured for some series only.
     let is_measured =
         |len: &u64| series.iter().any(|series| row_of(series, *len).is_some_and(|row| cell(row).is_some()));
@@ -121,7 +174,7 @@ fn series_table(
     for series in series {
         let cells = lens.iter().map(|len| {
             let row = row_of(series, *len)?;
-            let ratio = ratios.iter().find(|ratio| std::ptr::eq(ratio.row, row) && ratio.measure == measure);
+            let ratio = ratios.iter().find(|ratio| std::ptr::eq(ratio.row, row) && Some(ratio.measure) == measure);
             cell(row).map(|value| value + &ratio.map_or_else(String::new, |ratio| bracket(&ratio.ratio)))
         });
         let cells: Vec<Option<String>> = cells.collect();
@@ -222,6 +275,37 @@ mod tests {
         let (network, memory) = text.split_once(headings[2]).unwrap();
         assert_eq!((network.matches(&label).count(), memory.matches(&label).count()), (0, 2), "{text}");
         assert!(memory.contains("(2.00; "), "the floor stays the same: {text}");
+    }
+
+    #[test]
+    fn each_case_has_its_tables_under_its_differences() {
+        let mut record = example::campaign();
+        record.header.data_lens = vec![528, 4_096, 2_097_152];
+        let text = markdown(&record);
+        let headings: Vec<&str> = text.lines().filter(|line| line.starts_with("**")).collect();
+        // Three rates, types and numbers of subscribers, two places, reliabilities and ways of sending.
+        assert_eq!(headings.len(), 3 * 3 * 3 * 2 * 2 * 2);
+        assert!(headings.contains(&"**300/s, same process, best effort, asynchronous, 1 to 10, Struct256**"), "{text}");
+        let row = |heading: &str| {
+            let (_, rest) = text.split_once(heading).unwrap();
+            rest.lines().find(|line| line.starts_with("| Peregrine")).unwrap().to_owned()
+        };
+        let [one, ten] = ["1 to 1", "1 to 10"]
+            .map(|layout| row(&format!("**30/s, same host, reliable, synchronous, {layout}, Struct256**")));
+        assert_ne!(one, ten, "each case has its own numbers");
+        assert!(text.contains("| CPU of all processes, of one core | 528 B |"), "{text}");
+        assert!(!markdown(&example::record()).contains("**"), "a single case has no heading");
+    }
+
+    #[test]
+    fn floor_stands_with_each_case_of_its_layout() {
+        let mut record = example::campaign();
+        record.header.data_lens = vec![528, 4_096, 2_097_152];
+        record.header.series[1].floor = true;
+        let floor = record.header.series[1].label.clone();
+        let text = markdown(&record);
+        let (_, first) = text.split_once("**30/s, same host, best effort, asynchronous, 1 to 1").unwrap();
+        assert!(first.split("**").nth(1).is_some_and(|tables| tables.contains(&format!("| {floor}"))), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::example;
-use crate::record::BlockPlace;
+use crate::record::{BlockPlace, Case, Reliability, Wait};
 
 /// The example with `repetitions` repetitions of every measurement, all times multiplied by `factor`.
 fn record(repetitions: u32, factor: f64) -> Record {
@@ -117,4 +117,98 @@ fn blocks_of_a_record_are_compared_with_their_control() {
     record.measurements.pop();
     let compared = compare(&record, &record, None);
     assert_eq!((compared[0].ratio.count, compared[0].verdict), (7, Verdict::TooFew));
+}
+
+/// Eight repetitions of both series in two cases: the first as in [`record`], the second ten times slower.
+fn two_cases(cases: [Case; 2]) -> Record {
+    let mut both = record(8, 1.0);
+    let slower = record(8, 10.0).measurements;
+    let [first, second] = cases.map(|case| Some(Box::new(case)));
+    for one in &mut both.measurements {
+        one.case = first.clone();
+    }
+    both.measurements.extend(slower.into_iter().map(|one| Measurement { case: second.clone(), ..one }));
+    both
+}
+
+fn p50_of_32(compared: &[Compared]) -> Vec<(f64, f64, f64)> {
+    let of_32 = compared.iter().filter(|one| one.data_len == 32 && one.metric == Metric::LatencyP50);
+    of_32.map(|one| (one.a.round(), one.b.round(), one.ratio.median.round())).collect()
+}
+
+#[test]
+fn cases_of_a_campaign_are_compared_each_with_itself() {
+    let case = |reliability| Case { reliability, subscribers: 1, ..Case::default() };
+    let both = two_cases([case(Reliability::Reliable), case(Reliability::BestEffort)]);
+    let compared = compare(&both, &both, Some(("raw", "dds")));
+    assert_eq!(p50_of_32(&compared), [(3_004.0, 6_004.0, 2.0), (30_004.0, 60_004.0, 2.0)]);
+    let text = render(&compared);
+    assert!(
+        text.contains("latency p50, 32 B, reliable: ") && text.contains("latency p50, 32 B, best effort: "),
+        "{text}"
+    );
+    assert_eq!(render(&compare(&record(8, 1.0), &record(8, 1.0), Some(("raw", "dds")))).matches("reliable").count(), 0);
+
+    let mut only_second = both.clone();
+    only_second.measurements.retain(|one| one.case.as_ref().unwrap().reliability == Reliability::BestEffort);
+    let separate = compare(&both, &only_second, Some(("raw", "raw")));
+    assert_eq!(p50_of_32(&separate), [(30_004.0, 30_004.0, 1.0)], "the first case has no partner");
+}
+
+#[test]
+fn floor_is_the_partner_of_each_case_with_its_layout() {
+    let case = |wait| Case { wait: Some(wait), subscribers: 1, ..Case::default() };
+    let mut both = two_cases([case(Wait::Block), case(Wait::Listener)]);
+    both.header.series[0].floor = true;
+    both.measurements.retain(|one| one.series != "raw" || one.case.as_ref().unwrap().wait == Some(Wait::Block));
+    let expected = [(3_004.0, 6_004.0, 2.0), (3_004.0, 60_004.0, 20.0)];
+    assert_eq!(p50_of_32(&compare(&both, &both, Some(("raw", "dds")))), expected);
+    let reversed = compare(&both, &both, Some(("dds", "raw")));
+    assert_eq!(
+        p50_of_32(&reversed).iter().map(|one| (one.1, one.0)).collect::<Vec<_>>(),
+        expected.map(|one| (one.0, one.1))
+    );
+}
+
+#[test]
+fn other_rate_of_a_schedule_is_another_measurement() {
+    let at = |rate_per_s, factor| {
+        let mut record = record(8, factor);
+        record.measurements.retain(|one| one.test == Test::Latency);
+        for one in &mut record.measurements {
+            (one.test, one.case) =
+                (Test::OpenLoop, Some(Box::new(Case { rate_per_s: Some(rate_per_s), ..Case::default() })));
+            one.publisher.scheduled_latency = one.publisher.latency.take();
+        }
+        record
+    };
+    assert_eq!(compare(&at(100.0, 1.0), &at(1000.0, 2.0), None), []);
+    let same = compare(&at(100.0, 1.0), &at(100.0, 2.0), None);
+    assert_eq!((same.len(), same[0].metric, same[0].conditions.rate_per_s), (4, Metric::LatencyP50, Some(100.0)));
+}
+
+#[test]
+fn verdict_without_enough_control_blocks_says_so() {
+    let with_controls = |controls: u32| {
+        let mut record = record(1, 1.0);
+        let is_run = |one: &&Measurement| one.series == "raw" && one.test == Test::Throughput && one.data_len == 32;
+        let run = record.measurements.iter().find(is_run).cloned().unwrap();
+        let dds = Measurement { series: "dds".into(), ..run.clone() };
+        record.measurements.clear();
+        for number in 0..8 {
+            for (place, role) in [Role::A, Role::B, Role::B, Role::A].into_iter().enumerate() {
+                for control in [false, true].into_iter().filter(|control| !control || number < controls) {
+                    let run = if role == Role::B && !control { &dds } else { &run };
+                    let block = Some(BlockPlace { number, place: place as u8, role, control });
+                    record.measurements.push(Measurement { block, ..run.clone() });
+                }
+            }
+        }
+        render(&compare(&record, &record, None))
+    };
+    let told = "1 comparison has a verdict without a control: fewer than 8 blocks of A against A are complete.";
+    let (none, three, eight) = (with_controls(0), with_controls(3), with_controls(8));
+    assert!(none.contains("no A/A (too few for a control)") && none.contains(told), "{none}");
+    assert!(three.contains("of 3 (too few for a control)") && three.contains(told), "{three}");
+    assert!(!eight.contains("too few") && !eight.contains("without a control"), "{eight}");
 }

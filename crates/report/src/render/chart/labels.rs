@@ -1,39 +1,23 @@
 //! Names at the ends of lines: each as near to its end as the others allow.
 
-/// Splits a name into at most `most` lines of at most `width` characters. Of a longer name the end is kept, after an
-/// ellipsis: names of one product begin alike.
-pub(super) fn wrapped(name: &str, width: usize, most: usize) -> Vec<String> {
-    let words: Vec<&str> = name.split_whitespace().collect();
-    let from = |first: usize| {
-        let ellipsis = if first == 0 { "" } else { "…" };
-        filled(&format!("{ellipsis}{}", words.get(first..).unwrap_or_default().join(" ")), width)
-    };
-    let last = words.len().saturating_sub(1);
-    let lines = (0..last).map(from).find(|lines| lines.len() <= most).unwrap_or_else(|| from(last));
-    lines.into_iter().map(|line| cut(line, width)).collect()
-}
-
-/// Fills each line with as many words as fit, at least one.
-fn filled(text: &str, width: usize) -> Vec<String> {
+/// Splits a name into lines of at most `width` characters: at words, and within words that are longer.
+pub(super) fn wrapped(name: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in name.split_whitespace() {
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.extend(pieces(word, width)),
         }
     }
     lines
 }
 
-fn cut(line: String, width: usize) -> String {
-    if line.chars().count() <= width {
-        return line;
-    }
-    let kept: String = line.chars().take(width - 1).collect();
-    format!("{}…", kept.trim_end_matches([' ', ',', '(']))
+fn pieces(word: &str, width: usize) -> Vec<String> {
+    let characters: Vec<char> = word.chars().collect();
+    characters.chunks(width.max(1)).map(|piece| piece.iter().collect()).collect()
 }
 
 /// Moves labels of these heights, with their middles near `wanted`, apart and between `top` and `bottom`; `None` if
@@ -66,16 +50,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_wrapped_at_words_and_keep_their_ends() {
-        assert_eq!(wrapped("raw UDP", 12, 2), ["raw UDP"]);
-        assert_eq!(wrapped("Peregrine best effort", 12, 2), ["Peregrine", "best effort"]);
-        assert_eq!(wrapped("Peregrine best effort batched", 12, 2), ["…best effort", "batched"]);
-        assert_eq!(wrapped("Peregrine best effort batched", 12, 3), ["Peregrine", "best effort", "batched"]);
-        assert_eq!(wrapped("Peregrine, shared memory, zero copy", 13, 1), ["…zero copy"]);
-        assert_eq!(wrapped("Cyclone DDS 11 UDP", 13, 1), ["…DDS 11 UDP"]);
-        assert_eq!(wrapped("Extraordinarily", 8, 3), ["Extraor…"]);
-        assert_eq!(wrapped("an extraordinarily", 8, 1), ["…extrao…"]);
-        assert!(wrapped("", 8, 2).is_empty());
+    fn long_name_is_wrapped_and_keeps_every_character() {
+        assert_eq!(wrapped("raw UDP", 12), ["raw UDP"]);
+        assert_eq!(wrapped("Peregrine best effort batched", 12), ["Peregrine", "best effort", "batched"]);
+        assert_eq!(wrapped("Cyclone DDS 11 UDP", 13), ["Cyclone DDS", "11 UDP"]);
+        assert_eq!(wrapped("an extraordinarily long", 8), ["an", "extraord", "inarily", "long"]);
+        assert!(wrapped("", 8).is_empty());
     }
 
     #[test]

@@ -8,17 +8,19 @@ use super::labels::{spread, wrapped};
 use crate::render::markup::escape;
 use crate::view::{COLOURS, Style};
 
-const WIDTH: f64 = 460.0;
+const WIDTH: f64 = 480.0;
+/// Of a chart whose names need no more; other charts are higher.
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 50.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 44.0;
 /// Width for the names of lines at the right.
-const NAMES: f64 = 112.0;
+const NAMES: f64 = 132.0;
 /// Characters of a name that fit there.
-const NAME_LENGTH: usize = 13;
+const NAME_LENGTH: usize = 16;
 const NAME_LINE_HEIGHT: f64 = 13.0;
-const MOST_NAME_LINES: usize = 3;
+/// Height by which names may exceed the frame, above and below together.
+const NAMES_BEYOND: f64 = 12.0;
 /// Patterns of the style sheet besides solid lines.
 const PATTERNS: usize = 6;
 /// Number of different marks.
@@ -50,10 +52,11 @@ pub(in crate::render) fn line_chart(name: &str, x: &Axis, y: &Axis, lines: &[Lin
     let points = || lines.iter().flat_map(|line| &line.points);
     let heights: Vec<f64> =
         points().flat_map(|point| [Some(point.y), point.range.map(|range| range.1)]).flatten().chain(rule).collect();
+    let height = HEIGHT.max(names_height(lines) - NAMES_BEYOND + TOP + BOTTOM);
     let horizontal = Projection::new(x, &points().map(|point| point.x).collect::<Vec<_>>(), LEFT, WIDTH - NAMES);
-    let vertical = Projection::new(y, &heights, HEIGHT - BOTTOM, TOP);
-    let frame = Frame { left: LEFT, right: WIDTH - NAMES, top: TOP, bottom: HEIGHT - BOTTOM };
-    let mut svg = open(WIDTH, HEIGHT, name);
+    let vertical = Projection::new(y, &heights, height - BOTTOM, TOP);
+    let frame = Frame { left: LEFT, right: WIDTH - NAMES, top: TOP, bottom: height - BOTTOM };
+    let mut svg = open(WIDTH, height, name);
     draw_vertical_axis(&mut svg, y, &vertical, frame);
     draw_horizontal_ticks(&mut svg, &horizontal, frame);
     draw_base(&mut svg, &x.title, frame);
@@ -139,11 +142,19 @@ struct Name<'a> {
     middle: f64,
 }
 
-/// Draws the names at the right ends of the lines, as complete as space allows.
+/// Height of all names below each other; 0 if there is only one line, which the caption names.
+fn names_height(lines: &[Line]) -> f64 {
+    let named = || lines.iter().filter(|line| !line.points.is_empty());
+    if named().count() < 2 { 0.0 } else { named().map(|line| name_height(&wrapped(&line.label, NAME_LENGTH))).sum() }
+}
+
+fn name_height(text: &[String]) -> f64 {
+    text.len() as f64 * NAME_LINE_HEIGHT + 1.0
+}
+
+/// Draws the names at the right ends of the lines.
 fn draw_names(svg: &mut String, lines: &[Line], horizontal: &Projection, vertical: &Projection, frame: Frame) {
-    let Some(names) = (1..=MOST_NAME_LINES).rev().find_map(|most| place_names(lines, vertical, frame, most)) else {
-        return;
-    };
+    let Some(names) = place_names(lines, vertical, frame) else { return };
     let left = frame.right + 12.0;
     for Name { line, end, text, middle } in names {
         let colour = line.style.colour % COLOURS;
@@ -166,14 +177,11 @@ fn draw_names(svg: &mut String, lines: &[Line], horizontal: &Projection, vertica
     }
 }
 
-/// Names of at most `most` lines each; `None` if they do not all fit, or if there is only one line.
-fn place_names<'a>(lines: &'a [Line], vertical: &Projection, frame: Frame, most: usize) -> Option<Vec<Name<'a>>> {
-    let named: Vec<(&Line, &Point, Vec<String>)> = lines
-        .iter()
-        .filter_map(|line| Some((line, line.points.last()?, wrapped(&line.label, NAME_LENGTH, most))))
-        .collect();
-    let height = |text: &[String]| text.len() as f64 * NAME_LINE_HEIGHT + 1.0;
-    let wanted: Vec<(f64, f64)> = named.iter().map(|(_, end, text)| (vertical.at(end.y), height(text))).collect();
+/// `None` if there is only one line.
+fn place_names<'a>(lines: &'a [Line], vertical: &Projection, frame: Frame) -> Option<Vec<Name<'a>>> {
+    let named: Vec<(&Line, &Point, Vec<String>)> =
+        lines.iter().filter_map(|line| Some((line, line.points.last()?, wrapped(&line.label, NAME_LENGTH)))).collect();
+    let wanted: Vec<(f64, f64)> = named.iter().map(|(_, end, text)| (vertical.at(end.y), name_height(text))).collect();
     let middles = spread(&wanted, frame.top - 8.0, frame.bottom + 4.0).filter(|_| named.len() > 1)?;
     let name = |((line, end, text), middle)| Name { line, end, text, middle };
     Some(named.into_iter().zip(middles).map(name).collect())
@@ -192,6 +200,28 @@ mod tests {
     fn empty_chart_is_no_error() {
         let svg = line_chart("empty", &axis(), &axis(), &[], None);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn many_long_names_are_shown_in_full_on_a_higher_chart() {
+        let label = |index: usize| format!("Peregrine, shared memory, zero copy {index}");
+        let line = |index: usize| Line {
+            label: label(index),
+            style: Style { colour: index, dash: 0 },
+            marked: false,
+            points: vec![Point { x: 1.0, y: 5.0, range: None, tip: String::new() }],
+        };
+        let lines: Vec<Line> = (0..12).map(line).collect();
+        let svg = line_chart("many", &axis(), &axis(), &lines, None);
+        let names: Vec<&str> =
+            svg.lines().filter_map(|line| line.split_once("class=\"name ")?.1.split('>').nth(1)).collect();
+        let shown: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix("</text")).collect();
+        let expected: Vec<String> = (0..12).map(label).collect();
+        assert_eq!(shown.join(" "), expected.join(" "));
+        let height: f64 = svg.split(['"', ' ']).nth(5).unwrap().parse().unwrap();
+        let lowest = svg.lines().filter(|line| line.contains("class=\"name "));
+        let lowest = lowest.filter_map(|line| line.split(" y=\"").nth(1)?.split('"').next()?.parse::<f64>().ok());
+        assert!(height > HEIGHT && lowest.fold(0.0, f64::max) < height, "{height}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl ResourceMeter {
     }
 
     fn start(system: System, process: Option<u32>) -> Self {
-        let start = Snapshot::take(&system, process);
+        let start = Snapshot::at_start(&system, process);
         Self { system, process, start, last: start, intervals: Vec::new() }
     }
 
@@ -61,27 +61,41 @@ impl ResourceMeter {
         if MonotonicNs::now().0.saturating_sub(self.last.at_ns) < INTERVAL_NS || self.intervals.len() >= MAX_INTERVALS {
             return;
         }
-        let now = Snapshot::take(&self.system, self.process);
+        let now = Snapshot::at_end(&self.system, self.process);
         self.intervals.push(self.last.until(&now));
         self.last = now;
     }
 
     /// Resource use since the start.
     pub fn result(&self) -> ResourceUse {
-        let now = Snapshot::take(&self.system, self.process);
+        let now = Snapshot::at_end(&self.system, self.process);
         let pss_bytes = kib_field(&self.system.text(process_file(self.process, "smaps_rollup")), "Pss:");
         ResourceUse { total: Interval { pss_bytes, ..self.start.until(&now) }, intervals: self.intervals.clone() }
     }
 }
 
 impl Snapshot {
-    fn take(system: &System, process: Option<u32>) -> Self {
+    /// Reads the clock and the processor time last, so that the reading itself is no part of the interval.
+    fn at_start(system: &System, process: Option<u32>) -> Self {
+        let mut files = Self::of_files(system, process);
+        files.at_ns = MonotonicNs::now().0;
+        files.cpu_ns = own_cpu_ns(process).unwrap_or(files.cpu_ns);
+        files
+    }
+
+    /// Reads the clock and the processor time first, for the same reason.
+    fn at_end(system: &System, process: Option<u32>) -> Self {
+        let cpu_ns = own_cpu_ns(process);
         let at_ns = MonotonicNs::now().0;
+        let files = Self::of_files(system, process);
+        Self { at_ns, cpu_ns: cpu_ns.unwrap_or(files.cpu_ns), ..files }
+    }
+
+    fn of_files(system: &System, process: Option<u32>) -> Self {
         let status = system.text(process_file(process, "status"));
         let threads = thread_sums(system, process);
         Self {
-            at_ns,
-            cpu_ns: if process.is_none() { process_cpu_ns() } else { threads.run_ns },
+            cpu_ns: threads.run_ns,
             voluntary_switches: threads.voluntary_switches,
             involuntary_switches: threads.involuntary_switches,
             rss_bytes: kib_field(&status, "VmRSS:"),
@@ -131,6 +145,11 @@ pub fn socket_drops() -> u64 {
     let own = own_sockets();
     let system = System::this();
     ["proc/self/net/udp", "proc/self/net/udp6"].iter().map(|file| drops_of(&system.text(file), &own)).sum()
+}
+
+/// Processor time of this process; `None` of another one, whose time is in its files.
+fn own_cpu_ns(process: Option<u32>) -> Option<u64> {
+    process.is_none().then(process_cpu_ns)
 }
 
 fn process_file(process: Option<u32>, name: &str) -> String {
@@ -230,6 +249,28 @@ mod tests {
         for stat in ["", "1 (a", "1 (a) S", ")"] {
             assert_eq!(Snapshot::of_stat(stat), Snapshot::default());
         }
+    }
+
+    #[test]
+    fn reading_the_files_is_no_part_of_the_interval() {
+        let fake = Fake::new("edges", &[("proc/self/stat", STAT)]);
+        let status = fake.system.path("proc/self/status");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &status, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        // The time at which the files are being read: opening a pipe waits for its reader.
+        let times = |take: fn(&System, Option<u32>) -> Snapshot| {
+            std::thread::scope(|scope| {
+                let taken = scope.spawn(|| take(&fake.system, None));
+                let pipe = fs::File::options().write(true).open(&status).unwrap();
+                let while_reading = (process_cpu_ns(), MonotonicNs::now().0);
+                drop(pipe);
+                (taken.join().unwrap(), while_reading)
+            })
+        };
+        let (start, (cpu_ns, at_ns)) = times(Snapshot::at_start);
+        assert!(start.cpu_ns > cpu_ns && start.at_ns > at_ns, "{start:?}");
+        let (end, (cpu_ns, at_ns)) = times(Snapshot::at_end);
+        assert!(end.cpu_ns < cpu_ns && end.at_ns < at_ns, "{end:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! <- Opened                   its endpoints are there; the addresses of its plain sockets
 //! -> Join                     the addresses of all
 //! <- Joined                   its endpoints have discovered all others
-//! -> Go                       receivers first
+//! -> Go                       receivers first; the beginning of the warm-up
 //! <- Sent                     sent and acknowledged samples of its writers
 //! -> Finish                   sent samples of all writers
 //! <- Results                  results of each of its publishers and subscribers
@@ -78,9 +78,16 @@ pub(super) enum Channel {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
     Open(Box<Job>),
-    Join { addresses: Vec<(Channel, SocketAddr)> },
-    Go,
-    Finish { sent: Vec<Sent> },
+    Join {
+        addresses: Vec<(Channel, SocketAddr)>,
+    },
+    /// The warm-up begins at this time of the clock that all processes of a host share, or at once without it.
+    Go {
+        start_ns: Option<u64>,
+    },
+    Finish {
+        sent: Vec<Sent>,
+    },
 }
 
 /// A message from a party.
@@ -109,9 +116,11 @@ mod tests {
     fn lines_are_read_as_they_were_written() {
         let sent = vec![Sent { topic: 1, publisher: 2, samples: 3 }];
         let address = "127.0.0.1:5".parse().unwrap();
-        for order in
-            [Order::Join { addresses: vec![(Channel::Echo, address)] }, Order::Go, Order::Finish { sent: sent.clone() }]
-        {
+        for order in [
+            Order::Join { addresses: vec![(Channel::Echo, address)] },
+            Order::Go { start_ns: Some(5) },
+            Order::Finish { sent: sent.clone() },
+        ] {
             let line = serde_json::to_string(&order).unwrap();
             assert!(!line.contains('\n'));
             assert_eq!(serde_json::from_str::<Order>(&line).unwrap(), order);

@@ -22,6 +22,8 @@ const PARTY_COMMAND: &str = "take-part";
 /// Longest time for an answer besides the measurement: a party waits up to 15 seconds for its partners, and as long for
 /// the last acknowledgment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Time in which every party of one host hears when the warm-up begins.
+const LEAD: Duration = Duration::from_millis(20);
 
 /// Runs a case. A failed case leaves no process behind.
 pub(super) fn run(
@@ -72,11 +74,12 @@ pub(super) fn run(
 /// Starts the receiving parties, then the sending ones, and waits for the send results.
 fn go(parties: &mut [PartyProcess<'_>], planned: &PlannedCase) -> Result<Vec<Sent>, Error> {
     let mut all = Vec::new();
+    let start_ns = common_start(planned, MonotonicNs::now());
     for sends in [false, true] {
-        let limit = if sends { planned.warm_up + planned.duration } else { Duration::ZERO };
+        let limit = if sends { LEAD + planned.warm_up + planned.duration } else { Duration::ZERO };
         let is_due = |party: &&mut PartyProcess<'_>| party.job.publishers_here.is_empty() != sends;
         for party in parties.iter_mut().filter(is_due) {
-            party.tell(&Order::Go)?;
+            party.tell(&Order::Go { start_ns })?;
         }
         for party in parties.iter_mut().filter(is_due) {
             let Answer::Sent { sent } = party.hear(limit)? else { return Err(party.unexpected()) };
@@ -84,6 +87,12 @@ fn go(parties: &mut [PartyProcess<'_>], planned: &PlannedCase) -> Result<Vec<Sen
         }
     }
     Ok(all)
+}
+
+/// The beginning of the warm-up, so that all parties measure their processor time in the same window; `None` for hosts
+/// with different clocks, where each party begins when it is told.
+fn common_start(planned: &PlannedCase, now: MonotonicNs) -> Option<u64> {
+    (planned.case.delivery != Delivery::TwoHosts).then(|| now.plus(LEAD).0)
 }
 
 struct PartyProcess<'a> {
@@ -192,6 +201,9 @@ fn put_together(planned: &PlannedCase, sides: Vec<SideResult>) -> Result<Measure
         return Err(Error::NoData("no sample has arrived".into()));
     }
     let (mut publisher, subscriber) = (publishers.remove(0), subscribers.remove(0));
+    if publisher.latency.as_ref().is_some_and(|latency| latency.count == 0) {
+        return Err(Error::NoData("no latency was measured: no ping was answered".into()));
+    }
     publishers.extend(subscribers);
     if publisher.latency.is_none() && planned.test() == Test::OpenLoop {
         let all = || std::iter::once(&subscriber).chain(&publishers);
@@ -268,6 +280,13 @@ mod tests {
     }
 
     #[test]
+    fn parties_of_one_host_begin_together_and_those_of_two_when_told() {
+        let start = |delivery| common_start(&planned(delivery, "30"), MonotonicNs(1_000));
+        assert_eq!(start("same_host"), Some(1_000 + LEAD.as_nanos() as u64));
+        assert_eq!((start("same_process"), start("two_hosts")), (start("same_host"), None));
+    }
+
+    #[test]
     fn the_latency_of_a_schedule_is_that_of_all_subscribers() {
         let latency = |value_ns, count| LatencyResult {
             count,
@@ -294,6 +313,11 @@ mod tests {
         let silent = SideResult { side: Side::Subscriber, ..SideResult::default() };
         let error = put_together(&planned("same_host", "30"), vec![SideResult::default(), silent.clone()]).unwrap_err();
         assert_eq!(error, Error::NoData("no sample has arrived".into()));
-        assert!(put_together(&planned("same_host", "30"), vec![silent]).is_err());
+        assert!(put_together(&planned("same_host", "30"), vec![silent.clone()]).is_err());
+        let throughput = peregrine_report::record::ThroughputResult { samples: 9, ..Default::default() };
+        let unanswered = SideResult { latency: Some(LatencyResult::default()), ..SideResult::default() };
+        let sides = vec![unanswered, SideResult { throughput: Some(throughput), ..silent }];
+        let error = put_together(&planned("same_host", "\"ping-pong\""), sides).unwrap_err();
+        assert_eq!(error, Error::NoData("no latency was measured: no ping was answered".into()));
     }
 }

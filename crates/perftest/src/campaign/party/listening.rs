@@ -2,26 +2,24 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver as Arrivals, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use peregrine::status::StatusMask;
 use peregrine::{DataReader, DdsType};
 
+use super::arrivals::{Arrival, Arrivals};
 use super::dds::receiving::{Look, look_at_each, wait_for_writers};
 use super::link::{Receiver, Sender};
 use crate::campaign::types::{Stamp, Stamped};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 
-/// Samples that wait to be counted; beyond that the listener blocks.
-const ARRIVALS_WAITING: usize = 1 << 16;
-
 /// State shared by the listener and the reader thread.
 struct Shared {
     /// Echoes samples of the first writer.
     echo: Mutex<Option<Box<dyn Sender>>>,
+    arrivals: Arrivals,
     /// Corrupt samples.
     corrupt: AtomicU64,
     patterns: bool,
@@ -29,33 +27,34 @@ struct Shared {
     failure: Mutex<Option<Error>>,
 }
 
-/// A reader with a listener. The thread that calls `receive` counts the samples that the listener took.
+/// A reader with a listener. The thread that calls `receive` counts the samples that the listener took, many at a time.
 pub(super) struct Listening<T: DdsType> {
     reader: DataReader<T>,
-    arrivals: Arrivals<(Stamp, MonotonicNs)>,
     shared: Arc<Shared>,
+    /// Samples that are being counted.
+    taken: Vec<Arrival>,
 }
 
 impl<T: Look> Listening<T> {
     pub(super) fn start(reader: DataReader<T>, patterns: bool) -> Self {
-        let (sender, arrivals) = sync_channel(ARRIVALS_WAITING);
         let shared = Arc::new(Shared {
             echo: Mutex::default(),
+            arrivals: Arrivals::default(),
             corrupt: AtomicU64::new(0),
             patterns,
             failure: Mutex::default(),
         });
         let listener = {
             let shared = Arc::clone(&shared);
-            move |reader: &DataReader<T>| shared.take(reader, &sender)
+            move |reader: &DataReader<T>| shared.take(reader)
         };
         reader.set_listener(Some(Arc::new(listener)), StatusMask::DATA_AVAILABLE);
-        Self { reader, arrivals, shared }
+        Self { reader, shared, taken: Vec::new() }
     }
 }
 
 impl Shared {
-    fn take<T: Look>(&self, reader: &DataReader<T>, arrivals: &SyncSender<(Stamp, MonotonicNs)>) {
+    fn take<T: Look>(&self, reader: &DataReader<T>) {
         let result = look_at_each(reader, &mut |value: &dyn Stamped| {
             let (stamp, now) = (value.stamp(), MonotonicNs::now());
             if stamp.writer == 0
@@ -64,8 +63,7 @@ impl Shared {
             {
                 self.fail(error);
             }
-            // Fails once the reader has ended, when no thread counts any more.
-            let _ = arrivals.send((stamp, now));
+            self.arrivals.push((stamp, now));
             if self.patterns && !value.is_filled(stamp.id()) {
                 self.corrupt.fetch_add(1, Ordering::Relaxed);
             }
@@ -90,11 +88,8 @@ impl<T: Look> Receiver for Listening<T> {
     }
 
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
-        match self.arrivals.recv_timeout(limit) {
-            Ok((stamp, at)) => on_sample(stamp, at),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
-        self.arrivals.try_iter().for_each(|(stamp, at)| on_sample(stamp, at));
+        self.shared.arrivals.take(limit, &mut self.taken);
+        self.taken.drain(..).for_each(|(stamp, at)| on_sample(stamp, at));
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
@@ -115,9 +110,8 @@ impl<T: Look> Receiver for Listening<T> {
 
 impl<T: DdsType> Drop for Listening<T> {
     fn drop(&mut self) {
-        // Dropping the reader waits for a running listener, so that listener must not block on a full channel.
-        let (_, nothing) = sync_channel(0);
-        self.arrivals = nothing;
+        // Dropping the reader waits for a running listener, so that listener must not wait for room.
+        self.shared.arrivals.end();
         self.reader.set_listener(None, StatusMask::NONE);
     }
 }

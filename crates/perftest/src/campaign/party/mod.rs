@@ -1,16 +1,18 @@
 //! A process that takes part in a case: some publishers, some subscribers, or both.
 
+mod arrivals;
 mod dds;
 mod link;
 mod listening;
 mod publishing;
 mod raw;
 mod receiving;
+mod window;
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver as Lines, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -19,12 +21,12 @@ use peregrine_report::record::{ResourceUse, Side, SideResult, WireUse};
 use self::link::{Link, Receiver, Sender, joined};
 use self::publishing::{Publication, Published};
 use self::receiving::{Received, Reception};
+use self::window::Window;
 use super::job::{Answer, Channel, Job, Order, Sent};
 use super::series::Carrier;
 use crate::clock::MonotonicNs;
 use crate::control::{Stop, StopReason};
 use crate::error::Error;
-use crate::resources::ResourceMeter;
 use crate::threads::{allowed_cores, bind_current_thread};
 use crate::wire::spent;
 
@@ -32,8 +34,6 @@ use crate::wire::spent;
 const JOIN_LIMIT: Duration = Duration::from_secs(15);
 /// Longest time between two orders, besides that of the measurement.
 const ORDER_LIMIT: Duration = Duration::from_secs(60);
-/// Interval at which a process checks whether its writers have ended.
-const END_POLL: Duration = Duration::from_millis(10);
 /// Orders read ahead.
 const ORDERS_WAITING: usize = 4;
 /// Stack of a thread, besides eight values of the data type, which pass through the stack when read.
@@ -150,8 +150,9 @@ impl Party<'_> {
         self.join(&mut writing, &mut reading, &addresses)?;
         say(&Answer::Joined)?;
 
-        let Order::Go = self.orders.next(ORDER_LIMIT)? else { return Err(unexpected()) };
-        let sides = self.measure(&*link, writing, reading)?;
+        let Order::Go { start_ns } = self.orders.next(ORDER_LIMIT)? else { return Err(unexpected()) };
+        let window = Window::of(start_ns, self.job.warm_up, self.job.duration);
+        let sides = self.measure(&*link, window, writing, reading)?;
         say(&Answer::Results { sides })?;
         self.orders.wait_for_end(self.stop);
         Ok(())
@@ -212,10 +213,11 @@ impl Party<'_> {
     fn measure(
         &mut self,
         link: &dyn Link,
+        window: Window,
         writing: Vec<Writing>,
         reading: Vec<Reading>,
     ) -> Result<Vec<SideResult>, Error> {
-        let (done, ended) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let done = AtomicBool::new(false);
         let (job, stop, stack) = (self.job, &**self.stop, self.stack);
         let receptions: Vec<Reception<'_>> =
             reading.iter().map(|reader| Reception::new(job, reader.topic, reader.subscriber)).collect();
@@ -235,37 +237,28 @@ impl Party<'_> {
             // that ends.
             let mut leaves = Vec::new();
             let mut writers = Vec::new();
+            let (last_sent, sent_last) = sync_channel(writing.len());
             for writer in writing {
                 let name = format!("writer-{}-{}", writer.topic, writer.publisher);
-                let publication = Publication { job, topic: writer.topic, publisher: writer.publisher, stop, stack };
+                let (topic, publisher, last_sent) = (writer.topic, writer.publisher, last_sent.clone());
+                let publication = Publication { job, window, topic, publisher, stop, stack, last_sent };
                 let mut sender = writer.sender;
                 let (leave, left) = sync_channel::<()>(0);
                 leaves.push(leave);
-                let ended = &ended;
                 let run = move || {
                     let published = publication.run(&mut *sender, writer.echoes);
-                    ended.fetch_add(1, Ordering::Relaxed);
+                    drop(publication);
                     // Sends nothing: the channel closes when the thread may end.
                     let _ = left.recv();
                     Ok((published?, sender))
                 };
                 writers.push(thread(name).spawn_scoped(scope, run).map_err(failed)?);
             }
+            drop(last_sent);
             if writers.is_empty() {
                 say(&Answer::Sent { sent: Vec::new() })?;
             }
-            stop.sleep(job.warm_up);
-            let before = link.wire();
-            let mut meter = ResourceMeter::of_this_process();
-            let is_over = || {
-                ended.load(Ordering::Relaxed) == writers.len()
-                    || writers.iter().any(std::thread::ScopedJoinHandle::is_finished)
-            };
-            while !is_over() && stop.reason().is_none() {
-                std::thread::sleep(END_POLL);
-                meter.tick();
-            }
-            let mut used = meter.result();
+            let (used, before) = window.observe(writers.len(), &sent_last, stop, || link.wire());
             drop(leaves);
             // Senders stay until all samples have arrived: a reader need not take the last samples of a deleted writer.
             let written: Vec<(Published, Box<dyn Sender>)> =
@@ -278,11 +271,8 @@ impl Party<'_> {
             let Order::Finish { sent } = self.orders.next(ORDER_LIMIT + job.warm_up + job.duration)? else {
                 return Err(unexpected());
             };
-            receiving::wait_for_all(&receptions, &sent, stop);
+            receiving::wait_for_all(job, &receptions, &sent, stop);
             drop(senders);
-            if published.is_empty() {
-                used = meter.result();
-            }
             link.check()?;
             let wire = spent(&before, link.wire());
             drop(end_readers);

@@ -1,12 +1,14 @@
 //! A writer's part in a case: warm-up, measurement, end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use peregrine_report::record::SendResult;
 use peregrine_report::stats::LatencyResult;
 
 use super::link::{Receiver, Sender, joined};
+use super::window::Window;
 use crate::campaign::job::{Job, Sending, Sent};
 use crate::campaign::spec::Wait;
 use crate::campaign::types::Stamp;
@@ -31,10 +33,13 @@ const ECHO_POLL: Duration = Duration::from_millis(50);
 /// One writer.
 pub(super) struct Publication<'a> {
     pub(super) job: &'a Job,
+    pub(super) window: Window,
     pub(super) topic: u32,
     pub(super) publisher: u32,
     pub(super) stop: &'a Stop,
     pub(super) stack: usize,
+    /// Told when the last sample was sent.
+    pub(super) last_sent: SyncSender<()>,
 }
 
 /// Result of a writer's measurement.
@@ -86,9 +91,8 @@ impl Published {
 
 impl Publication<'_> {
     pub(super) fn run(&self, sender: &mut dyn Sender, echoes: Option<Box<dyn Receiver>>) -> Result<Published, Error> {
-        let start = MonotonicNs::now();
-        let middle = start.plus(self.job.warm_up);
-        let end = middle.plus(self.job.duration);
+        let Window { warm_up: start, start: middle, end } = self.window;
+        start.sleep_until();
         let late_limit = match self.job.sending {
             Sending::Rate(_) => LATE_LIMIT,
             Sending::PingPong | Sending::Unpaced => Duration::ZERO,
@@ -100,6 +104,7 @@ impl Publication<'_> {
                 let mut round_trips = LatencyRecorder::new(0);
                 self.ping(sender, &mut *echoes, warm_up, &mut LatencyRecorder::new(0))?;
                 let counts = self.ping(sender, &mut *echoes, measurement, &mut round_trips)?;
+                self.tell_last_sent();
                 sender.settle(SETTLE_LIMIT)?;
                 sender.check()?;
                 let corrupt = echoes.corrupt();
@@ -141,9 +146,15 @@ impl Publication<'_> {
     fn send_both(&self, sender: &mut dyn Sender, warm_up: Phase, measurement: Phase) -> Result<Counts, Error> {
         self.send(sender, warm_up)?;
         let counts = self.send(sender, measurement)?;
+        self.tell_last_sent();
         sender.settle(SETTLE_LIMIT)?;
         sender.check()?;
         Ok(counts)
+    }
+
+    /// There is room for this message of each writer; the observing thread may have ended.
+    fn tell_last_sent(&self) {
+        let _ = self.last_sent.try_send(());
     }
 
     /// Sends on schedule, or at the highest possible rate.
@@ -384,13 +395,16 @@ mod tests {
         let (stamps, sent) = sync_channel(1_000_000);
         let mut sink = Sink { stamps, drop_every };
         let stop = Stop::default();
-        let publication = Publication { job, topic: 0, publisher: 1, stop: &stop, stack: 1 << 20 };
-        if !echoes {
-            let published = publication.run(&mut sink, None).unwrap();
-            return (published, sent.try_iter().collect());
-        }
-        let published = publication.run(&mut sink, Some(Box::new(Mirror(sent)))).unwrap();
-        (published, Vec::new())
+        let (last_sent, told) = sync_channel(1);
+        let window = Window::of(None, job.warm_up, job.duration);
+        let publication = Publication { job, window, topic: 0, publisher: 1, stop: &stop, stack: 1 << 20, last_sent };
+        let (published, stamps) = if echoes {
+            (publication.run(&mut sink, Some(Box::new(Mirror(sent)))).unwrap(), Vec::new())
+        } else {
+            (publication.run(&mut sink, None).unwrap(), sent.try_iter().collect())
+        };
+        assert_eq!(told.try_iter().count(), 1, "the end of the sending is told once");
+        (published, stamps)
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::workload::sequence::SequenceWindow;
 
 /// Interval at which a reader checks whether to end.
 const END_POLL: Duration = Duration::from_millis(20);
+/// The same for samples on a schedule, where a waking reader would use more processor time than rare samples.
+const END_POLL_OF_SCHEDULE: Duration = Duration::from_millis(250);
 /// After this time without a sample the rest counts as lost.
 const SILENCE: Duration = Duration::from_millis(200);
 /// Longest wait for samples at the end.
@@ -74,11 +76,13 @@ impl<'a> Reception<'a> {
             echo = echo.and_then(|echo| receiver.send_back(echo));
         }
         let mut echoed = Ok(());
-        while !done.load(Ordering::Relaxed) {
+        loop {
+            // After the end, samples that a listener took may still be uncounted.
+            let is_last = done.load(Ordering::Relaxed);
             if stop.reason().is_some() {
                 return Err(Error::Interrupted);
             }
-            receiver.receive(END_POLL, &mut |stamp, now| {
+            receiver.receive(if is_last { Duration::ZERO } else { end_poll(self.job) }, &mut |stamp, now| {
                 if let Some(echo) = &mut echo
                     && stamp.writer == 0
                 {
@@ -90,6 +94,9 @@ impl<'a> Reception<'a> {
                 }
             })?;
             std::mem::replace(&mut echoed, Ok(()))?;
+            if is_last {
+                break;
+            }
         }
         receiver.check()?;
         echo.as_mut().map_or(Ok(()), |echo| echo.check())?;
@@ -111,19 +118,25 @@ impl Received {
     }
 }
 
+fn end_poll(job: &Job) -> Duration {
+    if matches!(job.sending, Sending::Rate(_)) { END_POLL_OF_SCHEDULE } else { END_POLL }
+}
+
 /// Waits until all sent samples have arrived, or no more arrive.
-pub(super) fn wait_for_all(receptions: &[Reception<'_>], sent: &[Sent], stop: &Stop) {
+pub(super) fn wait_for_all(job: &Job, receptions: &[Reception<'_>], sent: &[Sent], stop: &Stop) {
     let sent_to = |topic: u32| sent.iter().filter(|sent| sent.topic == topic).map(|sent| sent.samples).sum::<u64>();
     let expected: u64 = receptions.iter().map(|reception| sent_to(reception.topic)).sum();
     let seen = || receptions.iter().map(|reception| reception.seen.load(Ordering::Relaxed)).sum::<u64>();
     let end = MonotonicNs::now().plus(LAST_LIMIT);
+    // What a listener takes is counted at that interval.
+    let silence = SILENCE + end_poll(job);
     let (mut last_seen, mut since) = (seen(), MonotonicNs::now());
     while last_seen < expected && !end.remaining().is_zero() && stop.reason().is_none() {
         std::thread::sleep(Duration::from_millis(1));
         let now_seen = seen();
         if now_seen != last_seen {
             (last_seen, since) = (now_seen, MonotonicNs::now());
-        } else if since.plus(SILENCE).remaining().is_zero() {
+        } else if since.plus(silence).remaining().is_zero() {
             return;
         }
     }
@@ -259,9 +272,9 @@ mod tests {
         let job = job();
         let receptions = [Reception::new(&job, 0, 0)];
         receptions[0].seen.store(5, Ordering::Relaxed);
-        wait_for_all(&receptions, &[Sent { topic: 0, publisher: 0, samples: 5 }], &Stop::default());
+        wait_for_all(&job, &receptions, &[Sent { topic: 0, publisher: 0, samples: 5 }], &Stop::default());
         let stop = Stop::default();
         stop.request(crate::control::StopReason::Interrupted);
-        wait_for_all(&receptions, &[Sent { topic: 0, publisher: 0, samples: 6 }], &stop);
+        wait_for_all(&job, &receptions, &[Sent { topic: 0, publisher: 0, samples: 6 }], &stop);
     }
 }

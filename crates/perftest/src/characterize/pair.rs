@@ -12,6 +12,7 @@ use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::places::{STOP, placed, tethered};
 use crate::process::Process;
+use crate::wording::NO_LATENCY;
 
 /// Longest time from start to the first result of a process, and from its last result to its end.
 const SLACK: Duration = Duration::from_secs(20);
@@ -42,6 +43,8 @@ pub(super) struct Pair {
     publisher: Side,
     /// `None` if one process is both sides.
     subscriber: Option<Side>,
+    /// Whether a publisher without an answered ping has failed: a throughput test has no use for its few pings.
+    needs_latency: bool,
     sizes_left: usize,
     per_size: Duration,
     /// Reserved while the processes run.
@@ -105,6 +108,7 @@ impl Pair {
         Ok(Self {
             subscriber: (!case.is_one_process()).then(far).transpose()?,
             publisher: Side::start("the publisher", placement.command(Place::Near, &tethered(&publisher))?)?,
+            needs_latency: test == Test::Latency,
             sizes_left: sizes.len(),
             per_size: time + SLACK,
             _domain: reserved,
@@ -138,7 +142,7 @@ impl Pair {
     /// Waits until both processes have ended. Returns the error of a failed one.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         let deadline = MonotonicNs::now().plus(SLACK);
-        self.publisher.wait(deadline)?;
+        self.publisher.wait(deadline).or_else(|error| tolerate_silence(error, self.needs_latency))?;
         self.subscriber.as_mut().map_or(Ok(()), |subscriber| subscriber.wait(deadline))
     }
 
@@ -162,6 +166,10 @@ impl Pair {
         }
         Error::Transfer("a process ended before its last size without an error".into())
     }
+}
+
+fn tolerate_silence(error: Error, needs_latency: bool) -> Result<(), Error> {
+    if !needs_latency && error.to_string().contains(NO_LATENCY) { Ok(()) } else { Err(error) }
 }
 
 impl Drop for Pair {
@@ -214,5 +222,19 @@ impl Side {
             }
             None => self.process.finish_by(deadline),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publisher_without_an_answer_fails_a_latency_test_only() {
+        let silent = || Error::Transfer(format!("the publisher failed (exit status: 1): {NO_LATENCY}: 5 samples"));
+        assert_eq!(tolerate_silence(silent(), false), Ok(()));
+        assert_eq!(tolerate_silence(silent(), true), Err(silent()));
+        let other = Error::Transfer("the publisher failed (signal: 9)".into());
+        assert_eq!(tolerate_silence(other.clone(), false), Err(other));
     }
 }

@@ -34,10 +34,10 @@ const WARM_UP: Duration = Duration::from_millis(100);
 const CONFIRMATION_FACTOR: u32 = 3;
 /// Time that a responder has to end after its sender has left.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Minimum number of probes of a try: ten of them are then above its 99th percentile.
-const FEWEST_PROBES: u64 = 1000;
+/// Minimum number of probes of a try: at least ten of them are then above its 99th percentile.
+const FEWEST_PROBES: u64 = 1100;
 /// Limit up to which a try is extended for the sake of its probes.
-const LONGEST_TRY: Duration = Duration::from_secs(10);
+const LONGEST_TRY: Duration = Duration::from_secs(11);
 /// Share of a rate from which on the rate counts as sustained.
 const KEPT_SHARE: f64 = 0.99;
 
@@ -99,7 +99,7 @@ pub struct SearchOptions {
     /// End the search when the sustained and the failed rate differ by at most this, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     resolution: u32,
-    /// Length of one try in milliseconds; extended up to 10000 if needed for 1000 probes
+    /// Length of one try in milliseconds; extended up to 11000 if needed for 1100 probes
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     time: u64,
     #[command(flatten)]
@@ -405,10 +405,12 @@ impl Task for Load<'_> {
         let common = &self.options.common;
         let mut session = Session::open(plan, messaging, !common.no_patterns, self.stop)?;
         session.run(&run_plan(common, self.options.rate, WARM_UP))?;
+        let mut result = Ok(());
         for repetition in 0..self.options.repetitions {
             let run = run_plan(common, self.options.rate, Duration::from_millis(self.options.time));
             let (publisher, subscriber) = session.run(&run)?;
             print_text(&summary::of_run(&publisher, &subscriber))?;
+            result = result.and(refuse_silence(publisher.probes.as_ref().map_or(0, |probes| probes.answered)));
             self.record.keep(&Line::Measurement(Box::new(Measurement {
                 series: SERIES.into(),
                 test: Test::OpenLoop,
@@ -422,7 +424,15 @@ impl Task for Load<'_> {
             })))?;
         }
         session.close();
-        Ok(())
+        result
+    }
+}
+
+/// The error of a run without an answered probe, which has measured no round trip.
+fn refuse_silence(answered: u64) -> Result<(), Error> {
+    match answered {
+        0 => Err(Error::NoData("No round trip was measured: no probe was answered.".into())),
+        _ => Ok(()),
     }
 }
 
@@ -446,12 +456,14 @@ impl Task for Find<'_> {
             highest_per_s: options.highest,
             resolution: f64::from(options.resolution) / 100.0,
         });
-        let mut steps = Vec::new();
+        let (mut steps, mut answered) = (Vec::new(), 0);
         while let Some(next) = search.next() {
             let plan = run_plan(&options.common, next.rate_per_s, options.try_time(next));
             let (publisher, subscriber) = session.run(&plan)?;
             let step = judge(&publisher, &subscriber, p99_limit_ns);
-            message(summary::of_step(&step));
+            let probes = publisher.probes.unwrap_or_default();
+            answered += probes.answered;
+            message(summary::of_step(&step, &probes.from_intended));
             search.tell(step.refused.is_empty());
             steps.push(step);
         }
@@ -460,7 +472,8 @@ impl Task for Find<'_> {
         let data_len = options.common.size as u64;
         let found = SearchResult { series: SERIES.into(), data_len, rate_per_s, failed_per_s, p99_limit_ns, steps };
         print_text(&summary::of_search(&found))?;
-        self.record.keep(&Line::Search(Box::new(found)))
+        self.record.keep(&Line::Search(Box::new(found)))?;
+        refuse_silence(answered)
     }
 }
 
@@ -471,6 +484,7 @@ fn judge(publisher: &SideResult, subscriber: &SideResult, p99_limit_ns: u64) -> 
     let dropped = publisher.send.as_ref().map_or(0, |send| send.dropped);
     let unanswered = probes.sent.saturating_sub(probes.answered);
     let p99_ns = probes.from_intended.p99_ns;
+    let has_p99 = probes.from_intended.supports(0.99);
     let refused = if lost > 0 {
         format!("{} {} lost", counted(lost, "sample"), was(lost))
     } else if dropped > 0 {
@@ -479,7 +493,7 @@ fn judge(publisher: &SideResult, subscriber: &SideResult, p99_limit_ns: u64) -> 
         format!("{} {} not answered", counted(unanswered, "probe"), was(unanswered))
     } else if probes.achieved_per_s < probes.offered_per_s * KEPT_SHARE {
         format!("only {:.1} % of the rate was sent", probes.achieved_per_s * 100.0 / probes.offered_per_s)
-    } else if probes.answered < FEWEST_PROBES {
+    } else if !has_p99 {
         format!("{} answered, too few for a p99", counted(probes.answered, "probe"))
     } else if p99_ns > p99_limit_ns {
         format!("p99 exceeds {:.0} us", p99_limit_ns as f64 / 1e3)
@@ -501,9 +515,9 @@ mod tests {
         let mut probes = ProbeOutcome {
             offered_per_s: 1000.0,
             achieved_per_s: 999.0,
-            sent: 1000,
-            answered: 1000,
-            from_intended: LatencyResult { p99_ns: 50_000, ..LatencyResult::default() },
+            sent: 1100,
+            answered: 1100,
+            from_intended: LatencyResult { count: 1100, p99_ns: 50_000, ..LatencyResult::default() },
             ..ProbeOutcome::default()
         };
         let (mut send, mut received) = (SendResult::default(), ThroughputResult::default());
@@ -518,7 +532,7 @@ mod tests {
         assert_eq!(refused(|_, _, _| {}), "");
         assert_eq!(refused(|_, _, received| received.lost = 1), "1 sample was lost");
         assert!(refused(|_, send, _| send.dropped = 2).starts_with("2 samples were dropped"));
-        assert_eq!(refused(|probes, _, _| probes.answered = 998), "2 probes were not answered");
+        assert_eq!(refused(|probes, _, _| probes.answered = 1098), "2 probes were not answered");
         assert_eq!(refused(|probes, _, _| probes.achieved_per_s = 800.0), "only 80.0 % of the rate was sent");
         assert_eq!(refused(|probes, _, _| probes.from_intended.p99_ns = 100_001), "p99 exceeds 100 us");
     }
@@ -526,9 +540,11 @@ mod tests {
     #[test]
     fn few_probes_do_not_decide() {
         let few = |probes: &mut ProbeOutcome, _: &mut SendResult, _: &mut ThroughputResult| {
-            (probes.sent, probes.answered) = (8, 8);
+            (probes.sent, probes.answered, probes.from_intended.count) = (8, 8, 8);
         };
         assert_eq!(refused(few), "8 probes answered, too few for a p99");
+        assert!(refuse_silence(0).unwrap_err().to_string().contains("no probe was answered"));
+        assert_eq!((refuse_silence(0).unwrap_err().exit_code(), refuse_silence(1)), (1, Ok(())));
     }
 
     fn search_options(line: &str) -> SearchOptions {
@@ -547,17 +563,17 @@ mod tests {
         let time = |line: &str, rate_per_s, confirms| search_options(line).try_time(Try { rate_per_s, confirms });
         assert_eq!(time("--time 100", 100_000.0, false), Duration::from_millis(100));
         assert_eq!(time("--time 100", 100_000.0, true), Duration::from_millis(300));
-        assert_eq!(time("--time 100", 500.0, false), Duration::from_secs(2));
-        assert_eq!(time("--time 100 --probe-every 2", 500.0, false), Duration::from_secs(4));
+        assert_eq!(time("--time 100", 500.0, false), Duration::from_millis(2200));
+        assert_eq!(time("--time 100 --probe-every 2", 500.0, false), Duration::from_millis(4400));
         assert_eq!(time("--time 100", 100.0, false), LONGEST_TRY);
     }
 
     #[test]
     fn a_rate_without_enough_probes_is_refused_with_the_lowest_possible() {
         assert!(search_options("--first 100").check().is_ok());
-        assert!(search_options("--first 10 --time 100000").check().is_ok(), "as long as asked for");
+        assert!(search_options("--first 11 --time 100000").check().is_ok(), "as long as asked for");
         let refused = |line: &str| search_options(line).check().unwrap_err().to_string();
-        assert!(refused("--first 99").starts_with("--first 99: a try at this rate has fewer than the 1000 probes"));
+        assert!(refused("--first 99").starts_with("--first 99: a try at this rate has fewer than the 1100 probes"));
         assert!(refused("--first 99").contains("use 100 or more"));
         assert!(refused("--probe-every 10 --first 5000 --highest 999").contains("--highest 999"));
         assert!(refused("--probe-every 18446744073709551615").contains("too large"));

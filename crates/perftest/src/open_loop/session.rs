@@ -26,6 +26,7 @@ use crate::selftest;
 use crate::terminal::message;
 use crate::threads::online_cores;
 use crate::wire::{WireMeter, spent};
+use crate::wording::{counted, percentile_us};
 
 /// Interval between repeated requests.
 const RETRY: Duration = Duration::from_millis(50);
@@ -115,8 +116,8 @@ impl<'a, M: Messaging> Session<'a, M> {
         self.book.begin(Answers::new(self.run, self.patterns, collector.recorder()));
         let resources = ResourceMeter::of_this_process();
         let wire_before = self.wire.read();
-        let cpu_before = process_cpu_ns();
-        let start = MonotonicNs::now().plus(LEAD);
+        let (cpu_before, before) = (process_cpu_ns(), MonotonicNs::now());
+        let start = before.plus(LEAD);
         let load = Load {
             schedule: Schedule::of_rate(start, plan.rate_per_s),
             samples,
@@ -126,7 +127,7 @@ impl<'a, M: Messaging> Session<'a, M> {
             wait: plan.wait,
         };
         let (sent, resources, intended) = self.send(&load, collector, resources)?;
-        let (cpu_ns, wall_ns) = (process_cpu_ns() - cpu_before, MonotonicNs::now().since_ns(start));
+        let (cpu_ns, wall_ns) = (process_cpu_ns() - cpu_before, MonotonicNs::now().since_ns(before));
         let report = self.drain(sent.probes)?;
         let Some(answers) = self.book.end() else { return Err(Error::Transfer("the run was lost".into())) };
         let payload = PayloadUse { corrupt: answers.corrupt, ..self.payload };
@@ -150,14 +151,15 @@ impl<'a, M: Messaging> Session<'a, M> {
             payload: Some(payload),
             ..SideResult::default()
         };
-        Ok((publisher, self.completed(report, &sent)))
+        Ok((publisher, self.completed(report, &sent, plan.rate_per_s)))
     }
 
     /// Completes the responder's report with data that only the sender has.
-    fn completed(&self, report: SideResult, sent: &Sent) -> SideResult {
+    fn completed(&self, report: SideResult, sent: &Sent, rate_per_s: f64) -> SideResult {
         let mut subscriber = SideResult { data_len: self.data_len as u64, ..report };
         if let Some(received) = &mut subscriber.throughput {
             received.lost = sent.samples.saturating_sub(received.samples);
+            received.duration_ns = span_of_schedule(received.duration_ns, sent.samples + sent.dropped, rate_per_s);
         }
         if let Some(theirs) = &mut subscriber.payload {
             *theirs = PayloadUse { corrupt: theirs.corrupt, checked: theirs.checked, ..self.payload };
@@ -264,6 +266,12 @@ impl<'a, M: Messaging> Session<'a, M> {
     }
 }
 
+/// Time over which a responder received the samples of a schedule: at least as long as the schedule, so that a late
+/// first sample does not make the received rate exceed the offered one.
+fn span_of_schedule(received_ns: u64, due: u64, rate_per_s: f64) -> u64 {
+    received_ns.max((due as f64 * 1e9 / rate_per_s).ceil() as u64)
+}
+
 fn payload_use(patterns: bool, data_len: usize) -> PayloadUse {
     let cost = patterns.then(|| selftest::pattern_cost(data_len - OVERHEAD_LEN - STAMP_LEN));
     PayloadUse {
@@ -321,11 +329,11 @@ impl Intervals {
             let result = interval.result();
             if result.count > 0 {
                 message(format_args!(
-                    "{:>4} s: {} answers, round trip from the intended send (us): p50 {:.1}, p99 {:.1}, max {:.1}",
+                    "{:>4} s: {}, round trip from the intended send (us): p50 {}, p99 {}, max {:.1}",
                     MonotonicNs::now().since_ns(start) / 1_000_000_000,
-                    result.count,
-                    result.p50_ns as f64 / 1e3,
-                    result.p99_ns as f64 / 1e3,
+                    counted(result.count, "answer"),
+                    percentile_us(&result, 0.5, 1),
+                    percentile_us(&result, 0.99, 1),
                     result.max_ns as f64 / 1e3
                 ));
             }
@@ -360,4 +368,17 @@ fn check_wait(plan: &TestPlan, deadline: MonotonicNs, stop: &Stop) -> Result<(),
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn received_rate_never_exceeds_the_offered_one() {
+        // Eight samples at 30/s, the first of which was late.
+        let span_ns = span_of_schedule(226_000_000, 8, 30.0);
+        assert!(8.0 * 1e9 / span_ns as f64 <= 30.0, "{span_ns}");
+        assert_eq!(span_of_schedule(900_000_000, 8, 30.0), 900_000_000, "samples that arrive more slowly take longer");
+    }
 }

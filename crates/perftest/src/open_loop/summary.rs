@@ -5,6 +5,8 @@ use std::fmt::Write;
 use peregrine_report::record::{OneWay, PayloadUse, ResourceUse, SearchResult, SearchStep, SideResult, WireUse};
 use peregrine_report::stats::LatencyResult;
 
+use crate::wording::percentile_us;
+
 /// Fraction of a one-way time above which the uncertainty of the clock offset makes it doubtful.
 const DOUBTFUL_SHARE: f64 = 0.1;
 
@@ -44,6 +46,9 @@ pub(super) fn of_run(publisher: &SideResult, subscriber: &SideResult) -> String 
     if let Some(ways) = &publisher.one_way {
         one_way(&mut text, ways);
     }
+    if text.contains('*') {
+        text.push_str("* fewer than ten values lie above this percentile: it depends on single values.\n");
+    }
     text.push('\n');
     for (name, side) in [("sender", publisher), ("responder", subscriber)] {
         if let Some(resources) = &side.resources {
@@ -57,10 +62,11 @@ pub(super) fn of_run(publisher: &SideResult, subscriber: &SideResult) -> String 
     text
 }
 
-/// Result of one try of a search.
-pub(super) fn of_step(step: &SearchStep) -> String {
+/// Result of one try of a search; `round_trips` are from the intended send.
+pub(super) fn of_step(step: &SearchStep, round_trips: &LatencyResult) -> String {
     let verdict = if step.refused.is_empty() { "sustained" } else { &step.refused };
-    format!("{:>10.0} samples/s: p99 {:.1} us, {verdict}", step.offered_per_s, step.p99_ns as f64 / 1e3)
+    let p99 = percentile_us(round_trips, 0.99, 1);
+    format!("{:>10.0} samples/s: p99 {p99} us, {verdict}", step.offered_per_s)
 }
 
 /// Result of a search.
@@ -88,21 +94,25 @@ pub(super) fn of_search(found: &SearchResult) -> String {
     )
 }
 
-/// Marks a percentile with fewer than ten values above it.
+/// Marks a percentile with fewer than ten values above it; `-` without any value.
 fn line(text: &mut String, name: &str, latency: &LatencyResult) {
     let us = |value_ns: u64| format!("{:.1}", value_ns as f64 / 1e3);
     let percentile = |fraction: f64| {
+        if latency.count == 0 {
+            return "-".to_owned();
+        }
         let mark = if latency.supports(fraction) { "" } else { "*" };
         format!("{}{mark}", us(latency.value_at(fraction)))
     };
+    let extreme = |value_ns: u64| if latency.count == 0 { "-".to_owned() } else { us(value_ns) };
     let _ = writeln!(
         text,
         "{name:<38} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        us(latency.min_ns),
+        extreme(latency.min_ns),
         percentile(0.5),
         percentile(0.99),
         percentile(0.999),
-        us(latency.max_ns)
+        extreme(latency.max_ns)
     );
 }
 
@@ -269,6 +279,8 @@ mod tests {
             "No rate met p99 <= 1000 us; the lowest tried was 100/s (125 B, 1 try).\n"
         );
         let step = SearchStep { offered_per_s: 10.0, refused: "3 samples were lost".into(), ..SearchStep::default() };
-        assert!(of_step(&step).ends_with("10 samples/s: p99 0.0 us, 3 samples were lost"));
+        assert!(of_step(&step, &latency(5_000)).ends_with("10 samples/s: p99 - us, 3 samples were lost"));
+        let many = LatencyResult { count: 1100, histogram: vec![(5_000, 1100)], ..latency(5_000) };
+        assert!(of_step(&step, &many).ends_with("10 samples/s: p99 5.0 us, 3 samples were lost"));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peregrine_report::record::{PayloadUse, SendResult, Side, SideResult};
+use peregrine_report::stats::LatencyResult;
 
 use super::latency::PingBook;
 use super::payload::{PayloadSource, number_of};
@@ -24,7 +25,7 @@ use crate::plan::{OVERHEAD_LEN, PublisherPlan, TestPlan};
 use crate::recorder::LatencyRecorder;
 use crate::selftest;
 use crate::wire::WireSpan;
-use crate::wording::{counted, was};
+use crate::wording::{NO_LATENCY, counted, percentile_us, thin_percentiles, was};
 
 /// Most transmissions of the end of the test.
 const FINISHED_ATTEMPTS: u32 = 50;
@@ -416,12 +417,6 @@ impl<M: Messaging> PublisherRun<'_, M> {
         }
     }
 
-    /// Throughput floods the reader of best-effort samples, and its few pings are lost with the rest: no failure of the
-    /// test.
-    const fn may_lose_all_pings(&self) -> bool {
-        !self.plan.data.reliable && !self.publisher.latency_test
-    }
-
     fn report(&mut self, data_len: usize, sent: &Sent, pacer: &Pacer, cut_short: bool) -> Result<(), Error> {
         if sent.pings > 0 && !cut_short {
             // The end is confirmed on another topic, whose listener may run first.
@@ -479,11 +474,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
             ));
         }
         let has_no_latency = measures_latency && answers == 0;
-        if !cut_short && (sent.samples == 0 || (has_no_latency && !self.may_lose_all_pings())) {
-            return dumped.and(Err(no_data(data_len, sent)));
-        }
-        if !cut_short && has_no_latency {
-            status(&format!("{} Best effort lost them. Lower -latencyCount for more pings.", no_data(data_len, sent)));
+        if !cut_short && (sent.samples == 0 || has_no_latency) {
+            return dumped.and(Err(no_data(data_len, sent, self.publisher.latency_test)));
         }
         dumped
     }
@@ -503,10 +495,11 @@ impl Sent {
 }
 
 /// The error of a size without a result.
-fn no_data(data_len: usize, sent: &Sent) -> Error {
+fn no_data(data_len: usize, sent: &Sent, is_latency_test: bool) -> Error {
     let (samples, pings) = (counted(sent.samples, "sample"), counted(sent.pings, "ping"));
+    let hint = if is_latency_test { "" } else { " Lower -latencyCount for more pings." };
     Error::NoData(format!(
-        "No latency was measured: {samples} of {data_len} bytes and {pings} were sent, and no ping was answered."
+        "{NO_LATENCY}: {samples} of {data_len} bytes and {pings} were sent, and no ping was answered.{hint}"
     ))
 }
 
@@ -527,24 +520,22 @@ fn remark(sent: &Sent, stale: u64, skewed: u64, result: &SideResult) {
     if skewed > 0 {
         status(&format!("Clock skew suspected: {} arrived before the ping was sent.", counted(skewed, "answer")));
     }
+    if let Some(text) = result.latency.as_ref().and_then(thin_percentiles) {
+        status(&text);
+    }
     let delay = result.send.as_ref().and_then(|send| send.delay.as_ref());
     if let Some(delay) = delay.filter(|delay| delay.count > 0) {
-        status(&format!(
-            "Sends behind schedule by (us): 50% {:.3}, 99% {:.3}, max {:.3}",
-            delay.p50_ns as f64 / 1e3,
-            delay.p99_ns as f64 / 1e3,
-            delay.max_ns as f64 / 1e3
-        ));
+        status(&format!("Sends behind schedule by (us): {}", distribution_text(delay)));
     }
     let scheduled = result.scheduled_latency.as_ref().filter(|latency| latency.count > 0);
     if let Some(latency) = scheduled {
-        status(&format!(
-            "Latency from the scheduled send (us): 50% {:.3}, 99% {:.3}, max {:.3}",
-            latency.p50_ns as f64 / 1e3,
-            latency.p99_ns as f64 / 1e3,
-            latency.max_ns as f64 / 1e3
-        ));
+        status(&format!("Latency from the scheduled send (us): {}", distribution_text(latency)));
     }
+}
+
+fn distribution_text(latency: &LatencyResult) -> String {
+    let [p50, p99] = [0.5, 0.99].map(|fraction| percentile_us(latency, fraction, 3));
+    format!("50% {p50}, 99% {p99}, max {:.3}", latency.max_ns as f64 / 1e3)
 }
 
 /// Appends every latency in the order of arrival.

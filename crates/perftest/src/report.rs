@@ -23,8 +23,8 @@ pub struct Options {
     /// Print one line per measurement, with a column for each varied setting
     #[arg(long, conflicts_with = "html")]
     csv: bool,
-    /// Print latency and throughput by size as Markdown, for one record whose cases differ only in series, size and
-    /// test
+    /// Print latency, throughput and, at fixed rates, CPU time by size as Markdown, for one record; each case has its
+    /// tables
     #[arg(long, conflicts_with_all = ["text", "csv", "html"])]
     markdown: bool,
     /// Write the Markdown between the marks in this file instead

@@ -42,6 +42,7 @@ pub(super) fn short_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::time::Duration;
 
     use super::*;
@@ -72,6 +73,7 @@ mod tests {
 
         let plan = Plan::read("periodic.toml", &text_of("periodic").unwrap()).unwrap();
         assert!(!plan.pinned && !plan.keep_awake);
+        assert_eq!(plan.repetitions.0, 8, "fewer give no verdict");
         let peers = PeerPrograms::all_at("/bin/true");
         let cases = Cases::of(&plan, &Conditions { two_hosts: false, peers, quick: None });
         for series in &cases.series {
@@ -84,6 +86,21 @@ mod tests {
                 let expected = if series.is_floor() && wait == Wait::Listener { 0 } else { 4 };
                 assert_eq!(planned, expected * plan.repetitions.0 as usize, "{} {wait}", series.id);
             }
+        }
+    }
+
+    #[test]
+    fn each_rate_of_the_periodic_plan_has_plain_sockets_as_reference() {
+        let plan = Plan::read("periodic.toml", &text_of("periodic").unwrap()).unwrap();
+        for quick in [None, Some(Duration::from_secs(150))] {
+            let peers = PeerPrograms::all_at("/bin/true");
+            let cases = Cases::of(&plan, &Conditions { two_hosts: false, peers, quick });
+            let at = |is_floor: bool| {
+                let planned = cases.planned.iter().filter(move |planned| planned.series.is_floor() == is_floor);
+                planned.map(|planned| (planned.pace.to_string(), planned.repetition)).collect::<HashSet<_>>()
+            };
+            assert_eq!(at(true), at(false));
+            assert!(at(true).contains(&("1000 Hz".to_owned(), 0)), "{:?}", at(true));
         }
     }
 

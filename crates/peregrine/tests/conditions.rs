@@ -171,6 +171,33 @@ fn statuses_enabled_while_a_thread_waits_end_the_wait() {
     }
 }
 
+/// The query consumes the wake-up by the guard condition, which was looked at before the query.
+#[test]
+fn wake_up_consumed_by_a_waiting_query_ends_the_wait() {
+    for (domain, config) in [(58, config()), (59, polled())] {
+        let Pair { writer, reader } = pair(domain, config);
+        writer.write(&Reading::new(1, 1)).unwrap();
+        reader.wait_for_data(PATIENCE).unwrap();
+        let (guard, idle) = (GuardCondition::new(), reader.topic().reader().unwrap());
+        let of_query = guard.clone();
+        let query = reader.query_condition(Selector::ANY, move |_| {
+            of_query.set_trigger_value(true);
+            assert!(idle.wait_for_data(Duration::from_millis(1)).is_err());
+            false
+        });
+        let set = WaitSet::new();
+        set.attach(&guard);
+        set.attach(&query);
+        let (done, is_done) = std::sync::mpsc::sync_channel(1);
+        let waiting = std::thread::spawn(move || {
+            let found = set.wait(Duration::from_secs(3600));
+            done.send(found.map(|conditions| conditions.len())).unwrap();
+        });
+        assert_eq!(is_done.recv_timeout(PATIENCE).expect("the wait ends").unwrap(), 1);
+        waiting.join().unwrap();
+    }
+}
+
 #[test]
 fn a_wait_set_works_after_a_query_has_panicked() {
     let Pair { writer, reader } = pair(69, config());

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
-use std::thread::ThreadId;
 use std::time::Duration;
+
+use peregrine_rtps::time::Span;
 
 use super::trigger::Condition;
 use crate::driver::clock::now;
@@ -31,15 +32,18 @@ struct Attached {
 
 /// What conditions wake.
 struct Signal {
+    /// A condition may have become true since the waiting thread cleared this. That thread does not sleep meanwhile.
     is_set: AtomicBool,
-    sleeper: Mutex<Option<Sleeper>>,
+    sleeper: Mutex<Option<Arc<Parker>>>,
 }
 
-/// The waiting thread, and how it waits.
-enum Sleeper {
-    Parked(Arc<Parker>),
-    /// This thread, which needs no waking by what it receives itself.
-    Polling(Arc<dyn Host>, ThreadId),
+/// How long a thread that waits for several polled domains stays with one of them.
+const POLLING_TURN: Span = Span::from_millis(1);
+
+/// The polled domains of a wait, by the conditions attached. The thread polls each of them in turn.
+#[derive(Default)]
+struct PolledTurns {
+    last: usize,
 }
 
 impl WaitSet {
@@ -122,15 +126,10 @@ impl WaitSet {
     fn wait_alone(&self, active: &mut Vec<Condition>, timeout: Duration) -> bool {
         let end = now() + timeout.into();
         let parker = Parker::of_this_thread();
+        let mut turns = PolledTurns::default();
+        *lock(&self.signal.sleeper) = Some(Arc::clone(&parker));
         loop {
             let attached = Arc::clone(&self.lock());
-            let hosts = || attached.iter().filter_map(|a| a.condition.0.host());
-            let polled = hosts().find(|host| host.is_polled());
-            let sleeper = polled.map_or_else(
-                || Sleeper::Parked(Arc::clone(&parker)),
-                |host| Sleeper::Polling(Arc::clone(host), std::thread::current().id()),
-            );
-            *lock(&self.signal.sleeper) = Some(sleeper);
             // What becomes true from here on sets the signal again.
             self.signal.is_set.store(false, Ordering::SeqCst);
             active.clear();
@@ -141,9 +140,18 @@ impl WaitSet {
             if now() >= end {
                 return false;
             }
-            match polled.or_else(|| hosts().next()) {
-                Some(host) => host.park(&parker, end),
-                None => parker.park_until(end),
+            // A query of the application may itself have waited, and thereby consumed the wake-up of the thread.
+            if self.signal.is_set.load(Ordering::SeqCst) {
+                continue;
+            }
+            let mut hosts = attached.iter().filter_map(Attached::host);
+            if let Some((host, has_others)) = turns.next(&attached) {
+                let turn_end = if has_others { end.min(now() + POLLING_TURN) } else { end };
+                host.park(&parker, turn_end);
+            } else if let Some(host) = hosts.next() {
+                host.park(&parker, end);
+            } else {
+                parker.park_until(end);
             }
         }
     }
@@ -163,15 +171,43 @@ impl Drop for Waiting<'_> {
     }
 }
 
+impl Attached {
+    fn host(&self) -> Option<&Arc<dyn Host>> {
+        self.condition.0.host()
+    }
+
+    fn polled_host(&self) -> Option<&Arc<dyn Host>> {
+        self.host().filter(|host| host.is_polled())
+    }
+}
+
+impl PolledTurns {
+    /// The domain that the thread polls next, and whether there are others; `None` if the thread polls none.
+    fn next<'a>(&mut self, attached: &'a [Attached]) -> Option<(&'a Arc<dyn Host>, bool)> {
+        let last = attached.get(self.last).and_then(Attached::polled_host);
+        let is_other = |host: &Arc<dyn Host>| last.is_none_or(|last| !is_same(last, host));
+        let others = attached.iter().enumerate().cycle().skip(self.last).take(attached.len());
+        let other =
+            others.filter_map(|(at, attached)| Some((at, attached.polled_host()?))).find(|(_, host)| is_other(host));
+        let Some((at, host)) = other else { return last.map(|last| (last, false)) };
+        self.last = at;
+        let has_others = attached.iter().filter_map(Attached::polled_host).any(|other| !is_same(other, host));
+        Some((host, has_others))
+    }
+}
+
+fn is_same(one: &Arc<dyn Host>, other: &Arc<dyn Host>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
+}
+
 impl Signal {
     fn set(&self) {
         if self.is_set.swap(true, Ordering::SeqCst) {
             return;
         }
-        match &*lock(&self.sleeper) {
-            Some(Sleeper::Parked(parker)) => parker.unpark(),
-            Some(Sleeper::Polling(host, thread)) if *thread != std::thread::current().id() => host.interrupt_poll(),
-            Some(Sleeper::Polling(..)) | None => {}
+        // The thread may make a condition true itself, by a timer that it runs: it then ends its own sleep.
+        if let Some(parker) = &*lock(&self.sleeper) {
+            parker.unpark();
         }
     }
 }

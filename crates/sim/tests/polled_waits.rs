@@ -1,0 +1,137 @@
+//! Waits of threads that keep the timers themselves. One process on one host: no datagram of a peer ends a wait.
+
+#![cfg(feature = "machines")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use peregrine::config::WaitStrategy;
+use peregrine::error::Timeout;
+use peregrine::{DataWriter, DdsType, DomainParticipant, Error, StatusMask, WaitSet};
+use peregrine_sim::machines::{Config, Program, Simulation, run};
+use peregrine_sim::network::NodeId;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The announcements at the start of a participant, which arrive at its own sockets, are over by then.
+const PERIOD: Duration = Duration::from_millis(7_100);
+/// A thread that its own timer does not wake sleeps until the next announcement, which is later than this.
+const TOLERANCE_NS: u64 = 100_000_000;
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+struct Number {
+    value: u64,
+}
+
+fn polling_participant(program: &Program, domain: u32) -> DomainParticipant {
+    DomainParticipant::builder(domain).config(program.config(WaitStrategy::Poll)).build().unwrap()
+}
+
+/// A writer that misses its deadline at the end of the period, and a wait set for that.
+fn overdue_writer(participant: &DomainParticipant, waits: &WaitSet) -> DataWriter<Number> {
+    let topic = participant.topic::<Number>("deadlines").unwrap();
+    let writer = topic.writer_builder().deadline(PERIOD).build().unwrap();
+    let condition = writer.status_condition();
+    condition.set_enabled_statuses(StatusMask::OFFERED_DEADLINE_MISSED);
+    waits.attach(condition);
+    writer.write(&Number { value: 1 }).unwrap();
+    writer
+}
+
+/// Runs the program on a thread of the only process. Returns how much virtual time `program` reports.
+fn waited_ns(program: impl FnOnce(&Program, &Simulation) -> u64 + Send + 'static) -> u64 {
+    let config = Config { seed: 3, ..Config::default() };
+    let played = run(config, |simulation| {
+        let (process, inside) = (simulation.process(NodeId(0)), simulation.clone());
+        let of_thread = process.clone();
+        process.spawn("waiting", move || program(&of_thread, &inside)).join()
+    });
+    played.unwrap().0
+}
+
+fn assert_period(waited_ns: u64) {
+    let period_ns = u64::try_from(PERIOD.as_nanos()).unwrap();
+    assert!((period_ns..period_ns + TOLERANCE_NS).contains(&waited_ns), "waited {waited_ns} ns for {period_ns} ns");
+}
+
+#[test]
+fn status_set_by_own_timer_ends_the_wait() {
+    let waited = waited_ns(|process, simulation| {
+        let participant = polling_participant(process, 0);
+        let (begin, waits) = (simulation.now_ns(), WaitSet::new());
+        let writer = overdue_writer(&participant, &waits);
+        waits.wait(PATIENCE).unwrap();
+        assert_eq!(writer.offered_deadline_missed_status().total_count, 1);
+        simulation.now_ns() - begin
+    });
+    assert_period(waited);
+}
+
+#[test]
+fn wait_for_two_polled_domains_runs_the_timers_of_both() {
+    for first in 0..2 {
+        let waited = waited_ns(move |process, simulation| {
+            let domains = [polling_participant(process, 0), polling_participant(process, 1)];
+            let waits = WaitSet::new();
+            let idle = domains[1 - first].topic::<Number>("idle").unwrap().reader().unwrap();
+            let begin = simulation.now_ns();
+            let writer = if first == 0 {
+                let writer = overdue_writer(&domains[0], &waits);
+                waits.attach(idle.status_condition());
+                writer
+            } else {
+                waits.attach(idle.status_condition());
+                overdue_writer(&domains[1], &waits)
+            };
+            waits.wait(PATIENCE).unwrap();
+            assert_eq!(writer.offered_deadline_missed_status().total_count, 1);
+            simulation.now_ns() - begin
+        });
+        assert_period(waited);
+    }
+}
+
+/// The process of the reader is stopped, so that nothing acknowledges the last sample.
+#[test]
+fn future_made_ready_by_own_timer_ends_the_poll() {
+    let config = Config { seed: 3, ..Config::default() };
+    let played = run(config, |simulation| {
+        let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+        let (config, inside) = (reading.config(WaitStrategy::Block), simulation.clone());
+        let has_closed = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&has_closed);
+        let reader = reading.spawn("reader", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let _reader = participant.topic::<Number>("last").unwrap().reader_builder().reliable().build().unwrap();
+            inside.wait_for("the end of the writer", PATIENCE, || is_over.load(Ordering::SeqCst));
+        });
+        let inside = simulation.clone();
+        let program = writing.clone();
+        let writer = writing.spawn("writer", move || {
+            let participant = polling_participant(&program, 0);
+            let writer = participant.topic::<Number>("last").unwrap().writer_builder().reliable().build().unwrap();
+            writer.wait_for_readers(1, PATIENCE).unwrap();
+            // No datagram of the reader is left on the way.
+            inside.set_stopped(NodeId(1), true);
+            participant.poll(Duration::from_millis(10));
+            writer.write(&Number { value: 1 }).unwrap();
+            let begin = inside.now_ns();
+            let mut closed = std::pin::pin!(writer.close_async(PERIOD));
+            let mut context = Context::from_waker(Waker::noop());
+            loop {
+                if let Poll::Ready(outcome) = closed.as_mut().poll(&mut context) {
+                    assert!(matches!(outcome, Err(Error::Timeout(Timeout::NotFlushed { .. }))), "{outcome:?}");
+                    inside.set_stopped(NodeId(1), false);
+                    has_closed.store(true, Ordering::SeqCst);
+                    return inside.now_ns() - begin;
+                }
+                participant.poll(PATIENCE);
+            }
+        });
+        let waited = writer.join();
+        reader.join();
+        waited
+    });
+    assert_period(played.unwrap().0);
+}

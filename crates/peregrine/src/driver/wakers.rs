@@ -2,7 +2,7 @@
 //!
 //! An executor's waker is code of the application: it runs only after the lock is released ([`StateGuard`]).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 use std::task::Waker;
 
@@ -24,6 +24,22 @@ pub(crate) struct Wakers {
 thread_local! {
     /// Wakers that the thread wakes, or only drops, when it releases the lock.
     static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+    /// How many tasks the thread has woken.
+    static TASKS_WOKEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The number of tasks that the calling thread had woken at some moment.
+pub(super) struct TasksWoken(u32);
+
+impl TasksWoken {
+    pub(super) fn so_far() -> Self {
+        Self(TASKS_WOKEN.with(Cell::get))
+    }
+
+    /// Whether the thread has woken tasks since.
+    pub(super) fn are_more(&self) -> bool {
+        TASKS_WOKEN.with(Cell::get) != self.0
+    }
 }
 
 #[derive(Debug)]
@@ -138,7 +154,10 @@ impl Wakers {
         for slot in self.slots.iter_mut().filter(|slot| is_meant(slot.awaited)) {
             let waker = match &mut slot.waker {
                 SlotWaker::Lasting(waker) => Some(waker.clone()),
-                SlotWaker::Once(waker) => waker.take(),
+                SlotWaker::Once(waker) => {
+                    TASKS_WOKEN.with(|woken| woken.set(woken.get().wrapping_add(1)));
+                    waker.take()
+                }
             };
             if let Some(waker) = waker {
                 self.has_pending = true;

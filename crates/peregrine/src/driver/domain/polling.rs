@@ -20,6 +20,7 @@ use crate::driver::reader::ReaderCore;
 use crate::driver::shm::SharedMemory;
 use crate::driver::shm::direct_take::{DirectTake, PollBudget};
 use crate::driver::sync::try_lock;
+use crate::driver::wakers::TasksWoken;
 use crate::driver::{clock, outbox};
 use crate::error::Error;
 
@@ -139,6 +140,7 @@ impl Domain {
         let until = sleeper.map_or(start, |(_, end)| end);
         state.sockets_due = start + state.sockets_every;
         let mut at = start;
+        let tasks_woken = TasksWoken::so_far();
         loop {
             let next_turn = if self.publishing.has_turns() { self.publishing.run_ready_writers() } else { NEVER };
             // The application is to have what has come at once: whether there is more, the next call finds out.
@@ -168,9 +170,11 @@ impl Domain {
                     self.poll_shared_memory();
                 }
             }
-            // Timers may have made true what the thread waits for, or have queued listeners.
+            // Timers may have made true what the thread or a task waits for, or have queued listeners.
             // The wake-up is consumed: the caller checks its condition, and a stale wake-up ends one poll only.
-            let is_woken = sleeper.is_some_and(|(parker, _)| parker.take_wake_up()) || self.listeners.has_some();
+            let is_woken = sleeper.is_some_and(|(parker, _)| parker.take_wake_up())
+                || self.listeners.has_some()
+                || tasks_woken.are_more();
             if any || is_woken || now >= until {
                 return;
             }

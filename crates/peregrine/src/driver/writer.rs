@@ -202,12 +202,14 @@ impl WriterCore {
         }
     }
 
-    /// Writes if there is room; else the change comes back. `numbered`: see [`Self::write`].
+    /// Writes if there is room; else the change comes back. `numbered`: see [`Self::write`]; `refused` runs instead
+    /// under the same lock if there is no room.
     pub(crate) fn try_write<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
         change: Change,
         numbered: impl FnOnce(),
+        refused: impl FnOnce(),
     ) -> Result<SequenceNumber, (WriteFailure, Change)> {
         if guard.closed {
             return Err((WriteFailure::Closed, change));
@@ -216,6 +218,8 @@ impl WriterCore {
         let written = guard.write(now(), change);
         if written.is_ok() {
             numbered();
+        } else {
+            refused();
         }
         self.transmit_in_flow(guard, SendLimit::NO_WAIT);
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))

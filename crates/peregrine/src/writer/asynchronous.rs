@@ -1,16 +1,17 @@
 //! Writing and waiting for asynchronous programs, whatever runs them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_xtypes::DdsType;
 
-use super::DataWriter;
+use super::{DataWriter, WriterInner};
 use crate::driver::clock::wall;
 use crate::driver::sync::lock;
 use crate::driver::waiting::Until;
-use crate::driver::wakers::Awaited;
+use crate::driver::wakers::{Awaited, StateGuard};
 use crate::driver::writer::{WriteFailure, WriterState};
 use crate::error::Error;
 use crate::status::StatusMask;
@@ -25,43 +26,63 @@ impl<T: DdsType> DataWriter<T> {
     /// # Errors
     /// See [`DataWriter::write`]; never [`Error::Timeout`].
     pub async fn write_async(&self, value: &T) -> Result<SequenceNumber, Error> {
-        let inner = &*self.inner;
-        let (change, key) = {
+        let attempt = {
+            let inner = &*self.inner;
             let (mut state, instance, filled) = inner.encode(value)?;
             inner.check_usable(&mut state)?;
-            let (_, key) = inner.key_if_new(state, instance, value)?;
+            let (state, key) = inner.key_if_new(state, instance, value)?;
             let payload = filled.into_payload();
-            (Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload }, key)
+            inner.try_put(
+                state,
+                Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload },
+                key,
+            )?
         };
-        self.put_when_there_is_room(change, key).await
+        self.put_when_there_is_room(attempt).await
+    }
+}
+
+/// What a write without room leaves: written already, or the change and the key of its instance for the next attempt.
+pub(super) type Attempt = Result<SequenceNumber, (Change, Option<Vec<u8>>)>;
+
+impl<T: TopicType> WriterInner<T> {
+    /// Writes a change if there is room. `key`: the serialized key of an instance that is new, found under the same
+    /// lock.
+    pub(super) fn try_put(
+        &self,
+        guard: StateGuard<'_, WriterState>,
+        change: Change,
+        key: Option<Vec<u8>>,
+    ) -> Result<Attempt, Error> {
+        let (instance, key) = (change.instance, Cell::new(key));
+        let numbered = || self.note_key(ChangeKind::Alive, instance, key.take());
+        let refused = || {
+            // While this task waits, a thread may unregister the instance, which this change then registers again.
+            if self.topic.has_key() {
+                key.set(key.take().or_else(|| lock(&self.keys).get(&instance).cloned()));
+            }
+        };
+        match self.core.try_write(guard, change, numbered, refused) {
+            Ok(number) => {
+                self.assert_liveliness_by_writing();
+                Ok(Ok(number))
+            }
+            Err((WriteFailure::Closed, _)) => Err(Error::AlreadyDeleted),
+            Err((WriteFailure::Full(_), change)) => Ok(Err((change, key.take()))),
+        }
     }
 }
 
 impl<T: TopicType> DataWriter<T> {
-    pub(super) async fn put_when_there_is_room(
-        &self,
-        mut change: Change,
-        mut key: Option<Vec<u8>>,
-    ) -> Result<SequenceNumber, Error> {
-        let inner = &*self.inner;
+    /// Repeats a write that found no room.
+    pub(super) async fn put_when_there_is_room(&self, mut attempt: Attempt) -> Result<SequenceNumber, Error> {
         loop {
-            let instance = change.instance;
-            let numbered = || inner.note_key(ChangeKind::Alive, instance, key.take());
-            let (failure, refused) = match inner.core.try_write(inner.core.lock(), change, numbered) {
-                Ok(number) => {
-                    inner.assert_liveliness_by_writing();
-                    return Ok(number);
-                }
+            let (change, key) = match attempt {
+                Ok(number) => return Ok(number),
                 Err(refused) => refused,
             };
-            if matches!(failure, WriteFailure::Closed) {
-                return Err(Error::AlreadyDeleted);
-            }
-            if inner.topic.has_key() && key.is_none() {
-                // Another thread may unregister the instance meanwhile, which this change then registers again.
-                key = lock(&inner.keys).get(&instance).cloned();
-            }
-            change = self.room_for(refused).await;
+            let change = self.room_for(change).await;
+            attempt = self.inner.try_put(self.inner.core.lock(), change, key)?;
         }
     }
 

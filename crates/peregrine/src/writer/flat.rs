@@ -120,13 +120,12 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
         let instance = sample.instance()?;
-        let is_new = T::HAS_KEY && inner.is_new(instance)?;
-        let key = if is_new {
-            Some(serialized_key_of_payload::<Flat<T>>(sample.lent.octets(), PayloadKind::Data, Representation::Xcdr2)?)
-        } else {
-            None
+        let make_key = || {
+            let payload = sample.lent.octets();
+            Ok(serialized_key_of_payload::<Flat<T>>(payload, PayloadKind::Data, Representation::Xcdr2)?)
         };
-        inner.put_filled(inner.core.lock(), instance, source_timestamp, sample.lent.into_filled(), key, at)
+        let (guard, key) = inner.made_key_if_new(inner.core.lock(), instance, make_key)?;
+        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
     }
 }
 

@@ -55,9 +55,9 @@ impl DataWriter<Serialized> {
     /// # Errors
     /// See [`Self::write`]; never [`Error::Timeout`].
     pub async fn write_async(&self, payload: &[u8]) -> Result<SequenceNumber, Error> {
-        let inner = &*self.inner;
-        let instance = inner.instance_in(payload, PayloadKind::Data)?;
-        let (change, key) = {
+        let attempt = {
+            let inner = &*self.inner;
+            let instance = inner.instance_in(payload, PayloadKind::Data)?;
             let (mut guard, filled) = inner.fill_payload(payload.len(), |bytes| {
                 bytes.copy_from_slice(payload);
                 Ok(())
@@ -65,9 +65,13 @@ impl DataWriter<Serialized> {
             inner.check_usable(&mut guard)?;
             let key = inner.unkept_key_if_new(instance)?;
             let payload = filled.into_payload();
-            (Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload }, key)
+            inner.try_put(
+                guard,
+                Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload },
+                key,
+            )?
         };
-        self.put_when_there_is_room(change, key).await
+        self.put_when_there_is_room(attempt).await
     }
 
     /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header. An

@@ -110,6 +110,10 @@ impl<T: DdsType> DataWriter<T> {
         };
         self.inner.check_instance(instance)?;
         let (guard, filled) = self.inner.fill_payload(len, fill)?;
+        // Another thread, or `fill`, may have unregistered the instance.
+        if !guard.writer.is_registered(&instance) {
+            self.inner.check_instance(instance)?;
+        }
         let now = now();
         self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
     }
@@ -254,12 +258,22 @@ impl<T: DdsType> WriterInner<T> {
         instance: KeyHash,
         value: &T,
     ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
+        self.made_key_if_new(guard, instance, || Ok(serialized_key(value)?))
+    }
+
+    /// The same with a function that makes the key.
+    pub(super) fn made_key_if_new<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        instance: KeyHash,
+        make_key: impl FnOnce() -> Result<Vec<u8>, Error>,
+    ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
         // The history does not know instances of samples that it does not hold.
         if !T::HAS_KEY || guard.writer.is_registered(&instance) || !self.is_new(instance)? {
             return Ok((guard, None));
         }
         drop(guard);
-        let key = serialized_key(value)?;
+        let key = make_key()?;
         let mut guard = self.core.lock();
         self.check_usable(&mut guard)?;
         // Another thread may have registered the instance, or the last one that there was room for.

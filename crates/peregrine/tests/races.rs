@@ -1,0 +1,125 @@
+//! Calls of several threads on one entity: the outcome is that of the calls one after another, in some order.
+//!
+//! The tests repeat a race many times. Each possible outcome of a race passes, so that chance fails no test.
+
+mod common;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use common::{Reading, participant};
+use peregrine::error::BadParameter;
+use peregrine::xtypes::flat::Flat;
+use peregrine::{DataWriter, DdsType, Error, SequenceNumber};
+
+const ROUNDS: u32 = 5_000;
+
+/// One thread begins up to so many turns of a loop after the other.
+const DELAYS: u32 = 256;
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final", flat)]
+struct Frame {
+    #[dds(key)]
+    id: u32,
+    value: u32,
+}
+
+#[test]
+fn instance_unregistered_while_its_sample_is_serialized_is_unknown_to_the_write() {
+    let participant = participant(11);
+    let writer = participant.topic::<Reading>("readings").unwrap().writer().unwrap();
+    let instance = writer.register_instance(&Reading::new(1, 0)).unwrap();
+    let written = writer.write_serialized(instance, 12, |bytes| {
+        bytes.fill(0);
+        writer.unregister_instance(&Reading::new(1, 0)).unwrap();
+    });
+    assert!(matches!(written, Err(Error::BadParameter(BadParameter::UnknownInstance(_)))), "{written:?}");
+}
+
+#[test]
+fn asynchronous_write_registers_an_instance_that_another_thread_has_unregistered() {
+    let participant = participant(12);
+    let writer = participant.topic::<Reading>("readings").unwrap().writer().unwrap();
+    race_with_unregistration(&writer, &Reading::new(1, 0), || {
+        let sample = Reading::new(1, 1);
+        match std::pin::pin!(writer.write_async(&sample)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(written) => written,
+            Poll::Pending => panic!("there is room"),
+        }
+    });
+}
+
+#[test]
+fn flat_write_registers_an_instance_that_another_thread_has_unregistered() {
+    let participant = participant(13);
+    let writer = participant.topic::<Flat<Frame>>("frames").unwrap().writer().unwrap();
+    let frame = Frame { id: 1, value: 0 };
+    race_with_unregistration(&writer, &Flat::from_value(&frame).unwrap(), || {
+        writer.write_flat(writer.loan_flat(16, |built| built.id(1)?.value(0)?.finish())?)
+    });
+}
+
+/// Has one thread write a sample of a registered instance while another one unregisters the instance. The later of the
+/// two changes tells whether the writer knows the instance afterwards.
+fn race_with_unregistration<T: DdsType + Sync>(
+    writer: &DataWriter<T>,
+    key_holder: &T,
+    write: impl Fn() -> Result<SequenceNumber, Error> + Sync,
+) {
+    writer.register_instance(key_holder).unwrap();
+    race(
+        || writer.unregister_instance(key_holder).unwrap(),
+        || write().unwrap(),
+        |unregistered, written| {
+            let is_known = writer.lookup_instance(key_holder).is_some();
+            assert_eq!(is_known, written > unregistered, "written {written:?}, unregistered {unregistered:?}");
+            writer.register_instance(key_holder).unwrap();
+        },
+    );
+}
+
+/// Has two threads act at nearly the same moment, round by round. They spin, because waking a thread takes longer than
+/// the calls that race. `check` is given both results; no thread acts meanwhile.
+fn race<A, B: Send>(act: impl Fn() -> A, other_act: impl Fn() -> B + Sync, check: impl Fn(A, B)) {
+    let (begun, is_over, other_result) = (AtomicU32::new(0), AtomicBool::new(false), Mutex::new(None));
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                while begun.load(Ordering::SeqCst) < round {
+                    if is_over.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    std::hint::spin_loop();
+                }
+                let result = other_act();
+                *other_result.lock().unwrap() = Some(result);
+            }
+        });
+        // A failed check ends the other thread, too.
+        let _over = Over(&is_over);
+        for round in 1..=ROUNDS {
+            begun.store(round, Ordering::SeqCst);
+            (0..round % DELAYS).for_each(|_| std::hint::spin_loop());
+            let result = act();
+            let other_result = loop {
+                if let Some(result) = other_result.lock().unwrap().take() {
+                    break result;
+                }
+                assert!(!other.is_finished() || round == ROUNDS, "the other thread has panicked");
+                std::hint::spin_loop();
+            };
+            check(result, other_result);
+        }
+    });
+}
+
+struct Over<'f>(&'f AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

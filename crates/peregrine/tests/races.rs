@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::{Reading, participant};
+use common::{PATIENCE, Reading, config, participant};
 use peregrine::error::BadParameter;
+use peregrine::qos::PublisherQos;
 use peregrine::xtypes::flat::Flat;
-use peregrine::{DataWriter, DdsType, Error, SequenceNumber};
+use peregrine::{DataWriter, DdsType, DomainParticipant, Error, SequenceNumber};
 
 const ROUNDS: u32 = 5_000;
 
@@ -25,6 +26,37 @@ struct Frame {
     #[dds(key)]
     id: u32,
     value: u32,
+}
+
+/// A sample of another publisher, sent later to the same socket, tells when a sample that had left would have come.
+#[test]
+fn writers_are_suspended_if_the_last_of_concurrent_calls_suspends() {
+    let messages = config().with_shared_memory(false);
+    let [a, b] = [(); 2].map(|()| DomainParticipant::builder(10).config(messages.clone()).build().unwrap());
+    let publisher = a.publisher(PublisherQos::default()).unwrap();
+    let [(topic, reader), (later_topic, later_reader)] = ["readings", "later readings"].map(|name| {
+        let reader = b.topic::<Reading>(name).unwrap().reader_builder().best_effort().keep_all().build().unwrap();
+        (a.topic::<Reading>(name).unwrap(), reader)
+    });
+    let writers = [(); 4].map(|()| publisher.writer(&topic).best_effort().build().unwrap());
+    let later = later_topic.writer_builder().best_effort().build().unwrap();
+    writers.iter().chain([&later]).for_each(|writer| writer.wait_for_readers(1, PATIENCE).unwrap());
+    reader.wait_for_writers(writers.len(), PATIENCE).unwrap();
+    later_reader.wait_for_writers(1, PATIENCE).unwrap();
+    publisher.suspend_publications();
+    race(
+        || publisher.suspend_publications(),
+        || publisher.resume_publications().unwrap(),
+        |(), ()| {
+            writers.iter().for_each(|writer| assert!(writer.write(&Reading::new(1, 1)).is_ok()));
+            later.write(&Reading::new(1, 1)).unwrap();
+            later_reader.wait_and_take(PATIENCE).unwrap();
+            assert_eq!(reader.take().unwrap().len(), 0, "the samples are gathered");
+            publisher.resume_publications().unwrap();
+            writers.iter().for_each(|_| assert!(reader.wait_and_take(PATIENCE).is_ok()));
+            publisher.suspend_publications();
+        },
+    );
 }
 
 #[test]

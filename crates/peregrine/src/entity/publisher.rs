@@ -116,7 +116,7 @@ impl Publisher {
         let is_first = state.suspended == 1;
         drop(state);
         if is_first {
-            self.inner.writers().iter().for_each(|writer| writer.suspend(true));
+            self.inner.follow_suspension();
         }
     }
 
@@ -130,14 +130,16 @@ impl Publisher {
         let is_last = state.suspended == 0;
         drop(state);
         if is_last {
-            self.inner.writers().iter().for_each(|writer| writer.suspend(false));
+            self.inner.follow_suspension();
         }
         Ok(())
     }
 
-    /// Whether publications are suspended.
-    pub(crate) fn is_suspended(&self) -> bool {
-        self.inner.lock().suspended > 0
+    /// Has `apply` take over whether publications are suspended. No other thread changes that meanwhile. `apply` takes
+    /// at most the lock of a writer.
+    pub(crate) fn with_suspension<R>(&self, apply: impl FnOnce(bool) -> R) -> R {
+        let state = self.inner.lock();
+        apply(state.suspended > 0)
     }
 
     /// A writer of the topic of this name, if there is one (`lookup_datawriter`).
@@ -289,6 +291,11 @@ impl PublisherInner {
 
     pub(crate) fn delete_contained(&self) {
         self.writers().iter().for_each(|writer| writer.delete());
+    }
+
+    /// Each writer reads anew whether publications are suspended, because another thread may have changed that again.
+    fn follow_suspension(&self) {
+        self.writers().iter().for_each(|writer| writer.follow_suspension());
     }
 
     /// A listener above the writers has changed.

@@ -37,8 +37,8 @@ pub(crate) trait AnyWriter: Any + Send + Sync {
     /// writer was deleted before.
     fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>>;
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error>;
-    /// Gathers samples into messages until its publisher resumes publications.
-    fn suspend(&self, is_suspended: bool);
+    /// Gathers samples into messages while its publisher has suspended publications.
+    fn follow_suspension(&self);
     /// What it announces.
     fn data(&self) -> PublicationData;
     /// Its listener, or one above it, has changed.

@@ -265,9 +265,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
         if inner.publisher.adopt(member)? {
             inner.enable()?;
         }
-        if inner.publisher.is_suspended() {
-            inner.suspend(true);
-        }
+        inner.follow_suspension();
         Ok(DataWriter { inner })
     }
 }

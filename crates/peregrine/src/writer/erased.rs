@@ -100,10 +100,13 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
         Self::wait_for_acknowledgments(self, timeout)
     }
 
-    fn suspend(&self, is_suspended: bool) {
-        self.is_suspended.store(is_suspended, Ordering::SeqCst);
-        let mut state = self.core.lock();
-        state.writer.set_batching(now(), self.batching());
+    fn follow_suspension(&self) {
+        let state = self.publisher.with_suspension(|is_suspended| {
+            let mut state = self.core.lock();
+            self.is_suspended.store(is_suspended, Ordering::SeqCst);
+            state.writer.set_batching(now(), self.batching());
+            state
+        });
         self.core.transmit(state);
     }
 

@@ -181,11 +181,13 @@ impl ParticipantCore {
     }
 
     /// A writer takes no more samples. It goes when its readers have acknowledged the last ones, or after `linger`; by
-    /// default after that of the configuration. Returns what readers miss then.
+    /// default after that of the configuration. Returns what readers miss then. Only a writer that the application
+    /// closes, or its participant, waits for readers that do not answer.
     pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>, linger: Option<Duration>) -> Arc<Abandoned> {
         let abandoned = Arc::<Abandoned>::default();
         let linger_hook = Linger { participant: Arc::downgrade(self), writer: Arc::downgrade(core) };
-        if core.close(Arc::new(linger_hook)) {
+        let waits_for_inactive = linger.is_some() || self.is_closing();
+        if core.close(Arc::new(linger_hook), waits_for_inactive) {
             self.remove_writer(core);
             return abandoned;
         }
@@ -223,7 +225,10 @@ impl ParticipantCore {
     pub(crate) fn linger_anew(&self, timeout: Duration) -> Vec<Arc<Abandoned>> {
         let mut locked = self.lock();
         let until = now() + timeout.into();
-        locked.lingering.iter_mut().for_each(|lingering| lingering.until = until);
+        for lingering in &mut locked.lingering {
+            lingering.until = until;
+            lingering.writer.wait_for_inactive();
+        }
         let abandoned = locked.lingering.iter().map(|lingering| Arc::clone(&lingering.abandoned)).collect();
         self.finish(locked);
         abandoned
@@ -526,10 +531,9 @@ impl Lingering {
     }
 }
 
-/// How many samples of a writer at least one reader has not acknowledged.
+/// How many samples of a deleted writer at least one of the readers that the writer waits for has not acknowledged.
 fn unacknowledged(writer: &WriterCore) -> u64 {
-    let state = writer.lock();
-    state.writer.last().next().distance_from(state.writer.acknowledged_below())
+    writer.lock().unacknowledged()
 }
 
 impl Locked {

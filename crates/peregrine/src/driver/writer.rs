@@ -64,6 +64,8 @@ pub(crate) struct WriterState {
     /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
     pub(super) messages_first: bool,
     pub(crate) closed: bool,
+    /// A deleted writer waits for readers that do not answer, too: the application wants to know what they miss.
+    waits_for_inactive: bool,
     /// The last blocking write timed out; do not block again until the send queue is empty.
     is_outpaced: bool,
     /// A reader is gone whose acknowledgements threads may have waited for. They are woken by [`WriterCore::after`].
@@ -574,10 +576,11 @@ impl WriterCore {
     }
 
     /// Ends writing. Waiting threads are woken, and `hook` is told of what readers still acknowledge. Says whether they
-    /// have acknowledged everything.
-    pub(crate) fn close(&self, hook: Arc<dyn WriterHook>) -> bool {
+    /// have acknowledged everything, readers that do not answer among them if `waits_for_inactive`.
+    pub(crate) fn close(&self, hook: Arc<dyn WriterHook>, waits_for_inactive: bool) -> bool {
         let mut guard = self.lock();
         guard.closed = true;
+        guard.waits_for_inactive = waits_for_inactive;
         self.is_closed.store(true, Ordering::Release);
         let listener = guard.hook.replace((hook, StatusMask::ACKNOWLEDGED));
         guard.wakers.wake_all();
@@ -592,6 +595,11 @@ impl WriterCore {
     pub(super) fn end(&self) {
         self.lock().sending.end();
         self.host.stop_publishing(self.guid);
+    }
+
+    /// A deleted writer waits for readers that do not answer from now on.
+    pub(super) fn wait_for_inactive(&self) {
+        self.lock().waits_for_inactive = true;
     }
 
     /// Whether everything has left and the readers have acknowledged it.
@@ -668,6 +676,7 @@ impl WriterState {
             messages_first: false,
             is_outpaced: false,
             closed: false,
+            waits_for_inactive: false,
             has_lost_reader: false,
             has_retained: false,
         }
@@ -706,8 +715,22 @@ impl WriterState {
         !self.local.is_empty()
     }
 
+    /// How many samples at least one of the readers that the writer waits for has not acknowledged.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        let acknowledged_below = match self.waits_for_inactive {
+            true => self.writer.acknowledged_below_by_all(),
+            false => self.writer.acknowledged_below(),
+        };
+        self.writer.last().next().distance_from(acknowledged_below)
+    }
+
     fn is_settled(&self) -> bool {
-        self.sending.is_idle() && self.writer.is_published() && self.writer.is_acknowledged(self.writer.last())
+        let last = self.writer.last();
+        let is_acknowledged = match self.waits_for_inactive {
+            true => self.writer.is_acknowledged_by_all(last),
+            false => self.writer.is_acknowledged(last),
+        };
+        self.sending.is_idle() && self.writer.is_published() && is_acknowledged
     }
 }
 

@@ -351,9 +351,15 @@ impl Writer {
     /// waits. Readers that never acknowledge positively are not asked.
     #[must_use]
     pub fn is_acknowledged_by_all(&self, number: SequenceNumber) -> bool {
-        let mut silent =
-            self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.retains_unacknowledged());
-        self.is_acknowledged(number) && silent.all(|r| r.acknowledged_below > number)
+        self.acknowledged_below_by_all() > number
+    }
+
+    /// Every change before this number is acknowledged by every matched reliable reader; see
+    /// [`Self::is_acknowledged_by_all`].
+    #[must_use]
+    pub fn acknowledged_below_by_all(&self) -> SequenceNumber {
+        let silent = self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.retains_unacknowledged());
+        silent.map(|r| r.acknowledged_below).fold(self.acknowledged_below(), SequenceNumber::min)
     }
 
     /// The number of the newest change.

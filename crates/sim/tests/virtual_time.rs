@@ -1,4 +1,4 @@
-//! Waits of threads that keep the timers themselves. One process on one host: no datagram of a peer ends a wait.
+//! Behaviour of the API that takes time, on simulated machines.
 
 #![cfg(feature = "machines")]
 
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use peregrine::config::WaitStrategy;
 use peregrine::error::Timeout;
+use peregrine::qos::PublisherQos;
 use peregrine::{DataWriter, DdsType, DomainParticipant, Error, StatusMask, WaitSet};
 use peregrine_sim::machines::{Config, Program, Simulation, run};
 use peregrine_sim::network::NodeId;
@@ -102,7 +103,8 @@ fn future_made_ready_by_own_timer_ends_the_poll() {
         let has_closed = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&has_closed);
         let reader = reading.spawn("reader", move || {
-            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            // The writers' participant does not take the stopped one for gone.
+            let participant = DomainParticipant::builder(0).config(config).lease(Duration::MAX).build().unwrap();
             let _reader = participant.topic::<Number>("last").unwrap().reader_builder().reliable().build().unwrap();
             inside.wait_for("the end of the writer", PATIENCE, || is_over.load(Ordering::SeqCst));
         });
@@ -134,4 +136,55 @@ fn future_made_ready_by_own_timer_ends_the_poll() {
         waited
     });
     assert_period(played.unwrap().0);
+}
+
+/// A writer goes on without a reader that leaves so many requests in a row unanswered.
+const UNANSWERED: u32 = 5;
+
+#[test]
+fn close_reports_what_an_inactive_reader_misses() {
+    let config = Config { seed: 4, ..Config::default() };
+    let played = run(config, |simulation| {
+        let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+        let (config, inside) = (reading.config(WaitStrategy::Block), simulation.clone());
+        let has_closed = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&has_closed);
+        let reader = reading.spawn("reader", move || {
+            // The writers' participant does not take the stopped one for gone.
+            let participant = DomainParticipant::builder(0).config(config).lease(Duration::MAX).build().unwrap();
+            let _reader = participant.topic::<Number>("last").unwrap().reader_builder().reliable().build().unwrap();
+            inside.wait_for("the end of the writers", PATIENCE, || is_over.load(Ordering::SeqCst));
+        });
+        let (inside, config) = (simulation.clone(), writing.config(WaitStrategy::Block));
+        let writer = writing.spawn("writer", move || {
+            let config = config.with_unanswered_heartbeats(UNANSWERED);
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Number>("last").unwrap();
+            let publishers = [(); 3].map(|()| participant.publisher(PublisherQos::default()).unwrap());
+            let [by_itself, by_publisher, by_participant] =
+                publishers.each_ref().map(|publisher| publisher.writer(&topic).reliable().keep_all().build().unwrap());
+            let dropped = topic.writer_builder().reliable().keep_all().build().unwrap();
+            let writers = [&by_itself, &by_publisher, &by_participant, &dropped];
+            writers.iter().for_each(|writer| writer.wait_for_readers(1, PATIENCE).unwrap());
+            inside.set_stopped(NodeId(1), true);
+            inside.sleep(Duration::from_millis(10));
+            for writer in writers {
+                (0..2).for_each(|value| assert!(writer.write(&Number { value }).is_ok()));
+                inside.wait_for("an inactive reader", PATIENCE, || writer.counters().readers_inactive == 1);
+            }
+            // The writer that is only dropped does not linger for the reader, so that nothing counts its samples.
+            drop(dropped);
+            let closed = [by_itself.close(PERIOD), publishers[1].close(PERIOD), participant.close(PERIOD)];
+            inside.set_stopped(NodeId(1), false);
+            has_closed.store(true, Ordering::SeqCst);
+            closed.map(|closed| match closed {
+                Err(Error::Timeout(Timeout::NotFlushed { writers, samples, .. })) => (writers, samples),
+                other => panic!("{other:?}"),
+            })
+        });
+        let missed = writer.join();
+        reader.join();
+        missed
+    });
+    assert_eq!(played.unwrap().0, [(1, 2); 3]);
 }

@@ -217,3 +217,6 @@ impl StatusCondition {
         self.set_find_entity(Box::new(move || find().map(|entity| Box::new(entity) as Box<dyn Any>)));
     }
 }
+
+#[cfg(test)]
+mod tests;

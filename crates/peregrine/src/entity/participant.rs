@@ -61,20 +61,23 @@ impl DomainParticipant {
     /// announced; [`Error::AlreadyDeleted`] after [`Self::close`].
     pub fn set_qos(&self, qos: ParticipantQos) -> Result<(), Error> {
         qos::check_participant(&qos)?;
-        self.check_open()?;
         let mut state = self.inner.lock();
+        let core = &self.inner.core;
+        // Under the lock of the policies: of two threads that change them, the later one also announces later.
+        let mut locked = core.lock();
+        if locked.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
         let is_enabled = self.is_enabled();
         if is_enabled && state.qos.properties != qos.properties {
             return Err(Unsupported::PropertyChange.into());
         }
         state.qos = qos.clone();
-        drop(state);
         if !is_enabled {
             return Ok(());
         }
-        let core = &self.inner.core;
-        let mut locked = core.lock();
         locked.rtps.set_qos(now(), wall(), qos);
+        drop(state);
         core.finish(locked);
         Ok(())
     }
@@ -90,15 +93,19 @@ impl DomainParticipant {
     /// [`Error::AlreadyDeleted`] after [`Self::close`]; those of [`Publisher::enable`] and [`Subscriber::enable`].
     pub fn enable(&self) -> Result<(), Error> {
         let inner = &*self.inner;
-        self.check_open()?;
         let state = inner.lock();
+        // See `set_qos`.
+        let mut locked = inner.core.lock();
+        if locked.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
         if inner.is_enabled.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        let qos = state.qos.clone();
+        let autoenables = state.qos.entity_factory.autoenable_created_entities;
+        locked.rtps.set_qos(now(), wall(), state.qos.clone());
+        drop(locked);
         drop(state);
-        let autoenables = qos.entity_factory.autoenable_created_entities;
-        inner.core.lock().rtps.set_qos(now(), wall(), qos);
         inner.join();
         if autoenables {
             inner.core.topics().iter().for_each(|topic| topic.lock().is_enabled = true);
@@ -547,8 +554,12 @@ impl DomainParticipant {
 
     /// Lets a topic know of the participant's listener.
     pub(crate) fn refresh_topic(&self, topic: &TopicCore) {
-        let upper = self.listener().map(|(listener, mask)| (Told::hook(listener as Arc<dyn TopicListener>), mask));
+        // Of two threads that exchange the listener, the later one also tells the topic later.
+        let state = self.inner.lock();
+        let upper = state.listener.clone();
+        let upper = upper.map(|(listener, mask)| (Told::hook(listener as Arc<dyn TopicListener>), mask));
         let gone = std::mem::replace(&mut topic.lock().upper, upper);
+        drop(state);
         // The old listener may own entities: it is dropped without the lock.
         drop(gone);
     }

@@ -4,16 +4,21 @@
 
 mod common;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use common::{PATIENCE, Reading, config, participant};
 use peregrine::error::BadParameter;
-use peregrine::qos::PublisherQos;
+use peregrine::qos::{PublisherQos, SubscriberQos};
+use peregrine::status::MatchedStatus;
 use peregrine::xtypes::flat::Flat;
-use peregrine::{DataWriter, DdsType, DomainParticipant, Error, SequenceNumber};
+use peregrine::{
+    AnyDataReader, AnyDataWriter, DataWriter, DdsType, DomainParticipant, Error, PublisherListener, SequenceNumber,
+    StatusMask, SubscriberListener,
+};
 
 const ROUNDS: u32 = 5_000;
 
@@ -45,6 +50,7 @@ fn writers_are_suspended_if_the_last_of_concurrent_calls_suspends() {
     later_reader.wait_for_writers(1, PATIENCE).unwrap();
     publisher.suspend_publications();
     race(
+        ROUNDS,
         || publisher.suspend_publications(),
         || publisher.resume_publications().unwrap(),
         |(), ()| {
@@ -94,6 +100,52 @@ fn flat_write_registers_an_instance_that_another_thread_has_unregistered() {
     });
 }
 
+/// A writer that knows the listener reports to it that it matches.
+#[test]
+fn listener_set_while_an_endpoint_is_built_is_the_listener_of_the_endpoint() {
+    struct Matched(SyncSender<()>);
+    impl PublisherListener for Matched {
+        fn on_publication_matched(&self, _: &AnyDataWriter, _: MatchedStatus) {
+            let _ = self.0.try_send(());
+        }
+    }
+    impl SubscriberListener for Matched {
+        fn on_subscription_matched(&self, _: &AnyDataReader, _: MatchedStatus) {
+            let _ = self.0.try_send(());
+        }
+    }
+    let participant = participant(14);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let publisher = participant.publisher(PublisherQos::default()).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
+    let (_writer, _reader) = (topic.writer().unwrap(), topic.reader().unwrap());
+    let (sender, matched) = sync_channel(64);
+    let listener = Arc::new(Matched(sender));
+    let rounds = 500;
+    race(
+        rounds,
+        || publisher.set_listener(Some(Arc::clone(&listener) as _), StatusMask::PUBLICATION_MATCHED),
+        || publisher.writer(&topic).build().unwrap(),
+        |(), writer| {
+            matched.recv_timeout(PATIENCE).expect("the writer knows the listener");
+            publisher.set_listener(None, StatusMask::NONE);
+            drop(writer);
+            while matched.try_recv().is_ok() {}
+        },
+    );
+    race(
+        rounds,
+        || subscriber.set_listener(Some(Arc::clone(&listener) as _), StatusMask::SUBSCRIPTION_MATCHED),
+        || subscriber.reader(&topic).build().unwrap(),
+        |(), reader| {
+            matched.recv_timeout(PATIENCE).expect("the reader knows the listener");
+            subscriber.set_listener(None, StatusMask::NONE);
+            drop(reader);
+            while matched.try_recv().is_ok() {}
+        },
+    );
+}
+
 /// Has one thread write a sample of a registered instance while another one unregisters the instance. The later of the
 /// two changes tells whether the writer knows the instance afterwards.
 fn race_with_unregistration<T: DdsType + Sync>(
@@ -103,6 +155,7 @@ fn race_with_unregistration<T: DdsType + Sync>(
 ) {
     writer.register_instance(key_holder).unwrap();
     race(
+        ROUNDS,
         || writer.unregister_instance(key_holder).unwrap(),
         || write().unwrap(),
         |unregistered, written| {
@@ -115,11 +168,11 @@ fn race_with_unregistration<T: DdsType + Sync>(
 
 /// Has two threads act at nearly the same moment, round by round. They spin, because waking a thread takes longer than
 /// the calls that race. `check` is given both results; no thread acts meanwhile.
-fn race<A, B: Send>(act: impl Fn() -> A, other_act: impl Fn() -> B + Sync, check: impl Fn(A, B)) {
+fn race<A, B: Send>(rounds: u32, act: impl Fn() -> A, other_act: impl Fn() -> B + Sync, check: impl Fn(A, B)) {
     let (begun, is_over, other_result) = (AtomicU32::new(0), AtomicBool::new(false), Mutex::new(None));
     thread::scope(|scope| {
         let other = scope.spawn(|| {
-            for round in 1..=ROUNDS {
+            for round in 1..=rounds {
                 while begun.load(Ordering::SeqCst) < round {
                     if is_over.load(Ordering::SeqCst) {
                         return;
@@ -132,7 +185,7 @@ fn race<A, B: Send>(act: impl Fn() -> A, other_act: impl Fn() -> B + Sync, check
         });
         // A failed check ends the other thread, too.
         let _over = Over(&is_over);
-        for round in 1..=ROUNDS {
+        for round in 1..=rounds {
             begun.store(round, Ordering::SeqCst);
             (0..round % DELAYS).for_each(|_| std::hint::spin_loop());
             let result = act();
@@ -140,7 +193,7 @@ fn race<A, B: Send>(act: impl Fn() -> A, other_act: impl Fn() -> B + Sync, check
                 if let Some(result) = other_result.lock().unwrap().take() {
                     break result;
                 }
-                assert!(!other.is_finished() || round == ROUNDS, "the other thread has panicked");
+                assert!(!other.is_finished() || round == rounds, "the other thread has panicked");
                 std::hint::spin_loop();
             };
             check(result, other_result);

@@ -211,11 +211,13 @@ impl<T: TopicType> DataReaderBuilder<T> {
             listener: Mutex::new(listener),
             is_enabled: AtomicBool::new(false),
         });
-        Arc::clone(&inner).refresh();
         let member: Weak<dyn AnyReader> = Arc::downgrade(&inner) as _;
         let me = Weak::clone(&member);
         inner.condition.set_entity(move || me.upgrade().map(AnyDataReader::new).map(Entity::DataReader));
-        if inner.subscriber.adopt(&inner.core, member)? {
+        let is_enabled = inner.subscriber.adopt(&inner.core, member)?;
+        // Not before: only a member is told of listeners that another thread sets from here on.
+        Arc::clone(&inner).refresh();
+        if is_enabled {
             inner.enable()?;
         }
         Ok(DataReader { inner })

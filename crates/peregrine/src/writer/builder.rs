@@ -258,11 +258,13 @@ impl<T: TopicType> DataWriterBuilder<T> {
             publish_mode,
             enabled: OnceLock::new(),
         });
-        Arc::clone(&inner).refresh();
         let member: Weak<dyn AnyWriter> = Arc::downgrade(&inner) as _;
         let me = Weak::clone(&member);
         inner.condition.set_entity(move || me.upgrade().map(AnyDataWriter::new).map(Entity::DataWriter));
-        if inner.publisher.adopt(member)? {
+        let is_enabled = inner.publisher.adopt(member)?;
+        // Not before: only a member is told of listeners that another thread sets from here on.
+        Arc::clone(&inner).refresh();
+        if is_enabled {
             inner.enable()?;
         }
         inner.follow_suspension();

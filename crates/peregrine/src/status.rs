@@ -79,6 +79,10 @@ impl StatusMask {
     /// The same for readers: samples wait until the application has found their instances.
     pub(crate) const UNKEYED: Self = Self { bits: 1 << 29, unreported: 0 };
 
+    /// The same for readers: the application has called
+    /// [`Subscriber::notify_readers`](crate::Subscriber::notify_readers).
+    pub(crate) const NOTIFIED: Self = Self { bits: 1 << 28, unreported: 0 };
+
     /// Whether all of `other` are in the set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

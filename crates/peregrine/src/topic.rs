@@ -157,11 +157,15 @@ impl<T: TopicType> Topic<T> {
     }
 
     /// Replaces the listener of the topic and its statuses. `None` removes the listener.
+    ///
+    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
+    /// hold a lock that it waits for. In a listener this does not wait.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (Told::hook(listener), mask));
         let gone = std::mem::replace(&mut self.core.lock().own, listener);
         // The old listener may own entities: it is dropped without the lock.
         drop(gone);
+        self.core.gate.wait_until_idle();
     }
 }
 

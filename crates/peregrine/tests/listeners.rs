@@ -3,12 +3,13 @@
 mod common;
 
 use std::collections::HashSet;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
-use common::{PATIENCE, Reading, eventually, participant};
-use peregrine::qos::{Limit, ResourceLimits};
+use common::{GLANCE, Named, PATIENCE, Reading, eventually, participant};
+use peregrine::qos::{Limit, PublisherQos, ResourceLimits, SubscriberQos};
 use peregrine::status::{InconsistentTopicStatus, MatchedStatus};
 use peregrine::{
     AnyDataReader, AnyDataWriter, DataReader, DataReaderListener, DataWriter, PublisherListener, StatusMask,
@@ -112,7 +113,7 @@ impl TopicListener for Witness {
 
 impl PublisherListener for Witness {
     fn on_publication_matched(&self, writer: &AnyDataWriter, _: MatchedStatus) {
-        assert!(writer.downcast::<Reading>().is_some() && writer.downcast::<common::Named>().is_none());
+        assert!(writer.downcast::<Reading>().is_some() && writer.downcast::<Named>().is_none());
         self.say("publication matched");
     }
 }
@@ -141,7 +142,7 @@ fn the_nearest_listener_is_told() {
     let witness = |who| Arc::new(Witness(who, tell.clone()));
     participant.set_listener(Some(witness("participant")), StatusMask::ALL);
     let topic = participant.topic::<Reading>("readings").unwrap();
-    let subscriber = participant.subscriber(peregrine::qos::SubscriberQos::default()).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
     subscriber.set_listener(Some(witness("subscriber")), StatusMask::SUBSCRIPTION_MATCHED);
     let reader = subscriber.reader(&topic).reliable().build().unwrap();
     let writer = topic.writer_builder().reliable().build().unwrap();
@@ -196,4 +197,126 @@ fn no_listener_runs_on_a_thread_that_waits() {
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     eventually("the last sample is told of", || noted.lock().unwrap().0 == SAMPLES);
     assert!(!noted.lock().unwrap().1.contains(&thread::current().id()));
+}
+
+/// Runs for a moment.
+struct Slow {
+    called: SyncSender<()>,
+    has_returned: AtomicBool,
+}
+
+impl Slow {
+    fn run(&self) {
+        let _ = self.called.try_send(());
+        thread::sleep(GLANCE);
+        self.has_returned.store(true, Ordering::SeqCst);
+    }
+}
+
+impl TopicListener for Slow {
+    fn on_inconsistent_topic(&self, _: &str, _: InconsistentTopicStatus) {
+        self.run();
+    }
+}
+
+impl PublisherListener for Slow {
+    fn on_publication_matched(&self, _: &AnyDataWriter, _: MatchedStatus) {
+        self.run();
+    }
+}
+
+impl SubscriberListener for Slow {
+    fn on_subscription_matched(&self, _: &AnyDataReader, _: MatchedStatus) {
+        self.run();
+    }
+}
+
+/// Has the listener called by what `cause` does, on another thread, and removes it meanwhile.
+fn assert_removed_after_its_call<R>(set: impl Fn(Option<Arc<Slow>>), cause: impl FnOnce() -> R) -> R {
+    let (called, calls) = sync_channel(1);
+    let slow = Arc::new(Slow { called, has_returned: AtomicBool::new(false) });
+    set(Some(Arc::clone(&slow)));
+    let effect = cause();
+    calls.recv_timeout(PATIENCE).unwrap();
+    set(None);
+    assert!(slow.has_returned.load(Ordering::SeqCst), "the listener still runs");
+    effect
+}
+
+#[test]
+fn removing_a_listener_waits_for_its_running_call() {
+    let (a, b) = (participant(93), participant(93));
+    let topic = a.topic::<Reading>("readings").unwrap();
+    let publisher = a.publisher(PublisherQos::default()).unwrap();
+    let subscriber = a.subscriber(SubscriberQos::default()).unwrap();
+    let _endpoints = (publisher.writer(&topic).build().unwrap(), subscriber.reader(&topic).build().unwrap());
+    let other = b.topic::<Reading>("readings").unwrap();
+    let of_publisher = |slow: Option<Arc<Slow>>| {
+        publisher.set_listener(slow.map(|slow| slow as _), StatusMask::PUBLICATION_MATCHED);
+    };
+    let of_subscriber = |slow: Option<Arc<Slow>>| {
+        subscriber.set_listener(slow.map(|slow| slow as _), StatusMask::SUBSCRIPTION_MATCHED);
+    };
+    let of_participant = |slow: Option<Arc<Slow>>| a.set_listener(slow.map(|slow| slow as _), StatusMask::ALL);
+    let of_topic = |slow: Option<Arc<Slow>>| topic.set_listener(slow.map(|slow| slow as _), StatusMask::ALL);
+    let mut readers = vec![assert_removed_after_its_call(of_publisher, || other.reader().unwrap())];
+    let mut writers = vec![assert_removed_after_its_call(of_subscriber, || other.writer().unwrap())];
+    readers.push(assert_removed_after_its_call(of_participant, || other.reader().unwrap()));
+    writers.push(assert_removed_after_its_call(of_participant, || other.writer().unwrap()));
+    let third = participant(93);
+    let inconsistent = third.topic::<Named>("readings").unwrap();
+    let _of_other_type = [
+        assert_removed_after_its_call(of_topic, || inconsistent.reader().unwrap()),
+        assert_removed_after_its_call(of_participant, || inconsistent.reader().unwrap()),
+    ];
+}
+
+/// Each call lasts until the test has it return.
+struct Held {
+    running: AtomicU32,
+    has_overlapped: Arc<AtomicBool>,
+    called: SyncSender<()>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl DataReaderListener<Reading> for Held {
+    fn on_data_available(&self, _: &DataReader<Reading>) {
+        if self.running.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.has_overlapped.store(true, Ordering::SeqCst);
+        } else {
+            self.called.send(()).unwrap();
+            // An error at the end of the test, when the deleted writer disposes its instance.
+            let _ = self.go_on.lock().unwrap().recv();
+        }
+        self.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn notified_listener_runs_on_one_thread_at_a_time() {
+    let participant = participant(94);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
+    let (called, calls) = sync_channel(4);
+    let (go_on, has_to_go_on) = sync_channel(4);
+    let has_overlapped = Arc::new(AtomicBool::new(false));
+    let listener = Held {
+        running: AtomicU32::new(0),
+        has_overlapped: Arc::clone(&has_overlapped),
+        called,
+        go_on: Mutex::new(has_to_go_on),
+    };
+    let reader = subscriber.reader(&topic).reliable().keep_all();
+    let reader = reader.listener(listener, StatusMask::DATA_AVAILABLE).build().unwrap();
+    let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    calls.recv_timeout(PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 2)).unwrap();
+    eventually("the second sample is new", || reader.status_changes().contains(StatusMask::DATA_AVAILABLE));
+    subscriber.notify_readers();
+    go_on.send(()).unwrap();
+    calls.recv_timeout(PATIENCE).expect("the call that was asked for");
+    drop(go_on);
+    assert!(!has_overlapped.load(Ordering::SeqCst));
 }

@@ -37,9 +37,6 @@ const COLLECTIONS_MAX: usize = 8;
 pub(crate) trait ReaderHook: Send + Sync {
     /// These statuses have changed.
     fn changed(&self, statuses: StatusMask);
-
-    /// There is something to take, whatever the mask of the subscriber's listener says.
-    fn notify(&self);
 }
 
 #[derive(Debug, Default)]
@@ -341,6 +338,15 @@ impl ReaderCore {
         }
     }
 
+    /// Has the listener called for samples that are there to take, whatever the mask of the subscriber's listener says.
+    /// To be called without any lock.
+    pub(crate) fn notify_listener(self: &Arc<Self>) {
+        let has_listener = self.lock().has_hook_for(StatusMask::NOTIFIED);
+        if has_listener && self.gate.add(StatusMask::NOTIFIED) {
+            self.host.run_or_queue(self);
+        }
+    }
+
     /// Calls the listener, if there is one for this news. To be called without any lock, by a thread that has begun a
     /// call.
     fn call_hook(&self, news: StatusMask) {
@@ -476,7 +482,9 @@ impl ReaderState {
     /// more. A subscriber's listener is told of DATA_ON_READERS instead, and may pass it on.
     fn begin_call(&mut self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {
         let (hook, mask) = self.hook.as_ref().filter(|(_, mask)| mask.intersects(news))?;
-        if !mask.intersects(StatusMask::DATA_ON_READERS) {
+        if news.contains(StatusMask::NOTIFIED) {
+            self.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
+        } else if !mask.intersects(StatusMask::DATA_ON_READERS) {
             self.statuses.changed.remove(*mask & news & StatusMask::DATA_AVAILABLE);
         }
         Some(Arc::clone(hook))

@@ -41,7 +41,7 @@ pub(crate) struct TopicCore {
     pub(crate) name: Arc<str>,
     pub(crate) type_name: Arc<str>,
     host: Arc<dyn Host>,
-    gate: ListenerGate,
+    pub(crate) gate: ListenerGate,
     state: Mutex<TopicState>,
     /// What its handles have in common besides, as long as one of them exists.
     shared: Mutex<Weak<dyn Any + Send + Sync>>,

@@ -337,14 +337,22 @@ impl DomainParticipant {
 
     /// Replaces the listener of the participant. The listener handles these statuses of all entities of the participant
     /// that no listener of theirs handles. `None` removes the listener.
+    ///
+    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
+    /// hold a lock that it waits for. In a listener this does not wait.
     pub fn set_listener(&self, listener: Option<Arc<dyn DomainParticipantListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
         // The old listener may own entities: it is dropped without the lock.
         drop(gone);
-        self.inner.publishers().iter().for_each(|publisher| publisher.refresh());
-        self.inner.subscribers().iter().for_each(|subscriber| subscriber.refresh());
-        self.inner.core.topics().iter().for_each(|topic| self.refresh_topic(topic));
+        let (publishers, subscribers) = (self.inner.publishers(), self.inner.subscribers());
+        let topics = self.inner.core.topics();
+        publishers.iter().for_each(|publisher| publisher.refresh());
+        subscribers.iter().for_each(|subscriber| subscriber.refresh());
+        topics.iter().for_each(|topic| self.refresh_topic(topic));
+        publishers.iter().for_each(|publisher| publisher.wait_for_listeners());
+        subscribers.iter().for_each(|subscriber| subscriber.wait_for_listeners());
+        topics.iter().for_each(|topic| topic.gate.wait_until_idle());
     }
 
     /// The listener and the statuses that it is told of; `None` without one.

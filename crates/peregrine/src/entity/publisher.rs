@@ -237,12 +237,16 @@ impl Publisher {
 
     /// Replaces the listener of the publisher. The listener handles these statuses of the publisher's writers that
     /// their own listeners do not handle. `None` removes the listener.
+    ///
+    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
+    /// hold a lock that it waits for. In a listener this does not wait.
     pub fn set_listener(&self, listener: Option<Arc<dyn PublisherListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
         // The old listener may own entities: it is dropped without the lock.
         drop(gone);
         self.inner.refresh();
+        self.inner.wait_for_listeners();
     }
 
     pub(crate) fn inner(&self) -> &Arc<PublisherInner> {
@@ -301,6 +305,11 @@ impl PublisherInner {
     /// A listener above the writers has changed.
     pub(crate) fn refresh(&self) {
         self.writers().into_iter().for_each(AnyWriter::refresh);
+    }
+
+    /// Waits for running listeners of its writers to return.
+    pub(crate) fn wait_for_listeners(&self) {
+        self.writers().iter().for_each(|writer| writer.core().gate.wait_until_idle());
     }
 }
 

@@ -86,11 +86,12 @@ impl Subscriber {
         self.inner.readers().into_iter().filter(has_some).map(AnyDataReader::new).collect()
     }
 
-    /// Calls the listener of each reader that has something new to take (`notify_datareaders`).
+    /// Calls the listener of each reader that has something new to take (`notify_datareaders`). A listener that runs at
+    /// the moment, also the one that makes this call, is called again when it returns.
     pub fn notify_readers(&self) {
         for reader in self.inner.readers() {
             if reader.core().lock().statuses.changed.contains(StatusMask::DATA_AVAILABLE) {
-                reader.notify();
+                reader.core().notify_listener();
             }
         }
     }
@@ -201,12 +202,16 @@ impl Subscriber {
 
     /// Replaces the listener of the subscriber. The listener handles these statuses of the subscriber's readers that
     /// their own listeners do not handle. `None` removes the listener.
+    ///
+    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
+    /// hold a lock that it waits for. In a listener this does not wait.
     pub fn set_listener(&self, listener: Option<Arc<dyn SubscriberListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
         // The old listener may own entities: it is dropped without the lock.
         drop(gone);
         self.inner.refresh();
+        self.inner.wait_for_listeners();
     }
 
     pub(crate) fn inner(&self) -> &Arc<SubscriberInner> {
@@ -255,6 +260,11 @@ impl SubscriberInner {
     /// A listener above the readers has changed.
     pub(crate) fn refresh(&self) {
         self.readers().into_iter().for_each(AnyReader::refresh);
+    }
+
+    /// Waits for running listeners of its readers to return.
+    pub(crate) fn wait_for_listeners(&self) {
+        self.readers().iter().for_each(|reader| reader.core().gate.wait_until_idle());
     }
 }
 

@@ -32,8 +32,6 @@ pub(crate) trait AnyReader: Any + Send + Sync {
     fn delete(&self) -> bool;
     /// What it announces.
     fn data(&self) -> SubscriptionData;
-    /// Tells its listener that there is something to take.
-    fn notify(&self);
     /// Its listener, or one above it, has changed.
     fn refresh(self: Arc<Self>);
 }

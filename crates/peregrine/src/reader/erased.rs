@@ -81,16 +81,6 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         self.announcement()
     }
 
-    fn notify(&self) {
-        let mut state = self.core.lock();
-        let hook = state.hook.clone().filter(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
-        if let Some((hook, _)) = hook {
-            state.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
-            drop(state);
-            hook.notify();
-        }
-    }
-
     fn refresh(self: Arc<Self>) {
         let core = Arc::clone(&self.core);
         let exchange = core.gate.begin_exchange();
@@ -103,6 +93,9 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         upper.iter().flatten().for_each(|(_, upper)| mask |= *upper);
         if mask.intersects(StatusMask::DATA_ON_READERS) {
             mask |= StatusMask::DATA_AVAILABLE;
+        }
+        if mask.intersects(StatusMask::DATA_AVAILABLE) {
+            mask |= StatusMask::NOTIFIED;
         }
         if matches!(self.topic.data_type.keys(), Keys::Application(_)) {
             mask |= StatusMask::UNKEYED;
@@ -159,11 +152,15 @@ impl<T: TopicType> ReaderHook for Hook<T> {
             self, reader as AnyDataReader, statuses:
             SUBSCRIPTION_MATCHED: on_subscription_matched(subscription_matched_status),
         );
-        if statuses.contains(StatusMask::DATA_AVAILABLE) {
-            match nearest(StatusMask::DATA_ON_READERS, &self.upper) {
-                Some(listener) => listener.on_data_on_readers(reader.subscriber()),
-                None => self.notify_data(&reader),
-            }
+        let on_readers = nearest(StatusMask::DATA_ON_READERS, &self.upper);
+        if statuses.contains(StatusMask::DATA_AVAILABLE)
+            && let Some(listener) = on_readers
+        {
+            listener.on_data_on_readers(reader.subscriber());
+        }
+        let is_notified = statuses.contains(StatusMask::NOTIFIED);
+        if is_notified || statuses.contains(StatusMask::DATA_AVAILABLE) && on_readers.is_none() {
+            self.notify_data(&reader);
         }
         tell!(
             self, reader as AnyDataReader, statuses:
@@ -173,12 +170,6 @@ impl<T: TopicType> ReaderHook for Hook<T> {
             SAMPLE_LOST: on_sample_lost(sample_lost_status),
             SAMPLE_REJECTED: on_sample_rejected(sample_rejected_status),
         );
-    }
-
-    fn notify(&self) {
-        if let Some(inner) = self.reader.upgrade() {
-            self.notify_data(&DataReader { inner });
-        }
     }
 }
 

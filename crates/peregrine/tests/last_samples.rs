@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Reading, config, eventually, polled};
+use common::{Block, PATIENCE, Reading, config, eventually, polled};
 use peregrine::{
     DataReader, DataReaderListener, DataWriter, DomainConfig, DomainParticipant, Selector, StatusMask, WaitStrategy,
 };
@@ -135,4 +135,53 @@ fn nothing_is_lost_at_the_end_whatever_the_wait_strategy() {
             assert_eq!(got, 10, "{number}: {got} of 10 in round {round}");
         }
     }
+}
+
+/// What the listener drops.
+type Handles = (DataWriter<Block>, DataReader<Reading>);
+
+/// More than a writer sends before its readers acknowledge.
+const UNSENT: (u64, usize) = (64, 100_000);
+
+#[test]
+fn samples_before_the_last_handle_is_dropped_in_a_listener_are_received() {
+    let [mut polled, mut blocking] = [polled(), config().with_linger(PATIENCE)];
+    polled.shared_memory = false;
+    blocking.shared_memory = false;
+    let (reading, writing) = (apart(26, polled, 0), apart(26, blocking, 1));
+    let poll_until = |what: &str, is_so: &mut dyn FnMut() -> bool| {
+        eventually(what, || {
+            reading.poll(Duration::from_millis(1));
+            is_so()
+        });
+    };
+    let last = reading.topic::<Block>("last").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    let end = reading.topic::<Reading>("end").unwrap().writer_builder().reliable().build().unwrap();
+    let writer = writing.topic::<Block>("last").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let handles: Arc<Mutex<Option<Handles>>> = Arc::default();
+    let (dropped, has_dropped) = sync_channel(1);
+    let held = Arc::clone(&handles);
+    let listener = move |_: &DataReader<Reading>| {
+        let Some((writer, reader)) = held.lock().unwrap().take() else { return };
+        for number in 0..UNSENT.0 {
+            writer.write(&Block::new(number, UNSENT.1)).unwrap();
+        }
+        drop((writer, reader));
+        dropped.send(()).unwrap();
+    };
+    let reader =
+        writing.topic::<Reading>("end").unwrap().reader_builder().reliable().on_data(listener).build().unwrap();
+    poll_until("the endpoints match", &mut || {
+        let matched = [writer.matched_subscriptions().len(), last.matched_publications().len()];
+        matched == [1, 1] && end.matched_subscriptions().len() == 1 && reader.matched_publications().len() == 1
+    });
+    *handles.lock().unwrap() = Some((writer, reader));
+    drop(writing);
+    end.write(&Reading::new(1, 1)).unwrap();
+    poll_until("the listener has dropped the handles", &mut || has_dropped.try_recv().is_ok());
+    let mut received = 0;
+    poll_until("the last samples are received", &mut || {
+        received += last.take().unwrap().len() as u64;
+        received >= UNSENT.0
+    });
 }

@@ -298,6 +298,12 @@ impl ParticipantCore {
         true
     }
 
+    /// Whether deleted writers linger for acknowledgements that come by the calling thread: then another thread has to
+    /// [wait](Self::settle) for them.
+    pub(crate) fn must_settle_elsewhere(&self) -> bool {
+        self.services.is_own_thread() && self.lock().lingers(None)
+    }
+
     /// Waits for deleted writers to be gone for good, within bounds.
     pub(crate) fn settle(&self) {
         // These threads are the ones that the acknowledgements come by.

@@ -21,9 +21,9 @@ use super::{
 use crate::condition::StatusCondition;
 use crate::discovery::{DiscoveredTopic, DiscoveredTopicData, DiscoveryEvents};
 use crate::driver::clock::{now, wall};
-use crate::driver::domain::DomainHandle;
+use crate::driver::domain::{Domain, DomainHandle};
 use crate::driver::host::Host as _;
-use crate::driver::participant::Abandoned;
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::sync::lock;
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::wait_until;
@@ -289,7 +289,7 @@ impl DomainParticipant {
     /// the participant fail with [`Error::AlreadyDeleted`], and dropping the handles waits for nothing.
     ///
     /// Dropping the last handle without this call waits for [`DomainConfig::linger`](crate::DomainConfig::linger) at
-    /// most and reports nothing.
+    /// most and reports nothing. Dropped in a listener, it waits for nothing: a short-lived thread does.
     ///
     /// Not to be called in a listener: the call waits for running listeners to return.
     ///
@@ -619,16 +619,32 @@ impl ParticipantInner {
 
     fn leave(&self) {
         // Others do not know a participant that has never been enabled.
-        if !self.is_enabled.load(Ordering::SeqCst) {
-            return;
+        if self.is_enabled.load(Ordering::SeqCst) {
+            leave(&self.core, &self.domain);
         }
-        self.core.leave();
-        self.domain.remove(&self.core);
+    }
+
+    /// Waits for the deleted writers on a thread of its own, then leaves. `false` if the system refuses the thread.
+    fn leave_elsewhere(&self, handle: &Arc<DomainHandle>) -> bool {
+        let (core, domain, handle) = (Arc::clone(&self.core), Arc::clone(&self.domain), Arc::clone(handle));
+        let end = move || {
+            core.settle();
+            // Only writers of a participant that was enabled linger.
+            leave(&core, &domain);
+            drop(handle);
+        };
+        let spawned = std::thread::Builder::new().name("pg-close".to_owned()).spawn(end);
+        spawned.inspect_err(|error| tracing::warn!(%error, "the last samples of deleted writers may be lost")).is_ok()
     }
 
     fn take_handle(&self) -> Option<Arc<DomainHandle>> {
         lock(&self.handle).take()
     }
+}
+
+fn leave(core: &Arc<ParticipantCore>, domain: &Domain) {
+    core.leave();
+    domain.remove(core);
 }
 
 /// Drops a handle on a thread of its own: the last one waits for the threads of the domain.
@@ -658,6 +674,10 @@ impl Drop for ParticipantInner {
     fn drop(&mut self) {
         // A participant that was closed has no handle.
         let Some(handle) = self.take_handle() else { return };
+        // The last handle was dropped in a listener.
+        if self.core.must_settle_elsewhere() && self.leave_elsewhere(&handle) {
+            return;
+        }
         self.core.settle();
         self.leave();
         drop(handle);

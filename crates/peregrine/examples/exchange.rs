@@ -123,7 +123,7 @@ fn exchange_batches<T: DdsType + PartialEq>(count: u64, sample: impl Fn(u64) -> 
         for number in number..number + BATCH_SAMPLES {
             write(&writer, &sample(number))?;
         }
-        writer.flush();
+        writer.flush()?;
         let batch_end = number + BATCH_SAMPLES;
         while number < batch_end {
             if Instant::now() >= end {

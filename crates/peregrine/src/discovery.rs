@@ -37,7 +37,8 @@ pub struct DiscoveredTopicData {
     pub qos: TopicQos,
 }
 
-/// The events of one participant, in order: to be asked, waited for, or used as a stream.
+/// The events of one participant, in order: to be asked, waited for, or used as a stream. They end when the participant
+/// is closed.
 pub struct DiscoveryEvents {
     core: Arc<ParticipantCore>,
     id: u64,
@@ -64,10 +65,10 @@ impl DiscoveryEvents {
         take(&mut self.core.lock(), self.id)
     }
 
-    /// Waits for the next event; `None` when `timeout` is over.
+    /// Waits for the next event; `None` when `timeout` is over, or the participant is closed.
     #[must_use]
     pub fn wait_next(&mut self, timeout: Duration) -> Option<DiscoveryEvent> {
-        wait_until(&*self.core, timeout, StatusMask::ALL, |locked| take(locked, self.id))
+        wait_until(&*self.core, timeout, StatusMask::ALL, |locked| take_or_end(locked, self.id)).flatten()
     }
 
     /// How many events were dropped because the application did not look for so long.
@@ -81,6 +82,12 @@ fn take(locked: &mut Locked, id: u64) -> Option<DiscoveryEvent> {
     locked.observers.iter_mut().find(|o| o.id() == id)?.next()
 }
 
+/// The next event as soon as there is one, or the end.
+fn take_or_end(locked: &mut Locked, id: u64) -> Option<Option<DiscoveryEvent>> {
+    let event = take(locked, id);
+    (event.is_some() || locked.is_closing()).then_some(event)
+}
+
 impl Stream for DiscoveryEvents {
     type Item = DiscoveryEvent;
 
@@ -88,8 +95,8 @@ impl Stream for DiscoveryEvents {
         let Self { core, id, waiting } = &mut *self;
         let waker = context.waker().clone();
         let mut locked = core.lock();
-        if let Some(event) = take(&mut locked, *id) {
-            return Poll::Ready(Some(event));
+        if let Some(event) = take_or_end(&mut locked, *id) {
+            return Poll::Ready(event);
         }
         *waiting = Some(locked.wakers.renew(*waiting, StatusMask::ALL.into(), waker));
         Poll::Pending

@@ -122,7 +122,7 @@ fn batches_leave_when_they_are_flushed() {
         writer.write(&Reading::new(1, value)).unwrap();
     }
     common::eventually("it is taken from the queue", || writer.counters().samples_sent == 10);
-    writer.flush();
+    writer.flush().unwrap();
     expect(&reader, (0..10).map(|value| Reading::new(1, value)));
 }
 

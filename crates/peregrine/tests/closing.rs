@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, Reading, config, participant, polled};
 use peregrine::error::Timeout;
+use peregrine::qos::PublisherQos;
 use peregrine::{
     DataReader, DataWriter, DiscoveryEvent, DomainParticipant, Error, FlowController, LostReason, PublishMode,
 };
@@ -194,5 +195,23 @@ fn writer_that_closes_too_late_reports_the_samples_that_readers_miss() {
         let outcome = if is_async { block_on(writer.close_async(SHORT)) } else { writer.close(SHORT) };
         assert_eq!(lost(&outcome), (1, 6));
         assert!(!a.contains_entity(writer.guid()));
+    }
+}
+
+#[test]
+fn publisher_that_closes_reports_the_samples_of_writers_that_were_dropped() {
+    for is_async in [false, true] {
+        let a = participant(46);
+        let topic = a.topic::<Reading>("readings").unwrap();
+        let publisher = a.publisher(PublisherQos::default()).unwrap();
+        let writer = publisher.writer(&topic).reliable().keep_all().build().unwrap();
+        let _silent = silent_reader(46, &writer);
+        write(&writer, 5);
+        drop(writer);
+        // The writer of another publisher does not count.
+        let other = writer_of(&a);
+        drop(other);
+        let outcome = if is_async { block_on(publisher.close_async(SHORT)) } else { publisher.close(SHORT) };
+        assert_eq!(lost(&outcome), (1, 6));
     }
 }

@@ -69,6 +69,63 @@ fn a_reader_that_is_deleted_or_disabled_says_so_whatever_is_called() {
 }
 
 #[test]
+fn calls_of_deleted_entities_fail() {
+    let participant = participant(27);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let publisher = participant.publisher(PublisherQos::default()).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
+    let mut lifecycle = publisher.default_writer_qos();
+    lifecycle.writer_data_lifecycle.autodispose_unregistered_instances = false;
+    let writer = publisher.writer(&topic).qos(lifecycle).build().unwrap();
+    let reader = subscriber.reader(&topic).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    let (value, mut events) = (Reading::new(1, 1), participant.discovery_events());
+    writer.write(&value).unwrap();
+    reader.wait_for_data(PATIENCE).unwrap();
+    let instance = writer.lookup_instance(&value).unwrap();
+    assert_eq!(reader.lookup_instance(&value), Some(instance));
+    assert_eq!(writer.get_key_value(instance).unwrap().id, 1);
+    assert_eq!(reader.get_key_value(instance).unwrap().id, 1);
+    assert!(publisher.lookup_writer("readings").is_some() && subscriber.lookup_reader("readings").is_some());
+    assert_eq!(subscriber.readers(&Selector::ANY).len(), 1);
+    participant.delete_contained_entities();
+    let outcomes = [
+        ("writer.get_key_value", writer.get_key_value(instance).err()),
+        ("reader.get_key_value", reader.get_key_value(instance).err()),
+        ("writer.flush", writer.flush().err()),
+        ("writer.assert_liveliness", writer.assert_liveliness().err()),
+    ];
+    for (call, error) in outcomes {
+        assert!(matches!(error, Some(Error::AlreadyDeleted)), "{call}: {error:?}");
+    }
+    assert_eq!((writer.lookup_instance(&value), reader.lookup_instance(&value)), (None, None));
+    assert!(publisher.lookup_writer("readings").is_none() && subscriber.lookup_reader("readings").is_none());
+    assert!(subscriber.readers(&Selector::ANY).is_empty());
+    publisher.wait_for_acknowledgments(PATIENCE).unwrap();
+    participant.close(PATIENCE).unwrap();
+    let outcomes = [
+        ("publisher.wait_for_acknowledgments", publisher.wait_for_acknowledgments(PATIENCE).err()),
+        ("participant.assert_liveliness", participant.assert_liveliness().err()),
+        ("participant.find_topic", participant.find_topic::<Reading>("readings", PATIENCE).err()),
+    ];
+    for (call, error) in outcomes {
+        assert!(matches!(error, Some(Error::AlreadyDeleted)), "{call}: {error:?}");
+    }
+    assert!(participant.lookup_topic::<Reading>("readings").is_none());
+    while events.try_next().is_some() {}
+    assert!(matches!(poll_stream(&mut events), Poll::Ready(None)));
+}
+
+#[test]
+fn wait_for_a_discovery_event_ends_when_the_participant_is_closed() {
+    let participant = participant(28);
+    let mut events = participant.discovery_events();
+    let wait = std::thread::spawn(move || while events.wait_next(Duration::MAX).is_some() {});
+    participant.close(PATIENCE).unwrap();
+    wait.join().unwrap();
+}
+
+#[test]
 fn a_wait_ends_when_its_entity_is_deleted() {
     let participant = participant(16);
     let topic = participant.topic::<Reading>("readings").unwrap();

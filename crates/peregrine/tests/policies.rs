@@ -83,7 +83,7 @@ fn a_writer_that_does_not_assert_itself_counts_as_dead() {
     eventually("its instance has no writer", || {
         reader.take().unwrap().last().is_some_and(|s| s.info().instance_state == InstanceState::NotAliveNoWriters)
     });
-    writer.assert_liveliness();
+    writer.assert_liveliness().unwrap();
     eventually("the writer is back", || reader.liveliness_changed_status().alive_count == 1);
     assert_eq!(reader.liveliness_changed_status().not_alive_count, 0);
 }

@@ -220,16 +220,22 @@ impl ParticipantCore {
         self.lock().is_closing()
     }
 
-    /// All deleted writers that still linger, also those deleted before, linger until `timeout` is over. Returns what
-    /// readers miss of each of them then.
-    pub(crate) fn linger_anew(&self, timeout: Duration) -> Vec<Arc<Abandoned>> {
+    /// The deleted writers that still linger, of which `is_meant`, linger until `timeout` is over. Returns what readers
+    /// miss of each of them then.
+    pub(crate) fn linger_anew(
+        &self,
+        timeout: Duration,
+        is_meant: impl Fn(&Arc<WriterCore>) -> bool,
+    ) -> Vec<(EntityId, Arc<Abandoned>)> {
         let mut locked = self.lock();
         let until = now() + timeout.into();
-        for lingering in &mut locked.lingering {
+        let meant = locked.lingering.iter_mut().filter(|lingering| is_meant(&lingering.writer));
+        let abandoned = meant.map(|lingering| {
             lingering.until = until;
             lingering.writer.wait_for_inactive();
-        }
-        let abandoned = locked.lingering.iter().map(|lingering| Arc::clone(&lingering.abandoned)).collect();
+            (lingering.writer.guid.entity, Arc::clone(&lingering.abandoned))
+        });
+        let abandoned = abandoned.collect();
         self.finish(locked);
         abandoned
     }

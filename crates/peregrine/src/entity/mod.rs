@@ -21,6 +21,7 @@ use crate::condition::StatusCondition;
 use crate::driver::domain::{Domain, DomainHandle};
 use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
+use crate::driver::writer::WriterCore;
 use crate::reader::{AnyDataReader, AnyReader};
 use crate::status::{
     IncompatibleQosStatus, InconsistentTopicStatus, LivelinessChangedStatus, LivelinessLostStatus, MatchedStatus,
@@ -128,6 +129,8 @@ struct PublisherState {
     /// How many more times publications were suspended than resumed.
     suspended: usize,
     writers: Vec<Weak<dyn AnyWriter>>,
+    /// The same, and writers that were dropped and still linger.
+    writer_cores: Vec<Weak<WriterCore>>,
     listener: Listening<dyn PublisherListener>,
 }
 

@@ -473,8 +473,16 @@ impl DomainParticipant {
     }
 
     /// Asserts the liveliness of all writers with LIVELINESS MANUAL_BY_PARTICIPANT.
-    pub fn assert_liveliness(&self) {
-        self.inner.core.lock().rtps.assert_liveliness();
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`] after [`Self::close`].
+    pub fn assert_liveliness(&self) -> Result<(), Error> {
+        let mut locked = self.inner.core.lock();
+        if locked.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
+        locked.rtps.assert_liveliness();
+        Ok(())
     }
 
     /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll): receives, runs timers and listeners on this thread,
@@ -604,7 +612,7 @@ impl ParticipantInner {
         }
         self.publishers().iter().for_each(|publisher| publisher.delete_contained());
         self.subscribers().iter().for_each(|subscriber| subscriber.delete_contained());
-        Ok(self.core.linger_anew(timeout))
+        Ok(self.core.linger_anew(timeout, |_| true).into_iter().map(|(_, abandoned)| abandoned).collect())
     }
 
     /// Takes part in the domain from now on.

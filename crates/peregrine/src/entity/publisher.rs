@@ -3,12 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use peregrine_rtps::id::EntityId;
 use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
 
 use super::{DomainParticipant, Entity, Publisher, PublisherInner, PublisherListener, PublisherState};
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::driver::clock::now;
+use crate::driver::participant::Abandoned;
 use crate::driver::sync::lock;
+use crate::driver::writer::WriterCore;
 use crate::endpoint::flushed;
 use crate::error::{Error, Precondition};
 use crate::qos;
@@ -26,6 +29,7 @@ impl Publisher {
             is_closed: false,
             suspended: 0,
             writers: Vec::new(),
+            writer_cores: Vec::new(),
             listener: None,
         };
         let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&participant.inner.core.host))));
@@ -93,8 +97,9 @@ impl Publisher {
     /// Waits until every matched reliable reader has acknowledged everything that the writers have written so far.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// [`Error::Timeout`]; [`Error::AlreadyDeleted`] after [`Self::close`] or the end of its participant.
     pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
+        self.check_open()?;
         let end = now() + timeout.into();
         let writers = self.inner.writers();
         writers.iter().try_for_each(|writer| match writer.wait_for_acknowledgments(end.since(now()).into()) {
@@ -145,8 +150,8 @@ impl Publisher {
     /// A writer of the topic of this name, if there is one (`lookup_datawriter`).
     #[must_use]
     pub fn lookup_writer(&self, topic: &str) -> Option<AnyDataWriter> {
-        let is_of_topic = |writer: &Arc<dyn AnyWriter>| &*writer.core().topic.name == topic;
-        self.inner.writers().into_iter().find(is_of_topic).map(AnyDataWriter::new)
+        let is_it = |core: &WriterCore| &*core.topic.name == topic && !core.is_closed();
+        self.inner.writers().into_iter().find(|writer| is_it(writer.core())).map(AnyDataWriter::new)
     }
 
     /// The listener and the statuses that it is told of; `None` without one.
@@ -187,8 +192,8 @@ impl Publisher {
     }
 
     /// Deletes the publisher and its writers, and waits until the reliable readers of the writers have acknowledged the
-    /// last samples. Afterwards the publisher admits no writers: calls of it and of its writers fail with
-    /// [`Error::AlreadyDeleted`].
+    /// last samples, also those of writers that were dropped before. Afterwards the publisher admits no writers: calls
+    /// of it and of its writers fail with [`Error::AlreadyDeleted`].
     ///
     /// # Errors
     /// [`Timeout::NotFlushed`](crate::error::Timeout::NotFlushed): `timeout` was over first. The writers have left all
@@ -196,12 +201,10 @@ impl Publisher {
     /// publisher or its participant was closed before.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let end = now() + timeout.into();
-        let writers = self.begin_to_close()?;
-        // All writers wait at the same time.
-        let abandoned: Vec<_> = writers.iter().filter_map(|writer| writer.retire_within(Some(timeout))).collect();
+        let (writers, abandoned) = self.delete(timeout)?;
         let participant = &self.inner.participant.inner.core;
-        for writer in &writers {
-            participant.wait_until_gone(Some(writer.core().guid.entity), end.since(now()).into());
+        for writer in writers {
+            participant.wait_until_gone(Some(writer), end.since(now()).into());
         }
         flushed(abandoned, timeout)
     }
@@ -213,11 +216,10 @@ impl Publisher {
     /// # Errors
     /// See [`Self::close`].
     pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
-        let writers = self.begin_to_close()?;
-        let abandoned: Vec<_> = writers.iter().filter_map(|writer| writer.retire_within(Some(timeout))).collect();
+        let (writers, abandoned) = self.delete(timeout)?;
         let participant = &self.inner.participant.inner.core;
-        for writer in &writers {
-            participant.until_gone(Some(writer.core().guid.entity)).await;
+        for writer in writers {
+            participant.until_gone(Some(writer)).await;
         }
         flushed(abandoned, timeout)
     }
@@ -265,22 +267,34 @@ impl Publisher {
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`] after [`Self::close`].
-    pub(crate) fn adopt(&self, writer: Weak<dyn AnyWriter>) -> Result<bool, Error> {
+    pub(crate) fn adopt(&self, core: &Arc<WriterCore>, writer: Weak<dyn AnyWriter>) -> Result<bool, Error> {
         let mut state = self.inner.lock();
         if state.is_closed {
             return Err(Error::AlreadyDeleted);
         }
         state.writers.retain(|w| w.strong_count() > 0);
         state.writers.push(writer);
+        state.writer_cores.retain(|core| core.strong_count() > 0);
+        state.writer_cores.push(Arc::downgrade(core));
         Ok(state.is_enabled && state.qos.entity_factory.autoenable_created_entities)
     }
 
-    fn begin_to_close(&self) -> Result<Vec<Arc<dyn AnyWriter>>, Error> {
+    /// Deletes it and its writers, all of which linger for `timeout`. Returns the writers and what readers miss of each
+    /// of them then.
+    fn delete(&self, timeout: Duration) -> Result<(Vec<EntityId>, Vec<Arc<Abandoned>>), Error> {
         self.inner.participant.check_open()?;
         if std::mem::replace(&mut self.inner.lock().is_closed, true) {
             return Err(Error::AlreadyDeleted);
         }
-        Ok(self.inner.writers())
+        let cores: Vec<_> = self.inner.lock().writer_cores.iter().filter_map(Weak::upgrade).collect();
+        let is_own = |writer: &Arc<WriterCore>| cores.iter().any(|core| Arc::ptr_eq(core, writer));
+        // First the writers that were deleted before.
+        let mut lingering = self.inner.participant.inner.core.linger_anew(timeout, is_own);
+        for writer in self.inner.writers() {
+            let abandoned = writer.retire_within(Some(timeout));
+            lingering.extend(abandoned.map(|abandoned| (writer.core().guid.entity, abandoned)));
+        }
+        Ok(lingering.into_iter().unzip())
     }
 }
 

@@ -82,7 +82,10 @@ impl Subscriber {
     /// Its readers that have samples in these states (`get_datareaders`).
     #[must_use]
     pub fn readers(&self, states: &Selector) -> Vec<AnyDataReader> {
-        let has_some = |reader: &Arc<dyn AnyReader>| reader.core().lock().reader.cache().has_any(states);
+        let has_some = |reader: &Arc<dyn AnyReader>| {
+            let state = reader.core().lock();
+            !state.closed && state.reader.cache().has_any(states)
+        };
         self.inner.readers().into_iter().filter(has_some).map(AnyDataReader::new).collect()
     }
 
@@ -115,8 +118,8 @@ impl Subscriber {
     /// A reader of the topic of this name, if there is one (`lookup_datareader`).
     #[must_use]
     pub fn lookup_reader(&self, topic: &str) -> Option<AnyDataReader> {
-        let is_of_topic = |reader: &Arc<dyn AnyReader>| &*reader.core().topic.name == topic;
-        self.inner.readers().into_iter().find(is_of_topic).map(AnyDataReader::new)
+        let is_it = |core: &ReaderCore| &*core.topic.name == topic && !core.lock().closed;
+        self.inner.readers().into_iter().find(|reader| is_it(reader.core())).map(AnyDataReader::new)
     }
 
     /// The listener and the statuses that it is told of; `None` without one.

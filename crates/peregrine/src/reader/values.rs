@@ -165,19 +165,20 @@ impl<T: DdsType> DataReader<T> {
     /// The key of an instance, in a value whose other members have their defaults.
     ///
     /// # Errors
-    /// [`Error::BadParameter`] when the reader does not know the instance, or its key never came.
+    /// [`Error::BadParameter`] when the reader does not know the instance, or its key never came;
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
-        let state = self.inner.core.lock();
+        let state = self.inner.open_enabled()?;
         let key = state.reader.cache().key_of(&instance);
         let key = key.ok_or(BadParameter::UnknownInstance(instance))?;
         Ok(decode_key_holder(key)?)
     }
 
-    /// The handle of an instance this reader knows.
+    /// The handle of an instance this reader knows; `None` also when the reader is deleted.
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
-        self.inner.core.lock().reader.cache().knows(&instance).then_some(instance)
+        self.inner.open().ok()?.reader.cache().knows(&instance).then_some(instance)
     }
 
     /// Waits for a sample and takes it.

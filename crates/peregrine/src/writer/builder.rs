@@ -261,7 +261,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
         let member: Weak<dyn AnyWriter> = Arc::downgrade(&inner) as _;
         let me = Weak::clone(&member);
         inner.condition.set_entity(move || me.upgrade().map(AnyDataWriter::new).map(Entity::DataWriter));
-        let is_enabled = inner.publisher.adopt(member)?;
+        let is_enabled = inner.publisher.adopt(&inner.core, member)?;
         // Not before: only a member is told of listeners that another thread sets from here on.
         Arc::clone(&inner).refresh();
         if is_enabled {

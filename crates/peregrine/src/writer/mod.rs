@@ -179,10 +179,15 @@ impl<T: TopicType> DataWriter<T> {
 
     /// Sends what batching has gathered; of an asynchronous writer, ends the batch, which is then sent as its flow
     /// controller lets it.
-    pub fn flush(&self) {
+    ///
+    /// # Errors
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    pub fn flush(&self) -> Result<(), Error> {
         let mut guard = self.inner.core.lock();
+        self.inner.check_usable(&mut guard)?;
         guard.writer.flush(now());
         self.inner.core.transmit(guard);
+        Ok(())
     }
 
     /// Waits until every matched reliable reader has acknowledged everything written so far, and an asynchronous writer
@@ -233,11 +238,16 @@ impl<T: TopicType> DataWriter<T> {
     }
 
     /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
-    pub fn assert_liveliness(&self) {
-        self.inner.assert_liveliness_by_writing();
+    ///
+    /// # Errors
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    pub fn assert_liveliness(&self) -> Result<(), Error> {
         let mut guard = self.inner.core.lock();
+        self.inner.check_usable(&mut guard)?;
         guard.writer.assert_liveliness(now());
         self.inner.core.transmit(guard);
+        self.inner.assert_liveliness_by_writing();
+        Ok(())
     }
 
     /// The matched readers.
@@ -597,7 +607,8 @@ impl<T: TopicType> WriterInner<T> {
 
     fn assert_liveliness_by_writing(&self) {
         if self.enabled.get().is_some_and(|enabled| enabled.liveliness == LivelinessKind::ManualByParticipant) {
-            self.publisher.participant().assert_liveliness();
+            // Of a participant that is closed meanwhile, there is nothing to assert.
+            let _ = self.publisher.participant().assert_liveliness();
         }
     }
 

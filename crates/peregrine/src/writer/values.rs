@@ -149,10 +149,13 @@ impl<T: DdsType> DataWriter<T> {
         self.register_instance(key_holder)
     }
 
-    /// The handle of an instance this writer has registered or written.
+    /// The handle of an instance this writer has registered or written; `None` also when the writer is deleted.
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
+        if self.inner.core.is_closed() {
+            return None;
+        }
         lock(&self.inner.keys).contains_key(&instance).then_some(instance)
     }
 
@@ -160,8 +163,10 @@ impl<T: DdsType> DataWriter<T> {
     /// defaults.
     ///
     /// # Errors
-    /// [`Error::BadParameter`] when the writer does not write the instance.
+    /// [`Error::BadParameter`] when the writer does not write the instance; [`Error::NotEnabled`];
+    /// [`Error::AlreadyDeleted`].
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
+        self.inner.check_open()?;
         let keys = lock(&self.inner.keys);
         let unknown = || BadParameter::UnknownInstance(instance);
         Ok(decode_key_holder(keys.get(&instance).ok_or_else(unknown)?)?)

@@ -79,7 +79,7 @@ pub(crate) fn a_writer_that_does_not_assert_itself_counts_as_dead<T: Subject>(pa
     });
     assert_eq!(values(&reader), [1]);
     eventually("it is back when it says so", || {
-        writer.assert_liveliness();
+        writer.assert_liveliness().unwrap();
         reader.liveliness_changed_status().alive_count == 1
     });
     put::<T>(&writer, 1, 2);

@@ -354,10 +354,10 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
     }
 
     fn flush(&mut self) -> Result<(), WriteError> {
-        if self.batch_len.is_some() {
-            self.writer.flush();
+        if self.batch_len.is_none() {
+            return Ok(());
         }
-        Ok(())
+        self.writer.flush().map_err(|error| WriteError::Failed(error.to_string()))
     }
 
     fn wait_for_readers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error> {

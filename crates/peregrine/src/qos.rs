@@ -1,6 +1,9 @@
 //! Quality of service: the policies of DDS 1.4 §2.2.3 and XTypes 1.3 §7.6.3, and which of them this version enforces.
 
-use peregrine_rtps::limits::{OPAQUE_OCTETS_MAX, PARTICIPANT_QOS_OCTETS_MAX, PARTITION_OCTETS_MAX, PARTITIONS_MAX};
+use peregrine_rtps::limits::{
+    ENDPOINT_PROPERTIES_OCTETS_MAX, OPAQUE_OCTETS_MAX, PARTICIPANT_QOS_OCTETS_MAX, PARTITION_OCTETS_MAX,
+    PARTITIONS_MAX, PROPERTIES_MAX, PROPERTY_OCTETS_MAX,
+};
 pub use peregrine_rtps::qos::*;
 pub use peregrine_rtps::time::Span;
 
@@ -32,6 +35,7 @@ pub(crate) fn check_writer(qos: &DataWriterQos, publisher: &PublisherQos) -> Res
     qos.check()?;
     check_publisher(publisher)?;
     check_opaque(PolicyId::UserData, &qos.user_data.0)?;
+    check_properties(&qos.properties)?;
     check_durability(qos.durability)?;
     check_service(&qos.durability_service)?;
     check_priority(qos.transport_priority)?;
@@ -42,6 +46,7 @@ pub(crate) fn check_reader(qos: &DataReaderQos, subscriber: &SubscriberQos) -> R
     qos.check()?;
     check_subscriber(subscriber)?;
     check_opaque(PolicyId::UserData, &qos.user_data.0)?;
+    check_properties(&qos.properties)?;
     check_durability(qos.durability)?;
     check_consistency(&qos.type_consistency)?;
     check_representation(&qos.data_representation)
@@ -97,6 +102,22 @@ fn check_opaque(policy: PolicyId, bytes: &[u8]) -> Result<(), Error> {
     if bytes.len() > OPAQUE_OCTETS_MAX {
         return Err(BadParameter::TooLong { argument: policy.name(), len: bytes.len(), max: OPAQUE_OCTETS_MAX }.into());
     }
+    Ok(())
+}
+
+/// Peers take over no more properties than we do, and an announcement is a sample of bounded length.
+fn check_properties(properties: &Properties) -> Result<(), Error> {
+    let text = || properties.text.iter().filter(|p| p.propagate).map(|p| (p.name.len(), p.value.len()));
+    let binary = || properties.binary.iter().filter(|p| p.propagate).map(|p| (p.name.len(), p.value.len()));
+    let check = |argument, len, max| match len <= max {
+        true => Ok(()),
+        false => Err(BadParameter::TooLong { argument, len, max }),
+    };
+    check("PROPERTY", text().count().max(binary().count()), PROPERTIES_MAX)?;
+    let longest = text().chain(binary()).map(|(name, value)| name.max(value)).max().unwrap_or(0);
+    check("a name or value in PROPERTY, in bytes,", longest, PROPERTY_OCTETS_MAX)?;
+    let announced = properties.announced_octets();
+    check("PROPERTY, in bytes as announced,", announced, ENDPOINT_PROPERTIES_OCTETS_MAX)?;
     Ok(())
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use common::{GLANCE, PATIENCE, Reading, eventually, participant};
 use peregrine::qos::{
     AccessScope, DataReaderQos, DataRepresentation, DataWriterQos, Deadline, DestinationOrder, Durability, History,
-    Lifespan, Liveliness, LivelinessKind, Ownership, OwnershipStrength, Partition, PolicyId, Presentation,
-    PublisherQos, ReaderDataLifecycle, Reliability, RepresentationId, Span, SubscriberQos, TimeBasedFilter, TopicData,
-    TopicQos, UserData, WriterDataLifecycle,
+    Lifespan, Liveliness, LivelinessKind, Ownership, OwnershipStrength, Partition, PolicyId, Presentation, Properties,
+    Property, PublisherQos, ReaderDataLifecycle, Reliability, RepresentationId, Span, SubscriberQos, TimeBasedFilter,
+    TopicData, TopicQos, UserData, WriterDataLifecycle,
 };
 use peregrine::xtypes::{Encapsulation, Representation};
 use peregrine::{
@@ -259,6 +259,12 @@ fn refused<T>(result: Result<T, Error>) -> String {
     }
 }
 
+/// Properties with values of these lengths.
+fn properties(lengths: impl IntoIterator<Item = usize>) -> Properties {
+    let property = |len| Property { name: "x".to_owned(), value: "y".repeat(len), propagate: true };
+    Properties { text: lengths.into_iter().map(property).collect(), binary: Vec::new() }
+}
+
 #[test]
 fn policy_that_cannot_be_announced_is_refused() {
     let participant = participant(96);
@@ -274,6 +280,17 @@ fn policy_that_cannot_be_announced_is_refused() {
     let user_data = UserData(vec![0; 65_529]);
     let text = refused(reader.set_qos(DataReaderQos { user_data: user_data.clone(), ..reader.qos() }));
     assert!(text.contains("has 65529, permitted are at most 65528"), "{text}");
+    let many = properties((0..65).map(|_| 1));
+    assert!(refused(reader.set_qos(DataReaderQos { properties: many, ..reader.qos() })).contains("PROPERTY has 65"));
+    let long = properties([4097]);
+    let text = refused(subscriber.reader(&topic).qos(DataReaderQos { properties: long, ..reader_qos() }).build());
+    assert!(text.contains("has 4097, permitted are at most 4096"), "{text}");
+    let together = properties([4000; 9]);
+    let text = refused(topic.writer_builder().qos(DataWriterQos { properties: together, ..writer_qos() }).build());
+    assert!(text.contains("permitted are at most 32768"), "{text}");
+    let mut private = properties([5000; 70]);
+    private.text.iter_mut().for_each(|property| property.propagate = false);
+    topic.writer_builder().qos(DataWriterQos { properties: private, ..writer_qos() }).build().unwrap();
     let topic_data = TopicData(user_data.0.clone());
     assert!(refused(topic.set_qos(TopicQos { topic_data, ..topic.qos() })).starts_with("TOPIC_DATA"));
     let qos = peregrine::qos::ParticipantQos { user_data, ..participant.qos() };
@@ -291,13 +308,16 @@ fn as_much_as_may_be_announced_arrives() {
     let group_data = peregrine::qos::GroupData(octets.clone());
     let publisher =
         a.publisher(PublisherQos { partition: partition.clone(), group_data, ..PublisherQos::default() }).unwrap();
-    let qos = DataWriterQos { user_data: UserData(octets.clone()), ..writer_qos() };
+    // As announced, these are exactly as many bytes as permitted.
+    let properties = properties([4096, 4096, 4096, 4096, 4096, 4096, 4096, 3963]);
+    assert_eq!(properties.announced_octets(), 32 << 10);
+    let qos = DataWriterQos { user_data: UserData(octets.clone()), properties: properties.clone(), ..writer_qos() };
     let writer = publisher.writer(&topic).qos(qos).build().unwrap();
     let mut events = b.discovery_events();
     loop {
         if let DiscoveryEvent::PublicationFound(data) = events.wait_next(PATIENCE).expect("it does not arrive") {
-            let news = (data.guid, data.publisher.partition, data.qos.user_data.0);
-            assert_eq!(news, (writer.guid(), partition, octets));
+            let news = (data.guid, data.publisher.partition, data.qos.user_data.0, data.qos.properties);
+            assert_eq!(news, (writer.guid(), partition, octets, properties));
             return;
         }
     }

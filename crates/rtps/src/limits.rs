@@ -94,6 +94,16 @@ pub const PARTITION_OCTETS_MAX: usize = 256;
 /// §9.4.2.11). With all three, an announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
 pub const OPAQUE_OCTETS_MAX: usize = 65_528;
 
+/// Properties of each kind that an announcement may have. Others are not taken over.
+pub const PROPERTIES_MAX: usize = 64;
+
+/// Bytes of the name or the value of a property that is taken over. Connext announces paths of executables.
+pub const PROPERTY_OCTETS_MAX: usize = 4096;
+
+/// Bytes of the announced properties of an own endpoint. With them and every other policy as long as it may be, an
+/// announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
+pub const ENDPOINT_PROPERTIES_OCTETS_MAX: usize = 32 << 10;
+
 /// Bytes of USER_DATA and properties of an own participant together: half a message, which its announcement has to fit
 /// into.
 pub const PARTICIPANT_QOS_OCTETS_MAX: usize = 32 << 10;

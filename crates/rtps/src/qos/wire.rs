@@ -9,15 +9,11 @@ use super::policy::{
     Partition, Presentation, Properties, Property, Reliability, ReliabilityKind, RepresentationId, ResourceLimits,
     TimeBasedFilter, TopicData, TransportPriority, TypeConsistency, TypeConsistencyKind, UserData,
 };
-use crate::limits::{PARTITION_OCTETS_MAX, PARTITIONS_MAX};
-use crate::wire::{ParameterId, ParameterListWriter, ValueError, ValueReader, ValueWriter};
+use crate::limits::{PARTITION_OCTETS_MAX, PARTITIONS_MAX, PROPERTIES_MAX, PROPERTY_OCTETS_MAX};
+use crate::wire::{Endianness, ParameterId, ParameterListWriter, ValueError, ValueReader, ValueWriter};
 
 /// Most representations taken over from one announcement; the standard knows three.
 const REPRESENTATIONS_MAX: usize = 16;
-/// Most properties of each kind taken over from one announcement.
-const PROPERTIES_MAX: usize = 64;
-/// Longest value of a property taken over, in bytes. Connext announces paths of executables.
-const PROPERTY_OCTETS_MAX: usize = 4096;
 
 /// A policy that is announced.
 pub(crate) trait WirePolicy: Sized {
@@ -250,6 +246,16 @@ fn optional_string<'a>(value: &mut ValueReader<'a>) -> Result<Option<&'a str>, V
         Ok(string) => Ok(Some(string)),
         Err(ValueError::TooLong { .. } | ValueError::NotUtf8) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+impl Properties {
+    /// Length of the announced ones as a parameter, in bytes.
+    #[must_use]
+    pub fn announced_octets(&self) -> usize {
+        let mut out = Vec::new();
+        ParameterListWriter::new(&mut out, Endianness::Little).parameter(Self::ID, |value| self.write(value));
+        out.len()
     }
 }
 

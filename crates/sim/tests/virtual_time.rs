@@ -10,7 +10,8 @@ use std::time::Duration;
 use peregrine::config::WaitStrategy;
 use peregrine::error::Timeout;
 use peregrine::qos::PublisherQos;
-use peregrine::{DataWriter, DdsType, DomainParticipant, Error, StatusMask, WaitSet};
+use peregrine::xtypes::flat::Flat;
+use peregrine::{DataWriter, DdsType, DomainParticipant, Error, FlatLoan, Selector, StatusMask, WaitSet};
 use peregrine_sim::machines::{Config, Program, Simulation, run};
 use peregrine_sim::network::NodeId;
 
@@ -187,4 +188,62 @@ fn close_reports_what_an_inactive_reader_misses() {
         missed
     });
     assert_eq!(played.unwrap().0, [(1, 2); 3]);
+}
+
+#[derive(Clone, DdsType)]
+#[dds(extensibility = "appendable", flat)]
+struct Image {
+    pixels: Vec<u8>,
+}
+
+fn filled(writer: &DataWriter<Flat<Image>>, len: usize) -> FlatLoan<Image> {
+    let built = writer.loan_flat(len + 64, |image| {
+        let image = image.pixels_with(|mut pixels| {
+            pixels.fill(len, |bytes| bytes.fill(1))?;
+            pixels.finish()
+        })?;
+        image.finish()
+    });
+    built.unwrap()
+}
+
+/// Two processes of a host. No descriptor can be passed when the reader is to be told of the memory of the last sample,
+/// and nothing is written after it.
+#[test]
+fn sample_arrives_when_its_memory_can_be_announced_again() {
+    let config = Config { seed: 5, ..Config::default() };
+    let played = run(config, |simulation| {
+        let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(0)));
+        let config = reading.config(WaitStrategy::Block);
+        let reader = reading.spawn("reader", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Flat<Image>>("images").unwrap();
+            let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+            [(); 2].map(|()| {
+                reader.wait_for_data(PATIENCE).unwrap();
+                let images = reader.take_loaned(&Selector { max_samples: 1, ..Selector::ANY }).unwrap();
+                images.iter().map(|image| image.view().unwrap().pixels().len()).sum::<usize>()
+            })
+        });
+        let (config, inside) = (writing.config(WaitStrategy::Block), simulation.clone());
+        let writer = writing.spawn("writer", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Flat<Image>>("images").unwrap();
+            let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+            inside.wait_for("a channel", PATIENCE, || writer.shared_memory_readers() == 1);
+            writer.write_flat(filled(&writer, 10)).unwrap();
+            writer.wait_for_acknowledgments(PATIENCE).unwrap();
+            let image = filled(&writer, 100_000);
+            inside.set_out_of_descriptors(NodeId(0), true);
+            writer.write_flat(image).unwrap();
+            inside.sleep(Duration::from_millis(100));
+            inside.set_out_of_descriptors(NodeId(0), false);
+            let acknowledged = writer.wait_for_acknowledgments(PATIENCE);
+            (acknowledged.is_ok(), writer.shared_memory_readers())
+        });
+        (reader.join(), writer.join())
+    });
+    let (played, trace) = played.unwrap();
+    assert_eq!(played, ([10, 100_000], (true, 1)));
+    assert!(trace.steps < 2_000, "threads wake each other for nothing: {trace:?}");
 }

@@ -49,17 +49,40 @@ impl std::error::Error for LoanError {
     }
 }
 
+/// Why a sample was not published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unpublished {
+    OtherWriter,
+    ReaderGone,
+    NoRoom,
+    NotAnnounced,
+}
+
 /// A sample that no reader received.
 #[derive(Debug)]
 pub struct PublishError<S> {
     /// The slot to be published.
     pub slot: S,
-    pub(super) reason: &'static str,
+    pub(super) reason: Unpublished,
+}
+
+impl<S> PublishError<S> {
+    /// Whether there is room for the sample, and only its segment could not be announced: the link is full, or the
+    /// system short of something. No reader notifies the writer of the end of that; the caller tries again later.
+    #[must_use]
+    pub fn is_segment_unannounced(&self) -> bool {
+        self.reason == Unpublished::NotAnnounced
+    }
 }
 
 impl<S> fmt::Display for PublishError<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.reason)
+        f.write_str(match self.reason {
+            Unpublished::OtherWriter => "the slot belongs to another writer",
+            Unpublished::ReaderGone => "the reader is gone",
+            Unpublished::NoRoom => "the ring of a blocking reader is full",
+            Unpublished::NotAnnounced => "a blocking reader cannot be told of the segment of the sample now",
+        })
     }
 }
 

@@ -129,6 +129,10 @@ impl Link {
             let pushed = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
             debug_assert!(pushed, "the space is for two");
         }
+        #[cfg(feature = "simulation")]
+        if !descriptors.is_empty() {
+            crate::simulation::check_descriptors()?;
+        }
         let bytes = message.encode();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         for _ in 0..sys::MAX_INTERRUPTIONS {

@@ -3,7 +3,7 @@
 //! A [`SharedSlot`] returns its slot when its last clone is dropped, and costs an allocation and several atomic counts.
 //! A [`RetainedSlot`] costs neither; the owner has to return it to its writer.
 
-use super::error::PublishError;
+use super::error::{PublishError, Unpublished};
 use super::pool::SlotId;
 use super::ring::Metadata;
 use super::segment::SegmentMemory;
@@ -56,7 +56,7 @@ impl Writer {
         }
         let len = slot.len();
         let Some((memory, index)) = slot.give_up() else {
-            return Err(PublishError { slot, reason: "the slot belongs to another writer" });
+            return Err(PublishError { slot, reason: Unpublished::OtherWriter });
         };
         Ok((RetainedSlot { id: memory.id(index), len }, SpentSegment(memory)))
     }

@@ -1,7 +1,7 @@
 //! The writer's side: a pool of slots, and one channel to each reader process.
 
 use super::channel_end::{Gone, ReaderGone, ReaderId};
-use super::error::{LoanError, PublishError};
+use super::error::{LoanError, PublishError, Unpublished};
 use super::link::Peer;
 use super::listener::Request;
 use super::message::{Message, Refusal, UserMessage};
@@ -422,7 +422,7 @@ impl Writer {
     }
 
     #[inline]
-    pub(super) fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
+    pub(super) fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), Unpublished> {
         if only.is_none() && self.sends_at_once(slot, metadata) {
             return Ok(());
         }
@@ -445,36 +445,40 @@ impl Writer {
     }
 
     #[cold]
-    fn send_with_care(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
+    fn send_with_care(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), Unpublished> {
         let Some((id, descriptor)) = describe(&self.pool, slot, metadata) else {
-            return Err("the slot belongs to another writer");
+            return Err(Unpublished::OtherWriter);
         };
         let (place, segment) = (id.place, descriptor.segment);
         let Self { channels, pool, is_notified, .. } = self;
         let is_meant = |channel: &Channel| only.is_none_or(|only| only == channel.id);
         if only.is_some() && !channels.iter().any(is_meant) {
-            return Err("the reader is gone");
+            return Err(Unpublished::ReaderGone);
         }
-        let mut is_full = false;
+        let mut refused = None;
         for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
             let evicts = channel.sender.overflow() == Overflow::Evict;
             let is_announced = channel.announce(pool, place, segment);
-            if !channel.has_room_or_evicts() || !(is_announced || evicts) {
-                is_full = true;
+            let has_room = channel.has_room_or_evicts();
+            if !has_room || !(is_announced || evicts) {
+                // Readers notify the writer of room, and of nothing else.
+                if !has_room || refused.is_none() {
+                    refused = Some(if has_room { Unpublished::NotAnnounced } else { Unpublished::NoRoom });
+                }
                 // A dead reader has no room either.
                 channel.receive_messages();
                 *is_notified |= std::mem::take(&mut channel.is_notified);
             }
         }
-        if is_full && self.channels.iter().all(|channel| channel.gone.is_none()) {
-            return Err("the ring of a blocking reader is full");
-        }
-        let Self { channels, pool, .. } = self;
-        if is_full {
+        if let Some(refused) = refused {
+            if self.channels.iter().all(|channel| channel.gone.is_none()) {
+                return Err(refused);
+            }
             // The reader without room may be gone.
             self.remove_gone();
             return self.send(slot, metadata, only);
         }
+        let Self { channels, pool, .. } = self;
         for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
             if channel.make_room() && channel.knows_segment(place, segment) {
                 channel.sender.send(&descriptor, id);

@@ -83,7 +83,8 @@ pub(super) struct Channels {
     pub(super) published_before: u64,
     /// [`Outgoing::poll_channels`] must be called although no descriptor reports it.
     pub(super) must_poll: bool,
-    /// Interval until the next retry of an allocation, for memory that is released without a notification.
+    /// Interval until the next retry of an allocation, for memory that is released without a notification, or of an
+    /// announcement.
     pub(super) memory_retry_after: Duration,
     /// There was no memory for a sample. The next memory that is free is for that sample.
     is_short: bool,
@@ -117,7 +118,7 @@ struct Channel {
     last_index: u32,
     /// The reader process was asked to notify the writer when it has acknowledged this.
     asked_note: u64,
-    /// Memory was missing, not room in the ring.
+    /// Memory, or the announcement of a segment, was missing, not room in the ring.
     is_short: bool,
     /// Memory was missing, and no reader has any to return.
     no_progress: bool,
@@ -253,6 +254,8 @@ impl PayloadSlot {
 enum Unsent {
     /// The ring is full. The reader process notifies the writer when there is room.
     NoRoom,
+    /// The reader process could not be told of the segment. No process notifies the writer when it can.
+    NotAnnounced,
     /// There is no memory. Reader processes notify the writer when they return some.
     NoMemory,
     /// There is no memory, and no reader has any to return: only the writer's own side can release some.

@@ -181,7 +181,7 @@ impl Channels {
                 }
                 // The reader process notifies the writer of room.
                 Err(Unsent::NoRoom | Unsent::NoMemory) => {}
-                Err(Unsent::Stuck | Unsent::TooLong) => {
+                Err(Unsent::Stuck | Unsent::TooLong | Unsent::NotAnnounced) => {
                     if let Some(channel) = self.channels.iter_mut().find(|other| other.id == channel) {
                         channel.is_closing = true;
                     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::writer::{HandOverBatch, HandOverChange, Recipient};
-use peregrine_transport::shm::{LoanError, ReaderId, SharedSlot, Slot};
+use peregrine_transport::shm::{LoanError, PublishError, ReaderId, SharedSlot, Slot};
 
 use super::{AttachedReader, Channels, InSlot, Unsent};
 use crate::driver::shm::counters::Counters;
@@ -138,7 +138,7 @@ impl Channels {
             }
         }
         let is_short = matches!(unsent, Unsent::NoMemory | Unsent::Stuck);
-        channel.is_short = is_short;
+        channel.is_short = is_short || unsent == Unsent::NotAnnounced;
         // A reader that returns no memory may acknowledge samples that are kept for that.
         let is_any_behind = is_short && self.is_any_behind();
         let no_progress = unsent == Unsent::Stuck && !is_any_behind;
@@ -208,12 +208,18 @@ impl Channels {
         entry: Entry,
     ) -> Result<(), Unsent> {
         let metadata = Addressed { to, entry }.to_metadata();
-        if self.writer.publish_to(channel, slot, metadata).is_ok() {
-            return Ok(());
+        let unsent = |error: PublishError<()>| match error.is_segment_unannounced() {
+            true => Unsent::NotAnnounced,
+            false => Unsent::NoRoom,
+        };
+        match self.writer.publish_to(channel, slot, metadata).map_err(unsent) {
+            Err(Unsent::NoRoom) => {}
+            // The reader would notify the writer of each entry that it passes, and each time in vain.
+            result => return result,
         }
         self.writer.request_room_notification(false);
         // There may have come some before it was asked for.
-        self.writer.publish_to(channel, slot, metadata).map_err(|_| Unsent::NoRoom)
+        self.writer.publish_to(channel, slot, metadata).map_err(unsent)
     }
 
     /// The slot of the change at this place of the batch.

@@ -7,8 +7,8 @@
 use super::message::{MESSAGE_BYTES, Message};
 use crate::{event, random, sys};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -75,8 +75,11 @@ impl Trust {
 pub(super) enum Received {
     /// No message has arrived yet.
     Nothing,
-    /// The other side is gone or has violated the protocol.
+    /// The other side is gone.
     Closed,
+    /// A message is lost: the other side has violated the protocol, or the system is short of something. The other side
+    /// may still be there.
+    Broken(&'static str),
     /// A message with its number of descriptors.
     Message(Message, [Option<OwnedFd>; 2]),
 }
@@ -160,10 +163,11 @@ impl Link {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut slices = [IoSliceMut::new(&mut bytes)];
-        let len = match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
-            Ok(received) => received.bytes,
+        let received = match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
+            Ok(received) => received,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Received::Nothing,
-            Err(_) => return Received::Closed,
+            Err(rustix::io::Errno::CONNRESET) => return Received::Closed,
+            Err(_) => return Received::Broken("a message cannot be received"),
         };
         let mut descriptors = [None, None];
         let mut count = 0;
@@ -176,9 +180,13 @@ impl Link {
                 count += 1;
             }
         }
-        match bytes.get(..len).and_then(Message::decode) {
+        match bytes.get(..received.bytes).and_then(Message::decode) {
             Some(message) if message.descriptors() == count => Received::Message(message, descriptors),
-            _ => Received::Closed,
+            _ if received.bytes == 0 => Received::Closed,
+            Some(_) if received.flags.contains(ReturnFlags::CTRUNC) => {
+                Received::Broken("this process has no descriptor left for the memory of the other side")
+            }
+            _ => Received::Broken("the other side sent a message that means nothing"),
         }
     }
 }
@@ -305,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn invalid_message_closes_the_link() {
+    fn invalid_message_breaks_the_link() {
         let message = Message::Room.encode();
         for bytes in [&message[..60], &[0; 64][..], &[message.as_slice(), &[0]].concat()] {
             let (near, far) = pair();
             rustix::net::send(&near.fd, bytes, SendFlags::NOSIGNAL).unwrap();
-            assert!(matches!(far.receive(), Received::Closed), "{bytes:?}");
+            assert!(matches!(far.receive(), Received::Broken(_)), "{bytes:?}");
         }
         // Unexpected descriptors are closed: their other end sees that.
         let (near, far) = pair();
@@ -327,7 +335,7 @@ mod tests {
         assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
         sendmsg(&near.fd, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL).unwrap();
         drop(sent);
-        assert!(matches!(far.receive(), Received::Closed));
+        assert!(matches!(far.receive(), Received::Broken(_)));
         assert_eq!(rustix::net::recv(&kept, &mut [0_u8; 1][..], RecvFlags::empty()).unwrap().1, 0);
     }
 

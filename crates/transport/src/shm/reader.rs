@@ -510,8 +510,10 @@ impl Channel {
         });
         let Some((segment, range)) = found else {
             self.core.shared.release(cell);
-            // Over the end that may have been seen meanwhile: what was told before it is all there.
-            self.gone = Some(Gone::Broken("the writer published bytes outside its segments"));
+            if !matches!(self.gone, Some(Gone::Broken(_))) {
+                // Over the end that may have been seen meanwhile: what was told before it is all there.
+                self.gone = Some(Gone::Broken("the writer published bytes outside its segments"));
+            }
             return None;
         };
         Some(Sample::new(segment, range, descriptor.metadata, self.id, cell))
@@ -552,6 +554,7 @@ impl Channel {
                     self.messages.push_back(message);
                 }
                 Received::Closed => self.end(Gone::Ended),
+                Received::Broken(what) => self.end(Gone::Broken(what)),
                 Received::Message(..) => self.end(Gone::Broken("the writer sent a message that only readers send")),
             }
         }
@@ -735,7 +738,7 @@ impl Connecting {
                 }
                 open(link, own, shape, (ring, probe), (doorbells, doorbell)).map(Some)
             }
-            Received::Message(..) | Received::Closed => Err(ConnectError::Closed),
+            Received::Message(..) | Received::Closed | Received::Broken(_) => Err(ConnectError::Closed),
         }
     }
 }

@@ -209,6 +209,7 @@ impl Channel {
                     return self.end(Gone::Ended);
                 }
                 Received::Closed => return self.end(Gone::Ended),
+                Received::Broken(what) => return self.end(Gone::Broken(what)),
                 Received::Message(..) => {
                     return self.end(Gone::Broken("the reader sent a message that only writers send"));
                 }

@@ -199,3 +199,140 @@ impl<W: SendInTurns> Drop for SendTurn<'_, W> {
         guard.wakers().wake_all();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::driver::sync::lock;
+    use crate::driver::system::Mutex;
+    use crate::driver::wakers::Wakers;
+
+    /// What happens to a sample.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Step {
+        HandedOver,
+        Sent,
+    }
+
+    /// A writer with a reader of this process and a remote one.
+    #[derive(Default)]
+    struct Writer {
+        state: Mutex<State>,
+        steps: Mutex<Vec<Step>>,
+        panics_at: Mutex<Option<Step>>,
+    }
+
+    #[derive(Default)]
+    struct State {
+        wakers: Wakers,
+        sending: Sending<usize>,
+        /// Samples to be handed over, and to be sent.
+        queued: [usize; 2],
+        messages_first: bool,
+    }
+
+    impl Writer {
+        fn note(&self, step: Step) {
+            lock(&self.steps).push(step);
+            let panics = lock(&self.panics_at).take_if(|at| *at == step).is_some();
+            assert!(!panics, "application code has panicked");
+        }
+
+        fn write(&self) -> Option<()> {
+            let mut state = self.lock();
+            state.queued = state.queued.map(|queued| queued + 1);
+            put_out(self, state, SendLimit::CALL)
+        }
+    }
+
+    impl SendInTurns for Writer {
+        type State = State;
+        type Outbox = usize;
+        type Notify = ();
+
+        fn name(&self) -> impl Display {
+            "writer"
+        }
+
+        fn lock(&self) -> StateGuard<'_, State> {
+            StateGuard::lock(&self.state)
+        }
+
+        fn unlock_and_arm(&self, state: StateGuard<'_, State>) {
+            drop(state);
+        }
+
+        fn hand_over<'c>(
+            &'c self,
+            mut state: StateGuard<'c, State>,
+            _: &mut usize,
+            (): &mut (),
+        ) -> (StateGuard<'c, State>, bool) {
+            let samples = std::mem::take(&mut state.queued[0]);
+            drop(state);
+            (0..samples).for_each(|_| self.note(Step::HandedOver));
+            (self.lock(), true)
+        }
+
+        fn send(&self, messages: &mut usize, _: SendLimit) -> bool {
+            (0..*messages).for_each(|_| self.note(Step::Sent));
+            true
+        }
+
+        fn send_on(&self, messages: &mut usize) -> bool {
+            self.send(messages, SendLimit::CALL)
+        }
+
+        fn leave_to_publishing(&self) {
+            panic!("the turn is short");
+        }
+
+        fn note_all_has_left(&self) {}
+    }
+
+    impl SendingState for State {
+        type Outbox = usize;
+
+        fn sending(&mut self) -> &mut Sending<usize> {
+            &mut self.sending
+        }
+
+        fn messages_first(&mut self) -> &mut bool {
+            &mut self.messages_first
+        }
+
+        fn hands_over(&self) -> bool {
+            true
+        }
+
+        fn pack(&mut self, messages: &mut usize) -> bool {
+            *messages = std::mem::take(&mut self.queued[1]);
+            *messages > 0
+        }
+
+        fn reclaim(&mut self, messages: &mut usize) {
+            *messages = 0;
+        }
+    }
+
+    impl HasWakers for State {
+        fn wakers(&mut self) -> &mut Wakers {
+            &mut self.wakers
+        }
+    }
+
+    #[test]
+    fn turn_that_ends_with_a_panic_is_given_back() {
+        for step in [Step::HandedOver, Step::Sent] {
+            let writer = Writer::default();
+            *lock(&writer.panics_at) = Some(step);
+            assert!(catch_unwind(AssertUnwindSafe(|| writer.write())).is_err());
+            assert!(writer.lock().sending.is_idle(), "{step:?}");
+            lock(&writer.steps).clear();
+            assert!(writer.write().is_some(), "the next thread sends");
+            assert_eq!(lock(&writer.steps).last(), Some(&Step::Sent), "{step:?}");
+        }
+    }
+}

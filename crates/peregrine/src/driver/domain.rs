@@ -6,7 +6,7 @@ mod shared_memory;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, S
 use poll_state::PollState;
 
 use super::clock::{NEVER, now};
+use super::deferred_user_code::DeferredUserCode;
 use super::dirty_endpoints::DirtyEndpoints;
 use super::host::{Host, SharedMemoryHost};
-use super::listener_gate::Deferring;
 use super::listener_queue::{LISTENER_TIME_MAX, ListenerQueue, RunListener};
 use super::network::Network;
 use super::open::{self, Opened};
@@ -37,7 +37,8 @@ use super::send::SendSockets;
 use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::SharedMemory;
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
-use super::sync::lock;
+use super::sync::{Guard, lock};
+use super::user_code::{self, Deferring};
 use super::wake_timer::WakeTimer;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
@@ -79,6 +80,8 @@ pub(crate) struct Domain {
     receivers: Mutex<Vec<Arc<DataReceiver>>>,
     /// Entities whose listeners wait for a thread that may run user code.
     listeners: ListenerQueue,
+    /// User code that threads have left which must not run any.
+    deferred: Arc<DeferredUserCode>,
     /// When to look whether listeners have waited for too long.
     listeners_due: AtomicU64,
     me: Weak<Self>,
@@ -115,7 +118,7 @@ static DOMAINS: Mutex<Vec<Weak<DomainHandle>>> = Mutex::new(Vec::new());
 impl DomainHandle {
     /// The domain with this configuration, opened if this process has not done so yet.
     pub(crate) fn get(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
-        let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut domains = lock(&DOMAINS);
         domains.retain(|d| d.strong_count() > 0);
         let known = domains.iter().filter_map(Weak::upgrade).find(|d| d.0.id == id && d.0.config == *config);
         if let Some(known) = known {
@@ -158,6 +161,7 @@ impl Domain {
             receiver: OnceLock::new(),
             receivers: Mutex::new(Vec::new()),
             listeners: ListenerQueue::default(),
+            deferred: Arc::default(),
             listeners_due: AtomicU64::new(NEVER),
             me: Weak::clone(me),
             group_sockets: Mutex::new(Vec::new()),
@@ -273,11 +277,11 @@ impl Domain {
         Ok(())
     }
 
-    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+    fn threads(&self) -> Guard<'_, Vec<JoinHandle<()>>> {
         lock(&self.threads)
     }
 
-    fn receivers(&self) -> MutexGuard<'_, Vec<Arc<DataReceiver>>> {
+    fn receivers(&self) -> Guard<'_, Vec<Arc<DataReceiver>>> {
         lock(&self.receivers)
     }
 
@@ -310,8 +314,8 @@ impl Domain {
         let name = format!("{}-{name}", settings.name_prefix);
         let builder = std::thread::Builder::new().name(name).stack_size(settings.stack_bytes);
         let run = move || {
-            if let Some(cpus) = &settings.affinity
-                && let Err(error) = thread::set_affinity(cpus)
+            if let Some(cpus) = settings.affinity
+                && let Err(error) = thread::set_affinity(&cpus)
             {
                 tracing::warn!(?cpus, %error, "cannot pin a thread of the domain");
             }
@@ -375,7 +379,15 @@ impl Domain {
                         }
                     }
                 }
+                self.queue_deferred();
             }
+        }
+    }
+
+    /// Hands user code that the calling thread must not run to a thread that runs listeners.
+    fn queue_deferred(&self) {
+        if user_code::has_deferred() && self.deferred.take_over() {
+            self.queue_listener(Arc::clone(&self.deferred) as Arc<dyn RunListener>);
         }
     }
 
@@ -514,7 +526,7 @@ impl Domain {
         self.network.leave(group);
     }
 
-    fn group_sockets(&self) -> MutexGuard<'_, Vec<Arc<Socket>>> {
+    fn group_sockets(&self) -> Guard<'_, Vec<Arc<Socket>>> {
         lock(&self.group_sockets)
     }
 
@@ -557,6 +569,8 @@ impl Domain {
                 tracing::error!("a thread of the domain has panicked");
             }
         }
+        // No thread is there that would run it.
+        self.deferred.run_rest();
         if let Some(shared) = &self.shared_memory {
             shared.clear();
         }
@@ -640,7 +654,8 @@ impl Host for Domain {
     fn start_publishing(&self) -> Result<(), Error> {
         let Some(domain) = self.me.upgrade().filter(|_| !self.is_polled()) else { return Ok(()) };
         self.publishing.start(|| {
-            let thread = self.spawn(format!("pub-{}", self.id), move || domain.publishing.run())?;
+            let thread =
+                self.spawn(format!("pub-{}", self.id), move || domain.publishing.run(|| domain.queue_deferred()))?;
             self.threads().push(thread);
             Ok(())
         })
@@ -719,10 +734,12 @@ impl Process for Reception<'_> {
     }
 
     fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {
-        dirty.has_listeners()
+        dirty.has_listeners() || user_code::has_deferred()
     }
 
     fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        // A thread of the application that leads.
+        self.domain.queue_deferred();
         // While a listener runs, other threads receive.
         let _not_io = outbox::mark_io_thread(false);
         dirty.run_listeners(now);

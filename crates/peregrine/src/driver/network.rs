@@ -1,7 +1,7 @@
 //! What follows the interfaces of the host: addresses to announce, groups joined, the sockets multicast leaves by.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use peregrine_rtps::id::DomainId;
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4, SPDP_MULTICAST_V6};
@@ -11,7 +11,7 @@ use peregrine_transport::udp::{Fragmentation, Socket, SocketOptions};
 
 use super::groups::Groups;
 use super::send::{MulticastSenders, SendSockets};
-use super::sync::lock;
+use super::sync::{Guard, lock};
 use crate::config::DomainConfig;
 use crate::error::Error;
 
@@ -149,7 +149,7 @@ impl Network {
         port.ok_or_else(|| Error::bad_parameter(format!("domain {} has no port for multicast", self.id)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> Guard<'_, State> {
         lock(&self.state)
     }
 

@@ -34,12 +34,12 @@ use peregrine_transport::udp::{ReceiveError, Wait};
 
 use super::adaptive_spin::AdaptiveSpin;
 use super::clock::{NEVER, now};
-use super::listener_gate::Deferring;
 use super::parker::{OthersWoken, Parker};
-use super::sync::try_lock;
+use super::sync::try_lock_leaf;
 use super::system::{
     AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Waker, fence,
 };
+use super::user_code::Deferring;
 
 /// How many receptions long receive threads follow, and leave the lead free, after an application thread has led or has
 /// found the lead taken. A thread that waits once in a while finds the lead taken at worst, and is woken by its leader.
@@ -242,14 +242,17 @@ impl<D: Default> SharedReceiver<D> {
         }
     }
 
-    /// Gives up the lead, then runs listeners.
+    /// Gives up the lead, then runs listeners, and wakers of tasks.
     fn leave(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>, now: Instant) {
         if !by.has_listeners(leading.dirty()) {
             return leading.give_up();
         }
         let mut dirty = std::mem::take(leading.dirty());
+        let no_user_code = Deferring::begin();
         leading.give_up();
         self.ensure_follower(by);
+        // Runs the wakers that were left meanwhile.
+        drop(no_user_code);
         by.run_listeners(&mut dirty, now);
         // Its memory is used again.
         if let Some(mut leading) = self.try_lead() {
@@ -345,7 +348,7 @@ impl<D: Default> SharedReceiver<D> {
     }
 
     fn try_lead(&self) -> Option<Leading<'_, D>> {
-        let lead = try_lock(&self.lead)?;
+        let lead = try_lock_leaf(&self.lead)?;
         Some(Leading { of: self, lead: Some(lead), _no_user_code: Deferring::begin() })
     }
 }

@@ -1,6 +1,6 @@
 //! Publishers (DDS 1.4 §2.2.2.4.1).
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
@@ -8,7 +8,8 @@ use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
 use super::{DomainParticipant, Entity, Publisher, PublisherInner, PublisherListener, PublisherState};
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::driver::clock::now;
-use crate::driver::sync::lock;
+use crate::driver::sync::{Guard, lock};
+use crate::driver::user_code::run_user_code;
 use crate::endpoint::flushed;
 use crate::error::{Error, Precondition};
 use crate::qos;
@@ -239,7 +240,7 @@ impl Publisher {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
         // The old listener may own entities: it is dropped without the lock.
-        drop(gone);
+        run_user_code(|| drop(gone));
         self.inner.refresh();
     }
 
@@ -279,7 +280,7 @@ impl Publisher {
 }
 
 impl PublisherInner {
-    fn lock(&self) -> MutexGuard<'_, PublisherState> {
+    fn lock(&self) -> Guard<'_, PublisherState> {
         lock(&self.state)
     }
 

@@ -31,7 +31,7 @@ mod trim;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
@@ -44,7 +44,7 @@ use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
 use super::host::SharedMemoryHost;
 use super::socket_barrier::DeferredMessage;
-use super::sync::lock;
+use super::sync::{Guard, lock};
 use super::writer::WriterCore;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 use counters::Counters;
@@ -516,7 +516,7 @@ impl SharedMemory {
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, ConnectionManager> {
+    fn connections(&self) -> Guard<'_, ConnectionManager> {
         lock(&self.connections)
     }
 }

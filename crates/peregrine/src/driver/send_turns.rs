@@ -4,10 +4,12 @@
 use std::fmt::Display;
 
 use peregrine_rtps::time::Span;
+use tracing::Level;
 
 use super::publishing::PublishOutcome;
 use super::send_limit::SendLimit;
 use super::send_state::Sending;
+use super::user_code::log;
 use super::wakers::{HasWakers, StateGuard};
 use crate::status::StatusMask;
 
@@ -18,11 +20,12 @@ const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
 pub(super) trait SendInTurns {
     type State: SendingState<Outbox = Self::Outbox>;
     type Outbox: Default;
+    type Name: Display + Send + 'static;
     /// The readers of this process that have samples and were not told.
     type Notify: Default;
 
     /// For messages to the user.
-    fn name(&self) -> impl Display;
+    fn name(&self) -> Self::Name;
 
     fn lock(&self) -> StateGuard<'_, Self::State>;
 
@@ -136,8 +139,10 @@ fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c,
 /// caller sends what was queued meanwhile.
 pub(super) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
     let Some(mut outbox) = writer.lock().sending().resume() else { return Err(PublishOutcome::Done) };
+    let turn = SendTurn::new(writer, SendLimit::CALL);
     let has_left = writer.send_on(&mut outbox);
     let mut guard = writer.lock();
+    turn.end();
     if !has_left {
         let is_parked = guard.sending().park(outbox);
         return Err(if is_parked { PublishOutcome::Again } else { PublishOutcome::Done });
@@ -190,12 +195,117 @@ impl<'c, W: SendInTurns> SendTurn<'c, W> {
 }
 
 impl<W: SendInTurns> Drop for SendTurn<'_, W> {
-    /// Runs when application code has panicked during the delivery of samples. These samples are lost; the writer
-    /// continues.
+    /// Runs when the thread has panicked during the delivery of samples. These samples are lost; the writer continues.
     fn drop(&mut self) {
-        tracing::error!(writer = %self.writer.name(), "a panic while samples were sent: some may be lost");
+        let writer = self.writer.name();
+        log(Level::ERROR, move || tracing::error!(%writer, "a panic while samples were sent: some may be lost"));
         let mut guard = self.writer.lock();
         guard.sending().finish(Box::default());
         guard.wakers().wake_all();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Mutex;
+
+    use super::super::wakers::Wakers;
+    use super::*;
+
+    /// Sending fails with a panic.
+    struct Failing(Mutex<State>);
+
+    #[derive(Default)]
+    struct State {
+        sending: Sending<Vec<u8>>,
+        messages_first: bool,
+        wakers: Wakers,
+    }
+
+    impl HasWakers for State {
+        fn wakers(&mut self) -> &mut Wakers {
+            &mut self.wakers
+        }
+    }
+
+    impl SendingState for State {
+        type Outbox = Vec<u8>;
+
+        fn sending(&mut self) -> &mut Sending<Vec<u8>> {
+            &mut self.sending
+        }
+
+        fn messages_first(&mut self) -> &mut bool {
+            &mut self.messages_first
+        }
+
+        fn hands_over(&self) -> bool {
+            false
+        }
+
+        fn pack(&mut self, outbox: &mut Vec<u8>) -> bool {
+            outbox.push(1);
+            true
+        }
+
+        fn reclaim(&mut self, outbox: &mut Vec<u8>) {
+            outbox.clear();
+        }
+    }
+
+    impl SendInTurns for Failing {
+        type State = State;
+        type Outbox = Vec<u8>;
+        type Name = &'static str;
+        type Notify = ();
+
+        fn name(&self) -> &'static str {
+            "writer"
+        }
+
+        fn lock(&self) -> StateGuard<'_, State> {
+            StateGuard::lock(&self.0)
+        }
+
+        fn unlock_and_arm(&self, state: StateGuard<'_, State>) {
+            drop(state);
+        }
+
+        fn hand_over<'c>(
+            &'c self,
+            state: StateGuard<'c, State>,
+            _: &mut Vec<u8>,
+            (): &mut (),
+        ) -> (StateGuard<'c, State>, bool) {
+            (state, true)
+        }
+
+        fn send(&self, _: &mut Vec<u8>, _: SendLimit) -> bool {
+            panic!("on purpose");
+        }
+
+        fn send_on(&self, _: &mut Vec<u8>) -> bool {
+            panic!("on purpose");
+        }
+
+        fn leave_to_publishing(&self) {}
+
+        fn note_all_has_left(&self) {}
+    }
+
+    #[test]
+    fn panic_while_sending_leaves_the_turn_to_the_next_thread() {
+        let writer = Failing(Mutex::default());
+        let sent = catch_unwind(AssertUnwindSafe(|| put_out(&writer, writer.lock(), SendLimit::CALL)));
+        assert!(sent.is_err() && writer.lock().sending.is_idle());
+    }
+
+    #[test]
+    fn panic_while_a_backlog_is_sent_leaves_the_turn_to_the_next_thread() {
+        let writer = Failing(Mutex::default());
+        assert!(writer.lock().sending.queue(), "the publishing thread sends");
+        let sent = catch_unwind(AssertUnwindSafe(|| send_backlog(&writer).is_ok()));
+        assert!(sent.is_err() && writer.lock().sending.is_idle());
     }
 }

@@ -115,9 +115,10 @@ impl Watched for Writer {
 impl SendInTurns for Writer {
     type State = State;
     type Outbox = VecDeque<u32>;
+    type Name = &'static str;
     type Notify = ();
 
-    fn name(&self) -> impl std::fmt::Display {
+    fn name(&self) -> &'static str {
         "writer"
     }
 

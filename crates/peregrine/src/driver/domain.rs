@@ -18,6 +18,7 @@ use peregrine_transport::event::{Poller, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, Socket, Wait};
+use tracing::Level;
 
 use poll_state::PollState;
 
@@ -38,7 +39,7 @@ use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::SharedMemory;
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
 use super::sync::{Guard, lock};
-use super::user_code::{self, Deferring};
+use super::user_code::{self, Deferring, log};
 use super::wake_timer::WakeTimer;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
@@ -144,7 +145,9 @@ impl Domain {
     fn open(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
         // Before the interfaces are looked at, so that no change is missed.
         let watcher = InterfaceWatcher::new()
-            .inspect_err(|error| tracing::warn!(%error, "new addresses of this host will not be noticed"))
+            .map_err(|error| {
+                log(Level::WARN, move || tracing::warn!(%error, "new addresses of this host will not be noticed"));
+            })
             .ok();
         let Opened { network, sockets, data_sockets, control_sockets } = open::open(id, config)?;
         let (timer, waker) = (WakeTimer::new().map_err(Error::system)?, Arc::new(Waker::new().map_err(Error::system)?));
@@ -200,16 +203,11 @@ impl Domain {
 
     fn log_start(&self) {
         let announced = self.addresses();
-        let (data, discovery) = (&announced.default_unicast, &announced.metatraffic_unicast);
-        let (multicast, shared_memory) = (self.config.multicast, self.shared_memory.is_some());
-        tracing::info!(
-            domain = self.id.0,
-            ?data,
-            ?discovery,
-            multicast,
-            shared_memory,
-            "the process takes part in a domain"
-        );
+        let (domain, multicast, shared_memory) = (self.id.0, self.config.multicast, self.shared_memory.is_some());
+        log(Level::INFO, move || {
+            let (data, discovery) = (&announced.default_unicast, &announced.metatraffic_unicast);
+            tracing::info!(domain, ?data, ?discovery, multicast, shared_memory, "the process takes part in a domain");
+        });
     }
 
     pub(crate) fn add(&self, participant: &Arc<ParticipantCore>) {
@@ -317,12 +315,15 @@ impl Domain {
             if let Some(cpus) = settings.affinity
                 && let Err(error) = thread::set_affinity(&cpus)
             {
-                tracing::warn!(?cpus, %error, "cannot pin a thread of the domain");
+                log(Level::WARN, move || tracing::warn!(?cpus, %error, "cannot pin a thread of the domain"));
             }
             if let Some(scheduling) = settings.scheduling
                 && let Err(error) = thread::set_scheduling(scheduling)
             {
-                tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain");
+                log(
+                    Level::WARN,
+                    move || tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain"),
+                );
             }
             let _io_thread = outbox::mark_io_thread(true);
             body();
@@ -357,7 +358,7 @@ impl Domain {
             match poller.wait(None) {
                 Ok(tokens) => ready.extend(tokens),
                 Err(error) => {
-                    tracing::error!(%error, "waiting for discovery and timers has ended");
+                    log(Level::ERROR, move || tracing::error!(%error, "waiting for discovery and timers has ended"));
                     return;
                 }
             }
@@ -566,7 +567,7 @@ impl Domain {
         for handle in threads {
             // The last participant may be dropped by a listener, on one of these threads, which then ends by itself.
             if handle.thread().id() != me && thread::join(handle).is_err() {
-                tracing::error!("a thread of the domain has panicked");
+                log(Level::ERROR, || tracing::error!("a thread of the domain has panicked"));
             }
         }
         // No thread is there that would run it.
@@ -757,7 +758,10 @@ impl Process for Reception<'_> {
     fn start_thread(&self) -> bool {
         let Some(domain) = self.domain.me.upgrade() else { return false };
         let started = domain.start_receive_thread(self.receiver);
-        started.inspect_err(|error| tracing::error!(%error, "no further thread to receive while listeners run")).is_ok()
+        let report = |error| {
+            log(Level::ERROR, move || tracing::error!(%error, "no further thread to receive while listeners run"));
+        };
+        started.map_err(report).is_ok()
     }
 }
 

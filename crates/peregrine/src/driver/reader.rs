@@ -14,6 +14,7 @@ use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::Delivered;
 use peregrine_xtypes::PayloadKind;
+use tracing::Level;
 
 use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
@@ -23,7 +24,7 @@ use super::listener_queue::RunListener;
 use super::local_writers::{LocalWriters, PendingAck};
 use super::parker::Parker;
 use super::topic::TopicCore;
-use super::user_code::{Deferring, must_defer, run_user_code};
+use super::user_code::{Deferring, log, must_defer, run_user_code};
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::status::{
@@ -224,7 +225,8 @@ impl ReaderCore {
         let mut guard = self.lock();
         let guid = writer.guid;
         if !guard.reader.match_writer(now, writer) {
-            tracing::warn!(reader = %self.guid, writer = %guid, "no room for another matched writer");
+            let reader = self.guid;
+            log(Level::WARN, move || tracing::warn!(%reader, writer = %guid, "no room for another matched writer"));
             return false;
         }
         if self.host.config().same_process && !self.is_protected {

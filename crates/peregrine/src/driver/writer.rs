@@ -12,6 +12,7 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
+use tracing::Level;
 
 use super::clock::{NEVER, now};
 use super::deadline_cell::DeadlineCell;
@@ -27,7 +28,7 @@ use super::send_state::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
 use super::topic::TopicCore;
-use super::user_code::{is_in_listener, run_user_code};
+use super::user_code::{is_in_listener, log, run_user_code};
 use super::waiting::{StatusState, Watched, wait_locked};
 use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
 use crate::shared_memory::SharedMemoryUse;
@@ -483,7 +484,8 @@ impl WriterCore {
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
         if !guard.writer.match_reader_by(now, reader, path) {
-            tracing::warn!(writer = %self.guid, reader = %guid, "no room for another matched reader");
+            let writer = self.guid;
+            log(Level::WARN, move || tracing::warn!(%writer, reader = %guid, "no room for another matched reader"));
             return false;
         }
         if let Some(local) = local {
@@ -540,16 +542,19 @@ impl WriterCore {
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
     ) -> (StateGuard<'c, WriterState>, StatusMask) {
+        let writer = self.guid;
         let mut acknowledged = std::mem::take(&mut guard.has_lost_reader);
         while let Some(event) = guard.writer.poll_event() {
             match event {
                 WriterEvent::Acknowledged => acknowledged = true,
                 WriterEvent::ReaderInactive(reader) => {
                     acknowledged = true;
-                    tracing::warn!(writer = %self.guid, %reader, "a reliable reader does not answer; going on without it");
+                    log(Level::WARN, move || {
+                        tracing::warn!(%writer, %reader, "a reliable reader does not answer; going on without it");
+                    });
                 }
                 WriterEvent::ReaderActive(reader) => {
-                    tracing::info!(writer = %self.guid, %reader, "a reader that did not answer is back");
+                    log(Level::INFO, move || tracing::info!(%writer, %reader, "a reader that did not answer is back"));
                 }
                 WriterEvent::DeadlineMissed(instance) => {
                     guard.statuses.deadline_missed.count(instance);

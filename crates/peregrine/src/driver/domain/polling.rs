@@ -9,6 +9,7 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::Token;
 use peregrine_transport::udp::Receiver;
+use tracing::Level;
 
 use super::poll_state::PollState;
 use super::{Domain, FIRST_SOCKET, WAKER, receiver_options};
@@ -19,7 +20,7 @@ use crate::driver::reader::ReaderCore;
 use crate::driver::shm::SharedMemory;
 use crate::driver::shm::direct_take::{DirectTake, PollBudget};
 use crate::driver::sync::try_lock_leaf;
-use crate::driver::user_code::{self, Deferring};
+use crate::driver::user_code::{self, Deferring, log};
 use crate::driver::{clock, outbox};
 use crate::error::Error;
 
@@ -240,7 +241,7 @@ impl Domain {
         for socket in self.group_sockets().iter().skip(state.group_sockets) {
             let token = Token(FIRST_SOCKET + (self.control_sockets.len() + state.data_sockets.len()) as u64);
             if let Err(error) = state.poller.add(&**socket, token) {
-                tracing::error!(%error, "data sent to groups wakes nobody");
+                log(Level::ERROR, move || tracing::error!(%error, "data sent to groups wakes nobody"));
             }
             state.data_sockets.push(Arc::clone(socket));
             state.group_sockets += 1;

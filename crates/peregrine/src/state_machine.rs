@@ -80,6 +80,11 @@ pub(crate) fn new_reader(
             config.keys = Some(*extractor);
             Some(*holder)
         }
+        Keys::HandWritten(..) => {
+            config.defers_keys = true;
+            config.keeps_found_keys = true;
+            None
+        }
         Keys::Application(_) => {
             config.defers_keys = true;
             None

@@ -9,6 +9,7 @@ use peregrine_rtps::qos::TopicQos;
 
 use crate::condition::StatusCondition;
 use crate::driver::topic::{TopicCore, TopicHook};
+use crate::driver::user_code::run_user_code;
 use crate::entity::{DomainParticipant, Entity, TopicListener};
 use crate::error::{BadParameter, Error, Precondition};
 use crate::qos;
@@ -164,7 +165,7 @@ impl<T: TopicType> Topic<T> {
         let listener = listener.map(|listener| (Told::hook(listener), mask));
         let gone = std::mem::replace(&mut self.core.lock().own, listener);
         // The old listener may own entities: it is dropped without the lock.
-        drop(gone);
+        run_user_code(|| drop(gone));
         self.core.gate.wait_until_idle();
     }
 }

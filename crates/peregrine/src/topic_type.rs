@@ -7,13 +7,14 @@ use std::sync::Arc;
 use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::history::KeyHolder;
 use peregrine_rtps::id::KeyHash;
-use peregrine_rtps::reader::KeyExtractor;
+use peregrine_rtps::reader::{FoundInstance, KeyExtractor};
 use peregrine_xtypes::{
-    DdsType, EncodeError, Endianness, PayloadKind, Representation, encode_key, encoded_key_len, key_hash,
+    DdsType, EncodeError, Endianness, PayloadKind, Representation, encode_key, encoded_key_len, is_generated, key_hash,
     key_hash_of_payload, key_hash_of_serialized_key, serialized_key_of_payload,
 };
 
 use crate::InstanceHandle;
+use crate::driver::user_code::{note_panic, run_caught, run_user_code};
 use crate::error::{BadParameter, Error};
 
 /// The type parameter of a [`Topic`](crate::Topic): a [`DdsType`], or [`Serialized`]. No other type implements this
@@ -45,8 +46,10 @@ pub(crate) type FindInstance = dyn Fn(&[u8], PayloadKind) -> Option<InstanceHand
 pub(crate) enum Keys {
     /// The type has no key.
     None,
-    /// By functions that this crate generates.
+    /// By functions that call no code of the application, so that they may run under a lock.
     Generated(KeyExtractor, KeyHolder),
+    /// By functions that call code of a hand-written type, which runs under no lock.
+    HandWritten(KeyExtractor, KeyHolder),
     /// By a closure of the application, which runs under no lock.
     Application(Arc<FindInstance>),
 }
@@ -167,10 +170,11 @@ impl SerializedType {
 
 impl Keys {
     fn of<T: DdsType>() -> Self {
-        if T::HAS_KEY {
-            Self::Generated(KeyExtractor(key_of_payload::<T>), KeyHolder(key_holder_of_payload::<T>))
-        } else {
-            Self::None
+        let (extractor, holder) = (KeyExtractor(key_of_payload::<T>), KeyHolder(key_holder_of_payload::<T>));
+        match (T::HAS_KEY, is_generated::<T>()) {
+            (false, _) => Self::None,
+            (true, true) => Self::Generated(extractor, holder),
+            (true, false) => Self::HandWritten(extractor, holder),
         }
     }
 
@@ -178,18 +182,49 @@ impl Keys {
         !matches!(self, Self::None)
     }
 
-    /// The instance of a payload. To be called without any lock.
+    /// Whether the instances of samples are found by code of the application.
+    pub(crate) const fn is_user_code(&self) -> bool {
+        matches!(self, Self::HandWritten(..) | Self::Application(_))
+    }
+
+    /// The instance of a payload. To be called without any lock. A panic of the application's code counts as a payload
+    /// without an instance.
     pub(crate) fn instance_of(&self, payload: &[u8], kind: PayloadKind) -> Option<InstanceHandle> {
-        match self {
+        let found = run_caught(|| match self {
             Self::None => Some(InstanceHandle::NIL),
-            Self::Generated(KeyExtractor(extract), _) => extract(payload, kind == PayloadKind::Key),
+            Self::Generated(KeyExtractor(extract), _) | Self::HandWritten(KeyExtractor(extract), _) => {
+                extract(payload, kind == PayloadKind::Key)
+            }
             Self::Application(find) => find(payload, kind),
-        }
+        });
+        found.unwrap_or_else(|panic| {
+            note_panic(panic, "the key function of a type has panicked");
+            None
+        })
+    }
+
+    /// The same with the key, if readers keep it.
+    pub(crate) fn find(&self, payload: &[u8], kind: PayloadKind) -> Option<FoundInstance> {
+        let instance = self.instance_of(payload, kind)?;
+        let key = match self {
+            Self::HandWritten(_, KeyHolder(make)) => run_caught(|| make(payload, kind == PayloadKind::Key))
+                .unwrap_or_else(|panic| {
+                    note_panic(panic, "the key function of a type has panicked");
+                    None
+                }),
+            Self::None | Self::Generated(..) | Self::Application(_) => None,
+        };
+        Some(FoundInstance { instance, key })
     }
 }
 
 /// The serialized key of a value, as [`decode_key_holder`](peregrine_xtypes::decode_key_holder) reads it.
 pub(crate) fn serialized_key<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    run_user_code(|| serialized_key_inline(value))
+}
+
+/// The same under any lock, of a type that calls no code of the application.
+pub(crate) fn serialized_key_inline<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = vec![0; encoded_key_len(value, Representation::Xcdr2)];
     encode_key(value, Representation::Xcdr2, Endianness::NATIVE, &mut bytes)?;
     Ok(bytes)
@@ -197,7 +232,7 @@ pub(crate) fn serialized_key<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeErr
 
 /// The instance a value belongs to.
 pub(crate) fn instance_of<T: DdsType>(value: &T) -> KeyHash {
-    if T::HAS_KEY { KeyHash(key_hash(value)) } else { KeyHash::NIL }
+    if T::HAS_KEY { KeyHash(run_user_code(|| key_hash(value))) } else { KeyHash::NIL }
 }
 
 fn key_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<KeyHash> {

@@ -103,6 +103,10 @@ fn implementation(
                 <#holder as __xt::DdsType>::skip(decoder)
             }
 
+            fn is_generated(seen: &mut __xt::private::provenance::Seen) -> bool {
+                <#holder as __xt::DdsType>::is_generated(seen)
+            }
+
             fn transcode_key<S: __xt::Sink>(
                 decoder: &mut __xt::Decoder<'_>,
                 encoder: &mut __xt::Encoder<'_, S>,

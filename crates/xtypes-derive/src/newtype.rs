@@ -107,6 +107,10 @@ fn implementation(container: &Container, ty: &Type, primitive: &TokenStream) -> 
                 #inner::skip(decoder)
             }
 
+            fn is_generated(seen: &mut __xt::private::provenance::Seen) -> bool {
+                #inner::is_generated(seen)
+            }
+
             fn transcode_key<S: __xt::Sink>(
                 decoder: &mut __xt::Decoder<'_>,
                 encoder: &mut __xt::Encoder<'_, S>,

@@ -141,6 +141,8 @@ impl<'c> Structure<'c> {
         let (layout, key, defaults, clear) =
             (self.layout(), self.key_items(), self.default_value(), self.clear_non_key());
         let obstacle = self.obstacle();
+        let generated = self.base_type().into_iter().chain(self.members.iter().map(|member| &member.ty));
+        let generated = generated.map(|ty| quote!(<<#ty as __xt::Member>::Value as __xt::DdsType>::is_generated));
         quote! {
             #[automatically_derived]
             impl __xt::DdsType for #ident {
@@ -183,6 +185,10 @@ impl<'c> Structure<'c> {
                 #[inline]
                 fn skip(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
                     __xt::private::structure::skip::<Self>(decoder)
+                }
+
+                fn is_generated(seen: &mut __xt::private::provenance::Seen) -> bool {
+                    __xt::private::provenance::all_generated::<Self>(seen, &[ #(#generated),* ])
                 }
 
                 #[inline]

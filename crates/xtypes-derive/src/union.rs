@@ -409,6 +409,9 @@ impl<'c> Union<'c> {
             }
         };
         let transcode = self.transcode(&skip_member);
+        let disc = self.discriminator_path();
+        let generated = self.cases.iter().filter_map(|case| case.ty.as_ref());
+        let generated = generated.map(|ty| quote!(<<#ty as __xt::Member>::Value as __xt::DdsType>::is_generated));
         quote! {
             fn skip(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
                 let aggregate = decoder.begin_aggregate(#extensibility)?;
@@ -417,6 +420,10 @@ impl<'c> Union<'c> {
                 }
                 decoder.end_aggregate(aggregate);
                 ::core::result::Result::Ok(())
+            }
+
+            fn is_generated(seen: &mut __xt::private::provenance::Seen) -> bool {
+                __xt::private::provenance::all_generated::<Self>(seen, &[ #disc::is_generated, #(#generated),* ])
             }
 
             fn transcode_key<S: __xt::Sink>(

@@ -5,6 +5,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::any::TypeId;
 
 use crate::bounded::{BoundedMap, BoundedVec};
 use crate::decoder::Decoder;
@@ -16,6 +17,7 @@ use crate::plain;
 use crate::plain::layout::Layout;
 use crate::plain::obstacle::{Obstacle, Reason};
 use crate::primitive::leaf_key;
+use crate::provenance;
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
 
@@ -164,6 +166,10 @@ impl<T: DdsType> DdsType for Vec<T> {
         decode_sequence(decoder, None)
     }
 
+    fn is_generated(seen: &mut Vec<TypeId>) -> bool {
+        T::is_generated(seen)
+    }
+
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
         transcode_sequence::<T, S>(decoder, encoder, None)
     }
@@ -188,6 +194,10 @@ impl<T: DdsType, const N: usize> DdsType for BoundedVec<T, N> {
     #[inline]
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         decode_sequence(decoder, Some(N)).map(Self::from_checked)
+    }
+
+    fn is_generated(seen: &mut Vec<TypeId>) -> bool {
+        T::is_generated(seen)
     }
 
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
@@ -248,6 +258,10 @@ impl<T: DdsType, const N: usize> DdsType for [T; N] {
         }
         decoder.end_delimited(aggregate);
         Ok(())
+    }
+
+    fn is_generated(seen: &mut Vec<TypeId>) -> bool {
+        T::is_generated(seen)
     }
 
     #[inline]
@@ -390,6 +404,10 @@ macro_rules! map_impl {
 
         fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
             skip_map::<K, V>(decoder)
+        }
+
+        fn is_generated(seen: &mut Vec<TypeId>) -> bool {
+            provenance::has_provided_order::<K>() && V::is_generated(seen)
         }
 
         fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {

@@ -111,6 +111,7 @@ mod parameter;
 mod payload;
 pub mod plain;
 mod primitive;
+mod provenance;
 mod sink;
 mod string;
 mod structure;
@@ -129,6 +130,7 @@ pub use payload::{
     encoded_key_len, encoded_len, key_hash, key_hash_of_payload, key_hash_of_serialized_key, key_of,
     serialized_key_of_payload,
 };
+pub use provenance::is_generated;
 pub use sink::{CountingSink, Sink, SliceSink};
 pub use string::{BoundedString, BoundedWString, WString};
 pub use structure::Structure;
@@ -160,6 +162,10 @@ pub mod private {
 
     pub mod facts {
         pub use crate::facts::*;
+    }
+
+    pub mod provenance {
+        pub use crate::provenance::{Seen, all_generated};
     }
 
     pub mod structure {

@@ -1,6 +1,8 @@
 //! The primitive types (XTypes 1.3 §7.2.2.2) and `Box`.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::any::TypeId;
 
 use crate::character::{Char8, Wchar};
 use crate::decoder::Decoder;
@@ -79,6 +81,10 @@ macro_rules! number {
                 decoder.take($size).map(|_| ())
             }
 
+            fn is_generated(_: &mut Vec<TypeId>) -> bool {
+                true
+            }
+
             #[inline]
             fn transcode_key<S: Sink>(
                 decoder: &mut Decoder<'_>,
@@ -144,6 +150,10 @@ impl DdsType for bool {
         decoder.take(1).map(|_| ())
     }
 
+    fn is_generated(_: &mut Vec<TypeId>) -> bool {
+        true
+    }
+
     #[inline]
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
         Self::decode(decoder)?.encode(encoder).map_err(|error| unwritable(decoder, error))
@@ -183,6 +193,10 @@ impl<T: DdsType> DdsType for Box<T> {
     #[inline]
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
         T::skip(decoder)
+    }
+
+    fn is_generated(seen: &mut Vec<TypeId>) -> bool {
+        T::is_generated(seen)
     }
 
     #[inline]

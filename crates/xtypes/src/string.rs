@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::any::TypeId;
 use core::fmt;
 use core::ops::Deref;
 
@@ -68,6 +69,10 @@ impl DdsType for String {
     #[inline]
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
         skip_str(decoder)
+    }
+
+    fn is_generated(_: &mut Vec<TypeId>) -> bool {
+        true
     }
 
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
@@ -152,6 +157,10 @@ impl<const N: usize> DdsType for BoundedString<N> {
     #[inline]
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
         skip_str(decoder)
+    }
+
+    fn is_generated(_: &mut Vec<TypeId>) -> bool {
+        true
     }
 
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
@@ -271,6 +280,10 @@ impl DdsType for WString {
         skip_str(decoder)
     }
 
+    fn is_generated(_: &mut Vec<TypeId>) -> bool {
+        true
+    }
+
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
         transcode_utf16(decoder, encoder, None)
     }
@@ -349,6 +362,10 @@ impl<const N: usize> DdsType for BoundedWString<N> {
 
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
         skip_str(decoder)
+    }
+
+    fn is_generated(_: &mut Vec<TypeId>) -> bool {
+        true
     }
 
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {

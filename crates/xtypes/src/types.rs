@@ -1,5 +1,8 @@
 //! The trait that makes a Rust type a DDS type.
 
+use alloc::vec::Vec;
+use core::any::TypeId;
+
 use crate::decoder::Decoder;
 use crate::encapsulation::{Extensibility, Representation};
 use crate::encoder::{Encoder, LengthCode};
@@ -98,6 +101,15 @@ pub trait DdsType: Clone + 'static {
     fn obstacle(representation: Representation) -> Option<Obstacle> {
         let is_plain = Self::LAYOUT.is_borrowable(representation);
         (!is_plain).then(|| Obstacle::new(Self::TYPE_NAME, Reason::Kind))
+    }
+
+    /// Whether the derive macro or this crate has made all code of this type and of the types inside, so that it calls
+    /// no code of the application. A hand-written type keeps the default. `seen`: the types that were looked at before,
+    /// because types may be recursive.
+    #[doc(hidden)]
+    fn is_generated(seen: &mut Vec<TypeId>) -> bool {
+        let _ = seen;
+        false
     }
 
     /// Writes the part of the value that the encoder's form names.

@@ -12,6 +12,7 @@ use super::selection::{Choose, SampleCondition};
 use super::trigger::{Trigger, condition};
 use crate::driver::host::Host;
 use crate::driver::reader::ReaderCore;
+use crate::driver::user_code::run_user_code;
 use crate::reader::{AnyReader as _, DataReader, ReaderInner};
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;
@@ -111,8 +112,8 @@ impl<T: DdsType> Query<T> {
 
 fn is_accepted<T: DdsType>(payload: &Payload, accepts: &dyn Fn(&T) -> bool) -> bool {
     match shared::value::<T>(payload) {
-        Some(value) => accepts(value),
-        None => decode::<T>(payload).is_ok_and(|value| accepts(&value)),
+        Some(value) => run_user_code(|| accepts(value)),
+        None => run_user_code(|| decode::<T>(payload).is_ok_and(|value| accepts(&value))),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 
 use super::trigger::{Trigger, condition};
 use crate::driver::host::{Host, Hosted};
-use crate::driver::sync::lock;
+use crate::driver::sync::{Guard, lock};
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::{StatusState, Watched};
 use crate::driver::wakers::HasWakers;
@@ -91,7 +91,7 @@ impl StatusCondition {
 }
 
 impl Inner {
-    fn watches(&self) -> MutexGuard<'_, Vec<Watch>> {
+    fn watches(&self) -> Guard<'_, Vec<Watch>> {
         lock(&self.watches)
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting for conditions (DDS 1.4 §2.2.2.1.6).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::trigger::Condition;
 use crate::driver::clock::now;
 use crate::driver::host::Host;
 use crate::driver::parker::Parker;
-use crate::driver::sync::lock;
+use crate::driver::sync::{Guard, lock};
 use crate::error::{Error, Precondition, Timeout};
 
 /// Waits until one of the conditions attached to it is true.
@@ -156,7 +156,7 @@ impl WaitSet {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<[Attached]>> {
+    fn lock(&self) -> Guard<'_, Arc<[Attached]>> {
         lock(&self.attached)
     }
 }

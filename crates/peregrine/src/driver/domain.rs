@@ -6,7 +6,7 @@ mod shared_memory;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,13 +18,14 @@ use peregrine_transport::event::{Poller, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, Socket, Wait};
+use tracing::Level;
 
 use poll_state::PollState;
 
 use super::clock::{NEVER, now};
+use super::deferred_user_code::DeferredUserCode;
 use super::dirty_endpoints::DirtyEndpoints;
 use super::host::{Host, SharedMemoryHost};
-use super::listener_gate::Deferring;
 use super::listener_queue::{LISTENER_TIME_MAX, ListenerQueue, RunListener};
 use super::network::Network;
 use super::open::{self, Opened};
@@ -37,7 +38,8 @@ use super::send::SendSockets;
 use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::SharedMemory;
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
-use super::sync::lock;
+use super::sync::{Guard, lock};
+use super::user_code::{self, Deferring, log};
 use super::wake_timer::WakeTimer;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
@@ -79,6 +81,8 @@ pub(crate) struct Domain {
     receivers: Mutex<Vec<Arc<DataReceiver>>>,
     /// Entities whose listeners wait for a thread that may run user code.
     listeners: ListenerQueue,
+    /// User code that threads have left which must not run any.
+    deferred: Arc<DeferredUserCode>,
     /// When to look whether listeners have waited for too long.
     listeners_due: AtomicU64,
     me: Weak<Self>,
@@ -115,7 +119,7 @@ static DOMAINS: Mutex<Vec<Weak<DomainHandle>>> = Mutex::new(Vec::new());
 impl DomainHandle {
     /// The domain with this configuration, opened if this process has not done so yet.
     pub(crate) fn get(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
-        let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut domains = lock(&DOMAINS);
         domains.retain(|d| d.strong_count() > 0);
         let known = domains.iter().filter_map(Weak::upgrade).find(|d| d.0.id == id && d.0.config == *config);
         if let Some(known) = known {
@@ -141,7 +145,9 @@ impl Domain {
     fn open(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
         // Before the interfaces are looked at, so that no change is missed.
         let watcher = InterfaceWatcher::new()
-            .inspect_err(|error| tracing::warn!(%error, "new addresses of this host will not be noticed"))
+            .map_err(|error| {
+                log(Level::WARN, move || tracing::warn!(%error, "new addresses of this host will not be noticed"));
+            })
             .ok();
         let Opened { network, sockets, data_sockets, control_sockets } = open::open(id, config)?;
         let (timer, waker) = (WakeTimer::new().map_err(Error::system)?, Arc::new(Waker::new().map_err(Error::system)?));
@@ -158,6 +164,7 @@ impl Domain {
             receiver: OnceLock::new(),
             receivers: Mutex::new(Vec::new()),
             listeners: ListenerQueue::default(),
+            deferred: Arc::default(),
             listeners_due: AtomicU64::new(NEVER),
             me: Weak::clone(me),
             group_sockets: Mutex::new(Vec::new()),
@@ -196,16 +203,11 @@ impl Domain {
 
     fn log_start(&self) {
         let announced = self.addresses();
-        let (data, discovery) = (&announced.default_unicast, &announced.metatraffic_unicast);
-        let (multicast, shared_memory) = (self.config.multicast, self.shared_memory.is_some());
-        tracing::info!(
-            domain = self.id.0,
-            ?data,
-            ?discovery,
-            multicast,
-            shared_memory,
-            "the process takes part in a domain"
-        );
+        let (domain, multicast, shared_memory) = (self.id.0, self.config.multicast, self.shared_memory.is_some());
+        log(Level::INFO, move || {
+            let (data, discovery) = (&announced.default_unicast, &announced.metatraffic_unicast);
+            tracing::info!(domain, ?data, ?discovery, multicast, shared_memory, "the process takes part in a domain");
+        });
     }
 
     pub(crate) fn add(&self, participant: &Arc<ParticipantCore>) {
@@ -273,11 +275,11 @@ impl Domain {
         Ok(())
     }
 
-    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+    fn threads(&self) -> Guard<'_, Vec<JoinHandle<()>>> {
         lock(&self.threads)
     }
 
-    fn receivers(&self) -> MutexGuard<'_, Vec<Arc<DataReceiver>>> {
+    fn receivers(&self) -> Guard<'_, Vec<Arc<DataReceiver>>> {
         lock(&self.receivers)
     }
 
@@ -310,15 +312,18 @@ impl Domain {
         let name = format!("{}-{name}", settings.name_prefix);
         let builder = std::thread::Builder::new().name(name).stack_size(settings.stack_bytes);
         let run = move || {
-            if let Some(cpus) = &settings.affinity
-                && let Err(error) = thread::set_affinity(cpus)
+            if let Some(cpus) = settings.affinity
+                && let Err(error) = thread::set_affinity(&cpus)
             {
-                tracing::warn!(?cpus, %error, "cannot pin a thread of the domain");
+                log(Level::WARN, move || tracing::warn!(?cpus, %error, "cannot pin a thread of the domain"));
             }
             if let Some(scheduling) = settings.scheduling
                 && let Err(error) = thread::set_scheduling(scheduling)
             {
-                tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain");
+                log(
+                    Level::WARN,
+                    move || tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain"),
+                );
             }
             let _io_thread = outbox::mark_io_thread(true);
             body();
@@ -353,7 +358,7 @@ impl Domain {
             match poller.wait(None) {
                 Ok(tokens) => ready.extend(tokens),
                 Err(error) => {
-                    tracing::error!(%error, "waiting for discovery and timers has ended");
+                    log(Level::ERROR, move || tracing::error!(%error, "waiting for discovery and timers has ended"));
                     return;
                 }
             }
@@ -375,7 +380,15 @@ impl Domain {
                         }
                     }
                 }
+                self.queue_deferred();
             }
+        }
+    }
+
+    /// Hands user code that the calling thread must not run to a thread that runs listeners.
+    fn queue_deferred(&self) {
+        if user_code::has_deferred() && self.deferred.take_over() {
+            self.queue_listener(Arc::clone(&self.deferred) as Arc<dyn RunListener>);
         }
     }
 
@@ -514,7 +527,7 @@ impl Domain {
         self.network.leave(group);
     }
 
-    fn group_sockets(&self) -> MutexGuard<'_, Vec<Arc<Socket>>> {
+    fn group_sockets(&self) -> Guard<'_, Vec<Arc<Socket>>> {
         lock(&self.group_sockets)
     }
 
@@ -554,9 +567,11 @@ impl Domain {
         for handle in threads {
             // The last participant may be dropped by a listener, on one of these threads, which then ends by itself.
             if handle.thread().id() != me && thread::join(handle).is_err() {
-                tracing::error!("a thread of the domain has panicked");
+                log(Level::ERROR, || tracing::error!("a thread of the domain has panicked"));
             }
         }
+        // No thread is there that would run it.
+        self.deferred.run_rest();
         if let Some(shared) = &self.shared_memory {
             shared.clear();
         }
@@ -640,7 +655,8 @@ impl Host for Domain {
     fn start_publishing(&self) -> Result<(), Error> {
         let Some(domain) = self.me.upgrade().filter(|_| !self.is_polled()) else { return Ok(()) };
         self.publishing.start(|| {
-            let thread = self.spawn(format!("pub-{}", self.id), move || domain.publishing.run())?;
+            let thread =
+                self.spawn(format!("pub-{}", self.id), move || domain.publishing.run(|| domain.queue_deferred()))?;
             self.threads().push(thread);
             Ok(())
         })
@@ -719,10 +735,12 @@ impl Process for Reception<'_> {
     }
 
     fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {
-        dirty.has_listeners()
+        dirty.has_listeners() || user_code::has_deferred()
     }
 
     fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        // A thread of the application that leads.
+        self.domain.queue_deferred();
         // While a listener runs, other threads receive.
         let _not_io = outbox::mark_io_thread(false);
         dirty.run_listeners(now);
@@ -740,7 +758,10 @@ impl Process for Reception<'_> {
     fn start_thread(&self) -> bool {
         let Some(domain) = self.domain.me.upgrade() else { return false };
         let started = domain.start_receive_thread(self.receiver);
-        started.inspect_err(|error| tracing::error!(%error, "no further thread to receive while listeners run")).is_ok()
+        let report = |error| {
+            log(Level::ERROR, move || tracing::error!(%error, "no further thread to receive while listeners run"));
+        };
+        started.map_err(report).is_ok()
     }
 }
 

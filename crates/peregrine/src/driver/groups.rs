@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use peregrine_transport::interface::InterfaceIndex;
 use peregrine_transport::udp::Socket;
+use tracing::Level;
+
+use super::user_code::log;
 
 /// A socket and what it has joined.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl Groups {
             let stays = interfaces.contains(&interface) && wanted.iter().any(|(wanted, _)| *wanted == group);
             // An interface that is gone has taken the membership with it, which is the only way to fail.
             if !stays && let Err(error) = socket.leave(group, interface) {
-                tracing::debug!(%error, "was not in this group any more");
+                log(Level::DEBUG, move || tracing::debug!(%error, "was not in this group any more"));
             }
             stays
         });
@@ -56,7 +59,7 @@ impl Groups {
                 }
                 match socket.join(group, interface) {
                     Ok(()) => joined.push((group, interface)),
-                    Err(error) => tracing::warn!(%error, "no multicast on this interface"),
+                    Err(error) => log(Level::WARN, move || tracing::warn!(%error, "no multicast on this interface")),
                 }
             }
         }

@@ -10,13 +10,14 @@ use peregrine_rtps::participant::Addresses;
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::TransmitBatch;
 
-use super::listener_gate::{self, AfterRun};
+use super::listener_gate::AfterRun;
 use super::listener_queue::RunListener;
 use super::parker::Parker;
 use super::publishing::Publish;
 use super::send::{Route, SendSockets};
 use super::send_limit::SendLimit;
 use super::shm::counters::Counters;
+use super::user_code;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
 
@@ -55,7 +56,8 @@ pub(crate) trait Host: Send + Sync {
     /// Removes a deleted writer from the queue of the publishing thread.
     fn stop_publishing(&self, writer: Guid);
 
-    /// Queues an entity whose [gate](listener_gate::ListenerGate) has news, and wakes a thread that may run user code.
+    /// Queues an entity whose [gate](super::listener_gate::ListenerGate) has news, and wakes a thread that may run user
+    /// code.
     fn queue_listener(&self, entity: Arc<dyn RunListener>);
 
     /// Queues an entity for the calling thread, which runs another listener first. If that one lasts too long, another
@@ -97,14 +99,11 @@ impl dyn Host {
         self.sockets().send(batch, &mut Route::default(), SendLimit::ONE_ATTEMPT);
     }
 
-    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity where
-    /// the calling thread must not run user code. To be called without any lock.
+    /// Runs the listener of an entity whose [gate](super::listener_gate::ListenerGate) has news, or queues the entity
+    /// where the calling thread must not run user code. To be called without any lock.
     pub(super) fn run_or_queue<E: RunListener + 'static>(&self, entity: &Arc<E>) {
-        let must_queue = if listener_gate::must_defer() {
-            entity.gate().set_queued()
-        } else {
-            entity.run_listener() == AfterRun::Queue
-        };
+        let must_queue =
+            if user_code::must_defer() { entity.gate().set_queued() } else { entity.run_listener() == AfterRun::Queue };
         if must_queue {
             self.queue_listener(Arc::clone(entity) as Arc<dyn RunListener>);
         }

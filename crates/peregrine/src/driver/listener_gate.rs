@@ -5,55 +5,15 @@
 //! in which an entity stands at most once.
 
 use std::any::Any;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
-use super::sync;
-use super::sync::lock;
-use super::system::{AtomicU64, Condvar, Mutex, MutexGuard, thread_local, wait_for};
+use super::sync::{Guard, lock, lock_leaf};
+use super::system::{AtomicU64, Condvar, Mutex, wait_for};
+use super::user_code::{Nesting, is_in_listener, log_panic, run_caught};
 use crate::status::StatusMask;
 
 /// How often one call runs a listener for news that arrives meanwhile, before other entities have their turn.
 const ROUNDS_MAX: usize = 4;
-
-/// Nested listeners of one thread: a listener that writes to a topic with a reader of this process runs the listener of
-/// that reader, and so on. Deeper ones are queued.
-const DEPTH_MAX: u32 = 8;
-
-thread_local! {
-    /// The number of listeners that the thread is in.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// The thread keeps timers, or leads the reception: it must not run user code.
-    static IS_DEFERRING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether the calling thread is inside a listener.
-pub(crate) fn is_in_listener() -> bool {
-    DEPTH.with(Cell::get) > 0
-}
-
-/// Whether the calling thread must queue listeners instead of running them.
-pub(super) fn must_defer() -> bool {
-    IS_DEFERRING.with(Cell::get) || DEPTH.with(Cell::get) >= DEPTH_MAX
-}
-
-/// As long as this exists, the thread that made it runs no listener.
-pub(crate) struct Deferring {
-    was_deferring: bool,
-}
-
-impl Deferring {
-    pub(crate) fn begin() -> Self {
-        Self { was_deferring: IS_DEFERRING.with(|is_deferring| is_deferring.replace(true)) }
-    }
-}
-
-impl Drop for Deferring {
-    fn drop(&mut self) {
-        IS_DEFERRING.with(|is_deferring| is_deferring.set(self.was_deferring));
-    }
-}
 
 /// The statuses that the listener has not been told of.
 const PENDING: u64 = u32::MAX as u64;
@@ -80,6 +40,11 @@ pub(crate) struct ListenerGate {
     panics: AtomicU64,
     /// Held while the listener is exchanged, so that of two exchanges the later one lasts.
     exchange: Mutex<()>,
+}
+
+/// The turn of a thread that runs the listener. A panic ends the turn as well.
+pub(super) struct Turn<'g> {
+    gate: &'g ListenerGate,
 }
 
 /// The next step of the caller of [`ListenerGate::run`].
@@ -120,62 +85,24 @@ impl ListenerGate {
         if before & BUSY != 0 {
             return AfterRun::Nothing;
         }
+        let turn = Turn { gate: self };
         if before & CLOSED != 0 {
-            self.end(self.state.fetch_and(!(BUSY | PENDING), Ordering::AcqRel));
+            self.state.fetch_and(!PENDING, Ordering::AcqRel);
             return AfterRun::Nothing;
         }
         let _deeper = Nesting::enter();
-        self.run_rounds(&mut listener)
+        turn.run_rounds(&mut listener)
     }
 
-    /// Begins a call of the listener if none is running or pending. The caller may hold the lock of the entity, and
-    /// must end the call with [`Self::run_begun`].
+    /// Begins a call of the listener if none is running or pending. The caller may hold the lock of the entity.
     #[inline]
-    #[must_use]
-    pub(super) fn try_begin(&self) -> bool {
-        self.state.compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// After [`Self::try_begin`]: runs `first` with the news, then `listener` with news that arrives meanwhile, as
-    /// [`Self::run`] does.
-    #[inline]
-    pub(super) fn run_begun(
-        &self,
-        news: StatusMask,
-        first: impl FnOnce(StatusMask),
-        mut listener: impl FnMut(StatusMask),
-    ) -> AfterRun {
-        let _deeper = Nesting::enter();
-        self.call(first, news);
-        if self.finish_round() { AfterRun::Nothing } else { self.run_rounds(&mut listener) }
-    }
-
-    fn run_rounds(&self, listener: &mut impl FnMut(StatusMask)) -> AfterRun {
-        for _ in 0..ROUNDS_MAX {
-            let pending = self.state.fetch_and(!PENDING, Ordering::AcqRel) & PENDING;
-            if pending != 0 {
-                self.call(&mut *listener, StatusMask::from_bits(pending as u32));
-            }
-            if self.finish_round() {
-                return AfterRun::Nothing;
-            }
-        }
-        self.leave_rest_to_queue()
-    }
-
-    /// Ends the turn of this thread; the news stays in the gate, and the entity waits for its next turn. One step: a
-    /// thread that takes the entity out of the queue either finds the listener idle, or comes before and has the entity
-    /// queued again.
-    fn leave_rest_to_queue(&self) -> AfterRun {
-        let leave = |state: u64| Some((state | QUEUED) & !BUSY);
-        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave);
-        let before = before.expect("the closure always answers");
-        self.end(before);
-        if before & QUEUED == 0 { AfterRun::Queue } else { AfterRun::Nothing }
+    pub(super) fn try_begin(&self) -> Option<Turn<'_>> {
+        let begun = self.state.compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed);
+        begun.ok().map(|_| Turn { gate: self })
     }
 
     /// To be held from reading which listeners there are until they are in place.
-    pub(crate) fn begin_exchange(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn begin_exchange(&self) -> Guard<'_, ()> {
         lock(&self.exchange)
     }
 
@@ -186,9 +113,7 @@ impl ListenerGate {
 
     #[inline]
     fn call(&self, listener: impl FnOnce(StatusMask), news: StatusMask) {
-        sync::assert_no_lock_is_held();
-        // The listener's own state may be inconsistent after a panic; that is the application's to handle.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(news))) {
+        if let Err(panic) = run_caught(|| listener(news)) {
             self.note_panic(panic, news);
         }
     }
@@ -196,31 +121,12 @@ impl ListenerGate {
     #[cold]
     fn note_panic(&self, panic: Box<dyn Any + Send>, news: StatusMask) {
         self.panics.fetch_add(1, Ordering::Relaxed);
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        tracing::error!(panic = text, statuses = ?news, "a listener has panicked; it stays in place");
-        // The payload is a value of the application, whose destructor may panic as well.
-        if catch_unwind(AssertUnwindSafe(|| drop(panic))).is_err() {
-            tracing::error!("the payload of a listener's panic has panicked when it was dropped");
-        }
-    }
-
-    /// Ends the turn of this thread, unless there is more news.
-    fn finish_round(&self) -> bool {
-        let mut state = BUSY;
-        while let Err(now) = self.state.compare_exchange(state, state & !BUSY, Ordering::AcqRel, Ordering::Acquire) {
-            if now & PENDING != 0 {
-                return false;
-            }
-            state = now;
-        }
-        self.end(state);
-        true
+        log_panic(panic, &format!("the listener of {news:?} has panicked; it stays in place"));
     }
 
     fn end(&self, state: u64) {
         if state & AWAITED != 0 {
-            drop(lock(&self.waiting));
+            drop(lock_leaf(&self.waiting));
             self.returned.notify_all();
         }
     }
@@ -231,7 +137,7 @@ impl ListenerGate {
         if is_in_listener() || !is_last(running(self.state.load(Ordering::Acquire))) {
             return;
         }
-        let mut guard = lock(&self.waiting);
+        let mut guard = lock_leaf(&self.waiting);
         loop {
             // A call that ends from here on sees this, and takes the lock before it notifies.
             let state = self.state.fetch_or(AWAITED, Ordering::AcqRel) | AWAITED;
@@ -256,7 +162,7 @@ impl ListenerGate {
         if is_in_listener() || self.state.load(Ordering::Acquire) & BUSY == 0 {
             return;
         }
-        let mut guard = lock(&self.waiting);
+        let mut guard = lock_leaf(&self.waiting);
         while self.state.fetch_or(AWAITED, Ordering::AcqRel) & BUSY != 0 {
             guard = wait_for(&self.returned, &self.waiting, guard);
         }
@@ -266,19 +172,69 @@ impl ListenerGate {
     }
 }
 
-/// Counts the thread's listeners.
-struct Nesting;
+impl Turn<'_> {
+    /// Runs `first` with the news, then `listener` with news that arrives meanwhile, as [`ListenerGate::run`] does.
+    #[inline]
+    pub(super) fn run(
+        self,
+        news: StatusMask,
+        first: impl FnOnce(StatusMask),
+        mut listener: impl FnMut(StatusMask),
+    ) -> AfterRun {
+        let _deeper = Nesting::enter();
+        self.gate.call(first, news);
+        match self.finish_round() {
+            None => AfterRun::Nothing,
+            Some(turn) => turn.run_rounds(&mut listener),
+        }
+    }
 
-impl Nesting {
-    fn enter() -> Self {
-        DEPTH.with(|depth| depth.set(depth.get() + 1));
-        Self
+    fn run_rounds(self, listener: &mut impl FnMut(StatusMask)) -> AfterRun {
+        let mut turn = self;
+        for _ in 0..ROUNDS_MAX {
+            let pending = turn.gate.state.fetch_and(!PENDING, Ordering::AcqRel) & PENDING;
+            if pending != 0 {
+                turn.gate.call(&mut *listener, StatusMask::from_bits(pending as u32));
+            }
+            turn = match turn.finish_round() {
+                None => return AfterRun::Nothing,
+                Some(turn) => turn,
+            };
+        }
+        turn.leave_rest_to_queue()
+    }
+
+    /// Ends the turn, unless there is more news.
+    fn finish_round(self) -> Option<Self> {
+        let mut state = BUSY;
+        let cell = &self.gate.state;
+        while let Err(now) = cell.compare_exchange(state, state & !BUSY, Ordering::AcqRel, Ordering::Acquire) {
+            if now & PENDING != 0 {
+                return Some(self);
+            }
+            state = now;
+        }
+        self.gate.end(state);
+        std::mem::forget(self);
+        None
+    }
+
+    /// Ends the turn; the news stays in the gate, and the entity waits for its next turn. One step: a thread that takes
+    /// the entity out of the queue either finds the listener idle, or comes before and has the entity queued again.
+    fn leave_rest_to_queue(self) -> AfterRun {
+        let leave = |state: u64| Some((state | QUEUED) & !BUSY);
+        let before = self.gate.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave);
+        let before = before.expect("the closure always answers");
+        self.gate.end(before);
+        std::mem::forget(self);
+        if before & QUEUED == 0 { AfterRun::Queue } else { AfterRun::Nothing }
     }
 }
 
-impl Drop for Nesting {
+impl Drop for Turn<'_> {
+    /// Ends the turn of a thread that has panicked, and of one that has nothing to run.
     fn drop(&mut self) {
-        DEPTH.with(|depth| depth.set(depth.get() - 1));
+        self.gate.end(self.gate.state.fetch_and(!BUSY, Ordering::AcqRel));
     }
 }
 
@@ -335,14 +291,14 @@ mod tests {
     #[test]
     fn news_during_a_begun_call_is_told_after_it() {
         let gate = ListenerGate::default();
-        assert!(gate.try_begin());
+        let turn = gate.try_begin().expect("no call is running");
         let mut later = StatusMask::NONE;
         let first = |news| {
             assert_eq!(news, NEWS);
             assert!(!gate.add(StatusMask::SAMPLE_LOST), "the running call sees it");
-            assert!(!gate.try_begin(), "a call is running");
+            assert!(gate.try_begin().is_none(), "a call is running");
         };
-        assert_eq!(gate.run_begun(NEWS, first, |news| later |= news), AfterRun::Nothing);
+        assert_eq!(turn.run(NEWS, first, |news| later |= news), AfterRun::Nothing);
         assert_eq!(later, StatusMask::SAMPLE_LOST);
     }
 
@@ -350,22 +306,22 @@ mod tests {
     fn call_does_not_begin_before_news_is_told_or_after_the_gate_is_closed() {
         let gate = ListenerGate::default();
         assert!(gate.add(NEWS));
-        assert!(!gate.try_begin(), "older news comes first");
+        assert!(gate.try_begin().is_none(), "older news comes first");
         assert_eq!(gate.run(|_| {}), AfterRun::Nothing);
         assert!(gate.set_queued());
-        assert!(!gate.try_begin(), "the entity has its turn in the queue");
+        assert!(gate.try_begin().is_none(), "the entity has its turn in the queue");
         gate.clear_queued();
         gate.close_and_wait(|_| true);
-        assert!(!gate.try_begin(), "the listener is not run any more");
+        assert!(gate.try_begin().is_none(), "the listener is not run any more");
     }
 
     #[test]
     fn panic_of_a_begun_call_is_counted_and_ends_the_call() {
         let gate = ListenerGate::default();
-        assert!(gate.try_begin());
-        assert_eq!(gate.run_begun(NEWS, |_| panic!("in a begun call"), |_| {}), AfterRun::Nothing);
+        let turn = gate.try_begin().expect("no call is running");
+        assert_eq!(turn.run(NEWS, |_| panic!("in a begun call"), |_| {}), AfterRun::Nothing);
         assert_eq!(gate.panics(), 1);
-        assert!(gate.try_begin(), "the next call may begin");
+        assert!(gate.try_begin().is_some(), "the next call may begin");
     }
 
     #[test]
@@ -457,6 +413,14 @@ mod tests {
     }
 
     #[test]
+    fn turn_that_is_dropped_leaves_the_listener_to_the_next_thread() {
+        let gate = ListenerGate::default();
+        drop(gate.try_begin().expect("no call is running"));
+        assert!(gate.try_begin().is_some(), "the turn has ended");
+        gate.wait_until_idle();
+    }
+
+    #[test]
     fn dropping_one_of_several_handles_does_not_wait() {
         let gate = ListenerGate::default();
         let ((begun, wait_until_begun), (end, wait_for_end)) = (sync_channel::<()>(1), sync_channel::<()>(1));
@@ -487,15 +451,5 @@ mod tests {
             has_run = true;
         });
         assert!(has_run);
-    }
-
-    #[test]
-    fn thread_is_deferring_until_guard_is_dropped() {
-        assert!(!must_defer());
-        let outer = Deferring::begin();
-        drop(Deferring::begin());
-        assert!(must_defer(), "the outer guard is still there");
-        drop(outer);
-        assert!(!must_defer());
     }
 }

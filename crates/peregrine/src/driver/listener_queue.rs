@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use peregrine_rtps::time::Span;
 
 use super::listener_gate::{AfterRun, ListenerGate};
-use super::sync::lock;
-use super::system::{AtomicBool, Mutex, MutexGuard};
+use super::sync::{Guard, lock};
+use super::system::{AtomicBool, Mutex};
 
 /// How long other entities wait for a thread that is in a listener, before another thread takes over.
 pub(super) const LISTENER_TIME_MAX: Span = Span::from_millis(50);
@@ -76,7 +76,7 @@ impl ListenerQueue {
         drop(dropped);
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<dyn RunListener>>> {
+    fn lock(&self) -> Guard<'_, VecDeque<Arc<dyn RunListener>>> {
         lock(&self.queue)
     }
 }

@@ -16,11 +16,11 @@ use peregrine_rtps::time::Instant;
 use peregrine_rtps::writer::{Delivered, Recipient};
 
 use super::clock::{now, wall_at};
-use super::listener_gate::Deferring;
 use super::local_writers::LocalWriterCore;
 use super::outbox::HandOverScratch;
 use super::reader::{self, ReaderCore};
 use super::send_limit::SendLimit;
+use super::user_code::Deferring;
 use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;

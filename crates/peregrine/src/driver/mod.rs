@@ -18,6 +18,7 @@
 mod adaptive_spin;
 pub(crate) mod clock;
 mod deadline_cell;
+mod deferred_user_code;
 mod dirty_endpoints;
 pub(crate) mod domain;
 pub(crate) mod flow;
@@ -50,6 +51,7 @@ mod socket_barrier;
 pub(crate) mod sync;
 mod system;
 pub(crate) mod topic;
+pub(crate) mod user_code;
 pub(crate) mod waiting;
 mod wake_timer;
 pub(crate) mod wakers;

@@ -1,17 +1,19 @@
 //! What follows the interfaces of the host: addresses to announce, groups joined, the sockets multicast leaves by.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use peregrine_rtps::id::DomainId;
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4, SPDP_MULTICAST_V6};
 use peregrine_rtps::participant::{Addresses, LocalAddress, Paths};
 use peregrine_transport::interface::{self, Interface, InterfaceIndex};
 use peregrine_transport::udp::{Fragmentation, Socket, SocketOptions};
+use tracing::Level;
 
 use super::groups::Groups;
 use super::send::{MulticastSenders, SendSockets};
-use super::sync::lock;
+use super::sync::{Guard, lock};
+use super::user_code::log;
 use crate::config::DomainConfig;
 use crate::error::Error;
 
@@ -62,7 +64,13 @@ impl Network {
         let all = interface::list().map_err(Error::system)?;
         let used = interface::select(&all, &config.interfaces).map_err(|e| Error::bad_parameter(e.to_string()))?;
         for pattern in config.interfaces.unmatched(&all) {
-            tracing::warn!(pattern, "no usable network interface has this name or address; it is used when it comes");
+            let pattern = pattern.to_owned();
+            log(Level::WARN, move || {
+                tracing::warn!(
+                    pattern,
+                    "no usable network interface has this name or address; it is used when it comes"
+                );
+            });
         }
         if !families.iter().any(|f| used.iter().any(|i| f.addresses_of(i).next().is_some())) {
             let versions: Vec<&str> = families.iter().map(|f| if f.is_v4 { "IPv4" } else { "IPv6" }).collect();
@@ -84,7 +92,10 @@ impl Network {
         let all = match interface::list() {
             Ok(all) => all,
             Err(error) => {
-                tracing::warn!(%error, "the network interfaces have changed and cannot be listed");
+                log(
+                    Level::WARN,
+                    move || tracing::warn!(%error, "the network interfaces have changed and cannot be listed"),
+                );
                 return None;
             }
         };
@@ -95,7 +106,7 @@ impl Network {
             return None;
         }
         let (gone, new) = (missing_from(&state.addresses, &before), missing_from(&before, &state.addresses));
-        tracing::info!(?new, ?gone, "the addresses of this host have changed");
+        log(Level::INFO, move || tracing::info!(?new, ?gone, "the addresses of this host have changed"));
         Some(Arc::clone(&state.addresses))
     }
 
@@ -126,7 +137,10 @@ impl Network {
         groups.want(group);
         groups.follow(&interfaces);
         if !groups.has_joined(group) && !interfaces.is_empty() {
-            tracing::warn!(%group, "no interface has joined this group; readers get their data by unicast");
+            log(
+                Level::WARN,
+                move || tracing::warn!(%group, "no interface has joined this group; readers get their data by unicast"),
+            );
         }
         Ok((Locator::from(SocketAddr::new(group, port)), opened))
     }
@@ -149,7 +163,7 @@ impl Network {
         port.ok_or_else(|| Error::bad_parameter(format!("domain {} has no port for multicast", self.id)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> Guard<'_, State> {
         lock(&self.state)
     }
 
@@ -251,7 +265,7 @@ impl Family {
         match Socket::unicast(SocketAddr::new(unspecified(self.is_v4), 0), &options) {
             Ok(socket) => Some(super::send::MulticastSender { interface, is_v4: self.is_v4, socket: Arc::new(socket) }),
             Err(error) => {
-                tracing::warn!(interface = interface.0, %error, "cannot send multicast here");
+                log(Level::WARN, move || tracing::warn!(interface = interface.0, %error, "cannot send multicast here"));
                 None
             }
         }

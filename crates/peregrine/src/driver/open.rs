@@ -6,10 +6,12 @@ use std::sync::Arc;
 use peregrine_rtps::id::DomainId;
 use peregrine_rtps::locator::{DOMAIN_ID_MAX, Ports};
 use peregrine_transport::udp::{ConnectedSockets, Fragmentation, OpenError, Socket, SocketOptions};
+use tracing::Level;
 
 use super::groups::Groups;
 use super::network::{Family, Network, spdp_group, unspecified};
 use super::send::SendSockets;
+use super::user_code::log;
 use crate::config::DomainConfig;
 use crate::error::Error;
 
@@ -44,7 +46,7 @@ pub(super) fn open(id: DomainId, config: &DomainConfig) -> Result<Opened, Error>
         match opening.open_family(id, config, is_v4) {
             Ok(()) => {}
             Err(Error::Transport(error @ OpenError::FamilyNotSupported { .. })) if both => {
-                tracing::warn!(%error, "going on with one version of the Internet protocol");
+                log(Level::WARN, move || tracing::warn!(%error, "going on with one version of the Internet protocol"));
             }
             Err(error) => return Err(error),
         }
@@ -55,7 +57,11 @@ pub(super) fn open(id: DomainId, config: &DomainConfig) -> Result<Opened, Error>
     }
     let network = Network::open(id, config, families, &sockets)?;
     for shortfall in data_sockets.iter().flat_map(|s| s.shortfalls()) {
-        tracing::warn!(%shortfall, fix = shortfall.fix(), "the system grants a smaller socket buffer than asked for");
+        let fix = shortfall.fix();
+        log(
+            Level::WARN,
+            move || tracing::warn!(%shortfall, fix, "the system grants a smaller socket buffer than asked for"),
+        );
     }
     Ok(Opened { network, sockets, data_sockets, control_sockets })
 }
@@ -99,7 +105,7 @@ fn open_discovery(id: DomainId, is_v4: bool, options: &SocketOptions) -> Option<
             Some(groups)
         }
         Err(error) => {
-            tracing::warn!(%error, "no multicast discovery");
+            log(Level::WARN, move || tracing::warn!(%error, "no multicast discovery"));
             None
         }
     }

@@ -8,9 +8,9 @@ use peregrine_rtps::writer::{Delivered, HandOverBatch, Recipient, Writer};
 
 use super::clock::now;
 use super::flow::FlowController;
-use super::listener_gate;
 use super::send::{Route, SendProgress, SendSockets};
 use super::send_limit::SendLimit;
+use super::user_code;
 
 /// Bytes sent between two readings of the clock: two trains of datagrams. A smaller sample is never divided.
 const PIECE_BYTES: usize = 1 << 17;
@@ -58,7 +58,7 @@ impl Drop for IoThread {
 
 /// Whether other threads depend on the calling thread: it receives, or keeps timers.
 fn is_io_thread() -> bool {
-    IS_IO_THREAD.get() || listener_gate::must_defer()
+    IS_IO_THREAD.get() || user_code::must_defer()
 }
 
 impl Outbox {

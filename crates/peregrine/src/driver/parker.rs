@@ -9,7 +9,7 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 
 use super::clock::now;
-use super::sync::lock;
+use super::sync::lock_leaf;
 use super::system::{
     AtomicBool, AtomicU32, Mutex, MutexGuard, Thread, Waker, current_thread, park_until, thread_local,
 };
@@ -147,7 +147,7 @@ impl Parker {
     }
 
     fn waker(&self) -> MutexGuard<'_, Weak<Waker>> {
-        lock(&self.waker)
+        lock_leaf(&self.waker)
     }
 }
 

@@ -17,7 +17,9 @@ use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_rtps::writer::MatchedReader;
 use peregrine_transport::udp::Datagram;
+use tracing::Level;
 
 use super::clock::{now, wall, wall_at};
 use super::deadline_cell::DeadlineCell;
@@ -29,6 +31,7 @@ use super::observer::{DiscoveryEvent, Observer};
 use super::parker::Parker;
 use super::reader::{ReaderCore, ReaderState};
 use super::topic::TopicCore;
+use super::user_code::log;
 use super::waiting::{Until, Watched, wait_until};
 use super::wakers::{HasWakers, StateGuard, Wakers};
 use super::writer::{WriterCore, WriterHook};
@@ -270,7 +273,10 @@ impl ParticipantCore {
         drop(locked);
         for (writer, abandoned) in over {
             let samples = unacknowledged(&writer);
-            tracing::warn!(writer = %writer.guid, samples, "a deleted writer goes although readers miss its last samples");
+            let guid = writer.guid;
+            log(Level::WARN, move || {
+                tracing::warn!(writer = %guid, samples, "a deleted writer goes although readers miss its last samples");
+            });
             abandoned.writers.fetch_add(1, Ordering::Relaxed);
             abandoned.samples.fetch_add(samples, Ordering::Relaxed);
             self.remove_writer(&writer);
@@ -494,6 +500,27 @@ impl ParticipantCore {
     }
 }
 
+fn log_matched_reader(writer: Guid, reader: &MatchedReader) {
+    let (reader, to) = (reader.guid, reader.to.clone());
+    log(Level::DEBUG, move || tracing::debug!(%writer, %reader, ?to, "matched"));
+}
+
+fn log_matched_writer(reader: Guid, writer: Guid) {
+    log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "matched"));
+}
+
+fn log_refusal(local: EntityId, remote: Guid, reason: NonMatch) {
+    log(Level::INFO, move || tracing::info!(%local, %remote, %reason, "endpoints of the same topic do not match"));
+}
+
+fn log_lost(participant: GuidPrefix, reason: LostReason) {
+    let level = if reason == LostReason::LeaseExpired { Level::WARN } else { Level::DEBUG };
+    log(level, move || match reason {
+        LostReason::LeaseExpired => tracing::warn!(%participant, "participant lost: its lease ran out"),
+        reason => tracing::debug!(%participant, ?reason, "participant gone"),
+    });
+}
+
 fn acknowledge(writer: &WriterCore, now: Instant, from: Guid, input: &Input<'_>) {
     let mut state = writer.lock();
     match input {
@@ -596,7 +623,7 @@ impl Locked {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 let Some(core) = self.writers.get(writer) else { return };
-                tracing::debug!(writer = %core.guid, reader = %reader.guid, to = ?reader.to, "matched");
+                log_matched_reader(core.guid, reader);
                 dirty.writer(core);
                 if let Some(shared) = shared {
                     shared.note_matched();
@@ -614,7 +641,7 @@ impl Locked {
             }
             ParticipantEvent::WriterMatched { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
-                tracing::debug!(reader = %core.guid, writer = %writer.guid, "matched");
+                log_matched_writer(core.guid, writer.guid);
                 dirty.reader(core);
                 let is_new = !core.lock().matched.contains(&writer.guid);
                 let is_matched = core.match_writer(now, writer.clone());
@@ -645,7 +672,7 @@ impl Locked {
                 dirty.reader(core);
             }
             ParticipantEvent::NotMatched { local, remote, reason } => {
-                tracing::info!(%local, %remote, %reason, "endpoints of the same topic do not match");
+                log_refusal(*local, *remote, reason.clone());
                 let topic = if let Some(core) = self.writers.get(local) {
                     core.refused(*remote, reason);
                     dirty.writer(core);
@@ -676,16 +703,12 @@ impl Locked {
                 self.observe(|_| Some(DiscoveryEvent::SubscriptionLost(*guid)));
             }
             ParticipantEvent::ParticipantFound(data) => {
-                tracing::debug!(participant = %data.prefix, vendor = %data.vendor, "participant found");
+                let (prefix, vendor) = (data.prefix, data.vendor);
+                log(Level::DEBUG, move || tracing::debug!(participant = %prefix, %vendor, "participant found"));
                 self.observe(|_| Some(DiscoveryEvent::ParticipantFound(data.clone())));
             }
             ParticipantEvent::ParticipantLost(prefix, reason) => {
-                match reason {
-                    LostReason::LeaseExpired => {
-                        tracing::warn!(participant = %prefix, "participant lost: its lease ran out");
-                    }
-                    reason => tracing::debug!(participant = %prefix, ?reason, "participant gone"),
-                }
+                log_lost(*prefix, *reason);
                 self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));
             }
         }

@@ -10,10 +10,10 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Instant;
 
 use super::clock::{NEVER, now};
-use super::listener_gate::Deferring;
 use super::parker::Parker;
-use super::sync::lock;
-use super::system::{AtomicBool, Mutex, MutexGuard, OnceLock};
+use super::sync::{Guard, lock};
+use super::system::{AtomicBool, Mutex, OnceLock};
+use super::user_code::Deferring;
 
 /// The writers that have something to send.
 #[derive(Default)]
@@ -61,14 +61,16 @@ impl Publishing {
         Ok(())
     }
 
-    /// The publishing thread, until the domain closes.
-    pub(super) fn run(&self) {
+    /// The publishing thread, until the domain closes. `hand_off` gives the user code that the thread has left to a
+    /// thread that runs user code.
+    pub(super) fn run(&self, hand_off: impl Fn()) {
         let parker = Parker::of_this_thread();
         // A thread that adds a writer adds it first, then looks for the thread to wake.
         let _ = self.thread.set(Arc::clone(&parker));
         let _no_user_code = Deferring::begin();
         while !self.turns().is_closed {
             let next = self.run_ready_writers();
+            hand_off();
             if next > now().0 {
                 parker.park_until(Instant(next));
             }
@@ -84,7 +86,7 @@ impl Publishing {
             let at = if at > now {
                 at
             } else {
-                // Samples are handed to readers of this process by code of the application.
+                // A writer whose turn panics keeps no other one from its turn.
                 let outcome = catch_unwind(AssertUnwindSafe(|| Arc::clone(&writer).publish()));
                 match outcome.unwrap_or(PublishOutcome::Done) {
                     PublishOutcome::Again => Instant(0),
@@ -141,7 +143,7 @@ impl Publishing {
         }
     }
 
-    fn turns(&self) -> MutexGuard<'_, Turns> {
+    fn turns(&self) -> Guard<'_, Turns> {
         lock(&self.turns)
     }
 }

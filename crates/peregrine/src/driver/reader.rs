@@ -5,24 +5,26 @@ use std::sync::{Arc, Mutex};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
-use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::NonMatch;
-use peregrine_rtps::reader::{MatchedWriter, Reader, ReaderEvent, Reception};
+use peregrine_rtps::reader::{FoundInstance, MatchedWriter, Reader, ReaderEvent, Reception};
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::Delivered;
 use peregrine_xtypes::PayloadKind;
+use tracing::Level;
 
 use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
 use super::host::{Host, Hosted};
-use super::listener_gate::{AfterRun, Deferring, ListenerGate, must_defer};
+use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::local_writers::{LocalWriters, PendingAck};
 use super::parker::Parker;
 use super::topic::TopicCore;
+use super::user_code::{Deferring, log, must_defer, run_user_code};
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::status::{
@@ -198,7 +200,10 @@ impl ReaderCore {
 
     /// Has `find` find the instances of the samples that wait for it: code of the application, which runs without any
     /// lock. To be called by one thread at a time.
-    pub(crate) fn find_instances(self: &Arc<Self>, mut find: impl FnMut(&Payload, PayloadKind) -> Option<KeyHash>) {
+    pub(crate) fn find_instances(
+        self: &Arc<Self>,
+        mut find: impl FnMut(&Payload, PayloadKind) -> Option<FoundInstance>,
+    ) {
         let mut unkeyed = Vec::new();
         self.lock().reader.take_unkeyed(&mut unkeyed);
         let kind = |is_key| if is_key { PayloadKind::Key } else { PayloadKind::Data };
@@ -217,7 +222,8 @@ impl ReaderCore {
         let mut guard = self.lock();
         let guid = writer.guid;
         if !guard.reader.match_writer(now, writer) {
-            tracing::warn!(reader = %self.guid, writer = %guid, "no room for another matched writer");
+            let reader = self.guid;
+            log(Level::WARN, move || tracing::warn!(%reader, writer = %guid, "no room for another matched writer"));
             return false;
         }
         if self.host.config().same_process && !self.is_protected {
@@ -280,12 +286,15 @@ impl ReaderCore {
         let changed = guard.drain_events();
         let has_listener = guard.has_hook_for(changed);
         // Most calls begin and end here: one section under the lock before the listener, and one after.
-        if has_listener && !must_defer() && self.gate.try_begin() {
+        if has_listener
+            && !must_defer()
+            && let Some(turn) = self.gate.try_begin()
+        {
             let hook = guard.begin_call(changed);
             drop(guard);
             notify();
             let first = |news| hook.into_iter().for_each(|hook| hook.changed(news));
-            if self.gate.run_begun(changed, first, |news| self.call_hook(news)) == AfterRun::Queue {
+            if turn.run(changed, first, |news| self.call_hook(news)) == AfterRun::Queue {
                 self.host.queue_listener(Arc::clone(self) as Arc<dyn RunListener>);
             }
             self.acknowledge_to_all(self.lock(), now);
@@ -371,7 +380,7 @@ impl ReaderCore {
         guard.wakers.wake_all();
         drop(guard);
         // It may own entities, which then go.
-        drop(listener);
+        run_user_code(|| drop(listener));
         true
     }
 

@@ -9,10 +9,12 @@ use peregrine_rtps::locator::Locator;
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::interface::InterfaceIndex;
 use peregrine_transport::udp::{ConnectedSockets, Fragmentation, SendFailure, Sent, Socket, SocketOptions, Transmit};
+use tracing::Level;
 
 use super::send_limit::SendLimit;
 use super::send_run::{Run, TRANSMITS};
 use super::sync::lock;
+use super::user_code::log;
 
 /// Slices of a message that is sent without putting others beside it.
 const FEW_SLICES: usize = 8;
@@ -97,7 +99,12 @@ impl Route {
     fn connect(&mut self, destination: SocketAddr, table: &ConnectedSockets) {
         match table.get(destination) {
             Ok(socket) => self.socket = socket,
-            Err(error) => tracing::debug!(%destination, %error, "no connected socket; going on without"),
+            Err(error) => {
+                log(
+                    Level::DEBUG,
+                    move || tracing::debug!(%destination, %error, "no connected socket; going on without"),
+                );
+            }
         }
     }
 
@@ -275,7 +282,12 @@ impl Fragmenting {
         if socket.is_none() {
             match Socket::unicast(SocketAddr::new(any, 0), &self.options) {
                 Ok(opened) => *socket = Some(Arc::new(opened)),
-                Err(error) => tracing::warn!(%error, "a message that is too large for its path is lost"),
+                Err(error) => {
+                    log(
+                        Level::WARN,
+                        move || tracing::warn!(%error, "a message that is too large for its path is lost"),
+                    );
+                }
             }
         }
         socket.clone()
@@ -305,7 +317,9 @@ fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>], li
     loop {
         let sent = socket.send(transmits.get(all.processed..).unwrap_or(&[]));
         if sent.segmentation_refused {
-            tracing::info!(%destination, "the kernel or network card refuses segmentation offload; going on without");
+            log(Level::INFO, move || {
+                tracing::info!(%destination, "the kernel or network card refuses segmentation offload");
+            });
         }
         if let Some(failure) = sent.first_failure {
             let index = all.processed + failure.index;

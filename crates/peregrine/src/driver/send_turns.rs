@@ -4,10 +4,12 @@
 use std::fmt::Display;
 
 use peregrine_rtps::time::Span;
+use tracing::Level;
 
 use super::publishing::PublishOutcome;
 use super::send_limit::SendLimit;
 use super::send_state::Sending;
+use super::user_code::log;
 use super::wakers::{HasWakers, StateGuard};
 use crate::status::StatusMask;
 
@@ -18,11 +20,12 @@ const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
 pub(super) trait SendInTurns {
     type State: SendingState<Outbox = Self::Outbox>;
     type Outbox: Default;
+    type Name: Display + Send + 'static;
     /// The readers of this process that have samples and were not told.
     type Notify: Default;
 
     /// For messages to the user.
-    fn name(&self) -> impl Display;
+    fn name(&self) -> Self::Name;
 
     fn lock(&self) -> StateGuard<'_, Self::State>;
 
@@ -136,8 +139,10 @@ fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c,
 /// caller sends what was queued meanwhile.
 pub(super) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
     let Some(mut outbox) = writer.lock().sending().resume() else { return Err(PublishOutcome::Done) };
+    let turn = SendTurn::new(writer, SendLimit::CALL);
     let has_left = writer.send_on(&mut outbox);
     let mut guard = writer.lock();
+    turn.end();
     if !has_left {
         let is_parked = guard.sending().park(outbox);
         return Err(if is_parked { PublishOutcome::Again } else { PublishOutcome::Done });
@@ -190,10 +195,10 @@ impl<'c, W: SendInTurns> SendTurn<'c, W> {
 }
 
 impl<W: SendInTurns> Drop for SendTurn<'_, W> {
-    /// Runs when application code has panicked during the delivery of samples. These samples are lost; the writer
-    /// continues.
+    /// Runs when the thread has panicked during the delivery of samples. These samples are lost; the writer continues.
     fn drop(&mut self) {
-        tracing::error!(writer = %self.writer.name(), "a panic while samples were sent: some may be lost");
+        let writer = self.writer.name();
+        log(Level::ERROR, move || tracing::error!(%writer, "a panic while samples were sent: some may be lost"));
         let mut guard = self.writer.lock();
         guard.sending().finish(Box::default());
         guard.wakers().wake_all();
@@ -250,9 +255,10 @@ mod tests {
     impl SendInTurns for Writer {
         type State = State;
         type Outbox = usize;
+        type Name = &'static str;
         type Notify = ();
 
-        fn name(&self) -> impl Display {
+        fn name(&self) -> &'static str {
             "writer"
         }
 
@@ -334,5 +340,18 @@ mod tests {
             assert!(writer.write().is_some(), "the next thread sends");
             assert_eq!(lock(&writer.steps).last(), Some(&Step::Sent), "{step:?}");
         }
+    }
+
+    #[test]
+    fn panic_while_a_backlog_is_sent_leaves_the_turn_to_the_next_thread() {
+        let writer = Writer::default();
+        *lock(&writer.panics_at) = Some(Step::Sent);
+        let mut state = writer.lock();
+        let mut outbox = state.sending.begin().expect("no thread sends");
+        *outbox = 1;
+        assert!(state.sending.park(outbox), "the publishing thread sends");
+        drop(state);
+        let sent = catch_unwind(AssertUnwindSafe(|| send_backlog(&writer).is_ok()));
+        assert!(sent.is_err() && writer.lock().sending.is_idle());
     }
 }

@@ -1,6 +1,5 @@
 //! What a writer does in the [turns](super::send_turns) of the threads that send its messages.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use peregrine_rtps::id::Guid;
@@ -66,13 +65,14 @@ impl WriterCore {
     /// Sends as much of an asynchronous writer as its flow controller allows.
     fn send_by_flow(self: &Arc<Self>) -> PublishOutcome {
         let Some(flow) = &self.flow else { return PublishOutcome::Done };
+        let Some(mut outbox) = self.lock().sending.resume() else { return PublishOutcome::Done };
+        // Before the lock, so that a panic unlocks before the turn ends.
+        let turn = SendTurn::new(&**self, SendLimit::CALL);
         let mut guard = self.lock();
-        let Some(mut outbox) = guard.sending.resume() else { return PublishOutcome::Done };
         if outbox.batch.is_empty() {
             guard.writer.publish(now(), PUBLISH_BYTES);
             guard.writer.poll_transmit(&mut outbox.batch);
         }
-        let turn = SendTurn::new(&**self, SendLimit::CALL);
         let mut notify = PendingNotify::default();
         let (mut guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut notify);
         send_turns::wake_for_queue_room(&mut *guard);
@@ -119,9 +119,10 @@ impl Publish for WriterCore {
 impl SendInTurns for WriterCore {
     type State = WriterState;
     type Outbox = Outbox;
+    type Name = Guid;
     type Notify = PendingNotify;
 
-    fn name(&self) -> impl Display {
+    fn name(&self) -> Guid {
         self.guid
     }
 

@@ -31,15 +31,16 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::Token;
 use peregrine_transport::udp::{ReceiveError, Wait};
+use tracing::Level;
 
 use super::adaptive_spin::AdaptiveSpin;
 use super::clock::{NEVER, now};
-use super::listener_gate::Deferring;
 use super::parker::{OthersWoken, Parker};
-use super::sync::try_lock;
+use super::sync::try_lock_leaf;
 use super::system::{
     AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Waker, fence,
 };
+use super::user_code::{Deferring, log};
 
 /// How many receptions long receive threads follow, and leave the lead free, after an application thread has led or has
 /// found the lead taken. A thread that waits once in a while finds the lead taken at worst, and is woken by its leader.
@@ -213,7 +214,8 @@ impl<D: Default> SharedReceiver<D> {
             Ok(Some(_)) => self.run_queued_listeners(by),
             Ok(None) => {}
             Err(error) => {
-                tracing::error!(%error, address = %self.socket.local_address(), "waiting for datagrams has failed");
+                let address = self.socket.local_address();
+                log(Level::ERROR, move || tracing::error!(%error, %address, "waiting for datagrams has failed"));
                 std::thread::park_timeout(Duration::from_millis(10));
             }
         }
@@ -242,14 +244,17 @@ impl<D: Default> SharedReceiver<D> {
         }
     }
 
-    /// Gives up the lead, then runs listeners.
+    /// Gives up the lead, then runs listeners, and wakers of tasks.
     fn leave(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>, now: Instant) {
         if !by.has_listeners(leading.dirty()) {
             return leading.give_up();
         }
         let mut dirty = std::mem::take(leading.dirty());
+        let no_user_code = Deferring::begin();
         leading.give_up();
         self.ensure_follower(by);
+        // Runs the wakers that were left meanwhile.
+        drop(no_user_code);
         by.run_listeners(&mut dirty, now);
         // Its memory is used again.
         if let Some(mut leading) = self.try_lead() {
@@ -264,7 +269,7 @@ impl<D: Default> SharedReceiver<D> {
         }
         // While the receiver closes, this wakes the next follower.
         if let Err(error) = self.followers.arm(&self.work, WAKER) {
-            tracing::error!(%error, "queued listeners wait for the next thread that looks");
+            log(Level::ERROR, move || tracing::error!(%error, "queued listeners wait for the next thread that looks"));
         }
         while !self.is_closing() && by.has_queued_listeners() {
             // The last follower may have begun to lead, or to run a listener.
@@ -345,7 +350,7 @@ impl<D: Default> SharedReceiver<D> {
     }
 
     fn try_lead(&self) -> Option<Leading<'_, D>> {
-        let lead = try_lock(&self.lead)?;
+        let lead = try_lock_leaf(&self.lead)?;
         Some(Leading { of: self, lead: Some(lead), _no_user_code: Deferring::begin() })
     }
 }
@@ -356,7 +361,10 @@ impl<D: Default> Leading<'_, D> {
         if self.of.is_armed.swap(false, Ordering::SeqCst)
             && let Err(error) = self.of.followers.disarm(&*self.of.socket, SOCKET)
         {
-            tracing::error!(%error, "a socket cannot be disarmed: followers wake up for nothing");
+            log(
+                Level::ERROR,
+                move || tracing::error!(%error, "a socket cannot be disarmed: followers wake up for nothing"),
+            );
         }
     }
 
@@ -458,14 +466,19 @@ impl<D> SharedReceiver<D> {
             });
             match made {
                 Ok(made) => *poller = Some(made),
-                Err(error) => tracing::warn!(%error, "threads that wait for data cannot receive it themselves"),
+                Err(error) => {
+                    log(
+                        Level::WARN,
+                        move || tracing::warn!(%error, "threads that wait for data cannot receive it themselves"),
+                    );
+                }
             }
         }
         let deadline = (end.0 != NEVER).then_some(MonotonicNs(end.0));
         match poller.as_mut()?.wait(deadline) {
             Ok(tokens) => Some(tokens),
             Err(error) => {
-                tracing::error!(%error, "an application thread cannot wait for datagrams");
+                log(Level::ERROR, move || tracing::error!(%error, "an application thread cannot wait for datagrams"));
                 None
             }
         }
@@ -474,7 +487,8 @@ impl<D> SharedReceiver<D> {
     /// Nothing can be received any more.
     fn end_with(&self, error: &ReceiveError) {
         if !matches!(error, ReceiveError::ShutDown) {
-            tracing::error!(%error, address = %self.socket.local_address(), "receiving has ended");
+            let (error, address) = (error.to_string(), self.socket.local_address());
+            log(Level::ERROR, move || tracing::error!(error, %address, "receiving has ended"));
         }
         self.is_closing.store(true, Ordering::SeqCst);
         self.work.wake();
@@ -491,7 +505,10 @@ impl<D> Drop for Leading<'_, D> {
         if !self.of.is_armed.swap(true, Ordering::SeqCst)
             && let Err(error) = self.of.followers.arm(&*self.of.socket, SOCKET)
         {
-            tracing::error!(%error, "a socket cannot be armed: datagrams wait for the next reader");
+            log(
+                Level::ERROR,
+                move || tracing::error!(%error, "a socket cannot be armed: datagrams wait for the next reader"),
+            );
         }
     }
 }

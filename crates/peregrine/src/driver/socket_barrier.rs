@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::participant::ends_something;
@@ -24,7 +24,7 @@ use peregrine_transport::random;
 use peregrine_transport::udp::{Datagram, Socket, Transmit};
 
 use super::clock::NEVER;
-use super::sync::lock;
+use super::sync::{Guard, lock};
 
 /// How long a marker may take. It waits behind what a data thread does, which may be a listener of the application.
 const PATIENCE: Span = Span::from_secs(1);
@@ -217,7 +217,7 @@ impl SocketBarrier {
         number.try_into().ok().map(u64::from_be_bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> Guard<'_, Waiting> {
         lock(&self.waiting)
     }
 }

@@ -1,18 +1,42 @@
-//! Locks whose holder may have panicked: their state is still consistent, because user code runs under none of them.
-//! Debug builds assert that.
+//! Locks whose holder may have panicked: their state is still consistent, because user code runs under none of them
+//! (see [`user_code`](super::user_code)).
 
+use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 
-#[cfg(debug_assertions)]
-use super::system::thread_local;
 use super::system::{Mutex, MutexGuard};
+use super::user_code::HeldLock;
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// A lock that the calling thread holds. User code that becomes due meanwhile runs after the thread's last lock is
+/// released.
+pub(crate) struct Guard<'m, T> {
+    // Dropped in this order.
+    guard: MutexGuard<'m, T>,
+    _held: HeldLock,
+}
+
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
+    Guard { guard: lock_leaf(mutex), _held: HeldLock::new() }
 }
 
 /// The lock, if no other thread holds it.
-pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+#[inline]
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<Guard<'_, T>> {
+    try_lock_leaf(mutex).map(|guard| Guard { guard, _held: HeldLock::new() })
+}
+
+/// A lock under which no user code becomes due: no value of the application is dropped, no waker is woken and nothing
+/// is logged.
+#[inline]
+pub(crate) fn lock_leaf<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Such a lock, if no other thread holds it. Also for a lock of a thread that [defers](super::user_code::Deferring)
+/// user code as long as the thread holds the lock.
+#[inline]
+pub(crate) fn try_lock_leaf<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -20,37 +44,18 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-#[cfg(debug_assertions)]
-thread_local! {
-    /// The locks of entities that the thread holds.
-    static HELD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
-}
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
 
-/// Exists as long as the thread holds the lock of an entity. Costs nothing in release builds.
-pub(crate) struct HeldLock {
-    /// A lock is released by the thread that took it.
-    _not_send: std::marker::PhantomData<*const ()>,
-}
-
-impl HeldLock {
     #[inline]
-    pub(crate) fn new() -> Self {
-        #[cfg(debug_assertions)]
-        HELD.with(|held| held.set(held.get() + 1));
-        Self { _not_send: std::marker::PhantomData }
+    fn deref(&self) -> &T {
+        &self.guard
     }
 }
 
-#[cfg(debug_assertions)]
-impl Drop for HeldLock {
-    fn drop(&mut self) {
-        HELD.with(|held| held.set(held.get() - 1));
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
     }
-}
-
-/// To be called before user code runs.
-#[inline]
-pub(crate) fn assert_no_lock_is_held() {
-    #[cfg(debug_assertions)]
-    assert!(std::thread::panicking() || HELD.with(std::cell::Cell::get) == 0, "user code would run under a lock");
 }

@@ -1,15 +1,17 @@
 //! The threads and tasks that wait for news of an entity, and the lock that they are noted under.
 //!
-//! An executor's waker is code of the application: it runs only after the lock is released ([`StateGuard`]).
+//! An executor's waker is code of the application: it runs only after the lock is released ([`StateGuard`]), and on a
+//! thread that may run user code.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::task::Waker;
 
 use peregrine_rtps::seq::SequenceNumber;
 
-use super::sync::{self, HeldLock};
-use super::system::{Mutex, MutexGuard, thread_local};
+use super::sync::{self, Guard};
+use super::system::Mutex;
+use super::user_code::UserCode;
 use crate::status::StatusMask;
 
 /// Wakers under numbers, so that each can be removed.
@@ -17,13 +19,9 @@ use crate::status::StatusMask;
 pub(crate) struct Wakers {
     slots: Vec<Slot>,
     next: u64,
-    /// The thread that holds the lock has [pending](PENDING) wakers.
-    has_pending: bool,
 }
 
 thread_local! {
-    /// Wakers that the thread wakes, or only drops, when it releases the lock.
-    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
     /// How many tasks the thread has woken.
     static TASKS_WOKEN: Cell<u32> = const { Cell::new(0) };
 }
@@ -40,13 +38,6 @@ impl TasksWoken {
     pub(super) fn are_more(&self) -> bool {
         TASKS_WOKEN.with(Cell::get) != self.0
     }
-}
-
-#[derive(Debug)]
-struct Pending {
-    waker: Waker,
-    /// Otherwise the waker is only dropped.
-    wakes: bool,
 }
 
 #[derive(Debug)]
@@ -112,7 +103,7 @@ impl Wakers {
         };
         let id = slot.id;
         let old = std::mem::replace(&mut slot.waker, SlotWaker::Once(Some(waker)));
-        self.drop_later(old);
+        drop_later(old);
         id
     }
 
@@ -120,7 +111,7 @@ impl Wakers {
     pub(crate) fn remove(&mut self, id: u64) {
         if let Some(at) = self.slots.iter().position(|slot| slot.id == id) {
             let slot = self.slots.remove(at);
-            self.drop_later(slot.waker);
+            drop_later(slot.waker);
         }
     }
 
@@ -152,53 +143,22 @@ impl Wakers {
 
     fn wake_those(&mut self, is_meant: impl Fn(Awaited) -> bool) {
         for slot in self.slots.iter_mut().filter(|slot| is_meant(slot.awaited)) {
-            let waker = match &mut slot.waker {
-                SlotWaker::Lasting(waker) => Some(waker.clone()),
+            let code = match &mut slot.waker {
+                SlotWaker::Lasting(waker) => Some(UserCode::WakeOwn(waker.clone())),
                 SlotWaker::Once(waker) => {
                     TASKS_WOKEN.with(|woken| woken.set(woken.get().wrapping_add(1)));
-                    waker.take()
+                    waker.take().map(UserCode::Wake)
                 }
             };
-            if let Some(waker) = waker {
-                self.has_pending = true;
-                Pending { waker, wakes: true }.leave_to_unlock();
-            }
-        }
-    }
-
-    fn drop_later(&mut self, waker: SlotWaker) {
-        if let SlotWaker::Lasting(waker) | SlotWaker::Once(Some(waker)) = waker {
-            self.has_pending = true;
-            Pending { waker, wakes: false }.leave_to_unlock();
+            code.into_iter().for_each(UserCode::run_unlocked);
         }
     }
 }
 
-impl Pending {
-    fn leave_to_unlock(self) {
-        let mut left = Some(self);
-        let _ = PENDING.try_with(|pending| pending.borrow_mut().extend(left.take()));
-        // The thread is ending.
-        left.into_iter().for_each(Self::run);
-    }
-
-    fn run(self) {
-        if self.wakes {
-            self.waker.wake();
-        }
-    }
-
-    /// Runs what the thread has left. The list is reused, so that a steady state allocates nothing.
-    fn run_all() {
-        sync::assert_no_lock_is_held();
-        let Ok(mut all) = PENDING.try_with(RefCell::take) else { return };
-        all.drain(..).for_each(Self::run);
-        let _ = PENDING.try_with(|pending| {
-            let mut pending = pending.borrow_mut();
-            if pending.is_empty() {
-                *pending = all;
-            }
-        });
+/// The waker of a task is dropped when the lock is released.
+fn drop_later(waker: SlotWaker) {
+    if let SlotWaker::Once(Some(waker)) = waker {
+        UserCode::DropWaker(waker).run_unlocked();
     }
 }
 
@@ -216,29 +176,18 @@ impl HasWakers for Wakers {
 /// The lock of an entity's state. What was [woken](Wakers::wake) or removed under the lock is woken and dropped after
 /// its release.
 pub(crate) struct StateGuard<'c, S: HasWakers> {
-    // Dropped in this order.
-    state: MutexGuard<'c, S>,
-    _held: HeldLock,
-    pending: RunOnDrop,
+    state: Guard<'c, S>,
 }
-
-/// Runs what is pending, if there is anything.
-struct RunOnDrop(bool);
 
 impl<'c, S: HasWakers> StateGuard<'c, S> {
     #[inline]
     pub(crate) fn lock(state: &'c Mutex<S>) -> Self {
-        Self::new(sync::lock(state))
+        Self { state: sync::lock(state) }
     }
 
     #[inline]
     pub(crate) fn try_lock(state: &'c Mutex<S>) -> Option<Self> {
-        sync::try_lock(state).map(Self::new)
-    }
-
-    #[inline]
-    fn new(state: MutexGuard<'c, S>) -> Self {
-        Self { state, _held: HeldLock::new(), pending: RunOnDrop(false) }
+        sync::try_lock(state).map(|state| Self { state })
     }
 }
 
@@ -255,22 +204,6 @@ impl<S: HasWakers> DerefMut for StateGuard<'_, S> {
     #[inline]
     fn deref_mut(&mut self) -> &mut S {
         &mut self.state
-    }
-}
-
-impl<S: HasWakers> Drop for StateGuard<'_, S> {
-    #[inline]
-    fn drop(&mut self) {
-        self.pending.0 = std::mem::take(&mut self.state.wakers().has_pending);
-    }
-}
-
-impl Drop for RunOnDrop {
-    #[inline]
-    fn drop(&mut self) {
-        if self.0 {
-            Pending::run_all();
-        }
     }
 }
 

@@ -12,12 +12,13 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
+use tracing::Level;
 
 use super::clock::{NEVER, now};
 use super::deadline_cell::DeadlineCell;
 use super::flow::FlowController;
 use super::host::{Host, Hosted};
-use super::listener_gate::{AfterRun, ListenerGate, is_in_listener};
+use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::local_reader::LocalReader;
 use super::outbox::Outbox;
@@ -27,6 +28,7 @@ use super::send_state::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
 use super::topic::TopicCore;
+use super::user_code::{is_in_listener, log, run_user_code};
 use super::waiting::{StatusState, Watched, wait_locked};
 use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
 use crate::shared_memory::SharedMemoryUse;
@@ -176,6 +178,10 @@ impl WriterCore {
             if guard.closed {
                 return Err(WriteFailure::Closed);
             }
+            if self.must_encode(&guard, &change) {
+                guard = self.encode_unlocked(guard, &change);
+                continue;
+            }
             match guard.write(at, change) {
                 Ok(number) => {
                     numbered();
@@ -202,6 +208,26 @@ impl WriterCore {
                 }
             }
         }
+    }
+
+    /// Whether the change is a [shared value](crate::DataWriter::write_shared) that a reader needs the bytes of, which
+    /// perhaps has come since the value was looked at.
+    #[inline]
+    fn must_encode(&self, state: &WriterState, change: &Change) -> bool {
+        change.payload.known_len().is_none() && self.needs_octets(state)
+    }
+
+    /// Encoding is user code.
+    #[cold]
+    fn encode_unlocked<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        change: &Change,
+    ) -> StateGuard<'c, WriterState> {
+        drop(guard);
+        // A value without an encoding is an empty payload from here on.
+        let _ = change.payload.len();
+        self.lock()
     }
 
     /// Writes if there is room; else the change comes back. `numbered`: see [`Self::write`]; `refused` runs instead
@@ -379,7 +405,7 @@ impl WriterCore {
 
     /// Whether the protocol writer or a reader process needs the serialized bytes, and not only the value.
     pub(crate) fn needs_octets(&self, state: &WriterState) -> bool {
-        state.writer.needs_octets() || self.outgoing.has_readers()
+        state.writer.needs_octets() || self.outgoing.has_readers() || state.local.iter().any(|l| !l.is_same_type)
     }
 
     /// How many readers get samples by shared memory.
@@ -464,7 +490,8 @@ impl WriterCore {
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
         if !guard.writer.match_reader_by(now, reader, path) {
-            tracing::warn!(writer = %self.guid, reader = %guid, "no room for another matched reader");
+            let writer = self.guid;
+            log(Level::WARN, move || tracing::warn!(%writer, reader = %guid, "no room for another matched reader"));
             return false;
         }
         if let Some(local) = local {
@@ -521,16 +548,19 @@ impl WriterCore {
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
     ) -> (StateGuard<'c, WriterState>, StatusMask) {
+        let writer = self.guid;
         let mut acknowledged = std::mem::take(&mut guard.has_lost_reader);
         while let Some(event) = guard.writer.poll_event() {
             match event {
                 WriterEvent::Acknowledged => acknowledged = true,
                 WriterEvent::ReaderInactive(reader) => {
                     acknowledged = true;
-                    tracing::warn!(writer = %self.guid, %reader, "a reliable reader does not answer; going on without it");
+                    log(Level::WARN, move || {
+                        tracing::warn!(%writer, %reader, "a reliable reader does not answer; going on without it");
+                    });
                 }
                 WriterEvent::ReaderActive(reader) => {
-                    tracing::info!(writer = %self.guid, %reader, "a reader that did not answer is back");
+                    log(Level::INFO, move || tracing::info!(%writer, %reader, "a reader that did not answer is back"));
                 }
                 WriterEvent::DeadlineMissed(instance) => {
                     guard.statuses.deadline_missed.count(instance);
@@ -586,7 +616,7 @@ impl WriterCore {
         guard.wakers.wake_all();
         drop(guard);
         // It may own entities, which then go.
-        drop(listener);
+        run_user_code(|| drop(listener));
         self.note_acknowledged();
         self.is_settled()
     }

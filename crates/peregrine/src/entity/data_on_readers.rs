@@ -1,12 +1,12 @@
 //! DATA_ON_READERS: readers of a subscriber have samples that were not read yet (DDS 1.4 §2.2.4.1).
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
 use crate::condition::StatusSource;
 use crate::driver::host::Host;
 use crate::driver::reader::ReaderCore;
-use crate::driver::sync::lock;
+use crate::driver::sync::{Guard, lock};
 use crate::status::StatusMask;
 
 /// The status DATA_ON_READERS of a subscriber. Each query derives the status from the readers, so that a subscriber
@@ -35,7 +35,7 @@ impl DataOnReaders {
         Self { host, state: Mutex::new(State::default()) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> Guard<'_, State> {
         lock(&self.state)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -24,8 +24,9 @@ use crate::driver::clock::{now, wall};
 use crate::driver::domain::{Domain, DomainHandle};
 use crate::driver::host::Host as _;
 use crate::driver::participant::{Abandoned, ParticipantCore};
-use crate::driver::sync::lock;
+use crate::driver::sync::{Guard, lock};
 use crate::driver::topic::TopicCore;
+use crate::driver::user_code::{UserCode, run_user_code};
 use crate::driver::waiting::wait_until;
 use crate::endpoint::flushed;
 use crate::error::{Error, Timeout, Unsupported};
@@ -344,7 +345,7 @@ impl DomainParticipant {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
         // The old listener may own entities: it is dropped without the lock.
-        drop(gone);
+        run_user_code(|| drop(gone));
         let (publishers, subscribers) = (self.inner.publishers(), self.inner.subscribers());
         let topics = self.inner.core.topics();
         publishers.iter().for_each(|publisher| publisher.refresh());
@@ -577,7 +578,7 @@ impl DomainParticipant {
         let gone = std::mem::replace(&mut topic.lock().upper, upper);
         drop(state);
         // The old listener may own entities: it is dropped without the lock.
-        drop(gone);
+        run_user_code(|| drop(gone));
     }
 
     /// The policies of a topic have changed.
@@ -590,7 +591,7 @@ impl DomainParticipant {
 }
 
 impl ParticipantInner {
-    fn lock(&self) -> MutexGuard<'_, ParticipantState> {
+    fn lock(&self) -> Guard<'_, ParticipantState> {
         lock(&self.state)
     }
 
@@ -665,15 +666,20 @@ fn end_elsewhere(handle: Arc<DomainHandle>) -> Result<impl Future<Output = ()> +
         ended.0 = true;
         let waker = ended.1.take();
         drop(ended);
-        waker.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(|waker| UserCode::Wake(waker).run());
     };
     std::thread::Builder::new().name("pg-close".to_owned()).spawn(end).map_err(Error::system)?;
     Ok(std::future::poll_fn(move |context| {
+        // Wakers are user code: cloned and dropped without the lock.
+        let waker = context.waker().clone();
         let mut ended = lock(&ended);
         if ended.0 {
+            drop(ended);
             return Poll::Ready(());
         }
-        ended.1 = Some(context.waker().clone());
+        let before = ended.1.replace(waker);
+        drop(ended);
+        drop(before);
         Poll::Pending
     }))
 }

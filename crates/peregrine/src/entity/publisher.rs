@@ -1,6 +1,6 @@
 //! Publishers (DDS 1.4 §2.2.2.4.1).
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::id::EntityId;
@@ -10,7 +10,8 @@ use super::{DomainParticipant, Entity, Publisher, PublisherInner, PublisherListe
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::driver::clock::now;
 use crate::driver::participant::Abandoned;
-use crate::driver::sync::lock;
+use crate::driver::sync::{Guard, lock};
+use crate::driver::user_code::run_user_code;
 use crate::driver::writer::WriterCore;
 use crate::endpoint::flushed;
 use crate::error::{Error, Precondition};
@@ -246,7 +247,7 @@ impl Publisher {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
         // The old listener may own entities: it is dropped without the lock.
-        drop(gone);
+        run_user_code(|| drop(gone));
         self.inner.refresh();
         self.inner.wait_for_listeners();
     }
@@ -299,7 +300,7 @@ impl Publisher {
 }
 
 impl PublisherInner {
-    fn lock(&self) -> MutexGuard<'_, PublisherState> {
+    fn lock(&self) -> Guard<'_, PublisherState> {
         lock(&self.state)
     }
 

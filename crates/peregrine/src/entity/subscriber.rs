@@ -1,6 +1,6 @@
 //! Subscribers (DDS 1.4 §2.2.2.5.2).
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::history::Selector;
 use peregrine_rtps::qos::{DataReaderQos, SubscriberQos};
@@ -9,7 +9,8 @@ use super::data_on_readers::DataOnReaders;
 use super::{DomainParticipant, Entity, Subscriber, SubscriberInner, SubscriberListener, SubscriberState};
 use crate::condition::{StatusCondition, StatusSource as _};
 use crate::driver::reader::ReaderCore;
-use crate::driver::sync::lock;
+use crate::driver::sync::{Guard, lock};
+use crate::driver::user_code::run_user_code;
 use crate::error::{Error, Precondition};
 use crate::qos;
 use crate::reader::{AnyDataReader, AnyReader, DataReaderBuilder};
@@ -212,7 +213,7 @@ impl Subscriber {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
         // The old listener may own entities: it is dropped without the lock.
-        drop(gone);
+        run_user_code(|| drop(gone));
         self.inner.refresh();
         self.inner.wait_for_listeners();
     }
@@ -246,7 +247,7 @@ impl Subscriber {
 }
 
 impl SubscriberInner {
-    fn lock(&self) -> MutexGuard<'_, SubscriberState> {
+    fn lock(&self) -> Guard<'_, SubscriberState> {
         lock(&self.state)
     }
 

@@ -1,6 +1,5 @@
 //! What a reader does for its subscriber, and the calls of its listeners.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -11,16 +10,16 @@ use peregrine_rtps::qos::DataReaderQos;
 use super::{AnyDataReader, AnyReader, DataReader, DataReaderListener, ReaderInner};
 use crate::condition::StatusCondition;
 use crate::driver::clock::now;
-use crate::driver::listener_gate::Deferring;
 use crate::driver::reader::{ReaderCore, ReaderHook};
 use crate::driver::sync::lock;
 use crate::driver::topic::Listening;
+use crate::driver::user_code::{Deferring, run_user_code};
 use crate::endpoint::{nearest, tell};
 use crate::entity::SubscriberListener;
 use crate::error::{Error, Precondition};
 use crate::state_machine::new_reader;
 use crate::status::StatusMask;
-use crate::topic_type::{Keys, TopicType};
+use crate::topic_type::TopicType;
 
 impl<T: TopicType> AnyReader for ReaderInner<T> {
     fn core(&self) -> &Arc<ReaderCore> {
@@ -97,7 +96,7 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         if mask.intersects(StatusMask::DATA_AVAILABLE) {
             mask |= StatusMask::NOTIFIED;
         }
-        if matches!(self.topic.data_type.keys(), Keys::Application(_)) {
+        if self.topic.data_type.keys().is_user_code() {
             mask |= StatusMask::UNKEYED;
         }
         let hook = Hook { reader: Arc::downgrade(&self), own, upper };
@@ -111,7 +110,7 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         drop(state);
         drop(exchange);
         // It may own entities, which then go.
-        drop(gone);
+        run_user_code(|| drop(gone));
         if has_news {
             // The caller may hold locks that the listener wants.
             let _no_user_code = Deferring::begin();
@@ -121,16 +120,10 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
 }
 
 impl<T: TopicType> ReaderInner<T> {
-    /// Finds the instances of samples with code of the application. A panic in it counts as a sample without an
-    /// instance.
+    /// Finds the instances of samples with code of the application.
     fn find_instances(&self) {
         let keys = self.topic.data_type.keys();
-        self.core.find_instances(|payload, kind| {
-            catch_unwind(AssertUnwindSafe(|| keys.instance_of(payload, kind))).unwrap_or_else(|_| {
-                tracing::error!(reader = %self.core.guid, "the key function of a serialized type has panicked");
-                None
-            })
-        });
+        self.core.find_instances(|payload, kind| keys.find(payload, kind));
     }
 }
 

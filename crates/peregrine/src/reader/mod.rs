@@ -33,6 +33,7 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::reader::{ReaderCore, ReaderState};
 use crate::driver::sync::lock;
 use crate::driver::topic::Listening;
+use crate::driver::user_code::run_user_code;
 use crate::driver::waiting::wait_until;
 use crate::driver::wakers::StateGuard;
 use crate::endpoint::{endpoint_handles, why_unmatched};
@@ -380,7 +381,7 @@ impl<T: TopicType> DataReader<T> {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
         // It may own entities, which then go.
-        drop(gone);
+        run_user_code(|| drop(gone));
         Arc::clone(&self.inner).refresh();
         self.inner.core.gate.wait_until_idle();
     }

@@ -11,6 +11,7 @@ use peregrine_xtypes::flat::{self, Flat, FlatType};
 use peregrine_xtypes::{DdsType, DecodeError, Encapsulation, decode, decode_shared, plain};
 
 use crate::driver::reader::ReaderCore;
+use crate::driver::user_code::run_user_code;
 use crate::error::{Error, Precondition};
 use crate::writer::shared;
 
@@ -123,7 +124,7 @@ impl<T> Sample<T> {
 
 /// The value, copied or decoded.
 fn value_of<T: DdsType>(payload: &Payload) -> Result<T, DecodeError> {
-    shared::value::<T>(payload).map_or_else(|| decode(payload), |value| Ok(T::clone(value)))
+    run_user_code(|| shared::value::<T>(payload).map_or_else(|| decode(payload), |value| Ok(T::clone(value))))
 }
 
 impl<T> LoanedSample<T> {
@@ -215,7 +216,7 @@ impl<T: DdsType> LoanedSample<T> {
             Some(value) => Ok(Arc::clone(value)),
             None => {
                 self.check_valid_data()?;
-                Ok(decode_shared(&self.selected.payload)?)
+                Ok(run_user_code(|| decode_shared(&self.selected.payload))?)
             }
         }
     }

@@ -8,6 +8,7 @@ use peregrine_xtypes::{DdsType, decode_key_holder};
 use super::{DataReader, Sample};
 use crate::InstanceHandle;
 use crate::condition::SampleCondition;
+use crate::driver::user_code::run_user_code;
 use crate::error::{BadParameter, Error};
 use crate::topic_type::instance_of;
 
@@ -169,9 +170,10 @@ impl<T: DdsType> DataReader<T> {
     /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         let state = self.inner.open_enabled()?;
-        let key = state.reader.cache().key_of(&instance);
+        let key = state.reader.cache().key_of(&instance).map(<[u8]>::to_vec);
+        drop(state);
         let key = key.ok_or(BadParameter::UnknownInstance(instance))?;
-        Ok(decode_key_holder(key)?)
+        Ok(run_user_code(|| decode_key_holder(&key))?)
     }
 
     /// The handle of an instance this reader knows; `None` also when the reader is deleted.

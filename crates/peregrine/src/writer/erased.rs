@@ -11,10 +11,10 @@ use peregrine_rtps::qos::{DataWriterQos, Limit};
 use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, Enabled, WriterInner};
 use crate::condition::StatusCondition;
 use crate::driver::clock::now;
-use crate::driver::listener_gate::Deferring;
 use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::sync::lock;
 use crate::driver::topic::Listening;
+use crate::driver::user_code::{Deferring, run_user_code};
 use crate::driver::writer::{WriterCore, WriterHook};
 use crate::endpoint::{nearest, tell};
 use crate::entity::PublisherListener;
@@ -135,7 +135,7 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
         drop(state);
         drop(exchange);
         // It may own entities, which then go.
-        drop(gone);
+        run_user_code(|| drop(gone));
         if has_news {
             // The caller may hold locks that the listener wants.
             let _no_user_code = Deferring::begin();

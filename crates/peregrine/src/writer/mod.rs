@@ -42,6 +42,7 @@ use crate::driver::clock::{now, wall};
 use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::sync::lock;
 use crate::driver::topic::Listening;
+use crate::driver::user_code::run_user_code;
 use crate::driver::waiting::wait_until;
 use crate::driver::wakers::{Awaited, StateGuard};
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
@@ -66,6 +67,9 @@ const PAYLOAD_BYTES_MAX: usize = (u32::MAX >> 1) as usize;
 
 /// Bytes of samples in a message while publications are suspended: as many as any message takes.
 const SUSPENDED_BYTES: usize = MESSAGE_BYTES_MAX;
+
+/// How often the deletion of a writer looks for instances that other threads have registered since it looked last.
+const RETIRE_ROUNDS_MAX: usize = 4;
 
 /// Representation identifier and options.
 const ENCAPSULATION_OCTETS: usize = 4;
@@ -335,7 +339,7 @@ impl<T: TopicType> DataWriter<T> {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
         // It may own entities, which then go.
-        drop(gone);
+        run_user_code(|| drop(gone));
         Arc::clone(&self.inner).refresh();
         self.inner.core.gate.wait_until_idle();
     }
@@ -394,20 +398,21 @@ impl<T: TopicType> WriterInner<T> {
         check_len(len)?;
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Readers in other processes see the slot, and messages are sent from it.
-            if let Err(error) = fill(slot.octets_mut()) {
+            if let Err(error) = run_user_code(|| fill(slot.octets_mut())) {
                 slot.give_back();
                 return Err(error);
             }
             return Ok((self.core.lock(), Filled::Slot(slot)));
         }
         if len <= Payload::HERE_MAX {
-            let payload = Payload::filled(len, fill)?;
+            let payload = run_user_code(|| Payload::filled(len, fill))?;
             return Ok((self.core.lock(), Filled::Payload(payload)));
         }
         let range = ALIGNING..ALIGNING + len;
         let mut buffer = self.core.lock().writer.take_buffer(range.end);
         // Code of the application runs here, which may use the writer: without the lock.
-        let filled = fill(Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default());
+        let bytes = Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default();
+        let filled = run_user_code(|| fill(bytes));
         let mut guard = self.core.lock();
         match filled {
             Ok(()) => Ok((guard, Filled::Payload(Payload::new(buffer, range).unwrap_or_default()))),
@@ -638,21 +643,41 @@ impl<T: TopicType> WriterInner<T> {
         // `set_qos` locks the policies before the state: this order avoids a deadlock.
         let disposes = self.topic.has_key() && self.autodispose();
         let mut state = self.core.lock();
+        // Being unmatched unregisters the instances; only disposing them takes samples.
+        for _ in 0..RETIRE_ROUNDS_MAX {
+            if state.closed || !disposes {
+                break;
+            }
+            let keys = std::mem::take(&mut *lock(&self.keys));
+            if keys.is_empty() {
+                break;
+            }
+            drop(state);
+            let endings = self.endings(keys);
+            state = self.core.lock();
+            if !state.closed {
+                // Without room for a sample, readers see the instance lose its writer.
+                endings.into_iter().for_each(|change| drop(state.writer.write(now(), change)));
+            }
+        }
         if state.closed {
             return None;
-        }
-        // Being unmatched unregisters them; only disposing them takes samples.
-        if disposes {
-            for (instance, key) in std::mem::take(&mut *lock(&self.keys)) {
-                let key = self.enabled().ok().and_then(|enabled| T::key_in(enabled.representation, &key));
-                let change = key.map(|key| ending(ChangeKind::DisposedUnregistered, instance, key, wall()));
-                // Without room for the sample, readers see the instance lose its writer.
-                drop(change.map(|change| state.writer.write(now(), change)));
-            }
         }
         state.writer.request_acknowledgement(now());
         self.core.transmit(state);
         Some(self.participant().retire_writer(&self.core, linger))
+    }
+}
+
+impl<T: TopicType> WriterInner<T> {
+    /// The changes that dispose instances. Key functions of hand-written types run here: to be called without any lock.
+    fn endings(&self, keys: HashMap<KeyHash, Vec<u8>>) -> Vec<Change> {
+        let Ok(Enabled { representation, .. }) = self.enabled() else { return Vec::new() };
+        let ending = |(instance, key): (KeyHash, Vec<u8>)| {
+            let key = run_user_code(|| T::key_in(*representation, &key))?;
+            Some(ending(ChangeKind::DisposedUnregistered, instance, key, wall()))
+        };
+        keys.into_iter().filter_map(ending).collect()
     }
 }
 

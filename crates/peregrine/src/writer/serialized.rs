@@ -1,6 +1,5 @@
 //! Writing samples that the application has serialized.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use peregrine_rtps::history::{Change, ChangeKind};
@@ -138,8 +137,7 @@ impl WriterInner<Serialized> {
         if given != Some(offered) {
             return Err(BadParameter::Representation { given, offered }.into());
         }
-        let find = || self.topic.data_type.keys().instance_of(payload, kind);
-        let found = catch_unwind(AssertUnwindSafe(find)).unwrap_or_default();
+        let found = self.topic.data_type.keys().instance_of(payload, kind);
         found.ok_or_else(|| BadParameter::NoInstance { type_name: Arc::clone(&self.core.topic.type_name) }.into())
     }
 

@@ -7,18 +7,34 @@ use std::sync::{Arc, OnceLock};
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_xtypes::{DdsType, Endianness, Representation, encode, encoded_len};
 
-use crate::topic_type::serialized_key;
+use crate::driver::user_code::{drop_user_value, run_user_code};
+use crate::topic_type::serialized_key_inline;
 
-/// A value on its way, and its bytes once they were needed.
-struct SharedValue<T> {
-    value: Arc<T>,
+/// A value on its way, and its bytes once they were needed. A cache may drop it under a lock, where the destructor of
+/// the application does not run: see [`drop_user_value`].
+struct SharedValue<T: Send + Sync + 'static> {
+    /// `None` only while it is dropped.
+    value: Option<Arc<T>>,
     representation: Representation,
     octets: OnceLock<Vec<u8>>,
+    key: SharedKey,
+}
+
+/// The serialized key of a shared value.
+pub(super) enum SharedKey {
+    /// Of a type that calls no code of the application: made when a reader needs the key, perhaps under its lock.
+    OnDemand,
+    /// Made before the value was written; `None` if that failed.
+    Made(Option<Vec<u8>>),
 }
 
 /// A payload that is this value.
-pub(super) fn payload<T: DdsType + Send + Sync>(value: Arc<T>, representation: Representation) -> Payload {
-    Payload::foreign(Arc::new(SharedValue { value, representation, octets: OnceLock::new() }))
+pub(super) fn payload<T: DdsType + Send + Sync>(
+    value: Arc<T>,
+    representation: Representation,
+    key: SharedKey,
+) -> Payload {
+    Payload::foreign(Arc::new(SharedValue { value: Some(value), representation, octets: OnceLock::new(), key }))
 }
 
 /// The value in a payload that is one of this Rust type.
@@ -29,9 +45,13 @@ pub(crate) fn value<T: 'static>(payload: &Payload) -> Option<&Arc<T>> {
 impl<T: DdsType + Send + Sync> Octets for SharedValue<T> {
     fn octets(&self) -> &[u8] {
         self.octets.get_or_init(|| {
-            let mut octets = vec![0; encoded_len(&*self.value, self.representation)];
-            match encode(&*self.value, self.representation, Endianness::NATIVE, &mut octets) {
-                Ok(_) => octets,
+            let Some(value) = self.value.as_deref() else { return Vec::new() };
+            let encoded = run_user_code(|| {
+                let mut octets = vec![0; encoded_len(value, self.representation)];
+                encode(value, self.representation, Endianness::NATIVE, &mut octets).map(|_| octets)
+            });
+            match encoded {
+                Ok(octets) => octets,
                 Err(error) => {
                     // The write call has already returned, so the error cannot reach its caller. Readers fail to decode
                     // the empty payload.
@@ -51,15 +71,26 @@ impl<T: DdsType + Send + Sync> Octets for SharedValue<T> {
     }
 
     fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
-        Some(&self.value)
+        self.value.as_ref().map(|value| value as _)
     }
 
     fn key(&self) -> Option<Vec<u8>> {
-        serialized_key(&*self.value).ok()
+        match &self.key {
+            SharedKey::OnDemand => serialized_key_inline(self.value.as_deref()?).ok(),
+            SharedKey::Made(key) => key.clone(),
+        }
     }
 }
 
-impl<T> fmt::Debug for SharedValue<T> {
+impl<T: Send + Sync + 'static> Drop for SharedValue<T> {
+    fn drop(&mut self) {
+        if let Some(value) = self.value.take() {
+            drop_user_value(value);
+        }
+    }
+}
+
+impl<T: Send + Sync> fmt::Debug for SharedValue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedValue").field("is_encoded", &self.octets.get().is_some()).finish_non_exhaustive()
     }

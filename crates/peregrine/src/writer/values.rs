@@ -10,10 +10,12 @@ use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::{DdsType, Endianness, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len};
 
 use super::lent::Filled;
+use super::shared::SharedKey;
 use super::{DataWriter, ENCAPSULATION_OCTETS, PAYLOAD_BYTES_MAX, WriterInner, check_len, ending, shared};
 use crate::InstanceHandle;
 use crate::driver::clock::{now, wall, wall_at};
 use crate::driver::sync::lock;
+use crate::driver::user_code::run_user_code;
 use crate::driver::wakers::StateGuard;
 use crate::driver::writer::WriterState;
 use crate::error::{BadParameter, Error, Precondition, Unit};
@@ -40,12 +42,15 @@ impl<T: DdsType> DataWriter<T> {
     }
 
     /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
-    /// as soon as bytes are needed: for a reader elsewhere, or by a call of
+    /// if bytes are needed: when it is written, if a reader elsewhere or of another Rust type matches, if the writer is
+    /// asynchronous, or if DURABILITY keeps the sample for readers that come later; otherwise by a call of
     /// [`LoanedSample::bytes`](crate::LoanedSample::bytes).
     ///
+    /// The last holder of the value drops it. If that is the middleware, the destructor runs under no lock, and on no
+    /// thread that the middleware needs for timers or reception.
+    ///
     /// # Errors
-    /// See [`Self::write`]. If no reader needs bytes when it is written, a value without an encoding is not found out;
-    /// readers elsewhere that come later see a sample with an [error](crate::Sample::error).
+    /// See [`Self::write`]. If no reader needs bytes when it is written, a value without an encoding is not found out.
     pub fn write_shared(&self, value: Arc<T>) -> Result<SequenceNumber, Error>
     where
         T: Send + Sync,
@@ -64,21 +69,28 @@ impl<T: DdsType> DataWriter<T> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
         let instance = instance_of(&*value);
+        let is_user_code = inner.topic.data_type.keys().is_user_code();
+        let made_key = is_user_code.then(|| serialized_key(&*value).ok());
         let mut guard = inner.core.lock();
         let needs_octets = inner.core.needs_octets(&guard);
         if needs_octets && !guard.has_local_readers() {
             drop(guard);
             return self.write_at(&value, source_timestamp);
         }
-        let payload = shared::payload(Arc::clone(&value), representation);
+        let key = match made_key {
+            Some(key) => SharedKey::Made(key),
+            None => SharedKey::OnDemand,
+        };
+        let payload = shared::payload(Arc::clone(&value), representation, key);
         if needs_octets {
             // Not under the lock, where it would happen otherwise.
             drop(guard);
             if payload.deref().is_empty() {
-                let len = encoded_len(&*value, representation);
+                // A value that has no encoding: the error is found once more.
+                let len = run_user_code(|| encoded_len(&*value, representation));
                 check_len(len)?;
                 let mut octets = vec![0; len];
-                encode(&*value, representation, Endianness::NATIVE, &mut octets)?;
+                run_user_code(|| encode(&*value, representation, Endianness::NATIVE, &mut octets))?;
             }
             guard = inner.core.lock();
         }
@@ -167,9 +179,9 @@ impl<T: DdsType> DataWriter<T> {
     /// [`Error::AlreadyDeleted`].
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         self.inner.check_open()?;
-        let keys = lock(&self.inner.keys);
-        let unknown = || BadParameter::UnknownInstance(instance);
-        Ok(decode_key_holder(keys.get(&instance).ok_or_else(unknown)?)?)
+        let key = lock(&self.inner.keys).get(&instance).cloned();
+        let key = key.ok_or(BadParameter::UnknownInstance(instance))?;
+        Ok(run_user_code(|| decode_key_holder(&key))?)
     }
 
     /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is
@@ -244,7 +256,8 @@ impl<T: DdsType> WriterInner<T> {
     pub(super) fn encode(&self, value: &T) -> Result<(StateGuard<'_, WriterState>, KeyHash, Filled), Error> {
         let representation = self.enabled()?.representation;
         let instance = instance_of(value);
-        let (guard, filled) = self.fill_payload(encoded_len(value, representation), |bytes| {
+        let len = run_user_code(|| encoded_len(value, representation));
+        let (guard, filled) = self.fill_payload(len, |bytes| {
             encode(value, representation, Endianness::NATIVE, bytes)?;
             Ok(())
         })?;
@@ -289,8 +302,10 @@ impl<T: DdsType> WriterInner<T> {
     /// The serialized key as it is sent.
     fn serialized_key(&self, key_holder: &T) -> Result<Vec<u8>, Error> {
         let representation = self.enabled()?.representation;
-        let mut bytes = vec![0; encoded_key_len(key_holder, representation)];
-        encode_key(key_holder, representation, Endianness::NATIVE, &mut bytes)?;
-        Ok(bytes)
+        run_user_code(|| {
+            let mut bytes = vec![0; encoded_key_len(key_holder, representation)];
+            encode_key(key_holder, representation, Endianness::NATIVE, &mut bytes)?;
+            Ok(bytes)
+        })
     }
 }

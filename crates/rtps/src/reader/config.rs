@@ -1,6 +1,7 @@
 //! Configuration of a reader.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use crate::history::ReaderHistoryConfig;
 use crate::id::{Guid, KeyHash};
@@ -12,6 +13,15 @@ use crate::time::Span;
 /// be decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyExtractor(pub fn(&[u8], bool) -> Option<KeyHash>);
+
+/// The answer to [`Reader::take_unkeyed`](super::Reader::take_unkeyed) for a sample.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundInstance {
+    /// The instance.
+    pub instance: KeyHash,
+    /// Its serialized key, for a reader that [keeps](ReaderConfig::keeps_found_keys) keys.
+    pub key: Option<Vec<u8>>,
+}
 
 /// How a reader behaves. Fixed for its lifetime except where a method says otherwise.
 #[derive(Clone, Debug)]
@@ -37,6 +47,8 @@ pub struct ReaderConfig {
     /// The topic has keys, and the caller finds the instance of each sample: see
     /// [`Reader::take_unkeyed`](super::Reader::take_unkeyed).
     pub defers_keys: bool,
+    /// With [`Self::defers_keys`]: the caller finds the key as well, once for each instance, and the cache keeps it.
+    pub keeps_found_keys: bool,
     /// What protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
 }
@@ -56,6 +68,7 @@ impl ReaderConfig {
             memory_per_reader: MEMORY_PER_READER_MAX,
             keys: None,
             defers_keys: false,
+            keeps_found_keys: false,
             protection: None,
         }
     }

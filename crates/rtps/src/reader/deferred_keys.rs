@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::Reader;
+use super::config::FoundInstance;
 use super::proxy::OutOfOrderSample;
 use super::unkeyed::{Key, Unkeyed, UnkeyedSample};
 use crate::id::{Guid, KeyHash};
@@ -34,10 +35,12 @@ impl Reader {
 
     /// The instances of the samples of the last [`Self::take_unkeyed`], in order. A sample without one belongs to the
     /// instance that its writer has named; without that either, the sample is dropped and counted as undecodable.
-    pub fn put_keys(&mut self, now: Instant, wall: Timestamp, keys: impl IntoIterator<Item = Option<KeyHash>>) {
+    pub fn put_keys(&mut self, now: Instant, wall: Timestamp, keys: impl IntoIterator<Item = Option<FoundInstance>>) {
         let asked = self.unkeyed.samples.iter_mut().filter(|waiting| waiting.key == Key::RepairRequest);
-        for (waiting, key) in asked.zip(keys) {
-            waiting.key = key.or(waiting.sample.meta.key_hash).map_or(Key::Missing, Key::Known);
+        for (waiting, found) in asked.zip(keys) {
+            let (instance, serialized_key) = found.map(|found| (found.instance, found.key)).unzip();
+            waiting.key = instance.or(waiting.sample.meta.key_hash).map_or(Key::Missing, Key::Known);
+            waiting.serialized_key = serialized_key.flatten();
         }
         self.insert_keyed(now, wall);
     }
@@ -54,7 +57,18 @@ impl Reader {
     ) -> Result<(), OutOfOrderSample> {
         let Some(writer) = self.writers.get(index).map(|proxy| proxy.info.guid) else { return Ok(()) };
         let is_bare = sample.payload.known_len() == Some(0);
-        let key = match sample.meta.key_hash.filter(|_| is_bare || sample.meta.is_instance_certain) {
+        let certain = sample.meta.key_hash.filter(|_| is_bare || sample.meta.is_instance_certain);
+        let lacks_key =
+            |instance: &KeyHash| self.config.keeps_found_keys && !is_bare && self.cache.key_of(instance).is_none();
+        // The key of a shared value is made by its writer.
+        let serialized_key = certain.filter(lacks_key).and_then(|_| sample.payload.key());
+        let certain = certain.filter(|instance| serialized_key.is_some() || !lacks_key(instance));
+        let key = match certain {
+            Some(instance) if self.unkeyed.samples.is_empty() && serialized_key.is_some() => {
+                self.insert(now, wall, index, number, sample, instance)?;
+                self.cache.set_key(&instance, serialized_key);
+                return Ok(());
+            }
             Some(instance) if self.unkeyed.samples.is_empty() => {
                 return self.insert(now, wall, index, number, sample, instance);
             }
@@ -72,7 +86,7 @@ impl Reader {
         }
         self.unkeyed.bytes += bytes;
         self.unkeyed.unknown += usize::from(key == Key::Unknown);
-        self.unkeyed.samples.push_back(UnkeyedSample { writer, number, sample, key });
+        self.unkeyed.samples.push_back(UnkeyedSample { writer, number, sample, key, serialized_key });
         debug_assert!(self.unkeyed.samples.len() <= UNKEYED_SAMPLES_MAX);
         self.insert_keyed(now, wall);
         Ok(())
@@ -82,7 +96,7 @@ impl Reader {
     pub(super) fn insert_keyed(&mut self, now: Instant, wall: Timestamp) {
         let is_known = |waiting: &UnkeyedSample| !matches!(waiting.key, Key::Unknown | Key::RepairRequest);
         while let Some(waiting) = self.unkeyed.samples.pop_front_if(|waiting| is_known(waiting)) {
-            let UnkeyedSample { writer, number, sample, key } = waiting;
+            let UnkeyedSample { writer, number, sample, key, serialized_key } = waiting;
             let bytes = sample.payload.held_bytes();
             let index = self.by_guid.get(&writer).copied();
             let outcome = match (index, key) {
@@ -96,11 +110,13 @@ impl Reader {
             if let Err(sample) = outcome {
                 let proxy = index.and_then(|index| self.writers.get(index));
                 if proxy.is_some_and(|proxy| proxy.info.reliable) {
-                    self.unkeyed.samples.push_front(UnkeyedSample { writer, number, sample, key });
+                    self.unkeyed.samples.push_front(UnkeyedSample { writer, number, sample, key, serialized_key });
                     self.stalled = true;
                     return;
                 }
                 self.pool.recycle(sample.payload);
+            } else if let Key::Known(instance) = key {
+                self.cache.set_key(&instance, serialized_key);
             }
             self.unkeyed.bytes = self.unkeyed.bytes.saturating_sub(bytes);
             self.unmatch_departed(now, wall, writer);

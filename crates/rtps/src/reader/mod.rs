@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-pub use config::{KeyExtractor, ReaderConfig};
+pub use config::{FoundInstance, KeyExtractor, ReaderConfig};
 pub use event::{ReaderCounters, ReaderEvent, ReaderTimer, SampleLostReason, Waiting};
 pub use fast_insert::FastInserter;
 pub use memory_account::MemoryAccount;

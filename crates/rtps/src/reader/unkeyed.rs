@@ -24,6 +24,8 @@ pub(super) struct UnkeyedSample {
     pub(super) number: SequenceNumber,
     pub(super) sample: OutOfOrderSample,
     pub(super) key: Key,
+    /// The serialized key, for a cache that keeps it.
+    pub(super) serialized_key: Option<Vec<u8>>,
 }
 
 /// What is known of the instance of a sample.

@@ -340,11 +340,12 @@ impl Writer {
         self.readers.find(reader).map(|r| r.path)
     }
 
-    /// Whether anyone gets messages: then a value has to be encoded, which is best done before it is written.
+    /// Whether a value has to be encoded before it is written: readers get messages, or readers that match later may
+    /// get this sample by messages. Encoding is code of the application, which must not run under the caller's lock.
     #[must_use]
     #[inline]
     pub const fn needs_octets(&self) -> bool {
-        self.group.has_readers
+        self.group.has_readers || self.config.durable || self.config.asynchronous
     }
 
     /// Whether anyone is handed changes: then there may be some to [poll](Self::poll_hand_over) for.

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::any::TypeId;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -200,6 +201,10 @@ impl<T: FlatType> DdsType for Flat<T> {
 
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
         T::skip(decoder)
+    }
+
+    fn is_generated(seen: &mut Vec<TypeId>) -> bool {
+        T::is_generated(seen)
     }
 
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {

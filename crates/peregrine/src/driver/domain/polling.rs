@@ -9,17 +9,18 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::Token;
 use peregrine_transport::udp::Receiver;
+use tracing::Level;
 
 use super::poll_state::PollState;
 use super::{Domain, FIRST_SOCKET, WAKER, receiver_options};
 use crate::driver::clock::{NEVER, now};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::listener_gate::{self, Deferring};
 use crate::driver::parker::Parker;
 use crate::driver::reader::ReaderCore;
 use crate::driver::shm::SharedMemory;
 use crate::driver::shm::direct_take::{DirectTake, PollBudget};
-use crate::driver::sync::try_lock;
+use crate::driver::sync::try_lock_leaf;
+use crate::driver::user_code::{self, Deferring, log};
 use crate::driver::wakers::TasksWoken;
 use crate::driver::{clock, outbox};
 use crate::error::Error;
@@ -97,7 +98,7 @@ impl Domain {
     }
 
     fn is_any_thread_polling(&self) -> bool {
-        self.polled.get().is_some_and(|state| try_lock(state).is_none())
+        self.polled.get().is_some_and(|state| try_lock_leaf(state).is_none())
     }
 
     /// The same with a zero timeout, for a thread that takes samples of `reader` next: the first of those selected, if
@@ -119,7 +120,7 @@ impl Domain {
     /// Runs what was queued while the calling thread has polled; not what these listeners queue in turn.
     #[inline]
     fn run_queued_listeners(&self) {
-        if self.listeners.has_some() && !listener_gate::must_defer() {
+        if self.listeners.has_some() && !user_code::must_defer() {
             let queued = self.listeners.len();
             let mut rounds = 0..queued;
             while rounds.next().is_some() && self.listeners.run_next() {}
@@ -128,7 +129,7 @@ impl Domain {
 
     /// The right to receive, if no other thread of the application has it.
     fn begin_polling(&self) -> Option<MutexGuard<'_, PollState>> {
-        let mut state = try_lock(self.polled.get()?)?;
+        let mut state = try_lock_leaf(self.polled.get()?)?;
         self.take_up_groups(&mut state);
         Some(state)
     }
@@ -174,6 +175,7 @@ impl Domain {
             // The wake-up is consumed: the caller checks its condition, and a stale wake-up ends one poll only.
             let is_woken = sleeper.is_some_and(|(parker, _)| parker.take_wake_up())
                 || self.listeners.has_some()
+                || user_code::has_deferred()
                 || tasks_woken.are_more();
             if any || is_woken || now >= until {
                 return;
@@ -243,7 +245,7 @@ impl Domain {
         for socket in self.group_sockets().iter().skip(state.group_sockets) {
             let token = Token(FIRST_SOCKET + (self.control_sockets.len() + state.data_sockets.len()) as u64);
             if let Err(error) = state.poller.add(&**socket, token) {
-                tracing::error!(%error, "data sent to groups wakes nobody");
+                log(Level::ERROR, move || tracing::error!(%error, "data sent to groups wakes nobody"));
             }
             state.data_sockets.push(Arc::clone(socket));
             state.group_sockets += 1;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
+use tracing::Level;
 
 use super::Domain;
 use crate::driver::clock::now;
@@ -13,6 +14,7 @@ use crate::driver::shm::services::ShmHost;
 use crate::driver::shm::{SharedMemory, Taker};
 use crate::driver::socket_barrier::DeferredMessage;
 use crate::driver::sync::lock;
+use crate::driver::user_code::log;
 use crate::driver::writer::WriterCore;
 use crate::shared_memory::{DeliveryPath, SharedMemoryStatistics};
 
@@ -65,7 +67,7 @@ impl ShmHost for Domain {
                 true
             }
             Err(error) => {
-                tracing::error!(%error, "no thread for shared memory");
+                log(Level::ERROR, move || tracing::error!(%error, "no thread for shared memory"));
                 false
             }
         }

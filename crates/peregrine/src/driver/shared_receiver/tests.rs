@@ -44,7 +44,7 @@ struct Noted {
 
 impl Noted {
     fn run_listener(&self, octets: Vec<u8>) {
-        assert!(!super::super::listener_gate::must_defer(), "a listener on a thread that leads");
+        assert!(!super::super::user_code::must_defer(), "a listener on a thread that leads");
         self.told.send((thread::current().id(), octets)).unwrap();
         let _ = self.may_return.lock().unwrap().recv_timeout(PATIENCE);
     }
@@ -78,7 +78,7 @@ impl Process for Noted {
     }
 
     fn run_listeners(&self, dirty: &mut Octets, _: Instant) {
-        if super::super::listener_gate::must_defer() {
+        if super::super::user_code::must_defer() {
             self.queued.lock().unwrap().append(dirty);
             self.receiver.wake_for_listeners(self);
         } else {
@@ -411,7 +411,7 @@ fn panic_of_the_leader_leaves_the_socket_watched() {
     }));
     world.set(Action::Nothing);
     assert!(panicked.is_err());
-    assert!(!super::super::listener_gate::must_defer());
+    assert!(!super::super::user_code::must_defer());
     world.receiver_of(b"after the panic");
     drop(parker);
 }

@@ -17,7 +17,7 @@ use peregrine_transport::shm::{Slot, SpentSegment};
 use super::metadata::Entry;
 use super::outgoing::{Channels, Outgoing, PayloadSlot, RetainedChange};
 use crate::driver::clock::now;
-use crate::driver::sync::lock;
+use crate::driver::sync::lock_leaf;
 use crate::driver::wakers::StateGuard;
 use crate::driver::writer::{WriterCore, WriterState};
 
@@ -70,7 +70,7 @@ impl WriterCore {
         if !guard.may_bypass_history() {
             return Err((guard, slot));
         }
-        let mut locked = lock(&self.outgoing.channels);
+        let mut locked = lock_leaf(&self.outgoing.channels);
         let Some(channels) = locked.as_mut() else {
             drop(locked);
             return Err((guard, slot));
@@ -117,11 +117,11 @@ impl WriterCore {
 
 impl Outgoing {
     fn looks_for_room(&self, until: &mut Option<Instant>) -> bool {
-        lock(&self.channels).as_mut().is_some_and(|channels| channels.looks_for_room(until))
+        lock_leaf(&self.channels).as_mut().is_some_and(|channels| channels.looks_for_room(until))
     }
 
     fn has_found_room(&self) {
-        if let Some(channels) = lock(&self.channels).as_mut() {
+        if let Some(channels) = lock_leaf(&self.channels).as_mut() {
             channels.room.on_hit();
         }
     }
@@ -129,7 +129,7 @@ impl Outgoing {
     #[cold]
     fn spill_to_history(&self, state: &mut WriterState) {
         state.has_retained = false;
-        let mut locked = lock(&self.channels);
+        let mut locked = lock_leaf(&self.channels);
         let Some(channels) = locked.as_mut() else { return };
         for RetainedChange { number, source_timestamp, slot } in std::mem::take(&mut channels.kept) {
             let payload = channels.writer.share(slot).map_or_else(Payload::default, PayloadSlot::payload_of);
@@ -139,7 +139,7 @@ impl Outgoing {
     }
 
     fn release_retained(&self, state: &mut WriterState) {
-        if let Some(channels) = lock(&self.channels).as_mut() {
+        if let Some(channels) = lock_leaf(&self.channels).as_mut() {
             channels.release_retained_below(state.writer.acknowledged_below());
             state.has_retained = !channels.kept.is_empty();
         }

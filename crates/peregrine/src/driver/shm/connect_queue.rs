@@ -14,6 +14,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Token;
 use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Peer, ReaderKey, WriterKey};
+use tracing::Level;
 
 use super::counters::Counters;
 use super::incoming::Attachments;
@@ -25,6 +26,7 @@ use crate::driver::local_writers::WRITERS;
 use crate::driver::participant::ChannelRequests;
 use crate::driver::reader::ReaderCore;
 use crate::driver::sync::lock;
+use crate::driver::user_code::log;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
 impl SharedMemory {
@@ -296,10 +298,10 @@ impl Attachments for SharedMemory {
     }
 
     fn attached(&self, wanted: &Wanted) {
-        let Wanted { reader_guid: reader, writer, .. } = wanted;
-        tracing::debug!(%writer, %reader, "samples come by shared memory");
+        let (reader, writer) = (wanted.reader_guid, wanted.writer);
+        log(Level::DEBUG, move || tracing::debug!(%writer, %reader, "samples come by shared memory"));
         if let Some(host) = self.host() {
-            host.observe_path(*reader, *writer, DeliveryPath::SharedMemory);
+            host.observe_path(reader, writer, DeliveryPath::SharedMemory);
         }
     }
 

@@ -28,10 +28,10 @@ use crate::config::WaitStrategy;
 use crate::driver::adaptive_spin::AdaptiveSpin;
 use crate::driver::clock::{NEVER, now};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::listener_gate::Deferring;
 use crate::driver::reader::ReaderCore;
 use crate::driver::socket_barrier::DeferredMessage;
-use crate::driver::sync::{lock, try_lock};
+use crate::driver::sync::{lock, try_lock_leaf};
+use crate::driver::user_code::Deferring;
 use crate::shared_memory::NoSharedMemory;
 
 /// Entries that wait until a reader has room, or until datagrams from before have been received, at most.
@@ -442,7 +442,7 @@ impl Incoming {
     }
 
     fn try_receiver(&self) -> Option<MutexGuard<'_, ShmReceiver>> {
-        try_lock(&self.receiver)
+        try_lock_leaf(&self.receiver)
     }
 }
 

@@ -31,7 +31,7 @@ mod trim;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
@@ -39,12 +39,14 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Address, Gone, HostIdentity, Listener, Overflow, ReaderId, Refusal, Request, Trust};
+use tracing::Level;
 
 use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
 use super::host::SharedMemoryHost;
 use super::socket_barrier::DeferredMessage;
-use super::sync::lock;
+use super::sync::{Guard, lock};
+use super::user_code::log;
 use super::writer::WriterCore;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 use counters::Counters;
@@ -119,7 +121,9 @@ enum Source {
 impl SharedMemory {
     /// `None` where it is not possible: then all samples go over the network.
     pub(super) fn open_or_warn() -> Option<Self> {
-        Self::open().inspect_err(|error| tracing::warn!(%error, "no shared memory with other processes")).ok()
+        Self::open()
+            .map_err(|error| log(Level::WARN, move || tracing::warn!(%error, "no shared memory with other processes")))
+            .ok()
     }
 
     /// # Errors
@@ -319,7 +323,10 @@ impl SharedMemory {
             match connections.listener.accept() {
                 Ok(Some(request)) => {
                     if let Err(apart) = request.peer().check_namespaces() {
-                        tracing::info!(%apart, "a reader asks for shared memory and does not get it");
+                        log(
+                            Level::INFO,
+                            move || tracing::info!(%apart, "a reader asks for shared memory and does not get it"),
+                        );
                         request.refuse(Refusal::Other);
                         continue;
                     }
@@ -335,7 +342,10 @@ impl SharedMemory {
                 Err(error) => {
                     // The listener stays readable and would be reported again and again: it is left alone for a while.
                     // The system may be short of descriptors only for a moment.
-                    tracing::warn!(%error, retry_after = %ACCEPT_RETRY_AFTER, "cannot accept readers that request shared memory");
+                    let retry_after = ACCEPT_RETRY_AFTER;
+                    log(Level::WARN, move || {
+                        tracing::warn!(%error, %retry_after, "cannot accept readers that request shared memory");
+                    });
                     let ConnectionManager { poller, listener, accept_again_at, .. } = connections;
                     let _ = poller.remove(listener);
                     *accept_again_at = Some(now() + ACCEPT_RETRY_AFTER);
@@ -493,7 +503,7 @@ impl SharedMemory {
         }
         let writer = core.guid;
         for reader in looked.ready {
-            tracing::debug!(%writer, %reader, "samples go by shared memory");
+            log(Level::DEBUG, move || tracing::debug!(%writer, %reader, "samples go by shared memory"));
             host.observe_path(writer, reader, DeliveryPath::SharedMemory);
         }
         for (reader, gone) in looked.gone {
@@ -506,7 +516,10 @@ impl SharedMemory {
     fn note_fallback(&self, host: &dyn ShmHost, local: Guid, remote: Guid, reason: NoSharedMemory) {
         if host.observe_path(local, remote, DeliveryPath::Messages(reason.clone())) {
             self.counters.fallbacks.fetch_add(1, Ordering::Relaxed);
-            tracing::info!(%local, %remote, %reason, "samples go in messages, not by shared memory");
+            log(
+                Level::INFO,
+                move || tracing::info!(%local, %remote, %reason, "samples go in messages, not by shared memory"),
+            );
         }
     }
 
@@ -516,7 +529,7 @@ impl SharedMemory {
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, ConnectionManager> {
+    fn connections(&self) -> Guard<'_, ConnectionManager> {
         lock(&self.connections)
     }
 }

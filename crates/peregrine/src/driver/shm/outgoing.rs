@@ -30,7 +30,7 @@ use super::counters::Counters;
 use super::metadata::ALIGNING;
 use crate::driver::adaptive_spin::RoomSpin;
 use crate::driver::deadline_cell::DeadlineCell;
-use crate::driver::sync::lock;
+use crate::driver::sync::lock_leaf;
 use crate::shared_memory::SharedMemoryUse;
 
 /// After how many samples acknowledgements are looked at while there is no other reason, and after how many bytes: what
@@ -309,7 +309,7 @@ impl Outgoing {
                 "the writer has no shared memory by its own choice",
             ));
         }
-        let mut channels = lock(&self.channels);
+        let mut channels = lock_leaf(&self.channels);
         if channels.is_none() {
             let config =
                 WriterConfig { max_bytes: self.bytes_max, max_readers: CHANNELS_MAX, ..WriterConfig::default() };
@@ -368,7 +368,7 @@ impl Outgoing {
 
     /// Takes a slot for a payload of `len` bytes. On `None`, the caller uses a buffer.
     pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
-        let mut locked = lock(&self.channels);
+        let mut locked = lock_leaf(&self.channels);
         let channels = locked.as_mut().filter(|channels| !channels.is_short)?;
         let loaned = channels.writer.loan(len.checked_add(ALIGNING)?);
         self.note_notified(channels);
@@ -379,7 +379,7 @@ impl Outgoing {
     /// Publishes changes to the recipients in other processes. Adds each reader without ring space to `halted`, with
     /// the first sequence number that this reader did not take.
     pub(in crate::driver) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<Recipient>, counters: &Counters) {
-        let mut channels = lock(&self.channels);
+        let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return };
         // Of a batch for several channels, what is not in a slot yet is copied once.
         let mut slots: Vec<Option<SharedSlot>> = Vec::new();
@@ -400,7 +400,7 @@ impl Outgoing {
     /// From here on readers are asked to report acknowledgements up to `demand`, or none. Returns how far readers are
     /// that have acknowledged more. To be called under the lock of the writer, so that the last demand stays.
     pub(in crate::driver) fn set_demand(&self, last: SequenceNumber, demand: Option<SequenceNumber>) -> Acknowledged {
-        let mut channels = lock(&self.channels);
+        let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
         channels.demand = demand;
         channels.acknowledged(last)
@@ -408,7 +408,7 @@ impl Outgoing {
 
     /// The same now and then, for a writer that writes on and on.
     pub(in crate::driver) fn acknowledged_meanwhile(&self, last: SequenceNumber) -> Acknowledged {
-        let mut channels = lock(&self.channels);
+        let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
         self.schedule_trim(channels);
         if !channels.is_time_to_look() {
@@ -419,7 +419,7 @@ impl Outgoing {
 
     /// The same when it is time.
     pub(in crate::driver) fn acknowledged_now(&self, last: SequenceNumber) -> Acknowledged {
-        let mut channels = lock(&self.channels);
+        let mut channels = lock_leaf(&self.channels);
         channels.as_mut().map_or_else(Acknowledged::new, |channels| self.look_meanwhile(channels, last))
     }
 
@@ -436,30 +436,30 @@ impl Outgoing {
     /// Whether this reader had no room for the last batch, or waits for [`Self::begin_session`], and
     /// [`Self::poll_channels`] has not reported otherwise.
     pub(in crate::driver) fn is_halted(&self, reader: Guid) -> bool {
-        let channels = lock(&self.channels);
+        let channels = lock_leaf(&self.channels);
         let found = channels.as_ref().and_then(|channels| channels.find(reader));
         found.is_some_and(|found| found.halted_at.is_some() || found.session.is_none())
     }
 
     pub(in crate::driver) fn is_open(&self, id: ReaderId) -> bool {
-        lock(&self.channels).as_ref().is_some_and(|channels| channels.is_open(id))
+        lock_leaf(&self.channels).as_ref().is_some_and(|channels| channels.is_open(id))
     }
 
     /// Whether this channel exists, or some channel is still open at the other side.
     pub(in crate::driver) fn has_channel(&self, id: ReaderId) -> bool {
-        lock(&self.channels).as_ref().is_some_and(|channels| channels.writer.is_closing() || channels.is_open(id))
+        lock_leaf(&self.channels).as_ref().is_some_and(|channels| channels.writer.is_closing() || channels.is_open(id))
     }
 
     /// Number of readers that get their samples here.
     pub(in crate::driver) fn count(&self) -> usize {
-        let channels = lock(&self.channels);
+        let channels = lock_leaf(&self.channels);
         let attached = channels.iter().flat_map(|channels| &channels.attached);
         attached.filter(|reader| reader.stage == Stage::InUse).count()
     }
 
     /// The memory there is for samples; the counters are complete by that.
     pub(in crate::driver) fn memory_use(&self) -> SharedMemoryUse {
-        let mut channels = lock(&self.channels);
+        let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return SharedMemoryUse::default() };
         channels.count_sent();
         let WriterStatistics { segments, bytes, slots, slots_in_use, .. } = channels.writer.statistics();
@@ -469,7 +469,7 @@ impl Outgoing {
 
     /// Looks after the readers.
     pub(in crate::driver) fn poll_channels(&self) -> ChannelEvents {
-        let mut guard = lock(&self.channels);
+        let mut guard = lock_leaf(&self.channels);
         let Some(channels) = guard.as_mut() else { return ChannelEvents::default() };
         channels.writer.service();
         channels.writer.cancel_room_notification();
@@ -494,13 +494,13 @@ impl Outgoing {
     /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::spill_to_history) any
     /// more.
     pub(in crate::driver) fn end_if_without_readers(&self) {
-        self.end_if_unused(&mut lock(&self.channels));
+        self.end_if_unused(&mut lock_leaf(&self.channels));
     }
 
     /// The writer hands over to this reader here. Before that, acknowledgements of the channel do not count for the
     /// reader, and batches are not for it.
     pub(in crate::driver) fn begin_session(&self, reader: Guid, session: Option<u32>) {
-        if let Some(reader) = lock(&self.channels).as_mut().and_then(|channels| channels.find_mut(reader)) {
+        if let Some(reader) = lock_leaf(&self.channels).as_mut().and_then(|channels| channels.find_mut(reader)) {
             reader.stage = Stage::InUse;
             reader.session = session.filter(|_| reader.rewind.is_none());
         }
@@ -508,7 +508,7 @@ impl Outgoing {
 
     /// Attaches a matched reader to its channel. Returns false if that is not possible: it is dismissed.
     pub(in crate::driver) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
-        let mut guard = lock(&self.channels);
+        let mut guard = lock_leaf(&self.channels);
         let Some(channels) = guard.as_mut() else { return false };
         let is_accepted = channels.accept(request, is_reliable);
         self.note_ended(channels);
@@ -517,7 +517,7 @@ impl Outgoing {
 
     /// Tells the process of a reader that it gets messages.
     pub(in crate::driver) fn dismiss(&self, request: &AttachRequest) {
-        if let Some(channels) = lock(&self.channels).as_mut() {
+        if let Some(channels) = lock_leaf(&self.channels).as_mut() {
             channels.dismiss(request.channel, request.index);
             self.note_ended(channels);
         }
@@ -525,7 +525,7 @@ impl Outgoing {
 
     /// Detaches a reader, if it is attached. Nothing is reported of that.
     pub(in crate::driver) fn remove(&self, reader: Guid) {
-        let mut guard = lock(&self.channels);
+        let mut guard = lock_leaf(&self.channels);
         if let Some(channels) = guard.as_mut() {
             channels.remove(reader);
             self.note_ended(channels);

@@ -11,8 +11,8 @@ use peregrine_rtps::time::Instant;
 
 use crate::driver::deadline_cell::DeadlineCell;
 use crate::driver::listener_queue::LISTENER_TIME_MAX;
-use crate::driver::sync::lock;
-use crate::driver::system::{AtomicU64, Mutex, MutexGuard};
+use crate::driver::sync::{Guard, lock};
+use crate::driver::system::{AtomicU64, Mutex};
 
 /// The number of a thread that takes samples: the last one takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Relief {
         }
     }
 
-    fn busy_since(&self) -> MutexGuard<'_, Option<Instant>> {
+    fn busy_since(&self) -> Guard<'_, Option<Instant>> {
         lock(&self.busy_since)
     }
 }

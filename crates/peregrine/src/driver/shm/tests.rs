@@ -18,6 +18,7 @@ use super::requests::{ANSWER_TIMEOUT, CANCELLED_MAX, Cancelled, UNANSWERED_MAX};
 use super::*;
 use crate::driver::participant::ChannelRequests;
 use crate::driver::reader::ReaderCore;
+use crate::driver::sync::lock_leaf;
 use crate::driver::waiting::Watched;
 use crate::driver::wakers::Awaited;
 use crate::driver::writer::PayloadSlot;
@@ -178,7 +179,7 @@ fn channel_end_found_by_writer_falls_back_to_messages() {
     eventually("shared memory is used", || here.shared_memory_statistics().readers == 1);
     eventually("shared memory is used", || there.shared_memory_statistics().writers == 1);
     // The control thread sees nothing meanwhile.
-    let connections = shared(&here).connections();
+    let connections = lock_leaf(&shared(&here).connections);
     shared(&there).incoming.remove(reader.guid(), Some(writer.guid()));
     eventually("the channel is closed", || there.shared_memory_statistics().writers == 0);
     (0..100).for_each(|value| drop(writer.write(&Number { value })));
@@ -313,7 +314,7 @@ fn waiting_reader_resumes_when_any_thread_notices_room() {
     let take =
         |value| assert!(reader.wait_and_take(PATIENCE).unwrap().into_value() == Some(block(value)), "sample {value}");
     // The control thread hears nothing meanwhile.
-    let connections = shared(&sides[0]).connections();
+    let connections = lock_leaf(&shared(&sides[0]).connections);
     for value in 0..40 {
         writer.write(&block(value)).unwrap();
     }
@@ -337,7 +338,8 @@ fn channel_ended_by_writer_is_polled_until_closed() {
     eventually("shared memory is used", || writer.shared_memory_readers() == 2);
     let core = Arc::clone(here.inner.core.lock().writers.get(&writer.guid().entity).unwrap());
     core.unmatch_reader(now(), readers[0].guid());
-    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_closing());
+    let is_leaving =
+        || lock_leaf(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_closing());
     eventually("both sides have closed it", || !is_leaving() && asked(shared(&here)) == 1);
     assert_eq!(writer.shared_memory_readers(), 1);
 }
@@ -401,7 +403,7 @@ fn demand_ends_with_its_waiters() {
     let sides = [participant(49, "here"), participant(49, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
     let last = write_four(&writer);
-    let demand = || lock(&core.outgoing.channels).as_ref().unwrap().demand;
+    let demand = || lock_leaf(&core.outgoing.channels).as_ref().unwrap().demand;
     assert_eq!(demand(), None);
     assert!(writer.wait_for_acknowledgments(Duration::from_millis(1)).is_err());
     assert_eq!(demand(), None, "the thread waits no more");
@@ -417,7 +419,7 @@ fn stale_ack_poll_sees_later_acknowledgements() {
     let sides = [participant(41, "here"), participant(41, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
     // Holding this lock keeps the control thread from polling the connections.
-    let connections = shared(&sides[0]).connections();
+    let connections = lock_leaf(&shared(&sides[0]).connections);
     let last = write_four(&writer);
     add_waiter(&core, Awaited::Acknowledged(last));
     (0..4).for_each(|value| assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value })));
@@ -431,7 +433,7 @@ fn stale_ack_poll_sees_later_acknowledgements() {
 #[test]
 fn ack_waiter_is_notified_while_others_wait_for_more() {
     await_one_after_the_other(40, |core| {
-        assert!(lock(&core.outgoing.channels).as_mut().unwrap().is_any_behind());
+        assert!(lock_leaf(&core.outgoing.channels).as_mut().unwrap().is_any_behind());
     });
 }
 
@@ -483,11 +485,11 @@ fn refused_reader_keeps_acknowledgements_of_others() {
     let last = write_four(&writer);
     add_waiter(&core, Awaited::Acknowledged(last));
     let shared = shared(&sides[0]);
-    let mut connections = shared.connections();
+    let mut connections = lock_leaf(&shared.connections);
     let refused = stubborn.ask();
     assert_eq!(narrow.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: 0 }));
     eventually("the next one is there, and its acknowledgement", || {
-        let channels = lock(&core.outgoing.channels);
+        let channels = lock_leaf(&core.outgoing.channels);
         let channels = channels.as_ref().unwrap();
         let channel = channels.channel_of(narrow.guid()).unwrap();
         channels.writer.ack_of(channel).is_none_or(|acknowledged| acknowledged >= 3)
@@ -511,7 +513,8 @@ fn replaced_channel_is_polled_until_closed() {
     assert_eq!(held.len(), 1);
     let stubborn = Stubborn::new(&sides[0], writer.guid(), reader.guid());
     let _connection = answer(stubborn.ask()).unwrap();
-    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_closing());
+    let is_leaving =
+        || lock_leaf(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_closing());
     assert!(is_leaving());
     drop(held);
     eventually("both sides have closed it", || !is_leaving());
@@ -544,14 +547,14 @@ fn reader_waiting_for_memory_resumes_after_any_release() {
 fn ready_reader_gets_gathered_samples_first() {
     let sides = [participant(45, "here"), participant(45, "there")];
     // The reader's side does not answer yet.
-    let receiver = lock(&shared(&sides[1]).incoming.receiver);
+    let receiver = lock_leaf(&shared(&sides[1]).incoming.receiver);
     let writer = topic(&sides[0]).writer_builder().best_effort().batching(1000, PATIENCE).build().unwrap();
     let reader = topic(&sides[1]).reader_builder().keep_all().build().unwrap();
     let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
     eventually("the writer has a channel", || {
-        lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.channel_of(reader.guid()).is_some())
+        lock_leaf(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.channel_of(reader.guid()).is_some())
     });
-    let connections = shared(&sides[0]).connections();
+    let connections = lock_leaf(&shared(&sides[0]).connections);
     drop(receiver);
     (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
     eventually("it is ready", || !core.poll_channels().ready.is_empty());
@@ -606,7 +609,7 @@ fn writer_asks_again_when_room_is_taken() {
         state.has_room(&change)
     };
     // Holding this lock keeps the control thread from polling the connections.
-    let connections = shared(&sides[0]).connections();
+    let connections = lock_leaf(&shared(&sides[0]).connections);
     assert!(!has_room());
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: 0 }));
     eventually("the second one is acknowledged", has_room);

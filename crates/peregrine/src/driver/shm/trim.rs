@@ -13,7 +13,7 @@ use peregrine_transport::clock::MonotonicNs;
 
 use super::outgoing::{Channels, MEMORY_RETRY_AFTER, Outgoing, TRIM_EVERY};
 use crate::driver::clock::{NEVER, now};
-use crate::driver::sync::lock;
+use crate::driver::sync::lock_leaf;
 use crate::driver::writer::WriterCore;
 
 /// Memory that an idle writer may keep, in bytes. The segments of small samples are not worth a timer, and creating
@@ -85,14 +85,14 @@ impl Outgoing {
 
     #[cold]
     fn schedule_trim_locked(&self) {
-        if let Some(channels) = lock(&self.channels).as_mut() {
+        if let Some(channels) = lock_leaf(&self.channels).as_mut() {
             self.schedule_trim(channels);
         }
     }
 
     /// Gives up memory that is not in use. Acknowledgements are to be looked at before.
     fn trim_idle_memory(&self, now: Instant) {
-        let mut locked = lock(&self.channels);
+        let mut locked = lock_leaf(&self.channels);
         let next = locked.as_mut().and_then(|channels| channels.trim_idle_memory(now));
         let bytes = locked.as_ref().map_or(0, |channels| channels.writer.memory_bytes());
         self.has_excess_memory.store(bytes > IDLE_MEMORY_MAX, Ordering::Release);

@@ -29,6 +29,8 @@ mod shm;
 #[path = "../../../src/driver/sync.rs"]
 mod sync;
 mod system;
+#[path = "../../../src/driver/user_code.rs"]
+mod user_code;
 #[path = "../../../src/driver/waiting.rs"]
 mod waiting;
 #[path = "../../../src/driver/wake_timer.rs"]

@@ -286,6 +286,16 @@ impl ReaderHistory {
         self.by_key.get(key).and_then(|&i| self.instances.get(i))?.key_holder.as_deref()
     }
 
+    /// Keeps the serialized key of an instance, if the instance is known and its key is not.
+    pub fn set_key(&mut self, instance: &KeyHash, serialized_key: Option<Vec<u8>>) {
+        if let Some(index) = self.by_key.get(instance)
+            && let Some(known) = self.instances.get_mut(*index)
+            && known.key_holder.is_none()
+        {
+            known.key_holder = serialized_key;
+        }
+    }
+
     /// Forgets an instance of which nothing is held, as if it had never been written.
     pub fn forget_instance(&mut self, key: &KeyHash) {
         self.flush_fast_queue();

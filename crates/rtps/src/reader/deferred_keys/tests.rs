@@ -34,11 +34,15 @@ fn give(reader: &mut Reader, number: i64, meta: SampleMeta, payload: &Payload) -
     reader.handle_change(&RX, writer_guid(), SequenceNumber(number), meta, payload)
 }
 
+fn found(instance: KeyHash) -> FoundInstance {
+    FoundInstance { instance, key: Some(vec![7]) }
+}
+
 fn find_keys(reader: &mut Reader) {
     let KeyExtractor(find) = first_octet();
     let mut unkeyed = Vec::new();
     reader.take_unkeyed(&mut unkeyed);
-    let keys: Vec<_> = unkeyed.iter().map(|(payload, is_key)| find(payload, *is_key)).collect();
+    let keys: Vec<_> = unkeyed.iter().map(|(payload, is_key)| find(payload, *is_key).map(found)).collect();
     reader.put_keys(RX.now, RX.wall, keys);
 }
 
@@ -62,6 +66,19 @@ fn sample_without_instance_waits_for_the_callers_answer() {
     find_keys(&mut reader);
     assert!(!reader.has_unkeyed());
     assert_eq!(values(&take(&mut reader)), [(key(7), 1), (key(8), 2)]);
+}
+
+#[test]
+fn reader_that_keeps_found_keys_asks_for_the_key_of_a_certain_instance_once() {
+    let mut reader = reader_of(ReaderConfig { keeps_found_keys: true, ..config() }, true);
+    let certain = SampleMeta { key_hash: Some(key(7)), is_instance_certain: true, ..PLAIN };
+    give(&mut reader, 1, certain, &payload(7, 1));
+    assert!(reader.has_unkeyed() && reader.cache().key_of(&key(7)).is_none());
+    find_keys(&mut reader);
+    assert_eq!(reader.cache().key_of(&key(7)), Some(&[7][..]));
+    give(&mut reader, 2, certain, &payload(7, 2));
+    assert!(!reader.has_unkeyed(), "the key is known");
+    assert_eq!(values(&take(&mut reader)), [(key(7), 1), (key(7), 2)]);
 }
 
 #[test]

@@ -459,11 +459,20 @@ impl crate::payload::Octets for Value {
 }
 
 #[test]
+fn volatile_writer_needs_bytes_from_the_first_reader_of_messages_on() {
+    let mut pair = Case::RELIABLE.pair(2);
+    join(&mut pair, 0, true, ReaderPath::HandOver);
+    assert!(!pair.writer.needs_octets());
+    join(&mut pair, 1, true, ReaderPath::Messages);
+    assert!(pair.writer.needs_octets());
+}
+
+#[test]
 fn value_is_encoded_once_and_only_for_readers_of_messages() {
     use std::sync::atomic::Ordering::Relaxed;
     let mut pair = Case { durable: true, ..Case::RELIABLE }.pair(2);
     join(&mut pair, 0, true, ReaderPath::HandOver);
-    assert!(!pair.writer.needs_octets());
+    assert!(pair.writer.needs_octets(), "a reader of messages may come later");
     let octets: Vec<u8> = [0, 1, 0, 0, 1].into_iter().chain((0..50_000).map(|n| n as u8)).collect();
     let value = Arc::new(Value { octets, encoded: 0.into(), is_encoded: false.into() });
     let payload = Payload::foreign(value.clone());

@@ -252,6 +252,7 @@ impl Channels {
         {
             return Ok(slot.clone());
         }
+        debug_assert!(change.payload.known_len().is_some(), "user code would encode the value under a lock");
         let payload = &*change.payload;
         let mut slot = self.loan(payload.len().saturating_add(ALIGNING))?;
         if let Some((aligning, octets)) = slot.split_at_mut_checked(ALIGNING) {

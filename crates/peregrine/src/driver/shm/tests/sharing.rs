@@ -37,7 +37,7 @@ fn await_readers(writer: &DataWriter<Number>, readers: usize) {
 
 /// Number of channels between the processes.
 fn channels(core: &WriterCore) -> usize {
-    lock(&core.outgoing.channels).as_ref().map_or(0, |channels| channels.channel_count())
+    lock_leaf(&core.outgoing.channels).as_ref().map_or(0, |channels| channels.channel_count())
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn first_reader_leaves_and_others_keep_the_channel() {
     let first = wide(&sides[1]);
     await_readers(&writer, 1);
     let core = writer_core(&sides[0], &writer);
-    let channel = lock(&core.outgoing.channels).as_ref().unwrap().channel_of(first.guid());
+    let channel = lock_leaf(&core.outgoing.channels).as_ref().unwrap().channel_of(first.guid());
     let others = [wide(&sides[1]), wide(&sides[1])];
     await_readers(&writer, 3);
     drop(first);
@@ -164,7 +164,7 @@ fn first_reader_leaves_and_others_keep_the_channel() {
     write(&writer, 0..COUNT);
     for other in &others {
         expect(other, 0..COUNT);
-        assert_eq!(lock(&core.outgoing.channels).as_ref().unwrap().channel_of(other.guid()), channel);
+        assert_eq!(lock_leaf(&core.outgoing.channels).as_ref().unwrap().channel_of(other.guid()), channel);
     }
 }
 
@@ -191,7 +191,7 @@ fn refused_readers_do_not_keep_shared_memory_from_others() {
     let sides = [participant(61, "here"), participant(61, "there")];
     let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
     // The requests of all readers are queued before one is sent.
-    let connections = shared(&sides[1]).connections();
+    let connections = lock_leaf(&shared(&sides[1]).connections);
     let ignored: Vec<_> = (0..4).map(|_| wide(&sides[1])).collect();
     for reader in &ignored {
         eventually("the writer matches the reader", || writer.matched_subscriptions().contains(&reader.guid()));
@@ -347,7 +347,7 @@ fn flood_of_attachments_is_bounded() {
         let answer = stubborn.reader.poll_message();
         answer.is_some_and(|(_, answer)| Attachment::decode(answer).unwrap().kind == AttachmentKind::Dismissed)
     });
-    let connections = shared(&sides[0]).connections();
+    let connections = lock_leaf(&shared(&sides[0]).connections);
     assert!(connections.attaching.len() + connections.waiting.len() <= WAITING_MAX);
     drop(connections);
     write(&writer, 0..COUNT);

@@ -175,8 +175,8 @@ fn news_during_a_call_that_was_begun_early_is_told() {
             let (queue, entity) = (Arc::clone(&queue), Arc::clone(&entity));
             move || queue.tell(&entity, SECOND)
         });
-        if entity.gate.try_begin() {
-            let after = entity.gate.run_begun(FIRST, |news| entity.listen(news), |news| entity.listen(news));
+        if let Some(turn) = entity.gate.try_begin() {
+            let after = turn.run(FIRST, |news| entity.listen(news), |news| entity.listen(news));
             assert_eq!(after, AfterRun::Nothing);
         } else {
             queue.tell(&entity, FIRST);

@@ -40,7 +40,7 @@ fn writer_queued_while_the_publishing_thread_starts_or_falls_asleep_has_its_turn
         let writer = Arc::new(Writer { turns: AtomicU32::new(0), queue: Arc::clone(&queue) });
         let publishing = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || queue.run()
+            move || queue.run(|| ())
         });
         queue.add(Arc::clone(&writer) as _);
         publishing.join().unwrap();
@@ -54,7 +54,7 @@ fn queue_closed_by_another_thread_ends_the_publishing_thread() {
         let queue = Arc::new(Publishing::default());
         let publishing = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || queue.run()
+            move || queue.run(|| ())
         });
         queue.close();
         publishing.join().unwrap();

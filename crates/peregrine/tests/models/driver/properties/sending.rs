@@ -115,9 +115,10 @@ impl Watched for Writer {
 impl SendInTurns for Writer {
     type State = State;
     type Outbox = VecDeque<u32>;
+    type Name = &'static str;
     type Notify = ();
 
-    fn name(&self) -> impl std::fmt::Display {
+    fn name(&self) -> &'static str {
         "writer"
     }
 
@@ -249,7 +250,7 @@ fn backlog_that_is_handed_off_leaves_before_later_samples() {
         let writer = Writer::new(2, true);
         let publishing = thread::spawn({
             let writer = Arc::clone(&writer);
-            move || writer.publishing.run()
+            move || writer.publishing.run(|| ())
         });
         let other = writer.start_writing(|writer| writer.write(writer.lock()));
         writer.write(writer.lock());

@@ -1,0 +1,400 @@
+//! Every call of user code passes through this file: listeners, wakers of tasks, closures, the code of hand-written
+//! types (`encode`, key functions, `Drop`), and the subscriber of `tracing`.
+//!
+//! - User code runs under no lock: [`run_user_code`] asserts that in debug builds.
+//! - Some user code becomes due under a lock: a cache lets go of a value, a task is woken, an event is logged. The code
+//!   waits in a list of the thread until the thread has released its locks: see [`UserCode`] and [`HeldLock`].
+//! - User code also waits while the thread keeps timers or leads the reception: see [`Deferring`].
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+
+use super::system::thread_local;
+
+/// Nested listeners of one thread: a listener that writes to a topic with a reader of this process runs the listener of
+/// that reader, and so on. Deeper ones are queued.
+const DEPTH_MAX: u32 = 8;
+
+/// In [`HELD`]: something waits in [`PENDING`].
+const HAS_PENDING: u32 = 1 << 31;
+
+thread_local! {
+    /// The number of locks that the thread holds, and [`HAS_PENDING`].
+    static HELD: Cell<u32> = const { Cell::new(0) };
+    /// The user code that the thread runs when it has released its locks.
+    static PENDING: RefCell<Vec<UserCode>> = const { RefCell::new(Vec::new()) };
+    /// The number of listeners that the thread is in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The number of [`Deferring`] guards: the thread keeps timers, or leads the reception.
+    static DEFERRING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// See [`user_code_panics`].
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// Calls code of the application. To be called without any lock.
+#[inline]
+pub(crate) fn run_user_code<R>(call: impl FnOnce() -> R) -> R {
+    assert_no_lock_is_held();
+    call()
+}
+
+/// Calls code of the application whose panic must not end the calling thread. Returns the payload of a panic.
+#[inline]
+pub(crate) fn run_caught<R>(call: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
+    // The application's own state may be inconsistent after a panic; that is the application's to handle.
+    run_user_code(|| catch_unwind(AssertUnwindSafe(call)))
+}
+
+/// How often code of the application has panicked in this process where no entity counts it: wakers of tasks,
+/// destructors of shared values, key functions, and the subscriber of `tracing`. Such a panic is logged and ends there;
+/// the panics of a listener are counted by its entity.
+#[must_use]
+pub fn user_code_panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
+}
+
+/// Code of the application that runs when the thread holds no lock.
+pub(crate) enum UserCode {
+    /// A waker of the driver itself: of a thread or of a condition. It is never deferred.
+    WakeOwn(Waker),
+    Wake(Waker),
+    DropWaker(Waker),
+    DropValue(Arc<dyn Any + Send + Sync>),
+    Log(Box<dyn FnOnce() + Send>),
+}
+
+impl UserCode {
+    /// Runs it when the calling thread has released its locks and may run user code, which may be now.
+    pub(crate) fn run_unlocked(self) {
+        if !is_any_lock_held() && !self.must_wait() {
+            return self.run();
+        }
+        let mut left = Some(self);
+        let _ = PENDING.try_with(|pending| pending.borrow_mut().extend(left.take()));
+        match left {
+            None => set_held(held() | HAS_PENDING),
+            // The thread is ending, and its list with it.
+            Some(left) => left.run(),
+        }
+    }
+
+    /// Whether the thread must not run it, whatever locks it holds.
+    fn must_wait(&self) -> bool {
+        is_deferring() && !matches!(self, Self::WakeOwn(_))
+    }
+
+    /// To be called on a thread that may run user code.
+    pub(crate) fn run(self) {
+        match self {
+            Self::WakeOwn(waker) | Self::Wake(waker) => run_counted(|| waker.wake(), "a waker has panicked"),
+            Self::DropWaker(waker) => run_counted(|| drop(waker), "the destructor of a waker has panicked"),
+            Self::DropValue(value) => run_counted(|| drop(value), "the destructor of a shared value has panicked"),
+            Self::Log(event) => run_counted(event, "the subscriber of an event has panicked"),
+        }
+    }
+}
+
+/// Runs code of the application. A panic ends here; it is counted and logged.
+fn run_counted(code: impl FnOnce(), event: &str) {
+    if let Err(panic) = run_caught(code) {
+        note_panic(panic, event);
+    }
+}
+
+/// Counts and logs a panic that no entity counts.
+#[cold]
+pub(crate) fn note_panic(panic: Box<dyn Any + Send>, event: &str) {
+    PANICS.fetch_add(1, Ordering::Relaxed);
+    log_panic(panic, event);
+}
+
+/// Has the subscriber of `tracing`, code of the application, see what `event` emits: at once, or when the thread has
+/// released its locks and may run user code. An event that no subscriber wants costs one load.
+#[cold]
+pub(crate) fn log(level: Level, event: impl FnOnce() + Send + 'static) {
+    if level <= LevelFilter::current() {
+        emit_unlocked(event);
+    }
+}
+
+fn emit_unlocked(event: impl FnOnce() + Send + 'static) {
+    if is_any_lock_held() || is_deferring() {
+        UserCode::Log(Box::new(event)).run_unlocked();
+    } else {
+        run_counted(event, "the subscriber of an event has panicked");
+    }
+}
+
+/// Drops what may be the last reference to a value of the application: at once, or when the thread has released its
+/// locks and may run user code.
+#[inline]
+pub(crate) fn drop_user_value(value: Arc<dyn Any + Send + Sync>) {
+    UserCode::DropValue(value).run_unlocked();
+}
+
+/// Logs the panic of user code. Its payload is a value of the application, whose destructor may panic as well; so may
+/// the subscriber.
+#[cold]
+pub(crate) fn log_panic(panic: Box<dyn Any + Send>, event: &str) {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let _ = catch_unwind(AssertUnwindSafe(|| tracing::error!(panic = text, "{event}")));
+    if catch_unwind(AssertUnwindSafe(|| drop(panic))).is_err() {
+        let report = || tracing::error!("the payload of that panic has panicked when it was dropped");
+        let _ = catch_unwind(AssertUnwindSafe(report));
+    }
+}
+
+/// Exists as long as the thread holds a lock. Must be dropped after the lock is released: the last one of the thread
+/// runs the user code that waits for that.
+pub(crate) struct HeldLock {
+    /// A lock is released by the thread that took it.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl HeldLock {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        set_held(held() + 1);
+        Self { _not_send: std::marker::PhantomData }
+    }
+}
+
+impl Drop for HeldLock {
+    #[inline]
+    fn drop(&mut self) {
+        let left = held() - 1;
+        set_held(left);
+        if left == HAS_PENDING {
+            run_pending();
+        }
+    }
+}
+
+#[inline]
+fn held() -> u32 {
+    HELD.with(Cell::get)
+}
+
+#[inline]
+fn set_held(to: u32) {
+    HELD.with(|held| held.set(to));
+}
+
+#[inline]
+fn is_deferring() -> bool {
+    DEFERRING.with(Cell::get) > 0
+}
+
+#[inline]
+fn is_any_lock_held() -> bool {
+    held() & !HAS_PENDING != 0
+}
+
+/// Asserts that the thread holds no lock.
+#[inline]
+pub(crate) fn assert_no_lock_is_held() {
+    debug_assert!(std::thread::panicking() || !is_any_lock_held(), "user code would run under a lock");
+}
+
+/// Runs what waits for this thread, except what it must not run. The list is reused, so that a steady state allocates
+/// nothing.
+#[cold]
+fn run_pending() {
+    let Ok(mut all) = PENDING.try_with(RefCell::take) else { return };
+    set_held(held() & !HAS_PENDING);
+    if is_deferring() {
+        let own = all.extract_if(.., |code| !code.must_wait());
+        own.for_each(UserCode::run);
+    } else {
+        all.drain(..).for_each(UserCode::run);
+    }
+    // Code that ran has perhaps left more, which was not run because of what waits still.
+    let _ = PENDING.try_with(|pending| {
+        let mut pending = pending.borrow_mut();
+        if pending.is_empty() {
+            *pending = all;
+        } else {
+            pending.append(&mut all);
+        }
+    });
+}
+
+/// Whether user code waits until this thread may run it, or hands it to another one.
+#[inline]
+pub(crate) fn has_deferred() -> bool {
+    is_deferring() && PENDING.try_with(|pending| !pending.borrow().is_empty()).unwrap_or_default()
+}
+
+/// Takes what waits on a thread that must not run user code, to hand it to another one.
+pub(crate) fn take_deferred(into: &mut Vec<UserCode>) {
+    let _ = PENDING.try_with(|pending| into.append(&mut pending.borrow_mut()));
+}
+
+/// Whether the calling thread is inside a listener.
+pub(crate) fn is_in_listener() -> bool {
+    DEPTH.with(Cell::get) > 0
+}
+
+/// Whether the calling thread must queue listeners instead of running them.
+pub(crate) fn must_defer() -> bool {
+    is_deferring() || DEPTH.with(Cell::get) >= DEPTH_MAX
+}
+
+/// As long as this exists, the thread that made it runs no listener, no other [user code](UserCode), and emits no
+/// event. What was left meanwhile runs when the outermost guard is dropped.
+pub(crate) struct Deferring {
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Deferring {
+    pub(crate) fn begin() -> Self {
+        DEFERRING.with(|guards| guards.set(guards.get() + 1));
+        Self { _not_send: std::marker::PhantomData }
+    }
+}
+
+impl Drop for Deferring {
+    fn drop(&mut self) {
+        let has_deferred = DEFERRING.with(Cell::get) == 1 && has_deferred();
+        DEFERRING.with(|guards| guards.set(guards.get() - 1));
+        if has_deferred && is_any_lock_held() {
+            set_held(held() | HAS_PENDING);
+        } else if has_deferred {
+            run_pending();
+        }
+    }
+}
+
+/// Counts the thread's listeners.
+pub(crate) struct Nesting;
+
+impl Nesting {
+    pub(crate) fn enter() -> Self {
+        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        Self
+    }
+}
+
+impl Drop for Nesting {
+    fn drop(&mut self) {
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::rc::Rc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Counts how often it is dropped, or panics instead.
+    struct Value {
+        drops: Arc<AtomicUsize>,
+        panics: bool,
+    }
+
+    impl Drop for Value {
+        fn drop(&mut self) {
+            assert!(!is_any_lock_held() && !is_deferring());
+            self.drops.fetch_add(1, Ordering::SeqCst);
+            assert!(!self.panics, "on purpose");
+        }
+    }
+
+    fn drop_value(drops: &Arc<AtomicUsize>, panics: bool) {
+        drop_user_value(Arc::new(Value { drops: Arc::clone(drops), panics }));
+    }
+
+    #[test]
+    fn thread_is_deferring_until_guard_is_dropped() {
+        assert!(!must_defer());
+        let outer = Deferring::begin();
+        drop(Deferring::begin());
+        assert!(must_defer(), "the outer guard is still there");
+        drop(outer);
+        assert!(!must_defer());
+    }
+
+    #[test]
+    fn value_dropped_under_two_locks_is_dropped_after_the_release_of_the_last() {
+        let drops = Arc::default();
+        let (outer, inner) = (HeldLock::new(), HeldLock::new());
+        drop_value(&drops, false);
+        drop(inner);
+        assert_eq!(drops.load(Ordering::SeqCst), 0);
+        drop(outer);
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+        drop_value(&drops, false);
+        assert_eq!(drops.load(Ordering::SeqCst), 2, "no lock is held");
+    }
+
+    #[test]
+    fn value_dropped_by_a_deferring_thread_waits_for_the_end_of_that() {
+        let drops = Arc::default();
+        let deferring = Deferring::begin();
+        let lock = HeldLock::new();
+        drop_value(&drops, false);
+        drop(lock);
+        assert!(has_deferred());
+        let lock = HeldLock::new();
+        drop(deferring);
+        assert_eq!(drops.load(Ordering::SeqCst), 0, "the lock is held");
+        drop(lock);
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+        assert!(!has_deferred());
+    }
+
+    #[test]
+    fn panicking_destructor_is_counted_and_keeps_nothing_else_from_running() {
+        let (drops, before) = (Arc::default(), user_code_panics());
+        let lock = HeldLock::new();
+        drop_value(&drops, true);
+        drop_value(&drops, false);
+        drop(lock);
+        assert_eq!(drops.load(Ordering::SeqCst), 2);
+        assert!(user_code_panics() > before);
+    }
+
+    #[test]
+    fn event_logged_under_a_lock_is_emitted_after_its_release() {
+        let emitted = Arc::<AtomicUsize>::default();
+        let emit = |panics: bool| {
+            let emitted = Arc::clone(&emitted);
+            emit_unlocked(move || {
+                emitted.fetch_add(1, Ordering::SeqCst);
+                assert!(!panics, "on purpose");
+            });
+        };
+        let before = user_code_panics();
+        let lock = HeldLock::new();
+        emit(true);
+        assert_eq!(emitted.load(Ordering::SeqCst), 0);
+        drop(lock);
+        assert_eq!(emitted.load(Ordering::SeqCst), 1);
+        emit(true);
+        assert_eq!(emitted.load(Ordering::SeqCst), 2);
+        assert!(user_code_panics() >= before + 2);
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn user_code_under_a_lock_is_refused() {
+        let was_called = Rc::new(Cell::new(false));
+        let called = Rc::clone(&was_called);
+        let refused = catch_unwind(AssertUnwindSafe(|| {
+            let _lock = HeldLock::new();
+            run_user_code(|| called.set(true));
+        }));
+        assert!(refused.is_err() && !was_called.get() && !is_any_lock_held());
+    }
+}

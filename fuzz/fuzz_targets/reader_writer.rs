@@ -401,5 +401,6 @@ fn matched_reader(to: &Arc<[Locator]>) -> MatchedReader {
         expects_inline_qos: false,
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
+        filter: None,
     }
 }

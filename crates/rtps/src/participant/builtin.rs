@@ -196,6 +196,7 @@ impl Topic {
                 expects_inline_qos: false,
                 positive_acks_disabled: false,
                 vendor,
+                filter: None,
             };
             self.writer.match_reader(now, reader);
         }

@@ -520,6 +520,7 @@ impl Participant {
             expects_inline_qos: data.expects_inline_qos,
             positive_acks_disabled: data.positive_acks_disabled,
             vendor,
+            filter: None,
         }
     }
 

@@ -20,8 +20,10 @@ use crate::writer::{
 };
 
 /// Where everything comes from in tests to which it does not matter.
-pub(crate) const NOWHERE: core::net::SocketAddr =
-    core::net::SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 0);
+pub(crate) const NOWHERE: crate::locator::Source = crate::locator::Source::Datagram(core::net::SocketAddr::new(
+    core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST),
+    0,
+));
 
 pub(crate) const WRITER_PREFIX: GuidPrefix = GuidPrefix([1; 12]);
 

@@ -325,7 +325,7 @@ impl World {
     fn arrive(&mut self, datagram: &Datagram) -> Vec<ParticipantId> {
         let (now, wall) = (self.now, self.wall());
         let buffer = Arc::new(datagram.bytes.clone());
-        let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source };
+        let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source.into() };
         let of_node = self.members.range_mut(datagram.to.participant(0)..=datagram.to.participant(u32::MAX));
         let receivers = of_node.map(|(id, member)| {
             let Member { participant, readers, writers, .. } = member;
@@ -461,7 +461,9 @@ impl Member {
             | ParticipantEvent::PublicationLost(_)
             | ParticipantEvent::SubscriptionFound(_)
             | ParticipantEvent::SubscriptionLost(_)
-            | ParticipantEvent::NotMatched { .. } => {}
+            | ParticipantEvent::NotMatched { .. }
+            | ParticipantEvent::StreamConnected { .. }
+            | ParticipantEvent::StreamLost { .. } => {}
         }
     }
 }

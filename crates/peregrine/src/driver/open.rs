@@ -10,6 +10,7 @@ use peregrine_transport::udp::{ConnectedSockets, Fragmentation, OpenError, Socke
 use super::groups::Groups;
 use super::network::{Family, Network, spdp_group, unspecified};
 use super::send::SendSockets;
+use super::streams::Streams;
 use crate::config::DomainConfig;
 use crate::error::Error;
 
@@ -35,7 +36,7 @@ pub(super) fn open(id: DomainId, config: &DomainConfig) -> Result<Opened, Error>
     let connected = ConnectedSockets::new(CONNECTED_MAX, &options);
     let mut opening = Opening {
         families: Vec::new(),
-        sockets: SendSockets::new(connected, &options),
+        sockets: SendSockets::new(connected, &options, Streams::new(config.stream_links.clone())),
         data_sockets: Vec::new(),
         control_sockets: Vec::new(),
     };

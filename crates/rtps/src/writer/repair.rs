@@ -2,11 +2,13 @@
 
 use crate::id::Guid;
 use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP};
+use crate::locator::Locator;
 use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, NackFrag};
 
 use super::pack::Outgoing;
+use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
 impl Writer {
@@ -204,6 +206,25 @@ impl Writer {
             })
             .min();
         self.flow.schedule(now, wait);
+    }
+
+    /// Messages to this locator may have been dropped for lack of room, and there is room again: asks the readers there
+    /// at once what they miss, instead of when the timer expires.
+    pub fn handle_room(&mut self, now: Instant, locator: &Locator) {
+        let sent_below = self.next_to_send;
+        let misses = |reader: &&mut ReaderProxy| {
+            reader.repairs()
+                && reader.acknowledged_below < sent_below
+                && reader.own_destination.locators.contains(locator)
+        };
+        for index in 0..self.readers.len() {
+            let Some(reader) = self.readers.get_mut(index).filter(misses) else { continue };
+            reader.end_current();
+            reader.record_loss(sent_below);
+            self.finish_group(now);
+            self.directed_heartbeat(now, index);
+        }
+        self.reschedule(now);
     }
 
     pub(super) fn directed_heartbeat(&mut self, now: Instant, index: usize) {

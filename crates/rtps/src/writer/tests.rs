@@ -12,6 +12,7 @@ mod bounds;
 mod filtered;
 mod forged;
 mod late_joiners;
+mod room;
 mod steady;
 
 fn keep_all(max_samples: u32) -> WriterConfig {

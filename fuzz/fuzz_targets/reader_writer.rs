@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use peregrine_rtps::history::{Change, ChangeKind, HistoryKind, ResourceLimits, Selector};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use peregrine_rtps::locator::Locator;
+use peregrine_rtps::locator::{Locator, Source};
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, Reception, SampleMeta};
 use peregrine_rtps::receiver::{DropReason, Envelope, Input, Receive, interpret};
@@ -24,7 +24,7 @@ use peregrine_rtps::writer::{MatchedReader, Writer, WriterConfig};
 const WRITER: Guid = Guid::new(GuidPrefix([1; 12]), EntityId::user_writer(1, true));
 const READER: Guid = Guid::new(GuidPrefix([2; 12]), EntityId::user_reader(1, true));
 /// Where everything comes from; nothing depends on it.
-const SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
+const SOURCE: Source = Source::Datagram(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7410));
 const MESSAGE_BYTES: usize = 600;
 const MEMORY_PER_WRITER: usize = 1 << 18;
 const SAMPLE_BYTES_MAX: u32 = 1 << 17;
@@ -401,5 +401,6 @@ fn matched_reader(to: &Arc<[Locator]>) -> MatchedReader {
         expects_inline_qos: false,
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
+        filter: None,
     }
 }

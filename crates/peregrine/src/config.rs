@@ -12,6 +12,7 @@ pub use peregrine_transport::interface::Selection as InterfaceSelection;
 pub use peregrine_transport::thread::Scheduling;
 
 use crate::error::{BadParameter, Error, Unit};
+use crate::stream_link::StreamLinks;
 
 /// How receive threads wait for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,6 +135,9 @@ pub struct DomainConfig {
     /// waits until the application has taken samples of instances that have ended. The default is 1,048,576; an
     /// instance takes about 400 bytes and its samples.
     pub max_instances_per_reader: u32,
+    /// Transports besides UDP whose destinations are connections. The default is none.
+    #[doc(hidden)]
+    pub stream_links: StreamLinks,
     /// How receive threads wait. The default is [`WaitStrategy::Block`].
     pub wait: WaitStrategy,
     /// The domain's own threads. The default is that of [`ThreadSettings`].
@@ -163,6 +167,7 @@ impl Default for DomainConfig {
             unanswered_heartbeats: UNANSWERED_HEARTBEATS_MAX,
             max_sample_bytes: SAMPLE_BYTES_MAX,
             max_instances_per_reader: 1 << 20,
+            stream_links: StreamLinks::default(),
             wait: WaitStrategy::Block,
             threads: ThreadSettings::default(),
         }
@@ -218,6 +223,16 @@ impl DomainConfig {
         with_peers = peers: Vec<Peer>,
         with_message_bytes = message_bytes: Option<usize>,
         with_send_buffer_bytes = send_buffer_bytes: Option<usize>,
+    }
+}
+
+impl DomainConfig {
+    /// Sets [`stream_links`](Self::stream_links).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_stream_links(mut self, value: StreamLinks) -> Self {
+        self.stream_links = value;
+        self
     }
 }
 

@@ -28,6 +28,8 @@ mod reader;
 mod shared_memory;
 mod state_machine;
 pub mod status;
+#[doc(hidden)]
+pub mod stream_link;
 mod time;
 mod topic;
 mod topic_type;

@@ -8,7 +8,7 @@ use crate::id::DomainId;
 /// An address of the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Locator {
-    /// Which transport: [`Locator::UDP_V4`], [`Locator::UDP_V6`], or one of another vendor.
+    /// Which transport: [`Locator::UDP_V4`], [`Locator::UDP_V6`], or another one, such as a stream.
     pub kind: i32,
     /// The port.
     pub port: u32,
@@ -42,6 +42,12 @@ impl Locator {
             _ => return None,
         };
         (!address.ip().is_unspecified()).then_some(address)
+    }
+
+    /// Whether this is a locator of a transport other than UDP.
+    #[must_use]
+    pub const fn is_of_other_transport(self) -> bool {
+        self.kind > 0 && self.kind != Self::UDP_V4 && self.kind != Self::UDP_V6
     }
 
     /// Whether datagrams to this locator may reach several receivers.
@@ -87,6 +93,21 @@ impl fmt::Display for Locator {
 impl fmt::Debug for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// Where a message came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The address of a socket that sends datagrams.
+    Datagram(SocketAddr),
+    /// The connection to the peer that listens at this locator.
+    Stream(Locator),
+}
+
+impl From<SocketAddr> for Source {
+    fn from(address: SocketAddr) -> Self {
+        Self::Datagram(address)
     }
 }
 

@@ -15,11 +15,15 @@ use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
-use crate::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterConfig, WriterEvent};
+use crate::writer::{
+    HandOverBatch, MatchedReader, ReaderPath, Recipient, SampleFilter, Writer, WriterConfig, WriterEvent,
+};
 
 /// Where everything comes from in tests to which it does not matter.
-pub(crate) const NOWHERE: core::net::SocketAddr =
-    core::net::SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 0);
+pub(crate) const NOWHERE: crate::locator::Source = crate::locator::Source::Datagram(core::net::SocketAddr::new(
+    core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST),
+    0,
+));
 
 pub(crate) const WRITER_PREFIX: GuidPrefix = GuidPrefix([1; 12]);
 
@@ -118,6 +122,10 @@ pub(crate) struct Pair {
     pub(crate) answered: VecDeque<Vec<u8>>,
     /// Readers that took nothing more when they were handed something.
     pub(crate) refusing: BTreeSet<usize>,
+    /// What readers want that do not want everything. Applies when they are matched.
+    pub(crate) filters: BTreeMap<usize, Arc<dyn SampleFilter>>,
+    /// Readers that listen at the address of another one.
+    pub(crate) addresses: BTreeMap<usize, usize>,
 }
 
 impl Pair {
@@ -137,6 +145,8 @@ impl Pair {
             sent: VecDeque::new(),
             answered: VecDeque::new(),
             refusing: BTreeSet::new(),
+            filters: BTreeMap::new(),
+            addresses: BTreeMap::new(),
         }
     }
 
@@ -164,7 +174,7 @@ impl Pair {
         reliable: bool,
         path: ReaderPath,
     ) {
-        let to: Arc<[Locator]> = Arc::new([locator(index)]);
+        let to: Arc<[Locator]> = Arc::new([locator(self.address(index))]);
         let writer = MatchedWriter {
             to: Arc::new([locator(999)]),
             max_message_bytes: max_message,
@@ -182,9 +192,14 @@ impl Pair {
             expects_inline_qos: false,
             positive_acks_disabled: false,
             vendor,
+            filter: self.filters.get(&index).cloned(),
         };
         assert!(self.writer.match_reader_by(self.now, reader, path));
         self.pump();
+    }
+
+    fn address(&self, index: usize) -> usize {
+        self.addresses.get(&index).copied().unwrap_or(index)
     }
 
     pub(crate) fn change(&self, k: u8, bytes: &[u8]) -> Change {
@@ -231,8 +246,9 @@ impl Pair {
             self.writer.reclaim(&mut batch);
             for (to, bytes) in messages {
                 for locator in &to {
-                    let index = locator.port as usize - 1000;
-                    self.launch(Some(index), &bytes);
+                    let address = locator.port as usize - 1000;
+                    let listening = (0..self.readers.len()).filter(|index| self.address(*index) == address);
+                    listening.collect::<Vec<_>>().into_iter().for_each(|index| self.launch(Some(index), &bytes));
                 }
                 self.sent.push_back((to, bytes));
             }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod filter;
 #[cfg(feature = "machines")]
 pub mod machines;
 pub mod network;

@@ -19,7 +19,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::vendor::VendorId;
-use peregrine_rtps::writer::{Writer, WriterConfig, WriterEvent};
+use peregrine_rtps::writer::{MatchedReader, SampleFilter, Writer, WriterConfig, WriterEvent};
 
 use crate::network::{Datagram, Faults, Network, NodeId, ParticipantId};
 use crate::protection::MockProtection;
@@ -72,6 +72,8 @@ pub struct World {
     rng: fastrand::Rng,
     /// How participants protect their messages that start from now on.
     protection: Option<ProtectionLevels>,
+    /// What readers want that do not want everything.
+    filters: BTreeMap<Guid, Arc<dyn SampleFilter>>,
     /// Datagrams that were sent, if they are recorded.
     recorded: Option<Vec<Datagram>>,
     happenings: Vec<(ParticipantId, Happening)>,
@@ -92,6 +94,7 @@ impl World {
             members: BTreeMap::new(),
             rng,
             protection: None,
+            filters: BTreeMap::new(),
             recorded: None,
             happenings: Vec::new(),
             config,
@@ -118,6 +121,11 @@ impl World {
     /// Participants that start from now on protect their messages like that, or not at all.
     pub const fn protect(&mut self, levels: Option<ProtectionLevels>) {
         self.protection = levels;
+    }
+
+    /// Every writer that matches the reader from now on, or hears news of it, sends what the filter lets through.
+    pub fn filter(&mut self, reader: Guid, filter: Arc<dyn SampleFilter>) {
+        self.filters.insert(reader, filter);
     }
 
     /// Records the datagrams that are sent from now on. The answer are those recorded so far.
@@ -317,7 +325,7 @@ impl World {
     fn arrive(&mut self, datagram: &Datagram) -> Vec<ParticipantId> {
         let (now, wall) = (self.now, self.wall());
         let buffer = Arc::new(datagram.bytes.clone());
-        let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source };
+        let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source.into() };
         let of_node = self.members.range_mut(datagram.to.participant(0)..=datagram.to.participant(u32::MAX));
         let receivers = of_node.map(|(id, member)| {
             let Member { participant, readers, writers, .. } = member;
@@ -345,7 +353,7 @@ impl World {
         let mut batch = TransmitBatch::default();
         let mut outgoing = Vec::new();
         while let Some(event) = member.participant.poll_event() {
-            member.apply(now, wall, &event);
+            member.apply(now, wall, &event, &self.filters);
             self.happenings.push((id, Happening::Participant(Box::new(event))));
         }
         while member.participant.poll_transmit(now, &mut batch) {
@@ -413,11 +421,18 @@ impl Member {
         writers.chain(readers).chain(self.participant.poll_timeout()).min()
     }
 
-    fn apply(&mut self, now: Instant, wall: Timestamp, event: &ParticipantEvent) {
+    fn apply(
+        &mut self,
+        now: Instant,
+        wall: Timestamp,
+        event: &ParticipantEvent,
+        filters: &BTreeMap<Guid, Arc<dyn SampleFilter>>,
+    ) {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 if let Some(writer) = self.writers.get_mut(writer) {
-                    writer.match_reader(now, reader.clone());
+                    let filter = filters.get(&reader.guid).cloned();
+                    writer.match_reader(now, MatchedReader { filter, ..reader.clone() });
                 }
             }
             ParticipantEvent::ReaderUnmatched { writer, reader } => {
@@ -446,7 +461,9 @@ impl Member {
             | ParticipantEvent::PublicationLost(_)
             | ParticipantEvent::SubscriptionFound(_)
             | ParticipantEvent::SubscriptionLost(_)
-            | ParticipantEvent::NotMatched { .. } => {}
+            | ParticipantEvent::NotMatched { .. }
+            | ParticipantEvent::StreamConnected { .. }
+            | ParticipantEvent::StreamLost { .. } => {}
         }
     }
 }

@@ -26,6 +26,7 @@ use super::clock::{NEVER, now};
 use super::deferred_user_code::DeferredUserCode;
 use super::dirty_endpoints::DirtyEndpoints;
 use super::host::{Host, SharedMemoryHost};
+use super::incoming::Incoming;
 use super::listener_queue::{LISTENER_TIME_MAX, ListenerQueue, RunListener};
 use super::network::Network;
 use super::open::{self, Opened};
@@ -43,6 +44,7 @@ use super::user_code::{self, Deferring, log};
 use super::wake_timer::WakeTimer;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
+use crate::stream_link::StreamStatistics;
 
 /// How often the control thread drains one socket before it looks at the others.
 const DRAIN_MAX: usize = 64;
@@ -190,6 +192,7 @@ impl Domain {
         } else {
             domain.start_threads()?;
         }
+        domain.sockets.streams.open(&domain.waker);
         for group in &config.multicast_groups {
             // The whole domain wants it, so it is never left.
             if let Err(error) = domain.join(*group) {
@@ -370,6 +373,7 @@ impl Domain {
                     WAKER => {
                         self.waker.clear();
                         self.poll_shared_memory();
+                        self.poll_streams(&mut dirty);
                     }
                     SHARED_MEMORY => self.poll_shared_memory(),
                     INTERFACES => self.follow_interfaces(),
@@ -423,7 +427,7 @@ impl Domain {
         dirty: &mut DirtyEndpoints,
     ) {
         for participant in self.snapshot().iter() {
-            participant.handle_datagrams(datagrams.clone(), now, dirty);
+            participant.handle_messages(datagrams.clone().map(Incoming::from), now, dirty);
         }
     }
 
@@ -442,6 +446,28 @@ impl Domain {
         if let (Some((reader, writer)), Some(shared)) = (news.channel(), &self.shared_memory) {
             shared.begin(reader, writer);
         }
+    }
+
+    /// Receives what has come by connections, and follows their changes.
+    pub(super) fn poll_streams(&self, dirty: &mut DirtyEndpoints) {
+        if self.sockets.streams.is_empty() {
+            return;
+        }
+        let news = self.sockets.streams.poll();
+        let now = now();
+        for participant in self.snapshot().iter() {
+            news.changes.iter().for_each(|(locator, change)| participant.handle_stream(*locator, *change, dirty));
+            participant.handle_messages(news.messages(), now, dirty);
+        }
+        dirty.after(now);
+        if news.is_incomplete {
+            self.waker.wake();
+        }
+    }
+
+    /// What connections have carried and dropped so far.
+    pub(crate) fn stream_statistics(&self) -> StreamStatistics {
+        self.sockets.streams.statistics()
     }
 
     fn receive_once(&self, receiver: &mut Receiver, socket: &Socket, dirty: &mut DirtyEndpoints) -> bool {
@@ -554,6 +580,7 @@ impl Domain {
         self.closing.store(true, Ordering::SeqCst);
         self.data_sockets.iter().chain(&self.control_sockets).for_each(|socket| socket.shut_down());
         self.group_sockets().iter().for_each(|socket| socket.shut_down());
+        self.sockets.streams.close();
         self.waker.wake();
         self.publishing.close();
         if let Some(shared) = &self.shared_memory {

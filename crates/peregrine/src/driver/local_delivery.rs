@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::Change;
 use peregrine_rtps::id::Guid;
+use peregrine_rtps::locator::Source;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
@@ -43,7 +44,7 @@ pub(super) struct PendingNotify {
 }
 
 /// The source address of changes that arrive without messages.
-pub(super) const LOCAL_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(super) const LOCAL_SOURCE: Source = Source::Datagram(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
 
 impl WriterCore {
     /// Hands over what there is, [`BATCHES_MAX`] batches at most. Says whether that was all. To be called by the thread

@@ -4,7 +4,8 @@
 //! One set of sockets and threads per process and domain:
 //! - **receive** threads for each socket that receives user data ([`shared_receiver`]). They deliver to readers, run
 //!   listeners, and send acknowledgements. An application thread that waits for data receives in place of them;
-//! - one **control** thread for discovery and for all timers, asleep until the next deadline;
+//! - one **control** thread for discovery, for all timers and for connections ([`streams`]), asleep until the next
+//!   deadline;
 //! - one **shared-memory** thread, as long as there are channels ([`shm`]);
 //! - one **publishing** thread for asynchronous writers and backlogs, started with the first of them ([`publishing`]).
 //!
@@ -24,6 +25,7 @@ pub(crate) mod domain;
 pub(crate) mod flow;
 mod groups;
 pub(crate) mod host;
+mod incoming;
 pub(crate) mod listener_gate;
 mod listener_queue;
 mod local_delivery;
@@ -48,6 +50,7 @@ mod sending;
 mod shared_receiver;
 mod shm;
 mod socket_barrier;
+mod streams;
 pub(crate) mod sync;
 mod system;
 pub(crate) mod topic;

@@ -198,11 +198,15 @@ impl Network {
 
     fn find_addresses(&self, families: &[Family], all: &[Interface], used: &[&Interface]) -> Addresses {
         let has = |is_v4| families.iter().any(|f| f.is_v4 == is_v4);
+        let links = self.config.stream_links.as_slice();
         let paths = Paths::new(local_addresses(all, used), self.config.message_bytes)
             .only(has(true), has(false))
             .with_groups(self.config.send_to_groups)
-            .trusting_names(self.config.send_to_unheard_addresses);
+            .trusting_names(self.config.send_to_unheard_addresses)
+            .with_streams(links.iter().map(|link| link.kind()).collect());
         let mut addresses = Addresses { paths, initial_peers: self.peers.clone(), ..Addresses::default() };
+        addresses.streams.extend(links.iter().map(|link| link.address()));
+        addresses.initial_peers.extend(links.iter().flat_map(|link| link.peers()));
         for family in families {
             let at = |port| used.iter().flat_map(|i| family.addresses_of(i)).map(move |ip| locator(ip, port));
             addresses.metatraffic_unicast.extend(at(family.meta_port));

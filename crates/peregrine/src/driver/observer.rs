@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{Guid, GuidPrefix};
+use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::LostReason;
 use peregrine_rtps::qos::NonMatch;
 
@@ -48,6 +49,21 @@ pub enum DiscoveryEvent {
         remote: Guid,
         /// By which way now.
         path: DeliveryPath,
+    },
+    /// A connection to a known participant has opened, by a transport with connections.
+    StreamConnected {
+        /// The participant.
+        participant: GuidPrefix,
+        /// Where it listens.
+        locator: Locator,
+    },
+    /// The connection to a participant has broken. What was under way is lost, except reliable samples, which leave
+    /// again when there is a new connection.
+    StreamLost {
+        /// The participant.
+        participant: GuidPrefix,
+        /// Where it listens.
+        locator: Locator,
     },
 }
 

@@ -11,6 +11,7 @@ use tracing::Level;
 use super::groups::Groups;
 use super::network::{Family, Network, spdp_group, unspecified};
 use super::send::SendSockets;
+use super::streams::Streams;
 use super::user_code::log;
 use crate::config::DomainConfig;
 use crate::error::Error;
@@ -37,7 +38,7 @@ pub(super) fn open(id: DomainId, config: &DomainConfig) -> Result<Opened, Error>
     let connected = ConnectedSockets::new(CONNECTED_MAX, &options);
     let mut opening = Opening {
         families: Vec::new(),
-        sockets: SendSockets::new(connected, &options),
+        sockets: SendSockets::new(connected, &options, Streams::new(config.stream_links.clone())),
         data_sockets: Vec::new(),
         control_sockets: Vec::new(),
     };

@@ -8,8 +8,9 @@ use std::time::Duration;
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::limits::MATCHES_MAX;
+use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::{
-    Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantConfig, ParticipantEvent,
+    Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantConfig, ParticipantEvent, StreamChange,
 };
 use peregrine_rtps::protection::Protection;
 use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
@@ -18,13 +19,13 @@ use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::MatchedReader;
-use peregrine_transport::udp::Datagram;
 use tracing::Level;
 
 use super::clock::{now, wall, wall_at};
 use super::deadline_cell::DeadlineCell;
 use super::dirty_endpoints::DirtyEndpoints;
 use super::host::Host;
+use super::incoming::Incoming;
 use super::local_reader::READERS;
 use super::local_writers::WRITERS;
 use super::observer::{DiscoveryEvent, Observer};
@@ -376,10 +377,10 @@ impl ParticipantCore {
         self.lock().rtps.remote_participants().cloned().collect()
     }
 
-    /// Datagrams have come. The endpoints they concern are noted in `dirty`.
-    pub(crate) fn handle_datagrams<'d>(
+    /// Messages have come. The endpoints they concern are noted in `dirty`.
+    pub(super) fn handle_messages<'d>(
         &self,
-        datagrams: impl Iterator<Item = Datagram<'d>>,
+        messages: impl Iterator<Item = Incoming<'d>>,
         now: Instant,
         dirty: &mut DirtyEndpoints,
     ) {
@@ -391,9 +392,9 @@ impl ParticipantCore {
         let mut held: Option<(EntityId, StateGuard<'_, ReaderState>)> = None;
         let mut concerns_discovery = false;
         let mut run = FragmentRun::default();
-        for datagram in datagrams {
-            let rx = Reception { now, wall, buffer: Some(datagram.buffer), source: datagram.source };
-            concerns_discovery |= rtps.handle_datagram(&rx, datagram.bytes(), &mut run, |rx, delivery, input| {
+        for message in messages {
+            let rx = Reception { now, wall, buffer: Some(message.buffer), source: message.source };
+            concerns_discovery |= rtps.handle_datagram(&rx, message.bytes, &mut run, |rx, delivery, input| {
                 let Delivery { to, from } = delivery;
                 if !input.is_for_reader() {
                     held = None;
@@ -417,6 +418,20 @@ impl ParticipantCore {
         drop(held);
         if concerns_discovery {
             self.finish(locked);
+        }
+    }
+
+    /// Something has happened to the connection to the peers at this locator. After a loss of messages, all writers ask
+    /// the readers there what they miss.
+    pub(super) fn handle_stream(&self, locator: Locator, change: StreamChange, dirty: &mut DirtyEndpoints) {
+        let now = now();
+        let mut locked = self.lock();
+        locked.rtps.handle_stream(now, wall(), locator, change);
+        let writers: Vec<_> = locked.writers.values().cloned().collect();
+        self.finish(locked);
+        for writer in writers.iter().filter(|_| change != StreamChange::Lost) {
+            writer.lock().writer.handle_room(now, &locator);
+            dirty.writer(writer);
         }
     }
 
@@ -706,6 +721,16 @@ impl Locked {
                 let (prefix, vendor) = (data.prefix, data.vendor);
                 log(Level::DEBUG, move || tracing::debug!(participant = %prefix, %vendor, "participant found"));
                 self.observe(|_| Some(DiscoveryEvent::ParticipantFound(data.clone())));
+            }
+            ParticipantEvent::StreamConnected { participant, locator } => {
+                let (participant, locator) = (*participant, *locator);
+                log(Level::DEBUG, move || tracing::debug!(%participant, %locator, "connection open"));
+                self.observe(|_| Some(DiscoveryEvent::StreamConnected { participant, locator }));
+            }
+            ParticipantEvent::StreamLost { participant, locator } => {
+                let (participant, locator) = (*participant, *locator);
+                log(Level::INFO, move || tracing::info!(%participant, %locator, "connection lost"));
+                self.observe(|_| Some(DiscoveryEvent::StreamLost { participant, locator }));
             }
             ParticipantEvent::ParticipantLost(prefix, reason) => {
                 log_lost(*prefix, *reason);

@@ -13,6 +13,7 @@ use tracing::Level;
 
 use super::send_limit::SendLimit;
 use super::send_run::{Run, TRANSMITS};
+use super::streams::Streams;
 use super::sync::lock;
 use super::user_code::log;
 
@@ -28,6 +29,8 @@ pub(crate) struct SendSockets {
     /// For destinations that are sent to again and again.
     pub(crate) connected: ConnectedSockets,
     fragmenting: Fragmenting,
+    /// Peers that no datagram reaches.
+    pub(super) streams: Streams,
 }
 
 /// The sockets for messages that are too large for the way and cannot be made smaller: an announcement with much user
@@ -121,10 +124,10 @@ impl Route {
 
 impl SendSockets {
     /// With the options of the sockets that are opened when they are needed.
-    pub(super) fn new(connected: ConnectedSockets, options: &SocketOptions) -> Self {
+    pub(super) fn new(connected: ConnectedSockets, options: &SocketOptions, streams: Streams) -> Self {
         let options = SocketOptions { fragmentation: Fragmentation::Allow, ..options.clone() };
         let fragmenting = Fragmenting { options, v4: Mutex::default(), v6: Mutex::default() };
-        Self { v4: None, v6: None, multicast: RwLock::default(), connected, fragmenting }
+        Self { v4: None, v6: None, multicast: RwLock::default(), connected, fragmenting, streams }
     }
 
     /// Sends every message of the batch to each of its destinations. What the system refuses is counted by the sockets.
@@ -154,6 +157,9 @@ impl SendSockets {
         }
         while let Some(first) = next {
             let mut run = Run::new(first);
+            if !self.streams.is_empty() && first.to().iter().any(|locator| locator.is_of_other_transport()) {
+                run.keep_messages();
+            }
             next = run.gather(first, &mut messages);
             if !self.send_run(&run, route, progress, limit) {
                 return false;
@@ -217,6 +223,7 @@ impl SendSockets {
             route.give_up(&self.connected);
         }
         if has_left {
+            run.kept_messages().for_each(|message| self.streams.send(message));
             *progress = SendProgress { messages: progress.messages + run.messages, ..SendProgress::default() };
         }
         has_left
@@ -340,12 +347,14 @@ mod tests {
     use peregrine_transport::udp::SocketOptions;
 
     use super::*;
+    use crate::stream_link::StreamLinks;
 
     const TABLE_CAPACITY: usize = 2;
 
     fn senders() -> SendSockets {
         let options = SocketOptions::default();
-        let mut sockets = SendSockets::new(ConnectedSockets::new(TABLE_CAPACITY, &options), &options);
+        let connected = ConnectedSockets::new(TABLE_CAPACITY, &options);
+        let mut sockets = SendSockets::new(connected, &options, Streams::new(StreamLinks::default()));
         sockets.v4 = Some(Arc::new(Socket::unicast(([127, 0, 0, 1], 0).into(), &options).unwrap()));
         sockets
     }

@@ -20,11 +20,13 @@ pub(super) struct Run<'a> {
     pub(super) slices: ArrayVec<IoSlice<'a>, SLICES>,
     trains: ArrayVec<Train, TRANSMITS>,
     pub(super) messages: usize,
+    /// The messages one by one, if they also go to peers that no datagram reaches.
+    kept: Option<Vec<Message<'a>>>,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(first: Message<'a>) -> Self {
-        Self { to: first.to(), slices: ArrayVec::new(), trains: ArrayVec::new(), messages: 0 }
+        Self { to: first.to(), slices: ArrayVec::new(), trains: ArrayVec::new(), messages: 0, kept: None }
     }
 
     /// Gathers `first` and the messages after it, as long as they go to the same destinations and there is room.
@@ -45,6 +47,16 @@ impl<'a> Run<'a> {
             current = messages.next();
         }
         current
+    }
+
+    /// Keeps the messages that are gathered from now on.
+    #[cold]
+    pub(super) fn keep_messages(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    pub(super) fn kept_messages(&self) -> impl Iterator<Item = &Message<'a>> {
+        self.kept.iter().flatten()
     }
 
     /// Adds a message to the last train, or begins one; `left` messages are to follow, with this one.
@@ -74,6 +86,9 @@ impl<'a> Run<'a> {
             }),
         }
         self.messages += 1;
+        if let Some(kept) = &mut self.kept {
+            kept.push(message);
+        }
     }
 
     /// The trains without those that contain only the first `ahead` messages. Sets `ahead` to the number of messages

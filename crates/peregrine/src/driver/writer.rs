@@ -334,14 +334,18 @@ impl WriterCore {
         overflow: Overflow,
         poller: (&Poller, Token),
     ) -> std::io::Result<ReaderId> {
-        self.return_to_messages(reader);
-        let Some(shared) = self.host.shared_memory() else { return Err(std::io::ErrorKind::Unsupported.into()) };
+        let may_hand_over = self.return_to_messages(reader);
+        let shared = self.host.shared_memory().filter(|_| may_hand_over);
+        let Some(shared) = shared else { return Err(std::io::ErrorKind::Unsupported.into()) };
         self.outgoing.admit(request, reader, overflow, poller, shared.counters())
     }
 
     /// Attaches a reader of another process to the channel of its process, or dismisses it if that is not possible.
     pub(super) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
-        self.return_to_messages(request.reader);
+        if !self.return_to_messages(request.reader) {
+            self.outgoing.dismiss(request);
+            return false;
+        }
         self.outgoing.accept(request, is_reliable)
     }
 
@@ -350,11 +354,13 @@ impl WriterCore {
         self.outgoing.dismiss(request);
     }
 
-    /// The reader may have had a channel before, and lack samples that it did not take from there.
-    fn return_to_messages(&self, reader: Guid) {
+    /// The reader may have had a channel before, and lack samples that it did not take from there. The answer is
+    /// whether the reader may have a channel: a reader with a content filter gets messages.
+    fn return_to_messages(&self, reader: Guid) -> bool {
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
         guard.writer.set_path(now(), reader, ReaderPath::Messages);
+        guard.writer.allows_hand_over(reader)
     }
 
     /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on,
@@ -484,7 +490,7 @@ impl WriterCore {
     /// Says whether there was room for it.
     pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) -> bool {
         let guid = reader.guid;
-        let is_local = self.host.config().same_process && !self.is_protected;
+        let is_local = self.host.config().same_process && !self.is_protected && reader.filter.is_none();
         let local = if is_local { LocalReader::find(guid, self.type_id) } else { None };
         let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
         let mut guard = self.lock();

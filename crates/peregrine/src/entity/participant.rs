@@ -514,6 +514,13 @@ impl DomainParticipant {
         self.inner.domain.statistics()
     }
 
+    /// What the connections of this domain have carried and dropped so far.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stream_statistics(&self) -> crate::stream_link::StreamStatistics {
+        self.inner.domain.stream_statistics()
+    }
+
     /// What the participants of this process in this domain share with other processes of the host by shared memory.
     #[must_use]
     pub fn shared_memory_statistics(&self) -> SharedMemoryStatistics {

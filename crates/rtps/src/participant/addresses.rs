@@ -17,6 +17,8 @@ pub struct Addresses {
     pub default_unicast: Vec<Locator>,
     /// The groups at which user data reaches those of its readers that name no address of their own.
     pub default_multicast: Vec<Locator>,
+    /// Where it listens for connections: at most one for each kind of stream.
+    pub streams: Vec<Locator>,
     /// Addresses to announce itself to besides the groups.
     pub initial_peers: Vec<Locator>,
     /// The ways out of this host.

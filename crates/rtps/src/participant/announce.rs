@@ -41,6 +41,7 @@ impl Participant {
         data.metatraffic_multicast.clone_from(&config.addresses.metatraffic_multicast);
         data.default_unicast.clone_from(&config.addresses.default_unicast);
         data.default_multicast.clone_from(&config.addresses.default_multicast);
+        data.streams.clone_from(&config.addresses.streams);
         data.name = Some(config.name.clone()).filter(|name| !name.is_empty());
         data.user_data = config.qos.user_data.clone();
         data.properties = config.qos.properties.clone();
@@ -114,6 +115,7 @@ impl Participant {
             return;
         };
         self.place_on_link(rx.source, &mut found);
+        found.streams.retain(|locator| self.config.addresses.paths.is_stream(locator));
         if found.prefix != sender {
             self.count_fault(sender, Fault::Forged);
             return;
@@ -192,7 +194,7 @@ impl Participant {
             return;
         }
         let prefix = found.prefix;
-        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source.ip().to_canonical());
+        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source);
         remote.choose_way(&self.config.addresses.paths);
         self.remotes.insert(prefix, remote);
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
@@ -215,6 +217,7 @@ impl Participant {
         let prefix = found.prefix;
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         let moved = remote.data.default_unicast != found.default_unicast
+            || remote.data.streams != found.streams
             || remote.data.default_multicast != found.default_multicast;
         remote.data = found.clone();
         remote.renew(now);
@@ -225,13 +228,13 @@ impl Participant {
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
 
-    /// The groups and initial peers, and if asked for the known participants too, as far as their addresses are no
-    /// hearsay.
+    /// The groups and initial peers, the known participants that are reached by connections, and if asked for the other
+    /// known participants too, as far as their addresses are no hearsay.
     fn everyone(&self, known: bool) -> Arc<[Locator]> {
         let mut to: Vec<Locator> = Vec::new();
-        let known = self.remotes.values().filter(|r| known && r.is_verified && r.is_reachable);
-        let known = known.flat_map(|r| r.metatraffic.iter());
-        let Addresses { metatraffic_multicast, initial_peers, .. } = &self.config.addresses;
+        let Addresses { metatraffic_multicast, initial_peers, paths, .. } = &self.config.addresses;
+        let trusted = self.remotes.values().filter(|r| r.is_verified && r.is_reachable);
+        let known = trusted.flat_map(|r| r.metatraffic.iter()).filter(|locator| known || paths.is_stream(locator));
         let all = metatraffic_multicast.iter().chain(initial_peers).chain(known);
         for locator in all {
             if !to.contains(locator) {

@@ -123,6 +123,13 @@ impl Builtin {
         true
     }
 
+    /// See [`Writer::handle_room`].
+    pub(super) fn handle_room(&mut self, now: Instant, locator: &Locator) {
+        for topic in self.topics() {
+            topic.writer.handle_room(now, locator);
+        }
+    }
+
     pub(super) fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
         for topic in self.topics() {
             topic.writer.handle_timeout(now);
@@ -196,6 +203,7 @@ impl Topic {
                 expects_inline_qos: false,
                 positive_acks_disabled: false,
                 vendor,
+                filter: None,
             };
             self.writer.match_reader(now, reader);
         }

@@ -4,7 +4,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
-use core::net::IpAddr;
 
 use crate::discovery::data::{
     DiscoveryDataError, ParticipantMessageData, ParticipantMessageKind, PublicationData, SubscriptionData,
@@ -505,7 +504,9 @@ impl Participant {
 
     fn matched_reader(&self, data: &SubscriptionData) -> MatchedReader {
         let (path, vendor) = self.path_to(data.guid.prefix, &data.unicast);
-        let group = self.group_of(data);
+        // Datagrams do not reach a peer that is reached by a connection, and those to a group neither.
+        let is_by_stream = path.to.iter().any(|locator| self.config.addresses.paths.is_stream(locator));
+        let group = if is_by_stream { None } else { self.group_of(data) };
         let max_message_bytes = match group {
             None => path.max_message_bytes,
             Some(_) => path.max_message_bytes.min(self.config.addresses.paths.multicast_message_bytes()),
@@ -520,6 +521,7 @@ impl Participant {
             expects_inline_qos: data.expects_inline_qos,
             positive_acks_disabled: data.positive_acks_disabled,
             vendor,
+            filter: None,
         }
     }
 
@@ -563,10 +565,7 @@ impl Participant {
             let path = if own.to.is_empty() { paths.choose(default_unicast) } else { own };
             return (path, VendorId::PEREGRINE);
         };
-        let shown: Vec<IpAddr> = remote.shown.iter().copied().collect();
-        let own = paths.choose_shown(unicast, &shown);
-        let path = if own.to.is_empty() { paths.choose_shown(&remote.data.default_unicast, &shown) } else { own };
-        (path, remote.data.vendor)
+        (remote.way_to(paths, unicast), remote.data.vendor)
     }
 }
 

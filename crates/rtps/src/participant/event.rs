@@ -3,6 +3,7 @@
 use super::drops::Drops;
 use crate::discovery::data::ParticipantData;
 use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::locator::Locator;
 use crate::qos::NonMatch;
 use crate::reader::MatchedWriter;
 use crate::writer::MatchedReader;
@@ -61,6 +62,21 @@ pub enum ParticipantEvent {
         /// Why not, with both values.
         reason: NonMatch,
     },
+    /// A connection to a known participant has opened.
+    StreamConnected {
+        /// The participant.
+        participant: GuidPrefix,
+        /// Where it listens.
+        locator: Locator,
+    },
+    /// The connection to a participant has broken. What was under way is lost; reliable samples go again once there is
+    /// a new connection.
+    StreamLost {
+        /// The participant.
+        participant: GuidPrefix,
+        /// Where it listens.
+        locator: Locator,
+    },
     /// A participant has shown that the writers of a kind are alive: this one, which is matched to a local reader.
     WriterAlive {
         /// The local reader.
@@ -68,6 +84,17 @@ pub enum ParticipantEvent {
         /// The writer.
         writer: Guid,
     },
+}
+
+/// What has happened on the way to a peer that is reached by a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamChange {
+    /// The connection is open.
+    Connected,
+    /// Messages were dropped because too much waited to be sent; now there is room.
+    Room,
+    /// The connection has broken.
+    Lost,
 }
 
 /// Why a participant is gone.

@@ -23,6 +23,7 @@ mod protected;
 mod remote;
 mod removal;
 mod set_addresses;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,7 @@ use hashbrown::HashMap;
 pub use addresses::Addresses;
 pub use config::ParticipantConfig;
 pub use drops::{Drops, PeerDrops};
-pub use event::{Delivery, LostReason, ParticipantCounters, ParticipantEvent};
+pub use event::{Delivery, LostReason, ParticipantCounters, ParticipantEvent, StreamChange};
 pub use fragment_run::FragmentRun;
 pub use paths::{LocalAddress, Path, Paths};
 

@@ -43,6 +43,8 @@ pub struct Paths {
     has_v6: bool,
     uses_groups: bool,
     trusts_names: bool,
+    /// The kinds of locators, besides UDP, to which this participant opens connections.
+    streams: Vec<i32>,
 }
 
 impl Default for Paths {
@@ -55,7 +57,8 @@ impl Paths {
     /// The ways out of a host with these addresses. `message_bytes` overrules what follows from the MTU.
     #[must_use]
     pub const fn new(addresses: Vec<LocalAddress>, message_bytes: Option<usize>) -> Self {
-        Self { addresses, message_bytes, has_v4: true, has_v6: true, uses_groups: true, trusts_names: false }
+        let streams = Vec::new();
+        Self { addresses, message_bytes, has_v4: true, has_v6: true, uses_groups: true, trusts_names: false, streams }
     }
 
     /// Uses only these versions of the Internet protocol.
@@ -78,6 +81,27 @@ impl Paths {
     pub const fn trusting_names(mut self, trusts_names: bool) -> Self {
         self.trusts_names = trusts_names;
         self
+    }
+
+    /// Opens connections to locators of these kinds, where no datagrams reach a peer.
+    #[must_use]
+    pub fn with_streams(mut self, kinds: Vec<i32>) -> Self {
+        self.streams = kinds;
+        self
+    }
+
+    /// Whether the locator is of a kind to which connections are opened.
+    #[must_use]
+    pub fn is_stream(&self, locator: &Locator) -> bool {
+        self.streams.contains(&locator.kind)
+    }
+
+    /// The first of a peer's locators by which it has sent something.
+    pub(super) fn choose_stream(&self, named: &[Locator], shown: &[Locator]) -> Path {
+        let may_use = |locator: &&Locator| self.trusts_names || shown.contains(locator);
+        let locator = named.iter().filter(|locator| self.is_stream(locator)).find(may_use);
+        let max_message_bytes = self.message_bytes.unwrap_or(MESSAGE_BYTES_MAX);
+        Path { to: locator.copied().into_iter().collect(), max_message_bytes }
     }
 
     /// The best of a peer's addresses that are its own as far as is known: see [`Self::is_same_host`].

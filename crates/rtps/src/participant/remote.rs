@@ -2,18 +2,21 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, PublicationData, SubscriptionData};
+use crate::discovery::data::{
+    BuiltinEndpointSet, ParticipantData, PublicationData, STREAM_LOCATORS_MAX, SubscriptionData,
+};
 use crate::id::EntityId;
 use crate::limits::{MEMORY_PER_PARTICIPANT_MAX, SHOWN_ADDRESSES_MAX};
-use crate::locator::Locator;
+use crate::locator::{Locator, Source};
 use crate::reader::MemoryAccount;
 use crate::time::Instant;
 use crate::vendor::Quirks;
 
 use super::drops::Drops;
-use super::paths::Paths;
+use super::paths::{Path, Paths};
 
 #[derive(Debug)]
 pub(super) struct RemoteParticipant {
@@ -30,6 +33,8 @@ pub(super) struct RemoteParticipant {
     pub(super) is_reachable: bool,
     /// Where it was heard from: as many of the last as [`SHOWN_ADDRESSES_MAX`].
     pub(super) shown: VecDeque<IpAddr>,
+    /// The connections that it was heard from: as many of the last as [`STREAM_LOCATORS_MAX`].
+    pub(super) shown_streams: VecDeque<Locator>,
     /// Bytes of announcements that came from it, less those of the answers.
     pub(super) credit_bytes: usize,
     /// What was dropped of it.
@@ -46,7 +51,7 @@ pub(super) struct RemoteParticipant {
 }
 
 impl RemoteParticipant {
-    pub(super) fn new(now: Instant, data: ParticipantData, source: IpAddr) -> Self {
+    pub(super) fn new(now: Instant, data: ParticipantData, source: Source) -> Self {
         let mut remote = Self {
             data,
             metatraffic: Arc::new([]),
@@ -55,7 +60,8 @@ impl RemoteParticipant {
             lease_until: now,
             is_verified: false,
             is_reachable: false,
-            shown: VecDeque::from([source]),
+            shown: VecDeque::new(),
+            shown_streams: VecDeque::new(),
             credit_bytes: 0,
             drops: Drops::default(),
             memory: Arc::new(MemoryAccount::new(MEMORY_PER_PARTICIPANT_MAX)),
@@ -65,6 +71,7 @@ impl RemoteParticipant {
             kept_bytes: BTreeMap::new(),
             kept_bytes_total: 0,
         };
+        remote.show(source);
         remote.renew(now);
         remote
     }
@@ -75,19 +82,19 @@ impl RemoteParticipant {
     }
 
     /// It was heard from there. Says whether that is news.
-    pub(super) fn show(&mut self, source: IpAddr) -> bool {
-        if self.shown.contains(&source) {
-            return false;
+    pub(super) fn show(&mut self, source: Source) -> bool {
+        match source {
+            Source::Datagram(address) => show(&mut self.shown, address.ip().to_canonical(), SHOWN_ADDRESSES_MAX),
+            Source::Stream(locator) => show(&mut self.shown_streams, locator, STREAM_LOCATORS_MAX),
         }
-        if self.shown.len() >= SHOWN_ADDRESSES_MAX {
-            self.shown.pop_front();
-        }
-        self.shown.push_back(source);
-        true
     }
 
-    /// Whether it or one of its endpoints names an address of this host.
-    pub(super) fn names(&self, host: IpAddr, paths: &Paths) -> bool {
+    /// Whether it or one of its endpoints names an address of the sender.
+    pub(super) fn names(&self, source: Source, paths: &Paths) -> bool {
+        let host = match source {
+            Source::Datagram(address) => address.ip().to_canonical(),
+            Source::Stream(locator) => return self.data.streams.contains(&locator),
+        };
         let own = self.data.metatraffic_unicast.iter().chain(&self.data.default_unicast);
         let of_writers = self.publications.values().flat_map(|p| &p.unicast);
         let of_readers = self.subscriptions.values().flat_map(|s| &s.unicast);
@@ -98,13 +105,26 @@ impl RemoteParticipant {
     /// Notes where discovery reaches it. A way that was once shown to be one is kept when there is none.
     pub(super) fn choose_way(&mut self, paths: &Paths) {
         let named = &self.data.metatraffic_unicast;
-        let shown = paths.choose_shown(named, self.shown.make_contiguous()).to;
+        let shown = or_else(paths.choose_shown(named, self.shown.make_contiguous()), || self.shown_stream(paths)).to;
         if !shown.is_empty() {
             self.metatraffic = shown;
             self.is_reachable = true;
         } else if !self.is_reachable {
             self.metatraffic = paths.choose(named).to;
         }
+    }
+
+    /// The way to endpoints with these addresses of their own, which may be none.
+    pub(super) fn way_to(&self, paths: &Paths, unicast: &[Locator]) -> Path {
+        let shown: Vec<IpAddr> = self.shown.iter().copied().collect();
+        let of_participant = || paths.choose_shown(&self.data.default_unicast, &shown);
+        or_else(or_else(paths.choose_shown(unicast, &shown), of_participant), || self.shown_stream(paths))
+    }
+
+    /// The way by a connection, which is used where no datagrams reach it.
+    fn shown_stream(&self, paths: &Paths) -> Path {
+        let shown: Vec<Locator> = self.shown_streams.iter().copied().collect();
+        paths.choose_stream(&self.data.streams, &shown)
     }
 
     /// Which built-in endpoints to join.
@@ -117,4 +137,20 @@ impl RemoteParticipant {
         }
         announced
     }
+}
+
+/// Notes a source as the last one. Says whether that is news.
+fn show<T: PartialEq>(shown: &mut VecDeque<T>, source: T, max: usize) -> bool {
+    if shown.contains(&source) {
+        return false;
+    }
+    if shown.len() >= max {
+        shown.pop_front();
+    }
+    shown.push_back(source);
+    true
+}
+
+fn or_else(path: Path, other: impl FnOnce() -> Path) -> Path {
+    if path.to.is_empty() { other() } else { path }
 }

@@ -8,7 +8,7 @@ use super::Participant;
 use super::addresses::Addresses;
 use crate::discovery::data::ParticipantData;
 use crate::id::{EntityId, GuidPrefix};
-use crate::locator::Locator;
+use crate::locator::{Locator, Source};
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
@@ -41,10 +41,9 @@ impl Participant {
 
     /// Something came from a participant: addresses that it names of the sending host are its own, not those of another
     /// one. Says whether anything follows from that.
-    pub(super) fn record_source_address(&mut self, now: Instant, prefix: GuidPrefix, source: SocketAddr) -> bool {
-        let ip = source.ip().to_canonical();
+    pub(super) fn record_source_address(&mut self, now: Instant, prefix: GuidPrefix, source: Source) -> bool {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
-        if !remote.show(ip) || !remote.names(ip, &self.config.addresses.paths) {
+        if !remote.show(source) || !remote.names(source, &self.config.addresses.paths) {
             return false;
         }
         self.unreached.remove(&prefix);
@@ -55,7 +54,7 @@ impl Participant {
 
     /// Notes on which link the link-local addresses of an announcement are: the one it came by. One that was known
     /// before stays where it was while that link is in use, because two hosts may share several.
-    pub(super) fn place_on_link(&self, source: SocketAddr, found: &mut ParticipantData) {
+    pub(super) fn place_on_link(&self, source: Source, found: &mut ParticipantData) {
         let interface = interface_of(source);
         let known = self.remotes.get(&found.prefix).map(|r| &r.data);
         let known = known.map(|d| [&d.metatraffic_unicast, &d.default_unicast]);
@@ -71,9 +70,9 @@ impl Participant {
 }
 
 /// The interface whose link the sender is on, when its address tells.
-const fn interface_of(source: SocketAddr) -> u32 {
+const fn interface_of(source: Source) -> u32 {
     match source {
-        SocketAddr::V4(_) => 0,
-        SocketAddr::V6(v6) => v6.scope_id(),
+        Source::Datagram(SocketAddr::V6(v6)) => v6.scope_id(),
+        Source::Datagram(SocketAddr::V4(_)) | Source::Stream(_) => 0,
     }
 }

@@ -9,6 +9,7 @@ mod fragment_runs;
 mod liveliness;
 mod matching;
 mod membership;
+mod streams;
 mod trust;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -166,7 +167,7 @@ impl Domain {
     /// A message arrives from an address.
     fn hear_from(&mut self, host: u32, source: SocketAddr, bytes: &[u8]) {
         let (now, wall) = (self.now, self.wall());
-        let rx = Reception { now, wall, buffer: None, source };
+        let rx = Reception { now, wall, buffer: None, source: source.into() };
         self.at(host).handle_datagram(&rx, bytes, &mut FragmentRun::default(), |_, _, _| {});
     }
 

@@ -2,10 +2,10 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use crate::history::ChangeKind;
 use crate::id::KeyHash;
+use crate::locator::Source;
 use crate::time::{Instant, Span, Timestamp};
 
 /// When, from where and in which buffer something came.
@@ -18,7 +18,7 @@ pub struct Reception<'a> {
     /// The shared buffer the message lies in, if it may be kept by reference.
     pub buffer: Option<&'a Arc<Vec<u8>>>,
     /// Where it came from.
-    pub source: SocketAddr,
+    pub source: Source,
 }
 
 /// What a message says about a sample besides its bytes.

@@ -7,6 +7,8 @@ pub struct WriterCounters {
     pub samples_sent: u64,
     /// Payload bytes sent for the first time.
     pub bytes_sent: u64,
+    /// Samples that no reader was sent because the filters of all readers have rejected them.
+    pub samples_rejected: u64,
     /// Whole samples sent again.
     pub samples_repaired: u64,
     /// Fragments sent again.

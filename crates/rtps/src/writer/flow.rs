@@ -29,6 +29,18 @@ pub(super) enum Answers {
     Settled,
 }
 
+impl Answers {
+    /// The one that makes the writer ask more often.
+    pub(super) const fn worse_of(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Behind, _) | (_, Self::Behind) => Self::Behind,
+            (Self::Asked, _) | (_, Self::Asked) => Self::Asked,
+            (Self::Settled, _) | (_, Self::Settled) => Self::Settled,
+            (Self::None, Self::None) => Self::None,
+        }
+    }
+}
+
 /// Window and heartbeat schedule of one writer.
 ///
 /// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or

@@ -8,10 +8,12 @@ use alloc::vec::Vec;
 
 use hashbrown::HashSet;
 
-use crate::id::EntityId;
+use crate::id::{EntityId, Guid};
 use crate::locator::Locator;
+use crate::seq::SequenceNumberSet;
 use crate::transmit::Destination;
 
+use super::filter::{RejectedRun, SampleFilter, admits, is_same_filter};
 use super::pack::{Outgoing, Packer};
 use super::proxy::MatchedReader;
 
@@ -28,6 +30,8 @@ pub(super) struct Group {
     pub(super) max_message: usize,
     /// What of a message the inline QoS takes that readers ask for.
     pub(super) qos_bytes: usize,
+    /// The readers that `parts` leaves out, by their filters. None while no reader has a filter.
+    pub(super) selections: Vec<Selection>,
 }
 
 /// Readers that get the same messages.
@@ -38,11 +42,36 @@ pub(super) struct Part {
     is_asked: bool,
 }
 
+/// Readers with the same filter. Messages for them reach no reader with another filter.
+#[derive(Debug)]
+pub(super) struct Selection {
+    /// `None` of readers without a filter that share an address with a reader that has one.
+    pub(super) filter: Option<Arc<dyn SampleFilter>>,
+    /// What the filter has rejected since the last sample that passed.
+    pub(super) rejected: RejectedRun,
+    /// Whether some of the readers are reliable, and so need to know what will not come.
+    pub(super) is_reliable: bool,
+    /// Readers at addresses where all readers have this filter.
+    parts: Vec<Part>,
+    /// Readers at addresses where others have another filter: messages name the reader.
+    singles: Vec<Single>,
+}
+
+/// A reader that is sent messages of its own.
+#[derive(Debug)]
+struct Single {
+    reader: Guid,
+    to: Arc<Destination>,
+    is_asked: bool,
+    is_reliable: bool,
+    max_message: usize,
+}
+
 impl Group {
     pub(super) fn empty(max_message: usize) -> Self {
         let nobody = Part { to: Arc::default(), is_asked: false };
         let everyone = vec![Arc::default()];
-        Self { has_readers: false, everyone, parts: vec![nobody], max_message, qos_bytes: 0 }
+        Self { has_readers: false, everyone, parts: vec![nobody], max_message, qos_bytes: 0, selections: Vec::new() }
     }
 
     /// The largest message, less the inline QoS that readers ask for.
@@ -54,46 +83,152 @@ impl Group {
 impl Group {
     /// Adds readers that get the same messages, but for inline QoS.
     pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
-        let to = destinations(readers.iter().copied());
-        let everyone = reached(readers, to.clone());
-        let (asking, plain): (Vec<_>, Vec<_>) = to.into_iter().partition(|to| asking.contains(to));
-        if asking.is_empty() || plain.is_empty() {
-            self.parts.push(Part { to: Arc::clone(&everyone), is_asked: !asking.is_empty() });
-        } else {
-            self.parts.push(Part { to: reached(readers, plain), is_asked: false });
-            self.parts.push(Part { to: reached(readers, asking), is_asked: true });
-        }
+        let everyone = add_parts(&mut self.parts, readers, asking);
         self.everyone.push(everyone);
+    }
+
+    /// The index of the selection of readers with this filter.
+    pub(super) fn selection(&mut self, filter: Option<&Arc<dyn SampleFilter>>) -> usize {
+        let known = self.selections.iter().position(|known| known.is_for(filter));
+        known.unwrap_or_else(|| {
+            self.selections.push(Selection {
+                filter: filter.cloned(),
+                rejected: RejectedRun::EMPTY,
+                is_reliable: false,
+                parts: Vec::new(),
+                singles: Vec::new(),
+            });
+            self.selections.len() - 1
+        })
     }
 }
 
-/// Puts a change into the message for all readers, starting and ending messages as needed.
+impl Selection {
+    /// Whether it is the one of readers with this filter.
+    pub(super) fn is_for(&self, filter: Option<&Arc<dyn SampleFilter>>) -> bool {
+        is_same_filter(self.filter.as_ref(), filter)
+    }
+
+    /// Adds readers that get the same messages, but for inline QoS.
+    pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
+        add_parts(&mut self.parts, readers, asking);
+        self.is_reliable |= readers.iter().any(|reader| reader.reliable);
+    }
+
+    /// Adds a reader that gets messages of its own.
+    pub(super) fn add_single(&mut self, reader: &MatchedReader, to: Arc<Destination>) {
+        self.is_reliable |= reader.reliable;
+        self.singles.push(Single {
+            reader: reader.guid,
+            to,
+            is_asked: reader.expects_inline_qos,
+            is_reliable: reader.reliable,
+            max_message: reader.max_message_bytes,
+        });
+    }
+
+    /// Sends a change to the readers if the filter lets it through, behind a GAP for what the filter has rejected
+    /// before. Says whether the change was sent.
+    fn send(&mut self, packer: &mut Packer, group: &GroupSize, sample: &Outgoing<'_>) -> bool {
+        if !admits(self.filter.as_deref(), sample.kind, sample.payload) {
+            self.rejected.push(sample.sequence_number);
+            return false;
+        }
+        let rejected = core::mem::replace(&mut self.rejected, RejectedRun::EMPTY);
+        let announces = !rejected.is_empty();
+        for part in &self.parts {
+            packer.close();
+            packer.set_asked(part.is_asked);
+            if announces && self.is_reliable {
+                packer.open(&part.to);
+                packer.gap(EntityId::UNKNOWN, rejected.start, SequenceNumberSet::empty(rejected.end));
+            }
+            put_new(packer, group.room, &part.to, sample);
+        }
+        for single in &self.singles {
+            packer.close();
+            packer.set_asked(single.is_asked);
+            if announces && single.is_reliable {
+                packer.open_to(single.reader.prefix, &single.to);
+                packer.gap(single.reader.entity, rejected.start, SequenceNumberSet::empty(rejected.end));
+            }
+            let max_message = single.max_message.min(group.max_message).saturating_sub(group.qos_bytes);
+            packer.directed(single.reader, &single.to, sample, max_message);
+        }
+        packer.close();
+        true
+    }
+}
+
+/// Lengths of the messages of a group.
+#[derive(Clone, Copy)]
+struct GroupSize {
+    max_message: usize,
+    qos_bytes: usize,
+    room: usize,
+}
+
+/// Adds the parts of these readers: those where inline QoS is asked for, and the others. The answer is where all of
+/// them are reached.
+fn add_parts<S: core::hash::BuildHasher>(
+    parts: &mut Vec<Part>,
+    readers: &[&MatchedReader],
+    asking: &HashSet<Locator, S>,
+) -> Arc<Destination> {
+    let to = destinations(readers.iter().copied());
+    let everyone = reached(readers, to.clone());
+    let (asking, plain): (Vec<_>, Vec<_>) = to.into_iter().partition(|to| asking.contains(to));
+    if asking.is_empty() || plain.is_empty() {
+        parts.push(Part { to: Arc::clone(&everyone), is_asked: !asking.is_empty() });
+    } else {
+        parts.push(Part { to: reached(readers, plain), is_asked: false });
+        parts.push(Part { to: reached(readers, asking), is_asked: true });
+    }
+    everyone
+}
+
+/// Puts a change into the message for all readers, starting and ending messages as needed. Says whether any reader is
+/// sent the change, which only filters prevent.
 ///
 /// Inline QoS goes where readers listen that ask for it, and so to all readers at that address. Each reader gets each
 /// sample once.
-#[inline]
-pub(super) fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>) {
-    if let [all] = group.parts.as_slice() {
+#[inline(always)]
+pub(super) fn send_new(packer: &mut Packer, group: &mut Group, sample: &Outgoing<'_>) -> bool {
+    if let [all] = group.parts.as_slice()
+        && group.selections.is_empty()
+    {
         packer.set_asked(all.is_asked);
-        put_new(packer, group, &all.to, sample);
-        return;
+        put_new(packer, group.room(), &all.to, sample);
+        return true;
     }
+    send_apart(packer, group, sample)
+}
+
+/// The same where readers get messages apart from each other.
+#[inline(never)]
+fn send_apart(packer: &mut Packer, group: &mut Group, sample: &Outgoing<'_>) -> bool {
+    let size = GroupSize { max_message: group.max_message, qos_bytes: group.qos_bytes, room: group.room() };
     for part in &group.parts {
         packer.close();
         packer.set_asked(part.is_asked);
-        put_new(packer, group, &part.to, sample);
+        put_new(packer, size.room, &part.to, sample);
         packer.close();
     }
+    let mut is_sent = !group.parts.is_empty();
+    for selection in &mut group.selections {
+        is_sent |= selection.send(packer, &size, sample);
+    }
+    is_sent
 }
 
 #[inline]
-fn put_new(packer: &mut Packer, group: &Group, to: &Arc<Destination>, sample: &Outgoing<'_>) {
+fn put_new(packer: &mut Packer, room: usize, to: &Arc<Destination>, sample: &Outgoing<'_>) {
     let fragments = sample.fragments(sample.payload.len());
     if fragments > 0 {
         packer.fragments(sample, fragments, to);
         return;
     }
-    if packer.is_open() && packer.open_len() + packer.sample_len(sample.kind, sample.payload.len()) > group.room() {
+    if packer.is_open() && packer.open_len() + packer.sample_len(sample.kind, sample.payload.len()) > room {
         packer.close();
     }
     if !packer.is_open() {
@@ -166,6 +301,7 @@ mod tests {
             expects_inline_qos: false,
             positive_acks_disabled: false,
             vendor: VendorId::PEREGRINE,
+            filter: None,
         }
     }
 

@@ -309,12 +309,13 @@ impl Writer {
 
     /// Changes the way to a matched reader. A reliable one misses nothing and gets nothing twice: it is given by the
     /// new way what it has not acknowledged. To a best-effort one, what is still under way by messages may come too
-    /// late.
+    /// late. A reader with a filter keeps getting messages.
     pub fn set_path(&mut self, now: Instant, reader: Guid, path: ReaderPath) {
         self.finish_group(now);
         let next = self.next_new();
         let session = self.hand_over.next_session();
-        let Some(proxy) = self.readers.find_mut(reader).filter(|r| r.path != path) else { return };
+        let is_allowed = |r: &&mut ReaderProxy| path == ReaderPath::Messages || r.info.filter.is_none();
+        let Some(proxy) = self.readers.find_mut(reader).filter(|r| r.path != path).filter(is_allowed) else { return };
         proxy.path = path;
         proxy.hand_over_session = session;
         proxy.answered();

@@ -7,6 +7,8 @@ mod backlog;
 mod bypass;
 mod config;
 mod counters;
+mod filter;
+mod filtered;
 mod flow;
 mod group;
 mod hand_over;
@@ -27,6 +29,7 @@ use alloc::vec::Vec;
 
 pub use config::{Batching, WriterConfig};
 pub use counters::WriterCounters;
+pub use filter::SampleFilter;
 pub use hand_over_state::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
 pub use proxy::MatchedReader;
 
@@ -46,6 +49,7 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
 use backlog::Backlog;
+use filter::is_same_filter;
 use flow::{Answers, Flow, InFlight};
 use group::{Group, send_new};
 use hand_over_state::HandOverQueue;
@@ -260,6 +264,7 @@ impl Writer {
             self.counters.heartbeats += 1;
             self.packer.close();
         }
+        self.assert_to_selections();
     }
 
     /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take. A new one
@@ -269,13 +274,14 @@ impl Writer {
     }
 
     /// The same, and a new one gets what is written by this way. The way of a known one stays: see [`Self::set_path`].
+    /// A reader with a filter gets messages.
     pub fn match_reader_by(&mut self, now: Instant, mut reader: MatchedReader, path: ReaderPath) -> bool {
         self.finish_group(now);
         reader.reliable &= self.config.reliable;
         reader.max_message_bytes = reader.max_message_bytes.min(Quirks::of(reader.vendor).max_message_bytes);
-        if let Some(known) = self.readers.find_mut(reader.guid) {
-            known.set_info(reader);
-            self.regroup();
+        let path = if reader.filter.is_some() { ReaderPath::Messages } else { path };
+        if self.readers.find(reader.guid).is_some() {
+            self.update_reader(now, reader);
             return true;
         }
         if self.readers.len() >= MATCHES_MAX {
@@ -310,6 +316,22 @@ impl Writer {
         self.regroup();
         self.serve_readers(now);
         true
+    }
+
+    /// There is news of a matched reader. What another filter lets through counts from the next sample on.
+    fn update_reader(&mut self, now: Instant, reader: MatchedReader) {
+        let (guid, is_filtered) = (reader.guid, reader.filter.is_some());
+        let Some(known) = self.readers.find_mut(guid) else { return };
+        let has_new_filter = !is_same_filter(known.info.filter.as_ref(), reader.filter.as_ref());
+        known.owed_heartbeat |= has_new_filter && known.repairs();
+        known.set_info(reader);
+        self.regroup();
+        if has_new_filter {
+            self.serve_or_defer(now);
+        }
+        if is_filtered {
+            self.set_path(now, guid, ReaderPath::Messages);
+        }
     }
 
     /// The reader is gone. Says whether it was known.
@@ -527,8 +549,11 @@ impl Writer {
                 sealed: sealed.as_deref(),
             };
             let len = change.payload.len();
-            send_new(&mut self.packer, &self.group, &outgoing);
-            self.count_sent(now, len);
+            if send_new(&mut self.packer, &mut self.group, &outgoing) {
+                self.count_sent(now, len);
+            } else {
+                self.counters.samples_rejected += 1;
+            }
             self.finish_group_if_due(now, len);
             if let Some(sealed) = sealed {
                 self.pool.put_away(sealed.payload);
@@ -574,8 +599,15 @@ impl Writer {
                 if is_handed {
                     self.hand_over.push_held(change);
                 }
-                send_new(&mut self.packer, &self.group, &Outgoing::from(change));
+                let is_sent = send_new(&mut self.packer, &mut self.group, &Outgoing::from(change));
                 self.next_to_send = change.sequence_number.next();
+                if self.has_selections() {
+                    self.pass_over_rejected();
+                }
+                if !is_sent {
+                    self.counters.samples_rejected += 1;
+                    continue;
+                }
                 self.count_sent(now, len);
                 octets = octets.saturating_add(len);
                 last_len = len;
@@ -661,15 +693,18 @@ impl Writer {
             self.put_heartbeat(now);
             self.packer.close();
         }
+        if self.has_selections() {
+            self.ask_selections(now);
+        }
     }
 
-    /// Adds a heartbeat for all readers to the open message; all are to answer.
+    /// Adds a heartbeat for all readers of the group's parts to the open message; all are to answer.
     fn put_heartbeat(&mut self, now: Instant) {
         let (first, last) = self.available();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
         let mut patience = Span::ZERO;
-        for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
+        for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none()) {
             reader.record_heartbeat(now, last);
             patience = patience.max(reader.patience());
         }
@@ -689,9 +724,13 @@ impl Writer {
 
     /// How the readers stand that get messages and may ask for repair. One that no longer counts makes the writer ask
     /// with each sample, so that it is heard as soon as it answers again.
+    #[inline]
     fn answers(&self) -> Answers {
         if !self.group.has_readers {
             return Answers::None;
+        }
+        if self.has_selections() {
+            return self.answers_with_selections();
         }
         let (mut answers, mut any) = (Answers::Settled, false);
         for reader in self.readers.iter().filter(|r| r.repairs()) {

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::history::{CacheChange, ChangeKind};
-use crate::id::{EntityId, GuidPrefix, KeyHash};
+use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::limits::RECEIVER_MACS_MAX;
 use crate::payload::Payload;
 use crate::protection::SealError;
@@ -343,6 +343,32 @@ impl Packer {
         head.emit(ENDIANNESS, range.len(), self.batch.inline());
         self.batch.fragment(content, range);
         self.sealer.end(protected, &mut self.batch);
+    }
+
+    /// Puts a sample for one reader into messages, starting and ending them as needed. Each of them names the
+    /// participant: the reader's entity id alone may name a reader of another participant at the same address as well.
+    pub(super) fn directed(&mut self, reader: Guid, to: &Arc<Destination>, sample: &Outgoing<'_>, max_message: usize) {
+        let len = self.sample_len(sample.kind, sample.payload.len());
+        let is_cut_for_all = sample.fragments(sample.payload.len()) > 0;
+        if is_cut_for_all || self.directed_head_len() + len > max_message {
+            // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in
+            // fragments.
+            let fragment_size = if is_cut_for_all { sample.fragment_size } else { self.fragment_size(max_message) };
+            let sample = Outgoing { fragment_size, ..*sample };
+            for number in 1..=sample.fragments(sample.payload.len()) {
+                self.close();
+                self.open_to(reader.prefix, to);
+                self.fragment(reader.entity, &sample, FragmentNumber(number));
+            }
+            return;
+        }
+        if self.is_open() && self.open_len() + len > max_message {
+            self.close();
+        }
+        if !self.is_open() {
+            self.open_to(reader.prefix, to);
+        }
+        self.sample(reader.entity, sample);
     }
 
     /// Adds messages of all fragments of a sample for all readers, each in a message of its own, and leaves the last

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::count_filter::CountFilter;
+use crate::history::CacheChange;
 use crate::id::{EntityId, Guid};
 use crate::limits::{RETRY_MAX, RETRY_MIN};
 use crate::locator::Locator;
@@ -12,6 +13,8 @@ use crate::time::{Instant, Span};
 use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 
+use super::filter::{RejectedRun, SampleFilter, admits};
+use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};
 
 /// A remote reader that discovery has found to match.
@@ -36,6 +39,9 @@ pub struct MatchedReader {
     pub positive_acks_disabled: bool,
     /// Vendor of its implementation.
     pub vendor: VendorId,
+    /// Which samples it wants, if not all. Such a reader always gets messages. Readers with the same `Arc` share
+    /// evaluations and messages.
+    pub filter: Option<Arc<dyn SampleFilter>>,
 }
 
 #[derive(Debug)]
@@ -77,6 +83,11 @@ pub(super) struct ReaderProxy {
     /// Something before this was lost, or an answer was: until it is acknowledged, answers do not measure the way.
     unmeasurable_below: SequenceNumber,
     repaired: Option<(Instant, SequenceNumberSet)>,
+    /// Which selection of the group it belongs to, if any.
+    pub(super) selection: Option<usize>,
+    /// From here up to `acknowledged_below` its filter has rejected everything, and the reader has not said yet that
+    /// it knows.
+    passed_over_from: Option<SequenceNumber>,
 }
 
 impl ReaderProxy {
@@ -104,6 +115,8 @@ impl ReaderProxy {
             asked: None,
             unmeasurable_below: SequenceNumber::ZERO,
             repaired: None,
+            selection: None,
+            passed_over_from: None,
         }
     }
 
@@ -149,9 +162,19 @@ impl ReaderProxy {
         self.is_current
     }
 
-    /// Whether the reader is current, and no request for acknowledgement is under way to it.
+    /// Whether the reader is current and gets every sample, and no request for acknowledgement is under way to it.
     pub(super) const fn is_settled(&self) -> bool {
-        self.is_current && self.asked_below.is_none()
+        self.is_current && self.asked_below.is_none() && self.selection.is_none()
+    }
+
+    /// How the reader stands for which a filter may reject the samples that would show what is missing: the writer
+    /// leaves nothing to later samples.
+    pub(super) fn answers_in_selection(&self, sent_below: SequenceNumber) -> Answers {
+        match self.asked_below {
+            _ if self.acknowledged_below >= sent_below => Answers::Settled,
+            Some(_) if self.is_current => Answers::Asked,
+            _ => Answers::Behind,
+        }
     }
 
     /// The reader has acknowledged everything before `base`, and asks for nothing. With `progress` but behind what it
@@ -209,11 +232,36 @@ impl ReaderProxy {
             self.round_trip.sample(now.since(at));
             self.asked = None;
         }
+        self.passed_over_from =
+            self.passed_over_from.map(|from| from.max(base)).filter(|from| *from < self.acknowledged_below);
         if base <= self.acknowledged_below {
             return false;
         }
         self.acknowledged_below = base;
         true
+    }
+
+    /// Whether its filter lets the change through.
+    pub(super) fn admits(&self, change: &CacheChange) -> bool {
+        admits(self.info.filter.as_deref(), change.kind, &change.payload)
+    }
+
+    /// Its filter has rejected these samples. If the reader has everything before, there is nothing to wait for: they
+    /// count as acknowledged, which the answer says.
+    pub(super) fn pass_over(&mut self, rejected: &RejectedRun) -> bool {
+        let is_next = (rejected.start..rejected.end).contains(&self.acknowledged_below);
+        if !is_next || !self.info.reliable || self.retains_unacknowledged() {
+            return false;
+        }
+        self.passed_over_from.get_or_insert(self.acknowledged_below);
+        self.acknowledged_below = rejected.end;
+        true
+    }
+
+    /// What counts as acknowledged because its filter has rejected it, and what the reader perhaps does not know of.
+    pub(super) fn passed_over(&self) -> RejectedRun {
+        let start = self.passed_over_from.unwrap_or(self.acknowledged_below);
+        RejectedRun { start, end: self.acknowledged_below }
     }
 
     /// It has answered, but not so that it would tell how long the way there and back takes.

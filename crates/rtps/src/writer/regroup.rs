@@ -1,10 +1,14 @@
 //! The readers that get new samples, and the length of messages for them.
 
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hash::BuildHasher;
 
 use hashbrown::HashSet;
 
 use super::Writer;
+use super::filter::{RejectedRun, is_same_filter};
 use super::group::Group;
 use super::proxy::MatchedReader;
 use crate::history::Change;
@@ -46,11 +50,11 @@ impl Writer {
         let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
         let per_message = self.packer.receivers_max(max_message);
         let mut group = Group { everyone: Vec::new(), parts: Vec::new(), ..Group::empty(max_message) };
-        for readers in current.chunks(per_message) {
-            group.add(readers, &asking);
-        }
-        if group.parts.is_empty() {
-            group.add(&[], &asking);
+        let has_filters = messaged().any(|info| info.filter.is_some());
+        if !has_filters {
+            for readers in current.chunks(per_message) {
+                group.add(readers, &asking);
+            }
         }
         let is_asked_for = messaged().any(|info| info.expects_inline_qos);
         // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
@@ -60,6 +64,12 @@ impl Writer {
         // One message serves them all, so it is as the most particular of them needs it.
         let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
         self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
+        if has_filters || !self.group.selections.is_empty() {
+            self.select(&mut group, &asking, per_message, has_filters);
+        }
+        if group.parts.is_empty() && group.selections.is_empty() {
+            group.add(&[], &asking);
+        }
         self.packer.set_receivers(per_message);
         let (room, packer) = (group.room(), &self.packer);
         if room < self.group.room() || has_readers && !self.group.has_readers {
@@ -77,4 +87,64 @@ impl Writer {
         }
         self.group = group;
     }
+
+    /// Puts each reader into the selection of its filter, if any reader has a filter. A reader without one stays
+    /// outside unless it shares an address with a reader that has one.
+    fn select<S: BuildHasher>(
+        &mut self,
+        group: &mut Group,
+        asking: &HashSet<Locator, S>,
+        per_message: usize,
+        has_filters: bool,
+    ) {
+        let shared = shared_addresses(self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info));
+        // Readers by the index of their selection, where messages need not name the reader.
+        let mut together: BTreeMap<Option<usize>, Vec<MatchedReader>> = BTreeMap::new();
+        for reader in self.readers.iter_mut() {
+            reader.selection = None;
+            if !has_filters || !reader.is_messaged() || reader.push_from.is_some() {
+                continue;
+            }
+            let filter = reader.info.filter.as_ref();
+            let is_apart = reader.own_destination.locators.iter().any(|locator| shared.contains(locator));
+            if is_apart || filter.is_some() {
+                let index = group.selection(filter);
+                reader.selection = Some(index);
+                if let Some(selection) = group.selections.get_mut(index).filter(|_| is_apart) {
+                    selection.add_single(&reader.info, Arc::clone(&reader.own_destination));
+                    continue;
+                }
+            }
+            let usable = reader.info.group.filter(|locator| !shared.contains(locator));
+            let info = MatchedReader { group: usable, ..reader.info.clone() };
+            together.entry(reader.selection).or_default().push(info);
+        }
+        for (index, readers) in together {
+            let readers: Vec<&MatchedReader> = readers.iter().collect();
+            for readers in readers.chunks(per_message) {
+                match index.and_then(|index| group.selections.get_mut(index)) {
+                    Some(selection) => selection.add(readers, asking),
+                    None => group.add(readers, asking),
+                }
+            }
+        }
+        for selection in &mut group.selections {
+            let before = self.group.selections.iter().find(|known| known.is_for(selection.filter.as_ref()));
+            selection.rejected = before.map_or(RejectedRun::EMPTY, |known| known.rejected);
+        }
+    }
+}
+
+/// The addresses where readers with different filters listen.
+fn shared_addresses<'r>(readers: impl Iterator<Item = &'r MatchedReader>) -> BTreeSet<Locator> {
+    let (mut filters, mut shared) = (BTreeMap::new(), BTreeSet::new());
+    for reader in readers {
+        for locator in reader.to.iter().chain(&reader.group) {
+            let filter = *filters.entry(*locator).or_insert(reader.filter.as_ref());
+            if !is_same_filter(filter, reader.filter.as_ref()) {
+                shared.insert(*locator);
+            }
+        }
+    }
+    shared
 }

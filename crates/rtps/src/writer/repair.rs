@@ -2,6 +2,7 @@
 
 use crate::id::Guid;
 use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP};
+use crate::locator::Locator;
 use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, NackFrag};
@@ -44,6 +45,8 @@ impl Writer {
             reader.end_current();
             reader.owed_heartbeat = true;
         }
+        let selection = reader.selection.and_then(|index| self.group.selections.get(index));
+        let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
         let asks_for_repair = reader.requested.is_some();
         let round_trip = reader.round_trip.estimate();
         let live_from = before.max(reader.joined_at);
@@ -90,7 +93,7 @@ impl Writer {
         self.finish_group(now);
         let number = nack.sequence_number;
         let whole_or_gone = self.history.get(number).is_none_or(|c| c.fragment_size == 0);
-        if whole_or_gone {
+        if whole_or_gone || self.is_rejected(index, number) {
             let reader = self.readers.get_mut(index);
             if let Some(reader) = reader.filter(|_| number < self.next_to_send) {
                 reader.requested = Some(SequenceNumberSet::from_ascending(number, [number]));
@@ -205,20 +208,39 @@ impl Writer {
         self.flow.schedule(now, wait);
     }
 
-    fn directed_heartbeat(&mut self, now: Instant, index: usize) {
-        let (first, last) = self.available();
+    /// Messages to this locator may have been dropped for lack of room, and there is room again: asks the readers there
+    /// at once what they miss, instead of when the timer expires.
+    pub fn handle_room(&mut self, now: Instant, locator: &Locator) {
+        let sent_below = self.next_to_send;
+        let misses = |reader: &&mut ReaderProxy| {
+            reader.repairs()
+                && reader.acknowledged_below < sent_below
+                && reader.own_destination.locators.contains(locator)
+        };
+        for index in 0..self.readers.len() {
+            let Some(reader) = self.readers.get_mut(index).filter(misses) else { continue };
+            reader.end_current();
+            reader.record_loss(sent_below);
+            self.finish_group(now);
+            self.directed_heartbeat(now, index);
+        }
+        self.reschedule(now);
+    }
+
+    pub(super) fn directed_heartbeat(&mut self, now: Instant, index: usize) {
+        let (_, last) = self.available();
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
-        let first = first.max(reader.first_relevant).min(last.next());
         self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
         // A reader that acknowledges nothing is not asked to.
-        self.packer.heartbeat(reader.entity(), first, last, reader.retains_unacknowledged(), false);
+        let is_final = reader.retains_unacknowledged();
+        self.put_own_heartbeat(index, is_final, false);
         self.packer.close();
-        self.counters.heartbeats += 1;
     }
 
     /// Sends again what one reader asked for; tells it what will never come.
     fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) {
+        let requested = &self.reject_requested(index, requested);
         requested.iter().for_each(|number| self.seal_from(number));
         let Some(reader) = self.readers.get_mut(index) else { return };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
@@ -249,7 +271,8 @@ impl Writer {
             bytes += change.payload.len();
             sent.insert(number);
             self.counters.samples_repaired += 1;
-            put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
+            self.packer.set_asked(reader.info.expects_inline_qos);
+            self.packer.directed(reader.info.guid, &reader.own_destination, &Outgoing::from(change), room);
         }
         reader.record_repaired(now, sent);
         self.end_repair(now, index, max_message);
@@ -278,26 +301,19 @@ impl Writer {
             self.counters.fragments_repaired += 1;
         }
         if self.packer.is_open() {
-            let (first, last) = self.available();
-            let first = first.max(reader.first_relevant).min(last.next());
-            if self.packer.open_len() + self.packer.heartbeat_len() > self.group.max_message {
+            if self.packer.open_len() + self.own_heartbeat_len(index) > self.group.max_message {
                 self.packer.close();
                 self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             }
-            self.packer.heartbeat(reader.entity(), first, last, false, false);
-            self.counters.heartbeats += 1;
+            self.put_own_heartbeat(index, false, false);
             self.packer.close();
         }
     }
 
     /// Every repair ends with a heartbeat, so that the reader says at once whether it arrived.
     fn end_repair(&mut self, now: Instant, index: usize, max_message: usize) {
-        let Some(reader) = self.readers.get(index) else { return };
-        if self.packer.is_open() && self.packer.open_len() + self.packer.heartbeat_len() <= max_message {
-            let (first, last) = self.available();
-            let first = first.max(reader.first_relevant).min(last.next());
-            self.packer.heartbeat(reader.entity(), first, last, false, false);
-            self.counters.heartbeats += 1;
+        if self.packer.is_open() && self.packer.open_len() + self.own_heartbeat_len(index) <= max_message {
+            self.put_own_heartbeat(index, false, false);
             self.packer.close();
             return;
         }
@@ -323,38 +339,15 @@ impl Writer {
                 reader.push_from = Some(change.sequence_number);
                 break;
             }
-            octets = octets.saturating_add(change.payload.len());
-            put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
             next = change.sequence_number.next();
+            if !reader.admits(change) {
+                continue;
+            }
+            octets = octets.saturating_add(change.payload.len());
+            self.packer.set_asked(reader.info.expects_inline_qos);
+            self.packer.directed(reader.info.guid, &reader.own_destination, &Outgoing::from(change), room);
         }
         self.packer.close();
         self.readers.get(index).is_some_and(|reader| reader.push_from.is_some())
     }
-}
-
-/// Puts a sample for one reader into messages, starting and ending them as needed. Each of them names the participant:
-/// the reader's entity id alone may name a reader of another participant at the same address as well.
-fn put_directed(packer: &mut super::Packer, reader: &ReaderProxy, sample: &Outgoing<'_>, max_message: usize) {
-    packer.set_asked(reader.info.expects_inline_qos);
-    let len = packer.sample_len(sample.kind, sample.payload.len());
-    let is_cut_for_all = sample.fragments(sample.payload.len()) > 0;
-    if is_cut_for_all || packer.directed_head_len() + len > max_message {
-        // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in
-        // fragments.
-        let fragment_size = if is_cut_for_all { sample.fragment_size } else { packer.fragment_size(max_message) };
-        let sample = Outgoing { fragment_size, ..*sample };
-        for number in 1..=sample.fragments(sample.payload.len()) {
-            packer.close();
-            packer.open_to(reader.info.guid.prefix, &reader.own_destination);
-            packer.fragment(reader.entity(), &sample, FragmentNumber(number));
-        }
-        return;
-    }
-    if packer.is_open() && packer.open_len() + len > max_message {
-        packer.close();
-    }
-    if !packer.is_open() {
-        packer.open_to(reader.info.guid.prefix, &reader.own_destination);
-    }
-    packer.sample(reader.entity(), sample);
 }

@@ -9,8 +9,10 @@ use std::vec;
 use std::vec::Vec;
 
 mod bounds;
+mod filtered;
 mod forged;
 mod late_joiners;
+mod room;
 mod steady;
 
 fn keep_all(max_samples: u32) -> WriterConfig {
@@ -441,6 +443,7 @@ fn foreign_reader(index: usize, vendor: VendorId) -> MatchedReader {
         expects_inline_qos: false,
         positive_acks_disabled: false,
         vendor,
+        filter: None,
     }
 }
 
@@ -883,6 +886,7 @@ fn a_reader_too_many_is_refused_and_counted() {
         expects_inline_qos: false,
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
+        filter: None,
     };
     assert!((0..limit).all(|n| writer.match_reader(Instant(0), found(n))));
     assert!(!writer.match_reader(Instant(0), found(limit)));

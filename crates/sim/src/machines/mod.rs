@@ -12,6 +12,7 @@ mod config;
 mod process;
 pub mod scenario;
 mod scheduler;
+mod streams;
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,7 @@ use config::lock;
 pub use config::{Config, Trace, address_of};
 use process::Process;
 use scheduler::{Scheduler, Wait};
+pub use streams::StreamNetwork;
 
 /// Real time after which a simulation counts as hanging: a thread waits for something that no machine provides.
 const REAL_TIME_MAX: Duration = Duration::from_secs(120);

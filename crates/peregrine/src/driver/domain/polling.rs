@@ -169,6 +169,7 @@ impl Domain {
                     }
                     self.follow_interfaces();
                     self.poll_shared_memory();
+                    self.poll_streams(dirty);
                 }
             }
             // Timers may have made true what the thread or a task waits for, or have queued listeners.
@@ -203,6 +204,7 @@ impl Domain {
                     if tokens.any(|token| token == WAKER) {
                         self.waker.clear();
                         self.poll_shared_memory();
+                        self.poll_streams(dirty);
                         return;
                     }
                 }

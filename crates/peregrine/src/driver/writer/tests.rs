@@ -77,6 +77,7 @@ fn matched(guid: Guid) -> MatchedReader {
         expects_inline_qos: false,
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
+        filter: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{DiscoveryDataError, LOCATORS_MAX, NAME_OCTETS_MAX, TYPE_INFORMATION_OCTETS_MAX};
+use super::{DiscoveryDataError, LOCATORS_MAX, NAME_OCTETS_MAX, STREAM_LOCATORS_MAX, TYPE_INFORMATION_OCTETS_MAX};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::locator::Locator;
 use crate::qos::WirePolicy;
@@ -144,19 +144,39 @@ pub(super) enum Cast {
     Multicast,
 }
 
-/// Takes over a locator that datagrams can be sent to. Transports of others, port 0 and addresses of the wrong cast are
+/// Takes over a locator that datagrams can be sent to, or one of another transport. What is of no use, or exceeds a
+/// limit, is dropped.
+pub(super) fn push_unicast(
+    locators: &mut Vec<Locator>,
+    streams: &mut Vec<Locator>,
+    value: &mut ValueReader<'_>,
+) -> Result<bool, ValueError> {
+    let locator = value.locator()?;
+    if !locator.is_of_other_transport() {
+        return Ok(push(locators, locator, Cast::Unicast));
+    }
+    if streams.len() < STREAM_LOCATORS_MAX && !streams.contains(&locator) {
+        streams.push(locator);
+    }
+    Ok(true)
+}
+
+/// Takes over a locator that datagrams can be sent to. Other transports, port 0 and addresses of the wrong cast are
 /// dropped, and so is what exceeds the limit.
 pub(super) fn push_locator(
     locators: &mut Vec<Locator>,
     value: &mut ValueReader<'_>,
     cast: Cast,
 ) -> Result<bool, ValueError> {
-    let locator = value.locator()?;
+    Ok(push(locators, value.locator()?, cast))
+}
+
+fn push(locators: &mut Vec<Locator>, locator: Locator, cast: Cast) -> bool {
     let is_usable = locator.to_socket_addr().is_some() && locator.is_multicast() == (cast == Cast::Multicast);
     if is_usable && locators.len() < LOCATORS_MAX && !locators.contains(&locator) {
         locators.push(locator);
     }
-    Ok(true)
+    true
 }
 
 /// Appends locators, as many as are read.

@@ -28,6 +28,9 @@ pub use subscription::{ContentFilter, SubscriptionData};
 
 /// Most locators taken over of one kind from one announcement: a host has fewer useful addresses.
 pub const LOCATORS_MAX: usize = 16;
+
+/// Locators of transports other than UDP that are kept of a participant: a host offers one or two.
+pub const STREAM_LOCATORS_MAX: usize = 4;
 /// Longest name of a topic, type, entity or domain tag, in bytes (RTPS 2.5 §9.3.2: `string<256>`).
 pub const NAME_OCTETS_MAX: usize = 256;
 /// Longest TypeInformation taken over, in bytes: two identifiers and some hundred dependencies.

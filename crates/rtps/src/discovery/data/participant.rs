@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::list::{Cast, emit_list, emit_locators, for_each_parameter, name, parse_list, push_locator};
+use super::list::{Cast, emit_list, emit_locators, for_each_parameter, name, parse_list, push_locator, push_unicast};
 use super::{BuiltinEndpointQos, BuiltinEndpointSet, DiscoveryDataError};
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix, KeyHash};
 use crate::locator::Locator;
@@ -62,6 +62,9 @@ pub struct ParticipantData {
     pub default_unicast: Vec<Locator>,
     /// The groups its endpoints listen to that do not say otherwise.
     pub default_multicast: Vec<Locator>,
+    /// Where it listens for connections, by transports other than UDP. Announced among the unicast locators of both
+    /// kinds.
+    pub streams: Vec<Locator>,
     /// Its readers want inline QoS.
     pub expects_inline_qos: bool,
     /// Its name, for people.
@@ -96,6 +99,7 @@ impl ParticipantData {
             metatraffic_multicast: Vec::new(),
             default_unicast: Vec::new(),
             default_multicast: Vec::new(),
+            streams: Vec::new(),
             expects_inline_qos: false,
             name: None,
             user_data: UserData::default(),
@@ -170,8 +174,10 @@ impl ParticipantData {
                 list.parameter(ParameterId::DOMAIN_TAG, |value| value.string(&self.domain_tag));
             }
             emit_locators(list, ParameterId::METATRAFFIC_UNICAST_LOCATOR, &self.metatraffic_unicast);
+            emit_locators(list, ParameterId::METATRAFFIC_UNICAST_LOCATOR, &self.streams);
             emit_locators(list, ParameterId::METATRAFFIC_MULTICAST_LOCATOR, &self.metatraffic_multicast);
             emit_locators(list, ParameterId::DEFAULT_UNICAST_LOCATOR, &self.default_unicast);
+            emit_locators(list, ParameterId::DEFAULT_UNICAST_LOCATOR, &self.streams);
             emit_locators(list, ParameterId::DEFAULT_MULTICAST_LOCATOR, &self.default_multicast);
             if self.expects_inline_qos {
                 list.parameter(ParameterId::EXPECTS_INLINE_QOS, |value| value.bool(true));
@@ -205,13 +211,13 @@ impl ParticipantData {
             ParameterId::BUILTIN_ENDPOINT_QOS => self.builtin_endpoint_qos = BuiltinEndpointQos(value.u32()?),
             ParameterId::PARTICIPANT_LEASE_DURATION => self.lease_duration = value.duration()?,
             ParameterId::METATRAFFIC_UNICAST_LOCATOR => {
-                return push_locator(&mut self.metatraffic_unicast, value, Cast::Unicast);
+                return push_unicast(&mut self.metatraffic_unicast, &mut self.streams, value);
             }
             ParameterId::METATRAFFIC_MULTICAST_LOCATOR => {
                 return push_locator(&mut self.metatraffic_multicast, value, Cast::Multicast);
             }
             ParameterId::DEFAULT_UNICAST_LOCATOR => {
-                return push_locator(&mut self.default_unicast, value, Cast::Unicast);
+                return push_unicast(&mut self.default_unicast, &mut self.streams, value);
             }
             ParameterId::DEFAULT_MULTICAST_LOCATOR => {
                 return push_locator(&mut self.default_multicast, value, Cast::Multicast);

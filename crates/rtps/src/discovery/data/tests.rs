@@ -549,6 +549,7 @@ proptest! {
         bits: (u32, u32),
         expects_inline_qos: bool,
         shared_memory: Option<([u8; 16], [u32; 5])>,
+        streams in proptest::collection::btree_set((3i32.., any::<u32>(), any::<[u8; 16]>()), 0..=STREAM_LOCATORS_MAX),
     ) {
         // A NUL at the end of a string is its terminator.
         prop_assume!(!tag.ends_with('\0') && !name.as_deref().unwrap_or("").ends_with('\0'));
@@ -562,6 +563,7 @@ proptest! {
             metatraffic_multicast: [locator("239.255.0.1:7400")].into(),
             default_unicast: unicast,
             default_multicast: [locator("[ff02::1]:7401")].into(),
+            streams: streams.into_iter().map(|(kind, port, address)| Locator { kind, port, address, scope: 0 }).collect(),
             expects_inline_qos,
             name,
             user_data: UserData(user),

@@ -46,7 +46,7 @@ fn fragment_for(host: Option<u32>, number: u32, endianness: Endianness, timestam
 /// What host 2 hears in these messages, and what it counts; a run goes on through `row` of them.
 fn heard(messages: &[Vec<u8>], row: usize) -> (Vec<String>, ParticipantCounters) {
     let mut domain = Domain::of_a_pair();
-    let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410) };
+    let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410).into() };
     let mut heard = vec![];
     for messages in messages.chunks(row) {
         let mut run = FragmentRun::default();
@@ -95,7 +95,7 @@ fn all_fragments_of_a_row_are_heard() {
 #[test]
 fn fragments_for_one_participant_are_followed() {
     let mut domain = Domain::of_a_pair();
-    let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410) };
+    let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410).into() };
     let stamp = Some(Timestamp { seconds: 1, fraction: 0 });
     let directed = |host, number| fragment_for(Some(host), number, Endianness::Little, stamp);
     let (first, second, for_another) = (directed(2, 1), directed(2, 2), directed(3, 2));

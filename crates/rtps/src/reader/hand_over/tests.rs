@@ -1,4 +1,3 @@
-use core::net::SocketAddr;
 use proptest::prelude::*;
 use std::format;
 use std::string::String;
@@ -15,7 +14,7 @@ use crate::time::{Instant, Span, Timestamp};
 use crate::vendor::VendorId;
 use crate::wire::{Data, Payload as WirePayload};
 
-const FROM: SocketAddr = NOWHERE;
+const FROM: crate::locator::Source = NOWHERE;
 
 fn writer(number: u8) -> Guid {
     Guid::new(GuidPrefix([number; 12]), EntityId::user_writer(1, false))

@@ -20,6 +20,7 @@ fn history_pushed_before_the_match_is_counted_and_lost() {
         expects_inline_qos: false,
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
+        filter: None,
     };
     assert!(pair.writer.match_reader(pair.now, reader));
     pair.pump();

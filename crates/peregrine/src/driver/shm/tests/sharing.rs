@@ -1,5 +1,6 @@
 //! Several readers of one process that share the channel from a writer.
 
+use peregrine_rtps::writer::{MatchedReader, SampleFilter};
 use peregrine_transport::shm::{USER_WORDS, UserMessage};
 
 use super::super::attachment::{Attachment, AttachmentKind};
@@ -206,6 +207,41 @@ fn refused_readers_do_not_keep_shared_memory_from_others() {
     });
     write(&writer, 0..COUNT);
     expect(&other, 0..COUNT);
+}
+
+/// Whether the number is even.
+#[derive(Debug)]
+struct Even;
+
+impl SampleFilter for Even {
+    fn matches(&self, payload: &[u8]) -> bool {
+        payload.get(4).is_some_and(|low| low.is_multiple_of(2))
+    }
+}
+
+#[test]
+fn readers_with_a_content_filter_get_messages_beside_siblings_with_shared_memory() {
+    let sides = [participant(62, "here"), participant(62, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let core = writer_core(&sides[0], &writer);
+    // The writer knows the filters before the first request for shared memory is sent.
+    let connections = shared(&sides[1]).connections();
+    let (filtered, other) = ([wide(&sides[1]), wide(&sides[1])], wide(&sides[1]));
+    eventually("the writer matches the readers", || writer.matched_subscriptions().len() == 3);
+    let known: Vec<_> = core.lock().writer.matched_readers().cloned().collect();
+    for reader in known.into_iter().filter(|reader| reader.guid != other.guid()) {
+        core.match_reader(now(), MatchedReader { filter: Some(Arc::new(Even)), ..reader });
+    }
+    drop(connections);
+    await_readers(&writer, 1);
+    write(&writer, 0..COUNT);
+    expect(&other, 0..COUNT);
+    for value in (0..COUNT).step_by(2) {
+        filtered.iter().for_each(|reader| expect(reader, value..value + 1));
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(writer.shared_memory_readers(), 1);
+    assert!(filtered.iter().all(|reader| reader.take().unwrap().is_empty()));
 }
 
 #[test]

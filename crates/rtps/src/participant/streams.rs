@@ -1,0 +1,37 @@
+//! Participants that are reached by connections.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::Participant;
+use super::event::{ParticipantEvent, StreamChange};
+use crate::id::GuidPrefix;
+use crate::locator::Locator;
+use crate::time::{Instant, Timestamp};
+
+impl Participant {
+    /// Something has happened to the connection to the peers at this locator. A new connection is announced to at once,
+    /// and discovery asks there for what is missing.
+    pub fn handle_stream(&mut self, now: Instant, wall: Timestamp, locator: Locator, change: StreamChange) {
+        if change == StreamChange::Connected {
+            let message = self.announcement(wall, None);
+            self.outbox.push_message(&message, Arc::new([locator]));
+        }
+        if change != StreamChange::Lost {
+            self.builtin.handle_room(now, &locator);
+        }
+        for participant in self.participants_at(&locator) {
+            self.events.extend(match change {
+                StreamChange::Connected => Some(ParticipantEvent::StreamConnected { participant, locator }),
+                StreamChange::Lost => Some(ParticipantEvent::StreamLost { participant, locator }),
+                StreamChange::Room => None,
+            });
+        }
+    }
+
+    /// The participants that announce this locator.
+    fn participants_at(&self, locator: &Locator) -> Vec<GuidPrefix> {
+        let there = self.remotes.iter().filter(|(_, remote)| remote.data.streams.contains(locator));
+        there.map(|(prefix, _)| *prefix).collect()
+    }
+}

@@ -1,0 +1,140 @@
+//! Readers with content filters: what their filters reject counts as acknowledged once nothing before it is missing,
+//! and is named by a GAP ahead of the next submessage from which the reader would conclude that it should have come.
+
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::seq::{SequenceNumber, SequenceNumberSet};
+use crate::time::{Instant, Span};
+
+use super::Writer;
+use super::filter::RejectedRun;
+use super::flow::Answers;
+use super::proxy::ReaderProxy;
+
+impl Writer {
+    /// Whether the driver may hand changes over to this matched reader. A reader with a filter gets messages.
+    #[must_use]
+    pub fn allows_hand_over(&self, reader: crate::id::Guid) -> bool {
+        self.readers.find(reader).is_none_or(|reader| reader.info.filter.is_none())
+    }
+
+    /// Whether messages for some readers name the reader, or are for the readers with one filter.
+    pub(super) const fn has_selections(&self) -> bool {
+        !self.group.selections.is_empty()
+    }
+
+    /// After a change was sent: readers that lack nothing but what their filter has rejected lack nothing.
+    pub(super) fn pass_over_rejected(&mut self) {
+        let mut is_news = false;
+        for reader in self.readers.iter_mut() {
+            let selection = reader.selection.and_then(|index| self.group.selections.get(index));
+            is_news |= selection.is_some_and(|selection| reader.pass_over(&selection.rejected));
+        }
+        if is_news {
+            self.release_acknowledged();
+        }
+    }
+
+    /// How the readers stand where some of them are in selections; see `Writer::answers`.
+    #[inline(never)]
+    pub(super) fn answers_with_selections(&self) -> Answers {
+        let (mut answers, mut any) = (Answers::Settled, false);
+        for reader in self.readers.iter().filter(|reader| reader.repairs()) {
+            any |= reader.counts() || reader.retains_unacknowledged();
+            answers = answers.worse_of(match reader.selection {
+                Some(_) => reader.answers_in_selection(self.next_to_send),
+                None if !reader.is_current() => Answers::Behind,
+                None if !reader.is_settled() => Answers::Asked,
+                None => Answers::Settled,
+            });
+        }
+        if any { answers } else { Answers::None }
+    }
+
+    /// Asks the readers of selections that owe an acknowledgement, each by a message of its own: a heartbeat to others
+    /// at the same address would make a reader request what its filter has rejected.
+    pub(super) fn ask_selections(&mut self, now: Instant) {
+        for index in 0..self.readers.len() {
+            let is_selected = |reader: &&ReaderProxy| reader.selection.is_some() && reader.repairs();
+            let Some(reader) = self.readers.get(index).filter(is_selected) else { continue };
+            if reader.acknowledged_below < self.next_to_send {
+                self.directed_heartbeat(now, index);
+            }
+        }
+        let counting = self.readers.iter().filter(|reader| reader.counts() && reader.is_messaged());
+        let patience = counting.map(ReaderProxy::patience).max();
+        self.flow.record_heartbeat(now, patience.unwrap_or(Span::ZERO));
+    }
+
+    /// Tells the readers of selections that the writer is alive.
+    pub(super) fn assert_to_selections(&mut self) {
+        for index in 0..self.readers.len() {
+            let Some(reader) = self.readers.get(index).filter(|reader| reader.selection.is_some()) else { continue };
+            self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+            self.put_own_heartbeat(index, true, true);
+            self.packer.close();
+        }
+    }
+
+    /// Adds a heartbeat for one reader to the open message, behind what the reader has to know before.
+    pub(super) fn put_own_heartbeat(&mut self, index: usize, is_final: bool, liveliness: bool) {
+        let (first, last) = self.available();
+        let rejected = self.unannounced(index);
+        let Some(reader) = self.readers.get(index) else { return };
+        for run in rejected.iter().filter(|run| !run.is_empty()) {
+            self.packer.gap(reader.entity(), run.start, SequenceNumberSet::empty(run.end));
+        }
+        let first = first.max(reader.first_relevant).min(last.next());
+        self.packer.heartbeat(reader.entity(), first, last, is_final, liveliness);
+        self.counters.heartbeats += 1;
+    }
+
+    /// Bytes that [`Self::put_own_heartbeat`] adds.
+    pub(super) fn own_heartbeat_len(&self, index: usize) -> usize {
+        let runs = self.unannounced(index).iter().filter(|run| !run.is_empty()).count();
+        self.packer.heartbeat_len() + runs * self.packer.gap_len()
+    }
+
+    /// What a reader's filter has rejected and the reader perhaps does not know of, as far as it follows from no
+    /// sample that was sent.
+    fn unannounced(&self, index: usize) -> [RejectedRun; 2] {
+        let Some(reader) = self.readers.get(index).filter(|reader| reader.info.reliable) else {
+            return [RejectedRun::EMPTY; 2];
+        };
+        let selection = reader.selection.and_then(|index| self.group.selections.get(index));
+        let waiting = selection.map(|selection| selection.rejected);
+        let waiting = waiting.filter(|run| run.end > reader.acknowledged_below).unwrap_or(RejectedRun::EMPTY);
+        [reader.passed_over(), waiting]
+    }
+
+    /// Puts a GAP into a message for the reader that names those of the requested samples which its filter rejects.
+    /// The answer is the rest of the request.
+    pub(super) fn reject_requested(&mut self, index: usize, requested: &SequenceNumberSet) -> SequenceNumberSet {
+        let Some(reader) = self.readers.get(index).filter(|reader| reader.info.filter.is_some()) else {
+            return *requested;
+        };
+        let is_rejected = |number: &SequenceNumber| {
+            *number < self.next_to_send
+                && *number >= reader.first_relevant
+                && self.history.get(*number).is_some_and(|change| !reader.admits(change))
+        };
+        let rejected = SequenceNumberSet::from_ascending(requested.base(), requested.iter().filter(is_rejected));
+        let Some(start) = rejected.iter().next() else { return *requested };
+        let mut end = start.next();
+        while rejected.contains(end) {
+            end = end.next();
+        }
+        let others = SequenceNumberSet::from_ascending(end, rejected.iter().filter(|number| *number > end));
+        self.packer.close();
+        self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+        self.packer.gap(reader.entity(), start, others);
+        debug_assert!(self.packer.open_len() <= MESSAGE_BYTES_MAX);
+        let rest = requested.iter().filter(|number| !rejected.contains(*number));
+        SequenceNumberSet::from_ascending(requested.base(), rest)
+    }
+
+    /// Whether the filter of a reader rejects a change that is held.
+    pub(super) fn is_rejected(&self, index: usize, number: SequenceNumber) -> bool {
+        let (reader, change) = (self.readers.get(index), self.history.get(number));
+        reader.zip(change).is_some_and(|(reader, change)| !reader.admits(change))
+    }
+}

@@ -1,0 +1,221 @@
+//! A simulated transport with connections, in place of TCP: ordered, without loss while a connection exists, and with
+//! room for so many bytes that the peer has not received. Bytes take no time. A connection breaks when the test breaks
+//! it, and all connections between two places stay away while the test keeps them apart.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use peregrine::stream_link::{StreamEvent, StreamLink, StreamLinks};
+use peregrine_rtps::locator::Locator;
+use peregrine_transport::event::Waker;
+
+use super::config::lock;
+
+/// The kind of the locators, of those that every vendor may use for its own.
+const KIND: i32 = 0x0100_5349;
+/// Bytes of a connection that have not been received, in each direction.
+const ROOM_BYTES: usize = 1 << 16;
+
+/// All connections of a simulation. Clones are the same network.
+#[derive(Clone, Default)]
+pub struct StreamNetwork {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    ends: BTreeMap<Locator, End>,
+    /// Bytes from the first place to the second.
+    directions: BTreeMap<(Locator, Locator), Direction>,
+    apart: BTreeSet<(Locator, Locator)>,
+}
+
+/// A process that listens.
+struct End {
+    ready: Arc<Waker>,
+    events: VecDeque<StreamEvent>,
+}
+
+#[derive(Default)]
+struct Direction {
+    bytes: VecDeque<u8>,
+    is_writer_waiting: bool,
+    /// The writer has closed the connection: it ends when the bytes have been received.
+    is_ending: bool,
+}
+
+/// The transport as one process has it.
+struct MockLink {
+    network: StreamNetwork,
+    address: Locator,
+    peers: Vec<Locator>,
+}
+
+impl StreamNetwork {
+    /// The place of this number, which a process listens at.
+    #[must_use]
+    pub const fn place(number: u32) -> Locator {
+        Locator { kind: KIND, port: number, address: [0; 16], scope: 0 }
+    }
+
+    /// The links of a process that listens at `place` and announces itself at `peers`.
+    #[must_use]
+    pub fn links(&self, place: u32, peers: &[u32]) -> StreamLinks {
+        let peers = peers.iter().map(|peer| Self::place(*peer)).collect();
+        let link = MockLink { network: self.clone(), address: Self::place(place), peers };
+        StreamLinks::new(vec![Arc::new(link)])
+    }
+
+    /// Breaks the connection between two places. Another one may be opened.
+    pub fn break_connection(&self, one: u32, other: u32) {
+        self.lock().end(Self::place(one), Self::place(other));
+    }
+
+    /// Breaks the connection between two places, and refuses further ones until it is called with `false`.
+    pub fn keep_apart(&self, one: u32, other: u32, are_apart: bool) {
+        let (one, other) = (Self::place(one), Self::place(other));
+        let mut state = self.lock();
+        for pair in [(one, other), (other, one)] {
+            if are_apart {
+                state.apart.insert(pair);
+            } else {
+                state.apart.remove(&pair);
+            }
+        }
+        if are_apart {
+            state.end(one, other);
+        }
+    }
+
+    /// Whether there is a connection between two places.
+    #[must_use]
+    pub fn are_connected(&self, one: u32, other: u32) -> bool {
+        self.lock().directions.contains_key(&(Self::place(one), Self::place(other)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    fn report(&mut self, to: Locator, event: StreamEvent) {
+        if let Some(end) = self.ends.get_mut(&to) {
+            end.events.push_back(event);
+            end.ready.wake();
+        }
+    }
+
+    fn end(&mut self, one: Locator, other: Locator) {
+        self.directions.remove(&(one, other));
+        if self.directions.remove(&(other, one)).is_some() {
+            self.report(one, StreamEvent::Lost(other));
+            self.report(other, StreamEvent::Lost(one));
+        }
+    }
+}
+
+impl State {
+    /// One side closes a connection: the other one still receives what was sent before.
+    fn finish(&mut self, own: Locator, peer: Locator) {
+        self.directions.remove(&(peer, own));
+        if self.directions.get(&(own, peer)).is_none_or(|direction| direction.bytes.is_empty()) {
+            self.directions.remove(&(own, peer));
+            self.report(peer, StreamEvent::Lost(own));
+        } else if let Some(direction) = self.directions.get_mut(&(own, peer)) {
+            direction.is_ending = true;
+        }
+    }
+}
+
+impl StreamLink for MockLink {
+    fn kind(&self) -> i32 {
+        KIND
+    }
+
+    fn address(&self) -> Locator {
+        self.address
+    }
+
+    fn peers(&self) -> Vec<Locator> {
+        self.peers.clone()
+    }
+
+    fn open(&self, ready: Arc<Waker>) {
+        let before = self.network.lock().ends.insert(self.address, End { ready, events: VecDeque::new() });
+        assert!(before.is_none(), "two processes listen at {}", self.address);
+    }
+
+    fn connect(&self, peer: Locator) {
+        let (mut state, own) = (self.network.lock(), self.address);
+        if !state.ends.contains_key(&peer) || state.apart.contains(&(own, peer)) {
+            return state.report(own, StreamEvent::Lost(peer));
+        }
+        if state.directions.contains_key(&(own, peer)) {
+            // The peer has opened it, which an event tells.
+            return;
+        }
+        state.directions.insert((own, peer), Direction::default());
+        state.directions.insert((peer, own), Direction::default());
+        state.report(own, StreamEvent::Connected(peer));
+        state.report(peer, StreamEvent::Connected(own));
+    }
+
+    fn write(&self, peer: Locator, bytes: &[u8]) -> usize {
+        let (mut state, own) = (self.network.lock(), self.address);
+        let Some(direction) = state.directions.get_mut(&(own, peer)) else { return 0 };
+        let was_empty = direction.bytes.is_empty();
+        let taken = bytes.len().min(ROOM_BYTES - direction.bytes.len());
+        direction.bytes.extend(&bytes[..taken]);
+        direction.is_writer_waiting |= taken < bytes.len();
+        if was_empty && taken > 0 {
+            state.report(peer, StreamEvent::Readable(own));
+        }
+        taken
+    }
+
+    fn read(&self, peer: Locator, buffer: &mut [u8]) -> usize {
+        let (mut state, own) = (self.network.lock(), self.address);
+        let Some(direction) = state.directions.get_mut(&(peer, own)) else { return 0 };
+        let received = buffer.len().min(direction.bytes.len());
+        buffer.iter_mut().zip(direction.bytes.drain(..received)).for_each(|(to, byte)| *to = byte);
+        let has_more = !direction.bytes.is_empty();
+        if direction.is_ending && !has_more {
+            state.directions.remove(&(peer, own));
+            state.report(own, StreamEvent::Lost(peer));
+            return received;
+        }
+        if std::mem::take(&mut direction.is_writer_waiting) {
+            state.report(peer, StreamEvent::Writable(own));
+        }
+        if has_more {
+            state.report(own, StreamEvent::Readable(peer));
+        }
+        received
+    }
+
+    fn disconnect(&self, peer: Locator) {
+        self.network.lock().end(self.address, peer);
+    }
+
+    fn poll_event(&self) -> Option<StreamEvent> {
+        self.network.lock().ends.get_mut(&self.address)?.events.pop_front()
+    }
+
+    fn close(&self) {
+        let mut state = self.network.lock();
+        let peers: Vec<Locator> =
+            state.directions.keys().filter(|(from, _)| *from == self.address).map(|(_, to)| *to).collect();
+        for peer in peers {
+            state.finish(self.address, peer);
+        }
+        state.ends.remove(&self.address);
+    }
+}
+
+impl fmt::Debug for MockLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MockLink").field("address", &self.address).finish_non_exhaustive()
+    }
+}

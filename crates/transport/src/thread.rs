@@ -42,6 +42,16 @@ pub fn join(thread: JoinHandle<()>) -> thread::Result<()> {
     thread.join()
 }
 
+/// Whether the thread has ended. Joining it then takes no time.
+#[must_use]
+pub fn has_ended(thread: &JoinHandle<()>) -> bool {
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(machine) = crate::simulation::current() {
+        return machine.has_ended(thread.thread().id());
+    }
+    thread.is_finished()
+}
+
 /// Sleeps until `is_woken` is set and the thread unparked, or until `end`; may return earlier.
 pub fn park_until(end: MonotonicNs, is_woken: &Arc<AtomicBool>) {
     #[cfg(all(target_os = "linux", feature = "simulation"))]

@@ -264,7 +264,7 @@ impl Domain {
             return Ok(());
         }
         // Threads that listeners had kept busy may have ended.
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|thread| !thread::has_ended(thread));
         let (domain, receiver) = (Arc::clone(self), Arc::clone(receiver));
         let index = self.receivers().iter().position(|known| Arc::ptr_eq(known, &receiver)).unwrap_or_default();
         let name = format!("data-{}-{index}", self.id);

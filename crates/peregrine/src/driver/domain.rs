@@ -110,19 +110,28 @@ pub(crate) struct Domain {
 /// Keeps a domain's threads alive; the last one to go ends them.
 pub(crate) struct DomainHandle(Arc<Domain>);
 
-static DOMAINS: Mutex<Vec<Weak<DomainHandle>>> = Mutex::new(Vec::new());
+/// A domain that this process has opened.
+struct OpenDomain {
+    id: DomainId,
+    config: DomainConfig,
+    handle: Weak<DomainHandle>,
+}
+
+static DOMAINS: Mutex<Vec<OpenDomain>> = Mutex::new(Vec::new());
 
 impl DomainHandle {
     /// The domain with this configuration, opened if this process has not done so yet.
     pub(crate) fn get(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
         let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
-        domains.retain(|d| d.strong_count() > 0);
-        let known = domains.iter().filter_map(Weak::upgrade).find(|d| d.0.id == id && d.0.config == *config);
-        if let Some(known) = known {
+        domains.retain(|open| open.handle.strong_count() > 0);
+        // Handles of other domains stay untouched: one that is dropped here might be the last one, and close its domain
+        // on this thread, under the lock.
+        let mut wanted = domains.iter().filter(|open| open.id == id && open.config == *config);
+        if let Some(known) = wanted.find_map(|open| open.handle.upgrade()) {
             return Ok(known);
         }
         let handle = Arc::new(Self(Domain::open(id, config)?));
-        domains.push(Arc::downgrade(&handle));
+        domains.push(OpenDomain { id, config: config.clone(), handle: Arc::downgrade(&handle) });
         Ok(handle)
     }
 

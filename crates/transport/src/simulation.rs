@@ -36,6 +36,10 @@ pub trait Machine: Send + Sync {
     /// The number of the host. Processes of one host share memory.
     fn host(&self) -> u32;
 
+    /// The number of the network namespace: unique among all simulations of this real process. Equal seeds give equal
+    /// random names, which must not meet.
+    fn namespace(&self) -> u64;
+
     /// The number of the process: unique among all machines of this real process, and not 0.
     fn process(&self) -> u64;
 

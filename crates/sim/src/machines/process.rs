@@ -82,6 +82,10 @@ impl Machine for Process {
         self.host.0
     }
 
+    fn namespace(&self) -> u64 {
+        self.scheduler.number()
+    }
+
     fn process(&self) -> u64 {
         self.number
     }

@@ -31,7 +31,11 @@ pub(super) struct Wait {
     pub(super) is_ready: Condition,
 }
 
+/// The number of the next simulation of this test program.
+static SIMULATIONS: AtomicU64 = AtomicU64::new(1);
+
 pub(super) struct Scheduler {
+    number: u64,
     now: AtomicU64,
     state: Mutex<State>,
     /// The threads that have ended. Conditions look here while the state is locked.
@@ -129,7 +133,13 @@ impl Scheduler {
             at_end: None,
             has_failed: false,
         };
-        Arc::new(Self { now: AtomicU64::new(START_NS), state: Mutex::new(state), ended: Mutex::default(), failed })
+        let number = SIMULATIONS.fetch_add(1, Ordering::Relaxed);
+        let now = AtomicU64::new(START_NS);
+        Arc::new(Self { number, now, state: Mutex::new(state), ended: Mutex::default(), failed })
+    }
+
+    pub(super) const fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

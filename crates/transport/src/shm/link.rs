@@ -22,6 +22,11 @@ pub struct Address(pub [u8; 16]);
 impl Address {
     fn to_unix(self) -> io::Result<SocketAddrUnix> {
         let name = format!("peregrine-{:032x}", u128::from_be_bytes(self.0));
+        #[cfg(feature = "simulation")]
+        let name = match crate::simulation::with(|machine| machine.namespace()) {
+            Some(namespace) => format!("{name}-{}-{namespace}", std::process::id()),
+            None => name,
+        };
         Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
     }
 }

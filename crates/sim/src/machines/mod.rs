@@ -12,13 +12,14 @@ mod config;
 mod process;
 pub mod scenario;
 mod scheduler;
+mod watch;
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use peregrine::config::{DomainConfig, ThreadSettings, WaitStrategy};
-use peregrine_transport::simulation;
+use peregrine_transport::simulation::{self, Place};
 
 use crate::network::{Network, NodeId};
 use config::lock;
@@ -96,7 +97,7 @@ impl Simulation {
     /// Virtual time passes; other threads run. Called by a thread of the simulation.
     pub fn sleep(&self, span: Duration) {
         let end = self.scheduler.now().saturating_add(span.as_nanos() as u64);
-        self.scheduler.block(Wait { deadline: Some(end), is_ready: Arc::new(|| false) });
+        self.scheduler.block(Wait { place: Place::Elsewhere, deadline: Some(end), is_ready: Arc::new(|| false) });
     }
 
     /// Virtual time, in nanoseconds.
@@ -146,7 +147,7 @@ impl Program {
     pub fn spawn<R: Send + 'static>(&self, name: &str, body: impl FnOnce() -> R + Send + 'static) -> Task<R> {
         let scheduler = Arc::clone(self.process.scheduler());
         let result = Arc::new(Mutex::new(None));
-        let number = scheduler.fork(self.process.host());
+        let number = scheduler.fork(self.process.host(), self.process.number());
         let (process, place, own) = (Arc::clone(&self.process), Arc::clone(&result), Arc::clone(&scheduler));
         let run = move || {
             own.begin_thread(number);
@@ -176,7 +177,11 @@ impl<R: Send + 'static> Task<R> {
     /// The thread has panicked: so does the caller.
     pub fn join(self) -> R {
         let result = Arc::clone(&self.result);
-        self.scheduler.block(Wait { deadline: None, is_ready: Arc::new(move || lock(&result).is_some()) });
+        self.scheduler.block(Wait {
+            place: Place::Elsewhere,
+            deadline: None,
+            is_ready: Arc::new(move || lock(&result).is_some()),
+        });
         let outcome = lock(&self.result).take();
         match outcome.expect("the thread has ended") {
             Ok(value) => value,

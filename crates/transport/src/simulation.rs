@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
@@ -64,6 +64,9 @@ pub trait Machine: Send + Sync {
     /// The number of the network namespace: unique among all simulations of this real process. Equal seeds give equal
     /// random names, which must not meet.
     fn namespace(&self) -> u64;
+
+    /// The process has opened this socket, which ends with it.
+    fn note_link(&self, socket: &Arc<OwnedFd>);
 
     /// The number of the process: unique among all machines of this real process, and not 0.
     fn process(&self) -> u64;
@@ -200,6 +203,12 @@ impl VirtualSocket {
     fn state(&self) -> MutexGuard<'_, SocketState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Ends a socket as the system does when its process is gone: the other side sees the end, and no new one connects.
+pub fn end_link(socket: &OwnedFd) {
+    // The call fails if the other side has ended already.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
 thread_local! {

@@ -127,6 +127,24 @@ impl Simulation {
         }
     }
 
+    /// Ends a process as SIGKILL does: its threads do not run any more, its sockets are gone, and its peers get no
+    /// message about that. Called by a thread of another process.
+    pub fn crash(&self, program: &Program) {
+        self.scheduler.crash(program.process.number());
+    }
+
+    /// Lets the threads of a crashed process end, so that they free what they hold: the simulated processes share a
+    /// real one. No other process sees them.
+    pub fn free(&self, program: &Program) {
+        self.scheduler.free(program.process.number());
+    }
+
+    /// The threads that are left besides the scenario, and the number of open sockets.
+    #[must_use]
+    pub fn left(&self) -> (Vec<String>, usize) {
+        self.scheduler.left()
+    }
+
     /// Sets the wall clock of a host ahead by so many nanoseconds, or back.
     pub fn set_wall_clock(&self, host: NodeId, ahead_ns: i64) {
         self.scheduler.state().wall_ahead_ns.insert(host, ahead_ns);

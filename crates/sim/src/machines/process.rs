@@ -1,6 +1,7 @@
 //! What a simulated process gets from its system.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
@@ -90,6 +91,10 @@ impl Machine for Process {
         self.scheduler.number()
     }
 
+    fn note_link(&self, socket: &Arc<OwnedFd>) {
+        self.scheduler.note_link(self.number, socket);
+    }
+
     fn process(&self) -> u64 {
         self.number
     }
@@ -115,7 +120,7 @@ impl Machine for Process {
             IpAddr::V4(ip) if ip.is_loopback() => SocketAddr::new(address_of(self.host), destination.port()),
             _ => destination,
         };
-        self.scheduler.send(self.host, source.port(), destination, &bytes);
+        self.scheduler.send((self.host, self.number), source.port(), destination, &bytes);
     }
 
     fn fork(&self) -> u64 {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
@@ -11,7 +12,7 @@ use std::thread::ThreadId;
 
 use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Waker;
-use peregrine_transport::simulation::{Condition, Interest, Place, VirtualSocket};
+use peregrine_transport::simulation::{self, Condition, Interest, Place, VirtualSocket};
 
 use super::config::{Config, Trace, address_of, lock};
 use super::watch::{self, READINGS_PER_TURN_MAX, TURNS_WITHOUT_REST_MAX, Turns, Watched};
@@ -53,10 +54,13 @@ pub(super) struct State {
     pub(super) out_of_descriptors: Vec<NodeId>,
     pub(super) wall_ahead_ns: BTreeMap<NodeId, i64>,
     pub(super) processes: u32,
+    crashed: BTreeMap<u64, AfterCrash>,
     threads: Vec<Thread>,
     alarms: Vec<(u64, Arc<Waker>)>,
     sockets: Vec<Attached>,
     turns: Vec<Turns>,
+    /// The connections between processes of a host, with the process of each end.
+    links: Vec<(u64, Weak<OwnedFd>)>,
     next_port: u16,
     trace: u64,
     steps: u64,
@@ -89,6 +93,14 @@ enum Status {
     Running,
     Blocked(Wait),
     Ended,
+}
+
+/// What the threads of a crashed process do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AfterCrash {
+    Nothing,
+    /// They end, unseen by other processes.
+    Freeing,
 }
 
 struct Attached {
@@ -138,10 +150,12 @@ impl Scheduler {
             out_of_descriptors: Vec::new(),
             wall_ahead_ns: BTreeMap::new(),
             processes: 0,
+            crashed: BTreeMap::new(),
             threads: Vec::new(),
             alarms: Vec::new(),
             sockets: Vec::new(),
             turns: Vec::new(),
+            links: Vec::new(),
             next_port: EPHEMERAL_PORTS.start,
             trace: 0,
             steps: 0,
@@ -327,9 +341,48 @@ impl Scheduler {
         }
     }
 
-    /// Sends a datagram to every socket that it is for.
-    pub(super) fn send(&self, host: NodeId, port: u16, destination: SocketAddr, bytes: &[u8]) {
+    /// A process ends without closing anything: its threads do not run, and its sockets are gone.
+    pub(super) fn crash(&self, process: u64) {
         let mut state = self.state();
+        let mut own = state.threads.iter().filter(|thread| thread.process == process);
+        assert!(own.all(|thread| !matches!(thread.status, Status::Running)), "a process does not crash itself");
+        state.sockets.retain(|attached| attached.process != process);
+        state.turns.retain(|turns| turns.process != process);
+        for (_, link) in state.links.extract_if(.., |(owner, _)| *owner == process) {
+            if let Some(link) = link.upgrade() {
+                simulation::end_link(&link);
+            }
+        }
+        state.crashed.insert(process, AfterCrash::Nothing);
+    }
+
+    /// The threads of a crashed process run again, to end and to free what they hold.
+    pub(super) fn free(&self, process: u64) {
+        let known = self.state().crashed.insert(process, AfterCrash::Freeing);
+        assert!(known.is_some(), "the process has crashed before");
+    }
+
+    pub(super) fn note_link(&self, process: u64, link: &Arc<OwnedFd>) {
+        let mut state = self.state();
+        state.links.retain(|(_, link)| link.strong_count() > 0);
+        state.links.push((process, Arc::downgrade(link)));
+    }
+
+    /// The names of the threads that have not ended, and the number of open sockets.
+    pub(super) fn left(&self) -> (Vec<String>, usize) {
+        let state = self.state();
+        // Thread 0 plays the scenario.
+        let alive = state.threads.iter().skip(1).filter(|thread| state.is_watched(thread));
+        let sockets = state.sockets.iter().filter(|attached| attached.socket.strong_count() > 0).count();
+        (alive.map(|thread| thread.name.clone()).collect(), sockets)
+    }
+
+    /// Sends a datagram to every socket that it is for.
+    pub(super) fn send(&self, (host, process): (NodeId, u64), port: u16, destination: SocketAddr, bytes: &[u8]) {
+        let mut state = self.state();
+        if state.crashed.contains_key(&process) {
+            return;
+        }
         let now = Instant(self.now.load(Ordering::SeqCst));
         let source = SocketAddr::new(address_of(host), port);
         state.record(now.0, host, destination, bytes.len());
@@ -421,12 +474,18 @@ impl State {
 
     /// Whether the system lets the thread run once it is ready.
     fn may_run(&self, thread: &Thread) -> bool {
-        !self.stopped.contains(&thread.host)
+        let is_gone = self.crashed.get(&thread.process) == Some(&AfterCrash::Nothing);
+        !is_gone && !self.stopped.contains(&thread.host)
+    }
+
+    /// Whether the thread is one of a process that is there.
+    fn is_watched(&self, thread: &Thread) -> bool {
+        !matches!(thread.status, Status::Ended) && !self.crashed.contains_key(&thread.process)
     }
 
     /// What breaks a promise of the driver now. `is_resting`: every thread that may run waits.
     fn fault(&self, is_resting: bool) -> Option<String> {
-        let alive = self.threads.iter().filter(|thread| !matches!(thread.status, Status::Ended));
+        let alive = self.threads.iter().filter(|thread| self.is_watched(thread));
         let (running, stopped): (Vec<&Thread>, Vec<&Thread>) = alive.partition(|thread| self.may_run(thread));
         let running: Vec<Watched<'_>> = running.into_iter().map(Thread::watched).collect();
         let stopped: Vec<Watched<'_>> = stopped.into_iter().map(Thread::watched).collect();

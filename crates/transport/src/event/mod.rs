@@ -60,7 +60,7 @@ pub fn wait_readable(fd: BorrowedFd<'_>, deadline: MonotonicNs) -> io::Result<bo
 
 /// Whether the descriptor is readable now.
 #[cfg(all(target_os = "linux", feature = "simulation"))]
-fn is_readable(fd: std::os::fd::RawFd) -> bool {
+pub(crate) fn is_readable(fd: std::os::fd::RawFd) -> bool {
     poll_one(fd, Duration::ZERO).unwrap_or(true)
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use peregrine::config::WaitStrategy;
 use peregrine::{DdsType, DomainParticipant};
+use peregrine_sim::machines::scenario::run_seed;
 use peregrine_sim::machines::{Config, Simulation, Task, Trace, run};
 use peregrine_sim::network::NodeId;
 use peregrine_transport::clock::MonotonicNs;
@@ -196,4 +197,44 @@ fn simulations_with_one_seed_at_one_time_share_no_names() {
     let inner = inner.recv().unwrap().unwrap();
     assert_eq!(inner.0, 1, "the sample has come by shared memory");
     assert_eq!(outer, inner, "equal seeds, equal runs");
+}
+
+#[test]
+fn sample_that_does_not_arrive_is_reported_with_all_threads() {
+    let outcome = run(Config::default(), |simulation| {
+        let programs = [0, 1].map(|host| simulation.process(NodeId(host)));
+        let (matched, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (config, has_taken) = (programs[0].config(WaitStrategy::Block), Arc::clone(&taken));
+        let _reader = programs[0].spawn("reader", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let reader = participant.topic::<Number>("numbers").unwrap().reader_builder().reliable().build().unwrap();
+            let sample = reader.wait_and_take(PATIENCE);
+            has_taken.store(sample.is_ok(), Ordering::SeqCst);
+        });
+        let (config, has_matched, inside) =
+            (programs[1].config(WaitStrategy::Block), Arc::clone(&matched), simulation.clone());
+        let _writer = programs[1].spawn("writer", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let writer = participant.topic::<Number>("numbers").unwrap().writer_builder().reliable().build().unwrap();
+            writer.wait_for_readers(1, PATIENCE).unwrap();
+            // A fault that does not end.
+            inside.network(|network| network.partition(&[0, 1]));
+            has_matched.store(true, Ordering::SeqCst);
+            writer.write(&Number { value: 1 }).unwrap();
+            inside.sleep(PATIENCE);
+        });
+        simulation.wait_for("a match", PATIENCE, || matched.load(Ordering::SeqCst));
+        let lacking = || if taken.load(Ordering::SeqCst) { vec![] } else { vec!["the sample".to_owned()] };
+        simulation.await_nothing_lacking("samples", Duration::from_secs(3), lacking);
+    });
+    let report = outcome.unwrap_err();
+    assert!(report.starts_with("samples are lacking after 3s: the sample; seed 0"), "{report}");
+    assert!(report.contains("\n  reader of process") && report.contains("host 1: blocked"), "{report}");
+}
+
+#[test]
+fn worlds_of_equal_seeds_are_equal() {
+    for seed in 1..=15 {
+        assert_eq!(run_seed(seed), run_seed(seed), "seed {seed}");
+    }
 }

@@ -118,6 +118,19 @@ impl Simulation {
         }
     }
 
+    /// The liveness check: within `bound` of virtual time, `lacking` names nothing any more. The simulation fails
+    /// otherwise, with a report of all threads.
+    ///
+    /// # Panics
+    /// Something is lacking after `bound`.
+    pub fn await_nothing_lacking(&self, what: &str, bound: Duration, lacking: impl Fn() -> Vec<String>) {
+        let end = self.now_ns().saturating_add(bound.as_nanos() as u64);
+        while !lacking().is_empty() {
+            assert!(self.now_ns() < end, "{what} are lacking after {bound:?}: {}", lacking().join("; "));
+            self.sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Stops all threads of a host, as a debugger or a suspended machine does, or lets them go on.
     pub fn set_stopped(&self, host: NodeId, is_stopped: bool) {
         let mut state = self.scheduler.state();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use peregrine::config::WaitStrategy;
-use peregrine::{DataReader, DdsType, DomainParticipant, InstanceState};
+use peregrine::{DataReader, DdsType, DomainParticipant, FlowController, InstanceState, PublishMode};
 use peregrine_sim::machines::{Config, Program, Simulation, Task, run};
 use peregrine_sim::network::NodeId;
 
@@ -124,4 +124,40 @@ fn writer_process_that_crashes_on_another_host_is_lost_with_its_lease() {
 #[test]
 fn writer_process_that_crashes_on_the_host_leaves_no_memory() {
     crash_and_restart(0);
+}
+
+/// A participant deletes a reader whose writer, in another participant of the process, does not learn of that: the
+/// process is cut off from the network, its own host included.
+#[test]
+fn deleted_reader_that_stays_matched_keeps_no_thread_busy() {
+    let config = Config { seed: 12, ..Config::default() };
+    let played = run(config, |simulation| {
+        let process = simulation.process(NodeId(0));
+        let (is_matched, is_deleted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (matched, deleted) = (Arc::clone(&is_matched), Arc::clone(&is_deleted));
+        let (config, inside) = (process.config(WaitStrategy::Block), simulation.clone());
+        let program = process.clone();
+        let main = program.spawn("main", move || {
+            let participants = [(); 2].map(|()| DomainParticipant::builder(0).config(config.clone()).build().unwrap());
+            let [reading, writing] =
+                participants.each_ref().map(|participant| participant.topic::<Reading>("readings").unwrap());
+            let reader = reading.reader_builder().reliable().keep_all().build().unwrap();
+            let asynchronous = PublishMode::Asynchronous { flow: FlowController::fast() };
+            let writer = writing.writer_builder().reliable().keep_all().publish_mode(asynchronous);
+            let writer = writer.build().unwrap();
+            writer.wait_for_readers(1, PATIENCE).unwrap();
+            matched.store(true, Ordering::SeqCst);
+            inside.wait_for("the crash", PATIENCE, || deleted.load(Ordering::SeqCst));
+            drop(reader);
+            writer.write(&Reading { sensor: 0, value: 1 }).unwrap();
+            inside.sleep(Duration::from_secs(1));
+            assert_eq!(writer.matched_subscriptions().len(), 1, "the reader has not been unmatched");
+        });
+        simulation.wait_for("a match", PATIENCE, || is_matched.load(Ordering::SeqCst));
+        simulation.crash(&process);
+        is_deleted.store(true, Ordering::SeqCst);
+        simulation.free(&process);
+        main.join();
+    });
+    played.unwrap();
 }

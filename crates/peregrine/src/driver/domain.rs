@@ -682,8 +682,9 @@ impl Host for Domain {
     }
 
     fn run_queued(&self, most: usize) {
-        let mut rounds = 0..most;
-        while rounds.next().is_some() && self.listeners.run_next() {}
+        if self.listeners.run_some(most) {
+            self.wake_for_listeners();
+        }
     }
 
     fn shared_memory(&self) -> Option<&dyn SharedMemoryHost> {

@@ -10,7 +10,7 @@ use peregrine_sim::machines::scenario::{Outcome, run_seed};
 use peregrine_sim::machines::{Config, run};
 use peregrine_sim::network::NodeId;
 
-const SEEDS: u64 = 700;
+const SEEDS: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -162,7 +162,7 @@ fn worlds_of_all_seeds_keep_the_promises() {
     let sum = |of: fn(&Outcome) -> u64| results.iter().filter_map(|(_, o)| o.as_ref().ok()).map(of).sum::<u64>();
     println!(
         "{} worlds: {} samples written, {} taken, {} strict pairs, {} pairs in one process, {} samples by shared memory, \
-         {} instances ended, {} panics of listeners",
+         {} instances ended, {} panics of listeners, {} changes of policies, {} crashes",
         results.len(),
         sum(|o| o.written),
         sum(|o| o.taken),
@@ -171,6 +171,14 @@ fn worlds_of_all_seeds_keep_the_promises() {
         sum(|o| o.by_shared_memory),
         sum(|o| o.ended_instances),
         sum(|o| o.panics),
+        sum(|o| o.qos_changes),
+        sum(|o| o.crashes),
+    );
+    let max = |of: fn(&Outcome) -> u64| results.iter().filter_map(|(_, o)| o.as_ref().ok()).map(of).max();
+    println!(
+        "after the faults, samples arrived within {:?} ns, ends of instances within {:?} ns",
+        max(|o| o.delivery_ns),
+        max(|o| o.ends_ns)
     );
     assert!(failed.is_empty(), "worlds failed: {failed:?}");
 }

@@ -6,6 +6,7 @@
 //! else is real: event counters, epoll, shared memory and its sockets behave alike in each run, because only one thread
 //! of the machine uses them at a time.
 
+pub use crate::event::interest::Interest;
 use crate::event::waker::Waker;
 use crate::interface::Interface;
 use std::cell::RefCell;
@@ -13,11 +14,35 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 /// Whether a blocked thread may go on. Called on other threads of the machine.
 pub type Condition = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Where a thread is blocked, so that a machine can tell which descriptors threads wait for.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// At a poller, until one of its descriptors can be read.
+    Poller(Arc<Interest>),
+    /// At one descriptor.
+    Descriptor(RawFd),
+    /// At something that is no descriptor.
+    Elsewhere,
+}
+
+impl Place {
+    /// Whether the thread goes on when this descriptor can be read.
+    #[must_use]
+    pub fn waits_for(&self, descriptor: RawFd) -> bool {
+        match self {
+            Self::Poller(interest) => interest.reports(descriptor),
+            Self::Descriptor(at) => *at == descriptor,
+            Self::Elsewhere => false,
+        }
+    }
+}
 
 /// The system of one simulated process. Times are nanoseconds of [`MonotonicNs`](crate::clock::MonotonicNs).
 pub trait Machine: Send + Sync {
@@ -36,11 +61,22 @@ pub trait Machine: Send + Sync {
     /// The number of the host. Processes of one host share memory.
     fn host(&self) -> u32;
 
+    /// The number of the network namespace: unique among all simulations of this real process. Equal seeds give equal
+    /// random names, which must not meet.
+    fn namespace(&self) -> u64;
+
+    /// The process has opened this socket, which ends with it.
+    fn note_link(&self, socket: &Arc<OwnedFd>);
+
     /// The number of the process: unique among all machines of this real process, and not 0.
     fn process(&self) -> u64;
 
     /// Blocks the calling thread until `is_ready`, or until `deadline`.
-    fn block(&self, deadline_ns: Option<u64>, is_ready: Condition);
+    fn block(&self, place: Place, deadline_ns: Option<u64>, is_ready: Condition);
+
+    /// From now on threads take turns to wait for this descriptor: one of them does, or the descriptor is armed in the
+    /// poller with this interest.
+    fn note_turns(&self, descriptor: RawFd, armed_in: &Arc<Interest>);
 
     /// Wakes `alarm` at this moment; `None` cancels.
     fn set_alarm(&self, alarm: &Arc<Waker>, at_ns: Option<u64>);
@@ -109,6 +145,12 @@ impl VirtualSocket {
         self.readable.wake();
     }
 
+    /// Readable while datagrams wait, and once the socket is closed.
+    #[must_use]
+    pub fn descriptor(&self) -> RawFd {
+        self.readable.as_fd().as_raw_fd()
+    }
+
     /// Whether the socket has joined the group.
     #[must_use]
     pub fn is_member(&self, group: IpAddr) -> bool {
@@ -144,7 +186,9 @@ impl VirtualSocket {
         self.readable.wake();
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Whether nothing is received any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
         self.state().is_closed
     }
 
@@ -159,6 +203,12 @@ impl VirtualSocket {
     fn state(&self) -> MutexGuard<'_, SocketState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Ends a socket as the system does when its process is gone: the other side sees the end, and no new one connects.
+pub fn end_link(socket: &OwnedFd) {
+    // The call fails if the other side has ended already.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
 thread_local! {

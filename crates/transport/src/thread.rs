@@ -4,6 +4,8 @@
 //! of them to an ordinary user; the errors state the missing permission.
 
 use crate::clock::MonotonicNs;
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+use crate::simulation::Place;
 use crate::sys;
 use std::ffi::CString;
 use std::io::{self, Write as _};
@@ -37,9 +39,19 @@ pub fn join(thread: JoinHandle<()>) -> thread::Result<()> {
     #[cfg(all(target_os = "linux", feature = "simulation"))]
     if let Some(machine) = crate::simulation::current() {
         let (id, of) = (thread.thread().id(), Arc::clone(&machine));
-        machine.block(None, Arc::new(move || of.has_ended(id)));
+        machine.block(Place::Elsewhere, None, Arc::new(move || of.has_ended(id)));
     }
     thread.join()
+}
+
+/// Whether the thread has ended. Joining it then takes no time.
+#[must_use]
+pub fn has_ended(thread: &JoinHandle<()>) -> bool {
+    #[cfg(all(target_os = "linux", feature = "simulation"))]
+    if let Some(machine) = crate::simulation::current() {
+        return machine.has_ended(thread.thread().id());
+    }
+    thread.is_finished()
 }
 
 /// Sleeps until `is_woken` is set and the thread unparked, or until `end`; may return earlier.
@@ -47,7 +59,7 @@ pub fn park_until(end: MonotonicNs, is_woken: &Arc<AtomicBool>) {
     #[cfg(all(target_os = "linux", feature = "simulation"))]
     if let Some(machine) = crate::simulation::current() {
         let is_woken = Arc::clone(is_woken);
-        return machine.block(Some(end.0), Arc::new(move || is_woken.load(Ordering::SeqCst)));
+        return machine.block(Place::Elsewhere, Some(end.0), Arc::new(move || is_woken.load(Ordering::SeqCst)));
     }
     let _ = is_woken;
     thread::park_timeout(end.since(MonotonicNs::now()));
@@ -62,7 +74,8 @@ pub fn wait_for<'m, T>(condition: &Condvar, mutex: &'m Mutex<T>, guard: MutexGua
     #[cfg(all(target_os = "linux", feature = "simulation"))]
     if let Some(machine) = crate::simulation::current() {
         drop(guard);
-        machine.block(Some(machine.monotonic_ns().saturating_add(WAIT_AGAIN_AFTER_NS)), Arc::new(|| false));
+        let again = machine.monotonic_ns().saturating_add(WAIT_AGAIN_AFTER_NS);
+        machine.block(Place::Elsewhere, Some(again), Arc::new(|| false));
         return mutex.lock().unwrap_or_else(PoisonError::into_inner);
     }
     let _ = mutex;

@@ -116,19 +116,28 @@ pub(crate) struct Domain {
 /// Keeps a domain's threads alive; the last one to go ends them.
 pub(crate) struct DomainHandle(Arc<Domain>);
 
-static DOMAINS: Mutex<Vec<Weak<DomainHandle>>> = Mutex::new(Vec::new());
+/// A domain that this process has opened.
+struct OpenDomain {
+    id: DomainId,
+    config: DomainConfig,
+    handle: Weak<DomainHandle>,
+}
+
+static DOMAINS: Mutex<Vec<OpenDomain>> = Mutex::new(Vec::new());
 
 impl DomainHandle {
     /// The domain with this configuration, opened if this process has not done so yet.
     pub(crate) fn get(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
         let mut domains = lock(&DOMAINS);
-        domains.retain(|d| d.strong_count() > 0);
-        let known = domains.iter().filter_map(Weak::upgrade).find(|d| d.0.id == id && d.0.config == *config);
-        if let Some(known) = known {
+        domains.retain(|open| open.handle.strong_count() > 0);
+        // Handles of other domains stay untouched: one that is dropped here might be the last one, and close its domain
+        // on this thread, under the lock.
+        let mut wanted = domains.iter().filter(|open| open.id == id && open.config == *config);
+        if let Some(known) = wanted.find_map(|open| open.handle.upgrade()) {
             return Ok(known);
         }
         let handle = Arc::new(Self(Domain::open(id, config)?));
-        domains.push(Arc::downgrade(&handle));
+        domains.push(OpenDomain { id, config: config.clone(), handle: Arc::downgrade(&handle) });
         Ok(handle)
     }
 
@@ -269,7 +278,7 @@ impl Domain {
             return Ok(());
         }
         // Threads that listeners had kept busy may have ended.
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|thread| !thread::has_ended(thread));
         let (domain, receiver) = (Arc::clone(self), Arc::clone(receiver));
         let index = self.receivers().iter().position(|known| Arc::ptr_eq(known, &receiver)).unwrap_or_default();
         let name = format!("data-{}-{index}", self.id);
@@ -716,8 +725,9 @@ impl Host for Domain {
     }
 
     fn run_queued(&self, most: usize) {
-        let mut rounds = 0..most;
-        while rounds.next().is_some() && self.listeners.run_next() {}
+        if self.listeners.run_some(most) {
+            self.wake_for_listeners();
+        }
     }
 
     fn shared_memory(&self) -> Option<&dyn SharedMemoryHost> {

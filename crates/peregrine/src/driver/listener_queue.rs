@@ -69,6 +69,15 @@ impl ListenerQueue {
         true
     }
 
+    /// Runs up to `most` listeners. Says whether any are left, for which the caller has to wake a thread: a listener
+    /// with more news than one turn allows is in the queue again, and no thread may be on its way to it.
+    #[must_use]
+    pub(super) fn run_some(&self, most: usize) -> bool {
+        let mut rounds = 0..most;
+        while rounds.next().is_some() && self.run_next() {}
+        self.has_some()
+    }
+
     /// Drops what is queued, which keeps entities alive, and takes no more.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
@@ -117,6 +126,20 @@ mod tests {
         let calls: Vec<usize> = entities.iter().map(|entity| *entity.calls.lock().unwrap()).collect();
         assert!(calls.iter().all(|count| *count == calls[0] && *count > 0), "{calls:?}");
         assert_eq!(queue.lock().len(), 3, "each is queued once");
+    }
+
+    #[test]
+    fn listener_with_news_beyond_its_turn_is_left_for_another_thread() {
+        let (queue, entity) = (ListenerQueue::default(), Arc::<Entity>::default());
+        assert!(entity.gate.add(StatusMask::DATA_AVAILABLE) && entity.gate.set_queued());
+        queue.push(Arc::clone(&entity) as _);
+        assert!(queue.run_some(1), "the entity has news without end");
+        assert!(!entity.gate.add(StatusMask::DATA_AVAILABLE), "no thread queues it again");
+        let quiet: Arc<Entity> = Arc::default();
+        let queue = ListenerQueue::default();
+        assert!(quiet.gate.set_queued());
+        queue.push(quiet);
+        assert!(!queue.run_some(1));
     }
 
     /// A thread ends the turn of an entity when another one takes that entity out of the queue.

@@ -467,6 +467,10 @@ impl StatusState for ReaderState {
 
 impl ReaderState {
     fn take_pending_acks(&mut self) -> Vec<PendingAck> {
+        // A closed reader has no room for what it has refused, and does not get any.
+        if self.closed {
+            return Vec::new();
+        }
         self.local.take_pending_acks(&mut self.reader)
     }
 

@@ -13,13 +13,14 @@ mod process;
 pub mod scenario;
 mod scheduler;
 mod streams;
+mod watch;
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use peregrine::config::{DomainConfig, ThreadSettings, WaitStrategy};
-use peregrine_transport::simulation;
+use peregrine_transport::simulation::{self, Place};
 
 use crate::network::{Network, NodeId};
 use config::lock;
@@ -98,7 +99,7 @@ impl Simulation {
     /// Virtual time passes; other threads run. Called by a thread of the simulation.
     pub fn sleep(&self, span: Duration) {
         let end = self.scheduler.now().saturating_add(span.as_nanos() as u64);
-        self.scheduler.block(Wait { deadline: Some(end), is_ready: Arc::new(|| false) });
+        self.scheduler.block(Wait { place: Place::Elsewhere, deadline: Some(end), is_ready: Arc::new(|| false) });
     }
 
     /// Virtual time, in nanoseconds.
@@ -119,6 +120,19 @@ impl Simulation {
         }
     }
 
+    /// The liveness check: within `bound` of virtual time, `lacking` names nothing any more. The simulation fails
+    /// otherwise, with a report of all threads.
+    ///
+    /// # Panics
+    /// Something is lacking after `bound`.
+    pub fn await_nothing_lacking(&self, what: &str, bound: Duration, lacking: impl Fn() -> Vec<String>) {
+        let end = self.now_ns().saturating_add(bound.as_nanos() as u64);
+        while !lacking().is_empty() {
+            assert!(self.now_ns() < end, "{what} are lacking after {bound:?}: {}", lacking().join("; "));
+            self.sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Stops all threads of a host, as a debugger or a suspended machine does, or lets them go on.
     pub fn set_stopped(&self, host: NodeId, is_stopped: bool) {
         let mut state = self.scheduler.state();
@@ -126,6 +140,24 @@ impl Simulation {
         if is_stopped {
             state.stopped.push(host);
         }
+    }
+
+    /// Ends a process as SIGKILL does: its threads do not run any more, its sockets are gone, and its peers get no
+    /// message about that. Called by a thread of another process.
+    pub fn crash(&self, program: &Program) {
+        self.scheduler.crash(program.process.number());
+    }
+
+    /// Lets the threads of a crashed process end, so that they free what they hold: the simulated processes share a
+    /// real one. No other process sees them.
+    pub fn free(&self, program: &Program) {
+        self.scheduler.free(program.process.number());
+    }
+
+    /// The threads that are left besides the scenario, and the number of open sockets.
+    #[must_use]
+    pub fn left(&self) -> (Vec<String>, usize) {
+        self.scheduler.left()
     }
 
     /// Sets the wall clock of a host ahead by so many nanoseconds, or back.
@@ -148,7 +180,7 @@ impl Program {
     pub fn spawn<R: Send + 'static>(&self, name: &str, body: impl FnOnce() -> R + Send + 'static) -> Task<R> {
         let scheduler = Arc::clone(self.process.scheduler());
         let result = Arc::new(Mutex::new(None));
-        let number = scheduler.fork(self.process.host());
+        let number = scheduler.fork(self.process.host(), self.process.number());
         let (process, place, own) = (Arc::clone(&self.process), Arc::clone(&result), Arc::clone(&scheduler));
         let run = move || {
             own.begin_thread(number);
@@ -178,7 +210,11 @@ impl<R: Send + 'static> Task<R> {
     /// The thread has panicked: so does the caller.
     pub fn join(self) -> R {
         let result = Arc::clone(&self.result);
-        self.scheduler.block(Wait { deadline: None, is_ready: Arc::new(move || lock(&result).is_some()) });
+        self.scheduler.block(Wait {
+            place: Place::Elsewhere,
+            deadline: None,
+            is_ready: Arc::new(move || lock(&result).is_some()),
+        });
         let outcome = lock(&self.result).take();
         match outcome.expect("the thread has ended") {
             Ok(value) => value,

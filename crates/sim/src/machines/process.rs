@@ -1,13 +1,14 @@
 //! What a simulated process gets from its system.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
 use peregrine_transport::event::Waker;
 use peregrine_transport::interface::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex};
-use peregrine_transport::simulation::{Condition, Machine, VirtualSocket};
+use peregrine_transport::simulation::{Condition, Interest, Machine, Place, VirtualSocket};
 
 use super::config::address_of;
 use super::scheduler::{Scheduler, Wait};
@@ -43,6 +44,10 @@ impl Process {
 
     pub(super) const fn host(&self) -> NodeId {
         self.host
+    }
+
+    pub(super) const fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn name(&self) -> &str {
@@ -82,12 +87,24 @@ impl Machine for Process {
         self.host.0
     }
 
+    fn namespace(&self) -> u64 {
+        self.scheduler.number()
+    }
+
+    fn note_link(&self, socket: &Arc<OwnedFd>) {
+        self.scheduler.note_link(self.number, socket);
+    }
+
     fn process(&self) -> u64 {
         self.number
     }
 
-    fn block(&self, deadline: Option<u64>, is_ready: Condition) {
-        self.scheduler.block(Wait { deadline, is_ready });
+    fn block(&self, place: Place, deadline: Option<u64>, is_ready: Condition) {
+        self.scheduler.block(Wait { place, deadline, is_ready });
+    }
+
+    fn note_turns(&self, descriptor: i32, armed_in: &Arc<Interest>) {
+        self.scheduler.note_turns((self.host, self.number), descriptor, armed_in);
     }
 
     fn set_alarm(&self, alarm: &Arc<Waker>, at: Option<u64>) {
@@ -95,7 +112,7 @@ impl Machine for Process {
     }
 
     fn attach(&self, address: SocketAddr, is_shared: bool, socket: &Arc<VirtualSocket>) -> std::io::Result<u16> {
-        self.scheduler.attach(self.host, address.port(), is_shared, socket)
+        self.scheduler.attach((self.host, self.number), address.port(), is_shared, socket)
     }
 
     fn send(&self, source: SocketAddr, destination: SocketAddr, bytes: Vec<u8>) {
@@ -103,11 +120,11 @@ impl Machine for Process {
             IpAddr::V4(ip) if ip.is_loopback() => SocketAddr::new(address_of(self.host), destination.port()),
             _ => destination,
         };
-        self.scheduler.send(self.host, source.port(), destination, bytes);
+        self.scheduler.send((self.host, self.number), source.port(), destination, &bytes);
     }
 
     fn fork(&self) -> u64 {
-        self.scheduler.fork(self.host)
+        self.scheduler.fork(self.host, self.number)
     }
 
     fn begin_thread(&self, number: u64) {

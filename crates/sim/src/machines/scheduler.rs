@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
@@ -11,9 +12,10 @@ use std::thread::ThreadId;
 
 use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Waker;
-use peregrine_transport::simulation::{Condition, VirtualSocket};
+use peregrine_transport::simulation::{self, Condition, Interest, Place, VirtualSocket};
 
 use super::config::{Config, Trace, address_of, lock};
+use super::watch::{self, READINGS_PER_TURN_MAX, TURNS_WITHOUT_REST_MAX, Turns, Watched};
 use crate::network::{Datagram, Network, NodeId};
 
 /// Virtual time at the start.
@@ -22,17 +24,22 @@ const START_NS: u64 = 1_000_000_000;
 const CLOCK_READING_NS: u64 = 25;
 /// Ports that sockets get which ask for none.
 const EPHEMERAL_PORTS: std::ops::Range<u16> = 32_768..60_999;
-/// Choices in a row between which no virtual time passes: more of them are a livelock.
-const STEPS_WITHOUT_TIME_MAX: u64 = 200_000;
 
 /// What a blocked thread waits for.
 pub(super) struct Wait {
+    pub(super) place: Place,
     pub(super) deadline: Option<u64>,
     pub(super) is_ready: Condition,
 }
 
+/// The number of the next simulation of this test program.
+static SIMULATIONS: AtomicU64 = AtomicU64::new(1);
+
 pub(super) struct Scheduler {
+    number: u64,
     now: AtomicU64,
+    /// Clock readings of the running thread since its turn has begun.
+    readings: AtomicU64,
     state: Mutex<State>,
     /// The threads that have ended. Conditions look here while the state is locked.
     ended: Mutex<HashSet<ThreadId>>,
@@ -47,23 +54,38 @@ pub(super) struct State {
     pub(super) out_of_descriptors: Vec<NodeId>,
     pub(super) wall_ahead_ns: BTreeMap<NodeId, i64>,
     pub(super) processes: u32,
+    crashed: BTreeMap<u64, AfterCrash>,
     threads: Vec<Thread>,
     alarms: Vec<(u64, Arc<Waker>)>,
     sockets: Vec<Attached>,
+    turns: Vec<Turns>,
+    /// The connections between processes of a host, with the process of each end.
+    links: Vec<(u64, Weak<OwnedFd>)>,
     next_port: u16,
     trace: u64,
     steps: u64,
-    /// The last choice before which time had passed.
-    last_time: (u64, u64),
+    /// The choices up to the last moment at which every thread waited.
+    steps_at_rest: u64,
     at_end: Option<Box<dyn FnOnce() + Send>>,
     has_failed: bool,
 }
 
 struct Thread {
     host: NodeId,
+    process: u64,
     name: String,
     status: Status,
     baton: Arc<Baton>,
+}
+
+impl Thread {
+    fn watched(&self) -> Watched<'_> {
+        let place = match &self.status {
+            Status::Blocked(wait) => Some(&wait.place),
+            Status::Ready | Status::Running | Status::Ended => None,
+        };
+        Watched { process: self.process, name: &self.name, place }
+    }
 }
 
 enum Status {
@@ -73,8 +95,17 @@ enum Status {
     Ended,
 }
 
+/// What the threads of a crashed process do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AfterCrash {
+    Nothing,
+    /// They end, unseen by other processes.
+    Freeing,
+}
+
 struct Attached {
     host: NodeId,
+    process: u64,
     port: u16,
     is_shared: bool,
     socket: Weak<VirtualSocket>,
@@ -119,17 +150,26 @@ impl Scheduler {
             out_of_descriptors: Vec::new(),
             wall_ahead_ns: BTreeMap::new(),
             processes: 0,
+            crashed: BTreeMap::new(),
             threads: Vec::new(),
             alarms: Vec::new(),
             sockets: Vec::new(),
+            turns: Vec::new(),
+            links: Vec::new(),
             next_port: EPHEMERAL_PORTS.start,
             trace: 0,
             steps: 0,
-            last_time: (START_NS, 0),
+            steps_at_rest: 0,
             at_end: None,
             has_failed: false,
         };
-        Arc::new(Self { now: AtomicU64::new(START_NS), state: Mutex::new(state), ended: Mutex::default(), failed })
+        let (now, readings) = (AtomicU64::new(START_NS), AtomicU64::new(0));
+        let number = SIMULATIONS.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { number, now, readings, state: Mutex::new(state), ended: Mutex::default(), failed })
+    }
+
+    pub(super) const fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -138,6 +178,9 @@ impl Scheduler {
 
     /// The clock, which moves on a little with each reading.
     pub(super) fn now(&self) -> u64 {
+        if self.readings.fetch_add(1, Ordering::SeqCst) > READINGS_PER_TURN_MAX {
+            self.stop_here("a thread runs without end");
+        }
         self.now.fetch_add(CLOCK_READING_NS, Ordering::SeqCst) + CLOCK_READING_NS
     }
 
@@ -149,11 +192,11 @@ impl Scheduler {
     }
 
     /// A new thread of a host, which runs when it is chosen.
-    pub(super) fn fork(&self, host: NodeId) -> u64 {
+    pub(super) fn fork(&self, host: NodeId, process: u64) -> u64 {
         let mut state = self.state();
         let number = state.threads.len();
         let (name, baton) = (format!("thread {number}"), Arc::default());
-        state.threads.push(Thread { host, name, status: Status::Ready, baton });
+        state.threads.push(Thread { host, process, name, status: Status::Ready, baton });
         number as u64
     }
 
@@ -197,6 +240,25 @@ impl Scheduler {
         let baton = Arc::clone(&state.threads[number].baton);
         self.run_next(state);
         baton.take();
+        self.stop_if_failed();
+    }
+
+    /// The calling thread has run into a loop without end: its world fails, and the thread does not go on.
+    fn stop_here(&self, what: &str) {
+        let state = self.state();
+        if !state.has_failed {
+            self.fail(state, &format!("{what}, here:\n{}\n", std::backtrace::Backtrace::force_capture()));
+        }
+        self.stop_if_failed();
+    }
+
+    /// Threads of a simulation that has failed are left where they are.
+    fn stop_if_failed(&self) {
+        if self.state().has_failed {
+            loop {
+                std::thread::park();
+            }
+        }
     }
 
     /// Gives the right to run to the next thread; virtual time passes until there is one.
@@ -205,25 +267,28 @@ impl Scheduler {
             return;
         }
         state.steps += 1;
+        self.readings.store(0, Ordering::SeqCst);
         loop {
             let now = self.now.load(Ordering::SeqCst);
             state.make_due(now);
-            if let Some(number) = state.choose(now) {
-                if now > state.last_time.0 {
-                    state.last_time = (now, state.steps);
-                }
+            let next = state.choose(now);
+            if let Some(fault) = state.fault(next.is_none()) {
+                return self.fail(state, &fault);
+            }
+            if let Some(number) = next {
                 let thread = &mut state.threads[number];
                 thread.status = Status::Running;
                 let baton = Arc::clone(&thread.baton);
-                let is_stuck = state.steps - state.last_time.1 > STEPS_WITHOUT_TIME_MAX;
+                let is_stuck = state.steps - state.steps_at_rest > TURNS_WITHOUT_REST_MAX;
                 let is_late = now > START_NS.saturating_add(state.config.time_max.as_nanos() as u64);
                 if is_stuck || is_late {
-                    let what = if is_late { "time is over" } else { "threads run and no time passes" };
+                    let what = if is_late { "time is over" } else { "threads run and never all wait" };
                     return self.fail(state, what);
                 }
                 drop(state);
                 return baton.give();
             }
+            state.steps_at_rest = state.steps;
             match state.next_event() {
                 Some(at) => self.now.store(at.max(now), Ordering::SeqCst),
                 None => return self.fail(state, "every thread waits and nothing is due"),
@@ -249,7 +314,7 @@ impl Scheduler {
 
     pub(super) fn attach(
         &self,
-        host: NodeId,
+        (host, process): (NodeId, u64),
         port: u16,
         is_shared: bool,
         socket: &Arc<VirtualSocket>,
@@ -261,19 +326,69 @@ impl Scheduler {
         if state.sockets.iter().any(is_taken) {
             return Err(std::io::Error::from_raw_os_error(ADDRESS_IN_USE));
         }
-        state.sockets.push(Attached { host, port, is_shared, socket: Arc::downgrade(socket) });
+        state.sockets.push(Attached { host, process, port, is_shared, socket: Arc::downgrade(socket) });
         Ok(port)
     }
 
-    /// Sends a datagram to every socket that it is for.
-    pub(super) fn send(&self, host: NodeId, port: u16, destination: SocketAddr, bytes: Vec<u8>) {
+    /// Threads take turns to wait for this descriptor, if it is a socket.
+    pub(super) fn note_turns(&self, (host, process): (NodeId, u64), descriptor: i32, armed_in: &Arc<Interest>) {
         let mut state = self.state();
+        state.turns.retain(|turns| turns.socket.strong_count() > 0);
+        let own = state.sockets.iter().filter(|attached| attached.process == process);
+        let socket = own.filter_map(|attached| attached.socket.upgrade()).find(|own| own.descriptor() == descriptor);
+        if let Some(socket) = socket {
+            state.turns.push(watch::turns(process, host, &socket, armed_in));
+        }
+    }
+
+    /// A process ends without closing anything: its threads do not run, and its sockets are gone.
+    pub(super) fn crash(&self, process: u64) {
+        let mut state = self.state();
+        let mut own = state.threads.iter().filter(|thread| thread.process == process);
+        assert!(own.all(|thread| !matches!(thread.status, Status::Running)), "a process does not crash itself");
+        state.sockets.retain(|attached| attached.process != process);
+        state.turns.retain(|turns| turns.process != process);
+        for (_, link) in state.links.extract_if(.., |(owner, _)| *owner == process) {
+            if let Some(link) = link.upgrade() {
+                simulation::end_link(&link);
+            }
+        }
+        state.crashed.insert(process, AfterCrash::Nothing);
+    }
+
+    /// The threads of a crashed process run again, to end and to free what they hold.
+    pub(super) fn free(&self, process: u64) {
+        let known = self.state().crashed.insert(process, AfterCrash::Freeing);
+        assert!(known.is_some(), "the process has crashed before");
+    }
+
+    pub(super) fn note_link(&self, process: u64, link: &Arc<OwnedFd>) {
+        let mut state = self.state();
+        state.links.retain(|(_, link)| link.strong_count() > 0);
+        state.links.push((process, Arc::downgrade(link)));
+    }
+
+    /// The names of the threads that have not ended, and the number of open sockets.
+    pub(super) fn left(&self) -> (Vec<String>, usize) {
+        let state = self.state();
+        // Thread 0 plays the scenario.
+        let alive = state.threads.iter().skip(1).filter(|thread| state.is_watched(thread));
+        let sockets = state.sockets.iter().filter(|attached| attached.socket.strong_count() > 0).count();
+        (alive.map(|thread| thread.name.clone()).collect(), sockets)
+    }
+
+    /// Sends a datagram to every socket that it is for.
+    pub(super) fn send(&self, (host, process): (NodeId, u64), port: u16, destination: SocketAddr, bytes: &[u8]) {
+        let mut state = self.state();
+        if state.crashed.contains_key(&process) {
+            return;
+        }
         let now = Instant(self.now.load(Ordering::SeqCst));
         let source = SocketAddr::new(address_of(host), port);
         state.record(now.0, host, destination, bytes.len());
         let hosts = state.hosts_of(destination.ip());
         for to in hosts {
-            let datagram = Datagram { from: host, source, to, port: destination.port(), bytes: bytes.clone() };
+            let datagram = Datagram { from: host, source, to, port: destination.port(), bytes: bytes.to_vec() };
             state.send(now, datagram, destination.ip());
         }
     }
@@ -345,7 +460,7 @@ impl State {
     /// One of the threads that can run.
     fn choose(&mut self, now: u64) -> Option<usize> {
         let can_run = |thread: &Thread| {
-            !self.stopped.contains(&thread.host)
+            self.may_run(thread)
                 && match &thread.status {
                     Status::Ready => true,
                     Status::Blocked(wait) => wait.deadline.is_some_and(|at| at <= now) || (wait.is_ready)(),
@@ -357,9 +472,34 @@ impl State {
         self.rng.choice(ready)
     }
 
+    /// Whether the system lets the thread run once it is ready.
+    fn may_run(&self, thread: &Thread) -> bool {
+        let is_gone = self.crashed.get(&thread.process) == Some(&AfterCrash::Nothing);
+        !is_gone && !self.stopped.contains(&thread.host)
+    }
+
+    /// Whether the thread is one of a process that is there.
+    fn is_watched(&self, thread: &Thread) -> bool {
+        !matches!(thread.status, Status::Ended) && !self.crashed.contains_key(&thread.process)
+    }
+
+    /// What breaks a promise of the driver now. `is_resting`: every thread that may run waits.
+    fn fault(&self, is_resting: bool) -> Option<String> {
+        let alive = self.threads.iter().filter(|thread| self.is_watched(thread));
+        let (running, stopped): (Vec<&Thread>, Vec<&Thread>) = alive.partition(|thread| self.may_run(thread));
+        let running: Vec<Watched<'_>> = running.into_iter().map(Thread::watched).collect();
+        let stopped: Vec<Watched<'_>> = stopped.into_iter().map(Thread::watched).collect();
+        let fault_of = |turns: &Turns| match self.stopped.contains(&turns.host) {
+            true => turns.fault(&stopped, false),
+            false => turns.fault(&running, is_resting),
+        };
+        let control = || if is_resting { watch::blocked_control_thread(&running) } else { None };
+        self.turns.iter().find_map(fault_of).or_else(control)
+    }
+
     /// When something happens next that no thread does.
     fn next_event(&self) -> Option<u64> {
-        let running = self.threads.iter().filter(|thread| !self.stopped.contains(&thread.host));
+        let running = self.threads.iter().filter(|thread| self.may_run(thread));
         let deadlines = running.filter_map(|thread| match &thread.status {
             Status::Blocked(wait) => wait.deadline,
             _ => None,
@@ -378,17 +518,25 @@ impl State {
         }
     }
 
+    /// The threads that have not ended, and what each of them does.
     fn describe(&self) -> String {
         let mut text = format!("seed {}", self.config.seed);
-        for thread in &self.threads {
-            let status = match &thread.status {
-                Status::Ready => "ready".to_owned(),
-                Status::Running => "running".to_owned(),
-                Status::Blocked(Wait { deadline: Some(at), .. }) => format!("blocked until {at}"),
-                Status::Blocked(Wait { deadline: None, .. }) => "blocked".to_owned(),
-                Status::Ended => continue,
+        for thread in self.threads.iter().filter(|thread| !matches!(thread.status, Status::Ended)) {
+            let _ = write!(text, "\n  {} of process {}, host {}: ", thread.name, thread.process, thread.host.0);
+            let _ = match &thread.status {
+                Status::Ready => write!(text, "ready"),
+                Status::Running => write!(text, "running"),
+                Status::Blocked(Wait { place, deadline: Some(at), .. }) => {
+                    write!(text, "blocked {} until {at} ns", watch::name_of(place))
+                }
+                Status::Blocked(Wait { place, deadline: None, .. }) => {
+                    write!(text, "blocked {}", watch::name_of(place))
+                }
+                Status::Ended => Ok(()),
             };
-            let _ = write!(text, ", {} of host {} {status}", thread.name, thread.host.0);
+            if !self.may_run(thread) {
+                text.push_str(" (stopped)");
+            }
         }
         text
     }

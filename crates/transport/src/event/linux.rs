@@ -1,6 +1,8 @@
 //! epoll, eventfd and timerfd.
 
 #[cfg(feature = "simulation")]
+use super::interest::{Interest, Reports};
+#[cfg(feature = "simulation")]
 use super::waker::Waker;
 use super::waker::drain;
 use super::{Token, remaining};
@@ -24,6 +26,8 @@ pub struct Poller {
     ready: Vec<Token>,
     /// Whether the kernel has `epoll_pwait2`, which waits to the nanosecond (Linux 5.11).
     has_pwait2: AtomicBool,
+    #[cfg(feature = "simulation")]
+    interest: std::sync::Arc<Interest>,
 }
 
 impl Poller {
@@ -37,7 +41,13 @@ impl Poller {
             .map_err(|error| sys::in_operation("epoll_create1", &error))?;
         // SAFETY: the descriptor was just created and has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { epoll, ready: Vec::with_capacity(MAX_EVENTS), has_pwait2: AtomicBool::new(true) })
+        Ok(Self {
+            epoll,
+            ready: Vec::with_capacity(MAX_EVENTS),
+            has_pwait2: AtomicBool::new(true),
+            #[cfg(feature = "simulation")]
+            interest: std::sync::Arc::default(),
+        })
     }
 
     /// Starts waiting for `source`. Call [`remove`](Self::remove) before closing `source` if its descriptor was
@@ -47,6 +57,8 @@ impl Poller {
     /// `source` was added before, or cannot be waited for (a plain file).
     pub fn add(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token.0 };
+        #[cfg(feature = "simulation")]
+        self.interest.set(source.as_fd().as_raw_fd(), token.0, Reports::Always);
         self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
     }
 
@@ -67,6 +79,12 @@ impl Poller {
     /// As [`Self::add`].
     pub fn add_disarmed(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
         let mut event = libc::epoll_event { events: 0, u64: token.0 };
+        #[cfg(feature = "simulation")]
+        {
+            let descriptor = source.as_fd().as_raw_fd();
+            self.interest.set(descriptor, token.0, Reports::Never);
+            let _ = crate::simulation::with(|machine| machine.note_turns(descriptor, &self.interest));
+        }
         self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
     }
 
@@ -78,6 +96,8 @@ impl Poller {
     pub fn arm(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
         let events = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
         let mut event = libc::epoll_event { events, u64: token.0 };
+        #[cfg(feature = "simulation")]
+        self.interest.set(source.as_fd().as_raw_fd(), token.0, Reports::Once);
         self.control(libc::EPOLL_CTL_MOD, source.as_fd(), &raw mut event)
     }
 
@@ -87,6 +107,8 @@ impl Poller {
     /// The source was not added.
     pub fn disarm(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
         let mut event = libc::epoll_event { events: 0, u64: token.0 };
+        #[cfg(feature = "simulation")]
+        self.interest.set(source.as_fd().as_raw_fd(), token.0, Reports::Never);
         self.control(libc::EPOLL_CTL_MOD, source.as_fd(), &raw mut event)
     }
 
@@ -95,6 +117,8 @@ impl Poller {
     /// # Errors
     /// `source` was not added.
     pub fn remove(&self, source: &impl AsFd) -> io::Result<()> {
+        #[cfg(feature = "simulation")]
+        self.interest.remove(source.as_fd().as_raw_fd());
         self.control(libc::EPOLL_CTL_DEL, source.as_fd(), ptr::null_mut())
     }
 
@@ -156,9 +180,11 @@ impl Poller {
         loop {
             let count = self.wait_in_kernel(events, Some(Duration::ZERO))?;
             if count > 0 || deadline.is_some_and(|deadline| machine.monotonic_ns() >= deadline.0) {
+                events.iter().take(count).for_each(|event| self.interest.note_report(event.u64));
                 return Ok(count);
             }
-            machine.block(deadline.map(|at| at.0), std::sync::Arc::new(move || super::is_readable(epoll)));
+            let place = crate::simulation::Place::Poller(std::sync::Arc::clone(&self.interest));
+            machine.block(place, deadline.map(|at| at.0), std::sync::Arc::new(move || super::is_readable(epoll)));
         }
     }
 

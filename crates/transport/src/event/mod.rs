@@ -15,6 +15,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+pub(crate) mod interest;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
@@ -49,7 +51,8 @@ pub fn wait_readable(fd: BorrowedFd<'_>, deadline: MonotonicNs) -> io::Result<bo
     #[cfg(all(target_os = "linux", feature = "simulation"))]
     if let Some(machine) = crate::simulation::current() {
         let fd = fd.as_raw_fd();
-        machine.block(Some(deadline.0), std::sync::Arc::new(move || is_readable(fd)));
+        let place = crate::simulation::Place::Descriptor(fd);
+        machine.block(place, Some(deadline.0), std::sync::Arc::new(move || is_readable(fd)));
         return Ok(is_readable(fd));
     }
     poll_one(fd.as_raw_fd(), remaining(deadline))
@@ -57,7 +60,7 @@ pub fn wait_readable(fd: BorrowedFd<'_>, deadline: MonotonicNs) -> io::Result<bo
 
 /// Whether the descriptor is readable now.
 #[cfg(all(target_os = "linux", feature = "simulation"))]
-fn is_readable(fd: std::os::fd::RawFd) -> bool {
+pub(crate) fn is_readable(fd: std::os::fd::RawFd) -> bool {
     poll_one(fd, Duration::ZERO).unwrap_or(true)
 }
 

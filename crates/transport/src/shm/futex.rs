@@ -137,6 +137,6 @@ mod kernel {
                 word.load(super::Ordering::SeqCst) != value
             })
         };
-        machine.block(deadline.map(|at| at.0), Arc::new(is_changed));
+        machine.block(crate::simulation::Place::Elsewhere, deadline.map(|at| at.0), Arc::new(is_changed));
     }
 }

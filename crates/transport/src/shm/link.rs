@@ -22,6 +22,11 @@ pub struct Address(pub [u8; 16]);
 impl Address {
     fn to_unix(self) -> io::Result<SocketAddrUnix> {
         let name = format!("peregrine-{:032x}", u128::from_be_bytes(self.0));
+        #[cfg(feature = "simulation")]
+        let name = match crate::simulation::with(|machine| machine.namespace()) {
+            Some(namespace) => format!("{name}-{}-{namespace}", std::process::id()),
+            None => name,
+        };
         Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
     }
 }
@@ -88,7 +93,7 @@ pub(super) enum Received {
 /// closes, the other process has ended.
 #[derive(Debug)]
 pub(super) struct Link {
-    fd: OwnedFd,
+    fd: Descriptor,
     peer: Peer,
 }
 
@@ -106,7 +111,7 @@ impl Link {
     fn new(fd: OwnedFd, trust: Trust) -> io::Result<Self> {
         let peer = credentials(fd.as_fd())?;
         trust.check(peer)?;
-        Ok(Self { fd, peer })
+        Ok(Self { fd: own(fd), peer })
     }
 
     /// Whether the other side has not closed the link. A failed check counts as closed.
@@ -200,7 +205,7 @@ impl AsFd for Link {
 /// The socket on which this process accepts readers.
 #[derive(Debug)]
 pub(super) struct ListenSocket {
-    fd: OwnedFd,
+    fd: Descriptor,
     address: Address,
     trust: Trust,
 }
@@ -218,7 +223,7 @@ impl ListenSocket {
         let fd = socket()?;
         rustix::net::bind(&fd, &address.to_unix()?)?;
         rustix::net::listen(&fd, BACKLOG)?;
-        Ok(Self { fd, address, trust })
+        Ok(Self { fd: own(fd), address, trust })
     }
 
     pub(super) fn address(&self) -> Address {
@@ -231,6 +236,13 @@ impl ListenSocket {
         crate::simulation::check_descriptors()?;
         match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(fd) => Link::new(fd, self.trust).map(Some),
+            // The process has crashed: `end_link`.
+            #[cfg(feature = "simulation")]
+            Err(rustix::io::Errno::AGAIN)
+                if crate::simulation::current().is_some() && event::is_readable(self.fd.as_raw_fd()) =>
+            {
+                Err(io::ErrorKind::NotConnected.into())
+            }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
             Err(error) => Err(sys::in_operation("accept", &error.into())),
         }
@@ -241,6 +253,24 @@ impl AsFd for ListenSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// A socket of this process. A simulated machine closes the sockets of a process that crashes.
+#[cfg(not(feature = "simulation"))]
+type Descriptor = OwnedFd;
+#[cfg(feature = "simulation")]
+type Descriptor = std::sync::Arc<OwnedFd>;
+
+#[cfg(not(feature = "simulation"))]
+const fn own(fd: OwnedFd) -> Descriptor {
+    fd
+}
+
+#[cfg(feature = "simulation")]
+fn own(fd: OwnedFd) -> Descriptor {
+    let fd = std::sync::Arc::new(fd);
+    let _ = crate::simulation::with(|machine| machine.note_link(&fd));
+    fd
 }
 
 fn socket() -> io::Result<OwnedFd> {

@@ -118,7 +118,8 @@ impl Socket {
                 Wait::Until(at) => Some(at.0),
             };
             let socket = Arc::clone(simulated.socket());
-            simulated.machine().block(deadline, Arc::new(move || socket.has_datagrams() || socket.is_closed()));
+            let place = crate::simulation::Place::Descriptor(socket.descriptor());
+            simulated.machine().block(place, deadline, Arc::new(move || socket.has_datagrams() || socket.is_closed()));
         }
     }
 }

@@ -62,7 +62,7 @@ impl ShmHost for Domain {
             Ok(thread) => {
                 let mut threads = lock(&self.threads);
                 // Earlier ones may have ended.
-                threads.retain(|thread| !thread.is_finished());
+                threads.retain(|thread| !peregrine_transport::thread::has_ended(thread));
                 threads.push(thread);
                 true
             }

@@ -1,0 +1,109 @@
+//! What the threads of a world share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use peregrine::{DomainParticipant, Guid, InstanceHandle, InstanceState};
+
+use super::plan::ProcessPlan;
+use crate::machines::config::lock;
+use crate::machines::{Program, Simulation, Task};
+
+/// How long endpoints wait for each other, and a write for room. Longer than any fault.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a reader has taken, by writer; and the last state of each instance.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// By writer and key.
+    pub(super) numbers: BTreeMap<(u32, u32), Vec<u32>>,
+    pub(super) instances: BTreeMap<InstanceHandle, u32>,
+    pub(super) states: BTreeMap<InstanceHandle, InstanceState>,
+    pub(super) faults: Vec<String>,
+}
+
+pub(super) struct Stage {
+    pub(super) simulation: Simulation,
+    /// The readers that exist, by their number in the plan.
+    pub(super) readers: Mutex<BTreeMap<usize, Guid>>,
+    /// Writers of processes that do not crash which have written everything.
+    pub(super) written: AtomicU32,
+    /// Readers have everything: writers may end their instances and go.
+    pub(super) may_leave: AtomicBool,
+    pub(super) has_ended: AtomicBool,
+    pub(super) panics: AtomicU32,
+    pub(super) by_shared_memory: AtomicU32,
+    pub(super) qos_changes: AtomicU32,
+}
+
+impl Stage {
+    pub(super) fn new(simulation: &Simulation) -> Self {
+        Self {
+            simulation: simulation.clone(),
+            readers: Mutex::default(),
+            written: AtomicU32::new(0),
+            may_leave: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            panics: AtomicU32::new(0),
+            by_shared_memory: AtomicU32::new(0),
+            qos_changes: AtomicU32::new(0),
+        }
+    }
+
+    /// Some virtual time passes; the thread polls where the process has no threads for that.
+    pub(super) fn turn(&self, participant: &DomainParticipant) {
+        participant.poll(Duration::from_millis(1));
+        self.simulation.sleep(Duration::from_millis(5));
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+}
+
+/// A process, whose main thread owns the participants.
+pub(super) struct Process {
+    pub(super) program: Program,
+    participants: Arc<Mutex<Vec<DomainParticipant>>>,
+    has_ended: Arc<AtomicBool>,
+    main: Task<()>,
+}
+
+impl Process {
+    pub(super) fn start(simulation: &Simulation, plan: &ProcessPlan) -> Self {
+        let program = simulation.process(plan.host);
+        let participants: Arc<Mutex<Vec<DomainParticipant>>> = Arc::default();
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let (config, count) = (program.config(plan.wait), plan.participants);
+        let (place, ended, inside) = (Arc::clone(&participants), Arc::clone(&has_ended), simulation.clone());
+        let main = program.spawn("main", move || {
+            for _ in 0..count {
+                let participant = DomainParticipant::builder(0).config(config.clone()).build();
+                lock(&place).push(participant.expect("a participant"));
+            }
+            while !ended.load(Ordering::SeqCst) {
+                inside.sleep(Duration::from_millis(10));
+            }
+            // Dropped on a thread of their process.
+            let participants = std::mem::take(&mut *lock(&place));
+            drop(participants);
+        });
+        simulation.wait_for("participants exist", PATIENCE, || lock(&participants).len() == count as usize);
+        Self { program, participants, has_ended, main }
+    }
+
+    pub(super) fn participant(&self, index: u32) -> DomainParticipant {
+        lock(&self.participants)[index as usize].clone()
+    }
+
+    pub(super) fn end(self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.main.join();
+    }
+}
+
+pub(super) fn topic_name(topic: usize) -> String {
+    format!("topic{topic}")
+}

@@ -1,0 +1,153 @@
+//! The threads that write.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use peregrine::{DataWriter, DomainParticipant, Error, FlowController, PublishMode};
+
+use super::entitlement::{last_numbers, script};
+use super::plan::{Ending, Kind, Life, Plan, TopicPlan, WriterPlan};
+use super::stage::{PATIENCE, Process, Stage, topic_name};
+use super::values::{Keyed, Plain, Stream, Value};
+use crate::machines::Task;
+use crate::machines::config::lock;
+
+/// A writer that changes its policies, or what happens to its instances, does so each time it has written so often.
+const SAMPLES_PER_CHANGE: usize = 6;
+
+pub(super) fn spawn(plan: &Plan, index: usize, process: &Process, stage: &Arc<Stage>) -> Task<u64> {
+    let writer = plan.writers[index];
+    let readers = plan.readers.iter().enumerate().filter(|(_, reader)| plan.is_awaited(reader, &writer));
+    let writing = Writing {
+        participant: process.participant(writer.participant),
+        index: index as u32,
+        plan: writer,
+        policies: plan.topics[writer.topic],
+        is_doomed: plan.life_of_writer(&writer) == Life::Doomed,
+        readers: readers.map(|(index, _)| index).collect(),
+        stage: Arc::clone(stage),
+    };
+    let body = move || match writing.policies.kind {
+        Kind::Stream => writing.write::<Stream>(),
+        Kind::Keyed => writing.write::<Keyed>(),
+        Kind::Plain => writing.write::<Plain>(),
+    };
+    process.program.spawn(&format!("writer{index}"), body)
+}
+
+/// A writer with what it shares.
+struct Writing {
+    participant: DomainParticipant,
+    index: u32,
+    plan: WriterPlan,
+    policies: TopicPlan,
+    is_doomed: bool,
+    /// The readers that get all samples.
+    readers: Vec<usize>,
+    stage: Arc<Stage>,
+}
+
+impl Writing {
+    /// The number of samples.
+    fn write<T: Value>(&self) -> u64 {
+        let script = script(self.index, &self.plan, T::HAS_INSTANCES);
+        match self.write_script::<T>(&script) {
+            Ok(()) => script.len() as u64,
+            // The process crashes meanwhile.
+            Err(_) if self.is_doomed => 0,
+            Err(error) => panic!("writer {}: {error}", self.index),
+        }
+    }
+
+    fn write_script<T: Value>(&self, script: &[(u32, usize)]) -> Result<(), Error> {
+        let writer = self.create::<T>();
+        self.await_readers(&writer)?;
+        let last = last_numbers(script);
+        for (number, (key, len)) in script.iter().enumerate() {
+            let value = T::new(*key, self.index, number as u32, *len);
+            let in_place = self.plan.in_place;
+            if in_place { T::write_in_place(&writer, value) } else { writer.write(&value).map(drop) }?;
+            if number % SAMPLES_PER_CHANGE == 0 {
+                // After the last sample, KEEP_LAST would keep the end of the instance in its place.
+                if T::HAS_INSTANCES && last[key] > number as u32 {
+                    self.end_instance(&writer, *key, self.plan.interrupts)?;
+                }
+                if self.plan.changes_qos {
+                    change_qos(&writer, number, &self.stage)?;
+                }
+            }
+            if self.plan.pause_us > 0 {
+                self.stage.simulation.sleep(Duration::from_micros(self.plan.pause_us));
+            }
+        }
+        if !self.is_doomed {
+            self.stage.written.fetch_add(1, Ordering::SeqCst);
+        }
+        // Durable samples stay as long as their writer does.
+        while !self.stage.may_leave.load(Ordering::SeqCst) {
+            self.stage.turn(&self.participant);
+        }
+        if T::HAS_INSTANCES {
+            for key in last.into_keys() {
+                self.end_instance(&writer, key, self.plan.ends)?;
+            }
+        }
+        if self.policies.is_reliable { writer.wait_for_acknowledgments(PATIENCE) } else { Ok(()) }
+    }
+
+    fn create<T: Value>(&self) -> DataWriter<T> {
+        let topic = self.participant.topic::<T>(&topic_name(self.plan.topic)).expect("a topic");
+        let mut builder = topic.writer_builder().max_blocking_time(PATIENCE).autodispose(false);
+        builder = if self.policies.is_reliable { builder.reliable() } else { builder.best_effort() };
+        builder = match self.policies.depth {
+            Some(depth) => builder.keep_last(depth),
+            None => builder.keep_all(),
+        };
+        if self.policies.is_durable {
+            builder = builder.transient_local();
+        }
+        if self.plan.is_asynchronous {
+            let flow = match self.plan.samples % 2 {
+                0 => FlowController::fast(),
+                _ => FlowController::bits_per_second(20_000_000).expect("a rate"),
+            };
+            builder = builder.publish_mode(PublishMode::Asynchronous { flow });
+        }
+        builder.build().expect("a writer")
+    }
+
+    /// Waits until all readers that are to get all samples are matched.
+    fn await_readers<T: Value>(&self, writer: &DataWriter<T>) -> Result<(), Error> {
+        writer.wait_for_readers(self.readers.len(), PATIENCE)?;
+        // Readers of a process that is about to crash may have been counted.
+        let end = self.stage.simulation.now_ns() + PATIENCE.as_nanos() as u64;
+        let are_matched = || {
+            let (matched, readers) = (writer.matched_subscriptions(), lock(&self.stage.readers));
+            self.readers.iter().all(|index| readers.get(index).is_some_and(|guid| matched.contains(guid)))
+        };
+        while !are_matched() && !self.stage.has_ended() {
+            assert!(self.stage.simulation.now_ns() < end, "writer {} has matched its readers", self.index);
+            self.stage.turn(&self.participant);
+        }
+        Ok(())
+    }
+
+    fn end_instance<T: Value>(&self, writer: &DataWriter<T>, key: u32, ending: Ending) -> Result<(), Error> {
+        let holder = T::new(key, self.index, 0, 0);
+        match ending {
+            Ending::Leave => Ok(()),
+            Ending::Dispose => writer.dispose(&holder).map(drop),
+            Ending::Unregister => writer.unregister_instance(&holder).map(drop),
+        }
+    }
+}
+
+/// Changes what may change and does not end a match.
+fn change_qos<T: Value>(writer: &DataWriter<T>, number: usize, stage: &Stage) -> Result<(), Error> {
+    let mut qos = writer.qos();
+    qos.user_data.0 = number.to_be_bytes().to_vec();
+    writer.set_qos(qos)?;
+    stage.qos_changes.fetch_add(1, Ordering::SeqCst);
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Listeners that block, on simulated machines.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use peregrine::config::WaitStrategy;
+use peregrine::{DataReader, DdsType, DomainParticipant, Sample};
+use peregrine_sim::machines::{Config, Program, Simulation, Task, run};
+use peregrine_sim::network::NodeId;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The driver lets other entities wait this long for a listener.
+const LISTENER_TIME_MAX: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+struct Number {
+    value: u64,
+}
+
+fn participant(program: &Program) -> DomainParticipant {
+    DomainParticipant::builder(0).config(program.config(WaitStrategy::Block)).build().unwrap()
+}
+
+/// The number of samples with values that are taken.
+fn take(reader: &DataReader<Number>) -> u64 {
+    reader.take().unwrap().into_iter().filter_map(Sample::into_value).count() as u64
+}
+
+/// Writes a sample each millisecond to two readers.
+fn write_on(simulation: &Simulation, program: &Program, samples: u64) -> Task<()> {
+    let (simulation, process) = (simulation.clone(), program.clone());
+    program.spawn("writer", move || {
+        let participant = participant(&process);
+        let topic = participant.topic::<Number>("numbers").unwrap();
+        let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        for value in 0..samples {
+            writer.write(&Number { value }).unwrap();
+            simulation.sleep(Duration::from_millis(1));
+        }
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    })
+}
+
+/// The longest time that a reader has had to wait for the next sample of a stream, while the listener of a reader
+/// beside it blocked.
+fn longest_gap_beside_a_blocked_listener(writing_host: u32) -> Duration {
+    let config = Config { seed: 6, ..Config::default() };
+    let played = run(config, move |simulation| {
+        let (reading, writing) = (simulation.process(NodeId(0)), simulation.process(NodeId(writing_host)));
+        let arrivals = Arc::new(Mutex::new(Vec::new()));
+        let (inside, own, times) = (simulation.clone(), reading.clone(), Arc::clone(&arrivals));
+        let readers = reading.spawn("readers", move || {
+            let participant = participant(&own);
+            let topic = participant.topic::<Number>("numbers").unwrap();
+            let (blocking, simulation) = (inside.clone(), inside.clone());
+            let block = move |reader: &DataReader<Number>| {
+                take(reader);
+                blocking.sleep(Duration::from_secs(1));
+            };
+            let note = move |reader: &DataReader<Number>| {
+                let taken = take(reader);
+                times.lock().unwrap().push((simulation.now_ns(), taken));
+            };
+            let blocking = topic.reader_builder().reliable().keep_all().on_data(block).build().unwrap();
+            let noting = topic.reader_builder().reliable().keep_all().on_data(note).build().unwrap();
+            noting.wait_for_writers(1, PATIENCE).unwrap();
+            // The writer goes when both have everything.
+            while !noting.matched_publications().is_empty() {
+                inside.sleep(Duration::from_millis(1));
+            }
+            drop(blocking);
+        });
+        write_on(simulation, &writing, 500).join();
+        readers.join();
+        arrivals.lock().unwrap().clone()
+    });
+    let (arrivals, _) = played.unwrap();
+    assert_eq!(arrivals.iter().map(|(_, taken)| taken).sum::<u64>(), 500);
+    let gaps = arrivals.windows(2).map(|pair| Duration::from_nanos(pair[1].0 - pair[0].0));
+    gaps.max().unwrap()
+}
+
+#[test]
+fn blocked_listener_delays_readers_of_its_socket_no_longer_than_the_limit() {
+    let gap = longest_gap_beside_a_blocked_listener(1);
+    assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
+}
+
+#[test]
+fn blocked_listener_delays_readers_of_shared_memory_no_longer_than_the_limit() {
+    let gap = longest_gap_beside_a_blocked_listener(0);
+    assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
+}

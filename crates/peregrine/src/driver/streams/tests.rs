@@ -1,10 +1,9 @@
 //! Queues and framing above a link whose room and pieces the test chooses.
 
-use std::sync::MutexGuard;
-
 use peregrine_rtps::transmit::TransmitBatch;
 
 use super::*;
+use crate::driver::sync::Guard;
 
 const KIND: i32 = 0x0100_0001;
 
@@ -25,7 +24,7 @@ struct FakeState {
 }
 
 impl FakeLink {
-    fn lock(&self) -> MutexGuard<'_, FakeState> {
+    fn lock(&self) -> Guard<'_, FakeState> {
         lock(&self.state)
     }
 

@@ -142,7 +142,8 @@ impl<'c> Structure<'c> {
             (self.layout(), self.key_items(), self.default_value(), self.clear_non_key());
         let obstacle = self.obstacle();
         let generated = self.base_type().into_iter().chain(self.members.iter().map(|member| &member.ty));
-        let generated = generated.map(|ty| quote!(<<#ty as __xt::Member>::Value as __xt::DdsType>::is_generated));
+        let generated =
+            generated.map(|ty| quote_spanned!(syntax::span_of(ty) => __xt::private::provenance::member::<#ty>));
         quote! {
             #[automatically_derived]
             impl __xt::DdsType for #ident {

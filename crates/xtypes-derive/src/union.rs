@@ -411,7 +411,8 @@ impl<'c> Union<'c> {
         let transcode = self.transcode(&skip_member);
         let disc = self.discriminator_path();
         let generated = self.cases.iter().filter_map(|case| case.ty.as_ref());
-        let generated = generated.map(|ty| quote!(<<#ty as __xt::Member>::Value as __xt::DdsType>::is_generated));
+        let generated =
+            generated.map(|ty| quote_spanned!(syntax::span_of(ty) => __xt::private::provenance::member::<#ty>));
         quote! {
             fn skip(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
                 let aggregate = decoder.begin_aggregate(#extensibility)?;

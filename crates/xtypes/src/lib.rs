@@ -165,7 +165,7 @@ pub mod private {
     }
 
     pub mod provenance {
-        pub use crate::provenance::{Seen, all_generated};
+        pub use crate::provenance::{Seen, all_generated, member};
     }
 
     pub mod structure {

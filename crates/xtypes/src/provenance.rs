@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::any::TypeId;
 
 use crate::character::{Char8, Wchar};
+use crate::member::Member;
 use crate::types::DdsType;
 
 /// The types that were looked at before: as soon as one of them calls code of the application, the answer is known.
@@ -19,6 +20,11 @@ pub fn all_generated<T: DdsType>(seen: &mut Seen, members: &[fn(&mut Seen) -> bo
     }
     seen.push(this);
     members.iter().all(|is_generated| is_generated(seen))
+}
+
+/// [`DdsType::is_generated`] of the value of a member.
+pub fn member<M: Member>(seen: &mut Seen) -> bool {
+    M::Value::is_generated(seen)
 }
 
 /// Whether the order of the type is not code of the application, as that of a derived type may be. False in doubt.

@@ -226,7 +226,9 @@ fn readers_with_a_content_filter_get_messages_beside_siblings_with_shared_memory
     let core = writer_core(&sides[0], &writer);
     // The writer knows the filters before the first request for shared memory is sent.
     let connections = shared(&sides[1]).connections();
-    let (filtered, other) = ([wide(&sides[1]), wide(&sides[1])], wide(&sides[1]));
+    // A thread that holds the lock must not create readers: that may run user code.
+    let create = || ([wide(&sides[1]), wide(&sides[1])], wide(&sides[1]));
+    let (filtered, other) = std::thread::scope(|scope| scope.spawn(create).join().unwrap());
     eventually("the writer matches the readers", || writer.matched_subscriptions().len() == 3);
     let known: Vec<_> = core.lock().writer.matched_readers().cloned().collect();
     for reader in known.into_iter().filter(|reader| reader.guid != other.guid()) {

@@ -47,7 +47,7 @@ pub trait StreamLink: Send + Sync + fmt::Debug {
     fn close(&self);
 }
 
-/// What has happened to the connection with a peer.
+/// A change of the connection to a peer, as the link reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamEvent {
     /// The connection is open.
@@ -60,7 +60,7 @@ pub enum StreamEvent {
     Lost(Locator),
 }
 
-/// What the streams of a process have carried and dropped.
+/// Counters of the connections of a domain: messages carried, and messages dropped by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct StreamStatistics {

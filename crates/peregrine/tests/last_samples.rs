@@ -137,7 +137,7 @@ fn nothing_is_lost_at_the_end_whatever_the_wait_strategy() {
     }
 }
 
-/// What the listener drops.
+/// The entities that the listener drops.
 type Handles = (DataWriter<Block>, DataReader<Reading>);
 
 /// More than a writer sends before its readers acknowledge.

@@ -15,7 +15,7 @@ use common::{PATIENCE, Reading, config, eventually, participant};
 use peregrine::xtypes::{DecodeError, Decoder, EncodeError, Encoder, Extents, KeyFacts, LengthCode, Sink};
 use peregrine::{DdsType, DomainParticipant, FlowController, InstanceHandle, PublishMode, user_code_panics};
 
-/// What a type of a test does whenever its code runs.
+/// A function of the test that a type calls whenever the code of the type runs.
 type Hook = Mutex<Option<Arc<dyn Fn() + Send + Sync>>>;
 
 fn call(hook: &Hook) {
@@ -141,7 +141,7 @@ fn keeps_timers(thread: &str) -> bool {
     thread.contains("-ctrl-") || thread.contains("-pub-")
 }
 
-/// What the hook holds is dropped without its lock.
+/// Drops the function of the hook without the lock of the hook.
 fn clear(hook: &Hook) {
     let gone = hook.lock().unwrap().take();
     drop(gone);

@@ -122,7 +122,7 @@ pub(crate) struct Pair {
     pub(crate) answered: VecDeque<Vec<u8>>,
     /// Readers that took nothing more when they were handed something.
     pub(crate) refusing: BTreeSet<usize>,
-    /// What readers want that do not want everything. Applies when they are matched.
+    /// The content filters of readers that have one. Applied when the readers are matched.
     pub(crate) filters: BTreeMap<usize, Arc<dyn SampleFilter>>,
     /// Readers that listen at the address of another one.
     pub(crate) addresses: BTreeMap<usize, usize>,

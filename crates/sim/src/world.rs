@@ -72,7 +72,7 @@ pub struct World {
     rng: fastrand::Rng,
     /// How participants protect their messages that start from now on.
     protection: Option<ProtectionLevels>,
-    /// What readers want that do not want everything.
+    /// The content filters of readers that have one.
     filters: BTreeMap<Guid, Arc<dyn SampleFilter>>,
     /// Datagrams that were sent, if they are recorded.
     recorded: Option<Vec<Datagram>>,

@@ -1,4 +1,4 @@
-//! What simulated machines promise to tests, and what they find.
+//! Simulated machines keep their promises to tests, and find broken promises of the driver.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Receiver {
     }
 }
 
-/// What the machine says about a process whose only receive thread does this.
+/// The report of the machine about a process whose only receive thread runs this function.
 fn verdict(receive: impl FnOnce(&Receiver) + Send + 'static) -> Result<(), String> {
     let outcome = run(Config::default(), |simulation| {
         let inside = simulation.clone();

@@ -37,7 +37,7 @@ fn write_on(simulation: &Simulation, program: &Program, sensor: u32, is_over: &A
     })
 }
 
-/// What a reader knows of the world.
+/// The state of the world as a reader knows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// The last value of each sensor, and whether it has a writer.

@@ -1,5 +1,5 @@
 //! The part of the rule for prose (CONTRIBUTING.md) that a program can check: no sentence of a comment or document
-//! has `who`, `whoever`, `somebody`, `nobody` or `those` for its subject.
+//! begins with `who`, `whoever`, `somebody`, `nobody`, `those`, `what`, `whatever` or `something`.
 //!
 //! A list holds how many such sentences each part of the tree still has. The numbers only become smaller.
 
@@ -15,13 +15,13 @@ use super::findings::{Findings, TrackedFile};
 /// The list, relative to the root of the workspace.
 const ALLOWED: &str = "xtask/ratchet/prose.toml";
 const HEAD: &str = "\
-# How many sentences in comments and documents still begin with Who, Whoever, Somebody, Nobody or Those. More of them are
-# an error, and so are fewer: `cargo xtask tidy --shrink` writes the smaller numbers.
+# How many sentences in comments and documents still begin with Who, Whoever, Somebody, Nobody, Those, What, Whatever or
+# Something. More of them are an error, and so are fewer: `cargo xtask tidy --shrink` writes the smaller numbers.
 
 [sentences]
 ";
 
-const SUBJECTS: &[&str] = &["Who", "Whoever", "Somebody", "Nobody", "Those"];
+const SUBJECTS: &[&str] = &["Who", "Whoever", "Somebody", "Nobody", "Those", "What", "Whatever", "Something"];
 /// CONTRIBUTING.md quotes such sentences as examples.
 const QUOTING: &str = "CONTRIBUTING.md";
 
@@ -149,6 +149,7 @@ mod tests {
             ("/// Who waits is told.", 1),
             ("//! - Whoever writes. Nobody reads. Somebody else.", 3),
             ("| a | Those that wait |", 1),
+            ("/// What waits. Whatever comes is Something.", 2),
             ("// The reader that waits, who else, is Whole.", 0),
             ("// Whose turn it is; Nobody's", 0),
         ] {

@@ -474,7 +474,7 @@ impl Domain {
         }
     }
 
-    /// What connections have carried and dropped so far.
+    /// The counters of all connections since the domain was opened.
     pub(crate) fn stream_statistics(&self) -> StreamStatistics {
         self.sockets.streams.statistics()
     }

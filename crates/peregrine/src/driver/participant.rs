@@ -421,8 +421,8 @@ impl ParticipantCore {
         }
     }
 
-    /// Something has happened to the connection to the peers at this locator. After a loss of messages, all writers ask
-    /// the readers there what they miss.
+    /// The connection to the peers at this locator has opened, has broken, or has room again. After a loss of messages,
+    /// all writers send the readers there a HEARTBEAT, which asks for the samples that they miss.
     pub(super) fn handle_stream(&self, locator: Locator, change: StreamChange, dirty: &mut DirtyEndpoints) {
         let now = now();
         let mut locked = self.lock();

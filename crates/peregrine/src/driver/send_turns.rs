@@ -68,7 +68,7 @@ pub(super) trait SendingState: HasWakers {
     /// Packs messages that wait. Says whether there were any.
     fn pack(&mut self, outbox: &mut Self::Outbox) -> bool;
 
-    /// What was packed has left.
+    /// The packed messages have left: their buffers can be used again.
     fn reclaim(&mut self, outbox: &mut Self::Outbox);
 }
 
@@ -214,7 +214,7 @@ mod tests {
     use crate::driver::system::Mutex;
     use crate::driver::wakers::Wakers;
 
-    /// What happens to a sample.
+    /// A step of the delivery of a sample.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Step {
         HandedOver,

@@ -1,4 +1,4 @@
-//! What a writer does in the [turns](super::send_turns) of the threads that send its messages.
+//! The part of a writer in the [turns](super::send_turns) of the threads that send its messages.
 
 use std::sync::Arc;
 

@@ -49,7 +49,7 @@ struct Peer {
 #[derive(Debug, Default)]
 struct PeerState {
     phase: Phase,
-    /// What waits to be sent: whole messages, apart from the first, of which a part may have been sent.
+    /// Bytes that wait to be sent: whole messages, apart from the first, of which a part may have been sent.
     queue: VecDeque<u8>,
     /// The bytes that each message of the queue still has there.
     messages: VecDeque<usize>,
@@ -85,7 +85,7 @@ struct Counters {
     queued_bytes_max: AtomicU64,
 }
 
-/// What the links have reported.
+/// Messages received by connections, and changes of connections.
 #[derive(Debug, Default)]
 pub(super) struct StreamNews {
     /// Messages in the order of their streams, each with the locator of its peer.
@@ -146,7 +146,7 @@ impl Streams {
         }
     }
 
-    /// What has happened since the last call. Called by one thread at a time.
+    /// Takes the events of all links since the last call. Called by one thread at a time.
     pub(super) fn poll(&self) -> StreamNews {
         let mut news = StreamNews::default();
         for link in self.links.as_slice() {

@@ -22,7 +22,7 @@ impl WakeTimer {
         Ok(Self { timer: Timer::new()?, next_wake: AtomicU64::new(NEVER), setting: Mutex::new(()) })
     }
 
-    /// What becomes readable when the control thread is to wake up.
+    /// The timer, which becomes readable when the control thread is to wake up.
     pub(super) const fn timer(&self) -> &Timer {
         &self.timer
     }

@@ -514,7 +514,7 @@ impl DomainParticipant {
         self.inner.domain.statistics()
     }
 
-    /// What the connections of this domain have carried and dropped so far.
+    /// The counters of all connections of this domain since it was opened.
     #[doc(hidden)]
     #[must_use]
     pub fn stream_statistics(&self) -> crate::stream_link::StreamStatistics {

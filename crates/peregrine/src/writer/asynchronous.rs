@@ -42,7 +42,8 @@ impl<T: DdsType> DataWriter<T> {
     }
 }
 
-/// What a write without room leaves: written already, or the change and the key of its instance for the next attempt.
+/// The outcome of an attempt to write: the number of the sample, or, without room, the change and the key of its
+/// instance for the next attempt.
 pub(super) type Attempt = Result<SequenceNumber, (Change, Option<Vec<u8>>)>;
 
 impl<T: TopicType> WriterInner<T> {

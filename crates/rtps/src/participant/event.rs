@@ -86,7 +86,7 @@ pub enum ParticipantEvent {
     },
 }
 
-/// What has happened on the way to a peer that is reached by a connection.
+/// A change of the connection to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamChange {
     /// The connection is open.

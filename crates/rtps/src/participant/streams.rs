@@ -10,8 +10,8 @@ use crate::locator::Locator;
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
-    /// Something has happened to the connection to the peers at this locator. A new connection is announced to at once,
-    /// and discovery asks there for what is missing.
+    /// The connection to the peers at this locator has changed. The participant announces itself by a new connection at
+    /// once, and discovery requests there the samples that it misses.
     pub fn handle_stream(&mut self, now: Instant, wall: Timestamp, locator: Locator, change: StreamChange) {
         if change == StreamChange::Connected {
             let message = self.announcement(wall, None);

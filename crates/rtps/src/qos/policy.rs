@@ -46,8 +46,8 @@ pub enum Durability {
     Persistent,
 }
 
-/// What the service for TRANSIENT and PERSISTENT samples keeps of a topic (DDS 1.4 §2.2.3.5). Announced only; own
-/// entities are refused any value but the default.
+/// The limits of the service that keeps TRANSIENT and PERSISTENT samples of a topic (DDS 1.4 §2.2.3.5). Announced only;
+/// own entities are refused any value but the default.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DurabilityService {
     /// How long the service keeps an instance after its last writer has gone. Default: zero.
@@ -127,7 +127,7 @@ pub struct Liveliness {
     pub lease_duration: Span,
 }
 
-/// What counts as a sign of life of a writer. The kinds are in ascending order.
+/// The signs of life of a writer. The kinds are in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum LivelinessKind {
     /// The participant asserts the liveliness as long as its process runs.
@@ -237,7 +237,7 @@ pub struct EntityFactory {
     pub autoenable_created_entities: bool,
 }
 
-/// What a writer does with instances that it unregisters (DDS 1.4 §2.2.3.21).
+/// Whether a writer disposes the instances that it unregisters (DDS 1.4 §2.2.3.21).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct WriterDataLifecycle {
     /// The writer also disposes an instance that it unregisters; the deletion of the writer unregisters all. Default:

@@ -94,7 +94,7 @@ impl Writer {
         self.packer.heartbeat_len() + runs * self.packer.gap_len()
     }
 
-    /// What a reader's filter has rejected and the reader perhaps does not know of, as far as it follows from no
+    /// The samples that a reader's filter has rejected, unless the reader knows of them or can conclude that from a
     /// sample that was sent.
     fn unannounced(&self, index: usize) -> [RejectedRun; 2] {
         let Some(reader) = self.readers.get(index).filter(|reader| reader.info.reliable) else {

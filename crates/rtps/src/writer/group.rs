@@ -47,7 +47,7 @@ pub(super) struct Part {
 pub(super) struct Selection {
     /// `None` of readers without a filter that share an address with a reader that has one.
     pub(super) filter: Option<Arc<dyn SampleFilter>>,
-    /// What the filter has rejected since the last sample that passed.
+    /// The samples that the filter has rejected since the last sample that passed.
     pub(super) rejected: RejectedRun,
     /// Whether some of the readers are reliable, and so need to know what will not come.
     pub(super) is_reliable: bool,

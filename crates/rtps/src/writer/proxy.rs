@@ -258,7 +258,7 @@ impl ReaderProxy {
         true
     }
 
-    /// What counts as acknowledged because its filter has rejected it, and what the reader perhaps does not know of.
+    /// The rejected samples that count as acknowledged, although the reader perhaps does not know of them.
     pub(super) fn passed_over(&self) -> RejectedRun {
         let start = self.passed_over_from.unwrap_or(self.acknowledged_below);
         RejectedRun { start, end: self.acknowledged_below }

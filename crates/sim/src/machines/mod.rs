@@ -124,7 +124,7 @@ impl Simulation {
     /// otherwise, with a report of all threads.
     ///
     /// # Panics
-    /// Something is lacking after `bound`.
+    /// If `lacking` still returns names after `bound`.
     pub fn await_nothing_lacking(&self, what: &str, bound: Duration, lacking: impl Fn() -> Vec<String>) {
         let end = self.now_ns().saturating_add(bound.as_nanos() as u64);
         while !lacking().is_empty() {

@@ -95,7 +95,7 @@ enum Status {
     Ended,
 }
 
-/// What the threads of a crashed process do.
+/// The activity of the threads of a crashed process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AfterCrash {
     Nothing,
@@ -483,7 +483,7 @@ impl State {
         !matches!(thread.status, Status::Ended) && !self.crashed.contains_key(&thread.process)
     }
 
-    /// What breaks a promise of the driver now. `is_resting`: every thread that may run waits.
+    /// The promise of the driver that is broken now. `is_resting`: every thread that may run waits.
     fn fault(&self, is_resting: bool) -> Option<String> {
         let alive = self.threads.iter().filter(|thread| self.is_watched(thread));
         let (running, stopped): (Vec<&Thread>, Vec<&Thread>) = alive.partition(|thread| self.may_run(thread));

@@ -1,4 +1,4 @@
-//! What must hold whenever a thread of a simulation gives up its turn.
+//! The invariant of reception, checked whenever a thread of a simulation gives up its turn.
 //!
 //! The driver promises that at every moment some thread waits on a socket for user data or is armed to be woken by it
 //! (decision 024). A machine sees both from below: where each thread is blocked, and which descriptors the poller of
@@ -33,7 +33,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// What is wrong with the socket. `is_resting`: every thread that may run waits.
+    /// The violation at the socket, if there is one. `is_resting`: every thread that may run waits.
     pub(super) fn fault(&self, threads: &[Watched<'_>], is_resting: bool) -> Option<String> {
         let socket = self.socket.upgrade().filter(|socket| !socket.is_closed())?;
         // Without its poller the socket has no receiver any more.

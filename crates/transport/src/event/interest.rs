@@ -1,4 +1,4 @@
-//! What a poller of a simulated process waits for, as the machine of the process sees it.
+//! The descriptors that a poller of a simulated process waits for, as the machine of the process sees them.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;

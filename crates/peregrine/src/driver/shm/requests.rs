@@ -67,7 +67,7 @@ impl Wanted {
 /// Most cancellations that wait for the thread that polls the connections.
 pub(super) const CANCELLED_MAX: usize = 1024;
 
-/// What the thread that polls the connections is told of. Under `Poll`, that thread may not look for long.
+/// Requests to the thread that polls the connections. Under `Poll`, that thread may take none of them for long.
 #[derive(Default)]
 pub(super) struct ConnectQueue {
     /// One for each matched pair at most.

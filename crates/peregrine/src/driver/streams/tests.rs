@@ -140,7 +140,7 @@ fn room_is_reported_once_when_half_of_the_queue_is_free() {
     assert_eq!(give(QUEUE_BYTES_MAX / 2 - 1), []);
     assert_eq!(give(1), [(place(1), StreamChange::Room)]);
     assert_eq!(give(1), [], "no message was dropped since");
-    // What was accepted arrives whole and in order.
+    // Accepted messages arrive whole and in order.
     give(usize::MAX);
     let expected = framed(&message).repeat(QUEUE_BYTES_MAX / 1024);
     assert!(link.lock().sent[&place(1)] == expected);

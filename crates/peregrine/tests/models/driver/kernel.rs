@@ -84,7 +84,7 @@ impl Kernel {
     }
 }
 
-/// What a poller may wait for.
+/// An object that a poller may wait for.
 pub(super) trait Source {
     fn number(&self) -> usize;
 }

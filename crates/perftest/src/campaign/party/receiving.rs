@@ -128,7 +128,7 @@ pub(super) fn wait_for_all(job: &Job, receptions: &[Reception<'_>], sent: &[Sent
     let expected: u64 = receptions.iter().map(|reception| sent_to(reception.topic)).sum();
     let seen = || receptions.iter().map(|reception| reception.seen.load(Ordering::Relaxed)).sum::<u64>();
     let end = MonotonicNs::now().plus(LAST_LIMIT);
-    // What a listener takes is counted at that interval.
+    // The samples that a listener takes are counted at that interval.
     let silence = SILENCE + end_poll(job);
     let (mut last_seen, mut since) = (seen(), MonotonicNs::now());
     while last_seen < expected && !end.remaining().is_zero() && stop.reason().is_none() {

@@ -1,4 +1,4 @@
-//! What waits to be sent is bounded, however many readers ask, and every one of them is served in the end.
+//! The send queue is bounded, however many readers request samples, and the writer serves all of them in the end.
 
 use super::*;
 use crate::limits::{REPAIR_BYTES_MAX, SEND_QUEUE_BYTES_MAX};

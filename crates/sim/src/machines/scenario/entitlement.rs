@@ -1,4 +1,4 @@
-//! What readers must have seen.
+//! The samples that readers must have seen.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
 //! A random world with the whole product, from a seed: hosts, processes, endpoints, ways to write and to take, faults.
 //!
-//! What must hold in every world, whatever happens meanwhile:
+//! Properties that hold in every world, under all faults:
 //! - a reader sees the samples of a writer in order, none twice, and each as it was written;
 //! - a reliable KEEP_ALL pair loses nothing; another reliable pair does not lose the last sample of an instance;
 //! - once faults have ended, samples arrive within a bounded time;
@@ -33,7 +33,7 @@ const DELIVERY_MAX: Duration = Duration::from_secs(15);
 /// Instances of a process that has crashed end with its lease, of 20 s.
 const ENDS_MAX: Duration = Duration::from_secs(30);
 
-/// What one world was.
+/// Counts of one world, for its test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Samples that writers have written.
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub delivery_ns: u64,
     /// The most that readers have waited for the end of instances, in nanoseconds.
     pub ends_ns: u64,
-    /// What the simulation has done.
+    /// The steps of the simulation.
     pub trace: Option<Trace>,
 }
 

@@ -1,4 +1,4 @@
-//! What happens in a world.
+//! The plan of a world: processes, endpoints and faults, by seed.
 
 use std::time::Duration;
 
@@ -102,12 +102,12 @@ pub(super) struct WriterPlan {
     pub(super) is_asynchronous: bool,
     /// Changes its policies between samples.
     pub(super) changes_qos: bool,
-    /// What happens to instances between two of their samples.
+    /// The end of instances between two of their samples.
     pub(super) interrupts: Ending,
     pub(super) ends: Ending,
 }
 
-/// What a writer does to its instances.
+/// How a writer ends its instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Leave,

@@ -1,4 +1,4 @@
-//! What the threads of a world share.
+//! State that the threads of a world share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use crate::machines::{Program, Simulation, Task};
 /// How long endpoints wait for each other, and a write for room. Longer than any fault.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a reader has taken, by writer; and the last state of each instance.
+/// The samples that a reader has taken, by writer; and the last state of each instance.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// By writer and key.

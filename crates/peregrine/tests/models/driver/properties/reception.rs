@@ -14,7 +14,7 @@ use crate::driver::parker::Parker;
 use crate::driver::shared_receiver::{Process, SharedReceiver};
 use crate::driver::system::{Datagrams, Receiver, Socket};
 
-/// What a datagram causes.
+/// The effect of a datagram on the threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Effect {
     /// Wakes the application thread that waits.

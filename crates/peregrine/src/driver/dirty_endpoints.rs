@@ -5,7 +5,7 @@ use std::sync::Arc;
 use peregrine_rtps::time::Instant;
 
 use super::clock::wall;
-use super::reader::{self, ReaderCore};
+use super::reader::{self, AfterEvents, ReaderCore};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
 
@@ -15,6 +15,8 @@ pub(crate) struct DirtyEndpoints {
     readers: Vec<Arc<ReaderCore>>,
     writers: Vec<Arc<WriterCore>>,
     topics: Vec<Arc<TopicCore>>,
+    /// Readers that owe an acknowledgement.
+    answering: Vec<Arc<ReaderCore>>,
 }
 
 impl DirtyEndpoints {
@@ -59,9 +61,36 @@ impl DirtyEndpoints {
 
     /// Wakes waiters and sends answers. Readers whose listener is to be run stay.
     pub(super) fn notify(&mut self, now: Instant) {
-        self.readers.retain(|reader| reader.process_events(now));
+        self.wake(now);
+        self.send_answers(now);
+    }
+
+    /// Wakes waiters. Readers whose listener is to be run stay, and those that owe an acknowledgement.
+    pub(super) fn wake(&mut self, now: Instant) {
+        let answering = &mut self.answering;
+        self.readers.retain(|reader| match reader.process_events(now) {
+            AfterEvents::RunListener => true,
+            AfterEvents::Acknowledge => {
+                if !answering.iter().any(|known| Arc::ptr_eq(known, reader)) {
+                    answering.push(Arc::clone(reader));
+                }
+                false
+            }
+            AfterEvents::Nothing => false,
+        });
         self.writers.drain(..).for_each(|writer| writer.after());
         self.topics.drain(..).for_each(|topic| topic.after());
+    }
+
+    /// Whether [`Self::wake`] has left readers that owe an acknowledgement.
+    #[inline]
+    pub(super) fn owes_answers(&self) -> bool {
+        !self.answering.is_empty()
+    }
+
+    /// Sends the acknowledgements of the readers that [`Self::wake`] has left.
+    pub(super) fn send_answers(&mut self, now: Instant) {
+        self.answering.drain(..).for_each(|reader| reader.send_answers(now));
     }
 
     /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.

@@ -767,8 +767,16 @@ impl Process for Reception<'_> {
         self.domain.handle(datagrams, dirty)
     }
 
-    fn notify(&self, dirty: &mut DirtyEndpoints, now: Instant) {
-        dirty.notify(now);
+    fn wake(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        dirty.wake(now);
+    }
+
+    fn owes_answers(&self, dirty: &DirtyEndpoints) -> bool {
+        dirty.owes_answers()
+    }
+
+    fn send_answers(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        dirty.send_answers(now);
     }
 
     fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {

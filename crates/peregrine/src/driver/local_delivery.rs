@@ -212,7 +212,7 @@ impl PendingNotify {
         } else if let Some(now) = self.at {
             let mut readers = self.few.into_iter().chain(self.more);
             let with_listeners = readers.by_ref().filter(|reader| {
-                let has_listener = reader.process_events(now);
+                let has_listener = reader.process_events_and_acknowledge(now);
                 reader.host.note_handed();
                 has_listener
             });

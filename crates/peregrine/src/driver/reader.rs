@@ -35,6 +35,16 @@ use crate::status::{
 /// How many collections are kept for the next selections: so many threads and loans at a time allocate nothing.
 const COLLECTIONS_MAX: usize = 8;
 
+/// What is left to do for a reader whose waiters were woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterEvents {
+    Nothing,
+    /// [`ReaderCore::send_answers`].
+    Acknowledge,
+    /// [`ReaderCore::run_listener_first`], which also acknowledges.
+    RunListener,
+}
+
 /// What a listener of a reader is told. Called without any lock held.
 pub(crate) trait ReaderHook: Send + Sync {
     /// These statuses have changed.
@@ -308,16 +318,33 @@ impl ReaderCore {
         }
     }
 
-    /// Moves events of the state machine into statuses and wakes waiters. Says whether the listener is to be run, by
-    /// [`Self::run_listener_first`]; otherwise the reader has acknowledged.
-    pub(super) fn process_events(&self, now: Instant) -> bool {
+    /// Moves events of the state machine into statuses and wakes waiters.
+    pub(super) fn process_events(&self, now: Instant) -> AfterEvents {
         let mut guard = self.lock();
         let changed = guard.drain_events();
         if guard.has_hook_for(changed) && self.gate.add(changed) {
-            return true;
+            return AfterEvents::RunListener;
         }
-        self.acknowledge_to_all(guard, now);
-        false
+        let owes_acknowledgement = guard.reader.has_transmit();
+        let pending = if guard.local.owes_acks() { guard.take_pending_acks() } else { Vec::new() };
+        self.set_deadline(guard, now);
+        pending.into_iter().for_each(|ack| ack.deliver(self.guid));
+        if owes_acknowledgement { AfterEvents::Acknowledge } else { AfterEvents::Nothing }
+    }
+
+    /// Moves events into statuses, wakes waiters and acknowledges. Says whether the listener is to be run, by
+    /// [`Self::run_listener_first`], which then acknowledges.
+    pub(super) fn process_events_and_acknowledge(&self, now: Instant) -> bool {
+        let after = self.process_events(now);
+        if after == AfterEvents::Acknowledge {
+            self.send_answers(now);
+        }
+        after == AfterEvents::RunListener
+    }
+
+    /// Sends the acknowledgements that [`Self::process_events`] has left, unless another thread has sent them.
+    pub(super) fn send_answers(&self, now: Instant) {
+        self.acknowledge(self.lock(), now);
     }
 
     /// Runs the listener, or queues it where the calling thread must not run user code; then acknowledges. To be called
@@ -378,7 +405,8 @@ impl ReaderCore {
         }
         let listener = guard.hook.take();
         guard.wakers.wake_all();
-        drop(guard);
+        // The thread that took the last samples may have left the acknowledgement for its next wait.
+        self.acknowledge(guard, now());
         // It may own entities, which then go.
         run_user_code(|| drop(listener));
         true
@@ -395,6 +423,11 @@ impl ReaderCore {
             }
             guard.spare = batch;
         }
+        self.set_deadline(guard, now);
+    }
+
+    /// Has the control thread call the reader when it is due next.
+    fn set_deadline<'c>(&'c self, guard: StateGuard<'c, ReaderState>, now: Instant) {
         // What a take has made room for is told by the control thread: it may be a listener that is taking.
         let next = if guard.reader.has_event() { Some(now) } else { guard.reader.poll_timeout().map(|(at, _)| at) };
         let deadline = self.due.set(next);

@@ -17,6 +17,12 @@
 //! lead, then arms the socket, which costs a quarter of a microsecond and wakes no thread unless a datagram has arrived
 //! meanwhile.
 //!
+//! # Answers
+//! A leader sends the acknowledgements that its readers owe before it sleeps. An application thread that returns to the
+//! application with data leaves them instead, because a sample must not wait for a system call: the thread sends them
+//! when it waits again, or a follower does after [`ANSWER_DELAY_MAX`]. An application that was late so answers at once
+//! for the next [`PROMPT_WAITS`] waits.
+//!
 //! # Threads
 //! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
 //! does. So a listener that blocks keeps one thread, and no other thread waits for it. There are never more threads
@@ -38,7 +44,7 @@ use super::clock::{NEVER, now};
 use super::parker::{OthersWoken, Parker};
 use super::sync::try_lock_leaf;
 use super::system::{
-    AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Waker, fence,
+    AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Timer, Waker, fence,
 };
 use super::user_code::{Deferring, log};
 
@@ -50,12 +56,19 @@ const EXCLUDED_WAITS: u32 = 64;
 /// Receptions in a row of a follower, before it gives others the chance to lead.
 const FOLLOWER_RECEPTIONS_MAX: u32 = 64;
 
+/// How long answers wait for the application thread that left them. Many times what an application takes to return a
+/// sample, and a fraction of the time after which a writer repeats its request.
+const ANSWER_DELAY_MAX: Span = Span::from_micros(200);
+/// How many waits application threads answer at once after a follower had to answer for one.
+const PROMPT_WAITS: u32 = 64;
+
 /// Followers that sleep at a time. One could do; with two, a thread that returns from a listener does not end just when
 /// the other one wakes up, to be started again for the next listener.
 const IDLE_FOLLOWERS_MAX: usize = 2;
 
 const SOCKET: Token = Token(0);
 const WAKER: Token = Token(1);
+const ANSWERS: Token = Token(2);
 
 /// The processing of received datagrams.
 pub(super) trait Process {
@@ -65,8 +78,14 @@ pub(super) trait Process {
     /// Processes datagrams. Under the lead.
     fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Self::Dirty) -> Instant;
 
-    /// Wakes waiters and sends answers. Endpoints whose listener is to be run stay in `dirty`. Under the lead.
-    fn notify(&self, dirty: &mut Self::Dirty, now: Instant);
+    /// Wakes waiters. Endpoints whose listener is to be run, and those that owe answers, stay in `dirty`. Under the lead.
+    fn wake(&self, dirty: &mut Self::Dirty, now: Instant);
+
+    /// Whether an endpoint owes an answer.
+    fn owes_answers(&self, dirty: &Self::Dirty) -> bool;
+
+    /// Sends the answers that are owed. Under the lead.
+    fn send_answers(&self, dirty: &mut Self::Dirty, now: Instant);
 
     /// Whether listeners are to be run.
     fn has_listeners(&self, dirty: &Self::Dirty) -> bool;
@@ -96,6 +115,10 @@ pub(super) struct SharedReceiver<D> {
     /// Wakes an application thread that leads.
     leader_waker: Arc<Waker>,
     application_credit: AtomicU32,
+    /// Has a follower send answers that an application thread has left.
+    answers_due: Timer,
+    /// Waits for which application threads answer at once.
+    prompt_waits: AtomicU32,
     /// Followers that sleep or are about to.
     idle_followers: AtomicUsize,
     is_closing: AtomicBool,
@@ -112,6 +135,8 @@ struct Lead<D> {
     poller: Option<Poller>,
     adaptive_spin: AdaptiveSpin,
     dirty: D,
+    /// Whether [`SharedReceiver::answers_due`] is set.
+    has_left_answers: bool,
 }
 
 /// How an application thread's lead has ended.
@@ -139,11 +164,13 @@ impl<D: Default> SharedReceiver<D> {
         spin: Duration,
         is_open_to_application: bool,
     ) -> std::io::Result<Self> {
-        let (followers, work) = (Poller::new()?, Waker::new()?);
+        let (followers, work, answers_due) = (Poller::new()?, Waker::new()?, Timer::new()?);
         followers.add_disarmed(&*socket, SOCKET)?;
         // Disarmed by its report, so that one call wakes one follower.
         followers.add_disarmed(&work, WAKER)?;
         followers.arm(&work, WAKER)?;
+        followers.add_disarmed(&answers_due, ANSWERS)?;
+        followers.arm(&answers_due, ANSWERS)?;
         // No thread leads yet.
         followers.arm(&*socket, SOCKET)?;
         Ok(Self {
@@ -153,12 +180,15 @@ impl<D: Default> SharedReceiver<D> {
                 poller: None,
                 adaptive_spin: AdaptiveSpin::for_datagrams(),
                 dirty: D::default(),
+                has_left_answers: false,
             }),
             followers,
             is_armed: AtomicBool::new(true),
             work,
             leader_waker: Arc::new(Waker::new()?),
             application_credit: AtomicU32::new(0),
+            answers_due,
+            prompt_waits: AtomicU32::new(0),
             idle_followers: AtomicUsize::new(0),
             is_closing: AtomicBool::new(false),
             is_open_to_application,
@@ -211,6 +241,7 @@ impl<D: Default> SharedReceiver<D> {
                     self.receive_as_follower(leading, by);
                 }
             }
+            Ok(Some(ANSWERS)) => self.answer_for_application(by),
             Ok(Some(_)) => self.run_queued_listeners(by),
             Ok(None) => {}
             Err(error) => {
@@ -241,6 +272,23 @@ impl<D: Default> SharedReceiver<D> {
         match last {
             Some(now) => self.leave(leading, by, now),
             None => leading.give_up(),
+        }
+    }
+
+    /// Sends the answers that an application thread has left and not come back for.
+    #[cold]
+    fn answer_for_application(&self, by: &impl Process<Dirty = D>) {
+        self.answers_due.clear();
+        // A thread that leads sends them before it sleeps.
+        if let Some(mut leading) = self.try_lead() {
+            if by.owes_answers(leading.dirty()) {
+                self.prompt_waits.store(PROMPT_WAITS, Ordering::Relaxed);
+            }
+            leading.answer(by);
+            leading.give_up();
+        }
+        if let Err(error) = self.followers.arm(&self.answers_due, ANSWERS) {
+            log(Level::ERROR, move || tracing::error!(%error, "acknowledgements wait for the next datagram"));
         }
     }
 
@@ -303,6 +351,13 @@ impl<D: Default> SharedReceiver<D> {
         parker.receives_at(&self.leader_waker);
         let lead_end = self.receive_until_woken(&mut leading, parker, end, by);
         parker.is_awake();
+        let prompt_waits = self.prompt_waits.load(Ordering::Relaxed);
+        if prompt_waits == 0 && lead_end == LeadEnd::Woken {
+            leading.leave_answers(by);
+        } else {
+            self.prompt_waits.store(prompt_waits.saturating_sub(1), Ordering::Relaxed);
+            leading.answer(by);
+        }
         leading.give_up();
         if lead_end == LeadEnd::Useless {
             parker.turns.exclude(EXCLUDED_WAITS);
@@ -319,6 +374,7 @@ impl<D: Default> SharedReceiver<D> {
     ) -> LeadEnd {
         let others_woken = OthersWoken::so_far();
         while !parker.is_woken_before_sleep() {
+            leading.answer(by);
             let Some(has_received) = leading.wait_in_application(parker, end, by) else { return LeadEnd::Impossible };
             parker.is_awake();
             if has_received && others_woken.are_more() && !parker.is_woken() {
@@ -335,7 +391,11 @@ impl<D: Default> SharedReceiver<D> {
     /// Looks once for what has arrived, if no thread leads. Says whether there was anything. For writers that expect
     /// acknowledgements, and for timers that are late.
     pub(super) fn poll_socket_once(&self, by: &impl Process<Dirty = D>) -> bool {
-        self.try_lead().is_some_and(|mut leading| leading.receive_in_application(by))
+        self.try_lead().is_some_and(|mut leading| {
+            let has_received = leading.receive_in_application(by);
+            leading.answer(by);
+            has_received
+        })
     }
 
     /// Ends all threads of the receiver, as far as they do not run user code. The socket is to be shut down before.
@@ -376,8 +436,36 @@ impl<D: Default> Leading<'_, D> {
         self.lead.as_mut().expect("the lead is held until `self` is dropped")
     }
 
+    /// Sends the answers that are owed.
+    #[inline]
+    fn answer(&mut self, by: &impl Process<Dirty = D>) {
+        if by.owes_answers(self.dirty()) {
+            self.send_answers(by);
+        }
+    }
+
+    fn send_answers(&mut self, by: &impl Process<Dirty = D>) {
+        let of = self.of;
+        let lead = self.lead();
+        if std::mem::take(&mut lead.has_left_answers) {
+            of.answers_due.set(None);
+        }
+        by.send_answers(&mut lead.dirty, now());
+    }
+
+    /// Leaves the answers that are owed until the thread waits again, but no longer than [`ANSWER_DELAY_MAX`].
+    #[inline]
+    fn leave_answers(&mut self, by: &impl Process<Dirty = D>) {
+        let of = self.of;
+        let lead = self.lead();
+        if by.owes_answers(&lead.dirty) && !std::mem::replace(&mut lead.has_left_answers, true) {
+            of.answers_due.set(Some(MonotonicNs((now() + ANSWER_DELAY_MAX).0)));
+        }
+    }
+
     /// Waits for datagrams and processes them. `None`: nothing can be received any more.
     fn receive_blocking(&mut self, of: &SharedReceiver<D>, by: &impl Process<Dirty = D>) -> Option<Instant> {
+        self.answer(by);
         let Lead { receiver, adaptive_spin, dirty, .. } = self.lead();
         let (datagrams, asleep_since) = match wait_for_datagrams(receiver, &of.socket, of.spin, adaptive_spin) {
             Ok(received) => received,
@@ -390,12 +478,19 @@ impl<D: Default> Leading<'_, D> {
         if let Some(since) = asleep_since {
             adaptive_spin.on_sleep(since, now);
         }
-        by.notify(dirty, now);
+        by.wake(dirty, now);
+        self.answer(by);
         Some(now)
     }
 
-    /// Processes what has arrived. `None`: nothing.
+    /// Processes what has arrived, and answers. `None`: nothing.
     fn receive(&mut self, by: &impl Process<Dirty = D>) -> Option<Instant> {
+        let now = self.receive_without_answer(by)?;
+        self.answer(by);
+        Some(now)
+    }
+
+    fn receive_without_answer(&mut self, by: &impl Process<Dirty = D>) -> Option<Instant> {
         let of = self.of;
         let Lead { receiver, dirty, .. } = self.lead();
         let datagrams = match receiver.receive(&of.socket, Wait::NonBlocking) {
@@ -409,14 +504,14 @@ impl<D: Default> Leading<'_, D> {
             return None;
         }
         let now = by.handle(&datagrams, dirty);
-        by.notify(dirty, now);
+        by.wake(dirty, now);
         Some(now)
     }
 
-    /// The same on a thread of the application, whose locks a listener may want: listeners are queued. Says whether
-    /// anything has arrived.
+    /// Processes what has arrived on a thread of the application, whose locks a listener may want: listeners are queued.
+    /// The caller answers. Says whether anything has arrived.
     fn receive_in_application(&mut self, by: &impl Process<Dirty = D>) -> bool {
-        let Some(now) = self.receive(by) else { return false };
+        let Some(now) = self.receive_without_answer(by) else { return false };
         if by.has_listeners(self.dirty()) {
             by.run_listeners(self.dirty(), now);
         }

@@ -26,6 +26,8 @@ enum Action {
     Nothing,
     /// Wakes this thread.
     Wake(Arc<Parker>),
+    /// Wakes this thread, and makes an endpoint owe an answer.
+    WakeAndOwe(Arc<Parker>),
     /// Has a listener that tells of itself, then waits until it may return.
     Listener,
     Panic,
@@ -35,6 +37,8 @@ struct Noted {
     received: SyncSender<Received>,
     action: Mutex<Action>,
     queued: Mutex<Octets>,
+    owed: Mutex<Octets>,
+    answered: SyncSender<Received>,
     told: SyncSender<Received>,
     may_return: Mutex<Channel<()>>,
     receiver: Arc<SharedReceiver<Octets>>,
@@ -61,15 +65,26 @@ impl Process for Noted {
             match &action {
                 Action::Listener => dirty.push(datagram.bytes().to_vec()),
                 Action::Panic => panic!("on purpose"),
+                Action::WakeAndOwe(_) => self.owed.lock().unwrap().push(datagram.bytes().to_vec()),
                 Action::Nothing | Action::Wake(_) => {}
             }
         }
         now()
     }
 
-    fn notify(&self, _: &mut Octets, _: Instant) {
-        if let Action::Wake(parker) = &*self.action.lock().unwrap() {
+    fn wake(&self, _: &mut Octets, _: Instant) {
+        if let Action::Wake(parker) | Action::WakeAndOwe(parker) = &*self.action.lock().unwrap() {
             parker.unpark();
+        }
+    }
+
+    fn owes_answers(&self, _: &Octets) -> bool {
+        !self.owed.lock().unwrap().is_empty()
+    }
+
+    fn send_answers(&self, _: &mut Octets, _: Instant) {
+        for octets in self.owed.lock().unwrap().drain(..) {
+            self.answered.send((thread::current().id(), octets)).unwrap();
         }
     }
 
@@ -108,6 +123,7 @@ impl Process for Noted {
 struct World {
     by: Arc<Noted>,
     received: Channel<Received>,
+    answered: Channel<Received>,
     told: Channel<Received>,
     may_return: SyncSender<()>,
     sender: UdpSocket,
@@ -128,17 +144,20 @@ impl World {
         let receiver = Arc::new(SharedReceiver::new(socket, receiver, Duration::ZERO, true).unwrap());
         let ((notes, received), (tells, told)) = (sync_channel(100_000), sync_channel(100_000));
         let (may_return, returns) = sync_channel(100_000);
+        let (answers, answered) = sync_channel(100_000);
         let by = Arc::new_cyclic(|me| Noted {
             received: notes,
             action: Mutex::default(),
             queued: Mutex::default(),
+            owed: Mutex::default(),
+            answered: answers,
             told: tells,
             may_return: Mutex::new(returns),
             receiver,
             threads: Mutex::default(),
             me: me.clone(),
         });
-        Self { by, received, told, may_return, sender }
+        Self { by, received, answered, told, may_return, sender }
     }
 
     fn receiver(&self) -> &SharedReceiver<Octets> {
@@ -166,8 +185,12 @@ impl World {
 
     /// Waits until it is woken by what it receives itself.
     fn lead_once(&self) {
+        self.lead_once_with(Action::Wake);
+    }
+
+    fn lead_once_with(&self, action: impl FnOnce(Arc<Parker>) -> Action) {
         let parker = Parker::of_this_thread();
-        self.set(Action::Wake(Arc::clone(&parker)));
+        self.set(action(Arc::clone(&parker)));
         let (me, end) = (thread::current().id(), now() + PATIENCE.into());
         loop {
             assert!(now() < end, "the receive thread does not leave the lead");
@@ -466,4 +489,37 @@ fn no_datagram_waits_however_threads_take_and_leave_the_lead() {
         }
         is_over.store(true, Ordering::SeqCst);
     });
+}
+
+#[test]
+fn application_thread_that_waits_again_sends_the_answers_that_it_left() {
+    let world = World::without_threads();
+    world.lead_once_with(Action::WakeAndOwe);
+    assert!(world.answered.try_recv().is_err(), "the application has the data first");
+    world.lead_once();
+    let (by, octets) = world.answered.try_recv().expect("an answer");
+    assert_eq!((by, &octets[..]), (thread::current().id(), &b"for the application"[..]));
+}
+
+#[test]
+fn follower_answers_for_an_application_that_does_not_wait_again() {
+    let world = World::new();
+    let me = thread::current().id();
+    world.lead_once_with(Action::WakeAndOwe);
+    // A receive thread led first, perhaps, and answered for that datagram itself.
+    let (by, _) = world.answered.recv_timeout(PATIENCE).expect("an answer");
+    assert_ne!(by, me);
+    assert!(!world.by.owes_answers(&Octets::new()));
+}
+
+#[test]
+fn application_that_was_late_answers_at_once() {
+    let world = World::without_threads();
+    world.receiver().prompt_waits.store(2, Ordering::Relaxed);
+    for _ in 0..2 {
+        world.lead_once_with(Action::WakeAndOwe);
+        world.answered.try_recv().expect("an answer before the thread returns");
+    }
+    world.lead_once_with(Action::WakeAndOwe);
+    assert!(world.answered.try_recv().is_err());
 }

@@ -135,6 +135,12 @@ impl Timer {
     }
 }
 
+impl Source for Timer {
+    fn number(&self) -> usize {
+        self.0
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Socket(usize);
 

@@ -93,6 +93,12 @@ impl DirtyEndpoints {
         self.answering.drain(..).for_each(|reader| reader.send_answers(now));
     }
 
+    /// Leaves the acknowledgements of the readers that [`Self::wake`] has left to the next messages to the same
+    /// participants.
+    pub(super) fn leave_answers(&mut self, now: Instant) {
+        self.answering.drain(..).for_each(|reader| reader.leave_answers(now));
+    }
+
     /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
     pub(super) fn run_listeners(&mut self, now: Instant) {
         reader::run_listeners(self.readers.drain(..), now);

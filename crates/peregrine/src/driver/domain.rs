@@ -779,6 +779,14 @@ impl Process for Reception<'_> {
         dirty.send_answers(now);
     }
 
+    fn leave_answers(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        dirty.leave_answers(now);
+    }
+
+    fn send_left_answers(&self) {
+        self.domain.sockets.send_left_answers();
+    }
+
     fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {
         dirty.has_listeners() || user_code::has_deferred()
     }

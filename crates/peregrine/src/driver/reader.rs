@@ -35,7 +35,7 @@ use crate::status::{
 /// How many collections are kept for the next selections: so many threads and loans at a time allocate nothing.
 const COLLECTIONS_MAX: usize = 8;
 
-/// What is left to do for a reader whose waiters were woken.
+/// The next step for a reader whose waiters were woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterEvents {
     Nothing,
@@ -323,6 +323,10 @@ impl ReaderCore {
         let mut guard = self.lock();
         let changed = guard.drain_events();
         if guard.has_hook_for(changed) && self.gate.add(changed) {
+            if guard.reader.has_transmit() {
+                // What the listener writes may take it along.
+                self.leave_answers_of(guard, now);
+            }
             return AfterEvents::RunListener;
         }
         let owes_acknowledgement = guard.reader.has_transmit();
@@ -347,10 +351,32 @@ impl ReaderCore {
         self.acknowledge(self.lock(), now);
     }
 
+    /// Leaves the acknowledgements that [`Self::process_events`] has left to the next message that goes to the same
+    /// participant. Requests for repair are sent at once.
+    pub(super) fn leave_answers(&self, now: Instant) {
+        self.leave_answers_of(self.lock(), now);
+    }
+
+    fn leave_answers_of<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
+        let mut batch = std::mem::take(&mut guard.spare);
+        while guard.reader.poll_transmit(now, &mut batch) {
+            drop(guard);
+            let message_bytes_to = |ip| self.host.addresses().paths.message_bytes_to(ip);
+            if !self.host.sockets().leave_answer(&batch, message_bytes_to) {
+                self.host.send(&batch);
+            }
+            batch.clear();
+            guard = self.lock();
+        }
+        guard.spare = batch;
+        self.set_deadline(guard, now);
+    }
+
     /// Runs the listener, or queues it where the calling thread must not run user code; then acknowledges. To be called
     /// without any lock.
     pub(super) fn run_listener_first(self: &Arc<Self>, now: Instant) {
         self.host.run_or_queue(self);
+        self.host.sockets().send_left_answers();
         self.acknowledge_to_all(self.lock(), now);
     }
 

@@ -11,6 +11,7 @@ use peregrine_transport::interface::InterfaceIndex;
 use peregrine_transport::udp::{ConnectedSockets, Fragmentation, SendFailure, Sent, Socket, SocketOptions, Transmit};
 use tracing::Level;
 
+use super::left_answers::LeftAnswers;
 use super::send_limit::SendLimit;
 use super::send_run::{Run, TRANSMITS};
 use super::streams::Streams;
@@ -31,6 +32,8 @@ pub(crate) struct SendSockets {
     fragmenting: Fragmenting,
     /// Peers that no datagram reaches.
     pub(super) streams: Streams,
+    /// Acknowledgements that the next messages take along.
+    left_answers: LeftAnswers,
 }
 
 /// The sockets for messages that are too large for the way and cannot be made smaller: an announcement with much user
@@ -127,12 +130,37 @@ impl SendSockets {
     pub(super) fn new(connected: ConnectedSockets, options: &SocketOptions, streams: Streams) -> Self {
         let options = SocketOptions { fragmentation: Fragmentation::Allow, ..options.clone() };
         let fragmenting = Fragmenting { options, v4: Mutex::default(), v6: Mutex::default() };
-        Self { v4: None, v6: None, multicast: RwLock::default(), connected, fragmenting, streams }
+        Self {
+            v4: None,
+            v6: None,
+            multicast: RwLock::default(),
+            connected,
+            fragmenting,
+            streams,
+            left_answers: LeftAnswers::default(),
+        }
     }
 
     /// Sends every message of the batch to each of its destinations. What the system refuses is counted by the sockets.
     pub(crate) fn send(&self, batch: &TransmitBatch, route: &mut Route, mut limit: SendLimit) {
         self.send_messages(batch.messages(), route, &mut SendProgress::default(), &mut limit);
+    }
+
+    /// Leaves the acknowledgement that is the only message of `batch` to the next message that goes there, or until
+    /// [`Self::send_left_answers`]. `message_bytes_to` is the largest message that the path to an address takes.
+    /// `false`: the batch is to be sent at once.
+    pub(super) fn leave_answer(&self, batch: &TransmitBatch, message_bytes_to: impl FnOnce(IpAddr) -> usize) -> bool {
+        let mut messages = batch.messages();
+        let (Some(only), None) = (messages.next(), messages.next()) else { return false };
+        only_address(only.to()).is_some_and(|to| self.left_answers.leave(batch, to, message_bytes_to(to.ip())))
+    }
+
+    /// Sends the acknowledgements that were left and that no message has taken along.
+    pub(super) fn send_left_answers(&self) {
+        while let Some((message, to)) = self.left_answers.take_one() {
+            let transmit = Transmit { slices: &[IoSlice::new(&message)], destination: to, segment_bytes: None };
+            self.send_unicast(None, to, &[transmit], &mut SendLimit::ONE_ATTEMPT.clone());
+        }
     }
 
     /// Sends these messages, each to each of its destinations, from `progress` on: the first of them is the first that
@@ -184,7 +212,11 @@ impl SendSockets {
     /// Sends a message that is alone and goes to one address: nearly all are like that, and putting together what is
     /// already one takes a fifth of all instructions of a write. Returns whether the message has left.
     fn send_one(&self, route: &mut Route, message: Message<'_>, to: SocketAddr, limit: &mut SendLimit) -> bool {
-        let slices: ArrayVec<IoSlice<'_>, FEW_SLICES> = message.parts().map(IoSlice::new).collect();
+        let appended = self.left_answers.take_for(message, to);
+        let mut slices: ArrayVec<IoSlice<'_>, { FEW_SLICES + 1 }> = message.parts().map(IoSlice::new).collect();
+        if !appended.is_empty() {
+            slices.push(IoSlice::new(&appended));
+        }
         let connected = route.socket(message.to(), to, &self.connected);
         let transmit = Transmit { slices: &slices, destination: to, segment_bytes: None };
         let outcome = self.send_unicast(connected, to, &[transmit], limit);

@@ -19,9 +19,10 @@
 //!
 //! # Answers
 //! A leader sends the acknowledgements that its readers owe before it sleeps. An application thread that returns to the
-//! application with data leaves them instead, because a sample must not wait for a system call: the thread sends them
-//! when it waits again, or a follower does after [`ANSWER_DELAY_MAX`]. An application that was late so answers at once
-//! for the next [`PROMPT_WAITS`] waits.
+//! application with data leaves them instead, because a sample must not wait for a system call: they travel with what
+//! the application writes to the same participant ([`super::left_answers`]), or the thread sends them when it waits
+//! again, or a follower does after [`ANSWER_DELAY_MAX`]. After that, application threads answer at once for the next
+//! [`PROMPT_WAITS`] waits.
 //!
 //! # Threads
 //! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
@@ -86,6 +87,12 @@ pub(super) trait Process {
 
     /// Sends the answers that are owed. Under the lead.
     fn send_answers(&self, dirty: &mut Self::Dirty, now: Instant);
+
+    /// Leaves the answers that are owed to messages that the application writes. Under the lead.
+    fn leave_answers(&self, dirty: &mut Self::Dirty, now: Instant);
+
+    /// Sends the answers that were left and that no message has taken along.
+    fn send_left_answers(&self);
 
     /// Whether listeners are to be run.
     fn has_listeners(&self, dirty: &Self::Dirty) -> bool;
@@ -281,9 +288,7 @@ impl<D: Default> SharedReceiver<D> {
         self.answers_due.clear();
         // A thread that leads sends them before it sleeps.
         if let Some(mut leading) = self.try_lead() {
-            if by.owes_answers(leading.dirty()) {
-                self.prompt_waits.store(PROMPT_WAITS, Ordering::Relaxed);
-            }
+            self.prompt_waits.store(PROMPT_WAITS, Ordering::Relaxed);
             leading.answer(by);
             leading.give_up();
         }
@@ -436,21 +441,18 @@ impl<D: Default> Leading<'_, D> {
         self.lead.as_mut().expect("the lead is held until `self` is dropped")
     }
 
-    /// Sends the answers that are owed.
+    /// Sends the answers that are owed, and those that were left.
     #[inline]
     fn answer(&mut self, by: &impl Process<Dirty = D>) {
-        if by.owes_answers(self.dirty()) {
-            self.send_answers(by);
-        }
-    }
-
-    fn send_answers(&mut self, by: &impl Process<Dirty = D>) {
         let of = self.of;
         let lead = self.lead();
+        if by.owes_answers(&lead.dirty) {
+            by.send_answers(&mut lead.dirty, now());
+        }
         if std::mem::take(&mut lead.has_left_answers) {
             of.answers_due.set(None);
+            by.send_left_answers();
         }
-        by.send_answers(&mut lead.dirty, now());
     }
 
     /// Leaves the answers that are owed until the thread waits again, but no longer than [`ANSWER_DELAY_MAX`].
@@ -458,8 +460,12 @@ impl<D: Default> Leading<'_, D> {
     fn leave_answers(&mut self, by: &impl Process<Dirty = D>) {
         let of = self.of;
         let lead = self.lead();
-        if by.owes_answers(&lead.dirty) && !std::mem::replace(&mut lead.has_left_answers, true) {
-            of.answers_due.set(Some(MonotonicNs((now() + ANSWER_DELAY_MAX).0)));
+        if by.owes_answers(&lead.dirty) {
+            let now = now();
+            by.leave_answers(&mut lead.dirty, now);
+            if !std::mem::replace(&mut lead.has_left_answers, true) {
+                of.answers_due.set(Some(MonotonicNs((now + ANSWER_DELAY_MAX).0)));
+            }
         }
     }
 

@@ -38,6 +38,7 @@ struct Noted {
     action: Mutex<Action>,
     queued: Mutex<Octets>,
     owed: Mutex<Octets>,
+    left: Mutex<Octets>,
     answered: SyncSender<Received>,
     told: SyncSender<Received>,
     may_return: Mutex<Channel<()>>,
@@ -84,6 +85,17 @@ impl Process for Noted {
 
     fn send_answers(&self, _: &mut Octets, _: Instant) {
         for octets in self.owed.lock().unwrap().drain(..) {
+            self.answered.send((thread::current().id(), octets)).unwrap();
+        }
+    }
+
+    fn leave_answers(&self, _: &mut Octets, _: Instant) {
+        let owed = &mut *self.owed.lock().unwrap();
+        self.left.lock().unwrap().append(owed);
+    }
+
+    fn send_left_answers(&self) {
+        for octets in self.left.lock().unwrap().drain(..) {
             self.answered.send((thread::current().id(), octets)).unwrap();
         }
     }
@@ -150,6 +162,7 @@ impl World {
             action: Mutex::default(),
             queued: Mutex::default(),
             owed: Mutex::default(),
+            left: Mutex::default(),
             answered: answers,
             told: tells,
             may_return: Mutex::new(returns),

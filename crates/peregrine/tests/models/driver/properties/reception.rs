@@ -37,6 +37,8 @@ struct Endpoints {
     /// The number of answers sent.
     answered: Mutex<usize>,
     answer_sent: Condvar,
+    /// The number of answers left.
+    left: Mutex<usize>,
     waiting: Mutex<Option<Arc<Parker>>>,
     /// Threads that could be started.
     spare: Mutex<u32>,
@@ -54,6 +56,7 @@ impl Endpoints {
             changed: Condvar::new(),
             answered: Mutex::new(0),
             answer_sent: Condvar::new(),
+            left: Mutex::new(0),
             waiting: Mutex::new(None),
             spare: Mutex::new(0),
             start: Condvar::new(),
@@ -125,6 +128,16 @@ impl Process for Endpoints {
 
     fn send_answers(&self, dirty: &mut Vec<u64>, _: Instant) {
         *self.answered.lock().unwrap() += dirty.drain(..).count();
+        self.answer_sent.notify_all();
+    }
+
+    fn leave_answers(&self, dirty: &mut Vec<u64>, _: Instant) {
+        *self.left.lock().unwrap() += dirty.drain(..).count();
+    }
+
+    fn send_left_answers(&self) {
+        let left = std::mem::take(&mut *self.left.lock().unwrap());
+        *self.answered.lock().unwrap() += left;
         self.answer_sent.notify_all();
     }
 

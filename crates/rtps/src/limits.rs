@@ -167,6 +167,16 @@ pub const STEADY_ASK_EVERY: u32 = 64;
 /// After so many intervals without a sample, a writer asks for acknowledgement of the last samples of a steady flow.
 pub const STEADY_INTERVALS: u32 = 4;
 
+/// Samples without a pause after which a steady flow is expected to last.
+pub const LASTING_SAMPLES: u32 = 256;
+
+/// After so many intervals without a sample, a writer asks for acknowledgement of the last samples of a lasting flow.
+/// Each sample puts the timer off, and the thread that keeps it wakes up once in so many intervals to learn of that.
+pub const LASTING_INTERVALS: u32 = 32;
+
+/// The longest that a writer waits so in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
+pub const LASTING_WAIT_MAX: Span = Span::from_millis(200);
+
 /// Samples that follow a loss before a flow counts as steady again: a lossy path needs the frequent requests.
 pub const STEADY_AFTER_LOSS: u32 = 256;
 

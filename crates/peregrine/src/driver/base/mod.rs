@@ -1,4 +1,4 @@
-//! What every layer uses: clock, locks, parked threads, and the rules for user code.
+//! Clock, locks, parked threads and the rules for user code, for every layer.
 
 pub(in crate::driver) mod adaptive_spin;
 pub(crate) mod clock;

@@ -324,7 +324,7 @@ impl ReaderCore {
         let changed = guard.drain_events();
         if guard.has_hook_for(changed) && self.gate.add(changed) {
             if guard.reader.has_transmit() {
-                // What the listener writes may take it along.
+                // A message that the listener writes may take it along.
                 self.leave_answers_of(guard, now);
             }
             return AfterEvents::RunListener;

@@ -128,8 +128,8 @@ fn a_reliable_sample_costs_its_writer_one_system_call() {
 }
 
 /// Each sample demands an acknowledgement, which travels with the sample that the other side returns. The thread that
-/// waits is late at times on a busy machine, and then another one sends the acknowledgement: the quietest of some rounds
-/// counts.
+/// waits is late at times on a busy machine, and then another one sends the acknowledgement: the quietest of some
+/// rounds counts.
 #[test]
 fn acknowledgement_of_a_sample_that_is_returned_costs_no_datagram() {
     const ROUND: u32 = 50;

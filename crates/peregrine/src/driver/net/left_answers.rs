@@ -2,8 +2,8 @@
 //!
 //! A thread that returns to the application with data, or that runs a listener, often writes to the participant that
 //! the data came from. The acknowledgement then travels with what the thread writes, instead of in a datagram of its
-//! own, which would wake a thread of that participant. The thread that has left an answer, or a thread that knows of it,
-//! sends whatever no message has taken along ([`crate::driver::reactor::shared_receiver`]).
+//! own, which would wake a thread of that participant. Leaders of the reception, and threads that run listeners, send
+//! the acknowledgements that no message has taken along.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;

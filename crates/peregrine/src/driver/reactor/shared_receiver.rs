@@ -19,10 +19,10 @@
 //!
 //! # Answers
 //! A leader sends the acknowledgements that its readers owe before it sleeps. An application thread that returns to the
-//! application with data leaves them instead, because a sample must not wait for a system call: they travel with what
-//! the application writes to the same participant ([`crate::driver::net::left_answers`]), or the thread sends them when it waits
-//! again, or a follower does after [`ANSWER_DELAY_MAX`]. After that, application threads answer at once for the next
-//! [`PROMPT_WAITS`] waits.
+//! application with data leaves them instead, because a sample must not wait for a system call: they travel with the
+//! samples that the application writes to the same participant (`net::left_answers`), or the thread sends them when the
+//! thread waits again, or a follower does after [`ANSWER_DELAY_MAX`]. After that, application threads answer at once for
+//! the next [`PROMPT_WAITS`] waits.
 //!
 //! # Threads
 //! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
@@ -79,7 +79,8 @@ pub(super) trait Process {
     /// Processes datagrams. Under the lead.
     fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Self::Dirty) -> Instant;
 
-    /// Wakes waiters. Endpoints whose listener is to be run, and those that owe answers, stay in `dirty`. Under the lead.
+    /// Wakes waiters. Endpoints whose listener is to be run, and those that owe answers, stay in `dirty`. Under the
+    /// lead.
     fn wake(&self, dirty: &mut Self::Dirty, now: Instant);
 
     /// Whether an endpoint owes an answer.
@@ -514,8 +515,8 @@ impl<D: Default> Leading<'_, D> {
         Some(now)
     }
 
-    /// Processes what has arrived on a thread of the application, whose locks a listener may want: listeners are queued.
-    /// The caller answers. Says whether anything has arrived.
+    /// Processes what has arrived on a thread of the application, whose locks a listener may want: listeners are
+    /// queued. The caller answers. Says whether anything has arrived.
     fn receive_in_application(&mut self, by: &impl Process<Dirty = D>) -> bool {
         let Some(now) = self.receive_without_answer(by) else { return false };
         if by.has_listeners(self.dirty()) {

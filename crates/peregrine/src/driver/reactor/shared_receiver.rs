@@ -21,8 +21,8 @@
 //! A leader sends the acknowledgements that its readers owe before it sleeps. An application thread that returns to the
 //! application with data leaves them instead, because a sample must not wait for a system call: they travel with the
 //! samples that the application writes to the same participant (`net::left_answers`), or the thread sends them when the
-//! thread waits again, or a follower does after [`ANSWER_DELAY_MAX`]. After that, application threads answer at once for
-//! the next [`PROMPT_WAITS`] waits.
+//! thread waits again, or a follower does after [`ANSWER_DELAY_MAX`]. After that, application threads answer at once
+//! for the next [`PROMPT_WAITS`] waits.
 //!
 //! # Threads
 //! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none

@@ -72,7 +72,7 @@ const WAKER: Token = Token(1);
 const ANSWERS: Token = Token(2);
 
 /// The processing of received datagrams.
-pub(super) trait Process {
+pub(in crate::driver) trait Process {
     /// The endpoints concerned, from [`Self::handle`] on until they have been told.
     type Dirty: Default;
 
@@ -112,7 +112,7 @@ pub(super) trait Process {
 }
 
 /// See the [module](self).
-pub(super) struct SharedReceiver<D> {
+pub(in crate::driver) struct SharedReceiver<D> {
     socket: Arc<Socket>,
     lead: Mutex<Lead<D>>,
     /// Where followers sleep: at the socket while it is armed, and at `work`.
@@ -340,14 +340,19 @@ impl<D: Default> SharedReceiver<D> {
     }
 
     /// Has a follower run queued listeners.
-    pub(super) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
+    pub(in crate::driver) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
         self.ensure_follower(by);
         self.work.wake();
     }
 
     /// Leads on the calling thread until `parker` is woken or `end` has come. `false`: the thread cannot lead now, and
     /// is to sleep until it is woken.
-    pub(super) fn lead_until_woken(&self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> bool {
+    pub(in crate::driver) fn lead_until_woken(
+        &self,
+        parker: &Parker,
+        end: Instant,
+        by: &impl Process<Dirty = D>,
+    ) -> bool {
         if !self.is_open_to_application || parker.turns.is_excluded() || self.is_closing() {
             return false;
         }

@@ -10,7 +10,7 @@ use crate::driver::base::sync::lock;
 use crate::driver::base::system::{AtomicU64, Mutex, Timer};
 
 /// When the control thread wakes up: no later than the earliest deadline that any thread has [armed](Self::arm).
-pub(super) struct WakeTimer {
+pub(in crate::driver) struct WakeTimer {
     timer: Timer,
     next_wake: AtomicU64,
     /// Held while the timer is set, so that of two settings the earlier deadline lasts.
@@ -44,7 +44,7 @@ impl WakeTimer {
 
     /// The control thread looks at all deadlines after this, then [sets](Self::set) the earliest. Returns when it was
     /// to wake up.
-    pub(super) fn begin_look(&self) -> u64 {
+    pub(in crate::driver) fn begin_look(&self) -> u64 {
         self.timer.clear();
         // A thread that arms from here on sees that nothing is set and sets the timer itself.
         self.next_wake.swap(NEVER, Ordering::SeqCst)

@@ -28,6 +28,7 @@ pub(super) mod services;
 #[cfg(test)]
 mod tests;
 mod trim;
+mod waiting_loan;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

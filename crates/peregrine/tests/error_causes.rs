@@ -60,7 +60,7 @@ fn peers_are_refused_with_their_fault() {
     assert_eq!(peer(""), PeerFault::NoHost);
     assert_eq!(peer("host:port"), PeerFault::Port);
     let link_local = config().with_peers(vec!["[fe80::1]:9000".parse().unwrap()]);
-    let cause = refused(42, link_local);
+    let cause = refused(43, link_local);
     assert_eq!(cause, BadParameter::Peer { peer: "fe80::1".to_owned(), fault: PeerFault::NoInterface });
 }
 
@@ -85,7 +85,7 @@ fn flow_controllers_are_refused_with_the_field_that_is_zero() {
 
 #[test]
 fn policies_that_are_not_available_are_refused_with_their_value() {
-    let participant = DomainParticipant::builder(42).config(config()).build().unwrap();
+    let participant = DomainParticipant::builder(44).config(config()).build().unwrap();
     let unsupported = |outcome: Result<(), Error>| match outcome {
         Err(Error::Unsupported(Unsupported::Policy { policy, value })) => (policy, value),
         other => panic!("{other:?}"),

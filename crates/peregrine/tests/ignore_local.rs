@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{PATIENCE, Reading, config};
@@ -15,20 +16,22 @@ fn builder(domain: u32, config: DomainConfig) -> ParticipantBuilder {
     DomainParticipant::builder(domain).domain_tag(std::process::id().to_string()).config(config)
 }
 
-fn writer(participant: &DomainParticipant, kind: Option<IgnoreLocal>) -> DataWriter<Reading> {
-    let builder = participant.topic::<Reading>("readings").unwrap().writer_builder().reliable();
-    match kind {
-        Some(kind) => builder.ignore_local(kind).build().unwrap(),
-        None => builder.build().unwrap(),
+/// A writer and a reader of a topic of their own.
+fn endpoints(
+    (a, of_writer): (&DomainParticipant, Option<IgnoreLocal>),
+    (b, of_reader): (&DomainParticipant, Option<IgnoreLocal>),
+) -> (DataWriter<Reading>, DataReader<Reading>) {
+    static TOPICS: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("readings {}", TOPICS.fetch_add(1, Ordering::Relaxed));
+    let mut writer = a.topic::<Reading>(&name).unwrap().writer_builder().reliable();
+    let mut reader = b.topic::<Reading>(&name).unwrap().reader_builder().reliable();
+    if let Some(kind) = of_writer {
+        writer = writer.ignore_local(kind);
     }
-}
-
-fn reader(participant: &DomainParticipant, kind: Option<IgnoreLocal>) -> DataReader<Reading> {
-    let builder = participant.topic::<Reading>("readings").unwrap().reader_builder().reliable();
-    match kind {
-        Some(kind) => builder.ignore_local(kind).build().unwrap(),
-        None => builder.build().unwrap(),
+    if let Some(kind) = of_reader {
+        reader = reader.ignore_local(kind);
     }
+    (writer.build().unwrap(), reader.build().unwrap())
 }
 
 /// Both sides know that they match, or both have the reason why they do not.
@@ -67,7 +70,7 @@ fn endpoints_of_one_participant_match_unless_either_ignores_it() {
     let participant = builder(20, config()).build().unwrap();
     for kind in KINDS {
         for (of_writer, of_reader) in [(kind, IgnoreLocal::None), (IgnoreLocal::None, kind)] {
-            let (writer, reader) = (writer(&participant, Some(of_writer)), reader(&participant, Some(of_reader)));
+            let (writer, reader) = endpoints((&participant, Some(of_writer)), (&participant, Some(of_reader)));
             assert_matched(&writer, &reader, kind == IgnoreLocal::None);
         }
     }
@@ -80,7 +83,7 @@ fn endpoints_of_two_participants_match_unless_either_ignores_the_process() {
         let [a, b] = [config.clone(), config].map(|config| builder(domain, config).build().unwrap());
         for kind in KINDS {
             for (of_writer, of_reader) in [(kind, IgnoreLocal::None), (IgnoreLocal::None, kind)] {
-                let (writer, reader) = (writer(&a, Some(of_writer)), reader(&b, Some(of_reader)));
+                let (writer, reader) = endpoints((&a, Some(of_writer)), (&b, Some(of_reader)));
                 assert_matched(&writer, &reader, kind != IgnoreLocal::Process);
             }
         }
@@ -91,18 +94,19 @@ fn endpoints_of_two_participants_match_unless_either_ignores_the_process() {
 fn endpoints_without_a_choice_have_that_of_their_participant() {
     let router = builder(23, config()).ignore_local(IgnoreLocal::Participant).build().unwrap();
     assert_eq!(router.ignore_local(), IgnoreLocal::Participant);
-    let (of_router, into_router) = (writer(&router, None), reader(&router, None));
-    assert_eq!((of_router.ignore_local(), into_router.ignore_local()), (router.ignore_local(), router.ignore_local()));
-    assert_matched(&of_router, &into_router, false);
-    drop((of_router, into_router));
-    let (of_router, into_router) = (writer(&router, Some(IgnoreLocal::None)), reader(&router, Some(IgnoreLocal::None)));
-    assert_matched(&of_router, &into_router, true);
+    let (writer, reader) = endpoints((&router, None), (&router, None));
+    assert_eq!((writer.ignore_local(), reader.ignore_local()), (router.ignore_local(), router.ignore_local()));
+    assert_matched(&writer, &reader, false);
+    let none = (&router, Some(IgnoreLocal::None));
+    let (writer, reader) = endpoints(none, none);
+    assert_matched(&writer, &reader, true);
 }
 
 #[test]
 fn announcements_of_endpoints_have_their_choice() {
     let [a, b] = [(); 2].map(|()| builder(24, config()).build().unwrap());
-    let (writer, reader) = (writer(&a, Some(IgnoreLocal::Participant)), reader(&b, Some(IgnoreLocal::Participant)));
+    let kind = Some(IgnoreLocal::Participant);
+    let (writer, reader) = endpoints((&a, kind), (&b, kind));
     assert_matched(&writer, &reader, true);
     let data = reader.matched_publication_data(writer.guid()).unwrap();
     assert_eq!(data.ignore_local, IgnoreLocal::Participant);

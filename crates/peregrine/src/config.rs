@@ -11,7 +11,7 @@ use peregrine_transport::interface;
 pub use peregrine_transport::interface::Selection as InterfaceSelection;
 pub use peregrine_transport::thread::Scheduling;
 
-use crate::error::{BadParameter, Error, Unit};
+use crate::error::{Argument, BadParameter, Error, GroupFault, LookupError, PeerFault, Unit};
 use crate::stream_link::StreamLinks;
 
 /// How receive threads wait for data.
@@ -253,7 +253,7 @@ impl DomainConfig {
         {
             let (min, max) = (MESSAGE_BYTES_MIN as u64, MESSAGE_BYTES_MAX as u64);
             return Err(BadParameter::OutOfRange {
-                argument: "message_bytes",
+                argument: Argument::MessageBytes,
                 value: bytes as u64,
                 min,
                 max,
@@ -262,9 +262,9 @@ impl DomainConfig {
             .into());
         }
         for (argument, value, max, unit) in [
-            ("unanswered_heartbeats", self.unanswered_heartbeats, u32::MAX, Unit::None),
-            ("max_sample_bytes", self.max_sample_bytes, SAMPLE_BYTES_MAX, Unit::Bytes),
-            ("max_instances_per_reader", self.max_instances_per_reader, u32::MAX, Unit::None),
+            (Argument::UnansweredHeartbeats, self.unanswered_heartbeats, u32::MAX, Unit::None),
+            (Argument::MaxSampleBytes, self.max_sample_bytes, SAMPLE_BYTES_MAX, Unit::Bytes),
+            (Argument::MaxInstancesPerReader, self.max_instances_per_reader, u32::MAX, Unit::None),
         ] {
             if !(1..=max).contains(&value) {
                 let (value, min, max) = (value.into(), 1, max.into());
@@ -272,18 +272,21 @@ impl DomainConfig {
             }
         }
         if self.threads.name_prefix.contains('\0') {
-            return Err(Error::bad_parameter("threads.name_prefix has a NUL character, no thread name can".to_owned()));
+            return Err(BadParameter::NulCharacter { argument: Argument::ThreadNamePrefix }.into());
         }
         if self.dscp > 63 {
             let value = self.dscp.into();
-            return Err(BadParameter::OutOfRange { argument: "dscp", value, min: 0, max: 63, unit: Unit::None }.into());
+            let (argument, unit) = (Argument::Dscp, Unit::None);
+            return Err(BadParameter::OutOfRange { argument, value, min: 0, max: 63, unit }.into());
         }
         for group in &self.multicast_groups {
             let is_spoken = if group.is_ipv4() { self.udp_v4 } else { self.udp_v6 };
-            if !group.is_multicast() || !is_spoken {
-                let text = format!("multicast_groups: {group} is not a multicast group of a transport in use");
-                return Err(Error::bad_parameter(text));
-            }
+            let fault = match group.is_multicast() {
+                false => GroupFault::NotMulticast,
+                true if !is_spoken => GroupFault::NotInUse,
+                true => continue,
+            };
+            return Err(BadParameter::Group { group: *group, fault }.into());
         }
         Ok(())
     }
@@ -311,6 +314,9 @@ pub struct Peer {
     max_index: u32,
 }
 
+/// The largest participant index of a peer.
+const INDEX_MAX: u32 = 119;
+
 /// Participant indices tried at a peer that does not say otherwise.
 const MAX_INDEX_DEFAULT: u32 = 4;
 
@@ -318,18 +324,18 @@ impl FromStr for Peer {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let bad = |why: &str| Error::bad_parameter(format!("peer \"{text}\": {why}; write [index@]address[:port]"));
+        let bad = |fault| Error::from(BadParameter::Peer { peer: text.to_owned(), fault });
         let (max_index, rest) = match text.split_once('@') {
             None => (MAX_INDEX_DEFAULT, text),
             Some((index, rest)) => {
-                let index = index.parse().ok().filter(|i| *i < 120);
-                (index.ok_or_else(|| bad("the index before '@' is not a number from 0 to 119"))?, rest)
+                let index = index.parse().ok().filter(|i| *i <= INDEX_MAX);
+                (index.ok_or_else(|| bad(PeerFault::Index { max: INDEX_MAX }))?, rest)
             }
         };
         let rest = match rest.split_once("://") {
             None => rest,
             Some(("udpv4" | "udpv6" | "_udp" | "UDPv4" | "UDPv6", rest)) => rest,
-            Some((transport, _)) => return Err(bad(&format!("transport \"{transport}\" is not available"))),
+            Some((transport, _)) => return Err(bad(PeerFault::Transport { name: transport.to_owned() })),
         };
         if let Ok(address) = rest.parse::<SocketAddr>() {
             let host = match address {
@@ -344,12 +350,12 @@ impl FromStr for Peer {
         }
         let (host, port) = match rest.rsplit_once(':') {
             None => (rest, None),
-            Some((host, port)) => (host, Some(port.parse().map_err(|_| bad("the port is not a number"))?)),
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| bad(PeerFault::Port))?)),
         };
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).filter(|host| is_v6(host));
         let host = bracketed.unwrap_or(host);
         if host.is_empty() || host.contains(char::is_whitespace) {
-            return Err(bad("there is no host"));
+            return Err(bad(PeerFault::NoHost));
         }
         Ok(Self { host: host.to_owned(), port, max_index })
     }
@@ -363,12 +369,13 @@ fn is_v6(text: &str) -> bool {
 
 impl Peer {
     pub(crate) fn resolve(&self, domain: DomainId) -> Result<Vec<SocketAddr>, Error> {
-        let unresolved = |error| Error::bad_parameter(format!("peer \"{}\" cannot be resolved: {error}", self.host));
-        let addresses: Vec<SocketAddr> = (self.host.as_str(), 0).to_socket_addrs().map_err(unresolved)?.collect();
+        let bad = |fault| BadParameter::Peer { peer: self.host.clone(), fault };
+        let found = (self.host.as_str(), 0).to_socket_addrs();
+        let found = found.map_err(|error| bad(PeerFault::Unresolved(LookupError::new(error))))?;
+        let addresses: Vec<SocketAddr> = found.collect();
         let is_lost = |address: &SocketAddr| matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0);
         if addresses.iter().any(is_lost) {
-            let text = format!("peer \"{0}\" is link-local; name its interface, as in \"{0}%eth0\"", self.host);
-            return Err(Error::bad_parameter(text));
+            return Err(bad(PeerFault::NoInterface).into());
         }
         let ports = Ports::of(domain);
         Ok(addresses

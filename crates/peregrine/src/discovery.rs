@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use peregrine_rtps::qos::TopicQos;
 
+use crate::condition::DiscoveryCondition;
 use crate::driver::endpoint::waiting::wait_until;
 pub use crate::driver::session::observer::DiscoveryEvent;
 use crate::driver::session::observer::Observer;
@@ -42,6 +43,7 @@ pub struct DiscoveredTopicData {
 pub struct DiscoveryEvents {
     core: Arc<ParticipantCore>,
     id: u64,
+    condition: DiscoveryCondition,
     waiting: Option<u64>,
 }
 
@@ -56,7 +58,8 @@ impl DiscoveryEvents {
         let id = observer.id();
         locked.observers.push(observer);
         drop(locked);
-        Self { core, id, waiting: None }
+        let condition = DiscoveryCondition::new(Arc::clone(&core), id);
+        Self { core, id, condition, waiting: None }
     }
 
     /// The next event, if there is one.
@@ -69,6 +72,40 @@ impl DiscoveryEvents {
     #[must_use]
     pub fn wait_next(&mut self, timeout: Duration) -> Option<DiscoveryEvent> {
         wait_until(&*self.core, timeout, StatusMask::ALL, |locked| take_or_end(locked, self.id)).flatten()
+    }
+
+    /// The condition on these events, for a [`WaitSet`](crate::WaitSet) that waits for other conditions too. It is true
+    /// while [`Self::try_next`] has an event, and after the participant was closed; it stays valid after `self` is
+    /// dropped, and is false then until the participant is closed.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), peregrine::Error> {
+    /// use std::time::Duration;
+    ///
+    /// use peregrine::{DomainParticipant, Selector, WaitSet};
+    ///
+    /// let participant = DomainParticipant::new(0)?;
+    /// let reader = participant.topic::<u32>("numbers")?.reader()?;
+    /// let mut events = participant.discovery_events();
+    /// let samples = reader.read_condition(Selector::ANY);
+    /// let set = WaitSet::new();
+    /// set.attach(events.condition());
+    /// set.attach(&samples);
+    /// for condition in set.wait(Duration::from_secs(1))? {
+    ///     if condition == *events.condition() {
+    ///         while let Some(event) = events.try_next() {
+    ///             println!("{event:?}");
+    ///         }
+    ///     } else if condition == samples {
+    ///         println!("{} samples", reader.take()?.len());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn condition(&self) -> &DiscoveryCondition {
+        &self.condition
     }
 
     /// How many events were dropped because the application did not look for so long.
@@ -92,7 +129,7 @@ impl Stream for DiscoveryEvents {
     type Item = DiscoveryEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<DiscoveryEvent>> {
-        let Self { core, id, waiting } = &mut *self;
+        let Self { core, id, waiting, .. } = &mut *self;
         let waker = context.waker().clone();
         let mut locked = core.lock();
         if let Some(event) = take_or_end(&mut locked, *id) {

@@ -34,6 +34,12 @@ macro_rules! endpoint_handles {
                 &self.0.core().topic.type_name
             }
 
+            /// Whether its type has a key.
+            #[must_use]
+            pub fn has_key(&self) -> bool {
+                self.guid().entity.has_key()
+            }
+
             /// The same with its type, if that is `T`.
             #[must_use]
             pub fn downcast<T: TopicType>(&self) -> Option<$typed<T>> {

@@ -23,6 +23,7 @@ mod entity;
 pub mod error;
 mod factory;
 mod logging;
+mod process;
 pub mod qos;
 mod reader;
 mod shared_memory;
@@ -36,7 +37,8 @@ mod topic_type;
 mod writer;
 
 pub use condition::{
-    Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
+    Condition, DiscoveryCondition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition,
+    WaitSet,
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
 pub use discovery::{DiscoveredTopic, DiscoveredTopicData, DiscoveryEvent, DiscoveryEvents};

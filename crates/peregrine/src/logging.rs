@@ -19,8 +19,7 @@ pub(crate) fn start_from_environment() -> Result<(), Error> {
     static STARTED: Once = Once::new();
     let Ok(text) = std::env::var(VARIABLE) else { return Ok(()) };
     let Ok(level) = LevelFilter::from_str(&text) else {
-        let text = format!("{VARIABLE} is \"{text}\"; permitted are off, error, warn, info, debug and trace");
-        return Err(BadParameter::Setting(text).into());
+        return Err(BadParameter::LogLevel { value: text }.into());
     };
     STARTED.call_once(|| {
         // The program may have a subscriber already, which then sees the events.

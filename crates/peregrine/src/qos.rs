@@ -7,7 +7,7 @@ use peregrine_rtps::limits::{
 pub use peregrine_rtps::qos::*;
 pub use peregrine_rtps::time::Span;
 
-use crate::error::{BadParameter, Error, Unsupported};
+use crate::error::{Argument, BadParameter, Error, Unsupported, UnsupportedValue};
 
 /// Refuses what peers could not be told.
 pub(crate) fn check_participant(qos: &ParticipantQos) -> Result<(), Error> {
@@ -15,7 +15,7 @@ pub(crate) fn check_participant(qos: &ParticipantQos) -> Result<(), Error> {
     let binary = qos.properties.binary.iter().map(|p| p.name.len() + p.value.len());
     let octets = qos.user_data.0.len() + text.chain(binary).sum::<usize>();
     if octets > PARTICIPANT_QOS_OCTETS_MAX {
-        let argument = "USER_DATA and the properties of a participant, together in bytes,";
+        let argument = Argument::ParticipantQos;
         return Err(BadParameter::TooLong { argument, len: octets, max: PARTICIPANT_QOS_OCTETS_MAX }.into());
     }
     Ok(())
@@ -55,7 +55,7 @@ pub(crate) fn check_reader(qos: &DataReaderQos, subscriber: &SubscriberQos) -> R
 fn check_durability(durability: Durability) -> Result<(), Error> {
     match durability {
         Durability::Volatile | Durability::TransientLocal => Ok(()),
-        other => Err(unsupported(PolicyId::Durability, &format!("{other}; VOLATILE and TRANSIENT_LOCAL are"))),
+        other => Err(unsupported(PolicyId::Durability, UnsupportedValue::Durability(other))),
     }
 }
 
@@ -63,14 +63,14 @@ fn check_service(service: &DurabilityService) -> Result<(), Error> {
     if *service == DurabilityService::default() {
         return Ok(());
     }
-    Err(unsupported(PolicyId::DurabilityService, "a durability service for TRANSIENT and PERSISTENT data"))
+    Err(unsupported(PolicyId::DurabilityService, UnsupportedValue::DurabilityService))
 }
 
 fn check_priority(priority: TransportPriority) -> Result<(), Error> {
     if priority.0 == 0 {
         return Ok(());
     }
-    Err(unsupported(PolicyId::TransportPriority, "priorities by writer; set the DSCP of the domain instead"))
+    Err(unsupported(PolicyId::TransportPriority, UnsupportedValue::TransportPriority(priority.0)))
 }
 
 pub(crate) fn check_publisher(qos: &PublisherQos) -> Result<(), Error> {
@@ -89,10 +89,11 @@ pub(crate) fn check_subscriber(qos: &SubscriberQos) -> Result<(), Error> {
 fn check_partition(partition: &Partition) -> Result<(), Error> {
     let names = &partition.0;
     if names.len() > PARTITIONS_MAX {
-        return Err(BadParameter::TooLong { argument: "PARTITION", len: names.len(), max: PARTITIONS_MAX }.into());
+        let argument = Argument::Policy(PolicyId::Partition);
+        return Err(BadParameter::TooLong { argument, len: names.len(), max: PARTITIONS_MAX }.into());
     }
     if let Some(long) = names.iter().find(|name| name.len() > PARTITION_OCTETS_MAX) {
-        let argument = "a name in PARTITION, in bytes,";
+        let argument = Argument::PartitionName;
         return Err(BadParameter::TooLong { argument, len: long.len(), max: PARTITION_OCTETS_MAX }.into());
     }
     Ok(())
@@ -100,7 +101,8 @@ fn check_partition(partition: &Partition) -> Result<(), Error> {
 
 fn check_opaque(policy: PolicyId, bytes: &[u8]) -> Result<(), Error> {
     if bytes.len() > OPAQUE_OCTETS_MAX {
-        return Err(BadParameter::TooLong { argument: policy.name(), len: bytes.len(), max: OPAQUE_OCTETS_MAX }.into());
+        let argument = Argument::Policy(policy);
+        return Err(BadParameter::TooLong { argument, len: bytes.len(), max: OPAQUE_OCTETS_MAX }.into());
     }
     Ok(())
 }
@@ -113,20 +115,20 @@ fn check_properties(properties: &Properties) -> Result<(), Error> {
         true => Ok(()),
         false => Err(BadParameter::TooLong { argument, len, max }),
     };
-    check("PROPERTY", text().count().max(binary().count()), PROPERTIES_MAX)?;
+    check(Argument::Properties, text().count().max(binary().count()), PROPERTIES_MAX)?;
     let longest = text().chain(binary()).map(|(name, value)| name.max(value)).max().unwrap_or(0);
-    check("a name or value in PROPERTY, in bytes,", longest, PROPERTY_OCTETS_MAX)?;
+    check(Argument::PropertyText, longest, PROPERTY_OCTETS_MAX)?;
     let announced = properties.announced_octets();
-    check("PROPERTY, in bytes as announced,", announced, ENDPOINT_PROPERTIES_OCTETS_MAX)?;
+    check(Argument::AnnouncedProperties, announced, ENDPOINT_PROPERTIES_OCTETS_MAX)?;
     Ok(())
 }
 
 fn check_presentation(presentation: &Presentation) -> Result<(), Error> {
     if presentation.coherent {
-        return Err(unsupported(PolicyId::Presentation, "coherent_access"));
+        return Err(unsupported(PolicyId::Presentation, UnsupportedValue::CoherentAccess));
     }
     if presentation.scope == AccessScope::Group {
-        return Err(unsupported(PolicyId::Presentation, "access_scope GROUP; INSTANCE and TOPIC are"));
+        return Err(unsupported(PolicyId::Presentation, UnsupportedValue::AccessScope(presentation.scope)));
     }
     Ok(())
 }
@@ -135,16 +137,13 @@ fn check_consistency(consistency: &TypeConsistency) -> Result<(), Error> {
     if *consistency == TypeConsistency::default() {
         return Ok(());
     }
-    Err(unsupported(
-        PolicyId::TypeConsistency,
-        "other than default values: matching is by type name, types are not compared",
-    ))
+    Err(unsupported(PolicyId::TypeConsistency, UnsupportedValue::TypeConsistency))
 }
 
 fn check_representation(representation: &DataRepresentation) -> Result<(), Error> {
     let known = [RepresentationId::XCDR1, RepresentationId::XCDR2];
     match representation.effective().iter().find(|id| !known.contains(id)) {
-        Some(id) => Err(unsupported(PolicyId::DataRepresentation, &format!("{id}; XCDR1 and XCDR2 are"))),
+        Some(id) => Err(unsupported(PolicyId::DataRepresentation, UnsupportedValue::DataRepresentation(*id))),
         None => Ok(()),
     }
 }
@@ -177,6 +176,6 @@ pub(crate) fn copy_from_reader(reader: &DataReaderQos, qos: &mut TopicQos) {
         data_representation);
 }
 
-fn unsupported(policy: PolicyId, value: &str) -> Error {
-    Unsupported::Policy { policy, value: value.to_owned() }.into()
+fn unsupported(policy: PolicyId, value: UnsupportedValue) -> Error {
+    Unsupported::Policy { policy, value }.into()
 }

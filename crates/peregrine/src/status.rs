@@ -73,6 +73,9 @@ impl StatusMask {
     /// No status, but news of the same kind: acknowledgements have come, and with them perhaps room.
     pub(crate) const ACKNOWLEDGED: Self = Self { bits: 1 << 31, unreported: 0 };
 
+    /// The same: shared memory may have come back.
+    pub(crate) const MEMORY: Self = Self { bits: 1 << 27, unreported: 0 };
+
     /// The same for readers: what writers had kept from before may be complete.
     pub(crate) const HISTORY: Self = Self { bits: 1 << 30, unreported: 0 };
 

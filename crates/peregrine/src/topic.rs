@@ -11,7 +11,7 @@ use crate::condition::StatusCondition;
 use crate::driver::base::user_code::run_user_code;
 use crate::driver::endpoint::topic::{TopicCore, TopicHook};
 use crate::entity::{DomainParticipant, Entity, TopicListener};
-use crate::error::{BadParameter, Error, Precondition};
+use crate::error::{Argument, BadParameter, Error, Precondition};
 use crate::qos;
 use crate::status::{InconsistentTopicStatus, StatusMask};
 use crate::topic_type::{SerializedType, TopicType};
@@ -37,7 +37,7 @@ impl<T: TopicType> Topic<T> {
             return Err(BadParameter::EmptyTopicName.into());
         }
         if name.len() > NAME_OCTETS_MAX {
-            let argument = "the name of the topic, in bytes,";
+            let argument = Argument::TopicName;
             return Err(BadParameter::TooLong { argument, len: name.len(), max: NAME_OCTETS_MAX }.into());
         }
         if let Some(qos) = &qos {

@@ -15,7 +15,7 @@ use peregrine_xtypes::{
 
 use crate::InstanceHandle;
 use crate::driver::base::user_code::{note_panic, run_caught, run_user_code};
-use crate::error::{BadParameter, Error};
+use crate::error::{Argument, BadParameter, Error};
 
 /// The type parameter of a [`Topic`](crate::Topic): a [`DdsType`], or [`Serialized`]. No other type implements this
 /// trait.
@@ -68,6 +68,9 @@ pub(crate) mod sealed {
 
         /// A serialized key, as an endpoint keeps it, in this representation; `None` if that is not possible.
         fn key_in(representation: Representation, key: &[u8]) -> Option<Vec<u8>>;
+
+        /// The serialized key in a payload, as an endpoint keeps it; `None` if the payload is no value of the type.
+        fn kept_key(payload: &[u8], kind: PayloadKind) -> Option<Vec<u8>>;
     }
 
     impl<T: DdsType> Sealed for T {
@@ -76,6 +79,10 @@ pub(crate) mod sealed {
 
         fn key_in(representation: Representation, key: &[u8]) -> Option<Vec<u8>> {
             serialized_key_of_payload::<T>(key, PayloadKind::Key, representation).ok()
+        }
+
+        fn kept_key(payload: &[u8], kind: PayloadKind) -> Option<Vec<u8>> {
+            serialized_key_of_payload::<T>(payload, kind, Representation::Xcdr2).ok()
         }
     }
 
@@ -86,6 +93,11 @@ pub(crate) mod sealed {
         /// An endpoint of serialized samples keeps no keys.
         fn key_in(_: Representation, _: &[u8]) -> Option<Vec<u8>> {
             None
+        }
+
+        /// What stands for a key: the instance is registered.
+        fn kept_key(_: &[u8], _: PayloadKind) -> Option<Vec<u8>> {
+            Some(Vec::new())
         }
     }
 }
@@ -161,7 +173,7 @@ impl SerializedType {
             return Err(BadParameter::EmptyTypeName.into());
         }
         if self.name.len() > NAME_OCTETS_MAX {
-            let argument = "the name of the type, in bytes,";
+            let argument = Argument::TypeName;
             return Err(BadParameter::TooLong { argument, len: self.name.len(), max: NAME_OCTETS_MAX }.into());
         }
         Ok(())

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Block, PATIENCE, Reading, config, eventually, polled};
-use peregrine::error::{BadParameter, Unit};
+use peregrine::error::{Argument, BadParameter, Unit};
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::status::{RejectReason, SampleLostReason};
 use peregrine::{DomainConfig, DomainParticipant, Error, InstanceHandle, SerializedType};
@@ -35,7 +35,13 @@ fn lease_below_minimum_is_refused_with_its_unit() {
         assert!(
             matches!(
                 cause,
-                BadParameter::OutOfRange { argument: "lease", min: 100, unit: Unit::Milliseconds, value: 0 | 99, .. }
+                BadParameter::OutOfRange {
+                    argument: Argument::Lease,
+                    min: 100,
+                    unit: Unit::Milliseconds,
+                    value: 0 | 99,
+                    ..
+                }
             ),
             "{cause:?}"
         );
@@ -63,7 +69,10 @@ fn payload_that_is_too_long_is_refused_before_it_is_copied() {
         assert!(is_refused, "{len}: {refused:?}");
     }
     let refused = writer.write_serialized(InstanceHandle::NIL, 3, |_| panic!("no memory is filled"));
-    assert!(matches!(refused, Err(Error::BadParameter(BadParameter::OutOfRange { argument: "len", .. }))));
+    assert!(matches!(
+        refused,
+        Err(Error::BadParameter(BadParameter::OutOfRange { argument: Argument::PayloadLength, .. }))
+    ));
     let is_too_long = |outcome: Result<_, Error>| matches!(outcome, Err(Error::BadParameter(BadParameter::TooLong { max, .. })) if max == TOO_LONG - 1);
     let block = Block { number: 0, octets: vec![0; TOO_LONG] };
     assert!(is_too_long(writer.write(&block)));

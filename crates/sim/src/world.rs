@@ -179,6 +179,7 @@ impl World {
                 ..Addresses::default()
             },
             shared_memory: None,
+            is_in_process: |_| false,
             seed: self.rng.u64(..),
             protection,
         };

@@ -1,5 +1,6 @@
 //! Conditions: what a [`WaitSet`] waits for (DDS 1.4 §2.2.4.4).
 
+mod discovery;
 mod guard;
 mod read;
 mod selection;
@@ -7,6 +8,7 @@ mod status;
 mod trigger;
 mod wait_set;
 
+pub use discovery::DiscoveryCondition;
 pub use guard::GuardCondition;
 pub use read::{QueryCondition, ReadCondition};
 pub(crate) use selection::Choose;

@@ -9,10 +9,8 @@ use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::participant::{Addresses, ParticipantConfig};
 use peregrine_rtps::protection::Protection;
-use peregrine_rtps::qos::ParticipantQos;
+use peregrine_rtps::qos::{IgnoreLocal, ParticipantQos};
 use peregrine_rtps::time::Span;
-use peregrine_rtps::vendor::VendorId;
-use peregrine_transport::random;
 
 use super::{Defaults, DomainParticipant, Entity, ParticipantInner, ParticipantState};
 use crate::condition::{NoStatuses, StatusCondition};
@@ -21,7 +19,8 @@ use crate::driver::base::sync::lock;
 use crate::driver::host::Host as _;
 use crate::driver::reactor::domain::DomainHandle;
 use crate::driver::session::participant::ParticipantCore;
-use crate::error::{BadParameter, Error, Unit};
+use crate::error::{Argument, BadParameter, Error, Unit};
+use crate::process::{is_own_prefix, new_prefix};
 use crate::state_machine::random_u64;
 use crate::{logging, qos};
 
@@ -53,6 +52,7 @@ pub struct ParticipantBuilder {
     config: DomainConfig,
     lease: Duration,
     is_enabled: Option<bool>,
+    ignore_local: IgnoreLocal,
     protection: Option<MakeProtection>,
 }
 
@@ -86,6 +86,7 @@ impl DomainParticipant {
             config: DomainConfig::default(),
             lease: LEASE_DEFAULT,
             is_enabled: None,
+            ignore_local: IgnoreLocal::None,
             protection: None,
         }
     }
@@ -129,6 +130,25 @@ impl ParticipantBuilder {
         self
     }
 
+    /// Which endpoints near them the endpoints of the participant do not match, unless an endpoint is built with a choice of
+    /// its own ([`DataWriterBuilder::ignore_local`](crate::DataWriterBuilder::ignore_local),
+    /// [`DataReaderBuilder::ignore_local`](crate::DataReaderBuilder::ignore_local)). The default is
+    /// [`IgnoreLocal::None`].
+    ///
+    /// ```no_run
+    /// use peregrine::DomainParticipant;
+    /// use peregrine::qos::IgnoreLocal;
+    ///
+    /// // A router writes to the topics that it reads, and does not read its own samples.
+    /// let router = DomainParticipant::builder(0).ignore_local(IgnoreLocal::Participant).build()?;
+    /// # Ok::<(), peregrine::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn ignore_local(mut self, kind: IgnoreLocal) -> Self {
+        self.ignore_local = kind;
+        self
+    }
+
     /// How long others keep this participant without news of it. The default is 20 s; the participant announces
     /// itself three times in that time. The shortest lease is 100 ms; [`Duration::MAX`] is a lease without end.
     #[must_use]
@@ -156,7 +176,7 @@ impl ParticipantBuilder {
     pub fn build(self) -> Result<DomainParticipant, Error> {
         logging::start_from_environment()?;
         self.config.check()?;
-        for (argument, text) in [("domain_tag", &self.domain_tag), ("name", &self.name)] {
+        for (argument, text) in [(Argument::DomainTag, &self.domain_tag), (Argument::ParticipantName, &self.name)] {
             if text.len() > NAME_OCTETS_MAX {
                 return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_OCTETS_MAX }.into());
             }
@@ -165,16 +185,14 @@ impl ParticipantBuilder {
             // Rounded down: the number shown is below the minimum.
             let value = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
             let (min, max, unit) = (LEASE_MIN_MS, u64::MAX, Unit::Milliseconds);
-            return Err(BadParameter::OutOfRange { argument: "lease", value, min, max, unit }.into());
+            return Err(BadParameter::OutOfRange { argument: Argument::Lease, value, min, max, unit }.into());
         }
         let qos = self.qos.unwrap_or_else(default_qos);
         qos::check_participant(&qos)?;
         let handle = DomainHandle::get(self.domain, &self.config)?;
         let domain = Arc::clone(handle.domain());
-        let mut unique = [0; 10];
-        random::fill(&mut unique).map_err(Error::system)?;
         let lease = Span::from(self.lease);
-        let prefix = GuidPrefix::new(VendorId::PEREGRINE, unique);
+        let prefix = new_prefix()?;
         let config = ParticipantConfig {
             prefix,
             domain: self.domain,
@@ -185,6 +203,7 @@ impl ParticipantBuilder {
             announce_period: lease.divided_by(ANNOUNCEMENTS_PER_LEASE),
             addresses: Addresses::clone(&domain.addresses()),
             shared_memory: domain.shared_memory_address(),
+            is_in_process: is_own_prefix,
             seed: random_u64()?,
             protection: self.protection.map(|MakeProtection(make)| make(prefix)),
         };
@@ -199,6 +218,7 @@ impl ParticipantBuilder {
             domain,
             handle,
             condition,
+            ignore_local: self.ignore_local,
             is_enabled: AtomicBool::new(is_enabled),
             state: Mutex::new(state),
         };

@@ -12,7 +12,9 @@ use std::any::Any;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 
-use peregrine_rtps::qos::{DataReaderQos, DataWriterQos, ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
+use peregrine_rtps::qos::{
+    DataReaderQos, DataWriterQos, IgnoreLocal, ParticipantQos, PublisherQos, SubscriberQos, TopicQos,
+};
 
 pub use self::builder::ParticipantBuilder;
 pub(crate) use self::builder::{autoenables, default_qos, lookup, set_autoenables, set_default_qos};
@@ -88,6 +90,8 @@ pub(crate) struct ParticipantInner {
     /// `None` after the participant was closed.
     handle: Mutex<Option<Arc<DomainHandle>>>,
     condition: StatusCondition,
+    /// Of endpoints that are built without a choice of their own.
+    ignore_local: IgnoreLocal,
     is_enabled: AtomicBool,
     state: Mutex<ParticipantState>,
 }

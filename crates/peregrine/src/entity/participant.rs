@@ -9,7 +9,7 @@ use std::time::Duration;
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{DomainId, EntityId, Guid};
 use peregrine_rtps::participant::{ParticipantCounters, PeerDrops};
-use peregrine_rtps::qos::{ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
+use peregrine_rtps::qos::{IgnoreLocal, ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::udp::Statistics;
 use peregrine_xtypes::DdsType;
@@ -121,6 +121,12 @@ impl DomainParticipant {
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.inner.is_enabled.load(Ordering::SeqCst)
+    }
+
+    /// Which endpoints near them its endpoints do not match, unless an endpoint was built with a choice of its own.
+    #[must_use]
+    pub fn ignore_local(&self) -> IgnoreLocal {
+        self.inner.ignore_local
     }
 
     /// A topic of this name with values of type `T`, with default policies unless it exists already.

@@ -1,12 +1,16 @@
 //! The causes of each return code.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use peregrine_rtps::history::Full;
 use peregrine_rtps::id::{Guid, KeyHash as InstanceHandle};
 use peregrine_rtps::qos::{NonMatch, PolicyId};
+use peregrine_transport::interface::NoInterface;
+
+use super::settings::{Argument, GroupFault, PeerFault, UnsupportedValue};
 
 /// Which argument is not valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,7 +19,7 @@ pub enum BadParameter {
     /// An argument has more bytes or elements than are permitted.
     TooLong {
         /// Which argument or policy.
-        argument: &'static str,
+        argument: Argument,
         /// How many it has.
         len: usize,
         /// How many it may have.
@@ -24,7 +28,7 @@ pub enum BadParameter {
     /// A number is too small or too large.
     OutOfRange {
         /// Which argument.
-        argument: &'static str,
+        argument: Argument,
         /// What was given.
         value: u64,
         /// The smallest one permitted.
@@ -59,8 +63,41 @@ pub enum BadParameter {
         /// The name of the type.
         type_name: Arc<str>,
     },
-    /// A setting is not valid, as this text says.
-    Setting(String),
+    /// A name has a NUL character.
+    NulCharacter {
+        /// Which argument.
+        argument: Argument,
+    },
+    /// No transport is switched on.
+    NoTransport,
+    /// [`DomainConfig::interfaces`](crate::DomainConfig::interfaces) selects no interface of this host.
+    NoInterface(NoInterface),
+    /// No selected interface has an address of a transport in use.
+    NoAddress {
+        /// IPv4 is in use.
+        v4: bool,
+        /// IPv6 is in use.
+        v6: bool,
+    },
+    /// A multicast group cannot be joined.
+    Group {
+        /// Its address.
+        group: IpAddr,
+        /// Why not.
+        fault: GroupFault,
+    },
+    /// A peer is not valid.
+    Peer {
+        /// The peer, as given.
+        peer: String,
+        /// Why it is not.
+        fault: PeerFault,
+    },
+    /// The environment variable `PEREGRINE_LOG` is none of `off`, `error`, `warn`, `info`, `debug` and `trace`.
+    LogLevel {
+        /// Its value.
+        value: String,
+    },
 }
 
 /// The unit of a number in an error.
@@ -73,6 +110,10 @@ pub enum Unit {
     Bytes,
     /// Milliseconds.
     Milliseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bits per second.
+    BitsPerSecond,
 }
 
 /// Which precondition of a call is not met.
@@ -252,8 +293,8 @@ pub enum Unsupported {
     Policy {
         /// Which policy.
         policy: PolicyId,
-        /// Which value, and what is available instead.
-        value: String,
+        /// Which value.
+        value: UnsupportedValue,
     },
     /// Properties of a participant cannot change after the participant has been created.
     PropertyChange,
@@ -293,7 +334,22 @@ impl fmt::Display for BadParameter {
             Self::NoInstance { type_name } => {
                 write!(f, "the key function of {type_name} finds no instance in the payload")
             }
-            Self::Setting(text) => f.write_str(text),
+            Self::NulCharacter { argument } => write!(f, "{argument} has a NUL character: remove it"),
+            Self::NoTransport => f.write_str("neither UDPv4 nor UDPv6 is enabled: enable udp_v4 or udp_v6"),
+            Self::NoInterface(error) => fmt::Display::fmt(error, f),
+            Self::NoAddress { v4, v6 } => {
+                let versions = match (v4, v6) {
+                    (true, false) => "IPv4",
+                    (false, true) => "IPv6",
+                    _ => "IPv4 or IPv6",
+                };
+                write!(f, "no chosen interface has an {versions} address")
+            }
+            Self::Group { group, fault } => write!(f, "{group} {fault}"),
+            Self::Peer { peer, fault } => write!(f, "peer \"{peer}\": {fault}"),
+            Self::LogLevel { value } => {
+                write!(f, "PEREGRINE_LOG is \"{value}\"; permitted are off, error, warn, info, debug and trace")
+            }
         }
     }
 }
@@ -304,6 +360,8 @@ impl fmt::Display for Unit {
             Self::None => "",
             Self::Bytes => " bytes",
             Self::Milliseconds => " ms",
+            Self::Nanoseconds => " ns",
+            Self::BitsPerSecond => " bits/s",
         })
     }
 }

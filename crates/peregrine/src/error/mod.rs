@@ -4,6 +4,7 @@
 //! `Display` says what happened and what to do.
 
 mod causes;
+mod settings;
 
 use std::fmt;
 use std::io;
@@ -11,9 +12,11 @@ use std::io;
 pub use causes::{BadParameter, OutOfResources, Precondition, Timeout, Unit, Unmatched, Unsupported};
 pub use peregrine_rtps::history::Full as RoomLimit;
 use peregrine_rtps::qos::{Inconsistency, PolicyId};
+pub use peregrine_transport::interface::NoInterface;
 pub use peregrine_transport::udp::OpenError;
 pub use peregrine_xtypes::flat::FlatError;
 pub use peregrine_xtypes::{DecodeError, EncodeError};
+pub use settings::{Argument, GroupFault, LookupError, PeerFault, UnsupportedValue};
 
 /// Why a call failed. Faults of peers are never among the reasons: the participant and its endpoints count them.
 #[derive(Debug)]
@@ -51,11 +54,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// A setting of a configuration is not valid.
-    pub(crate) const fn bad_parameter(text: String) -> Self {
-        Self::BadParameter(BadParameter::Setting(text))
-    }
-
     pub(crate) const fn system(error: io::Error) -> Self {
         Self::System(error)
     }
@@ -96,6 +94,8 @@ impl std::error::Error for Error {
             Self::Encode(error) => Some(error),
             Self::Flat(error) => Some(error),
             Self::Decode(error) => Some(error),
+            Self::BadParameter(BadParameter::Peer { fault: PeerFault::Unresolved(error), .. }) => Some(error),
+            Self::BadParameter(BadParameter::NoInterface(error)) => Some(error),
             _ => None,
         }
     }

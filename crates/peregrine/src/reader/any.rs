@@ -2,17 +2,24 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
+use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::Guid;
-use peregrine_rtps::qos::DataReaderQos;
+use peregrine_rtps::qos::{DataReaderQos, NonMatch};
 
+use super::sample::{Loan, LoanedSample, Shown};
 use crate::condition::StatusCondition;
-use crate::driver::endpoint::reader::ReaderCore;
-use crate::error::Error;
+use crate::driver::endpoint::reader::{ReaderCore, ReaderState};
+use crate::driver::endpoint::waiting::{Until, wait_until};
+use crate::driver::endpoint::wakers::StateGuard;
+use crate::error::{Error, Timeout};
 use crate::status::StatusMask;
+use crate::topic_type::Serialized;
 
-/// A reader of any type. [`Self::downcast`] has the operations that need the type.
+/// A reader of any type. It lends samples in their serialized form; [`Self::downcast`] has the operations that need the
+/// type.
 #[derive(Clone)]
 pub struct AnyDataReader(pub(super) Arc<dyn AnyReader>);
 
@@ -96,6 +103,76 @@ impl AnyDataReader {
         self.0.publication_data(writer)
     }
 
+    /// Takes the samples selected on loan, in their serialized form: what
+    /// [`DataReader::take_loaned`](crate::DataReader::take_loaned) does for any type. Nothing is copied; a value that a
+    /// writer of this process has [shared](crate::DataWriter::write_shared) is encoded when its bytes are read.
+    ///
+    /// # Errors
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    pub fn take_loaned(&self, selector: &Selector) -> Result<Loan<Serialized>, Error> {
+        Ok(Loan::new(Arc::clone(self.0.core()), self.collect(selector, true)?))
+    }
+
+    /// Reads the samples selected on loan, in their serialized form; they stay.
+    ///
+    /// # Errors
+    /// See [`Self::take_loaned`].
+    pub fn read_loaned(&self, selector: &Selector) -> Result<Loan<Serialized>, Error> {
+        Ok(Loan::new(Arc::clone(self.0.core()), self.collect(selector, false)?))
+    }
+
+    /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Returns how
+    /// many there were.
+    ///
+    /// # Errors
+    /// See [`Self::take_loaned`].
+    pub fn take_each(&self, selector: &Selector, look: impl FnMut(&LoanedSample<Serialized>)) -> Result<usize, Error> {
+        let shown = Shown::new(self.0.core(), self.collect(selector, true)?);
+        shown.iter().for_each(look);
+        Ok(shown.len())
+    }
+
+    /// Waits until there is a sample to take. The sample stays in the reader.
+    ///
+    /// # Errors
+    /// See [`DataReader::wait_for_data`](crate::DataReader::wait_for_data).
+    pub fn wait_for_data(&self, timeout: Duration) -> Result<(), Error> {
+        drop(self.open_enabled()?);
+        let core = self.0.core();
+        let waited = wait_until(&**core, timeout, StatusMask::DATA_AVAILABLE, has_data_or_end);
+        waited.unwrap_or_else(|| Err(Timeout::NoData { topic: Arc::clone(&core.topic.name), waited: timeout }.into()))
+    }
+
+    /// Waits until there is a sample to take, without a time limit: a future can be dropped.
+    ///
+    /// # Errors
+    /// See [`DataReader::wait_for_data_async`](crate::DataReader::wait_for_data_async).
+    pub async fn wait_for_data_async(&self) -> Result<(), Error> {
+        drop(self.open_enabled()?);
+        Until::new(Arc::clone(self.0.core()), StatusMask::DATA_AVAILABLE, has_data_or_end).await
+    }
+
+    /// The last writer of this topic that was found not to match, and why not.
+    #[must_use]
+    pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
+        self.0.core().lock().last_non_match.clone()
+    }
+
+    fn open_enabled(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
+        let state = self.0.core().lock();
+        if state.closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        if !self.0.is_enabled() {
+            return Err(Error::NotEnabled);
+        }
+        Ok(state)
+    }
+
+    fn collect(&self, selector: &Selector, take: bool) -> Result<Vec<Selected>, Error> {
+        Ok(self.0.core().collect(self.open_enabled()?, selector, take))
+    }
+
     /// Deletes the reader, with the samples that the application has not taken.
     ///
     /// # Errors
@@ -103,6 +180,14 @@ impl AnyDataReader {
     pub fn close(&self) -> Result<(), Error> {
         close(&*self.0)
     }
+}
+
+/// Whether there is a sample to take, or none is to come any more.
+pub(super) fn has_data_or_end(state: &mut ReaderState) -> Option<Result<(), Error>> {
+    if state.closed {
+        return Some(Err(Error::AlreadyDeleted));
+    }
+    state.reader.cache().has_any(&Selector::ANY).then_some(Ok(()))
 }
 
 /// Deletes a reader and waits until its listener has returned.

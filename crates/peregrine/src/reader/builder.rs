@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::qos::{
-    DataReaderQos, DestinationOrder, Durability, History, Liveliness, LivelinessKind, Ownership, Reliability,
-    ResourceLimits, UserData,
+    DataReaderQos, DestinationOrder, Durability, History, IgnoreLocal, Liveliness, LivelinessKind, Ownership,
+    Reliability, ResourceLimits, UserData,
 };
 
 use super::{AnyDataReader, AnyReader, DataReader, DataReaderListener, ReaderInner};
@@ -31,6 +31,8 @@ pub struct DataReaderBuilder<T: TopicType> {
     subscriber: Subscriber,
     topic: Topic<T>,
     qos: DataReaderQos,
+    /// `None`: that of the participant.
+    ignore_local: Option<IgnoreLocal>,
     groups: Vec<IpAddr>,
     listener: Listening<dyn DataReaderListener<T>>,
 }
@@ -59,7 +61,7 @@ impl<T: TopicType> From<&DataReader<T>> for Entity {
 
 impl<T: TopicType> DataReaderBuilder<T> {
     pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>, qos: DataReaderQos) -> Self {
-        Self { subscriber, topic, qos, groups: Vec::new(), listener: None }
+        Self { subscriber, topic, qos, ignore_local: None, groups: Vec::new(), listener: None }
     }
 
     /// All policies at once.
@@ -166,6 +168,17 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
+    /// Which writers near it the reader does not match: those of its participant, or of its process. The choice of either
+    /// side counts for both, and both see it as [`NonMatch::IgnoreLocal`](crate::qos::NonMatch::IgnoreLocal). The
+    /// default is that of the participant
+    /// ([`ParticipantBuilder::ignore_local`](crate::ParticipantBuilder::ignore_local)). It cannot change.
+    ///
+    /// A writer of another participant learns of the choice by discovery, which only Peregrine understands.
+    pub const fn ignore_local(mut self, kind: IgnoreLocal) -> Self {
+        self.ignore_local = Some(kind);
+        self
+    }
+
     /// Sets the listener and the statuses that it handles.
     pub fn listener(mut self, listener: impl DataReaderListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
@@ -184,7 +197,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
     /// yet or too long to be announced, those of the subscriber included; a group is not one of a transport in use, or
     /// the port of groups is taken.
     pub fn build(self) -> Result<DataReader<T>, Error> {
-        let Self { subscriber, topic, qos, groups, listener } = self;
+        let Self { subscriber, topic, qos, ignore_local, groups, listener } = self;
         let qos = normalized_reader_qos(qos);
         let subscriber_qos = subscriber.qos();
         qos::check_reader(&qos, &subscriber_qos)?;
@@ -200,12 +213,14 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let reader = new_reader(participant, guid, keys, &qos, &subscriber_qos.presentation)?;
         let (domain, host, type_id) = (Arc::clone(domain), Arc::clone(&participant.host), TypeId::of::<T>());
         let core = Arc::new(ReaderCore::new(host, Arc::clone(&topic.core), type_id, reader));
+        let ignore_local = ignore_local.unwrap_or_else(|| subscriber.participant().ignore_local());
         let inner = Arc::new(ReaderInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,
             subscriber,
             topic,
             qos: Mutex::new(qos),
+            ignore_local,
             groups,
             domain,
             listener: Mutex::new(listener),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::{Guid, KeyHash};
-use peregrine_rtps::qos::{DataReaderQos, Durability, NonMatch};
+use peregrine_rtps::qos::{DataReaderQos, Durability, IgnoreLocal, NonMatch};
 use peregrine_rtps::reader::ReaderCounters;
 
 pub use any::AnyDataReader;
@@ -59,6 +59,7 @@ pub(crate) struct ReaderInner<T: TopicType> {
     subscriber: Subscriber,
     topic: Topic<T>,
     qos: Mutex<DataReaderQos>,
+    ignore_local: IgnoreLocal,
     groups: Vec<Membership>,
     domain: Arc<Domain>,
     listener: Mutex<Listening<dyn DataReaderListener<T>>>,
@@ -141,6 +142,12 @@ impl<T: TopicType> DataReader<T> {
         self.inner.is_enabled.load(Ordering::Acquire)
     }
 
+    /// Which writers near it the reader does not match.
+    #[must_use]
+    pub fn ignore_local(&self) -> IgnoreLocal {
+        self.inner.ignore_local
+    }
+
     /// Its topic.
     #[must_use]
     pub fn topic(&self) -> &Topic<T> {
@@ -214,12 +221,7 @@ impl<T: TopicType> DataReader<T> {
     /// [`Timeout::NoData`]; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile.
     pub fn wait_for_data(&self, timeout: Duration) -> Result<(), Error> {
         self.inner.check_enabled()?;
-        let waited = wait_until(&*self.inner.core, timeout, StatusMask::DATA_AVAILABLE, |state| {
-            if state.closed {
-                return Some(Err(Error::AlreadyDeleted));
-            }
-            state.reader.cache().has_any(&Selector::ANY).then_some(Ok(()))
-        });
+        let waited = wait_until(&*self.inner.core, timeout, StatusMask::DATA_AVAILABLE, any::has_data_or_end);
         waited.unwrap_or_else(|| Err(self.inner.no_data(timeout)))
     }
 
@@ -515,6 +517,7 @@ impl<T: TopicType> ReaderInner<T> {
         data.qos = lock(&self.qos).clone();
         data.subscriber = self.subscriber.qos();
         data.topic_data = topic.qos().topic_data;
+        data.ignore_local = self.ignore_local;
         data.multicast = self.groups.iter().map(Membership::locator).collect();
         data
     }

@@ -8,6 +8,7 @@ use futures_core::Stream;
 use peregrine_rtps::history::Selector;
 use peregrine_xtypes::DdsType;
 
+use super::any::has_data_or_end;
 use super::{DataReader, Sample};
 use crate::driver::endpoint::reader::ReaderState;
 use crate::driver::endpoint::waiting::Until;
@@ -61,13 +62,7 @@ impl<T: TopicType> DataReader<T> {
     /// [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile; [`Error::NotEnabled`].
     pub async fn wait_for_data_async(&self) -> Result<(), Error> {
         self.inner.check_enabled()?;
-        Until::new(Arc::clone(&self.inner.core), StatusMask::DATA_AVAILABLE, |state: &mut ReaderState| {
-            if state.closed {
-                return Some(Err(Error::AlreadyDeleted));
-            }
-            state.reader.cache().has_any(&Selector::ANY).then_some(Ok(()))
-        })
-        .await
+        Until::new(Arc::clone(&self.inner.core), StatusMask::DATA_AVAILABLE, has_data_or_end).await
     }
 
     /// Waits until at least so many writers match.

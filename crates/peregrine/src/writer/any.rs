@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::id::Guid;
-use peregrine_rtps::qos::DataWriterQos;
+use peregrine_rtps::qos::{DataWriterQos, NonMatch};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
 
 use crate::condition::StatusCondition;
+use crate::driver::base::clock::wall;
 use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::flushed;
 use crate::error::Error;
 use crate::status::StatusMask;
 
-/// A writer of any type. [`Self::downcast`] has the operations that need the type.
+/// A writer of any type. It writes samples that the application has serialized; [`Self::downcast`] has the operations
+/// that need the type.
 #[derive(Clone)]
 pub struct AnyDataWriter(pub(super) Arc<dyn AnyWriter>);
 
@@ -37,6 +41,12 @@ pub(crate) trait AnyWriter: Any + Send + Sync {
     /// writer was deleted before.
     fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>>;
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error>;
+    /// Writes a serialized sample.
+    fn write_payload(&self, payload: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error>;
+    /// Disposes the instance with this serialized key.
+    fn dispose_key(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error>;
+    /// Unregisters the instance with this serialized key.
+    fn unregister_key(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error>;
     /// Gathers samples into messages while its publisher has suspended publications.
     fn follow_suspension(&self);
     /// What it announces.
@@ -111,6 +121,98 @@ impl AnyDataWriter {
     /// See [`DataWriter::wait_for_acknowledgments`](crate::DataWriter::wait_for_acknowledgments).
     pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
         self.0.wait_for_acknowledgments(timeout)
+    }
+
+    /// Writes a sample that the application has serialized, encapsulation header first (RTPS 2.5 §10.2), in the
+    /// representation that the writer offers. The writer copies the bytes once, into the memory that is sent. It checks
+    /// the header, and of a type with a key the key: readers find out whether the rest is a value of the type. Blocks
+    /// like [`DataWriter::write`](crate::DataWriter::write).
+    ///
+    /// A router forwards samples this way; [`BadParameter::Representation`] tells that a writer of the representation
+    /// of the sample is needed:
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), peregrine::Error> {
+    /// # use peregrine::{AnyDataReader, AnyDataWriter, DomainParticipant, Selector};
+    /// # let topic = DomainParticipant::new(0)?.topic::<u32>("numbers")?;
+    /// # let (reader, writer) = (AnyDataReader::from(&topic.reader()?), AnyDataWriter::from(&topic.writer()?));
+    /// for sample in &reader.take_loaned(&Selector::ANY)? {
+    ///     let (info, bytes) = (sample.info(), sample.bytes());
+    ///     if info.valid_data {
+    ///         writer.write_serialized_at(bytes, info.source_timestamp)?;
+    ///     } else if !bytes.is_empty() {
+    ///         writer.dispose_serialized(bytes)?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`BadParameter::Representation`] for a payload that is not in the representation that the writer offers;
+    /// [`BadParameter::TooLong`] for one of more than 2,147,483,647 bytes; [`BadParameter::NoInstance`] for one without
+    /// a key that can be read; [`Error::Timeout`], [`Error::OutOfResources`], [`Error::NotEnabled`] and
+    /// [`Error::AlreadyDeleted`] as in [`DataWriter::write`](crate::DataWriter::write).
+    ///
+    /// [`BadParameter::Representation`]: crate::error::BadParameter::Representation
+    /// [`BadParameter::TooLong`]: crate::error::BadParameter::TooLong
+    /// [`BadParameter::NoInstance`]: crate::error::BadParameter::NoInstance
+    pub fn write_serialized(&self, payload: &[u8]) -> Result<SequenceNumber, Error> {
+        self.0.write_payload(payload, wall())
+    }
+
+    /// Writes a serialized sample with a source timestamp that the application chooses (`write_w_timestamp`, DDS 1.4
+    /// §2.2.2.4.2.12).
+    ///
+    /// # Errors
+    /// See [`Self::write_serialized`].
+    pub fn write_serialized_at(&self, payload: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.0.write_payload(payload, source_timestamp)
+    }
+
+    /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header:
+    /// [`LoanedSample::bytes`](crate::LoanedSample::bytes) of a sample without `valid_data`. An instance that this writer
+    /// has not registered is registered by it (DDS 1.4 §2.2.2.4.2.13).
+    ///
+    /// # Errors
+    /// See [`Self::write_serialized`]; [`Precondition::NoKeys`](crate::error::Precondition::NoKeys) on a topic without
+    /// keys.
+    pub fn dispose_serialized(&self, key: &[u8]) -> Result<SequenceNumber, Error> {
+        self.0.dispose_key(key, wall())
+    }
+
+    /// Disposes the instance with a source timestamp that the application chooses (`dispose_w_timestamp`, DDS 1.4
+    /// §2.2.2.4.2.14).
+    ///
+    /// # Errors
+    /// See [`Self::dispose_serialized`].
+    pub fn dispose_serialized_at(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.0.dispose_key(key, source_timestamp)
+    }
+
+    /// Unregisters the instance with this serialized key (DDS 1.4 §2.2.2.4.2.7). With
+    /// `autodispose_unregistered_instances`, which is the default, the instance is disposed as well.
+    ///
+    /// # Errors
+    /// See [`Self::dispose_serialized`]; [`Precondition::NotRegistered`](crate::error::Precondition::NotRegistered) when
+    /// this writer has not written the instance, or has unregistered it already.
+    pub fn unregister_serialized(&self, key: &[u8]) -> Result<SequenceNumber, Error> {
+        self.0.unregister_key(key, wall())
+    }
+
+    /// Unregisters the instance with a source timestamp that the application chooses
+    /// (`unregister_instance_w_timestamp`, DDS 1.4 §2.2.2.4.2.8).
+    ///
+    /// # Errors
+    /// See [`Self::unregister_serialized`].
+    pub fn unregister_serialized_at(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.0.unregister_key(key, source_timestamp)
+    }
+
+    /// The last reader of this topic that was found not to match, and why not.
+    #[must_use]
+    pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
+        self.0.core().lock().last_non_match.clone()
     }
 
     /// Deletes the writer and waits until its reliable readers have acknowledged its last samples.

@@ -4,9 +4,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
 use peregrine_xtypes::DdsType;
 
+use super::lent::Filled;
 use super::{DataWriter, WriterInner};
 use crate::driver::base::clock::wall;
 use crate::driver::base::sync::lock;
@@ -47,6 +50,30 @@ impl<T: DdsType> DataWriter<T> {
 pub(super) type Attempt = Result<SequenceNumber, (Change, Option<Vec<u8>>)>;
 
 impl<T: TopicType> WriterInner<T> {
+    /// Writes a value if there is room. `key`: see [`Self::try_put`].
+    pub(super) fn try_put_filled<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        instance: KeyHash,
+        source_timestamp: Timestamp,
+        filled: Filled,
+        key: Option<Vec<u8>>,
+    ) -> Result<Attempt, Error> {
+        let (guard, payload) = match filled {
+            Filled::Slot(slot) if !self.topic.has_key() => {
+                match self.core.write_bypassing_history(guard, slot, source_timestamp) {
+                    Ok(number) => {
+                        self.assert_liveliness_by_writing();
+                        return Ok(Ok(number));
+                    }
+                    Err((guard, slot)) => (guard, slot.into_payload()),
+                }
+            }
+            filled => (guard, filled.into_payload()),
+        };
+        self.try_put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key)
+    }
+
     /// Writes a change if there is room. `key`: the serialized key of an instance that is new, found under the same
     /// lock.
     pub(super) fn try_put(

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::qos::{
-    DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, Liveliness, LivelinessKind, Ownership,
-    Reliability, RepresentationId, ResourceLimits, UserData,
+    DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, IgnoreLocal, Liveliness, LivelinessKind,
+    Ownership, Reliability, RepresentationId, ResourceLimits, UserData,
 };
 use peregrine_rtps::writer::Batching;
 
@@ -31,6 +31,8 @@ pub struct DataWriterBuilder<T: TopicType> {
     publisher: Publisher,
     topic: Topic<T>,
     qos: DataWriterQos,
+    /// `None`: that of the participant.
+    ignore_local: Option<IgnoreLocal>,
     batching: Option<Batching>,
     publish_mode: PublishMode,
     shared_memory_bytes: usize,
@@ -68,6 +70,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
             publisher,
             topic,
             qos,
+            ignore_local: None,
             batching: None,
             publish_mode: PublishMode::Synchronous,
             shared_memory_bytes: SHARED_MEMORY_BYTES,
@@ -217,6 +220,17 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
+    /// Which readers near it the writer does not match: those of its participant, or of its process. The choice of either
+    /// side counts for both, and both see it as [`NonMatch::IgnoreLocal`](crate::qos::NonMatch::IgnoreLocal). The
+    /// default is that of the participant
+    /// ([`ParticipantBuilder::ignore_local`](crate::ParticipantBuilder::ignore_local)). It cannot change.
+    ///
+    /// A reader of another participant learns of the choice by discovery, which only Peregrine understands.
+    pub const fn ignore_local(mut self, kind: IgnoreLocal) -> Self {
+        self.ignore_local = Some(kind);
+        self
+    }
+
     /// Sets the listener and the statuses that it handles.
     pub fn listener(mut self, listener: impl DataWriterListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
@@ -229,7 +243,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// [`Error::AlreadyDeleted`] after the publisher or the participant was closed. Policies contradict each other, are not available
     /// yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
-        let Self { publisher, topic, qos, batching, publish_mode, shared_memory_bytes, listener } = self;
+        let Self { publisher, topic, qos, ignore_local, batching, publish_mode, shared_memory_bytes, listener } = self;
         let qos = normalized_writer_qos::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
@@ -245,12 +259,14 @@ impl<T: TopicType> DataWriterBuilder<T> {
         }
         let (host, on_topic) = (Arc::clone(host), Arc::clone(&topic.core));
         let core = WriterCore::new(host, on_topic, TypeId::of::<T>(), writer, flow, shared_memory_bytes);
+        let ignore_local = ignore_local.unwrap_or_else(|| publisher.participant().ignore_local());
         let inner = Arc::new(WriterInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,
             publisher,
             topic,
             qos: Mutex::new(qos),
+            ignore_local,
             keys: Mutex::new(HashMap::new()),
             listener: Mutex::new(listener),
             batching,

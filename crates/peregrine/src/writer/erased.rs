@@ -5,8 +5,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
+use peregrine_rtps::history::ChangeKind;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::{DataWriterQos, Limit};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
 
 use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, Enabled, WriterInner};
 use crate::condition::StatusCondition;
@@ -98,6 +101,18 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
 
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
         Self::wait_for_acknowledgments(self, timeout)
+    }
+
+    fn write_payload(&self, payload: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        Self::write_payload(self, payload, source_timestamp)
+    }
+
+    fn dispose_key(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.end_payload(key, ChangeKind::Disposed, source_timestamp)
+    }
+
+    fn unregister_key(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.end_payload(key, self.unregistering(), source_timestamp)
     }
 
     fn follow_suspension(&self) {

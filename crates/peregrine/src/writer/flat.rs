@@ -12,8 +12,8 @@ use peregrine_xtypes::{
 };
 
 use super::lent::Lent;
-use super::{DataWriter, ENCAPSULATION_OCTETS, check_len};
-use crate::driver::base::clock::{now, wall_at};
+use super::{DataWriter, ENCAPSULATION_OCTETS, Keyed, check_len};
+use crate::driver::base::clock::{now, wall, wall_at};
 use crate::error::{BadParameter, Error, OutOfResources, Precondition};
 
 /// The value begins at a multiple of this, so that its numbers can be seen in place.
@@ -81,20 +81,37 @@ impl<T: FlatType> DataWriter<Flat<T>> {
     where
         F: for<'x> Build<'x, T>,
     {
-        let inner = &self.inner;
-        if inner.enabled()?.representation != Representation::Xcdr2 {
-            return Err(Precondition::NotXcdr2.into());
-        }
-        check_len(capacity)?;
-        let no_memory = || OutOfResources::Memory { bytes: capacity };
-        let mut lent = inner.lend(capacity, body_aligned)?.ok_or_else(no_memory)?;
-        let built = flat::builder::<T>(lent.octets_mut()).and_then(build).map(|done| done.len());
-        let len = built.map_err(|error| match error {
-            FlatError::Encode(EncodeError::BufferTooSmall) => does_not_fit::<T>(capacity),
-            error => Error::Flat(error),
-        })?;
-        lent.truncate(len);
-        Ok(FlatLoan { lent, of: PhantomData })
+        self.check_flat(capacity)?;
+        built_in(self.inner.lend(capacity, body_aligned)?, capacity, build)
+    }
+
+    /// A sample that `build` builds in place, like [`Self::loan_flat`], that waits for memory as
+    /// [`DataWriter::loan_async`] does. `build` runs when there is memory; not at all if the future is dropped before.
+    ///
+    /// # Errors
+    /// See [`Self::loan_flat`]; [`Error::AlreadyDeleted`] also when the writer is deleted meanwhile.
+    pub async fn loan_flat_async<F>(&self, capacity: usize, build: F) -> Result<FlatLoan<T>, Error>
+    where
+        F: for<'x> Build<'x, T>,
+    {
+        self.check_flat(capacity)?;
+        let lent = self.inner.lend_async(capacity, body_aligned).await?;
+        built_in(lent, capacity, build)
+    }
+
+    /// Writes a sample that was built in place, as soon as KEEP_ALL and the resource limits leave room. There is no time
+    /// limit. A future that is dropped has written the sample or returns its memory.
+    ///
+    /// # Errors
+    /// See [`Self::write_flat`]; never [`Error::Timeout`].
+    pub async fn write_flat_async(&self, sample: FlatLoan<T>) -> Result<SequenceNumber, Error> {
+        let attempt = {
+            let inner = &self.inner;
+            let (mut guard, instance, key) = self.key_of_flat(&sample)?;
+            inner.check_usable(&mut guard)?;
+            inner.try_put_filled(guard, instance, wall(), sample.lent.into_filled(), key)?
+        };
+        self.put_when_there_is_room(attempt).await
     }
 
     /// Writes a sample that was built in place. It blocks like [`Self::write`].
@@ -117,7 +134,20 @@ impl<T: FlatType> DataWriter<Flat<T>> {
     }
 
     fn put_flat(&self, sample: FlatLoan<T>, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
-        let inner = &self.inner;
+        let (guard, instance, key) = self.key_of_flat(&sample)?;
+        self.inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
+    }
+
+    fn check_flat(&self, capacity: usize) -> Result<(), Error> {
+        if self.inner.enabled()?.representation != Representation::Xcdr2 {
+            return Err(Precondition::NotXcdr2.into());
+        }
+        check_len(capacity)
+    }
+
+    /// The instance of a sample of this writer, and its key if it is new. The writer is locked afterwards.
+    fn key_of_flat(&self, sample: &FlatLoan<T>) -> Result<Keyed<'_>, Error> {
+        let inner = &*self.inner;
         inner.check_own(&sample.lent)?;
         let instance = sample.instance()?;
         let make_key = || {
@@ -125,8 +155,24 @@ impl<T: FlatType> DataWriter<Flat<T>> {
             Ok(serialized_key_of_payload::<Flat<T>>(payload, PayloadKind::Data, Representation::Xcdr2)?)
         };
         let (guard, key) = inner.made_key_if_new(inner.core.lock(), instance, make_key)?;
-        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
+        Ok((guard, instance, key))
     }
+}
+
+/// Has a sample built in the memory lent for it.
+fn built_in<T: FlatType>(
+    lent: Option<Lent>,
+    capacity: usize,
+    build: impl for<'x> Build<'x, T>,
+) -> Result<FlatLoan<T>, Error> {
+    let mut lent = lent.ok_or(OutOfResources::Memory { bytes: capacity })?;
+    let built = flat::builder::<T>(lent.octets_mut()).and_then(build).map(|done| done.len());
+    let len = built.map_err(|error| match error {
+        FlatError::Encode(EncodeError::BufferTooSmall) => does_not_fit::<T>(capacity),
+        error => Error::Flat(error),
+    })?;
+    lent.truncate(len);
+    Ok(FlatLoan { lent, of: PhantomData })
 }
 
 /// Where in a buffer a payload begins.

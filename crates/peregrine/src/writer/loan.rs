@@ -7,11 +7,11 @@ use std::ops::{Deref, DerefMut};
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_xtypes::{DdsType, plain};
+use peregrine_xtypes::{DdsType, Representation, plain};
 
 use super::lent::{Filled, Lent};
 use super::{DataWriter, WriterInner};
-use crate::driver::base::clock::{now, wall_at};
+use crate::driver::base::clock::{now, wall, wall_at};
 use crate::error::{Error, Precondition};
 use crate::topic_type::instance_of;
 
@@ -45,15 +45,59 @@ impl<T: DdsType> DataWriter<T> {
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
-        let not_plain = || Precondition::NotPlain {
-            type_name: T::TYPE_NAME,
-            representation,
-            obstacle: plain::obstacle::<T>(representation),
-        };
-        let len = plain::payload_len::<T>(representation).ok_or_else(not_plain)?;
+        let len = plain::payload_len::<T>(representation).ok_or_else(|| not_plain::<T>(representation))?;
         let lent = inner.lend(len, |octets| plain::place::<T>(octets, representation))?;
-        let lent = lent.ok_or_else(not_plain)?;
+        let lent = lent.ok_or_else(|| not_plain::<T>(representation))?;
         Ok(WriteLoan { lent, marker: PhantomData })
+    }
+
+    /// A sample to be made in place, like [`Self::loan`], that waits for memory: where readers in other processes of the
+    /// host see the samples of this writer and all its shared memory
+    /// ([`DataWriterBuilder::shared_memory_bytes`](crate::DataWriterBuilder::shared_memory_bytes)) is in use, the future
+    /// is ready when a reader, the history or a dropped loan returns some. [`Self::loan`] takes a buffer then, whose
+    /// content is copied into shared memory later. Samples that were written before and wait for memory come first.
+    ///
+    /// There is no time limit: a future can be dropped, and leaves nothing behind. A program that keeps all memory in
+    /// loans of its own waits until it drops or writes one. Under
+    /// [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
+    ///
+    /// ```no_run
+    /// # async fn produce() -> Result<(), peregrine::Error> {
+    /// # let writer = peregrine::DomainParticipant::new(0)?.topic::<[u64; 4]>("numbers")?.writer()?;
+    /// let mut sample = writer.loan_async().await?;
+    /// *sample = [1, 2, 3, 4];
+    /// writer.write_loan_async(sample).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Self::loan`]; [`Error::AlreadyDeleted`] also when the writer is deleted meanwhile.
+    pub async fn loan_async(&self) -> Result<WriteLoan<T>, Error> {
+        let inner = &self.inner;
+        let representation = inner.enabled()?.representation;
+        let len = plain::payload_len::<T>(representation).ok_or_else(|| not_plain::<T>(representation))?;
+        let lent = inner.lend_async(len, |octets| plain::place::<T>(octets, representation)).await?;
+        let lent = lent.ok_or_else(|| not_plain::<T>(representation))?;
+        Ok(WriteLoan { lent, marker: PhantomData })
+    }
+
+    /// Writes a sample that was made in place, as soon as KEEP_ALL and the resource limits leave room. There is no time
+    /// limit. A future that is dropped has written the sample or returns its memory.
+    ///
+    /// # Errors
+    /// See [`Self::write_loan`]; never [`Error::Timeout`].
+    pub async fn write_loan_async(&self, sample: WriteLoan<T>) -> Result<SequenceNumber, Error> {
+        let attempt = {
+            let inner = &self.inner;
+            inner.check_own(&sample.lent)?;
+            let instance = instance_of::<T>(&sample);
+            let mut guard = inner.core.lock();
+            inner.check_usable(&mut guard)?;
+            let (guard, key) = inner.key_if_new(guard, instance, &*sample)?;
+            inner.try_put_filled(guard, instance, wall(), sample.lent.into_filled(), key)?
+        };
+        self.put_when_there_is_room(attempt).await
     }
 
     /// Writes a sample that was made in place. It blocks like [`Self::write`].
@@ -110,10 +154,31 @@ impl<T: DdsType> WriterInner<T> {
         {
             return Ok(Some(lent));
         }
-        let mut state = core.lock();
+        Ok(self.lend_buffer(len, place))
+    }
+
+    /// The same, waiting for memory that readers in other processes of the host see.
+    pub(super) async fn lend_async(
+        &self,
+        len: usize,
+        place: impl Fn(&mut [u8]) -> Option<usize>,
+    ) -> Result<Option<Lent>, Error> {
+        self.check_open()?;
+        if let Some(slot) = self.core.loan_slot_async(len).await
+            && let Some(lent) = Lent::in_slot(slot, &place)
+        {
+            return Ok(Some(lent));
+        }
+        // The writer may have been deleted meanwhile.
+        self.check_open()?;
+        Ok(self.lend_buffer(len, place))
+    }
+
+    fn lend_buffer(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Option<Lent> {
+        let mut state = self.core.lock();
         let buffer = state.writer.take_buffer(len.saturating_add(plain::ALIGNMENT_MAX));
         drop(state);
-        Ok(Lent::in_buffer(core, buffer, len, place))
+        Lent::in_buffer(&self.core, buffer, len, place)
     }
 
     /// Whether it lies in memory of this writer.
@@ -124,6 +189,11 @@ impl<T: DdsType> WriterInner<T> {
         }
         Err(Precondition::ForeignLoan.into())
     }
+}
+
+#[cold]
+fn not_plain<T: DdsType>(representation: Representation) -> Precondition {
+    Precondition::NotPlain { type_name: T::TYPE_NAME, representation, obstacle: plain::obstacle::<T>(representation) }
 }
 
 /// What [`DataWriter::loan`] has placed stays where it is until it is written, which takes the loan.

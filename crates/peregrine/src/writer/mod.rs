@@ -23,7 +23,7 @@ use peregrine_rtps::history::{Change, ChangeKind, Full};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::payload::Payload;
-use peregrine_rtps::qos::{DataWriterQos, LivelinessKind, NonMatch};
+use peregrine_rtps::qos::{DataWriterQos, IgnoreLocal, LivelinessKind, NonMatch};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::writer::{Batching, WriterCounters};
@@ -48,7 +48,7 @@ use crate::driver::endpoint::writer::{PayloadSlot, WriteFailure, WriterCore, Wri
 use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::{endpoint_handles, why_unmatched};
 use crate::entity::Publisher;
-use crate::error::{BadParameter, Error, OutOfResources, Timeout};
+use crate::error::{Argument, BadParameter, Error, OutOfResources, Timeout};
 use crate::state_machine::normalized_writer_qos;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
@@ -86,6 +86,7 @@ pub(crate) struct WriterInner<T: TopicType> {
     publisher: Publisher,
     topic: Topic<T>,
     qos: Mutex<DataWriterQos>,
+    ignore_local: IgnoreLocal,
     /// Serialized keys of the registered instances, as they are sent.
     keys: Mutex<HashMap<KeyHash, Vec<u8>>>,
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
@@ -104,6 +105,9 @@ struct Enabled {
     max_instances: usize,
     liveliness: LivelinessKind,
 }
+
+/// The locked writer, an instance, and the serialized key of the instance if the instance is new.
+type Keyed<'c> = (StateGuard<'c, WriterState>, KeyHash, Option<Vec<u8>>);
 
 /// Callbacks for the statuses of a writer. [`DataReaderListener`](crate::DataReaderListener) documents when listeners
 /// run.
@@ -161,6 +165,12 @@ impl<T: TopicType> DataWriter<T> {
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition
+    }
+
+    /// Which readers near it the writer does not match.
+    #[must_use]
+    pub fn ignore_local(&self) -> IgnoreLocal {
+        self.inner.ignore_local
     }
 
     /// Its topic.
@@ -436,6 +446,30 @@ impl<T: TopicType> WriterInner<T> {
         Ok(true)
     }
 
+    /// The serialized key of an instance that this writer has not registered, made without the lock; `None` for one that is
+    /// registered.
+    ///
+    /// # Errors
+    /// See [`Self::is_new`], and those of `make_key`.
+    fn made_key_if_new<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        instance: KeyHash,
+        make_key: impl FnOnce() -> Result<Vec<u8>, Error>,
+    ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
+        // The history does not know instances of samples that it does not hold.
+        if !self.topic.has_key() || guard.writer.is_registered(&instance) || !self.is_new(instance)? {
+            return Ok((guard, None));
+        }
+        drop(guard);
+        let key = make_key()?;
+        let mut guard = self.core.lock();
+        self.check_usable(&mut guard)?;
+        // Another thread may have registered the instance, or the last one that there was room for.
+        let key = if self.is_new(instance)? { Some(key) } else { None };
+        Ok((guard, key))
+    }
+
     /// Whether samples of this instance can be written by its handle.
     fn check_instance(&self, instance: InstanceHandle) -> Result<(), Error> {
         let is_known = if self.topic.has_key() {
@@ -627,6 +661,7 @@ impl<T: TopicType> WriterInner<T> {
         data.qos = lock(&self.qos).clone();
         data.publisher = self.publisher.qos();
         data.topic_data = topic.qos().topic_data;
+        data.ignore_local = self.ignore_local;
         data.type_max_size_serialized = topic.data_type.max_size();
         data
     }
@@ -684,7 +719,7 @@ impl<T: TopicType> WriterInner<T> {
 /// Refuses a payload, or a serialized key, that RTPS cannot carry.
 fn check_len(len: usize) -> Result<(), Error> {
     if len > PAYLOAD_BYTES_MAX {
-        return Err(BadParameter::TooLong { argument: "the payload, in bytes,", len, max: PAYLOAD_BYTES_MAX }.into());
+        return Err(BadParameter::TooLong { argument: Argument::Payload, len, max: PAYLOAD_BYTES_MAX }.into());
     }
     Ok(())
 }

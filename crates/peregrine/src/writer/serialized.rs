@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::history::ChangeKind;
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_xtypes::{Encapsulation, PayloadKind};
 
-use super::{DataWriter, WriterInner, check_len, ending};
+use super::lent::Filled;
+use super::{DataWriter, Keyed, WriterInner, check_len, ending};
 use crate::driver::base::clock::{now, wall};
 use crate::driver::base::sync::lock;
+use crate::driver::base::user_code::run_user_code;
 use crate::error::{BadParameter, Error, Precondition};
-use crate::topic_type::Serialized;
+use crate::topic_type::{Serialized, TopicType};
 
 /// Payloads begin with their encapsulation header (RTPS 2.5 §10.2) and have to be in the representation that the writer
 /// offers ([`DataWriterBuilder::representation`](crate::DataWriterBuilder::representation); XCDR1 by default). The
@@ -38,14 +40,7 @@ impl DataWriter<Serialized> {
     /// # Errors
     /// See [`Self::write`].
     pub fn write_at(&self, payload: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        let inner = &*self.inner;
-        let instance = inner.instance_in(payload, PayloadKind::Data)?;
-        let (guard, filled) = inner.fill_payload(payload.len(), |bytes| {
-            bytes.copy_from_slice(payload);
-            Ok(())
-        })?;
-        let key = inner.unkept_key_if_new(instance)?;
-        inner.put_filled(guard, instance, source_timestamp, filled, key, now())
+        self.inner.write_payload(payload, source_timestamp)
     }
 
     /// Writes a sample as soon as KEEP_ALL and the resource limits leave room. There is no time limit: a future can be
@@ -56,19 +51,9 @@ impl DataWriter<Serialized> {
     pub async fn write_async(&self, payload: &[u8]) -> Result<SequenceNumber, Error> {
         let attempt = {
             let inner = &*self.inner;
-            let instance = inner.instance_in(payload, PayloadKind::Data)?;
-            let (mut guard, filled) = inner.fill_payload(payload.len(), |bytes| {
-                bytes.copy_from_slice(payload);
-                Ok(())
-            })?;
+            let ((mut guard, instance, key), filled) = inner.fill_serialized(payload)?;
             inner.check_usable(&mut guard)?;
-            let key = inner.unkept_key_if_new(instance)?;
-            let payload = filled.into_payload();
-            inner.try_put(
-                guard,
-                Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload },
-                key,
-            )?
+            inner.try_put_filled(guard, instance, wall(), filled, key)?
         };
         self.put_when_there_is_room(attempt).await
     }
@@ -87,7 +72,7 @@ impl DataWriter<Serialized> {
     /// # Errors
     /// See [`Self::dispose`].
     pub fn dispose_at(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        self.end_by_key(key, ChangeKind::Disposed, source_timestamp)
+        self.inner.end_payload(key, ChangeKind::Disposed, source_timestamp)
     }
 
     /// Unregisters the instance with this serialized key: this writer no longer writes it. With
@@ -107,29 +92,56 @@ impl DataWriter<Serialized> {
     /// # Errors
     /// See [`Self::unregister_instance`].
     pub fn unregister_instance_at(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        let autodispose = self.inner.autodispose();
-        let kind = if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered };
-        self.end_by_key(key, kind, source_timestamp)
-    }
-
-    fn end_by_key(&self, key: &[u8], kind: ChangeKind, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        let inner = &*self.inner;
-        if !inner.topic.has_key() {
-            return Err(Precondition::NoKeys { topic: Arc::clone(&inner.core.topic.name) }.into());
-        }
-        check_len(key.len())?;
-        let instance = inner.instance_in(key, PayloadKind::Key)?;
-        let mut guard = inner.core.lock();
-        inner.check_usable(&mut guard)?;
-        if kind.unregisters() && !lock(&inner.keys).contains_key(&instance) {
-            return Err(Precondition::NotRegistered(instance).into());
-        }
-        let registered = inner.unkept_key_if_new(instance)?;
-        inner.put(guard, ending(kind, instance, key.to_vec(), source_timestamp), registered, now())
+        self.inner.end_payload(key, self.inner.unregistering(), source_timestamp)
     }
 }
 
-impl WriterInner<Serialized> {
+/// Of a writer of any type: what [`DataWriter<Serialized>`] and [`AnyDataWriter`](crate::AnyDataWriter) do.
+impl<T: TopicType> WriterInner<T> {
+    pub(super) fn write_payload(&self, payload: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        let ((guard, instance, key), filled) = self.fill_serialized(payload)?;
+        self.put_filled(guard, instance, source_timestamp, filled, key, now())
+    }
+
+    pub(super) fn end_payload(
+        &self,
+        key: &[u8],
+        kind: ChangeKind,
+        source_timestamp: Timestamp,
+    ) -> Result<SequenceNumber, Error> {
+        if !self.topic.has_key() {
+            return Err(Precondition::NoKeys { topic: Arc::clone(&self.core.topic.name) }.into());
+        }
+        check_len(key.len())?;
+        let instance = self.instance_in(key, PayloadKind::Key)?;
+        let mut guard = self.core.lock();
+        self.check_usable(&mut guard)?;
+        if kind.unregisters() && !lock(&self.keys).contains_key(&instance) {
+            return Err(Precondition::NotRegistered(instance).into());
+        }
+        let make_key = || self.kept_key(key, PayloadKind::Key);
+        let (guard, registered) = self.made_key_if_new(guard, instance, make_key)?;
+        self.put(guard, ending(kind, instance, key.to_vec(), source_timestamp), registered, now())
+    }
+
+    /// The change by which the writer unregisters an instance.
+    pub(super) fn unregistering(&self) -> ChangeKind {
+        if self.autodispose() { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered }
+    }
+
+    /// Copies a payload into memory of the writer. Returns its instance, and the key of an instance that is new. The
+    /// writer is locked afterwards.
+    fn fill_serialized(&self, payload: &[u8]) -> Result<(Keyed<'_>, Filled), Error> {
+        let instance = self.instance_in(payload, PayloadKind::Data)?;
+        let (guard, filled) = self.fill_payload(payload.len(), |bytes| {
+            bytes.copy_from_slice(payload);
+            Ok(())
+        })?;
+        let make_key = || self.kept_key(payload, PayloadKind::Data);
+        let (guard, key) = self.made_key_if_new(guard, instance, make_key)?;
+        Ok(((guard, instance, key), filled))
+    }
+
     /// Checks a payload and finds its instance. To be called without any lock: code of the application runs here.
     fn instance_in(&self, payload: &[u8], kind: PayloadKind) -> Result<KeyHash, Error> {
         let offered = self.enabled()?.representation;
@@ -137,13 +149,16 @@ impl WriterInner<Serialized> {
         if given != Some(offered) {
             return Err(BadParameter::Representation { given, offered }.into());
         }
-        let found = self.topic.data_type.keys().instance_of(payload, kind);
-        found.ok_or_else(|| BadParameter::NoInstance { type_name: Arc::clone(&self.core.topic.type_name) }.into())
+        self.topic.data_type.keys().instance_of(payload, kind).ok_or_else(|| self.no_instance())
     }
 
-    /// What [`WriterInner::put`] is told of an instance that is new: only that it is, for its key is not kept.
-    fn unkept_key_if_new(&self, instance: KeyHash) -> Result<Option<Vec<u8>>, Error> {
-        let is_new = self.topic.has_key() && self.is_new(instance)?;
-        Ok(is_new.then(Vec::new))
+    /// The key in a payload, as the writer keeps it. Code of hand-written types runs here.
+    fn kept_key(&self, payload: &[u8], kind: PayloadKind) -> Result<Vec<u8>, Error> {
+        run_user_code(|| T::kept_key(payload, kind)).ok_or_else(|| self.no_instance())
+    }
+
+    #[cold]
+    fn no_instance(&self) -> Error {
+        BadParameter::NoInstance { type_name: Arc::clone(&self.core.topic.type_name) }.into()
     }
 }

@@ -18,7 +18,7 @@ use crate::driver::base::sync::lock;
 use crate::driver::base::user_code::run_user_code;
 use crate::driver::endpoint::wakers::StateGuard;
 use crate::driver::endpoint::writer::WriterState;
-use crate::error::{BadParameter, Error, Precondition, Unit};
+use crate::error::{Argument, BadParameter, Error, Precondition, Unit};
 use crate::topic_type::{instance_of, serialized_key};
 
 impl<T: DdsType> DataWriter<T> {
@@ -217,9 +217,7 @@ impl<T: DdsType> DataWriter<T> {
     /// # Errors
     /// See [`Self::unregister_instance`].
     pub fn unregister_instance_at(&self, key_holder: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        let autodispose = self.inner.autodispose();
-        let kind = if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered };
-        self.end(key_holder, kind, source_timestamp)
+        self.end(key_holder, self.inner.unregistering(), source_timestamp)
     }
 
     fn end(&self, key_holder: &T, kind: ChangeKind, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
@@ -242,7 +240,8 @@ impl<T: DdsType> DataWriter<T> {
 #[cold]
 pub(super) fn too_short(len: usize) -> Error {
     let (min, max) = (ENCAPSULATION_OCTETS as u64, PAYLOAD_BYTES_MAX as u64);
-    BadParameter::OutOfRange { argument: "len", value: len as u64, min, max, unit: Unit::Bytes }.into()
+    BadParameter::OutOfRange { argument: Argument::PayloadLength, value: len as u64, min, max, unit: Unit::Bytes }
+        .into()
 }
 
 impl<T: DdsType> WriterInner<T> {
@@ -277,26 +276,6 @@ impl<T: DdsType> WriterInner<T> {
         value: &T,
     ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
         self.made_key_if_new(guard, instance, || Ok(serialized_key(value)?))
-    }
-
-    /// The same with a function that makes the key.
-    pub(super) fn made_key_if_new<'c>(
-        &'c self,
-        guard: StateGuard<'c, WriterState>,
-        instance: KeyHash,
-        make_key: impl FnOnce() -> Result<Vec<u8>, Error>,
-    ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
-        // The history does not know instances of samples that it does not hold.
-        if !T::HAS_KEY || guard.writer.is_registered(&instance) || !self.is_new(instance)? {
-            return Ok((guard, None));
-        }
-        drop(guard);
-        let key = make_key()?;
-        let mut guard = self.core.lock();
-        self.check_usable(&mut guard)?;
-        // Another thread may have registered the instance, or the last one that there was room for.
-        let key = if self.is_new(instance)? { Some(key) } else { None };
-        Ok((guard, key))
     }
 
     /// The serialized key as it is sent.

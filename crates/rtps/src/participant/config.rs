@@ -31,6 +31,8 @@ pub struct ParticipantConfig {
     pub addresses: Addresses,
     /// Where processes of this host reach it without a network, if they do.
     pub shared_memory: Option<SharedMemoryAddress>,
+    /// Whether the participant with this prefix is in the same process.
+    pub is_in_process: fn(&GuidPrefix) -> bool,
     /// Randomness that peers cannot predict.
     pub seed: u64,
     /// What protects its messages; `None` without security.

@@ -14,7 +14,7 @@ use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINTS_PER_PARTICIPANT_MAX};
 use crate::locator::Locator;
 use crate::payload::Payload;
-use crate::qos::{Durability, LivelinessKind, NonMatch, ReliabilityKind, check_compatibility};
+use crate::qos::{Durability, IgnoreLocal, LivelinessKind, NonMatch, ReliabilityKind, check_compatibility};
 use crate::reader::{MatchedWriter, MemoryAccount, Reception};
 use crate::receiver::{Envelope, Input};
 use crate::time::{Instant, Span, Timestamp};
@@ -386,7 +386,7 @@ impl Participant {
         if offered.topic_name != requested.topic_name {
             return;
         }
-        let verdict = check_compatibility(offered, requested);
+        let verdict = self.check_local(offered, requested).and_then(|()| check_compatibility(offered, requested));
         let to_reader = (writer.prefix == own).then(|| self.matched_reader(requested));
         let to_writer = (reader.prefix == own).then(|| self.matched_writer(offered));
         let verdict = match verdict {
@@ -421,6 +421,22 @@ impl Participant {
             }
             Err(reason) => self.refuse(writer, reader, &reason),
         }
+    }
+
+    /// Refuses endpoints of the same participant or process that one of both ignores.
+    fn check_local(&self, offered: &PublicationData, requested: &SubscriptionData) -> Result<(), NonMatch> {
+        let (writer, reader) = (offered.guid.prefix, requested.guid.prefix);
+        let (offered, requested) = (offered.ignore_local, requested.ignore_local);
+        let is_ignored = match offered.max(requested) {
+            IgnoreLocal::None => false,
+            IgnoreLocal::Participant => writer == reader,
+            IgnoreLocal::Process => {
+                let own = self.config.prefix;
+                let other = if writer == own { reader } else { writer };
+                other == own || (self.config.is_in_process)(&other)
+            }
+        };
+        if is_ignored { Err(NonMatch::IgnoreLocal { offered, requested }) } else { Ok(()) }
     }
 
     /// Whether what has to travel between them can: samples to a remote reader, acknowledgements to a remote writer.

@@ -26,7 +26,9 @@ use crate::limits::{
 };
 use crate::locator::Locator;
 use crate::payload::Payload;
-use crate::qos::{Liveliness, LivelinessKind, NonMatch, Partition, Reliability, ReliabilityKind, UserData};
+use crate::qos::{
+    IgnoreLocal, Liveliness, LivelinessKind, NonMatch, Partition, Reliability, ReliabilityKind, UserData,
+};
 use crate::seq::SequenceNumber;
 use crate::time::Span;
 use crate::wire::{InlineQos, PayloadKind, StatusInfo, Submessage, Submessages};
@@ -62,6 +64,7 @@ fn config(host: u32) -> ParticipantConfig {
             ..Addresses::default()
         },
         shared_memory: None,
+        is_in_process: |_| false,
         seed: u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15),
     }
 }

@@ -5,6 +5,7 @@ use core::fmt;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::ignore_local::IgnoreLocal;
 use super::policy::{
     DataRepresentation, Deadline, DestinationOrder, Durability, LatencyBudget, Liveliness, Ownership, Partition,
     Presentation, ReliabilityKind, RepresentationId,
@@ -46,6 +47,8 @@ pub enum NonMatch {
     TypeName { offered: String, requested: String },
     /// Nothing but room is lacking: the local endpoint has as many matches as it can take.
     TooManyMatches { limit: usize },
+    /// They are of the same participant or process, and one of them ignores such endpoints.
+    IgnoreLocal { offered: IgnoreLocal, requested: IgnoreLocal },
     /// The remote endpoint has not been heard from any address it names, and nothing is sent to one that is only named.
     Unreachable { named: Vec<Locator> },
 }
@@ -145,7 +148,7 @@ fn check_representation(publication: &PublicationData, subscription: &Subscripti
 }
 
 impl NonMatch {
-    /// The policy at fault; `None` when it is the topic, the type, the number of matches or the way.
+    /// The policy at fault; `None` when it is the topic, the type, the number of matches, the process or the way.
     #[must_use]
     pub const fn policy_id(&self) -> Option<PolicyId> {
         Some(match self {
@@ -153,6 +156,7 @@ impl NonMatch {
             | Self::TopicKind { .. }
             | Self::TypeName { .. }
             | Self::TooManyMatches { .. }
+            | Self::IgnoreLocal { .. }
             | Self::Unreachable { .. } => {
                 return None;
             }
@@ -203,6 +207,10 @@ impl fmt::Display for NonMatch {
             Self::DataRepresentation { offered, requested } => both(f, self, offered, requested),
             Self::TypeName { offered, requested } => write!(f, "type: offered {offered:?}, requested {requested:?}"),
             Self::TooManyMatches { limit } => write!(f, "the local endpoint has {limit} matches and takes no more"),
+            Self::IgnoreLocal { offered, requested } => write!(
+                f,
+                "ignore_local: {offered} at the writer, {requested} at the reader, which are of the same participant or process"
+            ),
             Self::Unreachable { named } if named.is_empty() => f.write_str("the remote endpoint names no address"),
             Self::Unreachable { named } => {
                 write!(f, "the remote endpoint has not been heard from any usable address of those it names: {named:?}")

@@ -4,6 +4,7 @@
 mod compatibility;
 mod consistency;
 mod entity;
+mod ignore_local;
 mod partition;
 mod policy;
 mod policy_id;
@@ -12,6 +13,7 @@ mod wire;
 pub use compatibility::{NonMatch, check_compatibility};
 pub use consistency::Inconsistency;
 pub use entity::{DataReaderQos, DataWriterQos, ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
+pub use ignore_local::IgnoreLocal;
 pub use policy::{
     AccessScope, BinaryProperty, DataRepresentation, Deadline, DestinationOrder, Durability, DurabilityService,
     EntityFactory, GroupData, History, LatencyBudget, Lifespan, Limit, Liveliness, LivelinessKind, Ownership,

@@ -105,6 +105,7 @@ parameter_ids! {
     IGNORE = 0x3f03, "Nothing (XTypes 1.3 §7.4.1.2.4).";
     DOMAIN_TAG = 0x4014, "String.";
     PEREGRINE_SHARED_MEMORY = 0x8501, "Of this vendor: where processes of the same host hand samples over.";
+    PEREGRINE_IGNORE_LOCAL = 0x8502, "Of this vendor: which endpoints near it an endpoint does not match.";
 }
 
 impl ParameterId {

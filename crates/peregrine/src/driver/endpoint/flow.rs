@@ -7,7 +7,7 @@ use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::Message;
 use peregrine_rtps::writer::pace::{TokenBucket, TokenBucketConfig};
 
-use crate::error::Error;
+use crate::error::{Argument, BadParameter, Error, Unit};
 
 /// How fast datagrams of asynchronous writers leave: user data, repairs and all else they send. Clones are the same
 /// controller: writers that have one in common share its rate, even in several domains.
@@ -15,6 +15,11 @@ use crate::error::Error;
 pub struct FlowController {
     /// `None` lets everything leave.
     bucket: Option<Arc<Mutex<TokenBucket>>>,
+}
+
+/// Nothing would ever leave.
+fn zero(argument: Argument, unit: Unit) -> Error {
+    BadParameter::OutOfRange { argument, value: 0, min: 1, max: u64::MAX, unit }.into()
 }
 
 impl FlowController {
@@ -30,9 +35,7 @@ impl FlowController {
     /// [`Error::BadParameter`] for a rate of zero.
     pub fn bits_per_second(rate: u64) -> Result<Self, Error> {
         let config = TokenBucketConfig::bits_per_second(rate);
-        Self::token_bucket(config.ok_or_else(|| {
-            Error::bad_parameter("a flow controller with a rate of 0 bits/s lets nothing leave".to_owned())
-        })?)
+        Self::token_bucket(config.ok_or_else(|| zero(Argument::BitsPerSecond, Unit::BitsPerSecond))?)
     }
 
     /// Keeps to a token bucket of the application's own.
@@ -40,8 +43,12 @@ impl FlowController {
     /// # Errors
     /// [`Error::BadParameter`] where a field is zero: nothing would ever leave.
     pub fn token_bucket(config: TokenBucketConfig) -> Result<Self, Error> {
-        let bucket = TokenBucket::new(config)
-            .ok_or_else(|| Error::bad_parameter(format!("no field of a token bucket may be 0: {config:?}")))?;
+        let bucket = TokenBucket::new(config).ok_or_else(|| match config {
+            TokenBucketConfig { tokens_per_period: 0, .. } => zero(Argument::TokensPerPeriod, Unit::None),
+            TokenBucketConfig { tokens_max: 0, .. } => zero(Argument::TokensMax, Unit::None),
+            TokenBucketConfig { octets_per_token: 0, .. } => zero(Argument::OctetsPerToken, Unit::Bytes),
+            _ => zero(Argument::TokenPeriod, Unit::Nanoseconds),
+        })?;
         Ok(Self { bucket: Some(Arc::new(Mutex::new(bucket))) })
     }
 

@@ -13,5 +13,6 @@ mod sending;
 pub(crate) mod topic;
 mod trim;
 pub(crate) mod waiting;
+mod waiting_loan;
 pub(crate) mod wakers;
 pub(crate) mod writer;

@@ -15,6 +15,7 @@ use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::sync::lock_leaf;
 use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::route::shm::outgoing::{Channels, MEMORY_RETRY_AFTER, Outgoing, TRIM_EVERY};
+use crate::status::StatusMask;
 
 /// Memory that an idle writer may keep, in bytes. The segments of small samples are not worth a timer, and creating
 /// them again takes time.
@@ -31,17 +32,20 @@ impl WriterCore {
         }
     }
 
-    /// Arms the trim timer after the application has dropped an unpublished loan.
+    /// Arms the trim timer after the application has dropped an unpublished loan, and wakes tasks that wait for memory.
     #[cold]
     pub(in crate::driver) fn note_slot_given_back(&self) {
         self.outgoing.schedule_trim_locked();
         self.host.arm(self.outgoing.deadline());
+        self.lock().wakers.wake(StatusMask::MEMORY);
     }
 
     /// Frees unused memory if the trim deadline has passed.
     pub(in crate::driver) fn trim_idle_memory(&self, now: Instant) {
         if self.outgoing.deadline() <= now.0 {
             self.outgoing.trim_idle_memory(now);
+            // Not before: a task that finds no memory sets the timer again.
+            self.lock().wakers.wake(StatusMask::MEMORY);
             self.note_ended_channels();
         }
     }
@@ -70,6 +74,11 @@ impl Outgoing {
             channels.memory_retry_after = MEMORY_RETRY_AFTER;
             return;
         }
+        self.look_for_memory_later(channels);
+    }
+
+    /// Has the timer look for memory after a while. Each look in vain doubles the time until the next.
+    pub(super) fn look_for_memory_later(&self, channels: &mut Channels) {
         let at = now() + channels.memory_retry_after.into();
         channels.memory_retry_after = (2 * channels.memory_retry_after).min(MEMORY_RETRY_AFTER_MAX);
         if at.0 < self.trim_due.get() {

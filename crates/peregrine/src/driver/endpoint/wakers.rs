@@ -56,6 +56,8 @@ pub(crate) enum Awaited {
     Acknowledged(SequenceNumber),
     /// Room for one more sample, in the history or in the send queue.
     Room,
+    /// Shared memory for one more sample.
+    Memory,
 }
 
 impl From<StatusMask> for Awaited {
@@ -69,6 +71,7 @@ impl Awaited {
         let mask = match self {
             Self::Status(mask) => mask,
             Self::Acknowledged(_) => StatusMask::ACKNOWLEDGED,
+            Self::Memory => StatusMask::MEMORY | StatusMask::ACKNOWLEDGED | StatusMask::PUBLICATION_MATCHED,
             Self::Room => StatusMask::ACKNOWLEDGED | StatusMask::PUBLICATION_MATCHED,
         };
         mask.intersects(news)

@@ -391,6 +391,7 @@ impl WriterCore {
         for (reader, _) in &looked.gone {
             guard.writer.set_path(now, *reader, ReaderPath::Messages);
         }
+        guard.wakers.wake(StatusMask::MEMORY);
         if !looked.gone.is_empty() {
             self.outgoing.end_if_without_readers();
         }
@@ -736,7 +737,7 @@ impl WriterState {
         let wanted = self.wakers.awaited().filter_map(|awaited| match awaited {
             Awaited::Status(_) => None,
             Awaited::Acknowledged(number) => Some(number),
-            Awaited::Room => Some(last),
+            Awaited::Room | Awaited::Memory => Some(last),
         });
         wanted.max()
     }

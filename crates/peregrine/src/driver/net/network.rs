@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex};
 
 use peregrine_rtps::id::DomainId;
-use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4, SPDP_MULTICAST_V6};
+use peregrine_rtps::locator::{DOMAIN_ID_MAX, Locator, Ports, SPDP_MULTICAST_V4, SPDP_MULTICAST_V6};
 use peregrine_rtps::participant::{Addresses, LocalAddress, Paths};
 use peregrine_transport::interface::{self, Interface, InterfaceIndex};
 use peregrine_transport::udp::{Fragmentation, Socket, SocketOptions};
@@ -15,7 +15,7 @@ use super::send::{MulticastSenders, SendSockets};
 use crate::config::DomainConfig;
 use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::user_code::log;
-use crate::error::Error;
+use crate::error::{Argument, BadParameter, Error, GroupFault, Unit};
 
 /// Indices at which a host without multicast is looked for participants.
 const PEER_INDICES: u32 = 20;
@@ -62,7 +62,7 @@ impl Network {
         sockets: &SendSockets,
     ) -> Result<Self, Error> {
         let all = interface::list().map_err(Error::system)?;
-        let used = interface::select(&all, &config.interfaces).map_err(|e| Error::bad_parameter(e.to_string()))?;
+        let used = interface::select(&all, &config.interfaces).map_err(BadParameter::NoInterface)?;
         for pattern in config.interfaces.unmatched(&all) {
             let pattern = pattern.to_owned();
             log(Level::WARN, move || {
@@ -73,8 +73,8 @@ impl Network {
             });
         }
         if !families.iter().any(|f| used.iter().any(|i| f.addresses_of(i).next().is_some())) {
-            let versions: Vec<&str> = families.iter().map(|f| if f.is_v4 { "IPv4" } else { "IPv6" }).collect();
-            return Err(Error::bad_parameter(format!("no chosen interface has an {} address", versions.join(" or "))));
+            let is_used = |is_v4| families.iter().any(|family| family.is_v4 == is_v4);
+            return Err(BadParameter::NoAddress { v4: is_used(true), v6: is_used(false) }.into());
         }
         let state = State { families, used: Vec::new(), addresses: Arc::default() };
         let network = Self { id, config: config.clone(), peers: peers(id, config)?, state: Mutex::new(state) };
@@ -117,13 +117,13 @@ impl Network {
     /// or no interface in use carries multicast.
     pub(in crate::driver) fn join(&self, group: IpAddr) -> Result<(Locator, Option<Arc<Socket>>), Error> {
         if !group.is_multicast() {
-            return Err(Error::bad_parameter(format!("{group} is not a multicast group")));
+            return Err(BadParameter::Group { group, fault: GroupFault::NotMulticast }.into());
         }
         let port = self.user_port()?;
         let mut state = self.lock();
         let State { families, used, .. } = &mut *state;
         let Some(family) = families.iter_mut().find(|f| f.is_v4 == group.is_ipv4()) else {
-            return Err(Error::bad_parameter(format!("multicast group {group} is not of a transport in use")));
+            return Err(BadParameter::Group { group, fault: GroupFault::NotInUse }.into());
         };
         let interfaces = family.multicast_interfaces(used.iter());
         let (groups, opened) = match &mut family.user {
@@ -159,8 +159,7 @@ impl Network {
     }
 
     fn user_port(&self) -> Result<u16, Error> {
-        let port = Ports::of(self.id).user_multicast();
-        port.ok_or_else(|| Error::bad_parameter(format!("domain {} has no port for multicast", self.id)))
+        Ports::of(self.id).user_multicast().ok_or_else(|| no_such_domain(self.id))
     }
 
     fn lock(&self) -> Guard<'_, State> {
@@ -279,6 +278,12 @@ impl Family {
 /// The group of discovery.
 pub(super) fn spdp_group(is_v4: bool) -> IpAddr {
     if is_v4 { SPDP_MULTICAST_V4.into() } else { SPDP_MULTICAST_V6.into() }
+}
+
+/// A domain whose ports do not exist.
+pub(super) fn no_such_domain(id: DomainId) -> Error {
+    let (value, max) = (id.0.into(), DOMAIN_ID_MAX.into());
+    BadParameter::OutOfRange { argument: Argument::Domain, value, min: 0, max, unit: Unit::None }.into()
 }
 
 /// Every address of this host.

@@ -9,12 +9,12 @@ use peregrine_transport::udp::{ConnectedSockets, Fragmentation, OpenError, Socke
 use tracing::Level;
 
 use super::groups::Groups;
-use super::network::{Family, Network, spdp_group, unspecified};
+use super::network::{Family, Network, no_such_domain, spdp_group, unspecified};
 use super::send::SendSockets;
 use super::streams::Streams;
 use crate::config::DomainConfig;
 use crate::driver::base::user_code::log;
-use crate::error::Error;
+use crate::error::{BadParameter, Error};
 
 /// Participant indices with well-known ports: past this the ports of the next domain begin.
 const INDEX_MAX: u32 = 119;
@@ -32,7 +32,7 @@ pub(in crate::driver) struct Opened {
 
 pub(in crate::driver) fn open(id: DomainId, config: &DomainConfig) -> Result<Opened, Error> {
     if id.0 > DOMAIN_ID_MAX {
-        return Err(Error::bad_parameter(format!("domain {id} is not between 0 and {DOMAIN_ID_MAX}")));
+        return Err(no_such_domain(id));
     }
     let options = socket_options(config);
     let connected = ConnectedSockets::new(CONNECTED_MAX, &options);
@@ -54,7 +54,7 @@ pub(in crate::driver) fn open(id: DomainId, config: &DomainConfig) -> Result<Ope
     }
     let Opening { families, sockets, data_sockets, control_sockets } = opening;
     if data_sockets.is_empty() {
-        return Err(Error::bad_parameter("neither UDPv4 nor UDPv6 is enabled".to_owned()));
+        return Err(BadParameter::NoTransport.into());
     }
     let network = Network::open(id, config, families, &sockets)?;
     for shortfall in data_sockets.iter().flat_map(|s| s.shortfalls()) {

@@ -88,6 +88,11 @@ impl Observer {
         self.missed
     }
 
+    /// Whether events wait.
+    pub(crate) fn has_some(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     pub(crate) fn next(&mut self) -> Option<DiscoveryEvent> {
         self.queue.pop_front()
     }

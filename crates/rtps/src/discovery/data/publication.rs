@@ -11,7 +11,7 @@ use super::list::{
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::locator::Locator;
 use crate::qos::{
-    DataRepresentation, DataWriterQos, Liveliness, PublisherQos, RepresentationId, TopicData, WirePolicy,
+    DataRepresentation, DataWriterQos, IgnoreLocal, Liveliness, PublisherQos, RepresentationId, TopicData, WirePolicy,
 };
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::{Endianness, ParameterId, ParameterListWriter, ValueError, ValueReader};
@@ -33,6 +33,8 @@ pub struct PublicationData {
     pub publisher: PublisherQos,
     /// See [`TopicData`].
     pub topic_data: TopicData,
+    /// See [`IgnoreLocal`]. Of other vendors always the default.
+    pub ignore_local: IgnoreLocal,
     /// Its publisher.
     pub group: Option<EntityId>,
     /// Where it listens; empty: where its participant does.
@@ -57,6 +59,7 @@ impl PublicationData {
             qos: DataWriterQos { data_representation, ..DataWriterQos::default() },
             publisher: PublisherQos::default(),
             topic_data: TopicData::default(),
+            ignore_local: IgnoreLocal::default(),
             group: None,
             unicast: Vec::new(),
             multicast: Vec::new(),
@@ -86,6 +89,10 @@ impl PublicationData {
         (data.guid, data.topic_name, data.type_name) = identity.complete()?;
         if !Quirks::of(vendor).renews_liveliness {
             data.qos.liveliness = Liveliness::default();
+        }
+        if vendor != VendorId::PEREGRINE {
+            // The number means something else there.
+            data.ignore_local = IgnoreLocal::None;
         }
         match data.guid.entity.is_writer() {
             true => Ok(data),
@@ -158,6 +165,7 @@ impl PublicationData {
         publisher.group_data.append_unless_default(list);
         self.topic_data.append_unless_default(list);
         qos.properties.append_unless_default(list);
+        self.ignore_local.append_unless_default(list);
     }
 
     fn set_policy(&mut self, id: ParameterId, value: &mut ValueReader<'_>) -> Result<bool, ValueError> {
@@ -178,6 +186,7 @@ impl PublicationData {
             ParameterId::MULTICAST_LOCATOR => return push_locator(&mut self.multicast, value, Cast::Multicast),
             ParameterId::TYPE_INFORMATION => self.type_information = type_information(value)?,
             ParameterId::TYPE_MAX_SIZE_SERIALIZED => self.type_max_size_serialized = Some(value.u32()?),
+            ParameterId::PEREGRINE_IGNORE_LOCAL => self.ignore_local = IgnoreLocal::read(value).unwrap_or_default(),
             _ => return Ok(false),
         }
         Ok(true)

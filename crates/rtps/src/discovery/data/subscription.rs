@@ -11,7 +11,8 @@ use super::{DiscoveryDataError, FILTER_OCTETS_MAX, FILTER_PARAMETERS_MAX, NAME_O
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::locator::Locator;
 use crate::qos::{
-    DataReaderQos, DataRepresentation, RepresentationId, SubscriberQos, TopicData, TypeConsistency, WirePolicy,
+    DataReaderQos, DataRepresentation, IgnoreLocal, RepresentationId, SubscriberQos, TopicData, TypeConsistency,
+    WirePolicy,
 };
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::{ParameterId, ParameterListWriter, ValueError, ValueReader};
@@ -33,6 +34,8 @@ pub struct SubscriptionData {
     pub subscriber: SubscriberQos,
     /// See [`TopicData`].
     pub topic_data: TopicData,
+    /// See [`IgnoreLocal`]. Of other vendors always the default.
+    pub ignore_local: IgnoreLocal,
     /// Its subscriber.
     pub group: Option<EntityId>,
     /// Where it listens; empty: where its participant does.
@@ -77,6 +80,7 @@ impl SubscriptionData {
             qos: DataReaderQos { data_representation, type_consistency, ..DataReaderQos::default() },
             subscriber: SubscriberQos::default(),
             topic_data: TopicData::default(),
+            ignore_local: IgnoreLocal::default(),
             group: None,
             unicast: Vec::new(),
             multicast: Vec::new(),
@@ -111,6 +115,10 @@ impl SubscriptionData {
             Ok(identity.set(id, value)? || data.set_policy(id, value)? || data.set_other(id, value)?)
         })?;
         (data.guid, data.topic_name, data.type_name) = identity.complete()?;
+        if vendor != VendorId::PEREGRINE {
+            // The number means something else there.
+            data.ignore_local = IgnoreLocal::None;
+        }
         match data.guid.entity.is_reader() {
             true => Ok(data),
             false => Err(DiscoveryDataError::WrongEntity(ParameterId::ENDPOINT_GUID)),
@@ -158,6 +166,7 @@ impl SubscriptionData {
         subscriber.group_data.append_unless_default(list);
         self.topic_data.append_unless_default(list);
         qos.properties.append_unless_default(list);
+        self.ignore_local.append_unless_default(list);
     }
 
     fn set_policy(&mut self, id: ParameterId, value: &mut ValueReader<'_>) -> Result<bool, ValueError> {
@@ -179,6 +188,7 @@ impl SubscriptionData {
             ParameterId::MULTICAST_LOCATOR => return push_locator(&mut self.multicast, value, Cast::Multicast),
             ParameterId::CONTENT_FILTER_PROPERTY => self.content_filter = ContentFilter::read(value)?,
             ParameterId::TYPE_INFORMATION => self.type_information = type_information(value)?,
+            ParameterId::PEREGRINE_IGNORE_LOCAL => self.ignore_local = IgnoreLocal::read(value).unwrap_or_default(),
             _ => return Ok(false),
         }
         Ok(true)

@@ -479,6 +479,33 @@ fn shared_memory_is_offered_by_this_vendor_only() {
     assert_eq!((data.shared_memory, data.prefix), (None, PREFIX));
 }
 
+/// The number of the parameter means something else to other vendors, and one that cannot be read is no choice.
+#[test]
+fn ignored_endpoints_are_announced_by_this_vendor_only() {
+    let (writer, reader) = (EntityId::user_writer(7, false), EntityId::user_reader(7, false));
+    for kind in [IgnoreLocal::None, IgnoreLocal::Participant, IgnoreLocal::Process] {
+        let mut offered = PublicationData::new(Guid::new(PREFIX, writer), "t".to_string(), "T".to_string());
+        offered.ignore_local = kind;
+        let mut requested = SubscriptionData::new(Guid::new(PREFIX, reader), "t".to_string(), "T".to_string());
+        requested.ignore_local = kind;
+        let announced = |vendor| {
+            let (mut publication, mut subscription) = (Vec::new(), Vec::new());
+            offered.emit(&mut publication);
+            requested.emit(&mut subscription);
+            let publication = PublicationData::parse(&publication, vendor).unwrap();
+            (publication.ignore_local, SubscriptionData::parse(&subscription, vendor).unwrap().ignore_local)
+        };
+        assert_eq!(announced(VendorId::PEREGRINE), (kind, kind));
+        assert_eq!(announced(VendorId::CYCLONE), (IgnoreLocal::None, IgnoreLocal::None));
+    }
+    let unread = payload(Endianness::Big, |list| {
+        writer_minimum(list);
+        list.parameter(ParameterId::PEREGRINE_IGNORE_LOCAL, |value| value.octets(&[2]));
+    });
+    let unread = PublicationData::parse(&unread, VendorId::PEREGRINE);
+    assert_eq!(unread.map(|data| data.ignore_local), Ok(IgnoreLocal::None));
+}
+
 fn participant() -> ParticipantData {
     ParticipantData {
         builtin_endpoints: BuiltinEndpointSet::DISCOVERY_AND_LIVELINESS,

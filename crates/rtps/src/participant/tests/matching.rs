@@ -114,3 +114,47 @@ fn a_removed_endpoint_is_unmatched_by_its_peers() {
     assert_eq!(std::format!("{events:?}"), std::format!("{expected:?}"));
     assert!(domain.at(1).remote_subscription(&subscription(2, 1, "topic").guid).is_none());
 }
+
+/// Two participants of one process, and one of another process.
+fn neighbours() -> Domain {
+    let neighbour = |host| (host, ParticipantConfig { is_in_process: |other| *other != prefix(3), ..config(host) });
+    Domain::new([neighbour(1), neighbour(2), (3, config(3))])
+}
+
+/// Which of the three readers match the writer of host 1, as the writer and as the readers see it.
+fn matches_in_spite_of(offered: IgnoreLocal, requested: IgnoreLocal) -> [bool; 3] {
+    let mut domain = neighbours();
+    let mut writer = publication(1, 1, "topic");
+    writer.ignore_local = offered;
+    domain.put_writer(1, writer.clone());
+    for host in 1..=3 {
+        let mut reader = subscription(host, 2, "topic");
+        reader.ignore_local = requested;
+        domain.put_reader(host, reader);
+    }
+    domain.run(Span::from_secs(1));
+    let of_writer = domain.events(1);
+    [1, 2, 3].map(|host| {
+        let reader = subscription(host, 2, "topic").guid;
+        let of_reader = if host == 1 { of_writer.clone() } else { domain.events(host) };
+        let is_matched = matched_readers(&of_writer).contains(&reader);
+        assert_eq!(matched_writers(&of_reader).contains(&writer.guid), is_matched, "{offered}, {requested}: {host}");
+        let reason = NonMatch::IgnoreLocal { offered, requested };
+        assert_eq!(reasons(&of_reader).contains(&reason), !is_matched, "{offered}, {requested}: {host}");
+        is_matched
+    })
+}
+
+#[test]
+fn endpoints_that_ignore_their_participant_or_process_do_not_match_within_it() {
+    let near = |kind| match kind {
+        IgnoreLocal::None => [true, true, true],
+        IgnoreLocal::Participant => [false, true, true],
+        IgnoreLocal::Process => [false, false, true],
+    };
+    for kind in [IgnoreLocal::None, IgnoreLocal::Participant, IgnoreLocal::Process] {
+        assert_eq!(matches_in_spite_of(kind, IgnoreLocal::None), near(kind), "{kind} at the writer");
+        assert_eq!(matches_in_spite_of(IgnoreLocal::None, kind), near(kind), "{kind} at the readers");
+    }
+    assert_eq!(matches_in_spite_of(IgnoreLocal::Participant, IgnoreLocal::Process), near(IgnoreLocal::Process));
+}

@@ -210,7 +210,7 @@ pub(crate) struct PayloadSlot(pub(in crate::driver) Slot);
 
 impl PayloadSlot {
     #[inline(always)]
-    fn new(mut slot: Slot) -> Option<Self> {
+    pub(in crate::driver) fn new(mut slot: Slot) -> Option<Self> {
         slot.get_mut(..ALIGNING)?.fill(0);
         Some(Self(slot))
     }

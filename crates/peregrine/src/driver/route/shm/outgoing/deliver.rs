@@ -264,11 +264,15 @@ impl Channels {
     }
 
     /// Takes a slot for this many bytes. If there is none, requests a notification of room and retries once.
-    fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
-        let loaned = self.writer.loan(len).or_else(|_| {
+    pub(in crate::driver) fn loan_or_ask(&mut self, len: usize) -> Result<Slot, LoanError> {
+        self.writer.loan(len).or_else(|_| {
             self.writer.request_room_notification(true);
             self.writer.loan(len)
-        });
+        })
+    }
+
+    fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
+        let loaned = self.loan_or_ask(len);
         // Else samples that are written meanwhile would take the memory that is released, and wait behind this one.
         // Their loans come here, which ends the shortage when there is memory again, even if this sample is not wanted
         // any more.

@@ -1,0 +1,77 @@
+//! Loans that wait for shared memory.
+//!
+//! The task leaves a waker that waits for [`Awaited::Memory`]. The writer wakes the task when readers acknowledge or
+//! return samples, when the application drops a loan, and when the trim timer expires: no process notifies the writer of
+//! slots that its own history releases.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+
+use peregrine_transport::shm::LoanError;
+
+use crate::driver::base::sync::lock_leaf;
+use crate::driver::endpoint::waiting::Until;
+use crate::driver::endpoint::wakers::Awaited;
+use crate::driver::endpoint::writer::{WriterCore, WriterState};
+use crate::driver::route::shm::metadata::ALIGNING;
+use crate::driver::route::shm::outgoing::{Outgoing, PayloadSlot};
+
+/// The answer to a request for a slot.
+enum Lending {
+    Slot(PayloadSlot),
+    /// No reader needs shared memory, or the payload exceeds all memory that the writer may use.
+    Useless,
+    /// All memory is in use.
+    Exhausted,
+}
+
+impl WriterCore {
+    /// Takes a slot for a payload of `len` bytes as soon as there is one. `None` if the caller has to use a buffer, also
+    /// when the writer is deleted meanwhile.
+    pub(crate) async fn loan_slot_async(self: &Arc<Self>, len: usize) -> Option<PayloadSlot> {
+        let core = Arc::clone(self);
+        let lent = move |state: &mut WriterState| match core.outgoing.loan_or_request(len) {
+            Lending::Slot(slot) => Some(Some(slot)),
+            Lending::Useless => Some(None),
+            Lending::Exhausted => state.closed.then_some(None),
+        };
+        let mut lent = pin!(Until::new(Arc::clone(self), Awaited::Memory, lent));
+        poll_fn(|context| {
+            let polled = lent.as_mut().poll(context);
+            if polled.is_pending() {
+                self.host.arm(self.outgoing.deadline());
+            }
+            self.note_ended_channels();
+            polled
+        })
+        .await
+    }
+}
+
+impl Outgoing {
+    /// Takes a slot. If there is none, asks readers to tell when they return one, and has the timer look again.
+    fn loan_or_request(&self, len: usize) -> Lending {
+        if !self.has_readers() {
+            return Lending::Useless;
+        }
+        if let Some(slot) = self.loan_at_hand(len) {
+            return Lending::Slot(slot);
+        }
+        let Some(room) = len.checked_add(ALIGNING) else { return Lending::Useless };
+        let mut locked = lock_leaf(&self.channels);
+        let Some(channels) = locked.as_mut() else { return Lending::Useless };
+        // A sample that was written before waits for memory, too, and comes first.
+        let loaned = if channels.is_short_of_memory() { None } else { Some(channels.loan_or_ask(room)) };
+        let lending = match loaned {
+            Some(Ok(slot)) => PayloadSlot::new(slot).map_or(Lending::Useless, Lending::Slot),
+            Some(Err(LoanError::TooLong { .. })) => Lending::Useless,
+            None | Some(Err(_)) => {
+                self.look_for_memory_later(channels);
+                Lending::Exhausted
+            }
+        };
+        self.note_ended(channels);
+        lending
+    }
+}

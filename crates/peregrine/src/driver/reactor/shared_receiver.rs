@@ -143,7 +143,7 @@ struct Lead<D> {
     poller: Option<Poller>,
     adaptive_spin: AdaptiveSpin,
     dirty: D,
-    /// Whether [`SharedReceiver::answers_due`] is set.
+    /// Whether there are answers that an application thread has left; that thread sets [`SharedReceiver::answers_due`].
     has_left_answers: bool,
 }
 
@@ -289,7 +289,9 @@ impl<D: Default> SharedReceiver<D> {
         self.answers_due.clear();
         // A thread that leads sends them before it sleeps.
         if let Some(mut leading) = self.try_lead() {
-            self.prompt_waits.store(PROMPT_WAITS, Ordering::Relaxed);
+            if leading.lead().has_left_answers {
+                self.prompt_waits.store(PROMPT_WAITS, Ordering::Relaxed);
+            }
             leading.answer(by);
             leading.give_up();
         }
@@ -363,13 +365,16 @@ impl<D: Default> SharedReceiver<D> {
         let lead_end = self.receive_until_woken(&mut leading, parker, end, by);
         parker.is_awake();
         let prompt_waits = self.prompt_waits.load(Ordering::Relaxed);
-        if prompt_waits == 0 && lead_end == LeadEnd::Woken {
-            leading.leave_answers(by);
-        } else {
+        let has_left_answers = prompt_waits == 0 && lead_end == LeadEnd::Woken && leading.leave_answers(by);
+        if !has_left_answers {
             self.prompt_waits.store(prompt_waits.saturating_sub(1), Ordering::Relaxed);
             leading.answer(by);
         }
         leading.give_up();
+        if has_left_answers {
+            // Not under the lead: a follower that cannot lead leaves the answers to the leader.
+            self.answers_due.set(Some(MonotonicNs((now() + ANSWER_DELAY_MAX).0)));
+        }
         if lead_end == LeadEnd::Useless {
             parker.turns.exclude(EXCLUDED_WAITS);
         }
@@ -461,18 +466,17 @@ impl<D: Default> Leading<'_, D> {
         }
     }
 
-    /// Leaves the answers that are owed until the thread waits again, but no longer than [`ANSWER_DELAY_MAX`].
+    /// Leaves the answers that are owed until the thread waits again. The caller then sets the timer. `false`: there are
+    /// none, or some were left before, and no thread has waited since.
     #[inline]
-    fn leave_answers(&mut self, by: &impl Process<Dirty = D>) {
-        let of = self.of;
+    fn leave_answers(&mut self, by: &impl Process<Dirty = D>) -> bool {
         let lead = self.lead();
-        if by.owes_answers(&lead.dirty) {
-            let now = now();
-            by.leave_answers(&mut lead.dirty, now);
-            if !std::mem::replace(&mut lead.has_left_answers, true) {
-                of.answers_due.set(Some(MonotonicNs((now + ANSWER_DELAY_MAX).0)));
-            }
+        if lead.has_left_answers || !by.owes_answers(&lead.dirty) {
+            return false;
         }
+        lead.has_left_answers = true;
+        by.leave_answers(&mut lead.dirty, now());
+        true
     }
 
     /// Waits for datagrams and processes them. `None`: nothing can be received any more.

@@ -53,8 +53,8 @@ pub(in crate::driver) fn open(id: DomainId, config: &DomainConfig) -> Result<Ope
         }
     }
     let Opening { families, sockets, data_sockets, control_sockets } = opening;
-    if data_sockets.is_empty() {
-        return Err(Error::bad_parameter("neither UDPv4 nor UDPv6 is enabled".to_owned()));
+    if data_sockets.is_empty() && config.stream_links.as_slice().is_empty() {
+        return Err(Error::bad_parameter("neither UDPv4 nor UDPv6 is enabled, nor another transport".to_owned()));
     }
     let network = Network::open(id, config, families, &sockets)?;
     for shortfall in data_sockets.iter().flat_map(|s| s.shortfalls()) {

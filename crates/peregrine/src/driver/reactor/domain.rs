@@ -246,17 +246,20 @@ impl Domain {
     }
 
     fn start_threads(self: &Arc<Self>) -> Result<(), Error> {
-        for (index, socket) in self.data_sockets.iter().enumerate() {
-            // Where receive threads are scheduled in a special way, they do it all: threads of the application may have
-            // to wait for others.
-            let is_default = self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none();
-            let receiver = self.open_receiver(socket, index == 0 && is_default)?;
-            if index == 0 {
-                let _ = self.receiver.set(Arc::clone(&receiver));
-            }
-            self.start_receive_thread(&receiver)?;
-        }
+        // Where receive threads are scheduled in a special way, they do it all: threads of the application may have to
+        // wait for others.
+        let is_default = self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none();
+        let sockets = self.data_sockets.iter().enumerate();
+        let opened = sockets.map(|(index, socket)| self.open_receiver(socket, index == 0 && is_default));
+        let receivers = opened.collect::<Result<Vec<_>, _>>()?;
+        // From here on no descriptor is opened.
         let mut poller = self.control_poller()?;
+        if let Some(first) = receivers.first() {
+            let _ = self.receiver.set(Arc::clone(first));
+        }
+        for receiver in &receivers {
+            self.start_receive_thread(receiver)?;
+        }
         let domain = Arc::clone(self);
         let thread = self.spawn(format!("ctrl-{}", self.id), move || domain.control(&mut poller))?;
         self.threads().push(thread);

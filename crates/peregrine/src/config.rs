@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use peregrine_rtps::id::DomainId;
 use peregrine_rtps::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, SAMPLE_BYTES_MAX, UNANSWERED_HEARTBEATS_MAX};
-use peregrine_rtps::locator::Ports;
+use peregrine_rtps::locator::{Locator, Ports};
 use peregrine_transport::interface;
 pub use peregrine_transport::interface::Selection as InterfaceSelection;
 pub use peregrine_transport::thread::Scheduling;
 
-use crate::error::{Argument, BadParameter, Error, GroupFault, LookupError, PeerFault, Unit};
+use crate::error::{Argument, BadParameter, Error, GroupFault, LocatorFault, LookupError, PeerFault, Unit};
 use crate::stream_link::StreamLinks;
 
 /// How receive threads wait for data.
@@ -279,6 +279,15 @@ impl DomainConfig {
             let (argument, unit) = (Argument::Dscp, Unit::None);
             return Err(BadParameter::OutOfRange { argument, value, min: 0, max: 63, unit }.into());
         }
+        for peer in &self.peers {
+            let kinds = || self.stream_links.as_slice().iter().map(|link| link.kind());
+            if let Place::Locator(locator) = peer.place
+                && !kinds().any(|kind| kind == locator.kind)
+            {
+                let fault = PeerFault::Locator(LocatorFault::NotInUse);
+                return Err(BadParameter::Peer { peer: locator.to_string(), fault }.into());
+            }
+        }
         for group in &self.multicast_groups {
             let is_spoken = if group.is_ipv4() { self.udp_v4 } else { self.udp_v6 };
             let fault = match group.is_multicast() {
@@ -302,16 +311,48 @@ impl DomainConfig {
     }
 }
 
-/// Where to look for participants: `[index@][udpv4://|udpv6://]host[:port]`.
+/// Where to look for participants: `[index@][udpv4://|udpv6://]host[:port]`, or `locator://kind/[address/]port`.
 ///
 /// An IPv6 address with a port is in brackets. A link-local one names its interface, as in `[fe80::1%eth0]:7410`.
 ///
 /// Without a port, the discovery ports of participant indices 0 to `index` (4 if not given) are tried.
+///
+/// A locator (RTPS 2.5 §8.2.6) is of a transport besides UDP that the configuration has. Its kind and port are numbers,
+/// decimal or with `0x`; its address, 32 hexadecimal digits, is zero if not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    host: String,
-    port: Option<u16>,
-    max_index: u32,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Host { host: String, port: Option<u16>, max_index: u32 },
+    Locator(Locator),
+}
+
+impl From<Locator> for Peer {
+    fn from(locator: Locator) -> Self {
+        Self { place: Place::Locator(locator) }
+    }
+}
+
+/// `[address/]port` of a locator.
+fn locator(kind: &str, rest: &str) -> Result<Locator, LocatorFault> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    let kind = number(kind).and_then(|kind| i32::try_from(kind).ok()).ok_or(LocatorFault::Kind)?;
+    let (address, port) = match rest.rsplit_once('/') {
+        Some((address, port)) if address.len() == 32 && address.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+            (u128::from_str_radix(address, 16).unwrap_or_default(), port)
+        }
+        Some(_) => return Err(LocatorFault::Address),
+        None => (0, rest),
+    };
+    let port = number(port).ok_or(LocatorFault::Port)?;
+    let locator = Locator { kind, port, address: address.to_be_bytes(), scope: 0 };
+    locator.is_of_other_transport().then_some(locator).ok_or(LocatorFault::Udp)
 }
 
 /// The largest participant index of a peer.
@@ -325,6 +366,11 @@ impl FromStr for Peer {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let bad = |fault| Error::from(BadParameter::Peer { peer: text.to_owned(), fault });
+        let host = |host: String, port, max_index| Self { place: Place::Host { host, port, max_index } };
+        if let Some(rest) = text.strip_prefix("locator://") {
+            let (kind, rest) = rest.split_once('/').ok_or_else(|| bad(PeerFault::Locator(LocatorFault::NoPort)))?;
+            return locator(kind, rest).map(Self::from).map_err(|fault| bad(PeerFault::Locator(fault)));
+        }
         let (max_index, rest) = match text.split_once('@') {
             None => (MAX_INDEX_DEFAULT, text),
             Some((index, rest)) => {
@@ -338,26 +384,26 @@ impl FromStr for Peer {
             Some((transport, _)) => return Err(bad(PeerFault::Transport { name: transport.to_owned() })),
         };
         if let Ok(address) = rest.parse::<SocketAddr>() {
-            let host = match address {
+            let name = match address {
                 SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
                 _ => address.ip().to_string(),
             };
-            return Ok(Self { host, port: Some(address.port()), max_index });
+            return Ok(host(name, Some(address.port()), max_index));
         }
         let bare = rest.trim_start_matches('[').trim_end_matches(']');
         if is_v6(bare) || bare.parse::<IpAddr>().is_ok() {
-            return Ok(Self { host: bare.to_owned(), port: None, max_index });
+            return Ok(host(bare.to_owned(), None, max_index));
         }
-        let (host, port) = match rest.rsplit_once(':') {
+        let (name, port) = match rest.rsplit_once(':') {
             None => (rest, None),
             Some((host, port)) => (host, Some(port.parse().map_err(|_| bad(PeerFault::Port))?)),
         };
-        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).filter(|host| is_v6(host));
-        let host = bracketed.unwrap_or(host);
-        if host.is_empty() || host.contains(char::is_whitespace) {
+        let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).filter(|name| is_v6(name));
+        let name = bracketed.unwrap_or(name);
+        if name.is_empty() || name.contains(char::is_whitespace) {
             return Err(bad(PeerFault::NoHost));
         }
-        Ok(Self { host: host.to_owned(), port, max_index })
+        Ok(host(name.to_owned(), port, max_index))
     }
 }
 
@@ -368,9 +414,13 @@ fn is_v6(text: &str) -> bool {
 }
 
 impl Peer {
-    pub(crate) fn resolve(&self, domain: DomainId) -> Result<Vec<SocketAddr>, Error> {
-        let bad = |fault| BadParameter::Peer { peer: self.host.clone(), fault };
-        let found = (self.host.as_str(), 0).to_socket_addrs();
+    pub(crate) fn resolve(&self, domain: DomainId) -> Result<Vec<Locator>, Error> {
+        let (host, max_index, given_port) = match &self.place {
+            Place::Host { host, port, max_index } => (host, *max_index, *port),
+            Place::Locator(locator) => return Ok(vec![*locator]),
+        };
+        let bad = |fault| BadParameter::Peer { peer: host.clone(), fault };
+        let found = (host.as_str(), 0).to_socket_addrs();
         let found = found.map_err(|error| bad(PeerFault::Unresolved(LookupError::new(error))))?;
         let addresses: Vec<SocketAddr> = found.collect();
         let is_lost = |address: &SocketAddr| matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0);
@@ -382,14 +432,14 @@ impl Peer {
             .into_iter()
             .flat_map(|mut address| {
                 let ip = address.ip();
-                let ports: Vec<u16> = match self.port {
+                let ports: Vec<u16> = match given_port {
                     Some(port) => vec![port],
                     None if ip.is_multicast() => ports.metatraffic_multicast().into_iter().collect(),
-                    None => (0..=self.max_index).filter_map(|i| ports.metatraffic_unicast(i)).collect(),
+                    None => (0..=max_index).filter_map(|i| ports.metatraffic_unicast(i)).collect(),
                 };
                 ports.into_iter().map(move |port| {
                     address.set_port(port);
-                    address
+                    Locator::from(address)
                 })
             })
             .collect())
@@ -401,7 +451,13 @@ mod tests {
     use super::*;
 
     fn resolved(text: &str) -> Vec<String> {
-        text.parse::<Peer>().unwrap().resolve(DomainId(1)).unwrap().iter().map(ToString::to_string).collect()
+        text.parse::<Peer>()
+            .unwrap()
+            .resolve(DomainId(1))
+            .unwrap()
+            .iter()
+            .map(|l| l.to_socket_addr().unwrap().to_string())
+            .collect()
     }
 
     #[test]
@@ -417,6 +473,30 @@ mod tests {
         assert_eq!(resolved("0@::1"), ["[::1]:7660"]);
         assert_eq!(resolved("239.255.0.1"), ["239.255.0.1:7650"]);
         assert_eq!(resolved("_udp://127.1.2.3:1"), ["127.1.2.3:1"]);
+    }
+
+    #[test]
+    fn peer_of_another_transport_is_a_locator_of_a_link() {
+        let resolved = |text: &str| text.parse::<Peer>().unwrap().resolve(DomainId(1)).unwrap();
+        let plain = Locator { kind: 0x0100_0001, port: 7, address: [0; 16], scope: 0 };
+        assert_eq!(resolved("locator://0x1000001/7"), [plain]);
+        let mut address = [0; 16];
+        (address[0], address[15]) = (0xfd, 0x2a);
+        let long = Locator { kind: 4, port: 0x10, address, scope: 0 };
+        assert_eq!(resolved("locator://4/fd00000000000000000000000000002a/0x10"), [long]);
+        let error = DomainConfig::default().with_peers([plain.into()]).check().unwrap_err().to_string();
+        assert!(error.contains("0x1000001") && error.contains("not in use"), "{error}");
+        for (text, part) in [
+            ("locator://4", "no port"),
+            ("locator://x/7", "kind"),
+            ("locator://4/12/7", "32"),
+            ("locator://4/+d00000000000000000000000000002a/7", "32"),
+            ("locator://4/y", "port"),
+            ("locator://1/7", "UDP"),
+        ] {
+            let error = text.parse::<Peer>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 
     #[test]

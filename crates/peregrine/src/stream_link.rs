@@ -20,9 +20,6 @@ pub trait StreamLink: Send + Sync + fmt::Debug {
     /// Where this process listens.
     fn address(&self) -> Locator;
 
-    /// Peers to which the participants of this process announce themselves.
-    fn peers(&self) -> Vec<Locator>;
-
     /// Begins to listen. From now on the link wakes `ready` whenever there is an event.
     fn open(&self, ready: Arc<Waker>);
 

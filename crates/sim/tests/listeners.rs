@@ -1,6 +1,8 @@
 //! Listeners that block, on simulated machines.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use peregrine::config::WaitStrategy;
@@ -45,6 +47,69 @@ fn write_on(simulation: &Simulation, program: &Program, samples: u64) -> Task<()
 /// The longest time that a reader has had to wait for the next sample of a stream, while the listener of a reader
 /// beside it blocked.
 fn longest_gap_beside_a_blocked_listener(writing_host: u32) -> Duration {
+    longest_gap_beside(writing_host, |participant, simulation| {
+        let topic = participant.topic::<Number>("numbers").unwrap();
+        let block = move |reader: &DataReader<Number>| {
+            take(reader);
+            simulation.sleep(Duration::from_secs(1));
+        };
+        let reader = topic.reader_builder().reliable().keep_all().on_data(block).build().unwrap();
+        Box::new(reader)
+    })
+}
+
+/// The same beside the waker of a task.
+fn longest_gap_beside_a_blocked_waker(writing_host: u32) -> Duration {
+    longest_gap_beside(writing_host, |participant, simulation| {
+        let topic = participant.topic::<Number>("numbers").unwrap();
+        let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+        let take_all = async move { while reader.next().await.is_ok() {} };
+        let task = Arc::new(BlockingTask { task: Mutex::new(Some(Box::pin(take_all))), simulation });
+        task.poll();
+        Box::new(Running(task))
+    })
+}
+
+/// A task that takes samples, of an executor whose wake-ups block.
+struct BlockingTask {
+    task: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    simulation: Simulation,
+}
+
+impl BlockingTask {
+    fn poll(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut task = self.task.lock().unwrap();
+        let is_ready =
+            task.as_mut().is_some_and(|task| task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        assert!(!is_ready, "the reader is there");
+    }
+}
+
+impl Wake for BlockingTask {
+    fn wake(self: Arc<Self>) {
+        self.simulation.sleep(Duration::from_secs(1));
+        self.poll();
+    }
+}
+
+/// Drops the task at the end.
+struct Running(Arc<BlockingTask>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let task = self.0.task.lock().unwrap().take();
+        drop(task);
+    }
+}
+
+/// A reader that stands in the way of another one.
+type Blocking = Box<dyn Send>;
+
+fn longest_gap_beside(
+    writing_host: u32,
+    block: impl Fn(&DomainParticipant, Simulation) -> Blocking + Send + 'static,
+) -> Duration {
     let config = Config { seed: 6, ..Config::default() };
     let played = run(config, move |simulation| {
         let (reading, writing) = (simulation.process(NodeId(0)), simulation.process(NodeId(writing_host)));
@@ -53,16 +118,12 @@ fn longest_gap_beside_a_blocked_listener(writing_host: u32) -> Duration {
         let readers = reading.spawn("readers", move || {
             let participant = participant(&own);
             let topic = participant.topic::<Number>("numbers").unwrap();
-            let (blocking, simulation) = (inside.clone(), inside.clone());
-            let block = move |reader: &DataReader<Number>| {
-                take(reader);
-                blocking.sleep(Duration::from_secs(1));
-            };
+            let simulation = inside.clone();
             let note = move |reader: &DataReader<Number>| {
                 let taken = take(reader);
                 times.lock().unwrap().push((simulation.now_ns(), taken));
             };
-            let blocking = topic.reader_builder().reliable().keep_all().on_data(block).build().unwrap();
+            let blocking = block(&participant, inside.clone());
             let noting = topic.reader_builder().reliable().keep_all().on_data(note).build().unwrap();
             noting.wait_for_writers(1, PATIENCE).unwrap();
             // The writer goes when both have everything.
@@ -90,5 +151,17 @@ fn blocked_listener_delays_readers_of_its_socket_no_longer_than_the_limit() {
 #[test]
 fn blocked_listener_delays_readers_of_shared_memory_no_longer_than_the_limit() {
     let gap = longest_gap_beside_a_blocked_listener(0);
+    assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
+}
+
+#[test]
+fn blocked_waker_delays_readers_of_its_socket_no_longer_than_the_limit() {
+    let gap = longest_gap_beside_a_blocked_waker(1);
+    assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
+}
+
+#[test]
+fn blocked_waker_delays_readers_of_shared_memory_no_longer_than_the_limit() {
+    let gap = longest_gap_beside_a_blocked_waker(0);
     assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
 }

@@ -87,7 +87,7 @@ fn writer_without_descriptors_falls_back_to_messages_and_does_not_spin() {
             let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
             inside.wait_for("a channel", PATIENCE, || attached.load(Ordering::SeqCst));
             writer.write(&Bytes { bytes: vec![1; 10] }).unwrap();
-            inside.set_out_of_descriptors(NodeId(0), true);
+            inside.limit_descriptors(NodeId(0), Some(0));
             for len in [30_000, 10, 50_000] {
                 writer.write(&Bytes { bytes: vec![1; len] }).unwrap();
             }
@@ -162,7 +162,8 @@ fn worlds_of_all_seeds_keep_the_promises() {
     let sum = |of: fn(&Outcome) -> u64| results.iter().filter_map(|(_, o)| o.as_ref().ok()).map(of).sum::<u64>();
     println!(
         "{} worlds: {} samples written, {} taken, {} strict pairs, {} pairs in one process, {} samples by shared memory, \
-         {} instances ended, {} panics of listeners, {} changes of policies, {} crashes",
+         {} instances ended, {} panics of listeners, {} changes of policies, {} crashes, {} readers ended in listeners, \
+         {} domains not opened, {} processes behind connections",
         results.len(),
         sum(|o| o.written),
         sum(|o| o.taken),
@@ -173,6 +174,9 @@ fn worlds_of_all_seeds_keep_the_promises() {
         sum(|o| o.panics),
         sum(|o| o.qos_changes),
         sum(|o| o.crashes),
+        sum(|o| o.leaves),
+        sum(|o| o.refused),
+        sum(|o| o.by_connections),
     );
     let max = |of: fn(&Outcome) -> u64| results.iter().filter_map(|(_, o)| o.as_ref().ok()).map(of).max();
     println!(

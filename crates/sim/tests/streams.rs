@@ -1,7 +1,7 @@
 //! Peers that are reached by connections, on simulated machines that exchange no datagrams.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use peregrine::config::{DomainConfig, WaitStrategy};
@@ -49,13 +49,13 @@ fn samples_pass_by_a_connection_where_no_datagram_does() {
             cut_off(simulation, 2);
             let streams = StreamNetwork::default();
             let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
-            let config = reading.config(wait).with_stream_links(streams.links(2, &[]));
+            let config = streams.configure(reading.config(wait), 2, &[]);
             let reader = reading.spawn("reader", move || {
                 let participant = participant(config);
                 let reader = reliable_reader(&participant);
                 (0..10).map(|_| reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().value).collect::<Vec<_>>()
             });
-            let config = writing.config(wait).with_stream_links(streams.links(1, &[2]));
+            let config = streams.configure(writing.config(wait), 1, &[2]);
             let writer = writing.spawn("writer", move || {
                 let participant = participant(config);
                 let writer = reliable_writer(&participant);
@@ -75,6 +75,66 @@ fn samples_pass_by_a_connection_where_no_datagram_does() {
     }
 }
 
+/// Neither process has a socket. Listeners run, and one that blocks delays no other reader.
+#[test]
+fn domain_without_udp_exchanges_samples_and_runs_listeners() {
+    for wait in [WaitStrategy::Block, WaitStrategy::Poll] {
+        let exchange = move |simulation: &Simulation| {
+            let streams = StreamNetwork::default();
+            let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+            let without = |config: DomainConfig| config.with_udp_v4(false).with_shared_memory(false);
+            let config = without(streams.configure(reading.config(wait), 2, &[]));
+            let inside = simulation.clone();
+            let reader = reading.spawn("readers", move || {
+                let participant = participant(config);
+                let topic = participant.topic::<Number>("numbers").unwrap();
+                let (taken, blocking) = (Arc::new(AtomicU64::new(0)), inside.clone());
+                let block = move |reader: &DataReader<Number>| {
+                    reader.take().unwrap();
+                    blocking.sleep(Duration::from_secs(1));
+                };
+                let counts = Arc::clone(&taken);
+                let count = move |reader: &DataReader<Number>| {
+                    counts.fetch_add(reader.take().unwrap().len() as u64, Ordering::SeqCst);
+                };
+                let builder = || topic.reader_builder().reliable().keep_all();
+                let blocking = builder().on_data(block).build().unwrap();
+                let counting = builder().on_data(count).build().unwrap();
+                let end = inside.now_ns() + PATIENCE.as_nanos() as u64;
+                while taken.load(Ordering::SeqCst) < 100 {
+                    assert!(inside.now_ns() < end, "the listener was not called");
+                    participant.poll(Duration::from_millis(1));
+                    inside.sleep(Duration::from_millis(1));
+                }
+                let at = inside.now_ns();
+                drop((blocking, counting));
+                at
+            });
+            let config = without(streams.configure(writing.config(wait), 1, &[2]));
+            let (inside, network) = (simulation.clone(), streams.clone());
+            let writer = writing.spawn("writer", move || {
+                let participant = participant(config);
+                assert_eq!(inside.left().1, 0, "a socket is open");
+                let writer = reliable_writer(&participant);
+                writer.wait_for_readers(2, PATIENCE).unwrap();
+                assert!(network.are_connected(1, 2));
+                (0..100).for_each(|value| _ = writer.write(&Number { value }).unwrap());
+                let at = inside.now_ns();
+                writer.wait_for_acknowledgments(PATIENCE).unwrap();
+                at
+            });
+            let written = writer.join();
+            let taken = reader.join();
+            assert_eq!(simulation.left(), (vec![], 0), "threads and sockets that have not ended");
+            Duration::from_nanos(taken.saturating_sub(written))
+        };
+        let (delay, _) = run(Config { seed: 9, ..Config::default() }, exchange).unwrap();
+        // Without threads, the listener of the other reader runs on the same thread.
+        let max = if wait == WaitStrategy::Poll { Duration::from_secs(2) } else { Duration::from_millis(60) };
+        assert!(delay < max, "{wait:?}: {delay:?}");
+    }
+}
+
 /// A best-effort writer, a reader on a host that stops, and one on another host.
 #[test]
 fn slow_peer_loses_best_effort_samples_and_others_get_all() {
@@ -85,7 +145,7 @@ fn slow_peer_loses_best_effort_samples_and_others_get_all() {
         let (streams, has_ended) = (StreamNetwork::default(), Arc::new(AtomicBool::new(false)));
         let readers = [2, 3].map(|place| {
             let process = simulation.process(NodeId(place - 1));
-            let config = process.config(WaitStrategy::Block).with_stream_links(streams.links(place, &[]));
+            let config = streams.configure(process.config(WaitStrategy::Block), place, &[]);
             let (inside, has_ended) = (simulation.clone(), Arc::clone(&has_ended));
             process.spawn("reader", move || {
                 let participant = participant(config);
@@ -100,7 +160,7 @@ fn slow_peer_loses_best_effort_samples_and_others_get_all() {
             })
         });
         let writing = simulation.process(NodeId(0));
-        let config = writing.config(WaitStrategy::Block).with_stream_links(streams.links(1, &[2, 3]));
+        let config = streams.configure(writing.config(WaitStrategy::Block), 1, &[2, 3]);
         let inside = simulation.clone();
         let writer = writing.spawn("writer", move || {
             let participant = participant(config);
@@ -146,7 +206,7 @@ fn reliable_samples_leave_the_history_when_a_slow_peer_has_room() {
         let streams = StreamNetwork::default();
         let readers = [2, 3].map(|place| {
             let process = simulation.process(NodeId(place - 1));
-            let config = process.config(WaitStrategy::Block).with_stream_links(streams.links(place, &[]));
+            let config = streams.configure(process.config(WaitStrategy::Block), place, &[]);
             let inside = simulation.clone();
             process.spawn("reader", move || {
                 let participant = participant(config);
@@ -157,7 +217,7 @@ fn reliable_samples_leave_the_history_when_a_slow_peer_has_room() {
             })
         });
         let writing = simulation.process(NodeId(0));
-        let config = writing.config(WaitStrategy::Block).with_stream_links(streams.links(1, &[2, 3]));
+        let config = streams.configure(writing.config(WaitStrategy::Block), 1, &[2, 3]);
         let inside = simulation.clone();
         let writer = writing.spawn("writer", move || {
             let participant = participant(config);
@@ -196,7 +256,7 @@ fn new_connection_resends_discovery_and_what_was_lost() {
             cut_off(simulation, 2);
             let streams = StreamNetwork::default();
             let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
-            let config = reading.config(WaitStrategy::Block).with_stream_links(streams.links(2, &[]));
+            let config = streams.configure(reading.config(WaitStrategy::Block), 2, &[]);
             let (inside, network) = (simulation.clone(), streams.clone());
             let has_ended = Arc::new(AtomicBool::new(false));
             let is_over = Arc::clone(&has_ended);
@@ -216,7 +276,7 @@ fn new_connection_resends_discovery_and_what_was_lost() {
                 assert_eq!(other.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: 7 }));
                 inside.wait_for("the other side to look at its events", PATIENCE, || is_over.load(Ordering::SeqCst));
             });
-            let config = writing.config(WaitStrategy::Block).with_stream_links(streams.links(1, &[2]));
+            let config = streams.configure(writing.config(WaitStrategy::Block), 1, &[2]);
             let (inside, network) = (simulation.clone(), streams.clone());
             let writer = writing.spawn("writer", move || {
                 let participant = participant(config);
@@ -260,7 +320,7 @@ fn reliable_samples_survive_connections_that_break_again_and_again() {
             cut_off(simulation, 2);
             let streams = StreamNetwork::default();
             let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
-            let config = reading.config(WaitStrategy::Block).with_stream_links(streams.links(2, &[1]));
+            let config = streams.configure(reading.config(WaitStrategy::Block), 2, &[1]);
             let reader = reading.spawn("reader", move || {
                 let participant = participant(config);
                 let topic = participant.topic::<Long>("long").unwrap();
@@ -269,7 +329,7 @@ fn reliable_samples_survive_connections_that_break_again_and_again() {
                     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().value, value);
                 }
             });
-            let config = writing.config(WaitStrategy::Block).with_stream_links(streams.links(1, &[2]));
+            let config = streams.configure(writing.config(WaitStrategy::Block), 1, &[2]);
             let inside = simulation.clone();
             let writer = writing.spawn("writer", move || {
                 let participant = participant(config);
@@ -304,7 +364,7 @@ fn participant_that_leaves_says_so_by_its_connection() {
         cut_off(simulation, 2);
         let streams = StreamNetwork::default();
         let (leaving, staying) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
-        let config = staying.config(WaitStrategy::Block).with_stream_links(streams.links(2, &[]));
+        let config = streams.configure(staying.config(WaitStrategy::Block), 2, &[]);
         let inside = simulation.clone();
         let stays = staying.spawn("stays", move || {
             let participant = participant(config);
@@ -318,7 +378,7 @@ fn participant_that_leaves_says_so_by_its_connection() {
             inside.sleep(Duration::from_secs(1));
             reasons
         });
-        let config = leaving.config(WaitStrategy::Block).with_stream_links(streams.links(1, &[2]));
+        let config = streams.configure(leaving.config(WaitStrategy::Block), 1, &[2]);
         let inside = simulation.clone();
         let leaves = leaving.spawn("leaves", move || {
             let participant = participant(config);

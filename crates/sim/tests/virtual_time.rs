@@ -234,10 +234,10 @@ fn sample_arrives_when_its_memory_can_be_announced_again() {
             writer.write_flat(filled(&writer, 10)).unwrap();
             writer.wait_for_acknowledgments(PATIENCE).unwrap();
             let image = filled(&writer, 100_000);
-            inside.set_out_of_descriptors(NodeId(0), true);
+            inside.limit_descriptors(NodeId(0), Some(0));
             writer.write_flat(image).unwrap();
             inside.sleep(Duration::from_millis(100));
-            inside.set_out_of_descriptors(NodeId(0), false);
+            inside.limit_descriptors(NodeId(0), None);
             let acknowledged = writer.wait_for_acknowledgments(PATIENCE);
             (acknowledged.is_ok(), writer.shared_memory_readers())
         });

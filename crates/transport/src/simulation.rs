@@ -102,7 +102,8 @@ pub trait Machine: Send + Sync {
     /// Whether this thread has ended.
     fn has_ended(&self, thread: ThreadId) -> bool;
 
-    /// Whether the process gets another descriptor.
+    /// Called before each descriptor that the process opens or receives: of a socket, a poller, a waker, a timer, or
+    /// memory.
     ///
     /// # Errors
     /// The process has too many.
@@ -269,7 +270,8 @@ pub(crate) fn with<R>(body: impl FnOnce(&Arc<dyn Machine>) -> R) -> Option<R> {
     current().as_ref().map(body)
 }
 
-/// Whether the process of the calling thread gets another descriptor.
+/// Whether the process of the calling thread gets another descriptor. A simulated timer and a simulated socket are
+/// wakers, which ask.
 ///
 /// # Errors
 /// A simulated machine refuses.

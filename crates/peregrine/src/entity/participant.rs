@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Poll, Waker};
+use std::thread::Builder;
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
@@ -11,6 +12,7 @@ use peregrine_rtps::id::{DomainId, EntityId, Guid};
 use peregrine_rtps::participant::{ParticipantCounters, PeerDrops};
 use peregrine_rtps::qos::{IgnoreLocal, ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
 use peregrine_rtps::time::Timestamp;
+use peregrine_transport::thread;
 use peregrine_transport::udp::Statistics;
 use peregrine_xtypes::DdsType;
 
@@ -527,6 +529,14 @@ impl DomainParticipant {
         self.inner.domain.stream_statistics()
     }
 
+    /// How many deleted writers of this participant have gone although readers had not acknowledged their last samples:
+    /// because their time was over ([`DomainConfig::linger`](crate::DomainConfig::linger), or that of `close`), or
+    /// because more than 1,024 of them waited. Each is logged.
+    #[must_use]
+    pub fn writers_abandoned(&self) -> u64 {
+        self.inner.core.writers_abandoned()
+    }
+
     /// What the participants of this process in this domain share with other processes of the host by shared memory.
     #[must_use]
     pub fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
@@ -655,7 +665,7 @@ impl ParticipantInner {
             leave(&core, &domain);
             drop(handle);
         };
-        let spawned = std::thread::Builder::new().name("pg-close".to_owned()).spawn(end);
+        let spawned = thread::spawn(Builder::new().name("pg-close".to_owned()), end);
         spawned.inspect_err(|error| tracing::warn!(%error, "the last samples of deleted writers may be lost")).is_ok()
     }
 
@@ -681,7 +691,7 @@ fn end_elsewhere(handle: Arc<DomainHandle>) -> Result<impl Future<Output = ()> +
         drop(ended);
         waker.into_iter().for_each(|waker| UserCode::Wake(waker).run());
     };
-    std::thread::Builder::new().name("pg-close".to_owned()).spawn(end).map_err(Error::system)?;
+    thread::spawn(Builder::new().name("pg-close".to_owned()), end).map_err(Error::system)?;
     Ok(std::future::poll_fn(move |context| {
         // Wakers are user code: cloned and dropped without the lock.
         let waker = context.waker().clone();

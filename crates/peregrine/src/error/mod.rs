@@ -16,7 +16,7 @@ pub use peregrine_transport::interface::NoInterface;
 pub use peregrine_transport::udp::OpenError;
 pub use peregrine_xtypes::flat::FlatError;
 pub use peregrine_xtypes::{DecodeError, EncodeError};
-pub use settings::{Argument, GroupFault, LookupError, PeerFault, UnsupportedValue};
+pub use settings::{Argument, GroupFault, LocatorFault, LookupError, PeerFault, UnsupportedValue};
 
 /// Why a call failed. Faults of peers are never among the reasons: the participant and its endpoints count them.
 #[derive(Debug)]

@@ -95,6 +95,26 @@ pub enum PeerFault {
     NoInterface,
     /// The name of the host cannot be resolved.
     Unresolved(LookupError),
+    /// The locator is not valid.
+    Locator(LocatorFault),
+}
+
+/// Why the locator of a [`Peer`](crate::Peer), written `locator://kind/[address/]port`, is not valid.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum LocatorFault {
+    /// There is no port.
+    NoPort,
+    /// The kind is not a number of 31 bits.
+    Kind,
+    /// The address does not have 32 hexadecimal digits.
+    Address,
+    /// The port is not a number of 32 bits.
+    Port,
+    /// The kind is that of UDP, whose peers are written as addresses.
+    Udp,
+    /// The transport of this kind is not in use ([`DomainConfig::stream_links`](crate::DomainConfig::stream_links)).
+    NotInUse,
 }
 
 /// The error of the system when it looks a name up. Two are equal if their kinds and texts are.
@@ -208,7 +228,21 @@ impl fmt::Display for PeerFault {
                 f.write_str("a link-local address needs its interface; name the interface, as in \"fe80::1%eth0\"")
             }
             Self::Unresolved(error) => write!(f, "the name cannot be resolved: {error}"),
+            Self::Locator(fault) => fault.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for LocatorFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoPort => "there is no port; write locator://kind/[address/]port",
+            Self::Kind => "the kind is not a number; write locator://kind/[address/]port",
+            Self::Address => "the address is not 32 hexadecimal digits",
+            Self::Port => "the port is not a number",
+            Self::Udp => "a locator of UDP is written as its address; write [index@]address[:port]",
+            Self::NotInUse => "the transport of the locator is not in use",
+        })
     }
 }
 

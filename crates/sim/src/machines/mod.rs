@@ -165,12 +165,13 @@ impl Simulation {
         self.scheduler.state().wall_ahead_ns.insert(host, ahead_ns);
     }
 
-    /// From now on, processes of this host get no further descriptors for shared memory, or get them again.
-    pub fn set_out_of_descriptors(&self, host: NodeId, is_out: bool) {
-        let mut state = self.scheduler.state();
-        state.out_of_descriptors.retain(|out| *out != host);
-        if is_out {
-            state.out_of_descriptors.push(host);
+    /// From now on, processes of this host get so many further descriptors, together, whatever they close; `None`: any
+    /// number.
+    pub fn limit_descriptors(&self, host: NodeId, left: Option<u32>) {
+        let limits = &mut self.scheduler.state().descriptors_left;
+        match left {
+            Some(left) => _ = limits.insert(host, left),
+            None => _ = limits.remove(&host),
         }
     }
 }
@@ -193,6 +194,12 @@ impl Program {
         let builder = std::thread::Builder::new().name(name.to_owned());
         builder.spawn(run).expect("the system can start another thread");
         Task { scheduler, result }
+    }
+
+    /// Lets a thread of the process with such a name panic, as by a defect of the library, at its reading of the clock
+    /// of this number, counted from now on.
+    pub fn panic_at(&self, thread: &str, readings: u32) {
+        self.process.panic_at(thread, readings);
     }
 
     /// Settings for participants of this process: no two processes have equal ones, so that none share a domain.

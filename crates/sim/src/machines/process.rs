@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use peregrine_transport::event::Waker;
 use peregrine_transport::interface::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex};
 use peregrine_transport::simulation::{Condition, Interest, Machine, Place, VirtualSocket};
 
-use super::config::address_of;
+use super::config::{address_of, lock};
 use super::scheduler::{Scheduler, Wait};
 use crate::network::NodeId;
 
@@ -27,6 +27,17 @@ pub(super) struct Process {
     host: NodeId,
     number: u64,
     name: String,
+    /// Whether `panic` is set.
+    panics_ahead: AtomicBool,
+    panic: Mutex<Option<Panic>>,
+}
+
+/// A thread is to panic.
+struct Panic {
+    /// A part of the name of the thread.
+    thread: String,
+    /// At this reading of the clock.
+    readings_left: u32,
 }
 
 impl Process {
@@ -35,7 +46,39 @@ impl Process {
         state.processes += 1;
         let (index, number) = (state.processes, PROCESSES.fetch_add(1, Ordering::Relaxed));
         drop(state);
-        Arc::new(Self { scheduler: Arc::clone(scheduler), host, number, name: format!("h{}p{index}.{number}", host.0) })
+        Arc::new(Self {
+            scheduler: Arc::clone(scheduler),
+            host,
+            number,
+            name: format!("h{}p{index}.{number}", host.0),
+            panics_ahead: AtomicBool::new(false),
+            panic: Mutex::default(),
+        })
+    }
+
+    /// Lets a thread with such a name panic at its reading of the clock of this number, counted from now on.
+    pub(super) fn panic_at(&self, thread: &str, readings: u32) {
+        *lock(&self.panic) = Some(Panic { thread: thread.to_owned(), readings_left: readings });
+        self.panics_ahead.store(true, Ordering::SeqCst);
+    }
+
+    #[cold]
+    fn panic_if_due(&self) {
+        let current = std::thread::current();
+        let name = current.name().unwrap_or_default();
+        let mut panic = lock(&self.panic);
+        let Some(Panic { thread, readings_left }) = &mut *panic else { return };
+        if std::thread::panicking() || !name.contains(thread.as_str()) {
+            return;
+        }
+        if *readings_left > 0 {
+            *readings_left -= 1;
+            return;
+        }
+        *panic = None;
+        drop(panic);
+        self.panics_ahead.store(false, Ordering::SeqCst);
+        std::panic::resume_unwind(Box::new("a defect of the library"));
     }
 
     pub(super) const fn scheduler(&self) -> &Arc<Scheduler> {
@@ -57,6 +100,9 @@ impl Process {
 
 impl Machine for Process {
     fn monotonic_ns(&self) -> u64 {
+        if self.panics_ahead.load(Ordering::SeqCst) {
+            self.panic_if_due();
+        }
         self.scheduler.now()
     }
 
@@ -140,9 +186,13 @@ impl Machine for Process {
     }
 
     fn check_descriptors(&self) -> std::io::Result<()> {
-        if self.scheduler.state().out_of_descriptors.contains(&self.host) {
-            return Err(std::io::Error::from_raw_os_error(TOO_MANY_DESCRIPTORS));
+        match self.scheduler.state().descriptors_left.get_mut(&self.host) {
+            Some(0) => Err(std::io::Error::from_raw_os_error(TOO_MANY_DESCRIPTORS)),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 }

@@ -51,7 +51,8 @@ pub(super) struct State {
     pub(super) rng: fastrand::Rng,
     pub(super) network: Network,
     pub(super) stopped: Vec<NodeId>,
-    pub(super) out_of_descriptors: Vec<NodeId>,
+    /// How many more descriptors the processes of a host get, together. Without an entry, any number.
+    pub(super) descriptors_left: BTreeMap<NodeId, u32>,
     pub(super) wall_ahead_ns: BTreeMap<NodeId, i64>,
     pub(super) processes: u32,
     crashed: BTreeMap<u64, AfterCrash>,
@@ -147,7 +148,7 @@ impl Scheduler {
             rng,
             network,
             stopped: Vec::new(),
-            out_of_descriptors: Vec::new(),
+            descriptors_left: BTreeMap::new(),
             wall_ahead_ns: BTreeMap::new(),
             processes: 0,
             crashed: BTreeMap::new(),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use peregrine::config::{DomainConfig, Peer};
 use peregrine::stream_link::{StreamEvent, StreamLink, StreamLinks};
 use peregrine_rtps::locator::Locator;
 use peregrine_transport::event::Waker;
@@ -49,7 +50,6 @@ struct Direction {
 struct MockLink {
     network: StreamNetwork,
     address: Locator,
-    peers: Vec<Locator>,
 }
 
 impl StreamNetwork {
@@ -59,12 +59,12 @@ impl StreamNetwork {
         Locator { kind: KIND, port: number, address: [0; 16], scope: 0 }
     }
 
-    /// The links of a process that listens at `place` and announces itself at `peers`.
+    /// Has a process listen at `place`, and announce itself at `peers`.
     #[must_use]
-    pub fn links(&self, place: u32, peers: &[u32]) -> StreamLinks {
-        let peers = peers.iter().map(|peer| Self::place(*peer)).collect();
-        let link = MockLink { network: self.clone(), address: Self::place(place), peers };
-        StreamLinks::new(vec![Arc::new(link)])
+    pub fn configure(&self, config: DomainConfig, place: u32, peers: &[u32]) -> DomainConfig {
+        let link = MockLink { network: self.clone(), address: Self::place(place) };
+        let peers: Vec<Peer> = peers.iter().map(|peer| Self::place(*peer).into()).collect();
+        config.with_stream_links(StreamLinks::new(vec![Arc::new(link)])).with_peers(peers)
     }
 
     /// Breaks the connection between two places. Another one may be opened.
@@ -86,6 +86,14 @@ impl StreamNetwork {
         if are_apart {
             state.end(one, other);
         }
+    }
+
+    /// The process that listens at this place crashes: its connections break, and it opens none any more.
+    pub fn crash(&self, place: u32) {
+        let (mut state, own) = (self.lock(), Self::place(place));
+        let peers: Vec<Locator> = state.directions.keys().filter(|(from, _)| *from == own).map(|(_, to)| *to).collect();
+        state.ends.remove(&own);
+        peers.into_iter().for_each(|peer| state.end(own, peer));
     }
 
     /// Whether there is a connection between two places.
@@ -138,10 +146,6 @@ impl StreamLink for MockLink {
         self.address
     }
 
-    fn peers(&self) -> Vec<Locator> {
-        self.peers.clone()
-    }
-
     fn open(&self, ready: Arc<Waker>) {
         let before = self.network.lock().ends.insert(self.address, End { ready, events: VecDeque::new() });
         assert!(before.is_none(), "two processes listen at {}", self.address);
@@ -149,7 +153,8 @@ impl StreamLink for MockLink {
 
     fn connect(&self, peer: Locator) {
         let (mut state, own) = (self.network.lock(), self.address);
-        if !state.ends.contains_key(&peer) || state.apart.contains(&(own, peer)) {
+        let are_there = state.ends.contains_key(&own) && state.ends.contains_key(&peer);
+        if !are_there || state.apart.contains(&(own, peer)) {
             return state.report(own, StreamEvent::Lost(peer));
         }
         if state.directions.contains_key(&(own, peer)) {

@@ -36,6 +36,8 @@ impl Poller {
     /// # Errors
     /// The process or the system has too many descriptors.
     pub fn new() -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        crate::simulation::check_descriptors()?;
         // SAFETY: no pointers are involved.
         let fd = sys::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
             .map_err(|error| sys::in_operation("epoll_create1", &error))?;

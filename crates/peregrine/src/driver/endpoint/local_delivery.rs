@@ -1,8 +1,9 @@
 //! Delivery from writers to readers of the same process: by reference, without sockets or a thread switch.
 //!
 //! The thread that holds a writer's send token delivers changes in order, under the lock of each reader in turn and
-//! with no other lock held. Listeners run after the thread has released the token, so that no listener delays other
-//! writer threads.
+//! with no other lock held. Threads and tasks that wait for samples are woken before messages leave for other
+//! processes: that takes system calls. Listeners run after the thread has released the token, so that no listener
+//! delays other writer threads.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -39,6 +40,10 @@ pub(in crate::driver) struct PendingNotify {
     at: Option<Instant>,
     few: ArrayVec<Arc<ReaderCore>, FEW_READERS>,
     more: Vec<Arc<ReaderCore>>,
+    /// The readers whose waiting threads were woken, and whose listeners have not run.
+    woken: Vec<Arc<ReaderCore>>,
+    /// The thread may hold locks of the application: it wakes no task and runs no listener.
+    leaves_to_timers: bool,
     /// Status changes for the writer's own listener.
     news: StatusMask,
 }
@@ -172,7 +177,8 @@ impl LocalWriterCore for WriterCore {
             guard.writer.resume_reader(reader);
         }
         let (guard, news) = self.note_events(guard);
-        let mut notify = self.put_out(guard, SendLimit::NO_WAIT).unwrap_or_default();
+        let told = PendingNotify { leaves_to_timers: true, ..PendingNotify::default() };
+        let mut notify = self.put_out_with(guard, SendLimit::NO_WAIT, told);
         notify.news |= news;
         notify.leave_to_timers(self);
     }
@@ -205,10 +211,26 @@ impl PendingNotify {
         }
     }
 
+    /// Wakes the threads and tasks that wait for samples of the readers, before messages leave for other processes. To
+    /// be called without any lock.
+    pub(super) fn wake_waiting(&mut self) {
+        let Some(now) = self.at.filter(|_| !self.leaves_to_timers) else { return };
+        for reader in self.few.drain(..).chain(self.more.drain(..)) {
+            let has_listener = reader.process_events_and_acknowledge(now);
+            reader.host.note_handed();
+            if has_listener {
+                self.woken.push(reader);
+            }
+        }
+    }
+
     /// Notifies the readers and the writer's own listener. User code runs here, under no lock.
     #[inline]
-    pub(in crate::driver) fn tell(self, writer: &WriterCore) {
-        if let ([reader], [], Some(now)) = (&*self.few, &*self.more, self.at) {
+    pub(in crate::driver) fn tell(mut self, writer: &WriterCore) {
+        if !self.woken.is_empty() {
+            self.wake_waiting();
+            reader::run_listeners(self.woken.into_iter(), self.at.unwrap_or_else(now));
+        } else if let ([reader], [], Some(now)) = (&*self.few, &*self.more, self.at) {
             reader.after_hand_over(now);
         } else if let Some(now) = self.at {
             let mut readers = self.few.into_iter().chain(self.more);

@@ -122,3 +122,129 @@ impl Outbox {
         sockets.send_messages(messages, &mut self.route, &mut self.progress, limit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::UdpSocket;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use peregrine_rtps::locator::Locator;
+    use peregrine_transport::event::Waker;
+    use peregrine_transport::udp::{ConnectedSockets, Socket, SocketOptions};
+
+    use super::*;
+    use crate::driver::base::sync::lock_leaf;
+    use crate::driver::net::streams::Streams;
+    use crate::stream_link::{StreamEvent, StreamLink, StreamLinks};
+
+    const KIND: i32 = 0x0100_0001;
+    const MESSAGE_BYTES: usize = 30_000;
+    const MESSAGES: u8 = 11;
+    /// Of one piece.
+    const PIECE_MESSAGES: usize = PIECE_BYTES / MESSAGE_BYTES;
+
+    /// Takes everything.
+    #[derive(Debug, Default)]
+    struct Link {
+        sent: Mutex<BTreeMap<Locator, Vec<u8>>>,
+        connected: Mutex<Vec<Locator>>,
+    }
+
+    impl StreamLink for Link {
+        fn kind(&self) -> i32 {
+            KIND
+        }
+
+        fn address(&self) -> Locator {
+            place(0)
+        }
+
+        fn open(&self, _: Arc<Waker>) {}
+
+        fn connect(&self, peer: Locator) {
+            lock_leaf(&self.connected).push(peer);
+        }
+
+        fn write(&self, peer: Locator, bytes: &[u8]) -> usize {
+            lock_leaf(&self.sent).entry(peer).or_default().extend(bytes);
+            bytes.len()
+        }
+
+        fn read(&self, _: Locator, _: &mut [u8]) -> usize {
+            0
+        }
+
+        fn disconnect(&self, _: Locator) {}
+
+        fn poll_event(&self) -> Option<StreamEvent> {
+            lock_leaf(&self.connected).pop().map(StreamEvent::Connected)
+        }
+
+        fn close(&self) {}
+    }
+
+    fn place(number: u32) -> Locator {
+        Locator { kind: KIND, port: number, address: [0; 16], scope: 0 }
+    }
+
+    /// The first octets of the messages that have come by each stream.
+    fn streamed(link: &Link) -> Vec<Vec<u8>> {
+        let sent = lock_leaf(&link.sent);
+        sent.values().map(|bytes| bytes.chunks(4 + MESSAGE_BYTES).map(|message| message[4]).collect()).collect()
+    }
+
+    /// The first octets of the messages that have come by a socket.
+    fn received(socket: &UdpSocket, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; 65_536];
+        let next = |_| {
+            assert_eq!(socket.recv(&mut bytes).unwrap(), MESSAGE_BYTES);
+            bytes[0]
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn turn_that_stops_at_its_time_limit_goes_on_for_datagrams_and_streams_alike() {
+        let (link, options) = (Arc::<Link>::default(), SocketOptions::default());
+        let streams = Streams::new(StreamLinks::new(vec![Arc::clone(&link) as Arc<dyn StreamLink>]));
+        let mut sockets = SendSockets::new(ConnectedSockets::new(2, &options), &options, streams);
+        sockets.v4 = Some(Arc::new(Socket::unicast(([127, 0, 0, 1], 0).into(), &options).unwrap()));
+        let receivers = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        receivers.iter().for_each(|receiver| receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap());
+        let addresses = receivers.iter().map(|receiver| Locator::from(receiver.local_addr().unwrap()));
+        // Datagrams and streams take turns in the list.
+        let to: Arc<[Locator]> =
+            addresses.zip([place(1), place(2)]).flat_map(|(address, place)| [address, place]).collect();
+        // The streams are open before.
+        let mut first = TransmitBatch::default();
+        first.push_message(&[0; MESSAGE_BYTES], Arc::new([place(1), place(2)]));
+        sockets.send(&first, &mut Route::default(), SendLimit::CALL);
+        sockets.streams.poll();
+        let mut outbox = Outbox::default();
+        (1..=MESSAGES).for_each(|number| outbox.batch.push_message(&[number; MESSAGE_BYTES], Arc::clone(&to)));
+
+        let mut left = 0;
+        let mut check = |outbox: &Outbox, is_over: bool| {
+            let progress = outbox.progress.messages;
+            let numbers: Vec<u8> = (left as u8 + 1..=progress as u8).collect();
+            receivers.iter().for_each(|receiver| assert_eq!(received(receiver, numbers.len()), numbers));
+            assert_eq!(streamed(&link), vec![(0..=progress as u8).collect::<Vec<_>>(); 2]);
+            assert_eq!(is_over, progress == usize::from(MESSAGES));
+            left = progress;
+        };
+        // No time: the turn ends after the first piece.
+        let has_left = outbox.send(&sockets, SendLimit::Until(Instant(0)));
+        assert_eq!((has_left, outbox.progress.messages), (false, PIECE_MESSAGES));
+        check(&outbox, has_left);
+        // The next turn has no time either.
+        let has_left = outbox.send_pieces(&sockets, SendLimit::Until(Instant(0)));
+        check(&outbox, has_left);
+        let has_left = outbox.send_on(&sockets);
+        check(&outbox, has_left);
+        assert!(has_left && outbox.is_sent());
+        receivers.iter().for_each(|receiver| receiver.set_nonblocking(true).unwrap());
+        assert!(receivers.iter().all(|receiver| receiver.recv(&mut [0; 10]).is_err()), "a message has come twice");
+    }
+}

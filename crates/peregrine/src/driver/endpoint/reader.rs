@@ -385,6 +385,7 @@ impl ReaderCore {
         if self.gate.set_queued() {
             self.host.queue_behind_listener(Arc::clone(self) as Arc<dyn RunListener>);
         }
+        self.host.sockets().send_left_answers();
         self.acknowledge_to_all(self.lock(), now);
     }
 

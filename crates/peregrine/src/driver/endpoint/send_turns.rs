@@ -22,7 +22,7 @@ pub(in crate::driver) trait SendInTurns {
     type Outbox: Default;
     type Name: Display + Send + 'static;
     /// The readers of this process that have samples and were not told.
-    type Notify: Default;
+    type Notify;
 
     /// For messages to the user.
     fn name(&self) -> Self::Name;
@@ -40,6 +40,9 @@ pub(in crate::driver) trait SendInTurns {
         outbox: &mut Self::Outbox,
         notify: &mut Self::Notify,
     ) -> (StateGuard<'c, Self::State>, bool);
+
+    /// Wakes the threads and tasks that wait for samples of readers of this process. Runs no listener.
+    fn wake_waiting(&self, notify: &mut Self::Notify);
 
     /// Sends what was packed. Says whether all of it has left within the limit.
     fn send(&self, outbox: &mut Self::Outbox, limit: SendLimit) -> bool;
@@ -74,17 +77,18 @@ pub(in crate::driver) trait SendingState: HasWakers {
 
 /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
 /// too. What has not left within the limit is left to the publishing thread. Returns which readers of this process are
-/// to be told.
+/// to be told; `make_notify` makes the list of them.
 pub(in crate::driver) fn put_out<'c, W: SendInTurns>(
     writer: &'c W,
     mut guard: StateGuard<'c, W::State>,
     limit: SendLimit,
+    make_notify: impl FnOnce() -> W::Notify,
 ) -> Option<W::Notify> {
     let Some(mut outbox) = guard.sending().begin() else {
         writer.unlock_and_arm(guard);
         return None;
     };
-    let mut notify = None;
+    let (mut notify, mut make_notify) = (None, Some(make_notify));
     let mut turn = SendTurn::new(writer, limit);
     // Declared behind the turn, so that a panic unlocks before the turn ends.
     let mut state = guard;
@@ -92,7 +96,12 @@ pub(in crate::driver) fn put_out<'c, W: SendInTurns>(
         // Readers of this process and of this host first: that takes no system call, or few.
         let mut is_handed_over = true;
         if state.hands_over() && !*state.messages_first() {
-            (state, is_handed_over) = writer.hand_over(state, &mut outbox, notify.get_or_insert_default());
+            if let Some(make_notify) = make_notify.take() {
+                notify = Some(make_notify());
+            }
+            if let Some(notify) = &mut notify {
+                (state, is_handed_over) = writer.hand_over(state, &mut outbox, notify);
+            }
         }
         let has_messages = is_handed_over && state.pack(&mut outbox);
         if is_handed_over && !has_messages {
@@ -110,6 +119,10 @@ pub(in crate::driver) fn put_out<'c, W: SendInTurns>(
         let is_over = turn.is_over(is_handed_over);
         if !is_over {
             drop(state);
+            // Sending takes system calls, and may wait for room.
+            if let Some(notify) = &mut notify {
+                writer.wake_waiting(notify);
+            }
             is_sent = writer.send(&mut outbox, turn.limit);
             state = writer.lock();
             if is_sent {
@@ -218,6 +231,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Step {
         HandedOver,
+        Woken,
         Sent,
     }
 
@@ -248,7 +262,7 @@ mod tests {
         fn write(&self) -> Option<()> {
             let mut state = self.lock();
             state.queued = state.queued.map(|queued| queued + 1);
-            put_out(self, state, SendLimit::CALL)
+            put_out(self, state, SendLimit::CALL, || ())
         }
     }
 
@@ -280,6 +294,10 @@ mod tests {
             drop(state);
             (0..samples).for_each(|_| self.note(Step::HandedOver));
             (self.lock(), true)
+        }
+
+        fn wake_waiting(&self, (): &mut ()) {
+            self.note(Step::Woken);
         }
 
         fn send(&self, messages: &mut usize, _: SendLimit) -> bool {
@@ -330,8 +348,15 @@ mod tests {
     }
 
     #[test]
+    fn readers_of_this_process_are_woken_before_messages_leave() {
+        let writer = Writer::default();
+        assert!(writer.write().is_some());
+        assert_eq!(*lock(&writer.steps), [Step::HandedOver, Step::Woken, Step::Sent]);
+    }
+
+    #[test]
     fn turn_that_ends_with_a_panic_is_given_back() {
-        for step in [Step::HandedOver, Step::Sent] {
+        for step in [Step::HandedOver, Step::Woken, Step::Sent] {
             let writer = Writer::default();
             *lock(&writer.panics_at) = Some(step);
             assert!(catch_unwind(AssertUnwindSafe(|| writer.write())).is_err());

@@ -38,7 +38,23 @@ impl WriterCore {
             self.queue(guard);
             return None;
         }
-        send_turns::put_out(self, guard, limit)
+        send_turns::put_out(self, guard, limit, PendingNotify::default)
+    }
+
+    /// The same for a thread that tells readers in the way that `told` says.
+    pub(super) fn put_out_with<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        limit: SendLimit,
+        told: PendingNotify,
+    ) -> PendingNotify {
+        if self.flow.is_some() {
+            self.queue(guard);
+            return told;
+        }
+        let mut told = Some(told);
+        let notify = send_turns::put_out(self, guard, limit, || told.take().unwrap_or_default());
+        notify.or(told).unwrap_or_default()
     }
 
     /// Puts an asynchronous writer that has something to send into the queue of the publishing thread.
@@ -77,6 +93,7 @@ impl WriterCore {
         let (mut guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut notify);
         send_turns::wake_for_queue_room(&mut *guard);
         drop(guard);
+        notify.wake_waiting();
         let next = outbox.send_by_rate(self.host.sockets(), flow);
         let mut guard = self.lock();
         turn.end();
@@ -145,6 +162,11 @@ impl SendInTurns for WriterCore {
         notify: &mut PendingNotify,
     ) -> (StateGuard<'c, WriterState>, bool) {
         self.hand_over(guard, &mut outbox.handing, notify)
+    }
+
+    #[inline]
+    fn wake_waiting(&self, notify: &mut PendingNotify) {
+        notify.wake_waiting();
     }
 
     #[inline]

@@ -587,8 +587,12 @@ impl WriterCore {
         if !news.is_empty() {
             guard.wakers.wake(news);
         }
-        let has_hook = guard.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news));
-        (guard, if has_hook { news } else { StatusMask::NONE })
+        let mask = match &guard.hook {
+            _ if guard.closed => StatusMask::ACKNOWLEDGED,
+            Some((_, mask)) => *mask,
+            None => StatusMask::NONE,
+        };
+        (guard, if mask.intersects(news) { news } else { StatusMask::NONE })
     }
 
     /// Runs the listener if there is news for it, or queues it where the calling thread must not run user code. To be
@@ -598,9 +602,8 @@ impl WriterCore {
             return;
         }
         if self.is_closed() {
-            // No listener of the application any more, but what waits for the last acknowledgements.
-            let hook = self.hook_for(news);
-            hook.into_iter().for_each(|hook| hook.changed(news));
+            // No listener of the application any more, but the participant waits for the last acknowledgements.
+            self.host.note_acknowledged(self.guid);
         } else if self.gate.add(news)
             && let Some(me) = self.me.upgrade()
         {
@@ -612,20 +615,19 @@ impl WriterCore {
         self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
     }
 
-    /// Ends writing. Waiting threads are woken, and `hook` is told of what readers still acknowledge. Says whether they
-    /// have acknowledged everything, readers that do not answer among them if `waits_for_inactive`.
-    pub(crate) fn close(&self, hook: Arc<dyn WriterHook>, waits_for_inactive: bool) -> bool {
+    /// Ends writing. Waiting threads are woken, and the participant is told of what readers still acknowledge: readers
+    /// that do not answer among them if `waits_for_inactive`.
+    pub(crate) fn close(&self, waits_for_inactive: bool) {
         let mut guard = self.lock();
         guard.closed = true;
         guard.waits_for_inactive = waits_for_inactive;
         self.is_closed.store(true, Ordering::Release);
-        let listener = guard.hook.replace((hook, StatusMask::ACKNOWLEDGED));
+        let listener = guard.hook.take();
         guard.wakers.wake_all();
         drop(guard);
         // It may own entities, which then go.
         run_user_code(|| drop(listener));
         self.note_acknowledged();
-        self.is_settled()
     }
 
     /// The writer is deleted: unsent samples are dropped.

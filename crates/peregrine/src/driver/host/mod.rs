@@ -58,6 +58,9 @@ pub(crate) trait Host: Send + Sync {
     /// Queues a writer that has something to send for the publishing thread.
     fn publish(&self, writer: Arc<dyn Publish>);
 
+    /// Readers have acknowledged samples of a deleted writer. To be called without any lock.
+    fn note_acknowledged(&self, writer: Guid);
+
     /// Removes a deleted writer from the queue of the publishing thread.
     fn stop_publishing(&self, writer: Guid);
 

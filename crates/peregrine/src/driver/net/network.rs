@@ -38,7 +38,7 @@ pub(in crate::driver) struct Family {
 pub(in crate::driver) struct Network {
     id: DomainId,
     config: DomainConfig,
-    /// The unicast peers and groups that the configuration names.
+    /// The peers and groups that the configuration names.
     peers: Vec<Locator>,
     state: Mutex<State>,
 }
@@ -62,7 +62,10 @@ impl Network {
         sockets: &SendSockets,
     ) -> Result<Self, Error> {
         let all = interface::list().map_err(Error::system)?;
-        let used = interface::select(&all, &config.interfaces).map_err(BadParameter::NoInterface)?;
+        let used = match interface::select(&all, &config.interfaces) {
+            Err(error) if !families.is_empty() => return Err(BadParameter::NoInterface(error).into()),
+            used => used.unwrap_or_default(),
+        };
         for pattern in config.interfaces.unmatched(&all) {
             let pattern = pattern.to_owned();
             log(Level::WARN, move || {
@@ -72,7 +75,8 @@ impl Network {
                 );
             });
         }
-        if !families.iter().any(|f| used.iter().any(|i| f.addresses_of(i).next().is_some())) {
+        let has_address = |family: &Family| used.iter().any(|i| family.addresses_of(i).next().is_some());
+        if !families.is_empty() && !families.iter().any(has_address) {
             let is_used = |is_v4| families.iter().any(|family| family.is_v4 == is_v4);
             return Err(BadParameter::NoAddress { v4: is_used(true), v6: is_used(false) }.into());
         }
@@ -110,12 +114,17 @@ impl Network {
         Some(Arc::clone(&state.addresses))
     }
 
-    /// Receives user data sent to this group from now on. Where it is to be sent, and the socket if it is new.
+    /// Receives user data sent to this group from now on; `receive` receives at the socket if it is new. Returns where
+    /// the data is to be sent.
     ///
     /// # Errors
     /// It is no multicast group of a version of the Internet protocol in use, the port of the domain for it is in use,
-    /// or no interface in use carries multicast.
-    pub(in crate::driver) fn join(&self, group: IpAddr) -> Result<(Locator, Option<Arc<Socket>>), Error> {
+    /// the system is short of descriptors, or `receive` has failed. The next call opens the socket again.
+    pub(in crate::driver) fn join(
+        &self,
+        group: IpAddr,
+        receive: impl FnOnce(&Arc<Socket>) -> Result<(), Error>,
+    ) -> Result<Locator, Error> {
         if !group.is_multicast() {
             return Err(BadParameter::Group { group, fault: GroupFault::NotMulticast }.into());
         }
@@ -126,12 +135,13 @@ impl Network {
             return Err(BadParameter::Group { group, fault: GroupFault::NotInUse }.into());
         };
         let interfaces = family.multicast_interfaces(used.iter());
-        let (groups, opened) = match &mut family.user {
-            Some(groups) => (groups, None),
+        let groups = match &mut family.user {
+            Some(groups) => groups,
             none => {
                 let any = SocketAddr::new(unspecified(family.is_v4), port);
                 let socket = Arc::new(Socket::multicast(any, &family.options).map_err(Error::transport)?);
-                (none.insert(Groups::new(Arc::clone(&socket))), Some(socket))
+                receive(&socket)?;
+                none.insert(Groups::new(socket))
             }
         };
         groups.want(group);
@@ -142,7 +152,7 @@ impl Network {
                 move || tracing::warn!(%group, "no interface has joined this group; readers get their data by unicast"),
             );
         }
-        Ok((Locator::from(SocketAddr::new(group, port)), opened))
+        Ok(Locator::from(SocketAddr::new(group, port)))
     }
 
     /// One reader less wants this group.
@@ -205,7 +215,6 @@ impl Network {
             .with_streams(links.iter().map(|link| link.kind()).collect());
         let mut addresses = Addresses { paths, initial_peers: self.peers.clone(), ..Addresses::default() };
         addresses.streams.extend(links.iter().map(|link| link.address()));
-        addresses.initial_peers.extend(links.iter().flat_map(|link| link.peers()));
         for family in families {
             let at = |port| used.iter().flat_map(|i| family.addresses_of(i)).map(move |ip| locator(ip, port));
             addresses.metatraffic_unicast.extend(at(family.meta_port));
@@ -225,7 +234,8 @@ impl Network {
         // The loopback interface carries multicast without having the flag, but not every middleware joins groups on
         // it.
         let has_group = used.iter().any(|interface| interface.flags.multicast);
-        if self.config.peers.is_empty() && (!has_group || addresses.metatraffic_multicast.is_empty()) {
+        let are_peers_elsewhere = self.peers.iter().all(|peer| peer.is_of_other_transport());
+        if are_peers_elsewhere && (!has_group || addresses.metatraffic_multicast.is_empty()) {
             // At least the participants of this host find each other.
             if let Some(own) = addresses.metatraffic_unicast.first().copied() {
                 let ports = (0..PEER_INDICES).filter_map(|i| Ports::of(self.id).metatraffic_unicast(i));
@@ -300,7 +310,7 @@ fn locator(mut address: SocketAddr, port: u16) -> Locator {
 fn peers(id: DomainId, config: &DomainConfig) -> Result<Vec<Locator>, Error> {
     let mut peers = Vec::new();
     for peer in &config.peers {
-        peers.extend(peer.resolve(id)?.into_iter().map(Locator::from));
+        peers.extend(peer.resolve(id)?);
     }
     Ok(peers)
 }

@@ -53,7 +53,7 @@ pub(in crate::driver) fn open(id: DomainId, config: &DomainConfig) -> Result<Ope
         }
     }
     let Opening { families, sockets, data_sockets, control_sockets } = opening;
-    if data_sockets.is_empty() {
+    if data_sockets.is_empty() && config.stream_links.as_slice().is_empty() {
         return Err(BadParameter::NoTransport.into());
     }
     let network = Network::open(id, config, families, &sockets)?;

@@ -25,9 +25,11 @@ pub(crate) use groups::Membership;
 use poll_state::PollState;
 
 use super::deferred_user_code::DeferredUserCode;
+use super::listener_threads::ListenerThreads;
 use super::polling_turns::PollingTurns;
 use super::publishing::Publishing;
 use super::shared_receiver::SharedReceiver;
+use super::thread_panics;
 use super::wake_timer::WakeTimer;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::driver::base::clock::{NEVER, now};
@@ -77,6 +79,8 @@ pub(crate) struct Domain {
     receivers: Mutex<Vec<Arc<DataReceiver>>>,
     /// Entities whose listeners wait for a thread that may run user code.
     listeners: ListenerQueue,
+    /// The threads that run them in a domain without sockets for user data.
+    listener_threads: ListenerThreads,
     /// User code that threads have left which must not run any.
     deferred: Arc<DeferredUserCode>,
     /// When to look whether listeners have waited for too long.
@@ -100,6 +104,8 @@ pub(crate) struct Domain {
     /// Under `Poll`: something was handed over since a thread last looked.
     has_come: AtomicBool,
     closing: AtomicBool,
+    /// A thread has panicked, and may have left work undone.
+    recovery_due: AtomicBool,
     pub(in crate::driver) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Under `Poll`: the threads that wait while another one polls.
     polling_turns: PollingTurns,
@@ -169,6 +175,7 @@ impl Domain {
             receiver: OnceLock::new(),
             receivers: Mutex::new(Vec::new()),
             listeners: ListenerQueue::default(),
+            listener_threads: ListenerThreads::default(),
             deferred: Arc::default(),
             listeners_due: AtomicU64::new(NEVER),
             me: Weak::clone(me),
@@ -183,6 +190,7 @@ impl Domain {
             is_poll_asleep: AtomicBool::new(false),
             has_come: AtomicBool::new(false),
             closing: AtomicBool::new(false),
+            recovery_due: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
             polling_turns: PollingTurns::default(),
             polled: OnceLock::new(),
@@ -192,8 +200,10 @@ impl Domain {
         }
         if domain.is_polled() {
             let _ = domain.polled.set(Mutex::new(domain.poll_state()?));
-        } else {
-            domain.start_threads()?;
+        } else if let Err(error) = domain.start_threads() {
+            // Those that run keep the domain, and its sockets.
+            domain.close();
+            return Err(error);
         }
         domain.sockets.streams.open(&domain.waker);
         for group in &config.multicast_groups {
@@ -236,19 +246,22 @@ impl Domain {
     }
 
     fn start_threads(self: &Arc<Self>) -> Result<(), Error> {
-        for (index, socket) in self.data_sockets.iter().enumerate() {
-            // Where receive threads are scheduled in a special way, they do it all: threads of the application may have
-            // to wait for others.
-            let is_default = self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none();
-            let receiver = self.open_receiver(socket, index == 0 && is_default)?;
-            if index == 0 {
-                let _ = self.receiver.set(Arc::clone(&receiver));
-            }
-            self.start_receive_thread(&receiver)?;
+        // Where receive threads are scheduled in a special way, they do it all: threads of the application may have to
+        // wait for others.
+        let is_default = self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none();
+        let sockets = self.data_sockets.iter().enumerate();
+        let opened = sockets.map(|(index, socket)| self.open_receiver(socket, index == 0 && is_default));
+        let receivers = opened.collect::<Result<Vec<_>, _>>()?;
+        // From here on no descriptor is opened.
+        let mut poller = self.control_poller()?;
+        if let Some(first) = receivers.first() {
+            let _ = self.receiver.set(Arc::clone(first));
         }
-        let poller = self.control_poller()?;
+        for receiver in &receivers {
+            self.start_receive_thread(receiver)?;
+        }
         let domain = Arc::clone(self);
-        let thread = self.spawn(format!("ctrl-{}", self.id), move || domain.control(poller))?;
+        let thread = self.spawn(format!("ctrl-{}", self.id), move || domain.control(&mut poller))?;
         self.threads().push(thread);
         Ok(())
     }
@@ -257,11 +270,13 @@ impl Domain {
         lock(&self.threads)
     }
 
+    /// Starts a thread that runs `body` until that returns: again after each panic.
     pub(in crate::driver) fn spawn(
         &self,
         name: String,
-        body: impl FnOnce() + Send + 'static,
+        body: impl FnMut() + Send + 'static,
     ) -> Result<JoinHandle<()>, Error> {
+        let me = Weak::clone(&self.me);
         let settings = self.config.threads.clone();
         let name = format!("{}-{name}", settings.name_prefix);
         let builder = std::thread::Builder::new().name(name).stack_size(settings.stack_bytes);
@@ -280,7 +295,7 @@ impl Domain {
                 );
             }
             let _io_thread = outbox::mark_io_thread(true);
-            body();
+            thread_panics::run_until_return(body, || drop(me.upgrade().inspect(|domain| domain.recover_from_panic())));
         };
         thread::spawn(builder, run).map_err(Error::system)
     }
@@ -302,8 +317,10 @@ impl Domain {
     }
 
     /// The control thread: discovery and timers. It runs no user code.
-    fn control(&self, mut poller: Poller) {
+    fn control(&self, poller: &mut Poller) {
         let _no_user_code = Deferring::begin();
+        // A panic may have kept the thread from the deadlines.
+        self.timer.arm(now().0);
         let mut receiver = Receiver::new(&ReceiverOptions { batch: 4, ..receiver_options(&self.config) });
         let mut dirty = DirtyEndpoints::default();
         let mut ready: Vec<Token> = Vec::new();
@@ -325,6 +342,9 @@ impl Domain {
                         self.waker.clear();
                         self.poll_shared_memory();
                         self.poll_streams(&mut dirty);
+                        if self.recovery_due.swap(false, Ordering::SeqCst) {
+                            self.look_at_all_endpoints();
+                        }
                     }
                     SHARED_MEMORY => self.poll_shared_memory(),
                     INTERFACES => self.follow_interfaces(),
@@ -337,6 +357,22 @@ impl Domain {
                 }
                 self.queue_deferred();
             }
+        }
+    }
+
+    /// The calling thread has panicked. The control thread does the work that it may have left undone.
+    #[cold]
+    fn recover_from_panic(&self) {
+        self.recovery_due.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        self.queue_deferred();
+    }
+
+    /// Carries out what endpoints have to do that a thread was about to do when it panicked.
+    #[cold]
+    fn look_at_all_endpoints(&self) {
+        for participant in self.snapshot().iter() {
+            participant.look_at_all_endpoints(thread_panics::catch);
         }
     }
 
@@ -460,6 +496,7 @@ impl Domain {
             shared.close();
         }
         self.receivers().iter().for_each(|receiver| receiver.close());
+        self.listener_threads.close();
         // The queue keeps endpoints alive that keep the domain alive.
         self.listeners.close();
         let threads = std::mem::take(&mut *self.threads());

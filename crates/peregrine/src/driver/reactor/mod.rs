@@ -2,7 +2,9 @@
 
 mod deferred_user_code;
 pub(crate) mod domain;
+mod listener_threads;
 mod polling_turns;
 mod publishing;
 mod shared_receiver;
+pub(crate) mod thread_panics;
 mod wake_timer;

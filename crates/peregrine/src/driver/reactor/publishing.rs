@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Instant;
 
+use super::thread_panics;
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::parker::Parker;
 use crate::driver::base::sync::{Guard, lock};
@@ -70,7 +71,7 @@ impl Publishing {
             } else {
                 // A writer whose turn panics keeps no other one from its turn.
                 let outcome = catch_unwind(AssertUnwindSafe(|| Arc::clone(&writer).publish()));
-                match outcome.unwrap_or(PublishOutcome::Done) {
+                match outcome.map_err(thread_panics::note).unwrap_or(PublishOutcome::Done) {
                     PublishOutcome::Again => Instant(0),
                     PublishOutcome::At(at) => at,
                     PublishOutcome::Done => continue,

@@ -1,4 +1,5 @@
 //! A participant of this process: discovery, its endpoints, and its requests for channels.
 
+mod lingering;
 pub(crate) mod observer;
 pub(crate) mod participant;

@@ -1,7 +1,7 @@
 //! A participant as the driver holds it: discovery and the endpoints, under one lock.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::MatchedReader;
 use tracing::Level;
 
+pub(crate) use super::lingering::Abandoned;
+use super::lingering::{LINGERING_MAX, Lingering};
 use super::observer::{DiscoveryEvent, Observer};
 use crate::driver::base::clock::{now, wall, wall_at};
 use crate::driver::base::deadline_cell::DeadlineCell;
@@ -32,7 +34,7 @@ use crate::driver::endpoint::reader::{ReaderCore, ReaderState};
 use crate::driver::endpoint::topic::TopicCore;
 use crate::driver::endpoint::waiting::{Until, Watched, wait_until};
 use crate::driver::endpoint::wakers::{HasWakers, StateGuard, Wakers};
-use crate::driver::endpoint::writer::{WriterCore, WriterHook};
+use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::host::Host;
 use crate::driver::net::incoming::Incoming;
 use crate::driver::route::local_writers::WRITERS;
@@ -50,26 +52,10 @@ pub(crate) struct Locked {
     pub(crate) observers: Vec<Observer>,
     observers_so_far: u64,
     topics: BTreeMap<String, Weak<TopicCore>>,
-    /// Deleted writers whose last samples readers still have to acknowledge, and how long that is waited for.
-    lingering: Vec<Lingering>,
+    /// Deleted writers whose last samples readers still have to acknowledge.
+    lingering: Lingering<Arc<WriterCore>>,
     /// The application closes the participant, which admits no more endpoints.
     closing: Option<Span>,
-}
-
-/// A deleted writer.
-struct Lingering {
-    until: Instant,
-    writer: Arc<WriterCore>,
-    abandoned: Arc<Abandoned>,
-    /// A thread has given up on it.
-    is_abandoned: bool,
-}
-
-/// The samples of deleted writers that readers miss.
-#[derive(Debug, Default)]
-pub(crate) struct Abandoned {
-    pub(crate) writers: AtomicUsize,
-    pub(crate) samples: AtomicU64,
 }
 
 /// The services of a domain for its participants.
@@ -108,6 +94,7 @@ pub(crate) struct ParticipantCore {
     locked: Mutex<Locked>,
     due: DeadlineCell,
     next_key: AtomicU32,
+    writers_abandoned: AtomicU64,
 }
 
 impl ParticipantCore {
@@ -122,7 +109,7 @@ impl ParticipantCore {
             observers: Vec::new(),
             observers_so_far: 0,
             topics: BTreeMap::new(),
-            lingering: Vec::new(),
+            lingering: Lingering::default(),
             closing: None,
         };
         let host = Arc::clone(&services) as Arc<dyn Host>;
@@ -134,6 +121,7 @@ impl ParticipantCore {
             locked: Mutex::new(locked),
             due: DeadlineCell::never(),
             next_key: AtomicU32::new(1),
+            writers_abandoned: AtomicU64::new(0),
         }
     }
 
@@ -189,26 +177,37 @@ impl ParticipantCore {
     /// closes, or its participant, waits for readers that do not answer.
     pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>, linger: Option<Duration>) -> Arc<Abandoned> {
         let abandoned = Arc::<Abandoned>::default();
-        let linger_hook = Linger { participant: Arc::downgrade(self), writer: Arc::downgrade(core) };
-        let waits_for_inactive = linger.is_some() || self.is_closing();
-        if core.close(Arc::new(linger_hook), waits_for_inactive) {
+        core.close(linger.is_some() || self.is_closing());
+        let entity = core.guid.entity;
+        let mut locked = self.lock();
+        if core.is_settled() || !locked.writers.contains_key(&entity) {
+            drop(locked);
             self.remove_writer(core);
             return abandoned;
         }
-        let mut locked = self.lock();
-        if !locked.writers.contains_key(&core.guid.entity) {
-            // The last acknowledgement came meanwhile, and the hook has removed the writer.
-            return abandoned;
-        }
         let linger = linger.map(Span::from).or(locked.closing).unwrap_or_else(|| self.host.config().linger.into());
-        locked.lingering.push(Lingering {
-            until: now() + linger,
-            writer: Arc::clone(core),
-            abandoned: Arc::clone(&abandoned),
-            is_abandoned: false,
-        });
+        let first = locked.lingering.add(entity, Arc::clone(core), Arc::clone(&abandoned), now() + linger);
         self.finish(locked);
+        if let Some(first) = first {
+            log(Level::WARN, || tracing::warn!(max = LINGERING_MAX, "too many deleted writers wait for readers"));
+            self.abandon(|entity, _| entity == first);
+        }
+        // The last acknowledgement may have come before the writer was in the list.
+        self.note_acknowledged(entity);
         abandoned
+    }
+
+    /// A deleted writer has news of acknowledgements: it goes when its readers have acknowledged everything.
+    pub(in crate::driver) fn note_acknowledged(&self, writer: EntityId) {
+        let writer = self.lock().lingering.get(writer).map(Arc::clone);
+        if let Some(writer) = writer.filter(|writer| writer.is_settled()) {
+            self.remove_writer(&writer);
+        }
+    }
+
+    /// How many deleted writers have gone although readers missed their last samples.
+    pub(crate) fn writers_abandoned(&self) -> u64 {
+        self.writers_abandoned.load(Ordering::Relaxed)
     }
 
     /// Takes no more endpoints in. Deleted writers linger for `timeout` from now on. `false` when the participant is
@@ -232,12 +231,10 @@ impl ParticipantCore {
         is_meant: impl Fn(&Arc<WriterCore>) -> bool,
     ) -> Vec<(EntityId, Arc<Abandoned>)> {
         let mut locked = self.lock();
-        let until = now() + timeout.into();
-        let meant = locked.lingering.iter_mut().filter(|lingering| is_meant(&lingering.writer));
-        let abandoned = meant.map(|lingering| {
-            lingering.until = until;
-            lingering.writer.wait_for_inactive();
-            (lingering.writer.guid.entity, Arc::clone(&lingering.abandoned))
+        let meant = locked.lingering.extend(now() + timeout.into(), is_meant);
+        let abandoned = meant.into_iter().map(|(entity, writer, abandoned)| {
+            writer.wait_for_inactive();
+            (entity, abandoned)
         });
         let abandoned = abandoned.collect();
         self.finish(locked);
@@ -249,7 +246,7 @@ impl ParticipantCore {
     pub(crate) fn wait_until_gone(&self, writer: Option<EntityId>, timeout: Duration) {
         let gone = |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
         if wait_until(self, timeout, StatusMask::ALL, gone).is_none() {
-            self.abandon(|lingering| lingering.is_of(writer));
+            self.abandon(|entity, _| writer.is_none_or(|writer| writer == entity));
         }
     }
 
@@ -260,24 +257,15 @@ impl ParticipantCore {
     }
 
     /// Gives up on deleted writers.
-    fn abandon(&self, is_over: impl Fn(&Lingering) -> bool) {
-        let mut locked = self.lock();
-        let over = locked.lingering.iter_mut().filter(|lingering| !lingering.is_abandoned && is_over(lingering));
-        let over: Vec<_> = over
-            .map(|lingering| {
-                // The writer stays in the list until its samples are counted, because a thread in `close` waits for the
-                // count.
-                lingering.is_abandoned = true;
-                (Arc::clone(&lingering.writer), Arc::clone(&lingering.abandoned))
-            })
-            .collect();
-        drop(locked);
+    fn abandon(&self, is_over: impl Fn(EntityId, Instant) -> bool) {
+        let over = self.lock().lingering.give_up(is_over);
         for (writer, abandoned) in over {
             let samples = unacknowledged(&writer);
             let guid = writer.guid;
             log(Level::WARN, move || {
                 tracing::warn!(writer = %guid, samples, "a deleted writer goes although readers miss its last samples");
             });
+            self.writers_abandoned.fetch_add(1, Ordering::Relaxed);
             abandoned.writers.fetch_add(1, Ordering::Relaxed);
             abandoned.samples.fetch_add(samples, Ordering::Relaxed);
             self.remove_writer(&writer);
@@ -287,7 +275,7 @@ impl ParticipantCore {
     fn remove_writer(&self, core: &WriterCore) {
         WRITERS.remove(core.guid);
         let mut locked = self.lock();
-        locked.lingering.retain(|lingering| lingering.writer.guid != core.guid);
+        locked.lingering.remove(core.guid.entity);
         locked.rtps.remove_writer(now(), wall(), core.guid.entity);
         locked.writers.remove(&core.guid.entity);
         locked.wakers.wake_all();
@@ -471,7 +459,18 @@ impl ParticipantCore {
         let mut locked = self.lock();
         locked.rtps.handle_timeout(now, wall());
         self.finish(locked);
-        self.abandon(|lingering| lingering.until <= now);
+        self.abandon(|_, until| until <= now);
+    }
+
+    /// Finishes what a thread may have begun: calls the participant, then each endpoint, through `call`.
+    #[cold]
+    pub(in crate::driver) fn look_at_all_endpoints(&self, call: fn(&dyn Fn())) {
+        call(&|| self.finish(self.lock()));
+        let locked = self.lock();
+        let (writers, readers) = (locked.writers.clone(), locked.readers.clone());
+        drop(locked);
+        writers.values().for_each(|writer| call(&|| writer.after()));
+        readers.values().for_each(|reader| call(&|| reader.after(now())));
     }
 
     /// Notes the endpoints whose deadline has come.
@@ -506,9 +505,7 @@ impl ParticipantCore {
             batch.clear();
             locked = self.lock();
         }
-        let lingering =
-            locked.lingering.iter().filter(|lingering| !lingering.is_abandoned).map(|lingering| lingering.until);
-        let deadline = self.due.set(lingering.chain(locked.rtps.poll_timeout()).min());
+        let deadline = self.due.set(locked.lingering.deadline().into_iter().chain(locked.rtps.poll_timeout()).min());
         drop(locked);
         self.host.arm(deadline);
         dirty.after(now);
@@ -564,27 +561,6 @@ impl Watched for ParticipantCore {
     }
 }
 
-/// Removes a deleted writer as soon as its readers have acknowledged the last samples.
-struct Linger {
-    participant: Weak<ParticipantCore>,
-    writer: Weak<WriterCore>,
-}
-
-impl WriterHook for Linger {
-    fn changed(&self, _: StatusMask) {
-        let (Some(participant), Some(writer)) = (self.participant.upgrade(), self.writer.upgrade()) else { return };
-        if writer.is_settled() {
-            participant.remove_writer(&writer);
-        }
-    }
-}
-
-impl Lingering {
-    fn is_of(&self, writer: Option<EntityId>) -> bool {
-        writer.is_none_or(|entity| self.writer.guid.entity == entity)
-    }
-}
-
 /// How many samples of a deleted writer at least one of the readers that the writer waits for has not acknowledged.
 fn unacknowledged(writer: &WriterCore) -> u64 {
     writer.lock().unacknowledged()
@@ -603,7 +579,7 @@ impl Locked {
 
     /// Whether this deleted writer, or any one for `None`, waits for acknowledgements.
     fn lingers(&self, writer: Option<EntityId>) -> bool {
-        self.lingering.iter().any(|lingering| lingering.is_of(writer))
+        self.lingering.has(writer)
     }
 
     pub(crate) const fn next_observer(&mut self) -> u64 {

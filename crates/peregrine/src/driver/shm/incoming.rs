@@ -26,7 +26,7 @@ use crate::config::WaitStrategy;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::sync::{lock, try_lock_leaf};
-use crate::driver::base::user_code::Deferring;
+use crate::driver::base::user_code::{self, Deferring};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::host::counters::Counters;
@@ -309,8 +309,11 @@ impl Incoming {
     }
 
     /// The shared-memory thread, until no channel is left, the domain closes, or another thread has replaced this one.
+    /// To be called again after a panic.
     pub(in crate::driver) fn run(&self, taker: Taker, host: &dyn ShmHost, shared: &dyn Attachments) {
-        self.relief.begin();
+        if !self.relief.begin(taker) {
+            return;
+        }
         let spin = match host.config().wait {
             WaitStrategy::SpinThenBlock(spin) => spin,
             WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
@@ -318,6 +321,7 @@ impl Incoming {
         let mut dirty = DirtyEndpoints::default();
         let mut adaptive_spin = AdaptiveSpin::for_memory();
         while !self.is_closing.load(Ordering::SeqCst) {
+            let no_user_code = Deferring::begin();
             let mut receiver = lock(&self.receiver);
             self.process_commands(&mut receiver, &mut dirty, shared);
             if receiver.channels.is_empty() && receiver.news.is_empty() && self.commands.has_ended() {
@@ -328,7 +332,7 @@ impl Incoming {
             if !has_taken {
                 receiver.look_after_channels(shared);
                 let is_idle = dirty.is_empty() && !receiver.has_to_act() && !self.commands.has_some();
-                if is_idle && !receiver.channels.is_empty() {
+                if is_idle && !user_code::has_deferred() && !receiver.channels.is_empty() {
                     receiver.wait(at, spin, &mut adaptive_spin);
                     continue;
                 }
@@ -336,12 +340,11 @@ impl Incoming {
             let acts = receiver.deferred_actions(has_taken);
             drop(receiver);
             dirty.notify(at);
-            {
-                let _no_user_code = Deferring::begin();
-                acts.perform(host);
-            }
-            if dirty.has_listeners() {
+            acts.perform(host);
+            // Tasks that were woken, too, run where the control thread sees how long they take.
+            if dirty.has_listeners() || user_code::has_deferred() {
                 host.arm(self.relief.begin_listeners(at));
+                drop(no_user_code);
                 dirty.run_listeners(at);
                 if !self.relief.end_listeners(taker) {
                     return;

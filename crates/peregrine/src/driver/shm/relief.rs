@@ -36,9 +36,10 @@ impl Relief {
         Taker(self.current.load(Ordering::Acquire))
     }
 
-    /// The calling thread begins. A thread that replaces another one waits until that is certain.
-    pub(in crate::driver) fn begin(&self) {
-        drop(self.busy_since());
+    /// The calling thread begins, or begins again after a panic, perhaps in its listeners. A thread that replaces
+    /// another one waits until that is certain. Says whether the thread takes samples: not if it was replaced.
+    pub(in crate::driver) fn begin(&self, taker: Taker) -> bool {
+        self.end_listeners(taker)
     }
 
     /// The taker is about to run listeners. Returns when the control thread is to [look](Self::replace_if_busy).

@@ -53,7 +53,7 @@ pub(super) fn missing(plan: &Plan, index: usize, log: &Mutex<Log>) -> Option<Str
 pub(super) fn unended(plan: &Plan, index: usize, log: &Mutex<Log>) -> Option<String> {
     let reader = &plan.readers[index];
     let topic = plan.topics[reader.topic];
-    if topic.kind != Kind::Keyed || plan.life_of_reader(reader) == Life::Doomed {
+    if topic.kind != Kind::Keyed || plan.life_of_reader(reader) == Life::Doomed || reader.leaves() {
         return None;
     }
     let log = lock(log);

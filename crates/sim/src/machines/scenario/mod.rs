@@ -9,6 +9,7 @@
 
 mod entitlement;
 mod plan;
+mod policies;
 mod reading;
 mod stage;
 mod values;
@@ -54,6 +55,12 @@ pub struct Outcome {
     pub qos_changes: u64,
     /// Processes that have crashed.
     pub crashes: u64,
+    /// Readers that have ended in their listeners.
+    pub leaves: u64,
+    /// Attempts to open a domain that have failed for lack of descriptors.
+    pub refused: u64,
+    /// Processes that were reached by connections.
+    pub by_connections: u64,
     /// The most that readers have waited for samples after the faults had ended, in nanoseconds.
     pub delivery_ns: u64,
     /// The most that readers have waited for the end of instances, in nanoseconds.
@@ -79,6 +86,7 @@ pub fn run_seed(seed: u64) -> Result<Outcome, String> {
 
 fn play(simulation: &Simulation, plan: &Plan) -> Outcome {
     let mut world = World::new(simulation, plan);
+    world.partition(&plan.without_datagrams);
     world.start(|life| life != Life::Reborn);
     world.disturb();
     world.start(|life| life == Life::Reborn);
@@ -126,8 +134,8 @@ impl<'p> World<'p> {
     /// Starts processes and their endpoints: readers first.
     fn start(&mut self, is_meant: impl Fn(Life) -> bool) {
         let plan = self.plan;
-        let processes = plan.processes.iter().filter(|process| is_meant(process.life));
-        self.processes.extend(processes.map(|process| Process::start(&self.simulation, process)));
+        let meant = plan.processes.iter().enumerate().filter(|(_, process)| is_meant(process.life));
+        self.processes.extend(meant.map(|(number, _)| Process::start(&self.stage, plan, number)));
         let mut early = Vec::new();
         for (index, reader) in plan.readers.iter().enumerate() {
             let life = plan.life_of_reader(reader);
@@ -160,7 +168,8 @@ impl<'p> World<'p> {
         let mut changes: Vec<(u64, bool, Fault)> = self.plan.events.iter().flat_map(start_and_end).collect();
         changes.sort_by_key(|(at_ms, ..)| *at_ms);
         let start = self.simulation.now_ns();
-        let mut cut: Vec<NodeId> = Vec::new();
+        let mut cut = self.plan.without_datagrams.clone();
+        let mut openers = Vec::new();
         for (at_ms, is_on, fault) in changes {
             let at = start + at_ms * 1_000_000;
             self.simulation.sleep(Duration::from_nanos(at.saturating_sub(self.simulation.now_ns())));
@@ -172,15 +181,46 @@ impl<'p> World<'p> {
                 }
                 Fault::Stop(host) => self.simulation.set_stopped(host, is_on),
                 Fault::WallClock(host, ahead_ns) => self.simulation.set_wall_clock(host, ahead_ns),
-                Fault::Descriptors(host) => self.simulation.set_out_of_descriptors(host, is_on),
-                Fault::Crash(process) if is_on => self.simulation.crash(&self.processes[process].program),
+                Fault::Descriptors(host, left) if is_on => {
+                    self.simulation.limit_descriptors(host, Some(left));
+                    openers.extend(self.process_of(host).map(Process::open_another));
+                }
+                Fault::Descriptors(host, _) => self.simulation.limit_descriptors(host, None),
+                Fault::Connections(one, other) => self.stage.streams().keep_apart(one, other, is_on),
+                Fault::Crash(process) if is_on => {
+                    self.simulation.crash(&self.processes[process].program);
+                    self.stage.streams().crash(process as u32);
+                }
                 Fault::Crash(_) => {}
             }
-            let hosts = cut.iter().map(|host| host.0 + 1).max().unwrap_or(0);
-            let side = |host| if cut.contains(&NodeId(host)) { host as u8 + 1 } else { 0 };
-            let sides: Vec<u8> = (0..hosts).map(side).collect();
-            self.simulation.network(|network| network.partition(&sides));
+            self.partition(&cut);
         }
+        for opener in openers {
+            let is_refused = !opener.join();
+            self.stage.refused.fetch_add(u32::from(is_refused), Ordering::SeqCst);
+        }
+        for event in &self.plan.events {
+            if let Fault::Descriptors(host, _) = event.fault
+                && let Some(process) = self.process_of(host)
+            {
+                assert!(process.open_another().join(), "a process that has descriptors again opens another domain");
+            }
+        }
+    }
+
+    /// A process of this host that is there in the whole world.
+    fn process_of(&self, host: NodeId) -> Option<&Process> {
+        let plans = self.plan.processes.iter();
+        let mut of_host = plans.zip(&self.processes).filter(|(plan, _)| plan.host == host && plan.life == Life::Whole);
+        of_host.next().map(|(_, process)| process)
+    }
+
+    /// No datagram leaves these hosts.
+    fn partition(&self, cut: &[NodeId]) {
+        let hosts = cut.iter().map(|host| host.0 + 1).max().unwrap_or(0);
+        let side = |host| if cut.contains(&NodeId(host)) { host as u8 + 1 } else { 0 };
+        let sides: Vec<u8> = (0..hosts).map(side).collect();
+        self.simulation.network(|network| network.partition(&sides));
     }
 
     /// The liveness check: no reader lacks anything within `bound`. Returns how long that took, in nanoseconds.
@@ -221,6 +261,9 @@ impl<'p> World<'p> {
             panics: stage.panics.load(Ordering::SeqCst).into(),
             by_shared_memory: stage.by_shared_memory.load(Ordering::SeqCst).into(),
             qos_changes: stage.qos_changes.load(Ordering::SeqCst).into(),
+            leaves: stage.leaves.load(Ordering::SeqCst).into(),
+            refused: stage.refused.load(Ordering::SeqCst).into(),
+            by_connections: plan.processes.iter().filter(|p| plan.without_datagrams.contains(&p.host)).count() as u64,
             crashes: plan.events.iter().filter(|event| matches!(event.fault, Fault::Crash(_))).count() as u64,
             ..Outcome::default()
         };

@@ -27,6 +27,8 @@ pub(super) struct TopicPlan {
     /// `None`: KEEP_ALL.
     pub(super) depth: Option<u32>,
     pub(super) is_durable: bool,
+    /// Writers offer a DEADLINE.
+    pub(super) has_deadline: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +63,15 @@ pub(super) enum Taking {
     PanickingListener,
     /// Writes each sample to a topic that nobody reads, from the listener.
     WritingListener,
-    /// Creates and drops other endpoints in the listener.
+    /// Creates, closes and drops other endpoints in the listener: of its own topic and of another one.
     DroppingListener,
+    /// Closes its own reader in the listener.
+    ClosingListener,
+    /// Drops the last handle of its own reader in the listener.
+    LeavingListener,
 }
 
-const TAKINGS: [Taking; 10] = [
+const TAKINGS: [Taking; 12] = [
     Taking::Waiting,
     Taking::WaitSet,
     Taking::Polling,
@@ -76,6 +82,8 @@ const TAKINGS: [Taking; 10] = [
     Taking::PanickingListener,
     Taking::WritingListener,
     Taking::DroppingListener,
+    Taking::ClosingListener,
+    Taking::LeavingListener,
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +96,15 @@ pub(super) struct ReaderPlan {
     pub(super) is_late: bool,
     /// Changes its policies while samples arrive.
     pub(super) changes_qos: bool,
+    /// Gets samples by multicast where the writer saves datagrams by that.
+    pub(super) joins_group: bool,
+}
+
+impl ReaderPlan {
+    /// Whether the reader ends while samples arrive.
+    pub(super) fn leaves(&self) -> bool {
+        matches!(self.taking, Taking::ClosingListener | Taking::LeavingListener)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +139,10 @@ pub(super) enum Fault {
     Partition(NodeId),
     Stop(NodeId),
     WallClock(NodeId, i64),
-    Descriptors(NodeId),
+    /// The processes of a host get so many descriptors more.
+    Descriptors(NodeId, u32),
+    /// The connections between two processes break, and none opens until the fault ends.
+    Connections(u32, u32),
     /// Of the doomed process. Does not end.
     Crash(usize),
 }
@@ -142,6 +162,10 @@ pub(super) struct Plan {
     pub(super) readers: Vec<ReaderPlan>,
     pub(super) writers: Vec<WriterPlan>,
     pub(super) events: Vec<FaultPlan>,
+    /// Processes reach each other by connections as well.
+    pub(super) has_streams: bool,
+    /// Hosts that no datagram leaves: their processes are reached by connections alone.
+    pub(super) without_datagrams: Vec<NodeId>,
 }
 
 impl Plan {
@@ -152,13 +176,20 @@ impl Plan {
         let topics = (0..rng.u32(1..=3)).map(|_| topic(&mut rng)).collect();
         let faults = if rng.u32(..3) == 0 { Faults::NONE } else { network_faults(&mut rng) };
         let events = (0..rng.u32(..4)).map(|_| event(&mut rng, hosts)).collect();
-        let mut plan = Self { faults, processes, topics, readers: Vec::new(), writers: Vec::new(), events };
+        let has_streams = hosts > 1 && rng.u32(..5) == 0;
+        let without_datagrams = (0..hosts).map(NodeId).filter(|_| has_streams && rng.bool()).collect();
+        let (readers, writers) = (Vec::new(), Vec::new());
+        let mut plan = Self { faults, processes, topics, readers, writers, events, has_streams, without_datagrams };
         // Few worlds have many endpoints, which then write little.
         let (readers_max, writers_max, samples_max) = if rng.u32(..25) == 0 { (40, 25, 6) } else { (5, 4, 120) };
         plan.readers = (0..rng.u32(1..=readers_max)).map(|_| plan.reader(&mut rng)).collect();
         plan.writers = (0..rng.u32(1..=writers_max)).map(|_| plan.writer(&mut rng, samples_max)).collect();
         if rng.u32(..4) == 0 {
             plan.let_a_process_crash(&mut rng);
+        }
+        if plan.has_streams {
+            let breaks: Vec<FaultPlan> = (0..rng.u32(..4)).map(|_| plan.break_connections(&mut rng)).collect();
+            plan.events.extend(breaks);
         }
         plan
     }
@@ -184,13 +215,14 @@ impl Plan {
             Life::Doomed => false,
             Life::Reborn => self.life_of_writer(writer) == Life::Reborn,
         };
-        reader.topic == writer.topic && of_its_time && !reader.is_late
+        reader.topic == writer.topic && of_its_time && !reader.is_late && !reader.leaves()
     }
 
     /// Whether all samples of the writer are for the reader.
     pub(super) fn is_entitled(&self, reader: &ReaderPlan, writer: &WriterPlan) -> bool {
         let is_there = self.life_of_reader(reader) != Life::Doomed && self.life_of_writer(writer) != Life::Doomed;
         let topic = self.topics[reader.topic];
+        let is_there = is_there && !reader.leaves();
         is_there && topic.is_reliable && (topic.is_durable || self.is_awaited(reader, writer))
     }
 
@@ -203,7 +235,8 @@ impl Plan {
         let (process, participant, topic) = self.place(rng);
         let taking = TAKINGS[rng.usize(..TAKINGS.len())];
         let is_late = self.topics[topic].is_durable && rng.bool();
-        ReaderPlan { process, participant, topic, taking, is_late, changes_qos: rng.u32(..4) == 0 }
+        let (changes_qos, joins_group) = (rng.u32(..3) == 0, rng.u32(..6) == 0);
+        ReaderPlan { process, participant, topic, taking, is_late, changes_qos, joins_group }
     }
 
     fn writer(&self, rng: &mut Rng, samples_max: u32) -> WriterPlan {
@@ -217,10 +250,17 @@ impl Plan {
             pause_us: [0, 10, 1000, 20_000][rng.usize(..4)],
             in_place: rng.u32(..3) == 0,
             is_asynchronous: rng.u32(..4) == 0,
-            changes_qos: rng.u32(..4) == 0,
+            changes_qos: rng.u32(..3) == 0,
             interrupts: ENDINGS[rng.usize(..3)],
             ends: ENDINGS[rng.usize(..3)],
         }
+    }
+
+    fn break_connections(&self, rng: &mut Rng) -> FaultPlan {
+        let processes = self.processes.len() as u32;
+        let fault = Fault::Connections(rng.u32(..processes), rng.u32(..processes));
+        let lasts_ms = if rng.bool() { 0 } else { rng.u64(..FAULT_MAX_MS) };
+        FaultPlan { start_ms: rng.u64(..FAULT_START_MAX_MS), lasts_ms, fault }
     }
 
     /// A process crashes and starts again, with equal endpoints.
@@ -261,6 +301,7 @@ fn topic(rng: &mut Rng) -> TopicPlan {
         is_reliable: rng.u32(..5) > 0,
         depth: rng.bool().then(|| rng.u32(1..=8)),
         is_durable: rng.u32(..3) == 0,
+        has_deadline: rng.u32(..3) == 0,
     }
 }
 
@@ -279,7 +320,7 @@ fn event(rng: &mut Rng, hosts: u32) -> FaultPlan {
         0 => Fault::Partition(host),
         1 => Fault::Stop(host),
         2 => Fault::WallClock(host, rng.i64(-7_200_000_000_000..7_200_000_000_000)),
-        _ => Fault::Descriptors(host),
+        _ => Fault::Descriptors(host, if rng.bool() { 0 } else { rng.u32(..30) }),
     };
     FaultPlan { start_ms: rng.u64(..FAULT_START_MAX_MS), lasts_ms: rng.u64(1..FAULT_MAX_MS), fault }
 }

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use peregrine::config::{DomainConfig, WaitStrategy};
 use peregrine::{DomainParticipant, Guid, InstanceHandle, InstanceState};
 
-use super::plan::ProcessPlan;
+use super::plan::{Plan, ProcessPlan};
 use crate::machines::config::lock;
-use crate::machines::{Program, Simulation, Task};
+use crate::machines::{Program, Simulation, StreamNetwork, Task};
 
 /// How long endpoints wait for each other, and a write for room. Longer than any fault.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,6 +37,11 @@ pub(super) struct Stage {
     pub(super) panics: AtomicU32,
     pub(super) by_shared_memory: AtomicU32,
     pub(super) qos_changes: AtomicU32,
+    /// Readers that have left in their listeners.
+    pub(super) leaves: AtomicU32,
+    /// Attempts to open another domain without descriptors that have failed.
+    pub(super) refused: AtomicU32,
+    streams: StreamNetwork,
 }
 
 impl Stage {
@@ -49,6 +55,9 @@ impl Stage {
             panics: AtomicU32::new(0),
             by_shared_memory: AtomicU32::new(0),
             qos_changes: AtomicU32::new(0),
+            leaves: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
+            streams: StreamNetwork::default(),
         }
     }
 
@@ -56,6 +65,10 @@ impl Stage {
     pub(super) fn turn(&self, participant: &DomainParticipant) {
         participant.poll(Duration::from_millis(1));
         self.simulation.sleep(Duration::from_millis(5));
+    }
+
+    pub(super) const fn streams(&self) -> &StreamNetwork {
+        &self.streams
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -68,15 +81,24 @@ pub(super) struct Process {
     pub(super) program: Program,
     participants: Arc<Mutex<Vec<DomainParticipant>>>,
     has_ended: Arc<AtomicBool>,
+    wait: WaitStrategy,
     main: Task<()>,
 }
 
 impl Process {
-    pub(super) fn start(simulation: &Simulation, plan: &ProcessPlan) -> Self {
-        let program = simulation.process(plan.host);
+    /// Starts the process of this number in the plan.
+    pub(super) fn start(stage: &Stage, plan: &Plan, number: usize) -> Self {
+        let simulation = &stage.simulation;
+        let ProcessPlan { host, wait, participants: count, .. } = plan.processes[number];
+        let program = simulation.process(host);
+        let mut config = program.config(wait);
+        if plan.has_streams {
+            let (own, all) = (number as u32, plan.processes.len() as u32);
+            let others: Vec<u32> = (0..all).filter(|other| *other != own).collect();
+            config = stage.streams.configure(config, own, &others);
+        }
         let participants: Arc<Mutex<Vec<DomainParticipant>>> = Arc::default();
         let has_ended = Arc::new(AtomicBool::new(false));
-        let (config, count) = (program.config(plan.wait), plan.participants);
         let (place, ended, inside) = (Arc::clone(&participants), Arc::clone(&has_ended), simulation.clone());
         let main = program.spawn("main", move || {
             for _ in 0..count {
@@ -91,7 +113,18 @@ impl Process {
             drop(participants);
         });
         simulation.wait_for("participants exist", PATIENCE, || lock(&participants).len() == count as usize);
-        Self { program, participants, has_ended, main }
+        Self { program, participants, has_ended, wait, main }
+    }
+
+    /// A thread that opens another domain, and ends it at once. Says whether that was possible.
+    pub(super) fn open_another(&self) -> Task<bool> {
+        let config = self.config().with_linger(Duration::from_millis(7));
+        self.program.spawn("another", move || DomainParticipant::builder(0).config(config).build().is_ok())
+    }
+
+    /// The configuration of the process, without stream links.
+    fn config(&self) -> DomainConfig {
+        self.program.config(self.wait)
     }
 
     pub(super) fn participant(&self, index: u32) -> DomainParticipant {

@@ -4,17 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use fastrand::Rng;
+use peregrine::qos::DataWriterQos;
 use peregrine::{DataWriter, DomainParticipant, Error, FlowController, PublishMode};
 
 use super::entitlement::{last_numbers, script};
 use super::plan::{Ending, Kind, Life, Plan, TopicPlan, WriterPlan};
+use super::policies::{OFFERED_DEADLINE, change_writer};
 use super::stage::{PATIENCE, Process, Stage, topic_name};
 use super::values::{Keyed, Plain, Stream, Value};
 use crate::machines::Task;
 use crate::machines::config::lock;
 
-/// A writer that changes its policies, or what happens to its instances, does so each time it has written so often.
-const SAMPLES_PER_CHANGE: usize = 6;
+/// A writer that ends instances does so each time it has written so often.
+const SAMPLES_PER_ENDING: usize = 6;
+/// A writer that changes its policies does so after one of so many samples.
+const SAMPLES_PER_CHANGE: usize = 4;
 
 pub(super) fn spawn(plan: &Plan, index: usize, process: &Process, stage: &Arc<Stage>) -> Task<u64> {
     let writer = plan.writers[index];
@@ -62,20 +67,19 @@ impl Writing {
 
     fn write_script<T: Value>(&self, script: &[(u32, usize)]) -> Result<(), Error> {
         let writer = self.create::<T>();
+        let mut rng = Rng::with_seed(u64::from(self.index) << 32 | u64::from(self.plan.samples));
         self.await_readers(&writer)?;
         let last = last_numbers(script);
         for (number, (key, len)) in script.iter().enumerate() {
             let value = T::new(*key, self.index, number as u32, *len);
             let in_place = self.plan.in_place;
             if in_place { T::write_in_place(&writer, value) } else { writer.write(&value).map(drop) }?;
-            if number % SAMPLES_PER_CHANGE == 0 {
-                // After the last sample, KEEP_LAST would keep the end of the instance in its place.
-                if T::HAS_INSTANCES && last[key] > number as u32 {
-                    self.end_instance(&writer, *key, self.plan.interrupts)?;
-                }
-                if self.plan.changes_qos {
-                    change_qos(&writer, number, &self.stage)?;
-                }
+            // After the last sample, KEEP_LAST would keep the end of the instance in its place.
+            if number % SAMPLES_PER_ENDING == 0 && T::HAS_INSTANCES && last[key] > number as u32 {
+                self.end_instance(&writer, *key, self.plan.interrupts)?;
+            }
+            if self.plan.changes_qos && rng.usize(..SAMPLES_PER_CHANGE) == 0 {
+                self.change_qos(&writer, |qos| change_writer(qos, &mut rng, self.policies.has_deadline))?;
             }
             if self.plan.pause_us > 0 {
                 self.stage.simulation.sleep(Duration::from_micros(self.plan.pause_us));
@@ -87,6 +91,10 @@ impl Writing {
         // Durable samples stay as long as their writer does.
         while !self.stage.may_leave.load(Ordering::SeqCst) {
             self.stage.turn(&self.participant);
+        }
+        if self.plan.changes_qos {
+            // The ends of instances are to be seen as they are written.
+            self.change_qos(&writer, |qos| qos.writer_data_lifecycle.autodispose_unregistered_instances = false)?;
         }
         if T::HAS_INSTANCES {
             for key in last.into_keys() {
@@ -106,6 +114,9 @@ impl Writing {
         };
         if self.policies.is_durable {
             builder = builder.transient_local();
+        }
+        if self.policies.has_deadline {
+            builder = builder.deadline(OFFERED_DEADLINE);
         }
         if self.plan.is_asynchronous {
             let flow = match self.plan.samples % 2 {
@@ -141,13 +152,16 @@ impl Writing {
             Ending::Unregister => writer.unregister_instance(&holder).map(drop),
         }
     }
-}
 
-/// Changes what may change and does not end a match.
-fn change_qos<T: Value>(writer: &DataWriter<T>, number: usize, stage: &Stage) -> Result<(), Error> {
-    let mut qos = writer.qos();
-    qos.user_data.0 = number.to_be_bytes().to_vec();
-    writer.set_qos(qos)?;
-    stage.qos_changes.fetch_add(1, Ordering::SeqCst);
-    Ok(())
+    fn change_qos<T: Value>(
+        &self,
+        writer: &DataWriter<T>,
+        change: impl FnOnce(&mut DataWriterQos),
+    ) -> Result<(), Error> {
+        let mut qos = writer.qos();
+        change(&mut qos);
+        writer.set_qos(qos)?;
+        self.stage.qos_changes.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
 }

@@ -42,10 +42,6 @@ impl StreamLink for FakeLink {
         place(0)
     }
 
-    fn peers(&self) -> Vec<Locator> {
-        Vec::new()
-    }
-
     fn open(&self, _: Arc<Waker>) {}
 
     fn connect(&self, peer: Locator) {

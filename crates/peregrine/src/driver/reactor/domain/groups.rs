@@ -14,18 +14,22 @@ use crate::error::Error;
 impl Domain {
     /// Receives user data sent to this group, until as many have left it as have joined.
     pub(crate) fn join(self: &Arc<Self>, group: IpAddr) -> Result<Locator, Error> {
-        let (locator, opened) = self.network.join(group)?;
-        if let Some(socket) = opened {
-            self.group_sockets().push(Arc::clone(&socket));
+        self.network.join(group, |socket| self.receive_at(socket))
+    }
+
+    /// Receives user data at this socket of groups from now on.
+    fn receive_at(self: &Arc<Self>, socket: &Arc<Socket>) -> Result<(), Error> {
+        self.group_sockets().push(Arc::clone(socket));
+        if self.is_polled() {
             self.group_sockets_so_far.fetch_add(1, Ordering::Release);
-            if self.is_polled() {
-                self.waker.wake();
-            } else {
-                let receiver = self.open_receiver(&socket, false)?;
-                self.start_receive_thread(&receiver)?;
-            }
+            self.waker.wake();
+            return Ok(());
         }
-        Ok(locator)
+        let started = self.open_receiver(socket, false).and_then(|receiver| {
+            let started = self.start_receive_thread(&receiver);
+            started.inspect_err(|_| self.receivers().retain(|known| !Arc::ptr_eq(known, &receiver)))
+        });
+        started.inspect_err(|_| self.group_sockets().retain(|known| !Arc::ptr_eq(known, socket)))
     }
 
     pub(crate) fn leave(&self, group: IpAddr) {

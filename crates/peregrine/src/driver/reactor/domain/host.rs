@@ -75,6 +75,13 @@ impl Host for Domain {
         }
     }
 
+    #[cold]
+    fn note_acknowledged(&self, writer: Guid) {
+        if let Some(participant) = self.participant(&writer.prefix) {
+            participant.note_acknowledged(writer.entity);
+        }
+    }
+
     fn stop_publishing(&self, writer: Guid) {
         self.publishing.remove(writer);
     }

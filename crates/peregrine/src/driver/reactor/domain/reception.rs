@@ -9,6 +9,7 @@ use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagrams, Receiver, Socket};
 use tracing::Level;
 
+use super::super::listener_threads::QueuedListeners;
 use super::super::shared_receiver::{Process, SharedReceiver};
 use super::{DataReceiver, Domain, receiver_options};
 use crate::config::WaitStrategy;
@@ -70,7 +71,8 @@ impl Domain {
     pub(super) fn wake_for_listeners(&self) {
         match self.reception() {
             Some(reception) => reception.receiver.wake_for_listeners(&reception),
-            None => self.note_handed(),
+            None if self.is_polled() => self.note_handed(),
+            None => self.listener_threads.wake(&Listeners { domain: self }),
         }
     }
 
@@ -153,5 +155,36 @@ impl Process for Reception<'_> {
             log(Level::ERROR, move || tracing::error!(%error, "no further thread to receive while listeners run"));
         };
         started.map_err(report).is_ok()
+    }
+}
+
+/// The listener queue of a domain without sockets for user data.
+struct Listeners<'d> {
+    domain: &'d Domain,
+}
+
+impl QueuedListeners for Listeners<'_> {
+    fn has_some(&self) -> bool {
+        self.domain.listeners.has_some()
+    }
+
+    fn run_next(&self) {
+        let _not_io = outbox::mark_io_thread(false);
+        self.domain.listeners.run_next();
+    }
+
+    fn start_thread(&self) {
+        let Some(domain) = self.domain.me.upgrade() else { return };
+        let mut threads = self.domain.threads();
+        if self.domain.closing.load(Ordering::SeqCst) {
+            return;
+        }
+        // Threads that listeners had kept busy may have ended.
+        threads.retain(|thread| !thread::has_ended(thread));
+        let run = move || domain.listener_threads.run(&Listeners { domain: &domain });
+        match self.domain.spawn(format!("user-{}", self.domain.id), run) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => log(Level::ERROR, move || tracing::error!(%error, "no further thread to run listeners")),
+        }
     }
 }

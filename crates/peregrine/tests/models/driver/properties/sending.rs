@@ -68,7 +68,7 @@ impl Writer {
         } else {
             guard.messages.push_back(number);
         }
-        _ = send_turns::put_out(self, guard, SendLimit::CALL);
+        _ = send_turns::put_out(self, guard, SendLimit::CALL, || ());
     }
 
     /// As [`Self::write`], once there is room for one more message than one.
@@ -83,7 +83,7 @@ impl Writer {
     fn change_path(&self) {
         let mut guard = self.lock();
         (guard.by_memory, guard.messages_first) = (true, true);
-        _ = send_turns::put_out(self, guard, SendLimit::CALL);
+        _ = send_turns::put_out(self, guard, SendLimit::CALL, || ());
     }
 
     fn let_leave(&self, sample: u32) {
@@ -146,6 +146,8 @@ impl SendInTurns for Writer {
         }
         (guard, true)
     }
+
+    fn wake_waiting(&self, (): &mut ()) {}
 
     fn send(&self, outbox: &mut VecDeque<u32>, _limit: SendLimit) -> bool {
         if self.has_publishing_thread {
@@ -213,7 +215,7 @@ impl Publish for Writer {
     fn publish(self: Arc<Self>) -> PublishOutcome {
         match send_turns::send_backlog(&*self) {
             Ok(guard) => {
-                _ = send_turns::put_out(&*self, guard, SendLimit::CALL);
+                _ = send_turns::put_out(&*self, guard, SendLimit::CALL, || ());
                 PublishOutcome::Done
             }
             Err(outcome) => outcome,

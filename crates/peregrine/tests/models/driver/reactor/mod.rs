@@ -6,5 +6,7 @@ pub(in crate::driver) mod polling_turns;
 pub(in crate::driver) mod publishing;
 #[path = "../../../../src/driver/reactor/shared_receiver.rs"]
 pub(in crate::driver) mod shared_receiver;
+#[path = "../../../../src/driver/reactor/thread_panics.rs"]
+pub(in crate::driver) mod thread_panics;
 #[path = "../../../../src/driver/reactor/wake_timer.rs"]
 pub(in crate::driver) mod wake_timer;

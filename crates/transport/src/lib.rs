@@ -23,6 +23,8 @@
 compile_error!("peregrine-transport needs a Unix");
 
 pub mod clock;
+#[cfg(all(target_os = "linux", feature = "simulation"))]
+mod descriptors;
 pub mod event;
 #[cfg(target_os = "linux")]
 pub mod floor;

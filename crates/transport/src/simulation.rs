@@ -224,6 +224,7 @@ pub struct Entered {
 /// The calling thread belongs to `machine` until the returned guard is dropped.
 #[must_use]
 pub fn enter(machine: Arc<dyn Machine>) -> Entered {
+    crate::descriptors::check_by(check_descriptors);
     Entered { before: CURRENT.replace(Some(machine)) }
 }
 

@@ -17,7 +17,7 @@ impl Waker {
     /// The process or the system has too many descriptors.
     pub fn new() -> io::Result<Self> {
         #[cfg(feature = "simulation")]
-        crate::simulation::check_descriptors()?;
+        crate::descriptors::check()?;
         // SAFETY: no pointers are involved.
         let fd = sys::check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
             .map_err(|error| sys::in_operation("eventfd", &error))?;

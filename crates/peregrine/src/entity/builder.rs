@@ -130,8 +130,8 @@ impl ParticipantBuilder {
         self
     }
 
-    /// Which endpoints near them the endpoints of the participant do not match, unless an endpoint is built with a choice of
-    /// its own ([`DataWriterBuilder::ignore_local`](crate::DataWriterBuilder::ignore_local),
+    /// Which endpoints near them the endpoints of the participant do not match, unless an endpoint is built with a
+    /// choice of its own ([`DataWriterBuilder::ignore_local`](crate::DataWriterBuilder::ignore_local),
     /// [`DataReaderBuilder::ignore_local`](crate::DataReaderBuilder::ignore_local)). The default is
     /// [`IgnoreLocal::None`].
     ///

@@ -168,9 +168,9 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// Which writers near it the reader does not match: those of its participant, or of its process. The choice of either
-    /// side counts for both, and both see it as [`NonMatch::IgnoreLocal`](crate::qos::NonMatch::IgnoreLocal). The
-    /// default is that of the participant
+    /// Which writers near it the reader does not match: those of its participant, or of its process. The choice of
+    /// either side counts for both, and both see it as [`NonMatch::IgnoreLocal`](crate::qos::NonMatch::IgnoreLocal).
+    /// The default is that of the participant
     /// ([`ParticipantBuilder::ignore_local`](crate::ParticipantBuilder::ignore_local)). It cannot change.
     ///
     /// A writer of another participant learns of the choice by discovery, which only Peregrine understands.

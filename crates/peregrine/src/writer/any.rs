@@ -194,8 +194,8 @@ impl AnyDataWriter {
     /// `autodispose_unregistered_instances`, which is the default, the instance is disposed as well.
     ///
     /// # Errors
-    /// See [`Self::dispose_serialized`]; [`Precondition::NotRegistered`](crate::error::Precondition::NotRegistered) when
-    /// this writer has not written the instance, or has unregistered it already.
+    /// See [`Self::dispose_serialized`]; [`Precondition::NotRegistered`](crate::error::Precondition::NotRegistered)
+    /// when this writer has not written the instance, or has unregistered it already.
     pub fn unregister_serialized(&self, key: &[u8]) -> Result<SequenceNumber, Error> {
         self.0.unregister_key(key, wall())
     }

@@ -220,9 +220,9 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// Which readers near it the writer does not match: those of its participant, or of its process. The choice of either
-    /// side counts for both, and both see it as [`NonMatch::IgnoreLocal`](crate::qos::NonMatch::IgnoreLocal). The
-    /// default is that of the participant
+    /// Which readers near it the writer does not match: those of its participant, or of its process. The choice of
+    /// either side counts for both, and both see it as [`NonMatch::IgnoreLocal`](crate::qos::NonMatch::IgnoreLocal).
+    /// The default is that of the participant
     /// ([`ParticipantBuilder::ignore_local`](crate::ParticipantBuilder::ignore_local)). It cannot change.
     ///
     /// A reader of another participant learns of the choice by discovery, which only Peregrine understands.

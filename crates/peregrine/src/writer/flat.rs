@@ -99,8 +99,8 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         built_in(lent, capacity, build)
     }
 
-    /// Writes a sample that was built in place, as soon as KEEP_ALL and the resource limits leave room. There is no time
-    /// limit. A future that is dropped has written the sample or returns its memory.
+    /// Writes a sample that was built in place, as soon as KEEP_ALL and the resource limits leave room. There is no
+    /// time limit. A future that is dropped has written the sample or returns its memory.
     ///
     /// # Errors
     /// See [`Self::write_flat`]; never [`Error::Timeout`].

@@ -51,11 +51,12 @@ impl<T: DdsType> DataWriter<T> {
         Ok(WriteLoan { lent, marker: PhantomData })
     }
 
-    /// A sample to be made in place, like [`Self::loan`], that waits for memory: where readers in other processes of the
-    /// host see the samples of this writer and all its shared memory
-    /// ([`DataWriterBuilder::shared_memory_bytes`](crate::DataWriterBuilder::shared_memory_bytes)) is in use, the future
-    /// is ready when a reader, the history or a dropped loan returns some. [`Self::loan`] takes a buffer then, whose
-    /// content is copied into shared memory later. Samples that were written before and wait for memory come first.
+    /// A sample to be made in place, like [`Self::loan`], that waits for memory: where readers in other processes of
+    /// the host see the samples of this writer and all its shared memory
+    /// ([`DataWriterBuilder::shared_memory_bytes`](crate::DataWriterBuilder::shared_memory_bytes)) is in use, the
+    /// future is ready when a reader, the history or a dropped loan returns some. [`Self::loan`] takes a buffer then,
+    /// whose content is copied into shared memory later. Samples that were written before and wait for memory come
+    /// first.
     ///
     /// There is no time limit: a future can be dropped, and leaves nothing behind. A program that keeps all memory in
     /// loans of its own waits until it drops or writes one. Under

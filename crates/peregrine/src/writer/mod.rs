@@ -446,8 +446,8 @@ impl<T: TopicType> WriterInner<T> {
         Ok(true)
     }
 
-    /// The serialized key of an instance that this writer has not registered, made without the lock; `None` for one that is
-    /// registered.
+    /// The serialized key of an instance that this writer has not registered, made without the lock; `None` for one
+    /// that is registered.
     ///
     /// # Errors
     /// See [`Self::is_new`], and those of `make_key`.

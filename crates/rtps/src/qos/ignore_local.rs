@@ -18,8 +18,8 @@ pub enum IgnoreLocal {
 }
 
 impl IgnoreLocal {
-    /// Of other vendors the parameter may be anything, and so may values that later versions add: these are no reason to
-    /// ignore an endpoint.
+    /// Of other vendors the parameter may be anything, and so may values that later versions add: these are no reason
+    /// to ignore an endpoint.
     pub(crate) fn read(value: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         Ok(match value.u32()? {
             1 => Self::Participant,

@@ -1,8 +1,8 @@
 //! Loans that wait for shared memory.
 //!
 //! The task leaves a waker that waits for [`Awaited::Memory`]. The writer wakes the task when readers acknowledge or
-//! return samples, when the application drops a loan, and when the trim timer expires: no process notifies the writer of
-//! slots that its own history releases.
+//! return samples, when the application drops a loan, and when the trim timer expires: no process notifies the writer
+//! of slots that its own history releases.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -27,8 +27,8 @@ enum Lending {
 }
 
 impl WriterCore {
-    /// Takes a slot for a payload of `len` bytes as soon as there is one. `None` if the caller has to use a buffer, also
-    /// when the writer is deleted meanwhile.
+    /// Takes a slot for a payload of `len` bytes as soon as there is one. `None` if the caller has to use a buffer,
+    /// also when the writer is deleted meanwhile.
     pub(crate) async fn loan_slot_async(self: &Arc<Self>, len: usize) -> Option<PayloadSlot> {
         let core = Arc::clone(self);
         let lent = move |state: &mut WriterState| match core.outgoing.loan_or_request(len) {

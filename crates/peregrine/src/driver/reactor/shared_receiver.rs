@@ -466,8 +466,8 @@ impl<D: Default> Leading<'_, D> {
         }
     }
 
-    /// Leaves the answers that are owed until the thread waits again. The caller then sets the timer. `false`: there are
-    /// none, or some were left before, and no thread has waited since.
+    /// Leaves the answers that are owed until the thread waits again. The caller then sets the timer. `false`: there
+    /// are none, or some were left before, and no thread has waited since.
     #[inline]
     fn leave_answers(&mut self, by: &impl Process<Dirty = D>) -> bool {
         let lead = self.lead();

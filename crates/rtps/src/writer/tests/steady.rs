@@ -51,7 +51,7 @@ fn steady_pair_at(fate: Fate, config: WriterConfig, readers: usize, interval: Sp
 }
 
 #[test]
-fn steady_flow_costs_one_datagram_back_for_fifty_samples() {
+fn steady_flow_causes_one_answer_per_fifty_samples() {
     let intervals = [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10), Span::from_millis(100)];
     for (fate, name) in [(perfect as Fate, "near"), (far, "far")] {
         for interval in intervals {

@@ -8,8 +8,8 @@ use peregrine_rtps::time::Span;
 
 use crate::network::{Faults, NodeId};
 
-/// Faults begin within this time, and last no longer than the next one: together less than a participant's lease, and
-/// less than writers wait for a silent reader.
+/// Faults begin within this time and last at most as long as the next constant: together less than a participant's
+/// lease, and less than writers wait for a silent reader.
 const FAULT_START_MAX_MS: u64 = 2_000;
 const FAULT_MAX_MS: u64 = 4_000;
 
@@ -37,17 +37,17 @@ pub(super) struct ProcessPlan {
     pub(super) life: Life,
 }
 
-/// How long a process is there.
+/// The lifetime of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Whole,
     /// Crashes while samples pass.
     Doomed,
-    /// Starts in place of the doomed process, once the faults have ended.
+    /// Starts in place of the doomed process once the faults have ended.
     Reborn,
 }
 
-/// How a reader gets its samples.
+/// How a reader takes its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taking {
     Waiting,
@@ -56,10 +56,10 @@ pub(super) enum Taking {
     InPlace,
     Listener,
     SlowListener,
-    /// Lasts longer than the driver lets other entities wait for a listener.
+    /// Blocks longer than the driver lets other entities wait for a listener.
     BlockingListener,
     PanickingListener,
-    /// Writes each sample to a topic that nobody reads, from the listener.
+    /// Writes each sample to a topic without readers, from the listener.
     WritingListener,
     /// Creates and drops other endpoints in the listener.
     DroppingListener,
@@ -123,7 +123,7 @@ pub(super) enum Fault {
     Stop(NodeId),
     WallClock(NodeId, i64),
     Descriptors(NodeId),
-    /// Of the doomed process. Does not end.
+    /// The crash of the doomed process.
     Crash(usize),
 }
 
@@ -153,7 +153,7 @@ impl Plan {
         let faults = if rng.u32(..3) == 0 { Faults::NONE } else { network_faults(&mut rng) };
         let events = (0..rng.u32(..4)).map(|_| event(&mut rng, hosts)).collect();
         let mut plan = Self { faults, processes, topics, readers: Vec::new(), writers: Vec::new(), events };
-        // Few worlds have many endpoints, which then write little.
+        // Few worlds have many endpoints; in these, each writes few samples.
         let (readers_max, writers_max, samples_max) = if rng.u32(..25) == 0 { (40, 25, 6) } else { (5, 4, 120) };
         plan.readers = (0..rng.u32(1..=readers_max)).map(|_| plan.reader(&mut rng)).collect();
         plan.writers = (0..rng.u32(1..=writers_max)).map(|_| plan.writer(&mut rng, samples_max)).collect();
@@ -177,7 +177,7 @@ impl Plan {
         self.processes[writer.process].life
     }
 
-    /// Whether the writer begins to write once the reader is matched.
+    /// Whether the writer begins to write only after the reader is matched.
     pub(super) fn is_awaited(&self, reader: &ReaderPlan, writer: &WriterPlan) -> bool {
         let of_its_time = match self.life_of_reader(reader) {
             Life::Whole => true,
@@ -187,7 +187,7 @@ impl Plan {
         reader.topic == writer.topic && of_its_time && !reader.is_late
     }
 
-    /// Whether all samples of the writer are for the reader.
+    /// Whether the reader must receive all samples of the writer.
     pub(super) fn is_entitled(&self, reader: &ReaderPlan, writer: &WriterPlan) -> bool {
         let is_there = self.life_of_reader(reader) != Life::Doomed && self.life_of_writer(writer) != Life::Doomed;
         let topic = self.topics[reader.topic];
@@ -223,7 +223,7 @@ impl Plan {
         }
     }
 
-    /// A process crashes and starts again, with equal endpoints.
+    /// Makes a process crash and start again with equal endpoints.
     fn let_a_process_crash(&mut self, rng: &mut Rng) {
         let doomed = rng.usize(..self.processes.len());
         let reborn = self.processes.len();

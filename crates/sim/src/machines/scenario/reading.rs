@@ -1,4 +1,4 @@
-//! The threads that read.
+//! The threads of readers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use super::values::{Keyed, Plain, Stream, Value};
 use crate::machines::Task;
 use crate::machines::config::lock;
 
-/// Calls of a listener that block, and how long each of them does.
+/// Calls of a listener that block, and the duration of each.
 const BLOCKING_CALLS: u32 = 8;
 const BLOCKING: Duration = Duration::from_millis(130);
-/// A reader that changes its policies does so each time it has taken so often.
+/// The number of takes between two changes of policies.
 const TAKES_PER_CHANGE: u32 = 5;
 
 pub(super) fn spawn(
@@ -44,7 +44,7 @@ pub(super) fn spawn(
     process.program.spawn(&format!("reader{index}"), body)
 }
 
-/// A reader with what it shares.
+/// A reader with its shared state.
 struct Reading {
     participant: DomainParticipant,
     index: usize,
@@ -134,7 +134,7 @@ impl Reading {
                     take(reader);
                     let topic = participant.topic::<Stream>("dropped").expect("a topic");
                     let pair = (topic.reader_builder().build(), topic.writer_builder().build());
-                    // Outside the lock: these are the last handles.
+                    // Drops the last handles without holding the lock.
                     let before = lock(&others).replace(pair);
                     drop(before);
                 })
@@ -143,7 +143,7 @@ impl Reading {
         })
     }
 
-    /// Waits for some samples and takes them, or gives the driver of a polling process its turn.
+    /// Waits for samples and takes them, or polls the driver of a polling process.
     fn take_once<T: Value>(&self, reader: &DataReader<T>) {
         let log = &*self.log;
         let turn = Duration::from_millis(20);
@@ -195,7 +195,7 @@ impl Reading {
 
 type OnData<T> = Box<dyn Fn(&DataReader<T>) + Send + Sync>;
 
-/// Changes what may change and does not end a match.
+/// Changes changeable policies that keep the match.
 fn change_qos<T: Value>(reader: &DataReader<T>, number: u32, stage: &Stage) {
     let mut qos = reader.qos();
     qos.user_data.0 = number.to_be_bytes().to_vec();

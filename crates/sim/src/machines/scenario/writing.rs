@@ -1,4 +1,4 @@
-//! The threads that write.
+//! The threads of writers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use super::values::{Keyed, Plain, Stream, Value};
 use crate::machines::Task;
 use crate::machines::config::lock;
 
-/// A writer that changes its policies, or what happens to its instances, does so each time it has written so often.
+/// The number of samples between two changes of policies or of the state of instances.
 const SAMPLES_PER_CHANGE: usize = 6;
 
 pub(super) fn spawn(plan: &Plan, index: usize, process: &Process, stage: &Arc<Stage>) -> Task<u64> {
@@ -36,25 +36,25 @@ pub(super) fn spawn(plan: &Plan, index: usize, process: &Process, stage: &Arc<St
     process.program.spawn(&format!("writer{index}"), body)
 }
 
-/// A writer with what it shares.
+/// A writer with its shared state.
 struct Writing {
     participant: DomainParticipant,
     index: u32,
     plan: WriterPlan,
     policies: TopicPlan,
     is_doomed: bool,
-    /// The readers that get all samples.
+    /// The readers that must receive all samples.
     readers: Vec<usize>,
     stage: Arc<Stage>,
 }
 
 impl Writing {
-    /// The number of samples.
+    /// Writes all samples and returns their number.
     fn write<T: Value>(&self) -> u64 {
         let script = script(self.index, &self.plan, T::HAS_INSTANCES);
         match self.write_script::<T>(&script) {
             Ok(()) => script.len() as u64,
-            // The process crashes meanwhile.
+            // The process has crashed.
             Err(_) if self.is_doomed => 0,
             Err(error) => panic!("writer {}: {error}", self.index),
         }
@@ -69,7 +69,7 @@ impl Writing {
             let in_place = self.plan.in_place;
             if in_place { T::write_in_place(&writer, value) } else { writer.write(&value).map(drop) }?;
             if number % SAMPLES_PER_CHANGE == 0 {
-                // After the last sample, KEEP_LAST would keep the end of the instance in its place.
+                // After the last sample, KEEP_LAST would keep the end of the instance instead of the sample.
                 if T::HAS_INSTANCES && last[key] > number as u32 {
                     self.end_instance(&writer, *key, self.plan.interrupts)?;
                 }
@@ -84,7 +84,7 @@ impl Writing {
         if !self.is_doomed {
             self.stage.written.fetch_add(1, Ordering::SeqCst);
         }
-        // Durable samples stay as long as their writer does.
+        // Durable samples exist as long as their writer.
         while !self.stage.may_leave.load(Ordering::SeqCst) {
             self.stage.turn(&self.participant);
         }
@@ -117,10 +117,10 @@ impl Writing {
         builder.build().expect("a writer")
     }
 
-    /// Waits until all readers that are to get all samples are matched.
+    /// Waits until all readers that must receive all samples are matched.
     fn await_readers<T: Value>(&self, writer: &DataWriter<T>) -> Result<(), Error> {
         writer.wait_for_readers(self.readers.len(), PATIENCE)?;
-        // Readers of a process that is about to crash may have been counted.
+        // The number may include readers of a process that is about to crash.
         let end = self.stage.simulation.now_ns() + PATIENCE.as_nanos() as u64;
         let are_matched = || {
             let (matched, readers) = (writer.matched_subscriptions(), lock(&self.stage.readers));
@@ -143,7 +143,7 @@ impl Writing {
     }
 }
 
-/// Changes what may change and does not end a match.
+/// Changes changeable policies that keep the match.
 fn change_qos<T: Value>(writer: &DataWriter<T>, number: usize, stage: &Stage) -> Result<(), Error> {
     let mut qos = writer.qos();
     qos.user_data.0 = number.to_be_bytes().to_vec();

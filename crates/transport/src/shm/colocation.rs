@@ -11,7 +11,7 @@ use std::io;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostIdentity(pub [u32; 5]);
 
-/// What two processes do not share.
+/// The first item that two processes do not share, which excludes shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotColocated {

@@ -14,7 +14,7 @@ type TestCommands = Commands<u32, char>;
 /// More than any model sends.
 const LIMIT: usize = 8;
 
-/// Looks and sleeps like `Reader::wait` without samples.
+/// Checks and sleeps like `Reader::wait` without samples.
 fn wait(sleeper: &mut Sleeper) {
     while !sleeper.is_interrupted() {
         sleeper.sleep_unless(std::iter::empty(), || false, None);

@@ -580,10 +580,7 @@ fn acknowledgements_of_unmatched_readers_and_future_samples_are_ignored() {
     pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(i64::MAX, 1));
     assert!(pair.writer.is_acknowledged(SequenceNumber(1)));
     pair.write(1, b"y");
-    assert!(
-        !pair.writer.is_acknowledged(SequenceNumber(2)),
-        "a sample sent after the acknowledgement is not acknowledged"
-    );
+    assert!(!pair.writer.is_acknowledged(SequenceNumber(2)), "a sample sent later is not acknowledged");
 }
 
 #[test]

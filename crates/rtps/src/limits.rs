@@ -169,6 +169,16 @@ pub const STEADY_ASK_EVERY: u32 = 64;
 /// Intervals without a sample after which a writer requests acknowledgement of the last samples of a steady flow.
 pub const STEADY_INTERVALS: u32 = 4;
 
+/// Samples without a pause after which a steady flow counts as lasting.
+pub const LASTING_SAMPLES: u32 = 256;
+
+/// Intervals without a sample after which a writer requests acknowledgement of the last samples of a lasting flow. Each
+/// sample delays the timer, and the thread that waits for the timer wakes up once in this many intervals to set it again.
+pub const LASTING_INTERVALS: u32 = 32;
+
+/// Longest such time without a sample in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
+pub const LASTING_WAIT_MAX: Span = Span::from_millis(200);
+
 /// Samples after a loss before a flow counts as steady again: a lossy path needs the frequent requests.
 pub const STEADY_AFTER_LOSS: u32 = 256;
 

@@ -8,6 +8,7 @@ use core::ptr;
 use crate::id::{Guid, GuidPrefix};
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
+use crate::wire::{Header, SubmessageId};
 
 /// Payloads up to this many bytes are copied into the message; the message refers to longer ones.
 ///
@@ -317,6 +318,17 @@ impl<'a> Message<'a> {
         &self.destination.peers
     }
 
+    /// The submessages of `other`, a complete contiguous message, if they may be appended to this message: both messages
+    /// have the same source participant, and neither is protected as a whole.
+    #[must_use]
+    pub fn submessages_to_append<'o>(&self, other: &'o [u8]) -> Option<&'o [u8]> {
+        let is_protected = |submessages: &[u8]| submessages.first() == Some(&SubmessageId::SRTPS_PREFIX.0);
+        let (header, submessages) = self.parts().next()?.split_first_chunk::<{ Header::LEN }>()?;
+        let (other_header, other_submessages) = other.split_first_chunk::<{ Header::LEN }>()?;
+        let may_follow = header == other_header && !is_protected(submessages) && !is_protected(other_submessages);
+        may_follow.then_some(other_submessages)
+    }
+
     /// Its parts in order, for gathered sending.
     pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let batch = self.batch;
@@ -418,6 +430,27 @@ mod tests {
         let to = Destination::new(Arc::default(), vec![peer(2, 1), peer(1, 1), peer(2, 2), peer(1, 1)]);
         assert_eq!(*to.peers, [peer(1, 1), peer(2, 1), peer(2, 2)]);
         assert_eq!(to.participants().collect::<Vec<_>>(), [GuidPrefix([1; 12]), GuidPrefix([2; 12])]);
+    }
+
+    #[test]
+    fn submessages_are_appended_to_unprotected_message_of_same_participant_only() {
+        let message = |host: u8, submessage: u8| {
+            let mut bytes = vec![b'R', b'T', b'P', b'S', 2, 5, 1, 0x7e];
+            bytes.extend_from_slice(&[host; 12]);
+            bytes.extend_from_slice(&[submessage, 1, 0, 0]);
+            bytes
+        };
+        let mut batch = TransmitBatch::default();
+        let (data, acknack, protected) = (0x15, 0x06, SubmessageId::SRTPS_PREFIX.0);
+        for bytes in [message(1, data), message(2, data), message(1, protected), vec![b'R', b'T', b'P', b'S']] {
+            batch.push_message(&bytes, Arc::default());
+        }
+        let other = message(1, acknack);
+        let appended: Vec<_> = batch.messages().map(|message| message.submessages_to_append(&other)).collect();
+        assert_eq!(appended, [Some(&[acknack, 1, 0, 0][..]), None, None, None]);
+        let first = batch.messages().next().unwrap();
+        assert_eq!(first.submessages_to_append(&message(1, protected)), None);
+        assert_eq!(first.submessages_to_append(&other[..19]), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use super::trigger::{Trigger, condition};
+use crate::driver::endpoint::wakers::{StateGuard, Wakers};
 use crate::driver::host::Host;
-use crate::driver::wakers::{StateGuard, Wakers};
 
 /// A condition that is true when the application says so. Clones are the same condition.
 #[derive(Clone, Debug, Default)]

@@ -1,61 +1,46 @@
 //! The only threads and locks: sockets on one side, the state machines of `peregrine-rtps` on the other.
 //!
+//! # Layers
+//! A folder is a layer. It may use only layers that stand before it here; `cargo xtask tidy` checks the exact table
+//! (`xtask/src/tidy/layers.rs`). *Terms* are the modules `config`, `error`, `shared_memory`, `status` and `stream_link`
+//! of the crate; the driver uses nothing else of it.
+//!
+//! | layer | owns | uses |
+//! |---|---|---|
+//! | [`base`] | clock, locks, parked threads, rules for user code | |
+//! | [`net`] | sockets, senders, groups, network interfaces, queues of streams, the socket barrier | terms, base |
+//! | [`host`] | the services that endpoints use, as traits; the gate and the queue of listeners | terms, base, net |
+//! | [`route`] | channels of a writer in shared memory; the endpoints of this process by GUID | terms, base, host |
+//! | [`endpoint`] | writers, readers and topics: state, waiters, turns of sending, delivery within the process | terms, base, net, host, route |
+//! | [`session`] | participants: discovery, endpoints, requests for channels | terms and the layers before |
+//! | [`shm`] | connections of shared memory, and the thread that takes samples from channels | terms and the layers before |
+//! | [`reactor`] | the domain: participants, threads, timers, reception | terms and the layers before, but route |
+//!
+//! The API uses base, host, route, endpoint, session and reactor.
+//!
 //! # Threads
 //! One set of sockets and threads per process and domain:
-//! - **receive** threads for each socket that receives user data ([`shared_receiver`]). They deliver to readers, run
-//!   listeners, and send acknowledgements. An application thread that waits for data receives in place of them;
-//! - one **control** thread for discovery, for all timers and for connections ([`streams`]), asleep until the next
+//! - **receive** threads for each socket that receives user data ([`reactor::shared_receiver`]). They deliver to
+//!   readers, run listeners, and send acknowledgements. An application thread that waits for data receives in place of
+//!   them;
+//! - one **control** thread for discovery, for all timers and for connections ([`net::streams`]), asleep until the next
 //!   deadline;
 //! - one **shared-memory** thread, as long as there are channels ([`shm`]);
-//! - one **publishing** thread for asynchronous writers and backlogs, started with the first of them ([`publishing`]).
+//! - one **publishing** thread for asynchronous writers and backlogs, started with the first of them
+//!   ([`reactor::publishing`]).
 //!
 //! A thread that writes sends its samples itself. Samples to readers of the same process need neither sockets nor
-//! threads ([`local_delivery`]).
+//! threads ([`endpoint::local_delivery`]).
 //!
 //! # Locks
 //! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code
 //! runs.
 
-mod adaptive_spin;
-pub(crate) mod clock;
-mod deadline_cell;
-mod deferred_user_code;
-mod dirty_endpoints;
-pub(crate) mod domain;
-pub(crate) mod flow;
-mod groups;
+pub(crate) mod base;
+pub(crate) mod endpoint;
 pub(crate) mod host;
-mod incoming;
-pub(crate) mod listener_gate;
-mod listener_queue;
-mod local_delivery;
-mod local_reader;
-mod local_writers;
-mod network;
-pub(crate) mod observer;
-mod open;
-mod outbox;
-pub(crate) mod parker;
-pub(crate) mod participant;
-mod polling_turns;
-mod publishing;
-pub(crate) mod reader;
-mod registry;
-mod send;
-pub(crate) mod send_limit;
-mod send_run;
-mod send_state;
-mod send_turns;
-mod sending;
-mod shared_receiver;
+mod net;
+pub(crate) mod reactor;
+mod route;
+pub(crate) mod session;
 mod shm;
-mod socket_barrier;
-mod streams;
-pub(crate) mod sync;
-mod system;
-pub(crate) mod topic;
-pub(crate) mod user_code;
-pub(crate) mod waiting;
-mod wake_timer;
-pub(crate) mod wakers;
-pub(crate) mod writer;

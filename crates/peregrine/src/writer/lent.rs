@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use peregrine_rtps::payload::Payload;
 
-use crate::driver::writer::{PayloadSlot, WriterCore};
+use crate::driver::endpoint::writer::{PayloadSlot, WriterCore};
 
 /// Room for a payload, encapsulation header first. What is dropped unwritten goes back.
 pub(super) enum Lent {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_xtypes::{DdsType, Endianness, Representation, encode, encoded_len};
 
-use crate::driver::user_code::{drop_user_value, run_user_code};
+use crate::driver::base::user_code::{drop_user_value, run_user_code};
 use crate::topic_type::serialized_key_inline;
 
 /// A value on its way, and its bytes once they were needed. A cache may drop it under a lock, where the destructor of

@@ -189,7 +189,9 @@ impl Paths {
         }
     }
 
-    fn message_bytes_to(&self, ip: IpAddr) -> usize {
+    /// The largest message that the path to this address takes without being cut into IP fragments, in bytes.
+    #[must_use]
+    pub fn message_bytes_to(&self, ip: IpAddr) -> usize {
         if let Some(bytes) = self.message_bytes {
             return bytes;
         }

@@ -2,8 +2,9 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_EVERY,
-    STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    ASK_EVERY_BYTES, LASTING_INTERVALS, LASTING_SAMPLES, LASTING_WAIT_MAX, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
+    RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS,
+    WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -50,7 +51,8 @@ impl Answers {
 ///
 /// The samples of a steady flow, such as that of a sensor, follow each other at even gaps, and each sample shows the
 /// readers whether the one before is missing. While all readers are current, the writer requests acknowledgement once
-/// per [`STEADY_ASK_EVERY`] samples, and the timer waits for [`STEADY_INTERVALS`].
+/// per [`STEADY_ASK_EVERY`] samples, and the timer waits for [`STEADY_INTERVALS`], in a lasting flow for
+/// [`LASTING_INTERVALS`].
 #[derive(Debug)]
 pub(super) struct Flow {
     /// The number of unacknowledged bytes that may be in flight.
@@ -83,6 +85,8 @@ pub(super) struct Flow {
     overdue: Span,
     /// Consecutive even gaps, at most twice [`STEADY_GAPS`]; a long gap subtracts [`STEADY_GAPS`].
     even_gaps: u32,
+    /// Samples since the last long gap, at most [`LASTING_SAMPLES`].
+    samples_without_pause: u32,
     /// Samples to be sent without loss before the flow counts as steady again.
     samples_to_prove: u32,
 }
@@ -116,6 +120,7 @@ impl Flow {
             interval: Span::ZERO,
             overdue: Span::ZERO,
             even_gaps: 0,
+            samples_without_pause: 0,
             samples_to_prove: 0,
         }
     }
@@ -151,7 +156,7 @@ impl Flow {
     pub(super) fn plan_timer(&mut self, now: Instant, answers: Answers) {
         match answers {
             Answers::None => {}
-            Answers::Settled if self.is_steady() => self.next_heartbeat = Some(now + self.steady_wait()),
+            Answers::Settled if self.is_steady() => self.next_heartbeat = Some(now + self.tail_wait()),
             _ if self.next_heartbeat.is_none() => self.next_heartbeat = Some(now + self.retry_min()),
             _ => {}
         }
@@ -175,7 +180,7 @@ impl Flow {
 
     /// How long the timer waits for the next sample of a steady flow; `None` if the flow is not steady.
     pub(super) fn wait_for_next_sample(&self) -> Option<Span> {
-        self.is_steady().then(|| self.steady_wait())
+        self.is_steady().then(|| self.tail_wait())
     }
 
     /// Records the gap between this sample and the last one.
@@ -184,6 +189,7 @@ impl Flow {
         let gap = now.since(last);
         if gap <= self.steady_wait() && gap <= STEADY_GAP_MAX {
             self.even_gaps = (self.even_gaps + 1).min(STEADY_GAPS * 2);
+            self.samples_without_pause = (self.samples_without_pause + 1).min(LASTING_SAMPLES);
             let early = Span(self.interval.0.saturating_sub(gap.0));
             if self.overdue > Span::ZERO {
                 // A delayed application sends the samples of its delay in a burst.
@@ -193,6 +199,7 @@ impl Flow {
             }
             return;
         }
+        self.samples_without_pause = 0;
         // One long gap, for example from scheduling, does not end an established flow.
         self.even_gaps = if gap <= STEADY_GAP_MAX { self.even_gaps.saturating_sub(STEADY_GAPS) } else { 0 };
         if self.is_even() {
@@ -225,6 +232,16 @@ impl Flow {
         const { assert!(STEADY_GAP_MAX.0 * STEADY_INTERVALS as u64 <= RETRY_MAX.0) };
         debug_assert!(self.interval <= STEADY_GAP_MAX);
         Span(self.interval.0 * STEADY_INTERVALS as u64).max(self.retry_min())
+    }
+
+    /// How long the timer waits for the next sample before the writer requests acknowledgement.
+    fn tail_wait(&self) -> Span {
+        let steady = self.steady_wait();
+        if self.samples_without_pause < LASTING_SAMPLES {
+            return steady;
+        }
+        let lasting = Span(self.interval.0 * u64::from(LASTING_INTERVALS)).min(LASTING_WAIT_MAX);
+        lasting.min(Span(self.lifespan.0 / 2)).max(steady)
     }
 
     /// Whether a writer that waits for room must request acknowledgement although it sends no sample.

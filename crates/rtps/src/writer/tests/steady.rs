@@ -1,7 +1,9 @@
 //! Steady flows: the writer requests acknowledgement rarely, and this delays no repair.
 
 use super::*;
-use crate::limits::{STEADY_ASK_EVERY, STEADY_GAPS, STEADY_INTERVALS};
+use crate::limits::{
+    LASTING_INTERVALS, LASTING_SAMPLES, LASTING_WAIT_MAX, STEADY_ASK_EVERY, STEADY_GAPS, STEADY_INTERVALS,
+};
 use crate::pair::{Fate, locator, matched_writer};
 use crate::reader::{MatchedWriter, Reader};
 use crate::vendor::VendorId;
@@ -127,6 +129,40 @@ fn lost_last_sample_of_steady_flow_is_repaired_after_few_intervals() {
         pair.fate = perfect;
         pair.run(interval.times(u64::from(STEADY_INTERVALS) + 1));
         assert_eq!(pair.taken_numbers(0), [last], "{interval}");
+    }
+}
+
+#[test]
+fn lost_last_sample_of_lasting_flow_is_repaired_within_bound() {
+    for interval in [Span::from_millis(1), INTERVAL, Span::from_millis(100)] {
+        let mut pair = steady_pair(keep_all(4096), 1, interval);
+        send(&mut pair, interval, LASTING_SAMPLES as usize);
+        pair.fate = lost;
+        let last = pair.write(1, b"lost").0;
+        pair.fate = perfect;
+        let lasting = interval.times(u64::from(LASTING_INTERVALS)).min(LASTING_WAIT_MAX);
+        pair.run(lasting.max(interval.times(u64::from(STEADY_INTERVALS))) + interval);
+        assert_eq!(pair.taken_numbers(0), [last], "{interval}");
+    }
+}
+
+/// The thread that waits for the timer sets it again only when it expires.
+#[test]
+fn timer_of_lasting_flow_expires_once_in_many_samples() {
+    for interval in [Span::from_micros(500), Span::from_millis(1), INTERVAL] {
+        let mut pair = steady_pair(keep_all(4096), 1, interval);
+        send(&mut pair, interval, LASTING_SAMPLES as usize);
+        let (mut timer, mut expired) = (None, 0);
+        for _ in 0..LASTING_SAMPLES {
+            send(&mut pair, interval, 1);
+            let due = pair.writer.poll_timeout().map(|(at, _)| at);
+            if timer.is_none_or(|at| at <= pair.now) {
+                expired += u32::from(timer.is_some());
+                timer = due;
+            }
+        }
+        let intervals = (LASTING_WAIT_MAX.0 / interval.0).min(u64::from(LASTING_INTERVALS));
+        assert!(u64::from(expired) <= u64::from(LASTING_SAMPLES) / (intervals - 2), "{interval}: {expired}");
     }
 }
 

@@ -9,10 +9,10 @@ use loom::thread;
 use peregrine_rtps::time::Instant;
 
 use super::bounded;
-use crate::driver::clock::{NEVER, now};
-use crate::driver::parker::Parker;
-use crate::driver::shared_receiver::{Process, SharedReceiver};
-use crate::driver::system::{Datagrams, Receiver, Socket};
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::parker::Parker;
+use crate::driver::base::system::{Datagrams, Receiver, Socket};
+use crate::driver::reactor::shared_receiver::{Process, SharedReceiver};
 
 /// The effect of a datagram on the threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ enum Effect {
     /// Wakes the application thread that waits.
     #[default]
     Wake,
+    /// Wakes the application thread that waits, and makes an endpoint owe an answer.
+    WakeAndOwe,
     /// Runs a listener that returns when the next datagram was processed.
     BlockingListener,
 }
@@ -32,6 +34,11 @@ struct Endpoints {
     count: AtomicU32,
     processed: Mutex<u32>,
     changed: Condvar,
+    /// The number of answers sent.
+    answered: Mutex<usize>,
+    answer_sent: Condvar,
+    /// The number of answers left.
+    left: Mutex<usize>,
     waiting: Mutex<Option<Arc<Parker>>>,
     /// Threads that could be started.
     spare: Mutex<u32>,
@@ -47,6 +54,9 @@ impl Endpoints {
             count: AtomicU32::new(0),
             processed: Mutex::new(0),
             changed: Condvar::new(),
+            answered: Mutex::new(0),
+            answer_sent: Condvar::new(),
+            left: Mutex::new(0),
             waiting: Mutex::new(None),
             spare: Mutex::new(0),
             start: Condvar::new(),
@@ -62,6 +72,14 @@ impl Endpoints {
         let mut processed = self.processed.lock().unwrap();
         while *processed < count {
             processed = self.changed.wait(processed).unwrap();
+        }
+    }
+
+    /// Waits without receiving, as an application that computes.
+    fn await_answered(&self, count: usize) {
+        let mut answered = self.answered.lock().unwrap();
+        while *answered < count {
+            answered = self.answer_sent.wait(answered).unwrap();
         }
     }
 
@@ -90,7 +108,7 @@ impl Process for Endpoints {
             let count = self.count.load(Ordering::Relaxed) + 1;
             assert_eq!(u64::from(count), *datagram, "datagrams are processed out of order, or by two threads");
             self.count.store(count, Ordering::Relaxed);
-            if self.effect == Effect::BlockingListener {
+            if self.effect != Effect::Wake {
                 dirty.push(*datagram);
             }
         }
@@ -99,13 +117,32 @@ impl Process for Endpoints {
         now()
     }
 
-    fn notify(&self, _: &mut Vec<u64>, _: Instant) {
+    fn wake(&self, _: &mut Vec<u64>, _: Instant) {
         let waiting = self.waiting.lock().unwrap().clone();
         waiting.into_iter().for_each(|waiting| waiting.unpark());
     }
 
+    fn owes_answers(&self, dirty: &Vec<u64>) -> bool {
+        self.effect == Effect::WakeAndOwe && !dirty.is_empty()
+    }
+
+    fn send_answers(&self, dirty: &mut Vec<u64>, _: Instant) {
+        *self.answered.lock().unwrap() += dirty.drain(..).count();
+        self.answer_sent.notify_all();
+    }
+
+    fn leave_answers(&self, dirty: &mut Vec<u64>, _: Instant) {
+        *self.left.lock().unwrap() += dirty.drain(..).count();
+    }
+
+    fn send_left_answers(&self) {
+        let left = std::mem::take(&mut *self.left.lock().unwrap());
+        *self.answered.lock().unwrap() += left;
+        self.answer_sent.notify_all();
+    }
+
     fn has_listeners(&self, dirty: &Vec<u64>) -> bool {
-        !dirty.is_empty()
+        self.effect == Effect::BlockingListener && !dirty.is_empty()
     }
 
     fn run_listeners(&self, dirty: &mut Vec<u64>, _: Instant) {
@@ -150,6 +187,21 @@ fn datagrams_reach_an_application_thread_that_leads_or_sleeps() {
         endpoints.close(&socket);
         receive.join().unwrap();
         sender.join().unwrap();
+    });
+}
+
+/// The application thread returns to the application with an answer left: a follower sends the answer.
+#[test]
+fn answer_left_by_an_application_thread_that_does_not_wait_again_is_sent() {
+    bounded(2).check(|| {
+        let socket = Arc::new(Socket::open());
+        let endpoints = Endpoints::open(&socket, Effect::WakeAndOwe);
+        let receive = start_receive_thread(&endpoints);
+        socket.deliver(1);
+        endpoints.wait_in_application(1);
+        endpoints.await_answered(1);
+        endpoints.close(&socket);
+        receive.join().unwrap();
     });
 }
 

@@ -1,0 +1,8 @@
+//! How samples reach readers without messages: endpoints of this process, and shared memory.
+//!
+//! This layer holds the parts that endpoints own. The code that gives samples to readers knows the endpoints: it is in
+//! [`endpoint`](super::endpoint) and [`shm`](super::shm).
+
+pub(in crate::driver) mod local_writers;
+pub(in crate::driver) mod registry;
+pub(in crate::driver) mod shm;

@@ -173,7 +173,8 @@ pub const STEADY_INTERVALS: u32 = 4;
 pub const LASTING_SAMPLES: u32 = 256;
 
 /// Intervals without a sample after which a writer requests acknowledgement of the last samples of a lasting flow. Each
-/// sample delays the timer, and the thread that waits for the timer wakes up once in this many intervals to set it again.
+/// sample delays the timer, and the thread that waits for the timer wakes up once in this many intervals to set it
+/// again.
 pub const LASTING_INTERVALS: u32 = 32;
 
 /// Longest such time without a sample in a lasting flow, unless [`STEADY_INTERVALS`] are longer.

@@ -318,8 +318,8 @@ impl<'a> Message<'a> {
         &self.destination.peers
     }
 
-    /// The submessages of `other`, a complete contiguous message, if they may be appended to this message: both messages
-    /// have the same source participant, and neither is protected as a whole.
+    /// The submessages of `other`, a complete contiguous message, if they may be appended to this message: both
+    /// messages have the same source participant, and neither is protected as a whole.
     #[must_use]
     pub fn submessages_to_append<'o>(&self, other: &'o [u8]) -> Option<&'o [u8]> {
         let is_protected = |submessages: &[u8]| submessages.first() == Some(&SubmessageId::SRTPS_PREFIX.0);

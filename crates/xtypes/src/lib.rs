@@ -81,7 +81,7 @@
 //! A structure that is `#[repr(C)]`, final, made of plain members only and without padding has the same bytes in
 //! memory and on the wire. It is encoded and decoded by one copy, sequences of it too, and [`plain::view`] borrows it
 //! from received bytes. Members in the order `u64`, `u32`, `u16`, `u8`, with a total size that is a multiple of the
-//! greatest member, make a structure plain.
+//! greatest one, make a structure plain.
 //!
 //! # Untrusted input
 //!

@@ -42,9 +42,9 @@ pub fn encoded_len<T: DdsType>(value: &T, representation: Representation) -> usi
 /// Writes a payload to the start of `buffer` and returns its size in bytes. With [`Endianness::NATIVE`], values are
 /// copied instead of swapped. Nothing is allocated.
 ///
+/// # Errors
 /// [`EncodeError::BufferTooSmall`] when the buffer has less than [`encoded_len`] bytes; the other errors name the part
 /// of the value that has no encoding.
-/// the encoding has no form for.
 pub fn encode<T: DdsType>(
     value: &T,
     representation: Representation,

@@ -44,7 +44,7 @@
 //! assert_eq!(image.view().pixels().as_slice().map(<[u8]>::len), Some(640 * 480));
 //! image.view_mut().height_mut()?.set(240);
 //!
-//! An ordinary reader decodes the sample, and a sample encoded from a value has a view.
+//! // An ordinary reader decodes the sample, and a sample encoded from a value has a view.
 //! let value: Image = decode(image.payload())?;
 //! assert_eq!((value.height, value.exposure_s), (240, Some(0.01)));
 //! let mut payload = vec![0; image.payload().len()];
@@ -92,9 +92,9 @@
 //! # Types
 //!
 //! Structures with `#[dds(flat)]` may be final, appendable or mutable, nested and recursive. Their members may be of
+//! any DDS type; structures, unions and aliases among them need `#[dds(flat)]` too, enumerations and bitmasks do not.
 //! Maps and unions are built from values (`&BTreeMap`, `&Choice`) and viewed in place. A structure with a base
 //! structure has no flat form: the derive macro reports an error.
-//! structure has no flat form, which the derive macro says.
 
 #[macro_use]
 mod debug;

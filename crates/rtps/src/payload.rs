@@ -230,7 +230,7 @@ impl PartialEq for Payload {
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.known_len() {
-            Some(len) => write!(f, "Payload({len} octets)"),
+            Some(len) => write!(f, "Payload({len} bytes)"),
             None => f.write_str("Payload(a value)"),
         }
     }

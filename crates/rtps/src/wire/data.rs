@@ -227,8 +227,8 @@ impl fmt::Display for Data<'_> {
         }
         match self.payload {
             Payload::None => Ok(()),
-            Payload::Data(payload) => write!(f, " data {} octets", payload.len()),
-            Payload::Key(payload) => write!(f, " key {} octets", payload.len()),
+            Payload::Data(payload) => write!(f, " data {} bytes", payload.len()),
+            Payload::Key(payload) => write!(f, " key {} bytes", payload.len()),
         }
     }
 }
@@ -260,7 +260,7 @@ mod tests {
             "15051c00 00001000 00000000 00000202 00000000 07000000 00010000 aabbccdd",
             "1504001c 00000010 00000000 00000202 00000000 00000007 00010000 aabbccdd",
         );
-        assert_eq!(data(Payload::Data(&payload)).to_string(), "DATA 00000202 -> 00000000 7 data 8 octets");
+        assert_eq!(data(Payload::Data(&payload)).to_string(), "DATA 00000202 -> 00000000 7 data 8 bytes");
         assert_encoding(
             Submessage::Data(data(Payload::Key(&payload))),
             "15091c00 00001000 00000000 00000202 00000000 07000000 00010000 aabbccdd",

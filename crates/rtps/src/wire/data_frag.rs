@@ -229,7 +229,7 @@ impl fmt::Display for DataFrag<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "DATA_FRAG {} -> {} {} fragments {}+{} of {} octets, sample {}{} octets",
+            "DATA_FRAG {} -> {} {} fragments {}+{} of {} bytes, sample {}{} bytes",
             self.writer,
             self.reader,
             self.sequence_number,
@@ -276,7 +276,7 @@ mod tests {
             "16000028 0000001c 00000207 00000202 00000000 00000007 00000002 00010008 0000000d 01020304 05000000",
         );
         assert_eq!(data.offset(), 8);
-        assert_eq!(data.to_string(), "DATA_FRAG 00000202 -> 00000207 7 fragments 2+1 of 8 octets, sample 13 octets");
+        assert_eq!(data.to_string(), "DATA_FRAG 00000202 -> 00000207 7 fragments 2+1 of 8 bytes, sample 13 bytes");
     }
 
     #[test]

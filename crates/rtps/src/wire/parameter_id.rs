@@ -33,7 +33,7 @@ parameter_ids! {
     TYPE_NAME = 0x0007, "String.";
     DOMAIN_ID = 0x000f, "Unsigned 32-bit number.";
     PROTOCOL_VERSION = 0x0015, "Major and minor version, one byte each.";
-    VENDORID = 0x0016, "Vendor id, two octets.";
+    VENDORID = 0x0016, "Vendor id, two bytes.";
     RELIABILITY = 0x001a, "Kind and max blocking time.";
     LIVELINESS = 0x001b, "Kind and lease duration.";
     DURABILITY = 0x001d, "Kind.";
@@ -78,7 +78,7 @@ parameter_ids! {
     WRITER_GROUP_INFO = 0x0065, "Digest of the writers of the publisher.";
     SECURE_WRITER_GROUP_INFO = 0x0066, "Digest of the secured writers of the publisher.";
     TYPE_ID_V1 = 0x0069, "Type identifier of XTypes 1.1.";
-    KEY_HASH = 0x0070, "16 octets.";
+    KEY_HASH = 0x0070, "16 bytes.";
     STATUS_INFO = 0x0071, "Bits: disposed, unregistered, filtered.";
     TYPE_OBJECT_V1 = 0x0072, "Type object of XTypes 1.1.";
     DATA_REPRESENTATION = 0x0073, "Sequence of 16-bit ids.";

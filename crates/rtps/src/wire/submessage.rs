@@ -305,7 +305,7 @@ impl fmt::Display for Submessage<'_> {
             Self::Data(data) => fmt::Display::fmt(data, f),
             Self::DataFrag(data) => fmt::Display::fmt(data, f),
             Self::Security { id, flags, body } | Self::Unknown { id, flags, body } => {
-                write!(f, "{id} flags {flags:#04x} {} octets", body.len())
+                write!(f, "{id} flags {flags:#04x} {} bytes", body.len())
             }
         }
     }

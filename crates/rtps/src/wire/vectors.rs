@@ -107,23 +107,23 @@ fn captured_messages_parse_to_expected_submessages() {
         [
             "INFO_DST 0110b271706883edfe424ecc",
             "INFO_TS 1795188588.435047578",
-            "DATA 000100c2 -> 000100c7 1 data 280 octets"
+            "DATA 000100c2 -> 000100c7 1 data 280 bytes"
         ]
     );
     assert_eq!(
         describe(CYCLONE_PUBLICATION)[2..],
         [
-            "DATA 000003c2 -> 000003c7 1 data 224 octets",
+            "DATA 000003c2 -> 000003c7 1 data 224 bytes",
             "INFO_TS 1795188588.435431112",
-            "DATA 000200c2 -> 000200c7 1 data 28 octets",
+            "DATA 000200c2 -> 000200c7 1 data 28 bytes",
             "HEARTBEAT 000003c2 -> 000003c7 [1, 1] count 2",
             "HEARTBEAT 000200c2 -> 000200c7 [1, 1] count 2"
         ]
     );
-    assert_eq!(describe(CYCLONE_SUBSCRIPTION)[1..], ["DATA 000004c2 -> 00000000 1 data 240 octets"]);
+    assert_eq!(describe(CYCLONE_SUBSCRIPTION)[1..], ["DATA 000004c2 -> 00000000 1 data 240 bytes"]);
     assert_eq!(
         describe(CYCLONE_DATA)[2..],
-        ["DATA 00000202 -> 00000207 3 data 36 octets", "HEARTBEAT 00000202 -> 00000207 [3, 3] count 2"]
+        ["DATA 00000202 -> 00000207 3 data 36 bytes", "HEARTBEAT 00000202 -> 00000207 [3, 3] count 2"]
     );
     assert_eq!(
         describe(CYCLONE_ACKNACK),
@@ -132,7 +132,7 @@ fn captured_messages_parse_to_expected_submessages() {
     assert_eq!(
         describe(CYCLONE_DISPOSE)[1..],
         [
-            "DATA 00000202 -> 00000000 7 inline QoS {STATUS_INFO[4]} key 20 octets",
+            "DATA 00000202 -> 00000000 7 inline QoS {STATUS_INFO[4]} key 20 bytes",
             "HEARTBEAT 00000202 -> 00000000 [6, 7] count 6"
         ]
     );

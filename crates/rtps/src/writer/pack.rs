@@ -528,7 +528,7 @@ mod tests {
                     packer.fragments(&sample, count, to);
                     appended = packer.open_len();
                 });
-                assert_eq!(in_a_row[1..], alone, "{len} octets, {kind:?}");
+                assert_eq!(in_a_row[1..], alone, "{len} bytes, {kind:?}");
                 assert_eq!(appended, alone[alone.len() - 1].len(), "the last message is still open");
             }
         }

@@ -42,7 +42,7 @@ fn verified_participant_cannot_redirect_discovery() {
         domain.run(Span::from_secs(1));
     }
     let went = sent_to_victim(&domain);
-    assert!(went <= came, "{went} octets for {came}");
+    assert!(went <= came, "{went} bytes for {came}");
     assert!(domain.sent_to(1, VICTIM).iter().all(Sent::is_announcement), "the victim received discovery data");
 }
 

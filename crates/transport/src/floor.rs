@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn message_longer_than_a_slot_is_refused_and_changes_nothing() {
+    fn message_longer_than_slot_is_refused() {
         let (mut sender, mut receiver) = ring(2, 8, Wait::Spin).unwrap();
         let error = sender.send(&[1; 9], LONG).unwrap_err().to_string();
         assert!(error.contains("9 bytes") && error.contains('8'), "{error}");

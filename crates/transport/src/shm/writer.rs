@@ -48,7 +48,7 @@ pub struct WriterStatistics {
     pub bytes: usize,
     /// Slots of all segments.
     pub slots: usize,
-    /// Slots that are loaned, kept, waiting or held, as of the writer's last look at the readers.
+    /// Slots that are loaned, kept, waiting or held, as of the writer's last check of the readers.
     pub slots_in_use: usize,
     /// Admitted readers.
     pub readers: usize,

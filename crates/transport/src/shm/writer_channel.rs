@@ -43,7 +43,7 @@ pub(super) const MAX_MESSAGES: usize = 64;
 /// ones stay in the link.
 pub(super) const USER_MESSAGES_MAX: usize = 64;
 
-/// A channel before the reader knows of it.
+/// A channel that the reader has not been notified of.
 pub(super) struct ChannelParts {
     pub(super) sender: Sender<SlotId>,
     pub(super) ring: Memory,

@@ -113,7 +113,7 @@ impl Process {
         }
     }
 
-    /// Receives like the threads for discovery and data, until the reader knows of the end.
+    /// Receives like the threads for discovery and data, until the reader has received the end.
     fn receive(&self) {
         self.await_some(|state| {
             if std::mem::take(&mut state.is_told_of_end) {

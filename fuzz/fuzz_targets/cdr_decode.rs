@@ -1,4 +1,4 @@
-//! Decoding any octets into any type neither panics nor exhausts memory.
+//! Decoding any bytes as any type neither panics nor exhausts memory.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

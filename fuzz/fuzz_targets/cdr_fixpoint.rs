@@ -1,5 +1,5 @@
-//! What was decoded and encoded once stays the same when that is repeated, in every encoding. (The first time it may
-//! change: unknown members, other labels of a union and the like are not kept.)
+//! A decoded and encoded value does not change when it is decoded and encoded again, in every encoding. The first pass
+//! may change it: unknown members, other labels of a union and the like are not kept.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ mod cdr_types;
 
 fn payload<T: DdsType>(value: &T, representation: Representation, endianness: Endianness) -> Vec<u8> {
     let mut buffer = vec![0; encoded_len(value, representation)];
-    let len = encode(value, representation, endianness, &mut buffer).expect("what was decoded can be encoded");
+    let len = encode(value, representation, endianness, &mut buffer).expect("a decoded value can be encoded");
     assert_eq!(len, buffer.len());
     buffer
 }
@@ -19,7 +19,7 @@ fn check<T: DdsType>(data: &[u8]) {
     for representation in [Representation::Xcdr1, Representation::Xcdr2] {
         for endianness in [Endianness::Big, Endianness::Little] {
             let first = payload(&value, representation, endianness);
-            let again = decode::<T>(&first).expect("what was encoded can be decoded");
+            let again = decode::<T>(&first).expect("an encoded value can be decoded");
             assert_eq!(payload(&again, representation, endianness), first);
         }
     }

@@ -1,5 +1,5 @@
-//! The key hash found by walking over a payload is that of the decoded sample, and of its serialized key. Any bytes
-//! have a key hash as a serialized key: themselves where keys are short.
+//! The key hash found by walking over a payload equals that of the decoded sample and of its serialized key. Any bytes
+//! have a key hash as a serialized key: the bytes themselves where keys are short.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -22,7 +22,7 @@ fn check<T: DdsType>(data: &[u8]) {
     assert_eq!(key_hash_of_payload::<T>(data, PayloadKind::Data), Ok(hash));
     for representation in [Representation::Xcdr1, Representation::Xcdr2] {
         let mut key = vec![0; encoded_key_len(&value, representation)];
-        encode_key(&value, representation, Endianness::Big, &mut key).expect("what was decoded can be encoded");
+        encode_key(&value, representation, Endianness::Big, &mut key).expect("a decoded value can be encoded");
         assert_eq!(key_hash_of_payload::<T>(&key, PayloadKind::Key), Ok(hash));
     }
 }

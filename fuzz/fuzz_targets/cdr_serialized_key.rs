@@ -1,4 +1,4 @@
-//! The serialized key found by walking over a payload is that of the decoded sample, and no payload causes a panic.
+//! The serialized key found by walking over a payload equals that of the decoded sample, and no payload causes a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +25,7 @@ fn check<T: DdsType>(data: &[u8]) {
         if let Ok(holder) = decode_key_holder::<T>(data) {
             assert_eq!(from_key.as_ref(), Ok(&key_of(&holder, representation)));
         }
-        // A key that was written is read as the same key.
+        // A written key is read as the same key.
         for key in [from_sample, from_key].into_iter().flatten() {
             assert_eq!(serialized_key_of_payload::<T>(&key, PayloadKind::Key, representation).as_ref(), Ok(&key));
         }

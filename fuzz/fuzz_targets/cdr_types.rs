@@ -94,7 +94,7 @@ types!(finals, "final");
 types!(appendables, "appendable");
 types!(mutables, "mutable");
 
-/// Calls a generic function for each type of which fuzz targets read payloads.
+/// Calls a generic function for each type whose payloads the fuzz targets read.
 #[macro_export]
 macro_rules! for_each_type {
     ($check:ident, $data:expr) => {

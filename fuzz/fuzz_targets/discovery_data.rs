@@ -1,5 +1,5 @@
-//! Any octets may stand where an announcement should: nothing panics, the limits hold, and an announcement that was
-//! understood means the same when it is made again. The first two octets are the vendor of the sender.
+//! An announcement may consist of any bytes: nothing panics, the limits hold, and a parsed announcement that is emitted
+//! is parsed as the same announcement. The first two bytes of the input are the vendor of the sender.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,8 +9,8 @@ use peregrine_rtps::discovery::data::{
 use peregrine_rtps::qos::check_compatibility;
 use peregrine_rtps::vendor::VendorId;
 
-fuzz_target!(|octets: &[u8]| {
-    let Some((&vendor, payload)) = octets.split_first_chunk() else { return };
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&vendor, payload)) = bytes.split_first_chunk() else { return };
     let vendor = VendorId(vendor);
     if let Ok(data) = ParticipantData::parse(payload, vendor) {
         assert!(data.metatraffic_unicast.len() <= LOCATORS_MAX && data.default_multicast.len() <= LOCATORS_MAX);
@@ -21,7 +21,8 @@ fuzz_target!(|octets: &[u8]| {
     }
     let publication = PublicationData::parse(payload, vendor).map(check_publication);
     let subscription = SubscriptionData::parse(payload, vendor).map(check_subscription);
-    // One list cannot be both, so that each meets what it is when it has the kind of the other.
+    // One parameter list is either a publication or a subscription, so each is compared with a default of the other
+    // kind.
     if let Ok(mut offered) = publication {
         let mut requested = SubscriptionData::new(offered.guid, offered.topic_name.clone(), offered.type_name.clone());
         requested.subscriber.partition = offered.publisher.partition.clone();
@@ -52,7 +53,7 @@ fn check_publication(mut data: PublicationData) -> PublicationData {
 fn check_subscription(mut data: SubscriptionData) -> SubscriptionData {
     assert!(data.unicast.len() <= LOCATORS_MAX && data.topic_name.len() <= NAME_OCTETS_MAX);
     pad(&mut data.type_information);
-    // Said with a parameter of the vendor only.
+    // Expressed by a vendor-specific parameter only, which is not emitted for an unknown vendor.
     data.positive_acks_disabled = false;
     let mut out = Vec::new();
     data.emit(&mut out);
@@ -61,8 +62,8 @@ fn check_subscription(mut data: SubscriptionData) -> SubscriptionData {
 }
 
 /// Values are padded when they are written.
-fn pad(octets: &mut Option<Vec<u8>>) {
-    if let Some(octets) = octets {
-        octets.resize(octets.len().next_multiple_of(4), 0);
+fn pad(bytes: &mut Option<Vec<u8>>) {
+    if let Some(bytes) = bytes {
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
     }
 }

@@ -1,18 +1,18 @@
-//! Flat types of every kind in every extensibility, with what reads and builds each of them member by member. For the
-//! fuzz target `flat_view` and the tests of `xtypes`.
+//! Flat types of every kind in every extensibility, with code that reads and builds each of them member by member. Used
+//! by the fuzz target `flat_view` and the tests of `xtypes`.
 
 use std::collections::BTreeMap;
 
 use peregrine_xtypes::flat::{Flat, FlatError, FlatType};
 use peregrine_xtypes::{BoundedMap, BoundedString, BoundedVec, BoundedWString, Char8, DdsType, WString, Wchar};
 
-/// A type that is read through its view, and built by its builder.
+/// A type that is read through its view and built by its builder.
 pub trait Sample: FlatType {
-    /// The value that the view shows, by every accessor.
+    /// The value that the view shows, read by every accessor.
     fn read(view: Self::View<'_>) -> Self;
     /// The value, built member by member.
     fn build(&self) -> Result<Flat<Self>, FlatError>;
-    /// Changes what can be changed in place; the same in both.
+    /// Changes everything that can be changed in place, identically in the value and in the view.
     fn change(&mut self, view: Self::ViewMut<'_>);
 }
 
@@ -33,7 +33,7 @@ pub struct Flags(pub u16);
 #[dds(flat)]
 pub struct Name(pub String);
 
-/// Fixed size, with padding that depends on where it begins.
+/// A type of fixed size, with padding that depends on where a value begins.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final", flat)]
 pub struct Fixed {
@@ -44,7 +44,7 @@ pub struct Fixed {
     pub two: [u8; 2],
 }
 
-/// Its memory is its encoding.
+/// A type whose memory is its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final", flat)]
 #[repr(C)]
@@ -54,7 +54,7 @@ pub struct Plain {
 }
 
 fn read_fixed(view: FixedView<'_>) -> Fixed {
-    let two = view.two().to_vec().try_into().expect("two octets");
+    let two = view.two().to_vec().try_into().expect("two bytes");
     Fixed { octet: view.octet(), short: view.short(), level: view.level(), word: view.word(), two }
 }
 
@@ -108,7 +108,7 @@ macro_rules! types {
                 pub choice: Option<Choice>,
             }
 
-            /// Nothing of it needs a look but lengths.
+            /// A type of which only lengths need a check.
             #[derive(Clone, Debug, PartialEq, DdsType)]
             #[dds(extensibility = $extensibility, flat)]
             pub struct Numbers {
@@ -245,13 +245,13 @@ macro_rules! types {
             impl Sample for Numbers {
                 fn read(view: NumbersView<'_>) -> Self {
                     Self {
-                        key: view.key().to_vec().try_into().expect("four octets"),
+                        key: view.key().to_vec().try_into().expect("four bytes"),
                         octet: view.octet(),
                         three: view.three().to_vec().try_into().expect("three numbers"),
                         double: view.double(),
                         words: view.words().iter().collect::<Vec<_>>().try_into().expect("checked"),
                         last: view.last(),
-                        octets: view.octets().as_slice().expect("octets").to_vec(),
+                        octets: view.octets().as_slice().expect("bytes").to_vec(),
                     }
                 }
 
@@ -300,7 +300,7 @@ macro_rules! types {
                         b: view.b(),
                         flag: view.flag(),
                         fixed: read_fixed(view.fixed()),
-                        octets: view.octets().to_vec().try_into().expect("five octets"),
+                        octets: view.octets().to_vec().try_into().expect("five bytes"),
                         longs: [view.longs().get(0).expect("two"), view.longs().get(1).expect("two")],
                         part: read_part(view.part()),
                         c: view.c(),
@@ -310,7 +310,7 @@ macro_rules! types {
                         wide: view.wide().to_string().into(),
                         bounded: view.bounded().try_into().expect("checked"),
                         bounded_wide: view.bounded_wide().to_string().try_into().expect("checked"),
-                        data: view.data().as_slice().expect("octets").to_vec(),
+                        data: view.data().as_slice().expect("bytes").to_vec(),
                         numbers: view.numbers().iter().collect(),
                         doubles: view.doubles().to_vec().try_into().expect("checked"),
                         flags: view.flags().iter().collect(),
@@ -486,7 +486,7 @@ macro_rules! types {
     };
 }
 
-/// The elements, found one by one from the last to the first.
+/// Reads the elements one by one from the last to the first.
 fn read_backwards<'a, T: FlatType>(
     elements: peregrine_xtypes::flat::Elements<'a, T>,
     read: impl Fn(T::View<'a>) -> T,

@@ -1,4 +1,4 @@
-//! Any octets may stand where a parameter list should: nothing panics, and what was read can be written and read again.
+//! A parameter list may consist of any bytes: nothing panics, and a parsed list can be written and parsed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +20,7 @@ fuzz_target!(|octets: &[u8]| {
     }
 });
 
-/// Ids that are part of the encoding cannot be written as such.
+/// Ids that are part of the encoding cannot be written as parameters.
 fn check_rewrite(list: &ParameterList<'_>, endianness: Endianness) {
     let plain = || list.iter().filter(|(id, _)| id.without_must_understand() != ParameterId::EXTENDED && !is_end(*id));
     let mut octets = Vec::new();
@@ -29,11 +29,11 @@ fn check_rewrite(list: &ParameterList<'_>, endianness: Endianness) {
         writer.parameter(id, |out| out.octets(value));
     }
     writer.finish();
-    let (again, rest) = ParameterList::parse(&octets, endianness).expect("what was written is well formed");
+    let (again, rest) = ParameterList::parse(&octets, endianness).expect("a written list is well formed");
     assert!(rest.is_empty());
     let mut read = again.iter();
     for (id, value) in plain() {
-        let (id_again, value_again) = read.next().expect("as many as were written");
+        let (id_again, value_again) = read.next().expect("as many parameters as were written");
         assert_eq!(id_again, id);
         assert_eq!(&value_again[..value.len()], value);
         assert_eq!(value_again.len(), value.len().next_multiple_of(4));

@@ -1,6 +1,6 @@
-//! A participant with a writer and a reader, in a domain with two others, hears any series of messages: real ones, in
-//! the name of strangers or of its own peers, whole, cut, spliced or with octets changed. Nothing panics, time goes on,
-//! and what it keeps stays within its bounds.
+//! A participant with a writer and a reader, in a domain with two others, receives any series of messages: real ones,
+//! from unknown participants or from its own peers, whole, cut, spliced or with bytes changed. Nothing panics, time
+//! advances, and the stored state stays within its bounds.
 #![no_main]
 
 #[path = "../../crates/peregrine/tests/support/forge.rs"]
@@ -29,15 +29,15 @@ const LIMITS: ResourceLimits = ResourceLimits { max_samples: 100, max_instances:
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// Any octets.
+    /// Any bytes.
     Noise(Vec<u8>),
-    /// A message of one of the speakers, changed.
+    /// A recorded message of one of the speakers, changed.
     Hear { speaker: u8, message: u8, changes: Vec<(u16, u8)>, cut: Option<u16>, spliced: Option<(u8, u16)> },
     /// Time passes.
     Wait { millis: u8 },
-    /// The victim writes.
+    /// The participant under test writes.
     Write { instance: u8, len: u16 },
-    /// The victim's application looks.
+    /// The application of the participant under test takes samples.
     Take,
 }
 
@@ -45,7 +45,7 @@ struct Attack {
     world: World,
     writer: Guid,
     reader: Guid,
-    /// The messages of a stranger and of a peer.
+    /// The recorded messages of an unknown participant and of a peer.
     speakers: [Vec<Vec<u8>>; 2],
 }
 
@@ -152,9 +152,9 @@ impl Attack {
     }
 
     fn check(&self) {
-        let node = self.world.member(VICTIM).expect("the victim lives");
+        let node = self.world.member(VICTIM).expect("the participant under test runs");
         let reader = &node.readers[&self.reader.entity];
-        // Marks of a change of state are kept besides the samples: one per instance.
+        // State changes without a payload are kept in addition to the samples; the bound allows for two per instance.
         assert!(reader.cache().len() <= (LIMITS.max_samples + 2 * LIMITS.max_instances) as usize);
         assert!(reader.cache().instances() <= LIMITS.max_instances as usize);
         let writers = reader.matched_writers().count();

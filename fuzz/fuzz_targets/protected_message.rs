@@ -1,6 +1,6 @@
-//! A participant that protects its messages hears changed copies of what a peer has sent, and noise behind prefixes of
-//! protected submessages and messages. Nothing panics, and its reader gets nothing but what the peer's writer has
-//! written.
+//! A participant that protects its messages receives changed copies of the datagrams that a peer has sent, and noise
+//! behind prefixes of protected submessages and messages. Nothing panics, and the participant's reader delivers only
+//! samples that the peer's writer has written.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -17,7 +17,7 @@ use peregrine_sim::world::{World, WorldConfig};
 
 const PEER: NodeId = NodeId(0);
 const VICTIM: NodeId = NodeId(1);
-/// One datagram, and fragments.
+/// The payload lengths of a sample in one datagram, and of a sample in fragments.
 const LENGTHS: [usize; 2] = [40, 3001];
 
 #[derive(Arbitrary, Debug)]
@@ -39,9 +39,9 @@ enum Kind {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// Any submessages in the name of the peer.
+    /// Any submessages that name the peer as their source.
     Noise(Vec<u8>),
-    /// A datagram of the peer with some bytes changed, cut, with others behind.
+    /// A datagram of the peer with some bytes changed, cut, or with bytes of another datagram appended.
     Hear { datagram: u8, changes: Vec<(u16, u8)>, cut: Option<u16>, spliced: Option<(u8, u16)> },
 }
 
@@ -86,7 +86,8 @@ fuzz_target!(|attack: Attack| {
         world.network().send(now, Datagram { from: VICTIM, source, to: VICTIM, port: 7411, bytes });
         pass(&mut world, Span::from_micros(100));
     }
-    // A payload that is protected alone may be put elsewhere: its sequence and fragment numbers are in clear.
+    // An attacker can attach a payload that is protected alone to other submessages: its sequence and fragment numbers
+    // are not encrypted.
     let is_protected = !levels.message.is_none() || !levels.submessage.is_none();
     for sample in world.take(VICTIM, reader.entity).iter().filter(|_| is_protected) {
         let is_of_peer = LENGTHS.iter().any(|len| is_content(&sample.payload, *len));
@@ -94,7 +95,7 @@ fuzz_target!(|attack: Attack| {
     }
 });
 
-/// Whether a payload is the sample of this length, whatever padding follows.
+/// Whether a payload is the sample of this length. The padding may have any value.
 fn is_content(payload: &[u8], len: usize) -> bool {
     let written = content(len);
     payload.get(4..written.len()) == written.get(4..)
@@ -105,7 +106,7 @@ fn content(len: usize) -> Vec<u8> {
     [0, 1, 0, 0].into_iter().chain(body).collect()
 }
 
-/// A world in which the peer has written, and what it has sent: nothing of that has arrived.
+/// A world in which the peer has written, and the datagrams that the peer has sent, none of which has arrived.
 fn recorded(levels: ProtectionLevels) -> (World, Guid, Vec<Vec<u8>>) {
     let (lease, announce_period) = (Span::from_secs(600), Span::from_secs(2));
     let mut world = World::new(WorldConfig { seed: 1, faults: Faults::NONE, lease, announce_period, mtu_bytes: 1500 });

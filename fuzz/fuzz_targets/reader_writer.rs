@@ -1,5 +1,5 @@
-//! A writer and a reader with any network and any application between them. Without forgeries everything written
-//! arrives once and in order; with them nothing panics and what is held stays within its bounds.
+//! A writer and a reader, with any network between them and any application. Without forged messages every sample
+//! arrives once and in order; with them nothing panics and the stored state stays within its bounds.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use peregrine_rtps::writer::{MatchedReader, Writer, WriterConfig};
 
 const WRITER: Guid = Guid::new(GuidPrefix([1; 12]), EntityId::user_writer(1, true));
 const READER: Guid = Guid::new(GuidPrefix([2; 12]), EntityId::user_reader(1, true));
-/// Where everything comes from; nothing depends on it.
+/// The source of all messages; nothing depends on it.
 const SOURCE: Source = Source::Datagram(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7410));
 const MESSAGE_BYTES: usize = 600;
 const MEMORY_PER_WRITER: usize = 1 << 18;
@@ -36,7 +36,7 @@ const WRITER_LIMITS: ResourceLimits =
 #[derive(Arbitrary, Debug)]
 enum Step {
     Write { instance: u8, len: u16, kind: u8 },
-    /// Messages under way arrive, are lost, are doubled, or overtake each other.
+    /// Messages in flight arrive, are lost, are duplicated, or overtake each other.
     Deliver,
     Lose,
     Double,
@@ -47,7 +47,7 @@ enum Step {
     Forge(Forgery),
 }
 
-/// Something that neither of the two has said.
+/// A message that neither the writer nor the reader has sent.
 #[derive(Arbitrary, Debug)]
 enum Forgery {
     Data { number: i64, instance: u8, is_key: bool },
@@ -172,12 +172,12 @@ impl Pair {
         }
     }
 
-    /// Collects what the two have to say.
+    /// Collects the messages that the writer and the reader have to send.
     fn pump(&mut self) {
         let mut batch = TransmitBatch::default();
         let copy = |batch: &TransmitBatch, to: &mut VecDeque<Vec<u8>>| {
             for message in batch.messages() {
-                assert!(message.len() <= MESSAGE_BYTES, "a message of {} octets", message.len());
+                assert!(message.len() <= MESSAGE_BYTES, "a message of {} bytes", message.len());
                 let mut bytes = Vec::new();
                 message.copy_to(&mut bytes);
                 to.push_back(bytes);
@@ -200,7 +200,7 @@ impl Pair {
         writer.map(|(at, _)| at).into_iter().chain(reader.map(|(at, _)| at)).min()
     }
 
-    /// Lets time pass without anything arriving.
+    /// Lets time pass without delivering a message.
     fn wait(&mut self, span: Span) {
         let end = self.now + span;
         let mut rounds = 0;
@@ -211,7 +211,7 @@ impl Pair {
             self.reader.handle_timeout(now, wall);
             self.pump();
             rounds += 1;
-            assert!(rounds < 10_000, "a timer goes off again and again at {at:?}");
+            assert!(rounds < 10_000, "a timer expires endlessly at {at:?}");
         }
         self.now = end;
     }
@@ -240,7 +240,7 @@ impl Pair {
         assert!(is_ascending || !self.is_honest, "{:?}", self.taken);
     }
 
-    /// The network recovers: after a while everything is there, if nobody has lied.
+    /// Ends the faults of the network. Unless messages were forged, all samples arrive after a while.
     fn finish(&mut self) {
         for _ in 0..400 {
             let mut rounds = 0;
@@ -248,7 +248,7 @@ impl Pair {
                 self.deliver();
                 self.pump();
                 rounds += 1;
-                assert!(rounds < 10_000, "the two answer each other without end");
+                assert!(rounds < 10_000, "the writer and the reader answer each other endlessly");
             }
             self.take(usize::MAX);
             self.pump();
@@ -359,7 +359,7 @@ impl Receive for Arrival<'_> {
     }
 
     fn dropped(&mut self, _: GuidPrefix, _: VendorId, reason: DropReason) {
-        panic!("our own message was not understood: {reason}");
+        panic!("our own message was dropped: {reason}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! A writer and a reader of shared memory, and somebody who writes over the pages of either, words and octets of his
-//! choice: nothing panics, every call ends, and nothing stays mapped.
+//! A writer and a reader of shared memory, and an attacker that overwrites any words and bytes in the pages of either:
+//! nothing panics, every call ends, and nothing stays mapped.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -31,7 +31,7 @@ enum Step {
         word: u8,
         value: u64,
     },
-    /// Small numbers are what entries have.
+    /// Entries contain small numbers.
     WriteSmall {
         page: Page,
         word: u8,
@@ -62,7 +62,7 @@ fn maps() -> String {
     std::fs::read_to_string("/proc/self/maps").expect("every process has one")
 }
 
-/// Where this process has mapped the page to write it.
+/// The range at which this process has mapped the page for writing.
 fn find(page: &Page) -> Option<std::ops::Range<u64>> {
     let maps = maps();
     let line = maps.lines().find(|line| line.contains("rw-s") && line.contains(page.name()))?;
@@ -73,12 +73,12 @@ fn find(page: &Page) -> Option<std::ops::Range<u64>> {
 fn write(memory: &File, page: &Page, word: u8, value: u64) {
     let Some(range) = find(page) else { return };
     let place = range.start + u64::from(word) * 8;
-    assert!(place + 8 <= range.end, "every page is larger than that");
+    assert!(place + 8 <= range.end, "every page is larger than the offset");
     memory.write_all_at(&value.to_ne_bytes(), place).expect("it is mapped");
 }
 
-fn check_message(octets: &[u8]) {
-    if let Some(message) = Message::decode(octets) {
+fn check_message(bytes: &[u8]) {
+    if let Some(message) = Message::decode(bytes) {
         assert_eq!(Message::decode(&message.encode()), Some(message));
     }
 }
@@ -127,5 +127,5 @@ fuzz_target!(|input: Input| {
         }
     }
     drop((listener, writer, reader, held));
-    assert!(!maps().contains("memfd:peregrine"), "something stays mapped");
+    assert!(!maps().contains("memfd:peregrine"), "a page stays mapped");
 });

@@ -1,4 +1,5 @@
-//! Any octets may arrive as a message: nothing panics, walking it ends, and what was understood survives being sent on.
+//! A message may consist of any bytes: nothing panics, walking it ends, and a parsed message can be emitted and parsed
+//! again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -43,12 +44,13 @@ fuzz_target!(|message: &[u8]| {
 
 fn parse_one(octets: &[u8]) -> Submessage<'_> {
     let mut submessages = Submessages::new(octets);
-    let one = submessages.next().expect("a submessage").expect("what was emitted is well formed");
+    let one = submessages.next().expect("a submessage").expect("an emitted submessage is well formed");
     assert!(submessages.next().is_none());
     one
 }
 
-/// Payloads are padded when they are emitted; everything else stays the same at once, and the payload from then on.
+/// Payloads are padded when they are emitted, so the payload is equal from the second emission on; everything else is
+/// equal after the first.
 fn check_emit(submessage: &Submessage<'_>) {
     for endianness in [Endianness::Big, Endianness::Little] {
         let mut first = Vec::new();
@@ -80,13 +82,13 @@ fn check_inline_qos(list: Option<ParameterList<'_>>, vendor: VendorId) {
     if octets.is_empty() {
         return;
     }
-    let (list, rest) = ParameterList::parse(&octets, Endianness::Big).expect("what was emitted is well formed");
+    let (list, rest) = ParameterList::parse(&octets, Endianness::Big).expect("an emitted list is well formed");
     assert!(rest.is_empty());
-    let again = InlineQos::parse(&list, VendorId::UNKNOWN).expect("what was emitted is understood");
+    let again = InlineQos::parse(&list, VendorId::UNKNOWN).expect("emitted inline QoS is accepted");
     assert_eq!(again, InlineQos { is_directed: false, ..qos });
 }
 
-/// What stands around protected bytes is the same when it is emitted again.
+/// The headers and footers around protected bytes are unchanged when they are emitted again.
 fn check_security(body: &[u8]) {
     if let Ok((header, rest)) = CryptoHeader::parse(body) {
         assert_eq!([&header.to_bytes()[..], rest].concat(), body);

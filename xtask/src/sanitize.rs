@@ -41,7 +41,7 @@ const SANITIZERS: &[Sanitizer] = &[
     Sanitizer {
         name: "thread",
         flags: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg peregrine_tsan",
-        runs: &[&["--package", "peregrine-transport", "--lib", "ring::tests::between_threads", "--", "--nocapture"]],
+        runs: &[&["--package", "peregrine-transport", "--lib", "ring_between_threads", "--", "--nocapture"]],
         judges: Some("peregrine_transport::"),
     },
 ];

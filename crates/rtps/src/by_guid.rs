@@ -45,12 +45,12 @@ impl<T> ByGuid<T> {
     /// Adds an item that is not in the list.
     pub(crate) fn push(&mut self, guid: Guid, item: T) {
         let known = self.positions.insert(guid, self.items.len());
-        debug_assert!(known.is_none(), "a GUID is added once");
+        debug_assert!(known.is_none(), "the GUID is already in the list");
         self.items.push(item);
         self.guids.push(guid);
     }
 
-    /// Removes an item. Says whether it was in the list.
+    /// Removes an item. `false` if the list does not have it.
     pub(crate) fn remove(&mut self, guid: Guid) -> bool {
         let Some(index) = self.positions.remove(&guid) else { return false };
         self.items.remove(index);
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn index_finds_what_a_walk_finds(steps in prop::collection::vec((0_u32..6, any::<bool>()), 0..60)) {
+        fn index_finds_same_items_as_linear_search(steps in prop::collection::vec((0_u32..6, any::<bool>()), 0..60)) {
             let mut list = ByGuid::new(1);
             for (key, is_added) in steps {
                 let is_known = list.contains(&key);

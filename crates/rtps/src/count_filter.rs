@@ -1,17 +1,17 @@
-//! Tells new HEARTBEATs, ACKNACKs and NACK_FRAGs from repeated ones, and recovers from a false count.
+//! Separates new HEARTBEATs, ACKNACKs and NACK_FRAGs from repeated ones, and recovers from a forged count.
 
 use crate::limits::{COUNT_STEP_MAX, COUNTS_TO_GO_BACK, COUNTS_TO_JUMP};
 use crate::seq::Count;
 
 /// The counts of one kind of message from one remote endpoint (RTPS 2.5 §8.3.5.10).
 ///
-/// A message is new if its count follows the newest one by at most [`COUNT_STEP_MAX`]. Any other count may be false.
-/// It starts a second series beside the first, and takes its place once [`COUNTS_TO_JUMP`] messages in a row continue
-/// that series ahead of the first, or [`COUNTS_TO_GO_BACK`] behind the first.
+/// A message is new if its count follows the newest one by at most [`COUNT_STEP_MAX`]. Any other count may be forged.
+/// The filter records such a count as the start of a second series. The second series replaces the first once
+/// [`COUNTS_TO_JUMP`] messages in a row continue it ahead of the first, or [`COUNTS_TO_GO_BACK`] behind the first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CountFilter {
     newest: Option<Count>,
-    /// The newest count of the second series, and how many messages belong to it.
+    /// The newest count of the second series, and the number of its messages.
     other: Option<(Count, u32)>,
 }
 
@@ -62,17 +62,17 @@ mod tests {
     }
 
     #[test]
-    fn count_far_ahead_is_believed_with_the_second_message() {
+    fn count_far_ahead_is_accepted_from_second_message() {
         let mut filter = at(7);
         assert!(!filter.accept(FORGED));
-        assert!(!filter.accept(FORGED), "the same again confirms nothing");
+        assert!(!filter.accept(FORGED), "a repeated count does not continue the series");
         assert!(filter.accept(Count(8)));
         assert!(!filter.accept(Count(1 << 30)));
         assert!(filter.accept(Count((1 << 30) + 5)));
     }
 
     #[test]
-    fn repeated_and_overtaken_counts_are_old() {
+    fn repeated_and_reordered_counts_are_rejected() {
         let mut filter = at(7);
         assert!(filter.accept(Count(9)));
         assert!(!filter.accept(Count(9)));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_wrap_around() {
+    fn wrapped_count_is_accepted() {
         let mut filter = at(i32::MAX);
         assert!(filter.accept(Count(i32::MIN)));
         assert!(!filter.accept(Count(i32::MAX)));
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn true_series_is_accepted_again_after_few_messages(
+        fn forged_count_blocks_true_series_for_few_messages(
             start: i32, steps in proptest::collection::vec(1..1000_i32, 20),
             lies in proptest::collection::vec(any::<i32>(), 0..20), lie_first: bool,
         ) {

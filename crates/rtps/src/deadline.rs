@@ -1,4 +1,4 @@
-//! Instances that are due within a period: the DEADLINE policy, per instance (DDS 1.4 §2.2.3.7).
+//! Missed deadlines per instance: the DEADLINE policy (DDS 1.4 §2.2.3.7).
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
@@ -8,25 +8,26 @@ use hashbrown::HashMap;
 use crate::id::KeyHash;
 use crate::time::{Instant, Span};
 
-/// Watches instances for a period without news.
+/// Finds instances without a sample for a whole period.
 #[derive(Debug)]
 pub struct DeadlineTracker {
     period: Span,
-    /// Each instance that has an entry in `queue`; `None` if the instance is not watched any more.
+    /// Each instance that has an entry in `queue`; `None` if the instance is no longer watched.
     due: HashMap<KeyHash, Option<Instant>, foldhash::quality::FixedState>,
-    /// One entry per instance, earliest first. An entry whose instance has spoken since is put back.
+    /// One entry per instance, earliest first. [`Self::poll_missed`] reinserts an entry whose instance had a sample
+    /// since.
     queue: BinaryHeap<Reverse<(Instant, KeyHash)>>,
 }
 
 impl DeadlineTracker {
-    /// A tracker; an infinite period watches nothing.
+    /// A tracker. With an infinite period, the tracker watches no instance.
     #[must_use]
     pub fn new(period: Span, seed: u64) -> Self {
         let due = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed));
         Self { period, due, queue: BinaryHeap::new() }
     }
 
-    /// The instance has spoken; starts watching it if need be.
+    /// Records a sample of the instance, and starts to watch the instance if necessary.
     pub fn spoke(&mut self, now: Instant, instance: KeyHash) {
         if self.period.is_infinite() {
             return;
@@ -44,7 +45,7 @@ impl DeadlineTracker {
         }
     }
 
-    /// Changes the period. Instances already watched keep the deadline they have, unless there is none any more.
+    /// Changes the period. Watched instances keep their current deadline. An infinite period ends all watches.
     pub fn set_period(&mut self, period: Span) {
         self.period = period;
         if period.is_infinite() {
@@ -53,7 +54,7 @@ impl DeadlineTracker {
         }
     }
 
-    /// Whether anything is to be watched, or is.
+    /// Whether the tracker watches instances or will watch the next one.
     #[must_use]
     #[inline]
     pub fn is_watching(&self) -> bool {
@@ -66,7 +67,7 @@ impl DeadlineTracker {
         self.queue.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// The next instance that missed its deadline at or before `now`. Its next period starts there and then.
+    /// The next instance that missed its deadline at or before `now`. Its next period starts at `now`.
     pub fn poll_missed(&mut self, now: Instant) -> Option<KeyHash> {
         while let Some(&Reverse((at, instance))) = self.queue.peek() {
             if at > now {
@@ -81,7 +82,7 @@ impl DeadlineTracker {
                 self.queue.push(Reverse((*due, instance)));
                 continue;
             }
-            // A missed period is reported once; periods that passed between two calls are not made up for.
+            // A missed period is reported once. Further periods that passed since the last call are not reported.
             *due = now + self.period;
             self.queue.push(Reverse((*due, instance)));
             return Some(instance);
@@ -98,7 +99,7 @@ mod tests {
     const B: KeyHash = KeyHash([2; 16]);
 
     #[test]
-    fn reports_each_silent_period_once() {
+    fn missed_period_is_reported_once() {
         let mut tracker = DeadlineTracker::new(Span(10), 0);
         tracker.spoke(Instant(0), A);
         tracker.spoke(Instant(3), B);
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn instance_that_is_forgotten_and_speaks_again_has_one_entry() {
+    fn instance_watched_again_has_one_entry() {
         let mut tracker = DeadlineTracker::new(Span(10), 0);
         for now in 0..1000 {
             tracker.spoke(Instant(now), A);
@@ -128,11 +129,11 @@ mod tests {
         assert_eq!(tracker.poll_missed(Instant(1010)), Some(A));
         tracker.forget(&A);
         assert_eq!(tracker.poll_missed(Instant(1020)), None);
-        assert_eq!((tracker.queue.len(), tracker.due.len()), (0, 0), "nothing is left of a forgotten instance");
+        assert_eq!((tracker.queue.len(), tracker.due.len()), (0, 0), "a forgotten instance leaves no entry");
     }
 
     #[test]
-    fn a_period_that_becomes_infinite_is_not_missed_any_more() {
+    fn period_set_to_infinite_is_not_missed() {
         let mut tracker = DeadlineTracker::new(Span(10), 0);
         tracker.spoke(Instant(0), A);
         tracker.set_period(Span::INFINITE);
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_infinite_period_watches_nothing() {
+    fn infinite_period_has_no_deadline() {
         let mut tracker = DeadlineTracker::new(Span::INFINITE, 0);
         tracker.spoke(Instant(0), A);
         assert_eq!(tracker.next_deadline(), None);

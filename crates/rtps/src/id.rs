@@ -12,7 +12,7 @@ impl GuidPrefix {
     /// All zero: no participant in a GUID, all participants in INFO_DST.
     pub const UNKNOWN: Self = Self([0; 12]);
 
-    /// A prefix of this implementation: the vendor id, then ten bytes of the caller's choosing (RTPS 2.5 §9.3.1.5).
+    /// A prefix of this implementation: the vendor id, then ten bytes that the caller chooses (RTPS 2.5 §9.3.1.5).
     #[must_use]
     pub const fn new(vendor: VendorId, unique: [u8; 10]) -> Self {
         let [v0, v1] = vendor.0;
@@ -21,7 +21,7 @@ impl GuidPrefix {
     }
 }
 
-/// What an entity is, from the last byte of its id (RTPS 2.5 §9.3.1.2).
+/// The kind of an entity, from the last byte of its id (RTPS 2.5 §9.3.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EntityKind {
@@ -85,7 +85,7 @@ impl EntityId {
         Self([a, b, c, if with_key { 0x07 } else { 0x04 }])
     }
 
-    /// What kind of entity this is, whether user defined or built in.
+    /// The kind of this entity, whether user defined or built in.
     #[must_use]
     pub const fn kind(self) -> EntityKind {
         let [_, _, _, kind] = self.0;
@@ -144,13 +144,13 @@ impl Guid {
     /// All zero.
     pub const UNKNOWN: Self = Self { prefix: GuidPrefix::UNKNOWN, entity: EntityId::UNKNOWN };
 
-    /// Puts a GUID together.
+    /// A GUID from its two parts.
     #[must_use]
     pub const fn new(prefix: GuidPrefix, entity: EntityId) -> Self {
         Self { prefix, entity }
     }
 
-    /// The 16 bytes as they stand on the wire.
+    /// The 16 bytes in the order of the wire.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = self.prefix.0;
@@ -158,7 +158,7 @@ impl Guid {
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
     }
 
-    /// Reads the 16 bytes of the wire.
+    /// A GUID from its 16 bytes on the wire.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
@@ -223,7 +223,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn predefined_ids_have_the_kinds_of_the_standard() {
+    fn predefined_ids_have_standard_kinds() {
         assert_eq!(EntityId::PARTICIPANT.kind(), EntityKind::Participant);
         assert_eq!(EntityId::SPDP_WRITER.kind(), EntityKind::WriterWithKey);
         assert_eq!(EntityId::SPDP_READER.kind(), EntityKind::ReaderWithKey);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn user_ids_say_whether_the_topic_has_keys() {
+    fn user_id_encodes_presence_of_keys() {
         assert_eq!(EntityId::user_writer(0x0001_0203, true).0, [1, 2, 3, 2]);
         assert_eq!(EntityId::user_writer(1, false).0, [0, 0, 1, 3]);
         assert_eq!(EntityId::user_reader(1, true).0, [0, 0, 1, 7]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn guid_round_trips_and_prints() {
+    fn guid_round_trips_and_has_readable_form() {
         let bytes: [u8; 16] = core::array::from_fn(|i| u8::try_from(i).unwrap());
         let guid = Guid::from_bytes(bytes);
         assert_eq!(guid.to_bytes(), bytes);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn own_prefix_begins_with_the_vendor_id() {
+    fn own_prefix_begins_with_vendor_id() {
         let prefix = GuidPrefix::new(VendorId::PEREGRINE, [9; 10]);
         assert_eq!(prefix.0[..2], VendorId::PEREGRINE.0);
     }

@@ -1,8 +1,8 @@
 //! RTPS 2.5 as deterministic state machines.
 //!
-//! Time, randomness and bytes are inputs; bytes, events and the next deadline are outputs. Nothing in this crate reads
-//! a clock, opens a socket, starts a thread, takes a lock or asks the operating system for random numbers: it is
-//! `no_std`, so the compiler keeps it that way.
+//! Time, randomness and bytes are inputs; bytes, events and the next deadline are outputs. This crate reads no clock,
+//! opens no socket, starts no thread, takes no lock and requests no random numbers from the operating system. The crate
+//! is `no_std`, so the compiler enforces this.
 
 #![no_std]
 #![forbid(unsafe_code)]

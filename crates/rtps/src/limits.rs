@@ -5,234 +5,240 @@ use crate::time::Span;
 /// Largest UDP payload over IPv4, in bytes: 65,535 less the IP and UDP headers.
 pub const MESSAGE_BYTES_MAX: usize = 65_507;
 
-/// Smallest message size a writer is configured with, in bytes: room for the headers and a useful fragment.
+/// Smallest message size that a writer can be configured with, in bytes: room for the headers and a useful fragment.
 pub const MESSAGE_BYTES_MIN: usize = 512;
 
-/// Receivers of one message where each gets a proof of its own, of 20 bytes at each level. More get messages of their
-/// own.
+/// Receivers of one message if each receiver needs its own MAC, of 20 bytes at each level. Further receivers get
+/// separate messages.
 pub const RECEIVER_MACS_MAX: usize = 32;
 
-/// Samples a reader holds per writer while it waits for earlier ones. One acknowledgement can ask for 256.
+/// Out-of-order samples that a reader holds per writer. One acknowledgement can request 256.
 pub const REORDER_SAMPLES_MAX: usize = 4096;
 
-/// Samples a reader reassembles per writer at the same time.
+/// Samples that a reader reassembles per writer at the same time.
 pub const REASSEMBLY_SAMPLES_MAX: usize = 64;
 
-/// Fragments a sample may be cut into: the largest sample in pieces of 1 KiB. Smaller pieces would cost a reader more
-/// for the book-keeping than for the sample.
+/// Fragments per sample: the largest sample in pieces of 1 KiB. With smaller pieces, a reader would need more memory
+/// for the records of fragments than for the sample.
 pub const FRAGMENTS_PER_SAMPLE_MAX: u32 = 1 << 20;
 
-/// Bytes a user reader holds per writer for samples that wait for others, and as many for samples being rebuilt.
+/// Bytes that a user reader holds per writer for out-of-order samples, and as many for samples under reassembly.
 pub const MEMORY_PER_WRITER_MAX: usize = 256 << 20;
 
-/// Bytes a user reader holds for all its writers of both kinds.
+/// Bytes that a user reader holds for all its writers, of both kinds together.
 pub const MEMORY_PER_READER_MAX: usize = 1 << 30;
 
-/// Samples of a reader that wait until code of the application has found their instance. That takes microseconds; a
-/// reliable writer waits when as many are there.
+/// Samples of a reader that wait until application code has computed their instance, which takes microseconds. At this
+/// number, the reader accepts no further sample, and a reliable writer waits.
 pub const UNKEYED_SAMPLES_MAX: usize = 256;
 
-/// Bytes that all user readers of a participant together hold for the writers of one remote participant. One sample
-/// that is alone always fits.
+/// Bytes that all user readers of a participant together hold for the writers of one remote participant. A single
+/// sample always fits.
 pub const MEMORY_PER_PARTICIPANT_MAX: usize = 512 << 20;
 
-/// The same for the built-in readers: what a stranger can make us hold per built-in topic before anything is complete.
+/// Like [`MEMORY_PER_WRITER_MAX`], for built-in readers: the memory that an unverified peer can occupy per built-in
+/// topic with incomplete samples.
 pub const BUILTIN_MEMORY_PER_WRITER_MAX: usize = 1 << 20;
 
-/// Bytes a built-in reader holds for all its writers of both kinds.
+/// Bytes that a built-in reader holds for all its writers, of both kinds together.
 pub const BUILTIN_MEMORY_PER_READER_MAX: usize = 64 << 20;
 
-/// Idle buffers a participant keeps for what it decrypts, in bytes: some datagrams.
+/// Bytes of idle buffers that a participant keeps for decryption: a few datagrams.
 pub const OPENED_BYTES_MAX: usize = 2 << 20;
 
-/// Participants known at the same time.
+/// Participants that a participant knows at the same time.
 pub const PARTICIPANTS_MAX: usize = 4096;
 
-/// Participants known at the same time that have not shown that they hear us: their addresses are hearsay.
+/// Known participants that have not proved that they receive our messages, so that their addresses are unverified.
 pub const PARTICIPANTS_UNVERIFIED_MAX: usize = 512;
 
-/// Addresses remembered of those a participant was heard from. Hosts have a few; past that, the oldest gives way.
+/// Source addresses recorded per remote participant. A host has a few; a further address replaces the oldest.
 pub const SHOWN_ADDRESSES_MAX: usize = 16;
 
-/// Bytes of announcements of one participant that answers to it may still use up, while its address is hearsay.
+/// Unanswered announcement bytes of one unverified participant that may count as credit for answers to it.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 
-/// How long a participant has to be silent before a new one may evict it when [`PARTICIPANTS_MAX`] are known, whatever
-/// its lease: a participant with an infinite lease must not hold a place for ever. Implementations announce themselves
-/// at least every half minute.
+/// How long a participant must be silent before a new one may evict it once [`PARTICIPANTS_MAX`] are known, whatever
+/// its lease: a participant with an infinite lease must not occupy an entry for ever. Implementations announce
+/// themselves at least every 30 s.
 pub const EVICTION_MIN_SILENCE: Span = Span::from_secs(120);
 
-/// Endpoints known of one participant.
+/// Known endpoints per remote participant.
 pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 8192;
 
-/// Bytes of discovery data kept of one participant.
+/// Bytes of discovery data kept per remote participant.
 pub const DISCOVERY_BYTES_PER_PARTICIPANT_MAX: usize = 4 << 20;
 
-/// Announcements sent soon after the start, so that one lost datagram does not cost a period.
+/// Announcements sent soon after the start, so that the loss of one datagram does not delay discovery by a period.
 pub const ANNOUNCEMENT_BURST: u32 = 6;
 
-/// The wait between the first two of them; it doubles with each.
+/// The interval between the first two announcements of the burst; doubled after each further one.
 pub const ANNOUNCEMENT_BURST_INTERVAL: Span = Span::from_millis(50);
 
-/// The shortest period of announcements: a participant whose period rounds to zero would do nothing else.
+/// The shortest period of announcements. A period that rounds to zero would occupy the participant permanently.
 pub const ANNOUNCEMENT_PERIOD_MIN: Span = Span::from_millis(10);
 
-/// Largest serialized sample a user endpoint accepts, in bytes.
+/// Largest serialized sample that a user endpoint accepts, in bytes.
 pub const SAMPLE_BYTES_MAX: u32 = 1 << 30;
 
 /// Largest serialized sample of a built-in endpoint, in bytes: discovery data with type information.
 pub const BUILTIN_SAMPLE_BYTES_MAX: u32 = 1 << 18;
 
-/// Names of partitions that an endpoint may have: matching compares each with each. Others that an announcement names
-/// are not taken over.
+/// Partition names per endpoint, because matching compares each name with each. Further names of an announcement are
+/// ignored.
 pub const PARTITIONS_MAX: usize = 64;
 
-/// Bytes of the name of a partition, without the terminating zero.
+/// Bytes of a partition name, without the terminating zero.
 pub const PARTITION_OCTETS_MAX: usize = 256;
 
 /// Bytes of USER_DATA, TOPIC_DATA or GROUP_DATA of an own endpoint: what a parameter holds besides its length (RTPS 2.5
 /// §9.4.2.11). With all three, an announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
 pub const OPAQUE_OCTETS_MAX: usize = 65_528;
 
-/// Properties of each kind that an announcement may have. Others are not taken over.
+/// Properties of each kind per announcement. Further properties are ignored.
 pub const PROPERTIES_MAX: usize = 64;
 
-/// Bytes of the name or the value of a property that is taken over. Connext announces paths of executables.
+/// Bytes of the name or the value of a property; longer ones are ignored. Connext announces paths of executables.
 pub const PROPERTY_OCTETS_MAX: usize = 4096;
 
-/// Bytes of the announced properties of an own endpoint. With them and every other policy as long as it may be, an
+/// Bytes of the announced properties of an own endpoint. Even if every other policy has its greatest length, an
 /// announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
 pub const ENDPOINT_PROPERTIES_OCTETS_MAX: usize = 32 << 10;
 
-/// Bytes of USER_DATA and properties of an own participant together: half a message, which its announcement has to fit
-/// into.
+/// Bytes of USER_DATA and properties of an own participant together: half a message, because the announcement must fit
+/// into one message.
 pub const PARTICIPANT_QOS_OCTETS_MAX: usize = 32 << 10;
 
-/// Idle sample buffers an endpoint keeps for its next samples, in bytes.
+/// Bytes of idle sample buffers that an endpoint keeps for its next samples.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
 
-/// Payloads up to this many bytes are copied out of the receive buffer; longer ones are kept by reference.
+/// Payloads up to this many bytes are copied out of the receive buffer. Longer ones refer to the buffer.
 ///
-/// A copy of this size costs less than sharing the buffer across threads, and a small sample that waits in a cache
-/// would otherwise hold a receive buffer of 64 KiB.
+/// A copy of this size costs less than sharing the buffer across threads. Without a copy, a small cached sample would
+/// keep a receive buffer of 64 KiB allocated.
 pub const COPY_PAYLOAD_MAX: usize = 8192;
 
-/// Bytes a writer sends again in answer to one acknowledgement; the rest waits for the next one.
+/// Bytes that a writer retransmits in answer to one acknowledgement. Further samples wait for the next one.
 pub const REPAIR_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of held samples a writer sends at once to a late joiner that never acknowledges; the rest follows after
-/// [`HISTORY_PUSH_INTERVAL`], so that a request for history floods no reader.
+/// Bytes of historical samples that a writer sends at once to a late joiner that never acknowledges. The writer sends
+/// the next burst after [`HISTORY_PUSH_INTERVAL`], so that a request for history does not overload the reader.
 pub const HISTORY_PUSH_BYTES: usize = 1 << 20;
 
-/// The wait between two such bursts. Together less than a gigabit a second.
+/// The interval between two such bursts. The resulting rate is below 1 Gbit/s.
 pub const HISTORY_PUSH_INTERVAL: Span = Span::from_millis(10);
 
-/// Bytes of unacknowledged samples a writer has under way at first.
+/// Initial window of a writer, in bytes of unacknowledged samples.
 pub const WINDOW_BYTES_START: usize = 1 << 20;
 
-/// Bytes of unacknowledged samples a writer has under way at least, however much is lost.
+/// Smallest window of a writer, in bytes of unacknowledged samples, at any loss rate.
 pub const WINDOW_BYTES_MIN: usize = 64 << 10;
 
-/// Bytes of unacknowledged samples a writer has under way at most: below the receive buffers of a tuned host.
+/// Largest window of a writer, in bytes of unacknowledged samples: less than the receive buffers of a tuned host.
 pub const WINDOW_BYTES_MAX: usize = 4 << 20;
 
-/// After a loss, so many acknowledgements have to come before a sample may follow another where the two are more than
-/// the window: a reader that has no room for both while it looks at the first would have the second repaired, again and
+/// Acknowledgements that must follow a loss before two samples that together exceed the window may be in flight at
+/// once. A reader without room for both, while it handles the first, would request repair of the second again and
 /// again.
 pub const ONE_BY_ONE_AFTER_LOSS: u32 = 16;
 
-/// Bytes after which a writer asks for acknowledgement although it may have more under way: what is acknowledged soon
-/// gives its buffers back while a cache still holds them.
+/// Unrequested bytes after which a writer requests acknowledgement although the window is open. An early
+/// acknowledgement returns buffers while they are still in the CPU cache.
 pub const ASK_EVERY_BYTES: usize = 256 << 10;
 
-/// Round-trip time assumed before any was measured.
+/// Round-trip time assumed before the first measurement.
 pub const ROUND_TRIP_INITIAL: Span = Span::from_millis(5);
 
-/// The least a writer waits for an acknowledgement it has asked for before it asks again.
+/// Shortest time that a writer waits for a requested acknowledgement before it repeats the request.
 pub const RETRY_MIN: Span = Span::from_millis(1);
 
-/// The same while so many samples are written that others that follow ask anyway: a timer per millisecond would wake
-/// a thread each time to find that out.
+/// Like [`RETRY_MIN`], while samples are so frequent that later ones carry a request anyway. A timer of a millisecond
+/// would wake a thread without need.
 pub const RETRY_IN_FLOW: Span = Span::from_millis(4);
 
-/// So many even gaps between samples in a row are a steady flow.
+/// Consecutive even gaps between samples that make a steady flow.
 pub const STEADY_GAPS: u32 = 8;
 
 /// The longest gap of a steady flow: that of 10 samples per second, and a quarter more for jitter.
 pub const STEADY_GAP_MAX: Span = Span::from_millis(125);
 
-/// Samples of a steady flow after which a writer asks for acknowledgement, unless their number or bytes ask sooner.
+/// Samples of a steady flow after which a writer requests acknowledgement, unless their number or bytes require one
+/// sooner.
 pub const STEADY_ASK_EVERY: u32 = 64;
 
-/// After so many intervals without a sample, a writer asks for acknowledgement of the last samples of a steady flow.
+/// Intervals without a sample after which a writer requests acknowledgement of the last samples of a steady flow.
 pub const STEADY_INTERVALS: u32 = 4;
 
-/// Samples without a pause after which a steady flow is expected to last.
+/// Samples without a pause after which a steady flow counts as lasting.
 pub const LASTING_SAMPLES: u32 = 256;
 
-/// After so many intervals without a sample, a writer asks for acknowledgement of the last samples of a lasting flow.
-/// Each sample puts the timer off, and the thread that keeps it wakes up once in so many intervals to learn of that.
+/// Intervals without a sample after which a writer requests acknowledgement of the last samples of a lasting flow. Each
+/// sample delays the timer, and the thread that waits for the timer wakes up once in this many intervals to set it
+/// again.
 pub const LASTING_INTERVALS: u32 = 32;
 
-/// The longest that a writer waits so in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
+/// Longest such time without a sample in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
 pub const LASTING_WAIT_MAX: Span = Span::from_millis(200);
 
-/// Samples that follow a loss before a flow counts as steady again: a lossy path needs the frequent requests.
+/// Samples after a loss before a flow counts as steady again: a lossy path needs the frequent requests.
 pub const STEADY_AFTER_LOSS: u32 = 256;
 
-/// The longest that it waits, however many requests the reader left unanswered.
+/// Longest time that a writer waits before it repeats a request, however many requests the reader left unanswered.
 pub const RETRY_MAX: Span = Span::from_secs(1);
 
-/// How many acknowledgement requests in a row a reader may leave unanswered before the writer stops waiting for it.
-/// With the back-off above that is about ten seconds; the reader counts again as soon as it answers.
+/// Consecutive unanswered requests for acknowledgement after which a writer no longer waits for a reader. With the
+/// back-off above that takes about ten seconds. The writer waits for the reader again as soon as the reader answers.
 pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;
 
-/// How long a writer keeps samples for readers that never say what they have (positive acknowledgements disabled),
-/// where nothing else bounds them; it lets go after twice as long at the latest. Time for a few requests for repair.
+/// How long a writer keeps samples for readers that never acknowledge (positive acknowledgements disabled) if no other
+/// limit applies. The writer releases them after twice this time at the latest. The time suffices for a few repair
+/// requests.
 pub const UNACKNOWLEDGED_KEEP: Span = Span::from_secs(1);
 
-/// Bytes that wait to be sent or handed over, after which a writer takes no further sample: some trains of datagrams.
-/// One sample may go past the bound. More would only wait in memory, since one thread at a time sends for a writer.
+/// Backlog of a writer in bytes, to be sent or handed over, beyond which the writer accepts no further sample: a few
+/// GSO trains. One sample may exceed the bound. A larger backlog would only occupy memory, because one thread at a time
+/// sends for a writer.
 pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes it keeps for them at most, so that a fast writer does not hold a second's worth.
+/// Bytes of samples kept for [`UNACKNOWLEDGED_KEEP`], so that a fast writer does not hold a second's worth.
 pub const UNACKNOWLEDGED_KEEP_BYTES: usize = 32 << 20;
 
-/// The least a reader waits before it asks for the same samples again.
+/// Shortest time before a reader requests the same samples again.
 pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
 
-/// The least time after a HEARTBEAT, or after the last such request, until a reader requests what only a later sample
-/// shows to be missing. A writer that asks with each sample sends its next HEARTBEAT earlier, and that one tells more.
+/// Shortest time between a HEARTBEAT, or the last such request, and a request for samples whose loss only a later
+/// sample shows. A writer that requests acknowledgement with each sample sends its next, more precise HEARTBEAT
+/// earlier.
 pub const GAP_REQUEST_INTERVAL: Span = RETRY_IN_FLOW;
 
-/// How often in a row a reader requests in vain what only a later sample has shown to be missing, until a HEARTBEAT
-/// confirms it. With waits that double that is about a second.
+/// Consecutive unsuccessful requests for samples whose loss only a later sample shows. After that, the reader waits for
+/// a HEARTBEAT. With doubled waits, that takes about a second.
 pub const GAP_REQUESTS_MAX: u32 = 10;
 
-/// The most it waits.
+/// Longest time before a reader requests the same samples again.
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
 
-/// How many pre-emptive ACKNACKs a reader sends to a writer whose first HEARTBEAT has not come. With waits that double
-/// up to a second: about a quarter of a minute.
+/// Pre-emptive ACKNACKs that a reader sends to a writer before the first HEARTBEAT arrives. With waits that double up
+/// to a second, that takes about 15 s.
 pub const PREEMPTIVE_ACKNACKS_MAX: u32 = 20;
 
-/// Ranges of sequence numbers of future samples that a reader records as irrelevant per writer: as many as one GAP can
-/// name.
+/// Ranges of future sequence numbers that a reader records as irrelevant per writer: as many as one GAP can name.
 pub const IRRELEVANT_RANGES_MAX: usize = 256;
 
-/// The first step by which a reader waits longer for what may only be late, when asking at once was in vain.
+/// The first step by which a reader delays requests for samples that may only be late, after an immediate request was
+/// unnecessary.
 pub const REORDERING_MIN: Span = Span::from_micros(100);
 
 /// Matched remote endpoints of one local endpoint.
 pub const MATCHES_MAX: usize = 4096;
 
-/// How far the count of a HEARTBEAT, ACKNACK or NACK_FRAG may be ahead of the last one to be believed at once. A peer
-/// that sends 100,000 of them a second and is not heard for ten seconds stays within it.
+/// Greatest step between the counts of two HEARTBEATs, ACKNACKs or NACK_FRAGs that is accepted at once. A peer that
+/// sends 100,000 of them per second stays below it during an outage of ten seconds.
 pub const COUNT_STEP_MAX: i32 = 1 << 20;
 
-/// Messages in a row of a series of counts further ahead than that, until it is believed. One may be forged.
+/// Consecutive messages of a series of counts further ahead before the series is accepted. A single one may be forged.
 pub const COUNTS_TO_JUMP: u32 = 2;
 
-/// Messages in a row of a series of lower counts, until it is believed: so that a forged count ends its effect with the
-/// next true messages, and two datagrams that were overtaken start nothing anew.
+/// Consecutive messages of a series of lower counts before the series is accepted. A forged count thus loses its effect
+/// with the next true messages, and two reordered datagrams do not restart the series.
 pub const COUNTS_TO_GO_BACK: u32 = 3;

@@ -1,21 +1,21 @@
-//! Addresses of the wire and the port numbers of the standard (RTPS 2.5 §9.3.2.4, §9.6.2).
+//! Locators and the port numbers of the standard (RTPS 2.5 §9.3.2.4, §9.6.2).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use crate::id::DomainId;
 
-/// An address of the wire.
+/// A transport address as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Locator {
-    /// Which transport: [`Locator::UDP_V4`], [`Locator::UDP_V6`], or another one, such as a stream.
+    /// The transport: [`Locator::UDP_V4`], [`Locator::UDP_V6`], or another one, such as a stream.
     pub kind: i32,
     /// The port.
     pub port: u32,
     /// The address; IPv4 in the last four bytes.
     pub address: [u8; 16],
-    /// For a link-local IPv6 address: the number of the interface whose link it is on, 0 while that is not known. Means
-    /// nothing to others, so it does not travel.
+    /// For a link-local IPv6 address: the index of the interface of its link, 0 while unknown. The index is local to
+    /// this host, so it is not sent.
     pub scope: u32,
 }
 
@@ -56,7 +56,7 @@ impl Locator {
         self.to_socket_addr().is_some_and(|a| a.ip().is_multicast())
     }
 
-    /// Whether the address means nothing without the link it is on (RFC 4291 §2.5.6).
+    /// Whether the address is valid on one link only (RFC 4291 §2.5.6).
     #[must_use]
     pub const fn is_link_local_v6(self) -> bool {
         let [first, second, ..] = self.address;
@@ -96,7 +96,7 @@ impl fmt::Debug for Locator {
     }
 }
 
-/// Where a message came from.
+/// The origin of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The address of a socket that sends datagrams.
@@ -111,7 +111,7 @@ impl From<SocketAddr> for Source {
     }
 }
 
-/// The group of the standard for discovery over IPv4 (RTPS 2.5 §9.6.2.4.1).
+/// The multicast group of the standard for discovery over IPv4 (RTPS 2.5 §9.6.2.4.1).
 pub const SPDP_MULTICAST_V4: Ipv4Addr = Ipv4Addr::new(239, 255, 0, 1);
 /// The group used by convention for discovery over IPv6: link-local scope, the IPv4 group in the last bytes.
 pub const SPDP_MULTICAST_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0xffff, 0xefff, 0x0001);
@@ -119,7 +119,7 @@ pub const SPDP_MULTICAST_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0xffff
 /// The largest domain id for which every port of the standard mapping fits into 16 bits.
 pub const DOMAIN_ID_MAX: u32 = 232;
 
-/// The well-known ports of a domain (RTPS 2.5 §9.6.2). `None` where the formula leaves 16 bits.
+/// The well-known ports of a domain (RTPS 2.5 §9.6.2). `None` where the formula exceeds 16 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ports {
     domain: DomainId,
@@ -168,7 +168,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn ports_follow_the_formula() {
+    fn ports_equal_standard_formula() {
         let ports = Ports::of(DomainId(187));
         assert_eq!(ports.metatraffic_multicast(), Some(54150));
         assert_eq!(ports.metatraffic_unicast(0), Some(54160));

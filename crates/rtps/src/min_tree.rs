@@ -1,15 +1,15 @@
-//! The least of many keys, each of which changes by itself.
+//! The least of many keys that change independently.
 
 use alloc::vec::Vec;
 
-/// Keys at positions from 0 on, some of which have none, and the least of them.
+/// Keys at positions from 0 on, some without a key, and the least of them.
 ///
-/// A tournament: setting a key takes as many steps as the number of positions has binary digits, and the least key is
-/// at hand. The memory is that of two keys for each position up to the highest that had one, rounded up to a power of
+/// A tournament tree: setting a key takes as many steps as the number of positions has binary digits; reading the least
+/// key takes one. The memory is two keys for each position up to the highest that had one, rounded up to a power of
 /// two.
 #[derive(Clone, Debug)]
 pub(crate) struct MinTree<K> {
-    /// The root is at 1, the children of `n` are at `2 n` and `2 n + 1`; the second half are the keys by position.
+    /// The root is at 1, the children of `n` are at `2 n` and `2 n + 1`; the second half holds the keys by position.
     nodes: Vec<Option<K>>,
     /// Nodes read or written, for tests that bound the work.
     #[cfg(test)]
@@ -33,7 +33,7 @@ impl<K: Copy + Ord> MinTree<K> {
         self.nodes.get(1).copied().flatten()
     }
 
-    /// Gives a position a key, or takes it away.
+    /// Sets or removes the key of a position.
     pub(crate) fn set(&mut self, position: usize, key: Option<K>) {
         if position >= self.nodes.len() / 2 {
             if key.is_none() {
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn minimum_and_positions_equal_those_of_a_walk(
+        fn minimum_and_positions_equal_linear_search(
             steps in prop::collection::vec((0_usize..70, prop::option::of(0_u8..20)), 0..200),
             limit in 0_u8..20,
         ) {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_four_thousand_keys_is_set_in_twelve_steps() {
+    fn key_among_four_thousand_is_set_in_twelve_steps() {
         let mut tree = MinTree::default();
         (0..4096).for_each(|position| tree.set(position, Some(position)));
         tree.take_visited();

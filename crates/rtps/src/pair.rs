@@ -1,4 +1,4 @@
-//! A writer and readers joined by a network with faults and a virtual clock: the smallest useful simulation.
+//! A writer and readers joined by a faulty network and a virtual clock: the smallest useful simulation.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::writer::{
     HandOverBatch, MatchedReader, ReaderPath, Recipient, SampleFilter, Writer, WriterConfig, WriterEvent,
 };
 
-/// Where everything comes from in tests to which it does not matter.
+/// The source address of all messages in tests that do not depend on it.
 pub(crate) const NOWHERE: crate::locator::Source = crate::locator::Source::Datagram(core::net::SocketAddr::new(
     core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST),
     0,
@@ -54,7 +54,7 @@ pub(crate) fn reader_guid(index: usize) -> Guid {
     Guid::new(GuidPrefix([10 + index as u8; 12]), EntityId::user_reader(1, true))
 }
 
-/// A reliable writer, known from its beginning on, to which answers go nowhere.
+/// A reliable writer, known from its first sample on, without an address for answers.
 pub(crate) fn matched_writer(guid: Guid) -> MatchedWriter {
     MatchedWriter {
         guid,
@@ -70,7 +70,7 @@ pub(crate) fn matched_writer(guid: Guid) -> MatchedWriter {
     }
 }
 
-/// What is told of a sample when there is nothing to tell.
+/// Sample metadata without any information.
 pub(crate) const PLAIN: SampleMeta = SampleMeta {
     kind: ChangeKind::Alive,
     key_hash: None,
@@ -81,8 +81,7 @@ pub(crate) const PLAIN: SampleMeta = SampleMeta {
     is_instance_certain: false,
 };
 
-/// What happens to a message with this running number on its way to (`true`) or from the readers: the delays of its
-/// copies.
+/// The fate of a message with this running number on its way to (`true`) or from the readers: the delays of its copies.
 pub(crate) type Fate = fn(&mut u64, bool) -> Vec<Span>;
 
 pub(crate) fn perfect(_: &mut u64, _: bool) -> Vec<Span> {
@@ -94,7 +93,7 @@ pub(crate) fn random(state: &mut u64) -> u64 {
     (*state >> 33) ^ (*state >> 50)
 }
 
-/// A fifth lost, a tenth doubled, all delayed by 50 us to 2 ms.
+/// A fifth of the messages is lost, a tenth duplicated, all are delayed by 50 us to 2 ms.
 pub(crate) fn rough(state: &mut u64, _: bool) -> Vec<Span> {
     let copies = match random(state) % 10 {
         0 | 1 => 0,
@@ -112,7 +111,7 @@ pub(crate) struct Pair {
     pub(crate) seed: u64,
     in_flight: BTreeMap<(Instant, u64), (Option<usize>, Vec<u8>)>,
     order: u64,
-    /// So many bytes of queued samples at once; `None` where the test does it.
+    /// Bytes of queued samples published at once; `None` if the test publishes them.
     pub(crate) publishes: Option<usize>,
     pub(crate) writer_events: Vec<WriterEvent>,
     pub(crate) reader_events: Vec<Vec<ReaderEvent>>,
@@ -120,11 +119,11 @@ pub(crate) struct Pair {
     pub(crate) sent: VecDeque<(Vec<Locator>, Vec<u8>)>,
     /// Messages that left the readers.
     pub(crate) answered: VecDeque<Vec<u8>>,
-    /// Readers that took nothing more when they were handed something.
+    /// Readers that refused a sample of the hand-over path.
     pub(crate) refusing: BTreeSet<usize>,
     /// The content filters of readers that have one. Applied when the readers are matched.
     pub(crate) filters: BTreeMap<usize, Arc<dyn SampleFilter>>,
-    /// Readers that listen at the address of another one.
+    /// Readers that use the address of another reader.
     pub(crate) addresses: BTreeMap<usize, usize>,
 }
 
@@ -213,7 +212,7 @@ impl Pair {
         }
     }
 
-    /// Writes; waits, in virtual time, for room.
+    /// Writes a sample; waits in virtual time for room.
     pub(crate) fn write(&mut self, k: u8, bytes: &[u8]) -> SequenceNumber {
         let mut change = self.change(k, bytes);
         for _ in 0..100_000 {
@@ -225,12 +224,12 @@ impl Pair {
                 Err((_, back)) => change = back,
             }
             self.pump();
-            assert!(self.step(), "nothing will ever make room");
+            assert!(self.step(), "no event is left that could make room");
         }
         panic!("no room for a write");
     }
 
-    /// Collects what writer and readers have to say.
+    /// Collects messages and events of writer and readers.
     pub(crate) fn pump(&mut self) {
         self.deliver_hand_over();
         let mut batch = TransmitBatch::default();
@@ -278,7 +277,7 @@ impl Pair {
         }
     }
 
-    /// Delivers what goes without messages: at once, and nothing of it is ever lost.
+    /// Delivers samples by the hand-over path: immediately and without loss.
     fn deliver_hand_over(&mut self) {
         if self.writer.has_to_publish()
             && let Some(octets) = self.publishes
@@ -321,7 +320,7 @@ impl Pair {
         }
     }
 
-    /// Goes on to the next thing that happens. `false` when nothing will ever happen again.
+    /// Advances to the next event. `false` when there is none.
     pub(crate) fn step(&mut self) -> bool {
         let arrival = self.in_flight.keys().next().map(|(at, _)| *at);
         let timers = self.readers.iter().filter_map(|r| r.poll_timeout().map(|(at, _)| at));
@@ -351,7 +350,7 @@ impl Pair {
         interpret(&buffer, own, &mut arrival);
     }
 
-    /// Goes on until nothing happens any more, or for so long.
+    /// Runs until no event is left, or for this time.
     pub(crate) fn run(&mut self, at_most: Span) {
         let end = self.now + at_most;
         while self.next_event().is_some_and(|at| at <= end) {
@@ -371,7 +370,7 @@ impl Pair {
         let (now, wall) = (self.now, self.wall());
         self.readers[index].select(&Selector::ANY, true, &mut out);
         self.readers[index].resume(now, wall);
-        // What it had kept was acknowledged by taking it.
+        // Taking has acknowledged the samples of the hand-over path.
         if let Some(below) = self.readers[index].acknowledged_below(writer_guid()) {
             self.writer.acknowledge(now, reader_guid(index), below);
         }

@@ -1,4 +1,4 @@
-//! Serialized samples shared by reference, and the pool their buffers come from.
+//! Serialized samples shared by reference, and the pool of their buffers.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -11,7 +11,7 @@ use core::ops::{Deref, Range};
 /// A serialized sample (encapsulation header first) or a part of one, shared by reference.
 ///
 /// Cloning counts a reference, or copies up to [`Payload::HERE_MAX`] bytes. Copied bytes move with the payload, shared
-/// ones never do. None change unless they are [`Octets`] that say so.
+/// ones stay in place. The bytes never change, except those of an [`Octets`] that documents it.
 #[derive(Clone, Default)]
 #[repr(C)]
 pub struct Payload {
@@ -20,50 +20,50 @@ pub struct Payload {
     len: u32,
 }
 
-/// Where the bytes are. The layout is fixed so that those of a short payload start four bytes into it.
+/// The location of the bytes. The layout is fixed so that those of a short payload start four bytes into it.
 #[derive(Clone)]
 #[repr(u32)]
 enum Memory {
-    /// None for the empty payload, which costs nothing to make.
+    /// `None` for the empty payload, which costs nothing to create.
     Buffer(Option<Arc<Vec<u8>>>),
     Foreign(Arc<dyn Octets>),
-    /// Few bytes are here: copying them costs less than counting references to them.
+    /// Few bytes, stored inline: copying them costs less than counting references to them.
     Here([u8; Payload::HERE_MAX]),
 }
 
-/// The length of a payload that is its [`Octets`] as a whole, which perhaps do not exist yet.
+/// The length of a payload that consists of a whole [`Octets`], whose bytes perhaps do not exist yet.
 const WHOLE: u32 = u32::MAX;
 
-// An encapsulation header at the start of a short payload is followed by a body that is aligned for any primitive type.
+// In a short payload that starts with an encapsulation header, the body is aligned for any primitive type.
 const _: () = assert!(size_of::<Payload>() == 48 && align_of::<Payload>() == 8);
 
-/// A serialized sample that lies elsewhere than in a buffer: in memory shared with another process, or in a value that
-/// this process hands on as it is and encodes when bytes are needed.
+/// A serialized sample that is not in a buffer: bytes in memory shared with another process, or a value that this
+/// process passes on unserialized and encodes when bytes are needed.
 pub trait Octets: Send + Sync + fmt::Debug {
     /// The whole payload, encapsulation header first. The same memory each time; less than 4 GiB.
     fn octets(&self) -> &[u8];
 
-    /// How many there are, as far as that is known without making them.
+    /// The number of bytes, if known without encoding.
     fn known_len(&self) -> Option<usize> {
         Some(self.octets().len())
     }
 
-    /// Whether the bytes are unchanged since they came, as far as can be told.
+    /// Whether the bytes are unchanged since reception, as far as this can be detected.
     fn is_consistent(&self) -> bool {
         true
     }
 
-    /// What holding on to it costs, in bytes.
+    /// The memory that this sample occupies, in bytes.
     fn held_bytes(&self) -> usize {
         self.known_len().unwrap_or(0)
     }
 
-    /// The value itself, for users that know its type.
+    /// The unserialized value, for users that know its type.
     fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
 
-    /// The serialized key, where that is had without the bytes.
+    /// The serialized key, if available without encoding.
     fn key(&self) -> Option<Vec<u8>> {
         None
     }
@@ -76,13 +76,13 @@ impl Default for Memory {
 }
 
 impl Payload {
-    /// So many bytes are kept in the payload itself: a body of 32 behind its encapsulation header.
+    /// The greatest number of bytes stored in the payload itself: a body of 32 after the encapsulation header.
     pub const HERE_MAX: usize = 36;
 
-    /// A payload of at most [`Self::HERE_MAX`] bytes, of which `fill` writes the first `len`, all zero until then.
+    /// A payload of `len` bytes, at most [`Self::HERE_MAX`]. `fill` receives the bytes as zeros and writes them.
     ///
     /// # Errors
-    /// What `fill` says.
+    /// The error of `fill`.
     #[inline]
     pub fn filled<E>(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
         let mut octets = [0; Self::HERE_MAX];
@@ -100,13 +100,13 @@ impl Payload {
         Some(Self { memory: Memory::Buffer(Some(buffer)), start, len })
     }
 
-    /// Bytes that lie elsewhere, as a whole.
+    /// A payload that consists of a whole [`Octets`].
     #[must_use]
     pub fn foreign(octets: Arc<dyn Octets>) -> Self {
         Self { memory: Memory::Foreign(octets), start: 0, len: WHOLE }
     }
 
-    /// A payload of its own, copied.
+    /// A payload with a copy of the bytes.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
         if let Some(short) = Self::short(bytes) {
@@ -132,14 +132,14 @@ impl Payload {
         Some(Self { memory: self.memory.clone(), start, len })
     }
 
-    /// The number of bytes. A value that has not been encoded is.
+    /// The number of bytes. Encodes a value that has not been encoded.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         if self.len == WHOLE { self.deref().len() } else { self.len as usize }
     }
 
-    /// The number of bytes; `None` of a value that has not been encoded yet.
+    /// The number of bytes; `None` for a value that has not been encoded yet.
     #[must_use]
     #[inline]
     pub fn known_len(&self) -> Option<usize> {
@@ -149,14 +149,14 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing: neither bytes nor a value.
+    /// Whether the payload has neither bytes nor a value.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.known_len() == Some(0)
     }
 
-    /// The value, of a payload that is one and not a part of it.
+    /// The value of a payload that consists of a whole value, not of a part.
     #[must_use]
     pub fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
         match &self.memory {
@@ -165,7 +165,7 @@ impl Payload {
         }
     }
 
-    /// The serialized key, where that is had without the bytes.
+    /// The serialized key, if available without encoding.
     #[must_use]
     pub fn key(&self) -> Option<Vec<u8>> {
         match &self.memory {
@@ -174,8 +174,8 @@ impl Payload {
         }
     }
 
-    /// Whether the bytes are unchanged since they came, as far as can be told: always, where they are this process's
-    /// own.
+    /// Whether the bytes are unchanged since reception, as far as this can be detected: always true for memory of this
+    /// process.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         match &self.memory {
@@ -184,7 +184,7 @@ impl Payload {
         }
     }
 
-    /// Gives the buffer up. There is none behind an empty payload or a short one, nor where the bytes lie elsewhere.
+    /// Returns the buffer. `None` for an empty or short payload and for [`Octets`].
     #[must_use]
     pub fn into_buffer(self) -> Option<Arc<Vec<u8>>> {
         match self.memory {
@@ -193,7 +193,7 @@ impl Payload {
         }
     }
 
-    /// How large the memory behind this payload is: what holding it costs.
+    /// The size of the memory that this payload keeps allocated, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         match &self.memory {
@@ -230,7 +230,7 @@ impl PartialEq for Payload {
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.known_len() {
-            Some(len) => write!(f, "Payload({len} octets)"),
+            Some(len) => write!(f, "Payload({len} bytes)"),
             None => f.write_str("Payload(a value)"),
         }
     }
@@ -238,24 +238,24 @@ impl fmt::Debug for Payload {
 
 /// The smallest buffer the pool hands out, in bytes, as a power of two.
 const SMALLEST_CLASS: u32 = 7;
-/// Bytes before a copied payload: with the four of the encapsulation header, the body starts at a multiple of 8.
+/// Bytes before a copied payload: with the four bytes of the encapsulation header, the body starts at a multiple of 8.
 const ALIGNING: usize = 4;
 /// The number of size classes: 128 bytes to 64 MiB.
 const CLASSES: usize = 20;
 
-/// Buffers a pool remembers that others still refer to: as many samples may be with readers of this process at a time
-/// without costing an allocation each.
+/// Lent buffers that a pool tracks: as many samples may be in use by readers of this process without an allocation for
+/// each new sample.
 const LENT_MAX: usize = 1024;
-/// How many of them are looked at for one that has come back.
+/// Lent buffers examined to find one that has no other reference any more.
 const LENT_LOOKS: usize = 4;
 
-/// Buffers waiting for their next sample, by size class (powers of two).
+/// Idle buffers by size class (powers of two).
 ///
 /// A buffer returns only when there is no other reference, so the pool needs no knowledge of its users.
 #[derive(Debug)]
 pub struct BufferPool {
     classes: [Vec<Arc<Vec<u8>>>; CLASSES],
-    /// Buffers that others refer to, oldest first. They count as held: others may let go of them at any time.
+    /// Buffers with other references, oldest first. They count as held, because the last reference may end at any time.
     lent: VecDeque<Arc<Vec<u8>>>,
     held_bytes: usize,
     held_bytes_max: usize,
@@ -268,7 +268,7 @@ impl BufferPool {
         Self { classes: [const { Vec::new() }; CLASSES], lent: VecDeque::new(), held_bytes: 0, held_bytes_max }
     }
 
-    /// A buffer of at least `len` bytes without other references. Its contents are left over from before.
+    /// A buffer of at least `len` bytes without other references. Its contents are those of earlier use.
     #[must_use]
     pub fn take(&mut self, len: usize) -> Arc<Vec<u8>> {
         let (class, size) = class_of(len);
@@ -279,7 +279,7 @@ impl BufferPool {
         self.take_back(size).unwrap_or_else(|| Arc::new(vec![0; size]))
     }
 
-    /// A lent buffer of this size without other references, if one is found at once.
+    /// A lent buffer of this size without other references, if one is among the oldest.
     fn take_back(&mut self, size: usize) -> Option<Arc<Vec<u8>>> {
         for _ in 0..self.lent.len().min(LENT_LOOKS) {
             let mut buffer = self.lent.pop_front()?;
@@ -292,14 +292,14 @@ impl BufferPool {
         None
     }
 
-    /// The size of the buffer that [`Self::take`] gives for `len` bytes.
+    /// The size of the buffer that [`Self::take`] returns for `len` bytes.
     #[must_use]
     pub fn buffer_len(len: usize) -> usize {
         class_of(len).1
     }
 
-    /// A payload holding a copy of `bytes`, in a buffer of the pool unless it is short. What follows its encapsulation
-    /// header is aligned for any primitive type, so that it can be looked at in place.
+    /// A payload with a copy of `bytes`, in a buffer of the pool unless it is short. The body after the encapsulation
+    /// header is aligned for any primitive type, so that it can be read in place.
     #[must_use]
     pub fn copy_of(&mut self, bytes: &[u8]) -> Payload {
         if let Some(short) = Payload::short(bytes) {
@@ -313,10 +313,10 @@ impl BufferPool {
         Payload::new(buffer, range).unwrap_or_default()
     }
 
-    /// The same of bytes that `change` changes in the copy.
+    /// Like [`Self::copy_of`], but applies `change` to the copied bytes.
     ///
     /// # Errors
-    /// What `change` says.
+    /// The error of `change`.
     pub(crate) fn changed_copy_of<E>(
         &mut self,
         bytes: &[u8],
@@ -339,16 +339,16 @@ impl BufferPool {
         Ok(Payload::new(buffer, range).unwrap_or_default())
     }
 
-    /// Takes a payload's buffer back if there is no other reference and the pool has room; else drops it.
+    /// Returns a payload's buffer to the pool if there is no other reference and the pool has room. Otherwise drops it.
     pub fn recycle(&mut self, payload: Payload) {
         if let Some(buffer) = payload.into_buffer() {
             self.recycle_buffer(buffer);
         }
     }
 
-    /// Takes a buffer back if there is no other reference and the pool has room; else drops it.
+    /// Returns a buffer to the pool if there is no other reference and the pool has room. Otherwise drops it.
     pub fn recycle_buffer(&mut self, buffer: Arc<Vec<u8>>) {
-        // The next user makes sure by `Arc::get_mut`; there are no weak references.
+        // [`Self::take`] checks again with `Arc::get_mut`; there are no weak references.
         if Arc::strong_count(&buffer) != 1 {
             return;
         }
@@ -363,8 +363,8 @@ impl BufferPool {
         }
     }
 
-    /// Takes a payload's buffer back, now or when there is no other reference. Of all that refer to a buffer, its first
-    /// owner alone may do this.
+    /// Returns a payload's buffer to the pool, immediately or when its last other reference ends. Only the first owner
+    /// of a buffer may call this.
     pub fn put_away(&mut self, payload: Payload) {
         let Some(mut buffer) = payload.into_buffer() else { return };
         if Arc::get_mut(&mut buffer).is_some() {
@@ -383,14 +383,14 @@ impl BufferPool {
         self.held_bytes += size;
     }
 
-    /// Bytes of idle buffers, and of those that others refer to.
+    /// Bytes of idle and of lent buffers.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 }
 
-/// The class for `len` bytes and its buffer size. Beyond the largest class: no class, exactly `len`.
+/// The class for `len` bytes and its buffer size. Above the largest class: no class, and exactly `len`.
 fn class_of(len: usize) -> (usize, usize) {
     let bits = usize::BITS - len.saturating_sub(1).leading_zeros();
     let class = bits.saturating_sub(SMALLEST_CLASS) as usize;
@@ -401,11 +401,11 @@ fn class_of(len: usize) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// Too long to be kept in the payload itself.
+    /// Too long to be stored in the payload itself.
     const LONG: [u8; 100] = [7; 100];
 
     #[test]
-    fn classes_are_powers_of_two_that_fit() {
+    fn buffer_classes_are_powers_of_two_that_fit() {
         assert_eq!(class_of(0), (0, 128));
         assert_eq!(class_of(128), (0, 128));
         assert_eq!(class_of(129), (1, 256));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn short_payloads_need_no_buffer_and_are_aligned_behind_their_header() {
+    fn short_payload_needs_no_buffer_and_has_aligned_body() {
         let mut pool = BufferPool::new(1 << 20);
         for len in 0..=Payload::HERE_MAX {
             let octets = &LONG[..len];
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_comes_back_only_when_it_is_the_last_reference() {
+    fn buffer_is_recycled_with_last_reference_only() {
         let mut pool = BufferPool::new(1 << 20);
         let payload = pool.copy_of(&LONG);
         let other = payload.clone();
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_keeps_no_more_than_its_bound() {
+    fn pool_keeps_no_more_than_its_bound() {
         let mut pool = BufferPool::new(300);
         let buffers: Vec<_> = (0..4).map(|_| pool.take(10)).collect();
         buffers.into_iter().for_each(|b| pool.recycle_buffer(b));
@@ -468,7 +468,7 @@ mod tests {
         let memory = payload.as_ptr();
         pool.put_away(payload);
         drop(first);
-        assert_ne!(pool.take(100).as_ptr(), memory.wrapping_sub(ALIGNING), "somebody reads it");
+        assert_ne!(pool.take(100).as_ptr(), memory.wrapping_sub(ALIGNING), "another reference exists");
         drop(second);
         assert_eq!(pool.take(100).as_ptr(), memory.wrapping_sub(ALIGNING));
         assert_eq!(pool.held_bytes(), 0);
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(pool.held_bytes(), 0);
     }
 
-    /// Counts how often it was asked for bytes.
+    /// Counts the encodings.
     #[derive(Debug, Default)]
     struct Lazy(core::sync::atomic::AtomicUsize);
 
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn value_is_encoded_when_its_bytes_are_needed() {
+    fn value_is_encoded_on_access_to_bytes() {
         let lazy = Arc::new(Lazy::default());
         let payload = Payload::foreign(lazy.clone());
         assert!(!payload.is_empty() && payload.known_len().is_none());
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_stay_inside() {
+    fn slice_past_end_is_refused() {
         let payload = Payload::copy_of(&[0, 1, 2, 3, 4]);
         assert_eq!(&*payload.slice(1..4).unwrap().slice(1..3).unwrap(), [2, 3]);
         assert!(payload.slice(3..6).is_none());

@@ -1,4 +1,4 @@
-//! The receiver of RTPS 2.5 §8.3.4: walks one message and dispatches its submessages.
+//! The receiver of RTPS 2.5 §8.3.4: parses one message and dispatches its submessages.
 
 use core::fmt;
 
@@ -13,27 +13,27 @@ use crate::wire::{
     ParameterList, Payload, StatusInfo, Submessage, Submessages, WireError,
 };
 
-/// Something a message says to an endpoint.
+/// A submessage for an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// To readers: a sample.
     Data(SampleMeta, Data<'a>),
     /// To readers: fragments of a sample.
     DataFrag(SampleMeta, DataFrag<'a>),
-    /// To readers: what the writer has.
+    /// To readers: which samples the writer has.
     Heartbeat(Heartbeat),
-    /// To readers: how much of a sample was sent.
+    /// To readers: which fragments of a sample were sent.
     HeartbeatFrag(HeartbeatFrag),
-    /// To readers: what will never come.
+    /// To readers: which samples will never be sent.
     Gap(Gap),
-    /// To a writer: what arrived, and what did not.
+    /// To a writer: which samples arrived, and which are missing.
     AckNack(AckNack),
-    /// To a writer: which fragments did not arrive.
+    /// To a writer: which fragments are missing.
     NackFrag(NackFrag),
 }
 
 impl Input<'_> {
-    /// Whether a reader is meant; else it is a writer.
+    /// Whether the input is for a reader. Otherwise it is for a writer.
     #[must_use]
     pub const fn is_for_reader(&self) -> bool {
         !matches!(self, Self::AckNack(_) | Self::NackFrag(_))
@@ -43,32 +43,32 @@ impl Input<'_> {
 /// Source and destination of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// The remote endpoint that speaks.
+    /// The remote endpoint that sent it.
     pub from: Guid,
-    /// The local endpoint it speaks to; [`EntityId::UNKNOWN`] for every matched one.
+    /// The local endpoint; [`EntityId::UNKNOWN`] for every matched one.
     pub to: EntityId,
     /// Vendor of the sender.
     pub vendor: VendorId,
-    /// Whether the sender named this participant, which it can only do after having heard of it.
+    /// Whether the sender named this participant, which proves that the sender has received messages from it.
     pub is_addressed: bool,
-    /// What protected it, if anything did: then with the key of `from`, or of its participant.
+    /// The levels of protection, with the key of `from` or of its participant.
     pub protection: ProtectedAt,
 }
 
-/// Why a message, or the rest of it, was not looked at.
+/// Why a message, or the rest of it, was discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DropReason {
-    /// The header is not one of RTPS 2.
+    /// The header is not a valid RTPS 2 header.
     Header(HeaderError),
-    /// A submessage is malformed; the rest of the message is invalid.
+    /// A submessage is malformed, which makes the rest of the message invalid.
     Malformed,
-    /// A header extension says something that must be understood and is not, or its checksum or length is wrong.
+    /// The header extension has an unknown parameter that must be understood, or its checksum or length is wrong.
     HeaderExtension,
-    /// An inline QoS says something that must be understood and is not, or is malformed. Only its sample is lost.
+    /// The inline QoS is malformed or has an unknown parameter that must be understood. Only its sample is discarded.
     InlineQos,
-    /// Something protected that there is no key for.
+    /// There is no key for a protected part.
     Protected,
-    /// Something protected that was not made by its sender for this participant, or was changed on the way.
+    /// A protected part was not made by its sender for this participant, or was changed in transit.
     NotAuthentic,
 }
 
@@ -85,16 +85,16 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Takes what a message says.
+/// Receives the content of a message.
 pub trait Receive {
-    /// Something for an endpoint of this participant.
+    /// A submessage for an endpoint of this participant.
     fn input(&mut self, envelope: Envelope, input: Input<'_>);
-    /// The message, the rest of it or one sample was not looked at. `from` is [`GuidPrefix::UNKNOWN`] where there is no
-    /// valid header.
+    /// The message, the rest of it or one sample was discarded. `from` is [`GuidPrefix::UNKNOWN`] without a valid
+    /// header.
     fn dropped(&mut self, from: GuidPrefix, vendor: VendorId, reason: DropReason);
 }
 
-/// Walks a message. Returns its header, if it has a valid one.
+/// Parses a message. Returns its header if it is valid.
 pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) -> Option<Header> {
     let (header, rest) = match Header::parse(message) {
         Ok(parsed) => parsed,
@@ -107,7 +107,7 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
     Some(header)
 }
 
-/// The state of a receiver while it walks one message.
+/// The state of a receiver during one message.
 pub(crate) struct Interpreter {
     own: GuidPrefix,
     source: GuidPrefix,
@@ -117,11 +117,11 @@ pub(crate) struct Interpreter {
     timestamp: Timestamp,
 }
 
-/// What protected submessages that are being read.
+/// The protection of the submessages being read.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) protection: ProtectedAt,
-    /// Whose key that was: an endpoint's, or that of a participant, which speaks for its endpoints.
+    /// The owner of the key: an endpoint, or a participant on behalf of its endpoints.
     pub(crate) sender: Option<Guid>,
 }
 
@@ -133,7 +133,7 @@ enum Step<'a> {
     Nothing,
     Extension(HeaderExtension<'a>),
     Dropped(DropReason),
-    /// The remote endpoint, the local one, and what is said.
+    /// The remote endpoint, the local one, and the input.
     Input(EntityId, EntityId, Input<'a>),
 }
 
@@ -149,20 +149,19 @@ impl Interpreter {
         }
     }
 
-    /// Reads submessages that were protected as `origin` says. `false` if the rest of the
-    /// message is invalid.
+    /// Reads submessages that were protected as `origin` states. `false` if the rest of the message is invalid.
     pub(crate) fn read_protected(
         &mut self,
         message: &[u8],
         mut submessages: Submessages<'_>,
         origin: Origin,
-        // Code of its own, so that the compiler can put that of unprotected messages together in one place.
+        // `dyn` keeps this code separate, so that the compiler inlines the path of unprotected messages in one place.
         receive: &mut dyn Receive,
     ) -> bool {
         submessages.all(|submessage| self.take(message, submessage, origin, receive))
     }
 
-    /// Something of the message cannot be trusted.
+    /// Reports a part of the message that cannot be trusted.
     pub(crate) fn refuse(&self, error: OpenError, receive: &mut dyn Receive) {
         let reason = match error {
             OpenError::UnknownKey => DropReason::Protected,
@@ -171,7 +170,7 @@ impl Interpreter {
         receive.dropped(self.source, self.vendor, reason);
     }
 
-    /// The rest of the message is malformed.
+    /// Reports that the rest of the message is malformed.
     pub(crate) fn stop(&self, receive: &mut dyn Receive) {
         receive.dropped(self.source, self.vendor, DropReason::Malformed);
     }
@@ -179,7 +178,8 @@ impl Interpreter {
     #[inline(always)]
     fn read(&mut self, message: &[u8], mut submessages: Submessages<'_>, receive: &mut impl Receive) {
         loop {
-            // What samples consist of, in whatever order: in a batch, each may have its own time.
+            // Fast path for the submessages of samples, in any order: in a batch, each sample may have its own
+            // timestamp.
             if let Some(info) = submessages.next_timestamp() {
                 self.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
             }
@@ -198,7 +198,7 @@ impl Interpreter {
         }
     }
 
-    /// `false` if the rest of the message is invalid.
+    /// Handles one submessage. `false` if the rest of the message is invalid.
     #[inline(always)]
     fn take<R: Receive + ?Sized>(
         &mut self,
@@ -254,7 +254,7 @@ impl Interpreter {
         if self.is_for_us {
             let from = Guid::new(self.source, remote);
             if sender.is_some_and(|sender| !speaks_for(sender, from)) {
-                // INFO_SRC or the submessage names another than the one whose key that was.
+                // INFO_SRC or the submessage names an endpoint other than the owner of the key.
                 receive.dropped(self.source, self.vendor, DropReason::NotAuthentic);
                 return;
             }
@@ -296,7 +296,8 @@ impl Interpreter {
             }
             Submessage::HeaderExtension(extension) => Step::Extension(extension),
             Submessage::Security { .. } => Step::Dropped(DropReason::Protected),
-            // Replies go where discovery says, never where a message says: a forged message cannot redirect them.
+            // Replies go to the addresses of discovery, never to addresses in a message: a forged message cannot
+            // redirect them.
             Submessage::InfoReply(_) | Submessage::InfoReplyIp4(_) => Step::Nothing,
             _ => Step::Nothing,
         }
@@ -305,7 +306,7 @@ impl Interpreter {
     #[inline]
     fn meta(&self, inline_qos: Option<ParameterList<'_>>, is_key: bool) -> Result<SampleMeta, DropReason> {
         let mut meta = SampleMeta {
-            // A key without a status was an early implementation's way to dispose.
+            // An early implementation disposed with a key and without a status.
             kind: if is_key { ChangeKind::Disposed } else { ChangeKind::Alive },
             key_hash: None,
             source_timestamp: self.timestamp,
@@ -332,7 +333,7 @@ impl Interpreter {
     }
 }
 
-/// Whether what this key protects may come from this endpoint.
+/// Whether the owner of a key may send on behalf of this endpoint.
 fn speaks_for(sender: Guid, from: Guid) -> bool {
     sender == from || sender == Guid::new(from.prefix, EntityId::PARTICIPANT)
 }
@@ -366,7 +367,7 @@ mod tests {
         }
     }
 
-    /// A sample before and a sample behind an INFO_TS.
+    /// A sample before and a sample after an INFO_TS.
     fn message(extension: &HeaderExtension<'_>) -> Vec<u8> {
         let mut out = vec![];
         let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::RTI, prefix: GuidPrefix([3; 12]) };
@@ -386,14 +387,14 @@ mod tests {
         out
     }
 
-    fn hear(message: &[u8]) -> Heard {
+    fn receive_all(message: &[u8]) -> Heard {
         let mut heard = Heard::default();
         interpret(message, GuidPrefix([4; 12]), &mut heard);
         heard
     }
 
     #[test]
-    fn a_header_extension_tells_when_the_message_was_sent_and_not_when_a_sample_was_written() {
+    fn timestamp_of_header_extension_is_not_source_timestamp() {
         for checksum in
             [None, Some(Checksum::Crc32c([0; 4])), Some(Checksum::Crc64([0; 8])), Some(Checksum::Md5([0; 16]))]
         {
@@ -405,14 +406,14 @@ mod tests {
                 checksum,
                 parameters: None,
             };
-            let heard = hear(&message(&extension));
+            let heard = receive_all(&message(&extension));
             assert_eq!(heard.samples, [Timestamp::INVALID, WRITTEN]);
             assert!(heard.dropped.is_empty());
         }
     }
 
     #[test]
-    fn nothing_is_heard_of_a_message_whose_header_extension_does_not_hold() {
+    fn message_with_wrong_header_extension_is_discarded() {
         let extension = HeaderExtension {
             message_length: Some(0),
             checksum: Some(Checksum::Crc32c([0; 4])),
@@ -421,23 +422,24 @@ mod tests {
         let good = message(&extension);
         for at in (28..good.len()).step_by(4) {
             let mut damaged = good.clone();
-            // The last byte of each word: lengths of submessages included, which must not make a difference.
+            // The last byte of each word, including the lengths of submessages: the result must be the same for all.
             damaged[at + 3] ^= 0x40;
-            let heard = hear(&damaged);
-            assert_eq!(heard.dropped, [DropReason::HeaderExtension], "octet {at}");
+            let heard = receive_all(&damaged);
+            assert_eq!(heard.dropped, [DropReason::HeaderExtension], "byte {at}");
             assert!(heard.samples.is_empty(), "octet {at}");
         }
-        let heard = hear(&good[..good.len() - 24]);
+        let heard = receive_all(&good[..good.len() - 24]);
         assert_eq!((heard.samples.len(), heard.dropped), (0, vec![DropReason::HeaderExtension]));
     }
 
     #[test]
-    fn parameters_of_a_header_extension_are_passed_over_unless_they_must_be_understood() {
+    fn unknown_parameter_of_header_extension_is_skipped_unless_mandatory() {
         for (id, is_heard) in [(0x3e01_u16, true), (0x8001, true), (0x7e01, false), (0xc001, false)] {
             let mut octets = id.to_be_bytes().to_vec();
             octets.extend_from_slice(&[0, 4, 1, 2, 3, 4, 0, 1, 0, 0]);
             let parameters = ParameterList::parse_to_end(&octets, Endianness::Big).unwrap();
-            let heard = hear(&message(&HeaderExtension { parameters: Some(parameters), ..HeaderExtension::EMPTY }));
+            let heard =
+                receive_all(&message(&HeaderExtension { parameters: Some(parameters), ..HeaderExtension::EMPTY }));
             assert_eq!(heard.samples.len(), if is_heard { 2 } else { 0 }, "{id:#x}");
             assert_eq!(heard.dropped.is_empty(), is_heard, "{id:#x}");
         }

@@ -1,4 +1,4 @@
-//! Round-trip time as measured, and the wait derived from it.
+//! The measured round-trip time, and the timeout derived from it.
 
 use crate::limits::ROUND_TRIP_INITIAL;
 use crate::time::Span;
@@ -11,7 +11,7 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Takes one measurement into account.
+    /// Adds one measurement.
     pub fn sample(&mut self, measured: Span) {
         match self.smoothed {
             None => {
@@ -26,14 +26,14 @@ impl RoundTrip {
         }
     }
 
-    /// The smoothed round-trip time, or the initial assumption.
+    /// The smoothed round-trip time, or the initial assumption before the first measurement.
     #[must_use]
     pub fn estimate(&self) -> Span {
         self.smoothed.unwrap_or(ROUND_TRIP_INITIAL)
     }
 
-    /// How long to wait for an answer before it counts as missing: twice the estimate plus four variations, doubled
-    /// for every attempt without an answer, within bounds.
+    /// The timeout for an answer: twice the estimate plus four variations, doubled for every attempt without an answer,
+    /// within bounds.
     #[must_use]
     pub fn patience(&self, attempts: u32, min: Span, max: Span) -> Span {
         let once = self.estimate().times(2) + self.variation.times(4);
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn converges_to_a_steady_value() {
+    fn constant_measurements_converge_to_their_value() {
         let mut rtt = RoundTrip::default();
         assert_eq!(rtt.estimate(), ROUND_TRIP_INITIAL);
         for _ in 0..100 {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_doubles_within_its_bounds() {
+    fn timeout_doubles_within_bounds() {
         let mut rtt = RoundTrip::default();
         rtt.sample(Span::from_micros(10));
         let min = Span::from_millis(1);

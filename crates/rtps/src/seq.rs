@@ -1,4 +1,4 @@
-//! Sequence numbers, fragment numbers, counts and the sets of them that acknowledgements carry.
+//! Sequence numbers, fragment numbers, counts, and the sets of them in acknowledgements.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -8,15 +8,15 @@ use core::fmt;
 pub struct SequenceNumber(pub i64);
 
 impl SequenceNumber {
-    /// `{-1, 0}` on the wire: no number.
+    /// No number: `{-1, 0}` on the wire.
     pub const UNKNOWN: Self = Self(-(1 << 32));
-    /// Before the first.
+    /// The number before the first.
     pub const ZERO: Self = Self(0);
     /// The first number a writer uses.
     pub const FIRST: Self = Self(1);
-    /// The largest one.
+    /// The largest representable number.
     pub const MAX: Self = Self(i64::MAX);
-    /// The largest one a sample may have: what comes after it has to be a number, too.
+    /// The largest number of a sample, so that the number after it is representable.
     pub const LAST: Self = Self(i64::MAX - 1);
 
     /// The number after this one; stays at the largest.
@@ -31,13 +31,13 @@ impl SequenceNumber {
         Self(self.0.saturating_sub(1))
     }
 
-    /// `n` further on; stays at the largest.
+    /// The number `n` after this one; stays at the largest.
     #[must_use]
     pub const fn plus(self, n: u32) -> Self {
         Self(self.0.saturating_add(n as i64))
     }
 
-    /// How far this one is past `earlier`; 0 when it is not past it.
+    /// The distance from `earlier` to this one; 0 when this one is not later.
     #[must_use]
     pub const fn distance_from(self, earlier: Self) -> u64 {
         if self.0 <= earlier.0 { 0 } else { self.0.abs_diff(earlier.0) }
@@ -66,12 +66,12 @@ impl fmt::Display for FragmentNumber {
     }
 }
 
-/// The running number of HEARTBEATs, ACKNACKs and the like; compared modulo 2^32 (RTPS 2.5 §8.3.5.10).
+/// The running number of HEARTBEATs, ACKNACKs and similar submessages; compared modulo 2^32 (RTPS 2.5 §8.3.5.10).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Count(pub i32);
 
 impl Count {
-    /// The first count sent. Peers that start from "last seen 0" would ignore a 0.
+    /// The first count that is sent. A peer that starts with "last seen 0" would ignore a 0.
     pub const FIRST: Self = Self(1);
 
     /// The next count, wrapping.
@@ -93,7 +93,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// The most numbers one set can hold (RTPS 2.5 §8.3.5.5).
+/// The greatest size of a set (RTPS 2.5 §8.3.5.5).
 pub const SET_BITS_MAX: u32 = 256;
 
 /// Up to 256 flags, most significant bit of each word first, as on the wire (RTPS 2.5 §9.4.2.6).
@@ -128,7 +128,7 @@ impl Bits {
         for slot in bits.words.iter_mut().take(len.div_ceil(32) as usize) {
             *slot = given.next()?;
         }
-        // Bits past the stated length carry no meaning; clearing them makes equal sets compare equal.
+        // Bits past the stated length have no meaning. They are cleared so that equal sets compare equal.
         let used = len % 32;
         if used != 0
             && let Some(last) = bits.words.get_mut((len / 32) as usize)
@@ -163,15 +163,15 @@ macro_rules! number_set {
                 Self { base, bits: Bits::default() }
             }
 
-            /// A set as it stands on the wire: base, number of bits and words. `None` when there are more than 256
+            /// A set from its parts on the wire: base, number of bits and words. `None` when there are more than 256
             /// bits, or fewer words than the bits need.
             #[must_use]
             pub fn from_words(base: $number, num_bits: u32, words: impl IntoIterator<Item = u32>) -> Option<Self> {
                 Some(Self { base, bits: Bits::from_words(num_bits, words)? })
             }
 
-            /// The members among `numbers` that fit into the 256 numbers from `base` on; stops at the first that does
-            /// not. The numbers must ascend.
+            /// The set of the given ascending numbers within the 256 numbers from `base` on; stops at the first number
+            /// outside.
             #[must_use]
             pub fn from_ascending(base: $number, numbers: impl IntoIterator<Item = $number>) -> Self {
                 let mut set = Self::empty(base);
@@ -183,7 +183,7 @@ macro_rules! number_set {
                 set
             }
 
-            /// Adds a number. `false` when it lies outside the 256 numbers from the base on.
+            /// Adds a number. `false` when it is outside the 256 numbers from the base on.
             pub fn insert(&mut self, number: $number) -> bool {
                 match $offset(number, self.base) {
                     Some(i) => self.bits.set(i),
@@ -197,7 +197,7 @@ macro_rules! number_set {
                 self.base
             }
 
-            /// How many bits the set spans.
+            /// The number of bits that the set spans.
             #[must_use]
             pub const fn num_bits(&self) -> u32 {
                 self.bits.len
@@ -209,7 +209,7 @@ macro_rules! number_set {
                 self.bits.words.get(..self.bits.word_count()).unwrap_or(&[])
             }
 
-            /// How many members the set has.
+            /// The number of members.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.bits.count() as usize
@@ -286,28 +286,28 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn bits_are_most_significant_first() {
+    fn bitmap_is_most_significant_bit_first() {
         let set = SequenceNumberSet::from_words(SequenceNumber(10), 33, [0x8000_0001, 0x8000_0000]).unwrap();
         assert_eq!(set.iter().map(|n| n.0).collect::<Vec<_>>(), [10, 41, 42]);
         assert_eq!(set.words(), [0x8000_0001, 0x8000_0000]);
     }
 
     #[test]
-    fn stray_bits_past_the_length_are_not_members() {
+    fn bits_past_length_are_not_members() {
         let set = SequenceNumberSet::from_words(SequenceNumber(1), 2, [u32::MAX]).unwrap();
         assert_eq!(set.len(), 2);
         assert_eq!(set.words(), [0xc000_0000]);
     }
 
     #[test]
-    fn oversized_and_truncated_sets_are_refused() {
+    fn oversized_and_truncated_sets_are_rejected() {
         assert!(SequenceNumberSet::from_words(SequenceNumber(1), 257, [0; 9]).is_none());
         assert!(SequenceNumberSet::from_words(SequenceNumber(1), 33, [0]).is_none());
         assert!(FragmentNumberSet::from_words(FragmentNumber(1), u32::MAX, [0]).is_none());
     }
 
     #[test]
-    fn numbers_at_the_end_of_the_range_do_not_overflow() {
+    fn numbers_at_end_of_range_do_not_overflow() {
         let set = SequenceNumberSet::from_words(SequenceNumber::MAX, 2, [0xc000_0000]).unwrap();
         assert_eq!(set.iter().count(), 1);
         assert!(!set.contains(SequenceNumber(i64::MIN)));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_wrap() {
+    fn wrapped_count_is_newer() {
         assert!(Count(i32::MIN).is_newer_than(Count(i32::MAX)));
         assert!(!Count(0).is_newer_than(Count(0)));
         assert!(!Count(5).is_newer_than(Count(6)));
@@ -323,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(base in 1i64..1 << 40, offsets in proptest::collection::btree_set(0u32..256, 0..60)) {
+        fn inserted_numbers_are_members(base in 1i64..1 << 40, offsets in proptest::collection::btree_set(0u32..256, 0..60)) {
             let numbers: Vec<_> = offsets.iter().map(|&o| SequenceNumber(base + i64::from(o))).collect();
             let set = SequenceNumberSet::from_ascending(SequenceNumber(base), numbers.iter().copied());
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), numbers.clone());

@@ -1,11 +1,11 @@
-//! Instants and spans: the caller's monotonic clock, and the time stamps of the wire.
+//! Instants and spans of the caller's monotonic clock, and the time stamps of the wire.
 
 use core::fmt;
 use core::ops::{Add, Sub};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// An instant of the caller's monotonic clock, in nanoseconds since an origin of the caller's choosing.
+/// An instant of the caller's monotonic clock, in nanoseconds since an origin that the caller chooses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Instant(pub u64);
 
@@ -20,7 +20,7 @@ impl Instant {
     }
 }
 
-/// Keeps the sooner of what is `next` and a deadline that there may be.
+/// Replaces `next` by an optional deadline if that is sooner.
 #[inline]
 pub(crate) fn sooner<T>(next: &mut Option<(Instant, T)>, at: Option<Instant>, what: T) {
     if let Some(at) = at
@@ -44,7 +44,7 @@ impl Sub<Span> for Instant {
     }
 }
 
-/// A span of time in nanoseconds, on this side of the wire. Arithmetic saturates; the largest value means "for ever".
+/// A span of time in nanoseconds, as computed with. Arithmetic saturates; the largest value means "for ever".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub u64);
 
@@ -84,7 +84,7 @@ impl Span {
         Self(self.0.saturating_mul(n))
     }
 
-    /// The `n`th part; "for ever" stays so, and a division by 0 is "for ever".
+    /// The `n`th part. "For ever" stays "for ever", and a division by 0 returns "for ever".
     #[must_use]
     pub const fn divided_by(self, n: u64) -> Self {
         match (self.is_infinite(), self.0.checked_div(n)) {
@@ -142,10 +142,10 @@ pub struct Timestamp {
 impl Timestamp {
     /// No time stamp.
     pub const INVALID: Self = Self { seconds: 0xffff_ffff, fraction: 0xffff_ffff };
-    /// After every other.
+    /// Later than every other time stamp.
     pub const INFINITE: Self = Self { seconds: 0xffff_ffff, fraction: 0xffff_fffe };
 
-    /// From nanoseconds since the Unix epoch; past the year 2106 the largest representable one.
+    /// From nanoseconds since the Unix epoch; the largest representable time stamp past the year 2106.
     #[must_use]
     pub const fn from_unix_nanos(nanos: u64) -> Self {
         let seconds = nanos / NANOS_PER_SEC;
@@ -161,7 +161,7 @@ impl Timestamp {
         self.seconds as u64 * NANOS_PER_SEC + nanos_of_fraction(self.fraction)
     }
 
-    /// The time since the Unix epoch; `None` without a real instant.
+    /// The time since the Unix epoch; `None` unless this is a real instant.
     #[must_use]
     pub const fn since_unix_epoch(self) -> Option<core::time::Duration> {
         if self.is_valid() { Some(core::time::Duration::from_nanos(self.to_unix_nanos())) } else { None }
@@ -216,7 +216,7 @@ impl Duration {
     }
 
     /// As a span, to the nearest nanosecond. Negative durations are zero. The largest number of seconds is "for ever"
-    /// with any fraction: some write the nanoseconds of the DDS constant there.
+    /// with any fraction: some vendors write the nanoseconds of the DDS constant there.
     #[must_use]
     pub const fn to_span(self) -> Span {
         if self.seconds == 0x7fff_ffff {
@@ -241,12 +241,13 @@ impl fmt::Debug for Duration {
     }
 }
 
-/// Rounds up, so that nanoseconds survive the way to the wire and back.
+/// Rounds up, so that nanoseconds survive the conversion to the wire and back.
 const fn fraction_of_nanos(nanos: u64) -> u32 {
     ((nanos << 32).div_ceil(NANOS_PER_SEC)) as u32
 }
 
-/// Rounds to the nearest, because others round down where we round up: a period of 100 ms is the same from all vendors.
+/// Rounds to the nearest, because other vendors round down where this crate rounds up: 100 ms is equal from all
+/// vendors.
 const fn nanos_of_fraction(fraction: u32) -> u64 {
     let nanos = (fraction as u64 * NANOS_PER_SEC + (1 << 31)) >> 32;
     if nanos < NANOS_PER_SEC { nanos } else { NANOS_PER_SEC - 1 }
@@ -258,7 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn special_values_survive() {
+    fn special_values_round_trip() {
         assert_eq!(Duration::from_span(Span::INFINITE), Duration::INFINITE);
         assert_eq!(Duration::INFINITE.to_span(), Span::INFINITE);
         assert_eq!(Duration { seconds: -1, fraction: 0 }.to_span(), Span::ZERO);
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_durations_convert_into_each_other() {
+    fn spans_and_durations_are_interconvertible() {
         for span in [Span::ZERO, Span::from_millis(20), Span::INFINITE] {
             assert_eq!(Span::from(core::time::Duration::from(span)), span);
         }
@@ -277,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn hundred_milliseconds_have_the_usual_fraction() {
-        // Seen in captured discovery data of Cyclone DDS as 9a999919 (little endian).
+    fn hundred_milliseconds_have_usual_fraction() {
+        // Cyclone DDS sends 9a999919 (little endian).
         assert_eq!(Duration::from_span(Span::from_millis(100)), Duration { seconds: 0, fraction: 0x1999_999a });
     }
 
     #[test]
-    fn fractions_rounded_up_or_down_mean_the_same() {
+    fn fractions_rounded_up_and_down_are_equal() {
         for fraction in [0x1999_9999, 0x1999_999a] {
             assert_eq!(Duration { seconds: 0, fraction }.to_span(), Span::from_millis(100));
         }
@@ -293,12 +294,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nanoseconds_survive(ns in 0u64..(u64::from(u32::MAX) - 1) * NANOS_PER_SEC) {
+        fn nanoseconds_round_trip(ns in 0u64..(u64::from(u32::MAX) - 1) * NANOS_PER_SEC) {
             prop_assert_eq!(Timestamp::from_unix_nanos(ns).to_unix_nanos(), ns);
         }
 
         #[test]
-        fn spans_survive(ns in 0u64..0x7fff_fffe * NANOS_PER_SEC) {
+        fn spans_round_trip(ns in 0u64..0x7fff_fffe * NANOS_PER_SEC) {
             prop_assert_eq!(Duration::from_span(Span(ns)).to_span(), Span(ns));
         }
     }

@@ -1,4 +1,4 @@
-//! Messages on their way out: small things written inline, large payloads by reference.
+//! Outgoing messages: small parts written inline, large payloads by reference.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,25 +10,25 @@ use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
 use crate::wire::{Header, SubmessageId};
 
-/// Payloads up to this many bytes are copied into the message; longer ones are referred to.
+/// Payloads up to this many bytes are copied into the message; the message refers to longer ones.
 ///
 /// A copy of this size costs less than a second reference count and a second gather element.
 pub const INLINE_PAYLOAD_MAX: usize = 4096;
 
-/// The same of fragments, which share one reference count.
+/// Like [`INLINE_PAYLOAD_MAX`] for fragments, which share one reference count.
 const INLINE_FRAGMENT_MAX: usize = 512;
 
-/// Locators that a message goes to, and its recipients: the same bytes to each locator.
+/// The locators and the recipients of a message. Each locator receives the same bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Destination {
     /// The addresses to send to.
     pub locators: Arc<[Locator]>,
-    /// The endpoints that the message is for, ascending; none in announcements to participants that may not be known.
+    /// The endpoints that the message is for, ascending; empty for announcements to unknown participants.
     pub peers: Arc<[Guid]>,
 }
 
 impl Destination {
-    /// The addresses of these endpoints.
+    /// A destination with these locators and peers.
     #[must_use]
     pub fn new(locators: Arc<[Locator]>, mut peers: Vec<Guid>) -> Self {
         peers.sort_unstable();
@@ -42,12 +42,12 @@ impl Destination {
     }
 }
 
-/// One stretch of a message.
+/// A contiguous part of a message.
 #[derive(Debug)]
 enum Part {
     /// Bytes of the batch's own buffer.
     Inline { start: usize, end: usize },
-    /// Bytes of a sample, the one at `index`.
+    /// Bytes of the sample at `index`.
     Payload { index: usize, start: usize, end: usize },
 }
 
@@ -55,30 +55,30 @@ enum Part {
 struct MessageMeta {
     parts_end: usize,
     len: usize,
-    /// Where it goes: which of the batch's destinations.
+    /// The index of its destination in the batch.
     to: usize,
 }
 
-/// Messages to send, in order. Reused from batch to batch, so that a steady state allocates nothing.
+/// Messages to send, in order. The batch is reused, so that a steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct TransmitBatch {
     bytes: Vec<u8>,
     parts: Vec<Part>,
-    /// The samples referred to, each once for as many parts in a row as are of it.
+    /// The samples that messages refer to; consecutive parts of one sample share an entry.
     payloads: Vec<Payload>,
     messages: Vec<MessageMeta>,
-    /// Where messages go, each once for as many in a row as go there.
+    /// The destinations; consecutive messages to the same destination share an entry.
     destinations: Vec<Arc<Destination>>,
-    /// Empty: what is taken for a destination that does not exist. There is no such message.
+    /// An empty destination, used for an index that does not exist. No message has such an index.
     nowhere: Destination,
-    /// Where the inline part being written began.
+    /// The start of the inline part being written.
     inline_start: usize,
     /// Bytes of all complete messages.
     complete_bytes: usize,
-    /// Bytes of the message being written that are already in closed parts.
+    /// Bytes of the message being written in parts that are complete.
     open_len: usize,
     open: bool,
-    /// Whether payloads are copied into the message being written, whatever their length.
+    /// Whether payloads of any length are copied into the message being written.
     is_one_piece: bool,
 }
 
@@ -98,7 +98,7 @@ impl TransmitBatch {
         self.messages.is_empty()
     }
 
-    /// How many messages are complete.
+    /// The number of complete messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
@@ -110,7 +110,7 @@ impl TransmitBatch {
         self.complete_bytes
     }
 
-    /// The complete messages, in the order they are to leave.
+    /// The complete messages, in the order of sending.
     pub fn messages(&self) -> impl ExactSizeIterator<Item = Message<'_>> {
         let mut start = 0;
         self.messages.iter().map(move |meta| {
@@ -121,7 +121,7 @@ impl TransmitBatch {
         })
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Removes all messages and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.parts.clear();
@@ -142,7 +142,7 @@ impl TransmitBatch {
         self.clear();
     }
 
-    /// Adds a message of already assembled bytes that is for no peer in particular.
+    /// Adds a message of assembled bytes that is for no particular peer.
     pub fn push_message(&mut self, bytes: &[u8], to: Arc<[Locator]>) {
         let last = self.destinations.last();
         let known = last.filter(|last| Arc::ptr_eq(&last.locators, &to) && last.peers.is_empty()).cloned();
@@ -152,7 +152,7 @@ impl TransmitBatch {
         self.finish();
     }
 
-    /// Starts a message that goes there. The caller writes to [`Self::inline`] and refers to payloads, then calls
+    /// Starts a message to this destination. The caller appends to [`Self::inline`] and refers to payloads, then calls
     /// [`Self::finish`].
     pub(crate) fn begin(&mut self, to: &Arc<Destination>) {
         debug_assert!(!self.open, "a message is already being written");
@@ -165,22 +165,22 @@ impl TransmitBatch {
         self.is_one_piece = false;
     }
 
-    /// Copies all payloads into the message being written: what protects the message needs its bytes in a row.
+    /// Copies all payloads into the message being written, because its protection needs contiguous bytes.
     pub(crate) const fn keep_in_one_piece(&mut self) {
         self.is_one_piece = true;
     }
 
-    /// Where in [`Self::inline`] a message begins that is being written in one piece.
+    /// The start, in [`Self::inline`], of a message that is being written in one piece.
     pub(crate) const fn open_start(&self) -> usize {
         self.inline_start
     }
 
-    /// Where the message being written goes.
+    /// The destination of the message being written.
     pub(crate) fn open_destination(&self) -> Option<&Arc<Destination>> {
         self.destinations.last()
     }
 
-    /// Leaves the message out that is being written in one piece.
+    /// Discards the message that is being written in one piece.
     pub(crate) fn abandon(&mut self) {
         debug_assert!(self.is_one_piece, "parts of the message refer to payloads");
         self.bytes.truncate(self.inline_start);
@@ -192,7 +192,7 @@ impl TransmitBatch {
         self.open
     }
 
-    /// The buffer to append to. Submessages are 4-aligned relative to the start of the message because every part is.
+    /// The buffer to append to. Submessages are 4-aligned relative to the start of the message, because every part is.
     pub(crate) const fn inline(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -202,18 +202,18 @@ impl TransmitBatch {
         if self.open { self.open_len + (self.bytes.len() - self.inline_start) } else { 0 }
     }
 
-    /// Refers to a payload at the current end of the message, or copies it when it is small; pads to a multiple of 4.
+    /// Appends a payload, by copy when it is small and by reference otherwise; pads to a multiple of 4.
     pub(crate) fn payload(&mut self, payload: &Payload) {
         self.put(payload, payload, 0, INLINE_PAYLOAD_MAX);
     }
 
-    /// The same with a fragment of it. What lies outside the payload is left out.
+    /// Like [`Self::payload`] for a fragment. A range outside the payload appends no bytes.
     pub(crate) fn fragment(&mut self, payload: &Payload, range: Range<usize>) {
         let octets = payload.get(range.clone()).unwrap_or(&[]);
         self.put(payload, octets, range.start, INLINE_FRAGMENT_MAX);
     }
 
-    /// Puts these bytes of a payload, which begin at `start`, into the message.
+    /// Appends these bytes of a payload, which begin at `start`.
     #[inline]
     fn put(&mut self, payload: &Payload, octets: &[u8], start: usize, inline_max: usize) {
         let len = octets.len();
@@ -229,24 +229,24 @@ impl TransmitBatch {
         if !len.is_multiple_of(4) {
             self.bytes.extend_from_slice(padding(len));
             self.close_inline();
-            // What is written inline next begins at a multiple of 4, in the buffer as in the message.
+            // The next inline part begins at a multiple of 4, in the buffer and in the message.
             self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
             self.inline_start = self.bytes.len();
         }
     }
 
-    /// Keeps the payload, and says at which place.
+    /// Keeps a reference to the payload and returns its index.
     fn refer_to(&mut self, payload: &Payload) -> usize {
-        // What is kept is not moved or reused: the same bytes are the same payload.
+        // Referenced payloads are neither moved nor reused: the same address is the same payload.
         if self.payloads.last().is_none_or(|last| !ptr::eq::<[u8]>(&**last, &**payload)) {
             self.payloads.push(payload.clone());
         }
         self.payloads.len() - 1
     }
 
-    /// Adds a whole message to where the last one goes, like that but for other bytes of its payload, as many, and for
-    /// what `change` does to the bytes ahead of them. Only the last message was just finished and is one head before
-    /// one stretch of one payload; else `false`, and nothing is added.
+    /// Repeats the last message with other bytes of its payload, of the same length, and with a head that `change`
+    /// modifies. Adds the message only if the last message is finished and consists of one inline part followed by one
+    /// part of a payload. Otherwise returns `false`.
     #[inline]
     pub(crate) fn repeat(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8])) -> bool {
         let [before @ .., Part::Inline { start: head, end }, Part::Payload { index, start, end: payload_end }] =
@@ -306,20 +306,20 @@ impl<'a> Message<'a> {
         self.len
     }
 
-    /// Where it goes: the same bytes to each of these.
+    /// The locators. Each receives the same bytes.
     #[must_use]
     pub const fn to(&self) -> &'a Arc<[Locator]> {
         &self.destination.locators
     }
 
-    /// The endpoints that it is for; none in announcements to participants that may not be known.
+    /// The endpoints that the message is for; empty for announcements to unknown participants.
     #[must_use]
     pub fn peers(&self) -> &'a [Guid] {
         &self.destination.peers
     }
 
-    /// The submessages of `other`, a whole message of one piece, if they may follow those of this message: both are of
-    /// the same participant, and neither is protected as a whole.
+    /// The submessages of `other`, a complete contiguous message, if they may be appended to this message: both
+    /// messages have the same source participant, and neither is protected as a whole.
     #[must_use]
     pub fn submessages_to_append<'o>(&self, other: &'o [u8]) -> Option<&'o [u8]> {
         let is_protected = |submessages: &[u8]| submessages.first() == Some(&SubmessageId::SRTPS_PREFIX.0);
@@ -329,7 +329,7 @@ impl<'a> Message<'a> {
         may_follow.then_some(other_submessages)
     }
 
-    /// Its stretches in order, to gather from.
+    /// Its parts in order, for gathered sending.
     pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let batch = self.batch;
         self.parts.iter().map(move |part| match part {
@@ -340,19 +340,19 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// How many stretches there are.
+    /// The number of parts.
     #[must_use]
     pub const fn part_count(&self) -> usize {
         self.parts.len()
     }
 
-    /// All bytes in one piece, appended to `out`.
+    /// Appends all bytes to `out`.
     pub fn copy_to(&self, out: &mut Vec<u8>) {
         self.parts().for_each(|part| out.extend_from_slice(part));
     }
 }
 
-/// The zero bytes that bring `len` to a multiple of 4.
+/// The zero bytes that pad `len` to a multiple of 4.
 pub(crate) const fn padding(len: usize) -> &'static [u8] {
     match len % 4 {
         1 => &[0; 3],
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn small_payloads_are_copied_and_large_ones_referred_to() {
+    fn small_payloads_are_copied_and_large_ones_referenced() {
         let to = Arc::new(Destination::new(Arc::new([Locator::INVALID]), vec![]));
         let small = Payload::copy_of(&[7; 5]);
         let large = Payload::copy_of(&[9; INLINE_PAYLOAD_MAX + 2]);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_refer_to_their_sample_once() {
+    fn fragments_share_one_reference_to_sample() {
         let to = Arc::new(Destination::new(Arc::new([Locator::INVALID]), vec![]));
         let octets: Vec<u8> = (0..2503_u32).map(|octet| octet as u8).collect();
         let [payload, other] = [Payload::copy_of(&octets), Payload::copy_of(&octets)];
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_of_one_participant_count_as_one_participant() {
+    fn peers_of_one_participant_are_one_participant() {
         let peer = |host, key| Guid::new(GuidPrefix([host; 12]), EntityId::user_reader(key, false));
         let to = Destination::new(Arc::default(), vec![peer(2, 1), peer(1, 1), peer(2, 2), peer(1, 1)]);
         assert_eq!(*to.peers, [peer(1, 1), peer(2, 1), peer(2, 2)]);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn submessages_follow_those_of_the_same_unprotected_participant_only() {
+    fn submessages_are_appended_to_unprotected_message_of_same_participant_only() {
         let message = |host: u8, submessage: u8| {
             let mut bytes = vec![b'R', b'T', b'P', b'S', 2, 5, 1, 0x7e];
             bytes.extend_from_slice(&[host; 12]);
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_gives_buffers_back() {
+    fn clear_into_returns_buffers_to_pool() {
         let mut pool = BufferPool::new(1 << 20);
         let mut batch = TransmitBatch::default();
         batch.begin(&Arc::default());

@@ -1,4 +1,4 @@
-//! Vendors of peers, and where the vendor changes what this implementation does.
+//! Vendors of peers, and the differences in behaviour that depend on the vendor.
 
 use core::fmt;
 
@@ -71,12 +71,12 @@ impl fmt::Debug for VendorId {
 pub struct ProtocolVersion {
     /// 2 in every message this crate accepts.
     pub major: u8,
-    /// Any.
+    /// Any number.
     pub minor: u8,
 }
 
 impl ProtocolVersion {
-    /// What this implementation says.
+    /// The version that this implementation sends.
     pub const V2_5: Self = Self { major: 2, minor: 5 };
 }
 
@@ -86,48 +86,47 @@ impl fmt::Display for ProtocolVersion {
     }
 }
 
-/// Where a peer departs from the text of the standard, or from what most others do.
+/// Departures of a peer from the standard, or from the behaviour of most other vendors.
 ///
-/// Every difference that the rest of the crate takes into account is a field here, with its reason; nothing else in
-/// the crate looks at a vendor id.
+/// Every difference that the crate takes into account is a field of this type, with its reason. No other code in the
+/// crate reads a vendor id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quirks {
-    /// The base of a pre-emptive ACKNACK. The standard wants 1 or more; Connext's durable writers with an empty cache
-    /// answer only 0.
+    /// The base of a pre-emptive ACKNACK. The standard requires 1 or more; Connext's durable writers with an empty
+    /// cache answer only to 0.
     pub preemptive_acknack_base: u32,
     /// Whether several consecutive fragments may share one DATA_FRAG. Connext Micro and Fast DDS expect exactly one.
     pub several_fragments_per_submessage: bool,
-    /// Whether HEARTBEAT_FRAG is understood. Connext and Fast DDS ignore it.
+    /// Whether the peer handles HEARTBEAT_FRAG. Connext and Fast DDS ignore it.
     pub heartbeat_frag: bool,
-    /// Whether the participant-message endpoints may be assumed although their bits are not announced. Connext
-    /// implements them without saying so.
+    /// Whether the participant-message endpoints exist although their bits are not announced, as in Connext.
     pub assume_participant_message: bool,
-    /// Whether a volatile reader takes a writer's first heartbeat to mean "from now on". Our own writers announce only
-    /// what concerns the reader; others announce all they have.
+    /// Whether a volatile reader starts after the last sample of a writer's first HEARTBEAT. Our own writers announce
+    /// only samples that concern the reader; others announce all samples that they hold.
     pub volatile_readers_start_after_heartbeat: bool,
     /// Whether a reader requests a missing sample as soon as a later one shows the gap, and a writer expects that. The
-    /// standard's reader waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.
+    /// reader of the standard waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.
     pub requests_on_gap: bool,
-    /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
-    /// this place.
+    /// Where the identity of a related sample is sent besides its standard parameter. Fast DDS up to 2.10 reads only
+    /// this parameter.
     pub related_sample_identity_parameter: Option<ParameterId>,
-    /// Where the built-in endpoint set stands besides its standard parameter. OpenSplice uses this place only.
+    /// Where the built-in endpoint set is sent besides its standard parameter. OpenSplice uses only this parameter.
     pub builtin_endpoint_set_parameter: Option<ParameterId>,
-    /// Where a reader says that it never acknowledges, so that no writer waits for it.
+    /// The parameter by which a reader announces that it never acknowledges, so that no writer waits for it.
     pub positive_acks_disabled_parameter: Option<ParameterId>,
-    /// Whether writers renew a liveliness other than AUTOMATIC without end. OpenSplice announces others and does not
-    /// renew them: its writers would be lost again and again.
+    /// Whether writers keep renewing a liveliness other than AUTOMATIC. OpenSplice announces such a liveliness without
+    /// renewing it: its writers would lose their liveliness again and again.
     pub renews_liveliness: bool,
-    /// The largest message it receives, in bytes. Fast DDS cuts longer ones off to the size of its buffer.
+    /// The largest message that the peer receives, in bytes. Fast DDS truncates longer ones to the size of its buffer.
     pub max_message_bytes: usize,
-    /// Whether a serialized key of this many bytes or less, encapsulation included, must not be sent to it where the
-    /// key hash is. Fast DDS takes such a key for the instance handle, key hash or not; all others need the key, and
-    /// the Python binding of Cyclone DDS makes nothing of a key hash.
+    /// The greatest length of a serialized key, encapsulation included, that must not be sent to the peer if a key hash
+    /// is. Fast DDS takes such a key for the instance handle, with and without a key hash. All other peers need the
+    /// key, and the Python binding of Cyclone DDS ignores a key hash.
     pub mistaken_key_octets: usize,
 }
 
 impl Quirks {
-    /// What to do with a peer of this vendor.
+    /// The departures of peers of this vendor.
     #[must_use]
     pub const fn of(vendor: VendorId) -> Self {
         let standard = Self {

@@ -1,10 +1,10 @@
-//! A content filter on samples that are one number.
+//! A content filter for samples that are one number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peregrine_rtps::writer::SampleFilter;
 
-/// Lets samples through whose number, in the four bytes behind the encapsulation header, is a multiple of the divisor.
+/// Accepts samples whose number, in the four bytes after the encapsulation header, is a multiple of the divisor.
 #[derive(Debug)]
 pub struct MultiplesOf {
     divisor: u32,

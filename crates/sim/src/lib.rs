@@ -1,6 +1,6 @@
 //! A whole RTPS domain in one process: virtual clock, faulty network, checkers.
 //!
-//! Everything that happens follows from a seed, so that a failing run replays exactly.
+//! All events follow from a seed, so that a failing run replays exactly.
 
 #![forbid(unsafe_code)]
 

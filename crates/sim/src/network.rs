@@ -1,4 +1,4 @@
-//! A network with faults: datagrams between nodes, lost, doubled, delayed, reordered, cut off.
+//! A faulty network: datagrams between nodes are lost, duplicated, delayed, reordered or cut off.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,12 +11,12 @@ use peregrine_rtps::time::{Instant, Span};
 pub struct NodeId(pub u32);
 
 /// A participant of the simulated world. The participants of a node are in one process: they share its address and its
-/// ports, so each of them sees every datagram that reaches the node.
+/// ports, so each of them receives every datagram that arrives at the node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ParticipantId {
-    /// The machine that the participant runs on.
+    /// The machine of the participant.
     pub node: NodeId,
-    /// Which participant of that machine, counted from 0.
+    /// The index of the participant on its machine, from 0.
     pub index: u32,
 }
 
@@ -35,44 +35,44 @@ impl From<NodeId> for ParticipantId {
     }
 }
 
-/// What a network does to datagrams.
+/// The faults of a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     /// Share of datagrams lost, 0 to 1.
     pub loss: f64,
     /// Share of datagrams that arrive twice.
     pub duplication: f64,
-    /// Shortest way.
+    /// Shortest delay.
     pub delay_min: Span,
-    /// Longest way. Datagrams overtake each other within the difference.
+    /// Longest delay. Datagrams are reordered within the difference.
     pub delay_max: Span,
 }
 
 impl Faults {
-    /// A network that loses nothing and keeps the order.
+    /// A network without loss or reordering.
     pub const NONE: Self =
         Self { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(50), delay_max: Span::from_micros(50) };
 }
 
-/// A link between any two nodes that takes its time.
+/// The bandwidth of the links between nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// Bytes a second in each direction. What comes faster waits.
+    /// Bytes per second in each direction. Faster traffic queues.
     pub octets_per_second: u64,
-    /// A node looks for datagrams this often, and then finds all that have come, as hosts do under load.
+    /// The interval at which a node reads its datagrams. It then reads all that have arrived, like a host under load.
     pub wake_every: Span,
 }
 
-/// A datagram on its way.
+/// A datagram in transit.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     /// Its sender.
     pub from: NodeId,
     /// The sender's address.
     pub source: SocketAddr,
-    /// Where it goes.
+    /// The receiving node.
     pub to: NodeId,
-    /// The port it goes to.
+    /// The destination port.
     pub port: u16,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -102,18 +102,18 @@ impl Ord for InFlight {
     }
 }
 
-/// What a network has done.
+/// Counters of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
-    /// Datagrams given to the network.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams it lost by chance.
+    /// Datagrams lost by chance.
     pub lost: u64,
-    /// Datagrams that found the way cut.
+    /// Datagrams lost at a partition.
     pub cut: u64,
-    /// Datagrams it doubled.
+    /// Datagrams duplicated.
     pub duplicated: u64,
-    /// Bytes given to the network.
+    /// Bytes sent.
     pub bytes: u64,
 }
 
@@ -125,7 +125,7 @@ pub struct Network {
     link: Option<Link>,
     /// Until when the link from one node to another is busy.
     busy_until: BTreeMap<(NodeId, NodeId), Instant>,
-    /// Nodes of different sides do not hear each other.
+    /// The side of each node. Nodes of different sides cannot communicate.
     sides: Vec<u8>,
     in_flight: BinaryHeap<Reverse<InFlight>>,
     order: u64,
@@ -148,22 +148,22 @@ impl Network {
         }
     }
 
-    /// Changes what happens to datagrams sent from now on.
+    /// Changes the faults of datagrams sent from now on.
     pub const fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
     }
 
-    /// Makes all ways slow from now on.
+    /// Gives all links this bandwidth from now on.
     pub const fn set_link(&mut self, link: Link) {
         self.link = Some(link);
     }
 
-    /// Cuts the network: a node hears only nodes of its own side. Nodes beyond the list are on side 0.
+    /// Partitions the network: a node receives only from nodes of its own side. Nodes beyond the list are on side 0.
     pub fn partition(&mut self, sides: &[u8]) {
         self.sides = sides.to_vec();
     }
 
-    /// Joins the sides again.
+    /// Ends the partition.
     pub fn heal(&mut self) {
         self.sides.clear();
     }
@@ -201,7 +201,7 @@ impl Network {
         self.in_flight.pop().map(|Reverse(f)| f.datagram)
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub const fn counters(&self) -> NetworkCounters {
         self.counters
@@ -247,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_faults() {
+    fn equal_seeds_give_equal_faults() {
         assert_eq!(run(7), run(7));
         assert_ne!(run(7).0, run(8).0);
     }
 
     #[test]
-    fn faults_happen_about_as_often_as_asked() {
+    fn faults_occur_at_configured_rates() {
         let (arrived, counters) = run(1);
         assert!((30..90).contains(&counters.lost), "{counters:?}");
         assert_eq!(arrived.len() as u64, 200 - counters.lost + counters.duplicated);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_keeps_the_order_and_takes_its_time() {
+    fn slow_link_delays_datagrams_in_order() {
         let mut network = Network::new(0, Faults { delay_min: Span(7), delay_max: Span(7), ..Faults::NONE });
         network.set_link(Link { octets_per_second: 1_000_000, wake_every: Span(100) });
         (0..3).for_each(|tag| network.send(Instant(0), datagram(0, 1, tag)));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_of_a_partition_do_not_hear_each_other() {
+    fn nodes_across_partition_do_not_communicate() {
         let mut network = Network::new(0, Faults::NONE);
         network.partition(&[0, 1]);
         network.send(Instant(0), datagram(0, 1, 1));

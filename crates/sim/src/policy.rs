@@ -1,4 +1,4 @@
-//! What single policies promise, in worlds with loss, duplication, delay and reordering.
+//! The guarantees of single policies, in worlds with loss, duplication, delay and reordering.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,25 @@ use peregrine_rtps::writer::WriterEvent;
 use crate::network::{Faults, NodeId};
 use crate::world::{Happening, World, WorldConfig};
 
-/// Which promise is looked at.
+/// The policy under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// Instances end up in the state that the last operation on them has put them into.
+    /// Instances reach the state of the last operation on them.
     Lifecycle,
-    /// The strongest writer that lives has the last word.
+    /// The last sample of an instance is from the strongest live writer.
     Ownership,
-    /// A writer that falls silent counts as dead, and as alive again when it comes back.
+    /// A silent writer loses its liveliness, and regains it when it asserts its liveliness again.
     Liveliness,
-    /// A writer that writes in time misses no deadline, another one misses some, on both sides.
+    /// A writer within its deadline misses none, and a slower one misses some, on both sides.
     Deadline,
-    /// Samples whose time is over are neither handed out nor held.
+    /// Expired samples are neither delivered nor held.
     Lifespan,
-    /// A late joiner gets everything that is held, in order, whole and fragmented samples alike.
+    /// A late joiner receives all held samples in order, whole and fragmented ones.
     LateJoiner,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 6] =
         [Self::Lifecycle, Self::Ownership, Self::Liveliness, Self::Deadline, Self::Lifespan, Self::LateJoiner];
 }
@@ -42,13 +42,13 @@ const INSTANCES: u8 = 4;
 const TOPIC: &str = "topic";
 const SETTLING_TIME: Span = Span::from_secs(5);
 const LEASE: Span = Span::from_secs(60);
-/// The longest time that discovery may take under loss: some announcement periods.
+/// The longest time that discovery may take under loss: a few announcement periods.
 const MATCHING_TIME_MAX: Span = Span::from_secs(60);
 
-/// Runs the world of this seed. Returns how many samples were taken.
+/// Runs the world of this seed. Returns the number of samples taken.
 ///
 /// # Errors
-/// What was promised and did not hold.
+/// The guarantee that was broken.
 pub fn run(policy: Policy, seed: u64) -> Result<u64, String> {
     let mut stage = Stage::new(seed);
     match policy {
@@ -62,7 +62,7 @@ pub fn run(policy: Policy, seed: u64) -> Result<u64, String> {
     Ok(stage.taken)
 }
 
-/// How the endpoints of a stage differ from reliable, volatile KEEP_ALL.
+/// The differences of the endpoints of a stage from reliable, volatile KEEP_ALL.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     durable: bool,
@@ -94,7 +94,7 @@ impl Terms {
     }
 }
 
-/// What a reader has seen of an instance.
+/// The last sample of an instance that a reader took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Seen {
     state: InstanceState,
@@ -188,8 +188,8 @@ impl Stage {
         Ok(reader)
     }
 
-    /// Lets time pass until every writer and reader of running nodes are matched: a volatile reader is owed nothing
-    /// that was written before.
+    /// Advances the time until every writer and reader of running nodes are matched: a volatile reader does not receive
+    /// earlier samples.
     fn settle(&mut self) -> Result<(), String> {
         self.pass(SETTLING_TIME);
         let end = self.world.now() + MATCHING_TIME_MAX;
@@ -229,7 +229,7 @@ impl Stage {
         }
     }
 
-    /// Does something to an instance.
+    /// Writes a change of an instance.
     fn put(
         &mut self,
         (node, writer): (NodeId, Guid),
@@ -253,7 +253,7 @@ impl Stage {
         Ok(self.next_value)
     }
 
-    /// Takes everything, noting the last sight of each instance. Returns the values in order.
+    /// Takes all samples and records the last one of each instance. Returns the values in order.
     fn take(&mut self, (node, reader): (NodeId, Guid), seen: &mut BTreeMap<KeyHash, Seen>) -> Vec<u32> {
         let mut values = Vec::new();
         for sample in self.world.take(node, reader.entity) {
@@ -311,7 +311,7 @@ fn lifecycle(stage: &mut Stage) -> Result<(), String> {
             return Err(format!("{} sees {states:?} instead of {expected:?}", reader.1));
         }
     }
-    // What is disposed and given up is forgotten as soon as it was taken.
+    // The reader forgets a disposed and unregistered instance as soon as its samples were taken.
     for instance in 0..INSTANCES {
         stage.put(writer, ChangeKind::Disposed, instance, 0)?;
         stage.put(writer, ChangeKind::Unregistered, instance, 0)?;
@@ -321,7 +321,7 @@ fn lifecycle(stage: &mut Stage) -> Result<(), String> {
         stage.take((node, reader), &mut BTreeMap::new());
         let left = stage.world.member(node).and_then(|n| n.readers.get(&reader.entity)).map(|r| r.cache().instances());
         if left != Some(0) {
-            return Err(format!("{reader} remembers {left:?} instances that nobody writes"));
+            return Err(format!("{reader} remembers {left:?} instances without writers"));
         }
     }
     Ok(())
@@ -344,7 +344,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
         if stage.rng.u8(0..40) == 0 && writers.len() > 1 {
             let ((node, _), _) = writers.swap_remove(stage.rng.usize(0..writers.len()));
             stage.world.leave(node);
-            // Its goodbye may get lost; then it is gone when its lease ends.
+            // Its goodbye may get lost; then readers lose it when its lease ends.
             stage.pass(Span::from_secs(65));
         }
     }
@@ -359,7 +359,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
     let (strongest, value) = last.last_key_value().ok_or("no writer is left")?;
     match seen.get(&key(0)) {
         Some(seen) if seen.value == *value => Ok(()),
-        other => Err(format!("the last word is {other:?}, not {value} of the writer at node {strongest}")),
+        other => Err(format!("the last sample is {other:?}, not {value} of the writer at node {strongest}")),
     }
 }
 
@@ -379,18 +379,18 @@ fn liveliness(stage: &mut Stage) -> Result<(), String> {
     stage.world.network().set_faults(CLEAN);
     stage.pass(SETTLING_TIME);
     if is_alive(stage) != Some(true) {
-        return Err("a writer that lives counts as dead".to_owned());
+        return Err("a live writer counts as not alive".to_owned());
     }
     for _ in 0..3 {
         stage.world.network().partition(&[0, 1]);
         stage.pass(Span::from_secs(2));
         if is_alive(stage) != Some(false) {
-            return Err("a writer that is not heard of counts as alive".to_owned());
+            return Err("a silent writer counts as alive".to_owned());
         }
         stage.world.network().heal();
         stage.pass(Span::from_secs(3));
         if is_alive(stage) != Some(true) {
-            return Err("a writer that came back counts as dead".to_owned());
+            return Err("a writer that asserted its liveliness again counts as not alive".to_owned());
         }
     }
     let mut seen = BTreeMap::new();
@@ -415,12 +415,12 @@ fn deadline(stage: &mut Stage) -> Result<(), String> {
         stage.pass(pause);
     }
     if missed(stage) != (0, 0) {
-        return Err(format!("deadlines missed by a writer in time: {:?}", missed(stage)));
+        return Err(format!("missed deadlines of a writer within its deadline: {:?}", missed(stage)));
     }
     stage.pass(Span::from_secs(2));
     let (at_writer, at_reader) = missed(stage);
     if !(9..=10).contains(&at_writer) || !(9..=10).contains(&at_reader) {
-        return Err(format!("in 2 s of silence {at_writer} deadlines missed at the writer, {at_reader} at the reader"));
+        return Err(format!("in 2 s of silence {at_writer} missed deadlines at the writer, {at_reader} at the reader"));
     }
     let mut seen = BTreeMap::new();
     stage.take(reader, &mut seen);
@@ -438,15 +438,15 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
     stage.pass(SETTLING_TIME);
     let held = stage.world.member(writer.0).and_then(|n| n.writers.get(&writer.1.entity)).map(|w| w.history().len());
     if held != Some(0) {
-        return Err(format!("the writer holds {held:?} samples whose time is over"));
+        return Err(format!("the writer holds {held:?} expired samples"));
     }
     if !stage.take(early, &mut BTreeMap::new()).is_empty() {
-        return Err("a sample was handed out after its time".to_owned());
+        return Err("the reader returned an expired sample".to_owned());
     }
     let late = stage.reader(NodeId(2), terms)?;
     stage.settle()?;
     if !stage.take(late, &mut BTreeMap::new()).is_empty() {
-        return Err("a late joiner got a sample after its time".to_owned());
+        return Err("a late joiner received an expired sample".to_owned());
     }
     stage.world.network().set_faults(CLEAN);
     let fresh: Result<Vec<u32>, String> =
@@ -475,12 +475,12 @@ fn late_joiner(stage: &mut Stage) -> Result<(), String> {
         stage.pass(Span::from_secs(30));
         let got = stage.take(reader, &mut BTreeMap::new());
         if got != written {
-            return Err(format!("a late joiner got {} of {} samples: {got:?}", got.len(), written.len()));
+            return Err(format!("a late joiner received {} of {} samples: {got:?}", got.len(), written.len()));
         }
         let machine = stage.world.member(reader.0).and_then(|n| n.readers.get(&reader.1.entity));
         let machine = machine.ok_or("the reader is gone")?;
         if !machine.has_history() || machine.waiting().samples > 0 {
-            return Err(format!("{} has everything and still waits: {:?}", reader.1, machine.waiting()));
+            return Err(format!("{} has received all samples and still waits: {:?}", reader.1, machine.waiting()));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A protection for tests: as large as AES-GCM with GMACs for single receivers, and as strict, but without any secret.
+//! A protection for tests, with the lengths and checks of AES-GCM and receiver-specific GMACs, but without secrets.
 //!
 //! Keys follow from the GUIDs of sender and receiver, so no key exchange is needed. The cipher is XOR.
 
@@ -15,14 +15,14 @@ use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
 pub struct MockProtection {
     prefix: GuidPrefix,
     levels: ProtectionLevels,
-    /// Another domain has other keys.
+    /// Participants of different domains have different keys.
     domain_key: u64,
     uses: AtomicU64,
 }
 
 impl MockProtection {
-    /// Protects the user endpoints of a participant at these levels. Its built-in endpoints for endpoint discovery are
-    /// part of protected messages. Participants with another `domain_key` cannot understand each other.
+    /// Protects the user endpoints of a participant at these levels. The endpoints of endpoint discovery are protected
+    /// at message level. Participants with another `domain_key` cannot communicate.
     #[must_use]
     pub const fn new(prefix: GuidPrefix, levels: ProtectionLevels, domain_key: u64) -> Self {
         Self { prefix, levels, domain_key, uses: AtomicU64::new(0) }

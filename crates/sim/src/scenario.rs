@@ -1,4 +1,4 @@
-//! Worlds drawn at random from a seed, and the checkers that judge what happens in them.
+//! Worlds drawn at random from a seed, and the checkers of their guarantees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use peregrine_rtps::writer::{Batching, WriterEvent};
 use crate::network::{Faults, NodeId};
 use crate::world::{Happening, World, WorldConfig};
 
-/// What one topic promises, the same for all its endpoints.
+/// The guarantees of one topic, the same for all its endpoints.
 #[derive(Clone, Copy, Debug)]
 struct TopicPlan {
     reliable: bool,
@@ -30,11 +30,11 @@ struct TopicPlan {
 struct WriterState {
     node: NodeId,
     topic: usize,
-    /// Values written, in order; the n-th has number n + 1.
+    /// The instances of the samples written, in order; the n-th sample has number n + 1.
     written: Vec<u8>,
-    /// When each of them was.
+    /// When each sample was written.
     written_at: Vec<Instant>,
-    /// A change that found no room yet.
+    /// A change that still waits for room.
     waiting: Option<Change>,
 }
 
@@ -42,41 +42,42 @@ struct WriterState {
 struct ReaderState {
     node: NodeId,
     topic: usize,
-    /// How often it takes: each so many steps.
+    /// The number of steps between two takes.
     laziness: u32,
-    /// Numbers received, by writer, in order.
+    /// Sequence numbers received, by writer, in order.
     received: BTreeMap<Guid, Vec<i64>>,
-    /// What the latest take returned, by instance, in order.
+    /// The samples of the latest take, by instance, in order.
     latest_take: BTreeMap<u8, Vec<(Guid, i64)>>,
-    /// Takes that returned as much of an instance as the depth allows. Only of topics that keep the last n.
+    /// Takes that returned as many samples of an instance as the depth allows. Only of KEEP_LAST topics.
     full_takes: BTreeMap<u8, Vec<FullTake>>,
 }
 
-/// What was taken of an instance, and when.
+/// The samples of an instance in one take, and the time of the take.
 #[derive(Debug)]
 struct FullTake {
     at: Instant,
     samples: Vec<(Guid, i64)>,
 }
 
-/// What a scenario came to.
+/// The result of a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Samples written.
     pub written: u64,
     /// Samples received, summed over readers.
     pub received: u64,
-    /// Pairs of writer and reader for which everything had to arrive.
+    /// Pairs of writer and reader for which every sample had to arrive.
     pub strict_pairs: u64,
-    /// Strict pairs whose reader keeps the last n and hears other writers too, or has heard one that is gone.
+    /// Strict pairs with a KEEP_LAST reader that matches or has matched further writers.
     pub shared_pairs: u64,
-    /// Instances at readers of which exactly the last n of one writer had to be kept, n being the depth.
+    /// Instances at readers that had to keep exactly the last samples of one writer, as many as the depth.
     pub kept_of_one: u64,
-    /// The same of several writers: n in all, of each writer its last.
+    /// Instances at readers that had to keep samples of several writers: as many as the depth, of each writer its last
+    /// ones.
     pub kept_of_several: u64,
     /// Datagrams sent.
     pub datagrams: u64,
-    /// Datagrams lost by chance or cut off.
+    /// Datagrams lost by chance or by a partition.
     pub lost: u64,
 }
 
@@ -86,10 +87,10 @@ struct Scenario {
     rng: fastrand::Rng,
     topics: Vec<TopicPlan>,
     writers: BTreeMap<Guid, WriterState>,
-    /// How many writers each topic has had, those that are gone included.
+    /// The number of writers that each topic has had, including deleted ones.
     writers_ever: Vec<u32>,
     readers: BTreeMap<Guid, ReaderState>,
-    /// For each pair matched at the writer: everything after this number has to arrive.
+    /// For each pair matched at the writer: the number after which every sample has to arrive.
     expected_after: BTreeMap<(Guid, Guid), i64>,
     /// Pairs the reader has matched.
     matched_at_reader: BTreeSet<(Guid, Guid)>,
@@ -99,10 +100,10 @@ struct Scenario {
 const HEALTHY: Faults =
     Faults { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(50), delay_max: Span::from_micros(500) };
 
-/// Runs the world of this seed: chaos, healing, and judgement.
+/// Runs the world of this seed: a phase with faults, recovery, and checks.
 ///
 /// # Errors
-/// What was promised and did not hold.
+/// The guarantee that was broken.
 pub fn run(seed: u64) -> Result<Outcome, String> {
     let mut scenario = Scenario::draw(seed);
     scenario.play().map_err(|why| format!("{why}; topics {:?}", scenario.topics))
@@ -291,7 +292,7 @@ impl Scenario {
         self.write_to(guid, instance);
     }
 
-    /// Writes what waits for room, if something does, and otherwise a new sample of `instance`.
+    /// Writes the change that waits for room, if any, and otherwise a new sample of `instance`.
     fn write_to(&mut self, guid: Guid, instance: u8) {
         let wall = self.world.wall();
         let Some(state) = self.writers.get_mut(&guid) else { return };
@@ -319,7 +320,7 @@ impl Scenario {
         }
     }
 
-    /// Lets time pass, noting what happens.
+    /// Advances the time and checks the events.
     fn pass(&mut self, span: Span) -> Result<(), String> {
         let end = self.world.now() + span;
         loop {
@@ -363,9 +364,9 @@ impl Scenario {
             ParticipantEvent::WriterUnmatched { reader, writer } => {
                 let pair = (writer, Guid::new(prefix, reader));
                 self.matched_at_reader.remove(&pair);
-                // A reader that meets a writer again starts anew. What it has so far belongs to the first meeting.
+                // A reader that matches a writer again starts anew. Its samples so far belong to the earlier match.
                 self.take(pair.1)?;
-                // What the writer goes on believing to be matched cannot be asked of the reader any more.
+                // A writer that has not noticed the unmatch cannot require further samples of the reader.
                 if let Some(state) = self.readers.get_mut(&pair.1) {
                     state.received.remove(&writer);
                 }
@@ -429,8 +430,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// The network recovers; what waits is written, and then there is peace. Readers that keep the last n leave it to
-    /// their cache to do so.
+    /// Ends the faults, writes the waiting changes, and runs until no traffic is left. KEEP_LAST readers take at the
+    /// end only, so that their caches must keep the last samples.
     fn heal(&mut self) -> Result<(), String> {
         self.world.network().heal();
         self.world.network().set_faults(HEALTHY);
@@ -438,8 +439,8 @@ impl Scenario {
         self.take_kept()
     }
 
-    /// Every writer that keeps the last n writes more than that to each instance, and no reader takes before all is
-    /// quiet.
+    /// Every KEEP_LAST writer writes more samples of each instance than its depth, and no reader takes before all
+    /// traffic has ended.
     fn overwrite(&mut self) -> Result<(), String> {
         let writers: Vec<(Guid, TopicPlan)> =
             self.writers.iter().map(|(g, w)| (*g, self.topics[w.topic])).filter(|(_, plan)| !plan.keep_all).collect();
@@ -477,7 +478,7 @@ impl Scenario {
         self.readers.iter().filter(|(_, r)| self.topics[r.topic].keep_all == keep_all).map(|(g, _)| *g).collect()
     }
 
-    /// After the faults every reader has what it was due.
+    /// After the faults, every reader has the samples that it must receive.
     fn judge_recovered(&self, outcome: &mut Outcome) -> Result<(), String> {
         self.judge_matching()?;
         for (guid, state) in &self.readers {
@@ -502,7 +503,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// After `overwrite`, a reader that keeps the last n has taken n of each instance, and of each writer its last.
+    /// After `overwrite`, a KEEP_LAST reader has taken as many samples of each instance as its depth, of each writer
+    /// the last.
     fn judge_kept(&self, outcome: &mut Outcome) -> Result<(), String> {
         for guid in self.readers_that(false) {
             let Some(state) = self.readers.get(&guid) else { continue };
@@ -533,7 +535,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Everything after this number of the writer has to reach the reader.
+    /// The number of the writer after which every sample has to arrive at the reader.
     fn due_after(&self, writer: Guid, reader: Guid) -> i64 {
         self.expected_after.get(&(writer, reader)).copied().unwrap_or(i64::MAX)
     }
@@ -556,7 +558,7 @@ impl Scenario {
         Ok(outcome)
     }
 
-    /// Every writer and reader of a topic have found each other.
+    /// Checks that all writers and readers of a topic have matched.
     fn judge_matching(&self) -> Result<(), String> {
         for (writer, w) in &self.writers {
             for (reader, r) in self.readers.iter().filter(|(_, r)| r.topic == w.topic) {
@@ -587,33 +589,33 @@ impl Scenario {
             return Err(format!("{guid} has unacknowledged samples"));
         }
         if !plan.durable && !writer.history().is_empty() {
-            return Err(format!("{guid} holds {} samples nobody needs", writer.history().len()));
+            return Err(format!("{guid} holds {} samples that no reader needs", writer.history().len()));
         }
         let bound = plan.depth as usize * usize::from(plan.instances);
         if plan.durable && !plan.keep_all && writer.history().len() > bound {
             return Err(format!("{guid} holds {} samples, more than {bound}", writer.history().len()));
         }
         if let Some((at, timer)) = writer.poll_timeout() {
-            return Err(format!("{guid} is at peace but wants to wake at {at:?} for {timer:?}"));
+            return Err(format!("{guid} is idle but has a timer at {at:?} for {timer:?}"));
         }
         Ok(())
     }
 
-    /// After healing nothing but announcements is sent.
+    /// After recovery, participants send only announcements.
     fn judge_peace(&mut self) -> Result<(), String> {
         let before = self.world.network().counters().sent;
         self.pass(Span::from_secs(20))?;
         let sent = self.world.network().counters().sent - before;
-        // One announcement in two seconds from each node to each node, a tenth earlier at times.
+        // One announcement per two seconds from each node to each node, a tenth earlier at times.
         let bound = u64::from(self.nodes * self.nodes) * 12;
         if sent > bound {
-            return Err(format!("{sent} datagrams in 20 s of peace, more than {bound}"));
+            return Err(format!("{sent} datagrams in 20 s without writes, more than {bound}"));
         }
         let readers: Vec<(NodeId, EntityId)> = self.readers.iter().map(|(g, r)| (r.node, g.entity)).collect();
         for (node, reader) in readers {
             let timer = self.world.member(node).and_then(|n| n.readers.get(&reader)).and_then(|r| r.poll_timeout());
             if let Some((at, timer)) = timer {
-                return Err(format!("reader {reader} is at peace but wants to wake at {at:?} for {timer:?}"));
+                return Err(format!("reader {reader} is idle but has a timer at {at:?} for {timer:?}"));
             }
             self.judge_state(node, reader)?;
         }
@@ -622,13 +624,13 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// What a reader holds besides the application's samples: nothing, and of each writer that lives one proxy.
+    /// Checks the state of a reader besides its cache: no waiting samples, and one proxy for each live writer.
     fn judge_state(&self, node: NodeId, reader: EntityId) -> Result<(), String> {
         let Some(machine) = self.world.member(node).and_then(|n| n.readers.get(&reader)) else { return Ok(()) };
         let Some(state) = self.readers.get(&machine.guid()) else { return Ok(()) };
         let plan = self.topics[state.topic];
         if plan.reliable && machine.waiting().samples > 0 {
-            return Err(format!("{} is at peace but holds back {:?}", machine.guid(), machine.waiting()));
+            return Err(format!("{} is idle but holds back {:?}", machine.guid(), machine.waiting()));
         }
         let writers = self.writers.values().filter(|w| w.topic == state.topic).count();
         if machine.matched_writers().count() != writers {
@@ -645,8 +647,8 @@ impl Scenario {
 }
 
 impl ReaderState {
-    /// Whether a sample may have been replaced by those of other writers, also of such that are gone: then the reader
-    /// held the last n of its instance when it took next, among them one of another writer.
+    /// Whether samples of other writers, including deleted ones, may have replaced a sample: at a later take, the
+    /// reader returned as many samples of its instance as its depth, including one of another writer.
     fn was_replaced(&self, writer: Guid, state: &WriterState, number: i64) -> bool {
         let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
         let (Some(instance), Some(at)) = (state.written.get(index), state.written_at.get(index)) else { return false };
@@ -656,7 +658,7 @@ impl ReaderState {
 }
 
 impl WriterState {
-    /// Numbers after `after` that a reader has to get: all, or the last n of each instance.
+    /// Numbers after `after` that a reader must receive: all, or the last ones of each instance up to the depth.
     fn due(&self, plan: TopicPlan, after: i64) -> Vec<i64> {
         if plan.keep_all {
             return (after + 1..=self.written.len() as i64).collect();

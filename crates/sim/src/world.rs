@@ -1,4 +1,4 @@
-//! Participants with endpoints on nodes that a network joins, moved by one virtual clock.
+//! Participants with endpoints on the nodes of a network, driven by one virtual clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,27 +24,27 @@ use peregrine_rtps::writer::{MatchedReader, SampleFilter, Writer, WriterConfig, 
 use crate::network::{Datagram, Faults, Network, NodeId, ParticipantId};
 use crate::protection::MockProtection;
 
-/// Something that happened at a participant, for the checkers.
+/// An event of a participant, for the checkers.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// From the participant.
+    /// An event of the participant.
     Participant(Box<ParticipantEvent>),
-    /// From a writer.
+    /// An event of a writer.
     Writer(EntityId, WriterEvent),
-    /// From a reader.
+    /// An event of a reader.
     Reader(EntityId, ReaderEvent),
 }
 
-/// How the participants of a world behave.
+/// The configuration of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct WorldConfig {
-    /// Everything random follows from it.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What the network does.
+    /// The faults of the network.
     pub faults: Faults,
-    /// How long participants are kept without news.
+    /// The lease of participants.
     pub lease: Span,
-    /// How often participants announce themselves.
+    /// The interval between announcements of a participant.
     pub announce_period: Span,
     /// The longest IP packet of the network, in bytes.
     pub mtu_bytes: u32,
@@ -70,17 +70,17 @@ pub struct World {
     network: Network,
     members: BTreeMap<ParticipantId, Member>,
     rng: fastrand::Rng,
-    /// How participants protect their messages that start from now on.
+    /// The protection of participants that start from now on.
     protection: Option<ProtectionLevels>,
-    /// The content filters of readers that have one.
+    /// The content filters of readers.
     filters: BTreeMap<Guid, Arc<dyn SampleFilter>>,
-    /// Datagrams that were sent, if they are recorded.
+    /// The datagrams sent, if recorded.
     recorded: Option<Vec<Datagram>>,
     happenings: Vec<(ParticipantId, Happening)>,
 }
 
 const DOMAIN: DomainId = DomainId(0);
-/// From which all keys of protected participants follow.
+/// The key from which all keys of protected participants derive.
 pub const DOMAIN_KEY: u64 = 7;
 
 impl World {
@@ -118,17 +118,17 @@ impl World {
         &mut self.network
     }
 
-    /// Participants that start from now on protect their messages like that, or not at all.
+    /// Sets the protection of participants that start from now on.
     pub const fn protect(&mut self, levels: Option<ProtectionLevels>) {
         self.protection = levels;
     }
 
-    /// Every writer that matches the reader from now on, or hears news of it, sends what the filter lets through.
+    /// Every writer applies the filter to its samples for the reader, from its next match or update of the reader on.
     pub fn filter(&mut self, reader: Guid, filter: Arc<dyn SampleFilter>) {
         self.filters.insert(reader, filter);
     }
 
-    /// Records the datagrams that are sent from now on. The answer are those recorded so far.
+    /// Records the datagrams sent from now on. Returns those recorded so far.
     pub fn record(&mut self) -> Vec<Datagram> {
         self.recorded.replace(Vec::new()).unwrap_or_default()
     }
@@ -139,12 +139,12 @@ impl World {
         self.members.get(&id.into())
     }
 
-    /// The participants that run.
+    /// The running participants.
     pub fn members(&self) -> impl Iterator<Item = (ParticipantId, &Member)> {
         self.members.iter().map(|(id, member)| (*id, member))
     }
 
-    /// Starts a participant, or replaces it by a new one that knows nothing of its predecessor.
+    /// Starts a participant, or replaces it by a new one without its state.
     pub fn start(&mut self, id: impl Into<ParticipantId>) {
         let id = id.into();
         let unicast = |port: Option<u16>| vec![Locator::from(SocketAddr::new(address(id.node), port.unwrap_or(0)))];
@@ -194,7 +194,7 @@ impl World {
         self.members.remove(&id.into());
     }
 
-    /// Ends a participant that tells the others.
+    /// Ends a participant, which announces its end to the others.
     pub fn leave(&mut self, id: impl Into<ParticipantId>) {
         let (id, wall) = (id.into(), self.wall());
         if let Some(member) = self.members.get_mut(&id) {
@@ -253,10 +253,10 @@ impl World {
         Some(guid)
     }
 
-    /// Writes. Gives the change back when there is no room for it now.
+    /// Writes a change. Returns the change when there is no room for it.
     ///
     /// # Errors
-    /// Which limit keeps it out.
+    /// The limit that prevents the addition.
     pub fn write(
         &mut self,
         id: impl Into<ParticipantId>,
@@ -272,7 +272,7 @@ impl World {
         result
     }
 
-    /// Takes everything a reader has.
+    /// Takes all samples of a reader.
     pub fn take(&mut self, id: impl Into<ParticipantId>, reader: EntityId) -> Vec<Selected> {
         let (id, now, wall) = (id.into(), self.now, self.wall());
         let mut out = Vec::new();
@@ -284,17 +284,16 @@ impl World {
         out
     }
 
-    /// What happened since the last call, in order.
+    /// The events since the last call, in order.
     pub fn happenings(&mut self) -> Vec<(ParticipantId, Happening)> {
         std::mem::take(&mut self.happenings)
     }
 
-    /// Lets time pass up to this moment. Returns early, with `true`, after something happened that a caller may want
-    /// to see.
+    /// Advances the time up to this moment. Returns early with `true` after events for the checkers.
     pub fn run_until(&mut self, end: Instant) -> bool {
         while let Some(at) = self.next_event().filter(|at| *at <= end) {
             self.now = self.now.max(at);
-            // What has come by now is taken in before anything is answered, as from a socket.
+            // A participant handles all datagrams that have arrived before it sends answers, as with a socket.
             let mut heard = BTreeSet::new();
             while let Some(datagram) = self.network.receive(self.now) {
                 heard.extend(self.arrive(&datagram));
@@ -322,7 +321,7 @@ impl World {
         timers.chain(self.network.next_arrival()).min()
     }
 
-    /// Gives a datagram to every participant of the node. The answer names them.
+    /// Passes a datagram to every participant of the node. Returns their ids.
     fn arrive(&mut self, datagram: &Datagram) -> Vec<ParticipantId> {
         let (now, wall) = (self.now, self.wall());
         let buffer = Arc::new(datagram.bytes.clone());
@@ -347,7 +346,7 @@ impl World {
         self.drain(id);
     }
 
-    /// Carries out what the state machines of a participant ask for, until they ask for nothing more.
+    /// Carries out the requests of the state machines of a participant, until there are none left.
     fn drain(&mut self, id: ParticipantId) {
         let (now, wall) = (self.now, self.wall());
         let Some(member) = self.members.get_mut(&id) else { return };
@@ -392,7 +391,7 @@ impl World {
             let shape: Vec<String> = peregrine_rtps::wire::Submessages::new(&bytes[20..])
                 .map(|s| s.map_or_else(|e| e.to_string(), |s| s.to_string()))
                 .collect();
-            panic!("a message of {} octets does not fit the way to {destination}: {shape:?}", bytes.len());
+            panic!("a message of {} bytes exceeds the packets to {destination}: {shape:?}", bytes.len());
         }
         let source = SocketAddr::new(address(from), source_port);
         let mut receivers: Vec<NodeId> = self.members.keys().map(|id| id.node).collect();

@@ -1,4 +1,4 @@
-//! Simulated machines keep their promises to tests, and find broken promises of the driver.
+//! Checks of the simulated machines: they are deterministic, and find violations of the driver's guarantees.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct Number {
     value: u64,
 }
 
-/// A receiver of the driver, reduced to its socket and the poller of its followers.
+/// A receiver of the driver, reduced to its socket and the poller for its followers.
 struct Receiver {
     simulation: Simulation,
     socket: Socket,
@@ -49,13 +49,13 @@ impl Receiver {
         assert!(!wait_readable(self.socket.as_fd(), end).unwrap());
     }
 
-    /// User code that comes back in time: a timer covers what the thread leaves undone.
+    /// User code that returns in time: a timer covers the work that the thread leaves undone.
     fn run_listener(&self) {
         self.simulation.sleep(Duration::from_millis(1));
     }
 }
 
-/// The report of the machine about a process whose only receive thread runs this function.
+/// The result of a simulation with a process whose only receive thread runs this function.
 fn verdict(receive: impl FnOnce(&Receiver) + Send + 'static) -> Result<(), String> {
     let outcome = run(Config::default(), |simulation| {
         let inside = simulation.clone();
@@ -158,7 +158,7 @@ fn threads_that_wake_each_other_without_end_are_found() {
     assert!(fault.contains("threads run and never all wait"), "{fault}");
 }
 
-/// One sample between two processes of a host, by shared memory. `meanwhile` runs while both are there.
+/// Exchanges one sample between two processes of a host by shared memory. `meanwhile` runs while both exist.
 fn exchange_on_one_host(meanwhile: impl FnOnce() + Send + 'static) -> Result<(u64, Trace), String> {
     run(Config { seed: 4, ..Config::default() }, |simulation| {
         let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(0)));
@@ -191,11 +191,11 @@ fn exchange_on_one_host(meanwhile: impl FnOnce() + Send + 'static) -> Result<(u6
 }
 
 #[test]
-fn simulations_with_one_seed_at_one_time_share_no_names() {
+fn concurrent_simulations_of_one_seed_share_no_names() {
     let (given, inner) = std::sync::mpsc::sync_channel(1);
     let outer = exchange_on_one_host(move || given.send(exchange_on_one_host(|| {})).unwrap()).unwrap();
     let inner = inner.recv().unwrap().unwrap();
-    assert_eq!(inner.0, 1, "the sample has come by shared memory");
+    assert_eq!(inner.0, 1, "the sample arrived by shared memory");
     assert_eq!(outer, inner, "equal seeds, equal runs");
 }
 
@@ -217,7 +217,7 @@ fn sample_that_does_not_arrive_is_reported_with_all_threads() {
             let participant = DomainParticipant::builder(0).config(config).build().unwrap();
             let writer = participant.topic::<Number>("numbers").unwrap().writer_builder().reliable().build().unwrap();
             writer.wait_for_readers(1, PATIENCE).unwrap();
-            // A fault that does not end.
+            // A permanent fault.
             inside.network(|network| network.partition(&[0, 1]));
             has_matched.store(true, Ordering::SeqCst);
             writer.write(&Number { value: 1 }).unwrap();
@@ -233,7 +233,7 @@ fn sample_that_does_not_arrive_is_reported_with_all_threads() {
 }
 
 #[test]
-fn worlds_of_equal_seeds_are_equal() {
+fn equal_seeds_give_equal_worlds() {
     for seed in 1..=15 {
         assert_eq!(run_seed(seed), run_seed(seed), "seed {seed}");
     }

@@ -1,4 +1,4 @@
-//! Several participants of one process: they share an address and a port, and number their endpoints alike.
+//! Several participants of one process, with the same address and port and equal entity ids.
 
 use peregrine_rtps::history::{Change, ChangeKind, HistoryKind};
 use peregrine_rtps::id::{Guid, KeyHash};
@@ -30,7 +30,7 @@ fn pass(world: &mut World, span: Span) {
     }
 }
 
-/// A TRANSIENT_LOCAL writer that has written `HELD` samples of `bytes` bytes.
+/// A TRANSIENT_LOCAL writer with `HELD` samples of `bytes` bytes.
 fn writer_with_history(world: &mut World, bytes: usize) -> Guid {
     world.start(WRITER);
     let writer = world.add_writer(
@@ -85,24 +85,25 @@ fn reader(world: &mut World, at: ParticipantId, reliable: bool, wants_history: b
     reader.unwrap()
 }
 
-/// From samples of one datagram over those that fill it, with and without room for an INFO_DST, to many fragments.
+/// From samples within one datagram to samples of many fragments, including those that fill a datagram with and without
+/// room for an INFO_DST.
 const SIZES: [usize; 8] = [100, 1396, 1400, 1408, 1412, 1416, 3000, 20_000];
 
 #[test]
-fn history_for_one_reader_does_not_reach_its_namesake_in_the_same_process() {
+fn history_for_one_reader_does_not_reach_equal_entity_id_in_process() {
     for bytes in SIZES {
         for reliable in [false, true] {
             let mut world = world(0.0);
             let writer = writer_with_history(&mut world, bytes);
             let (volatile_at, durable_at) = (READERS.participant(0), READERS.participant(1));
             world.start(volatile_at);
-            // A best-effort reader gets no history twice: its participant has to know the writer before the history
-            // comes.
+            // The participant of the best-effort reader must know the writer before the history arrives, because the
+            // history is sent once.
             world.start(durable_at);
             let volatile = reader(&mut world, volatile_at, false, false);
             pass(&mut world, Span::from_secs(5));
             let durable = reader(&mut world, durable_at, reliable, true);
-            assert_eq!(volatile.entity, durable.entity, "both participants number their endpoints alike");
+            assert_eq!(volatile.entity, durable.entity, "both participants assign equal entity ids");
             pass(&mut world, Span::from_secs(5));
             assert_eq!(world.take(durable_at, durable.entity).len(), HELD, "{bytes} bytes");
             assert_eq!(world.take(volatile_at, volatile.entity).len(), 0, "{bytes} bytes: history of another reader");
@@ -118,7 +119,7 @@ fn history_for_one_reader_does_not_reach_its_namesake_in_the_same_process() {
 }
 
 #[test]
-fn repair_for_one_reader_does_not_reach_its_namesake_in_the_same_process() {
+fn repair_for_one_reader_does_not_reach_equal_entity_id_in_process() {
     for bytes in SIZES {
         let mut world = world(0.0);
         let writer = writer_with_history(&mut world, bytes);
@@ -128,7 +129,7 @@ fn repair_for_one_reader_does_not_reach_its_namesake_in_the_same_process() {
             (at, reader(&mut world, at, at == second, false))
         });
         pass(&mut world, Span::from_secs(5));
-        // What the network loses is lost to both, and only the reliable reader has it sent again.
+        // Both readers miss the lost samples, and only the reliable one requests repair.
         world.network().set_faults(Faults { loss: 0.2, ..Faults::NONE });
         for _ in 0..100 {
             write(&mut world, writer, bytes);

@@ -1,4 +1,4 @@
-//! Processes that end without a word, on simulated machines.
+//! Processes that end without a message to their peers, on simulated machines.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ struct Reading {
     value: u64,
 }
 
-/// Writes a sample each millisecond, until `is_over`.
+/// Writes a sample per millisecond, until `is_over`.
 fn write_on(simulation: &Simulation, program: &Program, sensor: u32, is_over: &Arc<AtomicBool>) -> Task<()> {
     let (config, simulation, is_over) = (program.config(WaitStrategy::Block), simulation.clone(), Arc::clone(is_over));
     program.spawn("writer", move || {
@@ -37,12 +37,12 @@ fn write_on(simulation: &Simulation, program: &Program, sensor: u32, is_over: &A
     })
 }
 
-/// The state of the world as a reader knows it.
+/// The state of the world as the reader observes it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// The last value of each sensor, and whether it has a writer.
     sensors: [Option<(u64, bool)>; 2],
-    /// Writers whose memory the reader's process has mapped.
+    /// The number of writers whose memory the reader's process has mapped.
     mapped: u64,
     matched: usize,
 }
@@ -103,13 +103,13 @@ fn crash_and_restart(writing_host: u32) {
         simulation.wait_for("the first writer is lost", LEASE, || {
             now().matched == 1 && now().sensors[0].is_some_and(|(_, is_alive)| !is_alive)
         });
-        assert!(simulation.now_ns() - crashed_ns > 1_000_000_000, "no process has said that the writer is gone");
+        assert!(simulation.now_ns() - crashed_ns > 1_000_000_000, "no process has announced the end of the writer");
         assert!(!doomed.has_ended());
 
         is_over.store(true, Ordering::SeqCst);
         reader.join();
         writer.join();
-        assert_eq!(simulation.left(), (vec![], 0), "the crashed process is not there any more");
+        assert_eq!(simulation.left(), (vec![], 0), "no thread or socket of the crashed process remains");
         simulation.free(&writing);
         doomed.join();
     });
@@ -117,19 +117,19 @@ fn crash_and_restart(writing_host: u32) {
 }
 
 #[test]
-fn writer_process_that_crashes_on_another_host_is_lost_with_its_lease() {
+fn crashed_writer_on_other_host_is_lost_with_lease() {
     crash_and_restart(1);
 }
 
 #[test]
-fn writer_process_that_crashes_on_the_host_leaves_no_memory() {
+fn crashed_writer_on_same_host_leaves_no_memory() {
     crash_and_restart(0);
 }
 
-/// A participant deletes a reader whose writer, in another participant of the process, does not learn of that: the
-/// process is cut off from the network, its own host included.
+/// A participant deletes a reader whose writer, in another participant of the process, receives no notice: the process
+/// is cut off from the network, including its own host.
 #[test]
-fn deleted_reader_that_stays_matched_keeps_no_thread_busy() {
+fn deleted_reader_that_stays_matched_causes_no_busy_loop() {
     let config = Config { seed: 12, ..Config::default() };
     let played = run(config, |simulation| {
         let process = simulation.process(NodeId(0));

@@ -1,4 +1,4 @@
-//! Discovery between a few nodes, step by step.
+//! Discovery between a few nodes.
 
 use peregrine_rtps::participant::ParticipantEvent;
 use peregrine_rtps::qos::Reliability;
@@ -32,7 +32,7 @@ fn run(world: &mut World, span: Span) -> Vec<(NodeId, ParticipantEvent)> {
 }
 
 #[test]
-fn a_writer_and_a_reader_find_each_other_within_milliseconds() {
+fn writer_and_reader_match_within_milliseconds() {
     let mut world = world();
     world.start(NodeId(0));
     world.start(NodeId(1));

@@ -22,11 +22,11 @@ const HELD_MAX: u32 = 30;
 const ROUGH: Faults =
     Faults { loss: 0.15, duplication: 0.1, delay_min: Span::from_micros(100), delay_max: Span::from_millis(3) };
 
-/// A reader of a world, and what it is to get.
+/// A reader of a world and the samples that it must receive.
 struct Subscriber {
     at: ParticipantId,
     guid: Guid,
-    /// 1 without a filter.
+    /// The divisor of the filter; 1 without a filter.
     divisor: u32,
     is_reliable: bool,
     /// The first sample that was written after the writer knew the reader.
@@ -76,7 +76,7 @@ fn writer(world: &mut World, is_durable: bool, batching: Option<Batching>) -> Gu
     writer.unwrap()
 }
 
-/// Adds a reader whose participant has been started.
+/// Adds a reader to a running participant.
 fn reader(
     world: &mut World,
     at: ParticipantId,
@@ -107,7 +107,7 @@ fn reader(
     reader
 }
 
-/// Writes a number, as a sample of so many bytes; waits for room in virtual time.
+/// Writes a number in a sample of this length; waits for room in virtual time.
 fn write(world: &mut World, writer: Guid, number: u32, len: usize) {
     let mut bytes = vec![0, 1, 0, 0];
     bytes.extend_from_slice(&number.to_le_bytes());
@@ -136,8 +136,8 @@ fn take(world: &mut World, reader: &Subscriber) -> Vec<u32> {
     samples.iter().map(|sample| u32::from_le_bytes(sample.payload[4..8].try_into().unwrap())).collect()
 }
 
-/// Readers at some nodes: several participants of a node, several readers of a participant. Readers of one divisor
-/// share a filter.
+/// Adds readers at some nodes: several participants per node, several readers per participant. Readers with the same
+/// divisor share a filter.
 fn subscribe(
     world: &mut World,
     random: &mut fastrand::Rng,
@@ -163,7 +163,7 @@ fn subscribe(
     subscribers
 }
 
-/// Everything that a seed decides: readers, filters, late joiners, lengths.
+/// Runs a world whose readers, filters, late joiners and lengths follow from the seed.
 fn run(seed: u64, is_durable: bool, levels: Option<ProtectionLevels>) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut world = world(seed, levels);
@@ -202,25 +202,25 @@ fn run(seed: u64, is_durable: bool, levels: Option<ProtectionLevels>) {
     }
     let writer = &world.member(WRITER).unwrap().writers[&writer.entity];
     assert!(writer.is_acknowledged_by_all(SequenceNumber(i64::from(SAMPLES))), "seed {seed}");
-    assert!(is_durable || writer.history().is_empty(), "seed {seed}: what is acknowledged is let go of");
+    assert!(is_durable || writer.history().is_empty(), "seed {seed}: acknowledged samples are removed");
 }
 
 #[test]
-fn each_reader_gets_what_its_filter_lets_through_once_and_in_order() {
+fn accepted_samples_arrive_once_and_in_order() {
     for seed in 0..120 {
         run(seed, false, None);
     }
 }
 
 #[test]
-fn late_joiners_get_the_history_that_their_filter_lets_through() {
+fn late_joiner_receives_accepted_history() {
     for seed in 1000..1080 {
         run(seed, true, None);
     }
 }
 
 #[test]
-fn filters_see_the_plain_payload_of_protected_samples() {
+fn filter_evaluates_plain_payload_of_protected_samples() {
     for (seed, kind) in [
         ProtectionKind::Sign,
         ProtectionKind::Encrypt,
@@ -237,8 +237,8 @@ fn filters_see_the_plain_payload_of_protected_samples() {
     }
 }
 
-/// Datagrams with user data, and their bytes, that reach a reader which wants multiples of `divisor`, while a reader at
-/// another node gets everything.
+/// The number of datagrams with user data, and their bytes, that arrive at a reader of multiples of `divisor`, while a
+/// reader at another node receives all samples.
 fn traffic_to_a_filtered_reader(divisor: u32, samples: u32, pause: Span) -> (usize, usize) {
     let mut world = world(1, None);
     let writer = writer(&mut world, false, None);
@@ -264,16 +264,16 @@ fn traffic_to_a_filtered_reader(divisor: u32, samples: u32, pause: Span) -> (usi
 }
 
 #[test]
-fn rejected_samples_cost_a_filtered_reader_no_datagram() {
+fn rejected_samples_cause_no_datagram_to_filtered_reader() {
     for pause in [Span::ZERO, Span::from_micros(100), Span::from_millis(5), Span::from_secs(1)] {
         assert_eq!(traffic_to_a_filtered_reader(10_000, 2000, pause), (0, 0), "a sample each {pause:?}");
     }
 }
 
 #[test]
-fn bytes_follow_the_samples_that_pass() {
+fn bytes_to_filtered_reader_follow_accepted_samples() {
     for pause in [Span::from_micros(100), Span::from_millis(5), Span::from_secs(1)] {
-        // Each sample that passes: header, GAP, INFO_TS, DATA, and up to two heartbeats: header, INFO_DST, two GAPs,
+        // Each accepted sample: header, GAP, INFO_TS, DATA, and up to two heartbeats: header, INFO_DST, two GAPs,
         // HEARTBEAT.
         let (each_sample, each_heartbeat) = (20 + 32 + 12 + 24 + 100, 20 + 16 + 2 * 32 + 32);
         let (datagrams, bytes) = traffic_to_a_filtered_reader(100, 2000, pause);

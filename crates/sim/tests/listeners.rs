@@ -11,7 +11,7 @@ use peregrine_sim::machines::{Config, Program, Simulation, Task, run};
 use peregrine_sim::network::NodeId;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The driver lets other entities wait this long for a listener.
+/// The longest time that a blocked listener may delay other entities.
 const LISTENER_TIME_MAX: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -23,12 +23,12 @@ fn participant(program: &Program) -> DomainParticipant {
     DomainParticipant::builder(0).config(program.config(WaitStrategy::Block)).build().unwrap()
 }
 
-/// The number of samples with values that are taken.
+/// Takes all samples and returns the number of those with values.
 fn take(reader: &DataReader<Number>) -> u64 {
     reader.take().unwrap().into_iter().filter_map(Sample::into_value).count() as u64
 }
 
-/// Writes a sample each millisecond to two readers.
+/// Writes a sample per millisecond to two readers.
 fn write_on(simulation: &Simulation, program: &Program, samples: u64) -> Task<()> {
     let (simulation, process) = (simulation.clone(), program.clone());
     program.spawn("writer", move || {
@@ -44,8 +44,7 @@ fn write_on(simulation: &Simulation, program: &Program, samples: u64) -> Task<()
     })
 }
 
-/// The longest time that a reader has had to wait for the next sample of a stream, while the listener of a reader
-/// beside it blocked.
+/// The longest interval between two samples of a stream at one reader, while the listener of another reader is blocked.
 fn longest_gap_beside_a_blocked_listener(writing_host: u32) -> Duration {
     longest_gap_beside(writing_host, |participant, simulation| {
         let topic = participant.topic::<Number>("numbers").unwrap();
@@ -126,7 +125,7 @@ fn longest_gap_beside(
             let blocking = block(&participant, inside.clone());
             let noting = topic.reader_builder().reliable().keep_all().on_data(note).build().unwrap();
             noting.wait_for_writers(1, PATIENCE).unwrap();
-            // The writer goes when both have everything.
+            // The writer leaves when both readers have received all samples.
             while !noting.matched_publications().is_empty() {
                 inside.sleep(Duration::from_millis(1));
             }
@@ -143,13 +142,13 @@ fn longest_gap_beside(
 }
 
 #[test]
-fn blocked_listener_delays_readers_of_its_socket_no_longer_than_the_limit() {
+fn blocked_listener_delays_readers_of_socket_up_to_limit() {
     let gap = longest_gap_beside_a_blocked_listener(1);
     assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
 }
 
 #[test]
-fn blocked_listener_delays_readers_of_shared_memory_no_longer_than_the_limit() {
+fn blocked_listener_delays_readers_of_shared_memory_up_to_limit() {
     let gap = longest_gap_beside_a_blocked_listener(0);
     assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
 }

@@ -24,7 +24,7 @@ struct Bytes {
 }
 
 #[test]
-fn samples_pass_between_two_hosts() {
+fn samples_between_two_hosts_arrive() {
     for wait in [WaitStrategy::Poll, WaitStrategy::Block] {
         let exchange = move |simulation: &peregrine_sim::machines::Simulation| {
             let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
@@ -61,7 +61,7 @@ fn samples_pass_between_two_hosts() {
     }
 }
 
-/// Two processes of a host, of which the writer's gets no descriptor for the memory of a sample.
+/// Two processes of a host. The process of the writer gets no descriptor for the memory of a sample.
 #[test]
 fn writer_without_descriptors_falls_back_to_messages_and_does_not_spin() {
     let config = Config { seed: 7, ..Config::default() };
@@ -100,10 +100,10 @@ fn writer_without_descriptors_falls_back_to_messages_and_does_not_spin() {
     });
     let (lengths, trace) = played.unwrap();
     assert_eq!(lengths, [10, 30_000, 10, 50_000]);
-    assert!(trace.steps < 2_000, "threads wake each other for nothing: {trace:?}");
+    assert!(trace.steps < 2_000, "threads wake each other without need: {trace:?}");
 }
 
-/// A thread that polls is woken, and what it waits for has not happened.
+/// A wake-up reaches a polling thread before its condition holds.
 #[test]
 fn stale_wake_up_under_poll_ends_one_poll_only() {
     let config = Config { seed: 3, ..Config::default() };
@@ -118,7 +118,7 @@ fn stale_wake_up_under_poll_ends_one_poll_only() {
             let guard = GuardCondition::new();
             let waits = WaitSet::new();
             waits.attach(&guard);
-            // The wake-up of this wait is left over for the next one, which waits for something else.
+            // The wake-up of this wait remains for the next wait, which has another condition.
             let trigger = guard.clone();
             let other = inside.process(NodeId(0)).spawn("other", move || trigger.set_trigger_value(true));
             waits.wait(PATIENCE).unwrap();
@@ -135,9 +135,9 @@ fn stale_wake_up_under_poll_ends_one_poll_only() {
     assert!(trace.steps < 1_000, "the thread does not sleep: {trace:?}");
 }
 
-/// One world again: `PEREGRINE_SIM_SEED=7 cargo test -p peregrine-sim --features machines --test machines`.
+/// Repeats one world: `PEREGRINE_SIM_SEED=7 cargo test -p peregrine-sim --features machines --test machines`.
 #[test]
-fn worlds_of_all_seeds_keep_the_promises() {
+fn guarantees_hold_for_all_seeds() {
     let only = std::env::var("PEREGRINE_SIM_SEED").ok().map(|seed| seed.parse::<u64>().expect("a seed is a number"));
     let last = std::env::var("PEREGRINE_SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     let mut seeds: Vec<u64> = only.map_or_else(|| (1..=last).collect(), |seed| vec![seed]);

@@ -1,4 +1,4 @@
-//! What each policy promises, in many worlds. One of them again:
+//! The guarantees of each policy, in many worlds. Repeats one of them:
 //! `PEREGRINE_SIM_SEED=7 cargo test -p peregrine-sim --test policies`.
 
 use peregrine_sim::policy::{Policy, run};
@@ -6,7 +6,7 @@ use peregrine_sim::policy::{Policy, run};
 const SEEDS: u64 = 60;
 
 #[test]
-fn policies_hold_in_every_world() {
+fn policies_hold_for_all_seeds() {
     let only = std::env::var("PEREGRINE_SIM_SEED").ok().map(|s| s.parse::<u64>().expect("a seed is a number"));
     let seeds: Vec<u64> = only.map_or_else(|| (1..=SEEDS).collect(), |seed| vec![seed]);
     let mut failures = Vec::new();
@@ -25,7 +25,7 @@ fn policies_hold_in_every_world() {
 }
 
 #[test]
-fn a_seed_replays_exactly() {
+fn equal_seeds_give_equal_runs() {
     for policy in Policy::ALL {
         assert_eq!(run(policy, 7), run(policy, 7));
     }

@@ -92,7 +92,7 @@ fn write(world: &mut World, writer: Guid, n: u8, bytes: usize) {
     world.write(WRITER, writer.entity, change).unwrap();
 }
 
-/// The samples taken, without the padding that a protected payload states in its encapsulation header.
+/// The samples taken, without the padding that the encapsulation header of a protected payload states.
 fn taken(world: &mut World, at: impl Into<ParticipantId>, reader: Guid) -> Vec<Vec<u8>> {
     let samples = world.take(at, reader.entity).into_iter().map(|sample| {
         let mut payload = sample.payload.to_vec();
@@ -120,7 +120,7 @@ fn drops(world: &World, at: impl Into<ParticipantId>) -> peregrine_rtps::partici
 }
 
 #[test]
-fn a_protected_submessage_reaches_its_reader() {
+fn protected_submessage_arrives_encrypted() {
     let submessage = ProtectionKind::EncryptWithOriginAuthentication;
     let mut world = world(1, Faults::NONE, Some(ProtectionLevels { submessage, ..ProtectionLevels::default() }));
     let writer = writer(&mut world);
@@ -135,12 +135,15 @@ fn a_protected_submessage_reaches_its_reader() {
     let of_writer: Vec<_> = sent.iter().filter(|datagram| datagram.from == WRITER && datagram.port == 7411).collect();
     let sealed = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_BODY, SubmessageId::SEC_POSTFIX];
     assert_eq!(submessage_ids(of_writer[0])[..4], [&[SubmessageId::INFO_TS], &sealed[..]].concat());
-    assert!(!of_writer[0].bytes.windows(20).any(|window| window == &content(1, 20)[4..]), "the sample is in clear");
+    assert!(
+        !of_writer[0].bytes.windows(20).any(|window| window == &content(1, 20)[4..]),
+        "the sample is not encrypted"
+    );
     assert_eq!(drops(&world, READER), Default::default());
     assert_eq!(drops(&world, WRITER), Default::default());
 }
 
-/// All combinations of the three levels. Payloads have no receivers of their own.
+/// All combinations of the three levels. Payloads have no receiver-specific MACs.
 fn combinations() -> impl Iterator<Item = ProtectionLevels> {
     let levels = |message, submessage, payload| ProtectionLevels { message, submessage, payload };
     KINDS.into_iter().flat_map(move |message| {
@@ -150,11 +153,11 @@ fn combinations() -> impl Iterator<Item = ProtectionLevels> {
     })
 }
 
-/// From samples of one datagram over those that nearly fill it to fragments; lengths that are no multiple of 4 too.
+/// From samples within one datagram to fragments; some lengths are not multiples of 4.
 const SIZES: [usize; 9] = [0, 13, 100, 1001, 1283, 1350, 1400, 5003, 20_000];
 
 #[test]
-fn everything_arrives_in_order_at_every_combination_of_levels() {
+fn samples_arrive_in_order_at_every_combination_of_levels() {
     for (seed, levels) in combinations().enumerate() {
         let mut rng = fastrand::Rng::with_seed(seed as u64);
         let faults = Faults {
@@ -173,13 +176,13 @@ fn everything_arrives_in_order_at_every_combination_of_levels() {
         let mut expected = Vec::new();
         for n in 0..60 {
             let bytes = SIZES[rng.usize(0..SIZES.len())];
-            // The padding of a DATA whose payload is not protected cannot be told from the sample.
+            // Without protection of the payload, the padding of a DATA is part of the sample.
             let bytes = if levels.payload.is_none() { bytes.next_multiple_of(4) } else { bytes };
             write(&mut world, writer, n, bytes);
             expected.push(content(n, bytes));
             pass(&mut world, Span::from_micros(rng.u64(0..3000)));
         }
-        // What was written is held: this reader gets it as repair.
+        // The writer holds the samples: this reader receives them as repair.
         let late = NodeId(3).participant(0);
         world.start(late);
         let late = (late, reader(&mut world, late, true));
@@ -195,7 +198,7 @@ fn everything_arrives_in_order_at_every_combination_of_levels() {
 }
 
 #[test]
-fn repair_of_a_protected_payload_sends_the_same_bytes() {
+fn repair_of_protected_payload_sends_same_bytes() {
     for (bytes, payload) in
         [(100, ProtectionKind::Sign), (1000, ProtectionKind::Encrypt), (9001, ProtectionKind::Encrypt)]
     {
@@ -205,7 +208,7 @@ fn repair_of_a_protected_payload_sends_the_same_bytes() {
         world.record();
         let mut fields = Vec::new();
         for host in 1..4 {
-            // Each of them gets the history alone.
+            // Each reader receives the history separately.
             world.start(NodeId(host));
             let reader = reader(&mut world, NodeId(host), true);
             pass(&mut world, Span::from_secs(5));
@@ -217,7 +220,7 @@ fn repair_of_a_protected_payload_sends_the_same_bytes() {
     }
 }
 
-/// What user writers put into DATA and DATA_FRAG, each once, in order.
+/// The payloads of DATA and DATA_FRAG of user writers, each once, in order.
 fn payload_fields(datagrams: &[Datagram]) -> Vec<Vec<u8>> {
     let mut fields = Vec::new();
     for datagram in datagrams {
@@ -235,7 +238,7 @@ fn payload_fields(datagrams: &[Datagram]) -> Vec<Vec<u8>> {
     fields
 }
 
-/// The datagrams for the reader's participant when a writer that protects like that writes a sample.
+/// The datagrams for the reader's participant when a writer with this protection writes a sample.
 fn forgeries(levels: Option<ProtectionLevels>) -> Vec<Vec<u8>> {
     let mut world = world(1, Faults::NONE, levels);
     let writer = writer(&mut world);
@@ -250,7 +253,7 @@ fn forgeries(levels: Option<ProtectionLevels>) -> Vec<Vec<u8>> {
     sent.filter(|datagram| datagram.from == WRITER && datagram.port == 7411).map(|datagram| datagram.bytes).collect()
 }
 
-/// A reader that demands these levels, once it has heard all that its writer has to say.
+/// A reader that requires these levels and has received all samples of its writer.
 fn victim(levels: ProtectionLevels) -> (World, Guid, Guid) {
     let mut world = world(1, Faults::NONE, Some(levels));
     let writer = writer(&mut world);
@@ -260,7 +263,7 @@ fn victim(levels: ProtectionLevels) -> (World, Guid, Guid) {
     (world, writer, reader)
 }
 
-/// Sends a datagram to the reader's participant with the address of the writer's.
+/// Sends a datagram to the reader's participant from the address of the writer's participant.
 fn inject(world: &mut World, bytes: Vec<u8>) {
     let source = "10.0.0.1:7411".parse().unwrap();
     let now = world.now();
@@ -269,13 +272,13 @@ fn inject(world: &mut World, bytes: Vec<u8>) {
 }
 
 #[test]
-fn plain_submessages_for_a_protected_endpoint_are_dropped_and_counted() {
+fn plain_submessages_for_protected_endpoint_are_dropped_and_counted() {
     let protected = [
         ProtectionLevels { message: ProtectionKind::Sign, ..ProtectionLevels::default() },
         ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() },
     ];
     for levels in protected {
-        // The same seed gives both worlds the same GUIDs.
+        // Both worlds have the same seed and hence the same GUIDs.
         let (mut world, _, reader) = victim(levels);
         let datagrams = forgeries(None);
         let before = world.member(READER).unwrap().readers[&reader.entity].counters();
@@ -289,7 +292,7 @@ fn plain_submessages_for_a_protected_endpoint_are_dropped_and_counted() {
 }
 
 #[test]
-fn a_plain_payload_for_a_reader_of_protected_payloads_is_dropped_and_counted() {
+fn plain_payload_for_reader_of_protected_payloads_is_dropped_and_counted() {
     for payload in [ProtectionKind::Sign, ProtectionKind::Encrypt] {
         let (mut world, _, reader) = victim(ProtectionLevels { payload, ..ProtectionLevels::default() });
         forgeries(None).into_iter().take(1).for_each(|bytes| inject(&mut world, bytes));
@@ -299,7 +302,7 @@ fn a_plain_payload_for_a_reader_of_protected_payloads_is_dropped_and_counted() {
 }
 
 #[test]
-fn any_changed_bit_of_a_protected_datagram_has_no_effect_and_is_counted() {
+fn protected_datagram_with_changed_bit_is_dropped_and_counted() {
     for levels in [
         ProtectionLevels { message: ProtectionKind::Sign, ..ProtectionLevels::default() },
         ProtectionLevels { message: ProtectionKind::Encrypt, ..ProtectionLevels::default() },
@@ -311,7 +314,7 @@ fn any_changed_bit_of_a_protected_datagram_has_no_effect_and_is_counted() {
     ] {
         let (mut world, writer, reader) = victim(levels);
         world.record();
-        // The writer's own datagrams do not come through, now or as repair.
+        // The partition stops the writer's own datagrams, including repairs.
         world.network().partition(&[0, 1]);
         write(&mut world, writer, 1, 20);
         let sent = world.record();
@@ -326,7 +329,11 @@ fn any_changed_bit_of_a_protected_datagram_has_no_effect_and_is_counted() {
             assert!(after.drops != before.drops || after.not_rtps > before.not_rtps, "{levels:?}, bit {bit}");
         }
         inject(&mut world, good);
-        assert_eq!(taken(&mut world, READER, reader), [content(1, 20)], "{levels:?}: unchanged it is taken");
+        assert_eq!(
+            taken(&mut world, READER, reader),
+            [content(1, 20)],
+            "{levels:?}: the unchanged datagram is accepted"
+        );
     }
 }
 
@@ -351,7 +358,7 @@ fn data_of(writer: Guid) -> Vec<u8> {
     out
 }
 
-/// Submessages that `sender` has signed with its key, or with one that it made up.
+/// Submessages signed with the key of `sender`, or with a forged key.
 fn signed(scope: Scope, sender: Guid, levels: ProtectionLevels, domain_key: u64, text: &[u8]) -> Vec<u8> {
     let protection = MockProtection::new(sender.prefix, levels, domain_key);
     let seal = protection.seal(scope, sender.entity, Text::Signed(text)).unwrap();
@@ -377,7 +384,7 @@ fn header_of(prefix: GuidPrefix) -> Header {
     Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }
 }
 
-/// Injects a message. The answer is whether it brought a sample, and what was dropped because of it.
+/// Injects a message. Returns the number of samples received and of parts dropped because of it.
 fn effect(world: &mut World, reader: Guid, message: Vec<u8>) -> (usize, u64) {
     let before = drops(world, READER);
     inject(world, message);
@@ -389,7 +396,7 @@ fn effect(world: &mut World, reader: Guid, message: Vec<u8>) -> (usize, u64) {
 }
 
 #[test]
-fn the_key_of_another_endpoint_does_not_open_a_submessage() {
+fn submessage_under_key_of_other_endpoint_is_rejected() {
     let (mut world, writer, reader) = victim(SUBMESSAGE_SIGNED);
     world.network().partition(&[0, 1]);
     let other = Guid::new(writer.prefix, EntityId::user_writer(77, false));
@@ -404,7 +411,7 @@ fn the_key_of_another_endpoint_does_not_open_a_submessage() {
 }
 
 #[test]
-fn a_participant_cannot_speak_for_another_in_a_protected_message() {
+fn protected_message_in_name_of_other_participant_is_rejected() {
     let (mut world, writer, reader) = victim(MESSAGE_SIGNED);
     world.network().partition(&[0, 1]);
     let insider = GuidPrefix([7; 12]);
@@ -418,7 +425,7 @@ fn a_participant_cannot_speak_for_another_in_a_protected_message() {
         signed(Scope::Message, sender, MESSAGE_SIGNED, DOMAIN_KEY, text)
     };
     let data = data_of(writer);
-    // It says after its own name that the writer's participant speaks; it says so first; it says so in the header.
+    // The insider names the writer's participant after its own INFO_SRC, or instead of it, or in the header.
     let forgeries = [
         message_of(insider, &sealed(insider, &[source(insider), source(writer.prefix), data.clone()].concat())),
         message_of(insider, &sealed(insider, &[source(writer.prefix), data.clone()].concat())),
@@ -432,12 +439,16 @@ fn a_participant_cannot_speak_for_another_in_a_protected_message() {
     let followed = |submessage: &[u8]| message_of(writer.prefix, &[&honest, submessage].concat());
     let before = drops(&world, READER).malformed;
     assert_eq!(effect(&mut world, reader, followed(&data_of(writer))), (0, 0));
-    assert_eq!(drops(&world, READER).malformed, before + 1, "nothing may follow a protected message");
-    assert_eq!(effect(&mut world, reader, followed(&[0x80, 1, 4, 0, 1, 2, 3, 4])), (1, 0), "but a vendor's submessage");
+    assert_eq!(drops(&world, READER).malformed, before + 1, "no standard submessage may follow a protected message");
+    assert_eq!(
+        effect(&mut world, reader, followed(&[0x80, 1, 4, 0, 1, 2, 3, 4])),
+        (1, 0),
+        "a vendor's submessage may follow"
+    );
 }
 
 #[test]
-fn many_receivers_with_proofs_of_their_own_get_messages_in_parts() {
+fn many_receivers_with_macs_get_separate_messages() {
     let kind = ProtectionKind::EncryptWithOriginAuthentication;
     let levels = ProtectionLevels { message: kind, submessage: kind, payload: ProtectionKind::Encrypt };
     let mut world = world(1, Faults { loss: 0.05, ..Faults::NONE }, Some(levels));

@@ -11,7 +11,7 @@ use peregrine_sim::network::NodeId;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes that wait to be sent to one peer.
+/// The bound of the send queue of one peer, in bytes.
 const QUEUE_BYTES_MAX: u64 = 1 << 18;
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -25,7 +25,7 @@ struct Long {
     bytes: Vec<u8>,
 }
 
-/// Hosts that no datagram leaves.
+/// Partitions the hosts, so that no datagram arrives.
 fn cut_off(simulation: &Simulation, hosts: u8) {
     simulation.network(|network| network.partition(&(0..hosts).collect::<Vec<_>>()));
 }
@@ -43,7 +43,7 @@ fn reliable_reader(participant: &DomainParticipant) -> DataReader<Number> {
 }
 
 #[test]
-fn samples_pass_by_a_connection_where_no_datagram_does() {
+fn samples_arrive_by_connection_without_datagrams() {
     for wait in [WaitStrategy::Block, WaitStrategy::Poll] {
         let exchange = move |simulation: &Simulation| {
             cut_off(simulation, 2);
@@ -178,7 +178,11 @@ fn slow_peer_loses_best_effort_samples_and_others_get_all() {
             inside.sleep(Duration::from_secs(1));
             (COUNT..COUNT + 10).for_each(write);
             inside.sleep(Duration::from_secs(1));
-            assert_eq!(participant.stream_statistics().dropped_full, statistics.dropped_full, "it has caught up");
+            assert_eq!(
+                participant.stream_statistics().dropped_full,
+                statistics.dropped_full,
+                "the slow peer drops no further sample"
+            );
             has_ended.store(true, Ordering::SeqCst);
             statistics
         });
@@ -187,7 +191,8 @@ fn slow_peer_loses_best_effort_samples_and_others_get_all() {
     });
     let ((statistics, [slow, other]), _) = played.unwrap();
     assert_eq!(other, (0..COUNT + 10).collect::<Vec<_>>());
-    // The slow reader has what was queued and what came once it had caught up, in order; each other one is counted.
+    // The slow reader receives the queued samples and those written once the queue had room, in order. All others are
+    // counted.
     assert!(slow.is_sorted() && slow.ends_with(&(COUNT..COUNT + 10).collect::<Vec<_>>()));
     assert_eq!(slow.len() as u64 + statistics.dropped_full, COUNT + 10);
     assert!(statistics.dropped_full > COUNT / 2, "{statistics:?}");
@@ -195,10 +200,10 @@ fn slow_peer_loses_best_effort_samples_and_others_get_all() {
     assert!(statistics.queued_bytes_max > QUEUE_BYTES_MAX - 2_000, "the queue was never full: {statistics:?}");
 }
 
-/// The same with reliable endpoints: the history has what the queue had no room for. A sample is as short as a message
-/// with a heartbeat, so that none of these slips into a queue without room for a sample.
+/// Like the test above, with reliable endpoints: the history keeps the samples for which the queue had no room. A
+/// sample is as short as a message with a heartbeat, so that no heartbeat fits into a queue without room for a sample.
 #[test]
-fn reliable_samples_leave_the_history_when_a_slow_peer_has_room() {
+fn reliable_samples_leave_history_when_slow_peer_has_room() {
     const COUNT: u64 = 7_000;
     let config = Config { seed: 3, ..Config::default() };
     let played = run(config, |simulation| {
@@ -242,14 +247,14 @@ fn reliable_samples_leave_the_history_when_a_slow_peer_has_room() {
     let expected: Vec<u64> = (0..COUNT).collect();
     assert!(slow == expected && other == expected);
     assert!(statistics.dropped_full > 0 && statistics.queued_bytes_max <= QUEUE_BYTES_MAX, "{statistics:?}");
-    assert!(other_at < ended_at + 10_000_000, "the slow peer has held up the other one");
+    assert!(other_at < ended_at + 10_000_000, "the slow peer has delayed the other one");
     // The shortest timer of a writer is 1 ms: none has expired.
     let after_us = slow_at.saturating_sub(resumed_at) / 1_000;
-    assert!(after_us < 1_000, "the slow peer had everything {after_us} us after it could receive again");
+    assert!(after_us < 1_000, "the slow peer had all samples {after_us} us after it could receive again");
 }
 
 #[test]
-fn new_connection_resends_discovery_and_what_was_lost() {
+fn new_connection_resends_discovery_and_lost_samples() {
     for seed in 0..20 {
         let config = Config { seed, ..Config::default() };
         run(config, |simulation| {
@@ -265,7 +270,7 @@ fn new_connection_resends_discovery_and_what_was_lost() {
                 let reader = reliable_reader(&participant);
                 inside.wait_for("a writer", PATIENCE, || reader.matched_publications().len() == 1);
                 network.keep_apart(1, 2, true);
-                // The writer's side learns of this reader when it is connected again.
+                // The writer's participant discovers this reader once it is connected again.
                 let other = participant.topic::<Number>("others").unwrap();
                 let other = other.reader_builder().reliable().keep_all().build().unwrap();
                 inside.sleep(Duration::from_secs(3));
@@ -274,7 +279,7 @@ fn new_connection_resends_discovery_and_what_was_lost() {
                     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value }));
                 }
                 assert_eq!(other.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: 7 }));
-                inside.wait_for("the other side to look at its events", PATIENCE, || is_over.load(Ordering::SeqCst));
+                inside.wait_for("the other side to check its events", PATIENCE, || is_over.load(Ordering::SeqCst));
             });
             let config = streams.configure(writing.config(WaitStrategy::Block), 1, &[2]);
             let (inside, network) = (simulation.clone(), streams.clone());
@@ -310,9 +315,9 @@ fn new_connection_resends_discovery_and_what_was_lost() {
     }
 }
 
-/// Connections break again and again while samples are written, seconds or microseconds after they opened.
+/// Connections break repeatedly while samples are written, seconds or microseconds after they opened.
 #[test]
-fn reliable_samples_survive_connections_that_break_again_and_again() {
+fn reliable_samples_survive_repeated_breaks_of_connection() {
     const COUNT: u64 = 300;
     for seed in 100..140 {
         let config = Config { seed, ..Config::default() };
@@ -358,7 +363,7 @@ fn reliable_samples_survive_connections_that_break_again_and_again() {
 }
 
 #[test]
-fn participant_that_leaves_says_so_by_its_connection() {
+fn leaving_participant_announces_end_by_connection() {
     let config = Config { seed: 5, ..Config::default() };
     let played = run(config, |simulation| {
         cut_off(simulation, 2);

@@ -1,4 +1,4 @@
-//! How much traffic reliability costs, by loss and by size of the samples.
+//! The traffic that reliability causes, by loss and by size of the samples.
 
 use peregrine_rtps::history::{Change, ChangeKind, HistoryKind};
 use peregrine_rtps::id::{Guid, KeyHash};
@@ -29,7 +29,7 @@ fn pass(world: &mut World, span: Span) {
     }
 }
 
-/// A writer and a reader that know each other.
+/// A matched writer and reader.
 fn pair(world: &mut World) -> (Guid, Guid) {
     world.start(FROM);
     world.start(TO);
@@ -68,8 +68,8 @@ fn write(world: &mut World, writer: Guid, value: u8, bytes: usize) {
     world.write(FROM, writer.entity, change).unwrap();
 }
 
-/// Datagrams per sample, with everything that goes to and fro until the last one is acknowledged, and the fragments a
-/// sample has.
+/// The number of datagrams in both directions per sample until the last one is acknowledged, and the number of
+/// fragments of a sample.
 fn cost(loss: f64, bytes: usize, pause: Span) -> (f64, f64) {
     let mut world = world(0.0);
     let (writer, reader) = pair(&mut world);
@@ -86,15 +86,15 @@ fn cost(loss: f64, bytes: usize, pause: Span) -> (f64, f64) {
     (sent as f64 / SAMPLES as f64, fragments)
 }
 
-/// Sends samples of many fragments over a link of 100 Mbit/s that loses this share of the datagrams. The counters of
-/// both ends, and how long it took until everything was acknowledged.
+/// Sends samples of many fragments over a link of 100 Mbit/s with this share of loss. Returns the counters of both
+/// ends, and the time until all samples were acknowledged.
 fn over_a_slow_link(loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters, Span) {
     let mut world = world(0.0);
     let (writer, reader) = pair(&mut world);
     world.network().set_faults(Faults { loss, duplication: 0.0, ..Faults::NONE });
     world.network().set_link(Link { octets_per_second: 12_500_000, wake_every: Span::from_micros(400) });
     let started = world.now();
-    // Samples of one packet between those of many, so that heartbeats travel between the trains.
+    // Samples of one packet between fragmented ones, so that heartbeats are sent between the trains.
     for n in 0..SAMPLES {
         write(&mut world, writer, n as u8, if n % 3 == 0 { 100 } else { bytes });
         pass(&mut world, Span::from_micros(700));
@@ -115,7 +115,7 @@ fn over_a_slow_link(loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters,
 }
 
 #[test]
-fn without_loss_nothing_is_asked_for_on_a_slow_link() {
+fn slow_link_without_loss_causes_no_request() {
     for bytes in [4096, 16_384, 63_000, 250_000] {
         let (sent, heard, _) = over_a_slow_link(0.0, bytes);
         assert_eq!((heard.requested, heard.duplicate_fragments, heard.duplicates), (0, 0, 0), "{bytes}");
@@ -124,16 +124,16 @@ fn without_loss_nothing_is_asked_for_on_a_slow_link() {
 }
 
 #[test]
-fn with_loss_everything_arrives_promptly_over_a_slow_link() {
+fn slow_link_with_loss_delivers_in_bounded_time() {
     for bytes in [4096, 16_384, 63_000] {
         let (_, _, clean) = over_a_slow_link(0.0, bytes);
         for loss in [0.01, 0.05, 0.2] {
             let (_, heard, took) = over_a_slow_link(loss, bytes);
             assert!(heard.requested > 0);
-            // Retransmissions take their share of the link, and the last repairs some round trips, whose questions and
-            // answers may be lost in turn.
+            // Retransmissions share the link. The last repairs need a few round trips, in which requests and answers
+            // may be lost again.
             let bound = clean.times(4) + Span::from_millis(250);
-            assert!(took < bound, "{bytes} octets, loss {loss}: {took} instead of {clean}");
+            assert!(took < bound, "{bytes} bytes, loss {loss}: {took} instead of {clean}");
         }
     }
 }
@@ -142,7 +142,7 @@ const CLEAN: Faults =
     Faults { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(100), delay_max: Span::from_micros(200) };
 
 #[test]
-fn traffic_grows_with_loss_and_no_faster() {
+fn datagrams_are_bounded_by_loss() {
     println!("datagrams per fragment   loss 0 %   5 %   20 %   30 %");
     let mut worst = Vec::new();
     for (name, bytes, pause) in [
@@ -156,8 +156,8 @@ fn traffic_grows_with_loss_and_no_faster() {
             .map(|loss| {
                 let (sent, fragments) = cost(loss, bytes, pause);
                 let per_fragment = sent / fragments;
-                // A datagram has to be sent 1 / (1 - loss) times; acknowledgements and requests for repair come on top,
-                // at most two for each, themselves repeated.
+                // A datagram has to be sent 1 / (1 - loss) times. In addition, there are at most two acknowledgements
+                // and repair requests for each, themselves repeated.
                 let bound = 3.0 / (1.0 - loss) / (1.0 - loss);
                 if per_fragment > bound {
                     worst.push(format!("{name}, loss {loss}: {per_fragment:.2} datagrams, more than {bound:.2}"));
@@ -171,7 +171,7 @@ fn traffic_grows_with_loss_and_no_faster() {
 }
 
 #[test]
-fn steady_flow_costs_one_datagram_back_for_fifty_samples() {
+fn steady_flow_causes_one_answer_per_fifty_samples() {
     for pause in [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10), Span::from_millis(100)] {
         let mut world = world(0.0);
         let (writer, reader) = pair(&mut world);
@@ -194,11 +194,11 @@ fn steady_flow_costs_one_datagram_back_for_fifty_samples() {
     }
 }
 
-/// A network on which datagrams overtake each other, and loses none.
+/// A network that reorders datagrams and loses none.
 const REORDERING: Faults =
     Faults { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(100), delay_max: Span::from_micros(400) };
 
-/// Sends samples over such a network, so many with a pause after each: what both ends have counted.
+/// Sends this number of samples over such a network, with a pause after each. Returns the counters of both ends.
 fn overtaken(bytes: usize, samples: usize, pause: Span) -> (WriterCounters, ReaderCounters) {
     let mut world = world(0.0);
     let (writer, reader) = pair(&mut world);
@@ -214,8 +214,8 @@ fn overtaken(bytes: usize, samples: usize, pause: Span) -> (WriterCounters, Read
 }
 
 #[test]
-fn overtaken_samples_are_rarely_requested() {
-    println!("asked for and repaired per thousand datagrams   samples  fragments");
+fn reordered_samples_are_rarely_requested() {
+    println!("requested and repaired per thousand datagrams   samples  fragments");
     let mut worst = Vec::new();
     for (bytes, pause_us) in [
         (100, 5),
@@ -240,7 +240,7 @@ fn overtaken_samples_are_rarely_requested() {
     assert!(worst.is_empty(), "{}", worst.join("\n"));
 }
 
-/// The mean time until a burst of twenty samples has come in full, on a network with this loss.
+/// The mean time until a burst of twenty samples has arrived completely, on a network with this loss.
 fn burst_time(faults: Faults, loss: f64, bytes: usize) -> Span {
     const BURSTS: u64 = 300;
     let mut world = world(0.0);
@@ -266,12 +266,12 @@ fn burst_time(faults: Faults, loss: f64, bytes: usize) -> Span {
 }
 
 #[test]
-fn losses_in_bursts_are_repaired_in_bounded_time() {
+fn lost_samples_of_burst_are_repaired_in_bounded_time() {
     let in_order = Faults { delay_min: Span::from_micros(250), delay_max: Span::from_micros(250), ..REORDERING };
     println!("mean time of a burst, us   in order   reordered");
     let mut slow = Vec::new();
-    // The bounds leave about a third of room. Where datagrams overtake each other, the reader waits for late ones
-    // before it requests anything.
+    // The bounds have a margin of a third. On a network that reorders, the reader waits for late datagrams before it
+    // requests them.
     for (bytes, loss, ordered_max_us, reordered_max_us) in [
         (100, 0.0, 300, 500),
         (100, 0.01, 550, 1_200),

@@ -1,4 +1,4 @@
-//! Behaviour of the API that takes time, on simulated machines.
+//! Time-dependent behaviour of the API, on simulated machines.
 
 #![cfg(feature = "machines")]
 
@@ -16,9 +16,9 @@ use peregrine_sim::machines::{Config, Program, Simulation, run};
 use peregrine_sim::network::NodeId;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The announcements at the start of a participant, which arrive at its own sockets, are over by then.
+/// The period exceeds the time of the initial announcements, which wake the participant's own sockets.
 const PERIOD: Duration = Duration::from_millis(7_100);
-/// A thread that its own timer does not wake sleeps until the next announcement, which is later than this.
+/// A thread that its own timer does not wake sleeps until the next announcement, later than this.
 const TOLERANCE_NS: u64 = 100_000_000;
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -41,7 +41,7 @@ fn overdue_writer(participant: &DomainParticipant, waits: &WaitSet) -> DataWrite
     writer
 }
 
-/// Runs the program on a thread of the only process. Returns how much virtual time `program` reports.
+/// Runs the program on a thread of the only process. Returns the virtual time that `program` reports.
 fn waited_ns(program: impl FnOnce(&Program, &Simulation) -> u64 + Send + 'static) -> u64 {
     let config = Config { seed: 3, ..Config::default() };
     let played = run(config, |simulation| {
@@ -58,7 +58,7 @@ fn assert_period(waited_ns: u64) {
 }
 
 #[test]
-fn status_set_by_own_timer_ends_the_wait() {
+fn status_set_by_own_timer_ends_wait() {
     let waited = waited_ns(|process, simulation| {
         let participant = polling_participant(process, 0);
         let (begin, waits) = (simulation.now_ns(), WaitSet::new());
@@ -71,7 +71,7 @@ fn status_set_by_own_timer_ends_the_wait() {
 }
 
 #[test]
-fn wait_for_two_polled_domains_runs_the_timers_of_both() {
+fn wait_for_two_polled_domains_runs_timers_of_both() {
     for first in 0..2 {
         let waited = waited_ns(move |process, simulation| {
             let domains = [polling_participant(process, 0), polling_participant(process, 1)];
@@ -94,9 +94,9 @@ fn wait_for_two_polled_domains_runs_the_timers_of_both() {
     }
 }
 
-/// The process of the reader is stopped, so that nothing acknowledges the last sample.
+/// The reader's process is stopped, so that the last sample is not acknowledged.
 #[test]
-fn future_made_ready_by_own_timer_ends_the_poll() {
+fn future_ready_by_own_timer_ends_poll() {
     let config = Config { seed: 3, ..Config::default() };
     let played = run(config, |simulation| {
         let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
@@ -104,7 +104,7 @@ fn future_made_ready_by_own_timer_ends_the_poll() {
         let has_closed = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&has_closed);
         let reader = reading.spawn("reader", move || {
-            // The writers' participant does not take the stopped one for gone.
+            // An infinite lease, so that the writers' participant does not lose the stopped one.
             let participant = DomainParticipant::builder(0).config(config).lease(Duration::MAX).build().unwrap();
             let _reader = participant.topic::<Number>("last").unwrap().reader_builder().reliable().build().unwrap();
             inside.wait_for("the end of the writer", PATIENCE, || is_over.load(Ordering::SeqCst));
@@ -115,7 +115,7 @@ fn future_made_ready_by_own_timer_ends_the_poll() {
             let participant = polling_participant(&program, 0);
             let writer = participant.topic::<Number>("last").unwrap().writer_builder().reliable().build().unwrap();
             writer.wait_for_readers(1, PATIENCE).unwrap();
-            // No datagram of the reader is left on the way.
+            // No datagram of the reader is in transit.
             inside.set_stopped(NodeId(1), true);
             participant.poll(Duration::from_millis(10));
             writer.write(&Number { value: 1 }).unwrap();
@@ -139,11 +139,11 @@ fn future_made_ready_by_own_timer_ends_the_poll() {
     assert_period(played.unwrap().0);
 }
 
-/// A writer goes on without a reader that leaves so many requests in a row unanswered.
+/// The number of consecutive unanswered requests after which a writer no longer waits for a reader.
 const UNANSWERED: u32 = 5;
 
 #[test]
-fn close_reports_what_an_inactive_reader_misses() {
+fn close_reports_samples_missed_by_inactive_reader() {
     let config = Config { seed: 4, ..Config::default() };
     let played = run(config, |simulation| {
         let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
@@ -151,7 +151,7 @@ fn close_reports_what_an_inactive_reader_misses() {
         let has_closed = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&has_closed);
         let reader = reading.spawn("reader", move || {
-            // The writers' participant does not take the stopped one for gone.
+            // An infinite lease, so that the writers' participant does not lose the stopped one.
             let participant = DomainParticipant::builder(0).config(config).lease(Duration::MAX).build().unwrap();
             let _reader = participant.topic::<Number>("last").unwrap().reader_builder().reliable().build().unwrap();
             inside.wait_for("the end of the writers", PATIENCE, || is_over.load(Ordering::SeqCst));
@@ -173,7 +173,7 @@ fn close_reports_what_an_inactive_reader_misses() {
                 (0..2).for_each(|value| assert!(writer.write(&Number { value }).is_ok()));
                 inside.wait_for("an inactive reader", PATIENCE, || writer.counters().readers_inactive == 1);
             }
-            // The writer that is only dropped does not linger for the reader, so that nothing counts its samples.
+            // A writer that is only dropped does not linger for the reader, so its samples are not counted.
             drop(dropped);
             let closed = [by_itself.close(PERIOD), publishers[1].close(PERIOD), participant.close(PERIOD)];
             inside.set_stopped(NodeId(1), false);
@@ -207,10 +207,10 @@ fn filled(writer: &DataWriter<Flat<Image>>, len: usize) -> FlatLoan<Image> {
     built.unwrap()
 }
 
-/// Two processes of a host. No descriptor can be passed when the reader is to be told of the memory of the last sample,
-/// and nothing is written after it.
+/// Two processes of a host. The last sample is in new memory, whose descriptor cannot be passed at first, and no sample
+/// follows.
 #[test]
-fn sample_arrives_when_its_memory_can_be_announced_again() {
+fn sample_arrives_once_its_memory_can_be_announced() {
     let config = Config { seed: 5, ..Config::default() };
     let played = run(config, |simulation| {
         let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(0)));
@@ -245,5 +245,5 @@ fn sample_arrives_when_its_memory_can_be_announced_again() {
     });
     let (played, trace) = played.unwrap();
     assert_eq!(played, ([10, 100_000], (true, 1)));
-    assert!(trace.steps < 2_000, "threads wake each other for nothing: {trace:?}");
+    assert!(trace.steps < 2_000, "threads wake each other without need: {trace:?}");
 }

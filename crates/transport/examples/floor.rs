@@ -1,4 +1,5 @@
-//! What a `Socket` costs over bare system calls, on loopback: one-way latency and throughput, measured in turns.
+//! The cost of a `Socket` compared with bare system calls, on loopback: one-way latency and throughput, measured in
+//! turns.
 //!
 //! `cargo run --release -p peregrine-transport --example floor [-- ROUNDS]`
 //!
@@ -18,11 +19,11 @@ use std::time::Duration;
 const ROUND_TRIPS: usize = 10_000;
 const WARM_UP: usize = 1_000;
 const THROUGHPUT_TIME: Duration = Duration::from_millis(300);
-/// After this long without a datagram the sender is taken to have ended.
+/// The sender counts as ended after this long without a datagram.
 const SILENCE: Duration = Duration::from_millis(200);
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// The first is what the others are compared with.
+/// The first row is the reference of the others.
 const LATENCY_ROWS: [(Kind, &str); 4] = [
     (Kind::Unconnected, "bare send_to/recv_from"),
     (Kind::Connected, "bare send/recv, connected"),
@@ -49,8 +50,8 @@ impl Endpoint for Raw {
     fn send(&mut self, bytes: &[u8], count: usize) {
         for _ in 0..count {
             match self.peer {
-                Some(peer) => self.socket.send_to(bytes, peer).expect("loopback takes it"),
-                None => self.socket.send(bytes).expect("loopback takes it"),
+                Some(peer) => self.socket.send_to(bytes, peer).expect("loopback accepts the datagram"),
+                None => self.socket.send(bytes).expect("loopback accepts the datagram"),
             };
         }
     }
@@ -65,7 +66,7 @@ impl Endpoint for Raw {
 }
 
 struct Ours {
-    /// To send, and to receive: the same one unless the first is connected.
+    /// The sockets for sending and receiving: the same one unless the first is connected.
     sender: Arc<Socket>,
     socket: Arc<Socket>,
     receiver: Receiver,
@@ -152,10 +153,10 @@ fn pin(cpu: usize) {
     }
 }
 
-/// Waits for the one datagram that is under way; on a busy machine that may take several [`SILENCE`]s.
+/// Waits for the one datagram in transit; on a busy machine that may take several [`SILENCE`]s.
 fn receive_one(endpoint: &mut dyn Endpoint) {
     let received = (0..25).map(|_| endpoint.receive()).find(|&count| count > 0);
-    assert_eq!(received, Some(1), "loopback loses nothing");
+    assert_eq!(received, Some(1), "loopback loses no datagram");
 }
 
 /// The one-way latencies of one round in ns, sorted.
@@ -230,7 +231,7 @@ fn main() {
     print_throughputs(rounds);
 }
 
-/// Neither wakes nor another CPU disturb here: this is what the calls cost.
+/// Without wake-ups and without another CPU: the cost of the calls alone.
 fn print_costs(rounds: usize) {
     const CALLS: u32 = 300;
     let cycles = rounds * 60;

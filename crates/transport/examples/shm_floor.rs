@@ -1,10 +1,10 @@
-//! What handing a sample over in shared memory costs, beside what any way of doing it costs: words that two threads
-//! change in turns, looked at again and again or waited for with a futex.
+//! The cost of a sample in shared memory, compared with the floor of every such transport: words that two threads
+//! change in turns, polled or awaited with a futex.
 //!
 //! `cargo run --release -p peregrine-transport --example shm_floor [ROUNDS]`
 //!
-//! Two threads on two CPUs, each with mappings of its own, as two processes would have them. All rows of a round are
-//! measured in turns; the ratio is to the floor of the same kind. Nothing here fails because it is slow.
+//! Two threads on two CPUs, each with its own mappings, like two processes. All rows of a round are measured in turns;
+//! the ratio is to the floor of the same kind. Slow results are not errors.
 
 #[cfg(target_os = "linux")]
 fn main() {
@@ -32,17 +32,17 @@ mod linux {
     const ROUND_TRIPS: usize = 20_000;
     const WARM_UP: usize = 2_000;
     const HAND_OVERS: u64 = 2_000_000;
-    /// After this long without an answer something is broken.
+    /// An answer that takes longer than this is an error.
     const PATIENCE: Duration = Duration::from_secs(20);
     const SIZES: [usize; 5] = [32, 1024, 63_000, 2 << 20, 52_428_800];
 
-    /// One end of a pair that hands something back and forth.
+    /// One end of a pair that passes a message back and forth.
     trait End: Send {
         fn send(&mut self);
         fn receive(&mut self);
     }
 
-    /// Words in shared memory, each in a cache line of its own.
+    /// Words in shared memory, each in a separate cache line.
     #[derive(Clone, Copy)]
     struct Words {
         near: &'static AtomicU32,
@@ -50,7 +50,7 @@ mod linux {
     }
 
     impl Words {
-        /// They stay for the rest of the process.
+        /// The mapping remains until the process ends.
         fn new() -> Self {
             let (len, protection) = (4096, ProtFlags::READ | ProtFlags::WRITE);
             // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
@@ -100,7 +100,7 @@ mod linux {
     impl End for Ours {
         fn send(&mut self) {
             let mut slot = self.writer.loan(self.bytes).expect("a slot");
-            // First and last bytes are touched: nobody pays for the others.
+            // Only the first and the last byte are written.
             slot[0] = slot[0].wrapping_add(1);
             let last = slot.len() - 1;
             slot[last] = 1;
@@ -120,7 +120,7 @@ mod linux {
         }
     }
 
-    /// Joined both ways; the second of each is for the other thread.
+    /// Two ends connected in both directions; the second is for the other thread.
     fn ours(bytes: usize, spin: Duration) -> (Ours, Ours) {
         let mut ends = [(); 2].map(|()| {
             let writer = Writer::new(WriterConfig::default()).expect("the defaults are good");
@@ -171,7 +171,7 @@ mod linux {
         latencies_ns
     }
 
-    /// Samples handed over per second, from one thread to another that looks for them.
+    /// Samples passed per second, from one thread to another that polls.
     fn hand_overs_per_second(bytes: usize) -> f64 {
         let mut writer = Writer::new(WriterConfig::default()).expect("the defaults are good");
         let mut reader = Reader::new(ReaderConfig::default()).expect("Linux 5.16");
@@ -209,7 +209,7 @@ mod linux {
         let rounds: usize =
             std::env::args().nth(1).map_or(5, |text| text.parse().expect("ROUNDS is a number above 0")).max(1);
         if !thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-            println!("this takes two CPUs: threads that look again and again do not share one");
+            println!("this example needs two CPUs, because polling threads cannot share one");
             return;
         }
         let guard = os_thread::CpuLatencyGuard::hold(0);
@@ -217,7 +217,7 @@ mod linux {
             Ok(_) => println!("/dev/cpu_dma_latency held at 0"),
             Err(error) => println!("idle CPUs may sleep: {error}"),
         }
-        print_latencies(rounds, "looking again and again", PATIENCE);
+        print_latencies(rounds, "polling", PATIENCE);
         print_latencies(rounds, "asleep in between", Duration::ZERO);
 
         println!("\n32 bytes from one thread to another: median of {rounds} rounds of {HAND_OVERS}");

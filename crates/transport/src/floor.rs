@@ -1,7 +1,7 @@
 //! A floor for shared memory between two processes: a ring of slots in a memory file that each side maps.
 //!
-//! Measurements compare shared-memory transports with this floor. It is no transport: one sender and one receiver trust
-//! each other, and neither recovers from the death of the other.
+//! Measurements compare shared-memory transports with this floor. It is not a transport: one sender and one receiver
+//! trust each other, and neither recovers from the death of the other.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -41,7 +41,7 @@ const FULL_AWAITED: u32 = 3;
 const LINE_BYTES: usize = 64;
 /// Offset of the length in that line.
 const LENGTH_OFFSET: usize = 4;
-/// Looks between two looks at the clock while spinning.
+/// Checks of the slot between two readings of the clock while spinning.
 const SPINS_PER_CLOCK: u32 = 1024;
 /// Largest memory file; a floor needs far less.
 const MAX_BYTES: usize = 1 << 30;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn message_longer_than_a_slot_is_refused_and_changes_nothing() {
+    fn message_longer_than_slot_is_refused() {
         let (mut sender, mut receiver) = ring(2, 8, Wait::Spin).unwrap();
         let error = sender.send(&[1; 9], LONG).unwrap_err().to_string();
         assert!(error.contains("9 bytes") && error.contains('8'), "{error}");

@@ -1,10 +1,10 @@
 //! A simulated operating system in place of the real one, for the threads that have [entered](enter) it.
 //!
-//! Compiled only with the feature `simulation`. A [`Machine`] provides what programs get from their system and cannot
-//! repeat: time, randomness, the order in which threads run, and the network. Threads of a machine run one at a time:
-//! a thread runs until it waits ([`Machine::block`]), which gives the machine the choice of the next one. Everything
-//! else is real: event counters, epoll, shared memory and its sockets behave alike in each run, because only one thread
-//! of the machine uses them at a time.
+//! Compiled only with the feature `simulation`. A [`Machine`] provides the inputs of a program that a real system
+//! cannot repeat: time, randomness, the order in which threads run, and the network. Threads of a machine run one at a
+//! time: a thread runs until it waits ([`Machine::block`]), which lets the machine choose the next one. Everything else
+//! is real: event counters, epoll, shared memory and its sockets behave alike in each run, because only one thread of
+//! the machine uses them at a time.
 
 pub use crate::event::interest::Interest;
 use crate::event::waker::Waker;
@@ -18,22 +18,22 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-/// Whether a blocked thread may go on. Called on other threads of the machine.
+/// Whether a blocked thread may continue. Called on other threads of the machine.
 pub type Condition = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Where a thread is blocked, so that a machine can tell which descriptors threads wait for.
+/// The place where a thread is blocked, so that a machine can determine which descriptors threads wait for.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// At a poller, until one of its descriptors can be read.
     Poller(Arc<Interest>),
     /// At one descriptor.
     Descriptor(RawFd),
-    /// At something that is no descriptor.
+    /// At a place without a descriptor.
     Elsewhere,
 }
 
 impl Place {
-    /// Whether the thread goes on when this descriptor can be read.
+    /// Whether the thread continues when this descriptor can be read.
     #[must_use]
     pub fn waits_for(&self, descriptor: RawFd) -> bool {
         match self {
@@ -62,10 +62,10 @@ pub trait Machine: Send + Sync {
     fn host(&self) -> u32;
 
     /// The number of the network namespace: unique among all simulations of this real process. Equal seeds give equal
-    /// random names, which must not meet.
+    /// random names, which must not collide.
     fn namespace(&self) -> u64;
 
-    /// The process has opened this socket, which ends with it.
+    /// Records that the process has opened this socket, which closes when the process ends.
     fn note_link(&self, socket: &Arc<OwnedFd>);
 
     /// The number of the process: unique among all machines of this real process, and not 0.
@@ -129,7 +129,7 @@ struct SocketState {
 }
 
 impl VirtualSocket {
-    /// A socket with a receive buffer of so many bytes.
+    /// A socket with a receive buffer of this many bytes.
     pub(crate) fn new(capacity_bytes: usize) -> io::Result<Self> {
         Ok(Self { state: Mutex::default(), readable: Waker::new()?, capacity_bytes })
     }
@@ -158,7 +158,7 @@ impl VirtualSocket {
         self.state().groups.contains(&group)
     }
 
-    /// Datagrams for which there was no room.
+    /// The number of datagrams dropped for lack of room.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.state().dropped
@@ -187,7 +187,7 @@ impl VirtualSocket {
         self.readable.wake();
     }
 
-    /// Whether nothing is received any more.
+    /// Whether the socket no longer receives.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state().is_closed
@@ -206,7 +206,7 @@ impl VirtualSocket {
     }
 }
 
-/// Ends a socket as the system does when its process is gone: the other side sees the end, and no new one connects.
+/// Closes a socket as the system does when its process ends: the peer observes the end, and no new connection succeeds.
 pub fn end_link(socket: &OwnedFd) {
     // The call fails if the other side has ended already.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);

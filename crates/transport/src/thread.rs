@@ -65,7 +65,7 @@ pub fn park_until(end: MonotonicNs, is_woken: &Arc<AtomicBool>) {
     thread::park_timeout(end.since(MonotonicNs::now()));
 }
 
-/// A simulated thread looks so often for what another one changes under a lock.
+/// The interval at which a simulated thread checks for changes that another one makes under a lock.
 #[cfg(feature = "simulation")]
 const WAIT_AGAIN_AFTER_NS: u64 = 100_000;
 
@@ -236,7 +236,7 @@ impl CpuLatencyGuard {
             let hint = "only root may write it, unless its owner or mode was changed";
             io::Error::new(
                 error.kind(),
-                format!("asking for {latency_us} us of CPU wake-up latency in {PATH}: {error}; {hint}"),
+                format!("requesting {latency_us} us of CPU wake-up latency in {PATH}: {error}; {hint}"),
             )
         })
     }

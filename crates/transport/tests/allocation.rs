@@ -1,4 +1,4 @@
-//! In the steady state neither sending nor receiving allocates.
+//! In the steady state, neither sending nor receiving allocates memory.
 //!
 //! In its own test program, because it replaces the allocator of the whole program.
 
@@ -42,7 +42,7 @@ fn allocations() -> u64 {
 
 /// Covers readers that keep the last few samples, single datagrams, bursts, and trains cut by the kernel and here.
 #[test]
-fn steady_state_allocates_nothing() {
+fn steady_state_allocates_no_memory() {
     let content = pattern(6000);
     for segmentation_offload in [true, false] {
         let options = SocketOptions { segmentation_offload, ..Default::default() };
@@ -81,7 +81,7 @@ fn steady_state_allocates_nothing() {
             }
         }
         assert_eq!(allocations() - before, 0, "segmentation offload: {segmentation_offload}");
-        assert!(before > 0, "the allocator counts");
+        assert!(before > 0, "the allocator counts allocations");
         assert_eq!(far.statistics().pool_exhaustions, 0);
     }
 }

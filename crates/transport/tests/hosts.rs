@@ -63,14 +63,14 @@ fn multicast_reaches_members_only() {
         members[1].leave(group.parse().unwrap(), indexes[1]).unwrap();
         send(&sender, destination, b"to the others", None);
         assert_eq!(receive(&mut receiver, &members[2], 1), [b"to the others"]);
-        assert!(receive_rest(&mut receiver, &members[1]).is_empty(), "no member any more");
+        assert!(receive_rest(&mut receiver, &members[1]).is_empty(), "the socket has left the group");
         let error = members[1].leave(group.parse().unwrap(), indexes[1]).unwrap_err();
         assert!(error.to_string().contains(group), "{error}");
     }
 }
 
 #[test]
-fn multicast_can_be_kept_from_this_host() {
+fn multicast_without_loop_does_not_reach_this_host() {
     let (here, there) = Host::pair();
     let indexes = [&here, &there].map(|host| host.interface("veth0").index);
     let near_member = open_multicast(&here, "0.0.0.0:7400", "239.255.0.1", indexes[0]);
@@ -88,7 +88,7 @@ fn multicast_can_be_kept_from_this_host() {
 }
 
 #[test]
-fn multicast_works_on_loopback() {
+fn multicast_on_loopback_arrives() {
     let host = Host::new();
     let index = host.interface("lo").index;
     let member = open_multicast(&host, "0.0.0.0:7400", "239.255.0.1", index);
@@ -103,7 +103,7 @@ fn multicast_works_on_loopback() {
 /// Over a device of MTU 1500 a train travels whole if its segments fit. A receiver that joins datagrams and one that
 /// does not get the same datagrams.
 #[test]
-fn trains_of_fitting_segments_cross_a_cable() {
+fn trains_of_fitting_segments_cross_virtual_pair() {
     let (here, there) = Host::pair();
     for (near, far) in [("10.77.0.1:0", "10.77.0.2:0"), ("[fd77::1]:0", "[fd77::2]:0")] {
         let near = open(&here, near, &SocketOptions::default());
@@ -122,7 +122,7 @@ fn trains_of_fitting_segments_cross_a_cable() {
 }
 
 #[test]
-fn segments_beyond_the_mtu_are_refused_or_fragmented_as_chosen() {
+fn segments_above_mtu_are_refused_or_fragmented_as_configured() {
     let (here, there) = Host::pair();
     for (near_address, far_address) in [("10.77.0.1:0", "10.77.0.2:0"), ("[fd77::1]:0", "[fd77::2]:0")] {
         let far = open(&there, far_address, &SocketOptions::default());
@@ -138,7 +138,7 @@ fn segments_beyond_the_mtu_are_refused_or_fragmented_as_chosen() {
             assert_eq!(sent.first_failure.unwrap().error.raw_os_error(), Some(libc::EMSGSIZE));
         }
         assert_eq!(near.statistics().send_errors.too_large, 2);
-        assert!(near.segmentation_offload(), "the path was too narrow, the offload was not refused");
+        assert!(near.segmentation_offload(), "the MTU was exceeded, and the offload was not refused");
         send(&near, destination, &content[..too_long - 1], None);
         assert_eq!(receive(&mut receiver, &far, 1), [&content[..too_long - 1]]);
 
@@ -174,7 +174,7 @@ fn full_send_buffer_stops_try_send_and_delays_send() {
 }
 
 #[test]
-fn changing_interfaces_are_noticed_and_described() {
+fn changed_interfaces_are_reported_and_listed() {
     let host = Host::new();
     let watcher = host.run(|| InterfaceWatcher::new().unwrap());
     let mut poller = Poller::new().unwrap();
@@ -203,7 +203,7 @@ fn changing_interfaces_are_noticed_and_described() {
     assert_eq!((veth.mtu_bytes, veth.flags.up, veth.flags.running, veth.flags.multicast), (1400, true, true, true));
     let v4 = veth.addresses.iter().find(|address| address.ip.is_ipv4()).unwrap();
     assert_eq!((v4.ip.to_string().as_str(), v4.prefix_bits), ("10.78.0.1", 20));
-    assert!(chosen(&host).contains(&"veth7".to_owned()), "a cable is better than loopback");
+    assert!(chosen(&host).contains(&"veth7".to_owned()), "a virtual pair is preferred to loopback");
 
     host.ip("route add default via 10.78.0.2");
     assert!(host.interface("veth7").default_route);

@@ -21,11 +21,11 @@ impl Setup {
 
     fn admit(&mut self, reader: &mut Reader, overflow: Overflow) -> (ReaderId, WriterId) {
         let mut connecting = reader.connect(self.listener.address(), WriterKey([7; 16])).unwrap();
-        let request = self.listener.accept().unwrap().expect("it has just asked");
+        let request = self.listener.accept().unwrap().expect("the reader has connected");
         assert_eq!(request.writer(), WriterKey([7; 16]));
         assert_eq!(request.peer().process, std::process::id() as i32);
         let reader_id = self.writer.admit(request, overflow).unwrap();
-        let connection = connecting.poll().unwrap().expect("it was answered");
+        let connection = connecting.poll().unwrap().expect("the writer has answered");
         (reader_id, reader.add(connection).unwrap())
     }
 
@@ -81,7 +81,7 @@ fn samples_of_any_length_arrive_in_order_at_every_reader() {
 }
 
 #[test]
-fn readers_see_the_same_memory() {
+fn readers_map_same_memory() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut readers = [reader(), reader()];
     for reader in &mut readers {
@@ -112,7 +112,7 @@ fn held_sample_stays_unchanged_while_thousands_follow() {
 }
 
 #[test]
-fn full_blocking_reader_stops_the_writer_until_it_takes() {
+fn full_blocking_reader_blocks_writer_until_it_takes() {
     let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -138,7 +138,7 @@ fn full_blocking_reader_stops_the_writer_until_it_takes() {
 }
 
 #[test]
-fn slow_evicting_reader_gets_the_last_samples() {
+fn slow_evicting_reader_receives_last_samples() {
     let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
     let mut reader = reader();
     let (_, writer) = setup.admit(&mut reader, Overflow::Evict);
@@ -175,7 +175,7 @@ fn paused_reader_takes_samples_of_an_ended_writer_later() {
 }
 
 #[test]
-fn slow_reader_does_not_disturb_the_others() {
+fn slow_reader_does_not_delay_others() {
     let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
     let (mut slow, mut quick) = (reader(), reader());
     setup.admit(&mut slow, Overflow::Evict);
@@ -225,7 +225,7 @@ fn unused_segments_are_unmapped_on_both_sides() {
     setup.publish(5, 32);
     let held = reader.take().unwrap().unwrap();
     assert_eq!((setup.writer.statistics().segments, reader.statistics().segments), (6, 6));
-    assert_eq!(setup.writer.trim(), 5, "they were in use until now");
+    assert_eq!(setup.writer.trim(), 5, "the segments were in use until now");
     assert_eq!(setup.writer.trim(), 0);
     assert_eq!((setup.writer.statistics().segments, setup.writer.awaits_returns()), (1, true));
     assert!(take(&mut reader).is_none());
@@ -246,7 +246,7 @@ fn sample_outlives_reader_and_writer() {
     let held = reader.take().unwrap().unwrap();
     drop(setup);
     reader.service();
-    assert_eq!(take(&mut reader), Some(1), "what was published before the end");
+    assert_eq!(take(&mut reader), Some(1), "the sample published before the end");
     assert_eq!(take(&mut reader), None);
     assert_eq!(reader.poll_gone().unwrap().reason, Gone::Ended);
     drop(reader);
@@ -346,7 +346,7 @@ fn writers_take_turns() {
 }
 
 #[test]
-fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
+fn thread_that_sleeps_for_all_writers_is_woken_by_any() {
     const ROUNDS: u64 = 300;
     let mut reader = reader();
     let mut setups = [(); 2].map(|()| Setup::new(WriterConfig::default()));
@@ -399,7 +399,7 @@ fn request_names_writer_and_reader() {
     let reader = reader();
     let (writer, behalf) = (WriterKey([1; 16]), ReaderKey([2; 16]));
     let connecting = reader.connector().connect(setup.listener.address(), writer, behalf).unwrap();
-    let request = setup.listener.accept().unwrap().expect("it has just asked");
+    let request = setup.listener.accept().unwrap().expect("the reader has connected");
     assert_eq!((request.writer(), request.reader()), (writer, behalf));
     let own = std::process::id() as i32;
     assert_eq!((request.peer().process, connecting.peer().unwrap().process), (own, own));
@@ -407,7 +407,7 @@ fn request_names_writer_and_reader() {
 }
 
 #[test]
-fn acknowledgement_reaches_the_writer() {
+fn acknowledgement_reaches_writer() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     let (reader_id, writer_id) = setup.admit(&mut reader, Overflow::Block);
@@ -419,15 +419,15 @@ fn acknowledgement_reaches_the_writer() {
     assert_eq!(setup.writer.ack_of(reader_id), Some(0));
     ack.set(3);
     assert_eq!(setup.writer.ack_of(reader_id), Some(3));
-    assert!(!is_told(&setup.writer), "it has not asked");
+    assert!(!is_told(&setup.writer), "the writer has requested no notification");
     assert_eq!(setup.writer.request_ack_notification(reader_id, 5), Some(3));
     ack.set(4);
-    assert!(!is_told(&setup.writer), "it has not asked for that");
+    assert!(!is_told(&setup.writer), "the acknowledgement is below the requested one");
     ack.set(5);
     assert!(is_told(&setup.writer));
     setup.writer.service();
     ack.set(6);
-    assert!(!is_told(&setup.writer), "it was told once");
+    assert!(!is_told(&setup.writer), "the writer was notified once");
     assert_eq!(setup.writer.request_ack_notification(reader_id, 6), Some(6));
     reader.remove(writer_id);
     drop(ack);
@@ -499,7 +499,7 @@ fn held_sample_is_consistent_while_its_writer_lives() {
     assert!(held.is_consistent());
     setup.writer.remove(id);
     (100..200).for_each(|number| setup.publish(number, 8));
-    assert!(held.is_consistent() && number(&held) == 1, "also after they have parted");
+    assert!(held.is_consistent() && number(&held) == 1, "also after the end of the channel");
     drop(setup);
     assert!(!held.is_consistent());
 }
@@ -527,7 +527,7 @@ fn closed_reader_returns_all_slots() {
     setup.writer.service();
     setup.writer.trim();
     assert_eq!((setup.writer.statistics().slots_in_use, setup.writer.is_closing()), (0, false));
-    assert!(setup.writer.poll_gone().is_none(), "the end is told once");
+    assert!(setup.writer.poll_gone().is_none(), "the end is reported once");
 }
 
 #[test]
@@ -549,7 +549,7 @@ fn removed_reader_keeps_held_and_sent_samples() {
     assert_eq!(reader.poll_gone().map(|gone| (gone.reason, gone.lost)), Some((Gone::Ended, 0)));
     assert_eq!(number(&held), 0);
     setup.writer.trim();
-    assert_eq!(setup.writer.statistics().slots_in_use, 1, "what was not taken has come back by itself");
+    assert_eq!(setup.writer.statistics().slots_in_use, 1, "slots of untaken samples have returned");
     drop(held);
     setup.writer.trim();
     assert_eq!(setup.writer.statistics().slots_in_use, 0);
@@ -566,7 +566,7 @@ fn removed_reader_counts_while_it_holds_samples() {
     reader.service();
     assert!(reader.take().unwrap().is_none());
     let mut connecting = reader.connect(setup.listener.address(), WriterKey([7; 16])).unwrap();
-    let request = setup.listener.accept().unwrap().expect("it has just asked");
+    let request = setup.listener.accept().unwrap().expect("the reader has connected");
     assert!(setup.writer.admit(request, Overflow::Block).is_err());
     assert!(matches!(connecting.poll(), Err(ConnectError::Refused(Refusal::TooManyReaders))));
     drop(held);
@@ -681,7 +681,7 @@ fn short_samples_are_read_in_place_and_others_taken() {
 
 /// No writer starves another one.
 #[test]
-fn in_place_reading_takes_writers_in_turn() {
+fn in_place_reading_alternates_between_writers() {
     let mut setups = [Setup::new(WriterConfig::default()), Setup::new(WriterConfig::default())];
     let mut reader = reader();
     let ids = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Block).1);

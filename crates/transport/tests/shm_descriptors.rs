@@ -1,4 +1,4 @@
-//! A reader process that has no descriptor left. The only test of its program, because the limit is that of a process.
+//! A reader process without free descriptors. The only test of its program, because the limit is per process.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::shm::{
@@ -25,7 +25,7 @@ impl Drop for NoDescriptors {
     }
 }
 
-/// The reader's samples keep the link open, so that the writer would not learn of the end.
+/// The reader's samples keep the link open, which would hide the end from the writer.
 #[test]
 fn writer_learns_of_a_reader_that_cannot_map_a_segment() {
     let mut listener = Listener::new(Trust::SameUser).unwrap();
@@ -42,7 +42,7 @@ fn writer_learns_of_a_reader_that_cannot_map_a_segment() {
     publish_small(&mut writer);
     assert!(reader.take().unwrap().is_some(), "the reader has mapped the segment of small samples");
     (0..2).for_each(|_| publish_small(&mut writer));
-    // The reader is told of the segment before the ring has room for the sample.
+    // The writer announces the segment to the reader before the ring has room for the sample.
     let large = writer.loan(100_000).unwrap();
     let large = writer.publish(large, Metadata::default()).expect_err("the ring is full");
     let held = [(); 2].map(|()| reader.take().unwrap().expect("a sample"));

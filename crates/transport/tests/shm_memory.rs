@@ -16,7 +16,7 @@ const CHANNELS: usize = WRITERS * READERS;
 /// Most memory that an idle channel adds to each process, in KiB, resident: one page of the ring and one of the cells,
 /// which both processes map, and small allocations.
 const RESIDENT_KIB_MAX: f64 = 10.0;
-/// The same, with each shared page divided equally among the processes that map it.
+/// Like [`RESIDENT_KIB_MAX`], with each shared page divided equally among the processes that map it.
 const PROPORTIONAL_KIB_MAX: f64 = 6.0;
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Colocated processes and others: namespaces and users. Needs root to create them.
+//! Processes in other namespaces and of other users. Needs root to create them.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::shm::{
@@ -21,7 +21,7 @@ fn connect_from(
     thread.join().unwrap()
 }
 
-/// Changes the user of this thread only: the function of the C library changes all threads.
+/// Changes the user of this thread only: the function of the C library changes that of all threads.
 fn become_another_user() -> libc::c_long {
     // SAFETY: no pointers are involved.
     unsafe { libc::syscall(libc::SYS_setresuid, 4321, 4321, 4321) }

@@ -27,15 +27,15 @@ fn main() {
         Ok("hostile reader") => return roles::reader(|random, _| roles::scribble(random)),
         Ok("writer") => return roles::writer(|_| ()),
         Ok("hostile writer") => return roles::writer(roles::scribble),
-        Ok(role) => panic!("{ROLE}={role} is no role"),
+        Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {}
     }
     let scenarios: [(&str, fn()); 5] = [
         ("every sample arrives in another process", every_sample_arrives_in_another_process),
-        ("readers killed at any moment leave nothing behind", readers_killed_at_any_moment_leave_nothing_behind),
-        ("writers killed at any moment leave nothing behind", writers_killed_at_any_moment_leave_nothing_behind),
-        ("a hostile reader hurts only itself", a_hostile_reader_hurts_only_itself),
-        ("a hostile writer hurts only itself", a_hostile_writer_hurts_only_itself),
+        ("readers killed at any moment leave no resources", readers_killed_at_any_moment_leave_no_resources),
+        ("writers killed at any moment leave no resources", writers_killed_at_any_moment_leave_no_resources),
+        ("hostile reader affects only itself", hostile_reader_affects_only_itself),
+        ("hostile writer affects only itself", hostile_writer_affects_only_itself),
     ];
     for (name, scenario) in scenarios {
         let start = MonotonicNs::now();
@@ -66,13 +66,13 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         self.0.wait().unwrap();
     }
 }
 
-/// The same numbers in each run; their timing differs.
+/// Equal numbers in each run; the timing of runs differs.
 struct Random(u64);
 
 impl Random {
@@ -232,7 +232,7 @@ impl Steady {
     }
 }
 
-fn readers_killed_at_any_moment_leave_nothing_behind() {
+fn readers_killed_at_any_moment_leave_no_resources() {
     let mut steady = Steady::new();
     let before = leftovers();
     let mut random = Random(1);
@@ -252,7 +252,7 @@ fn readers_killed_at_any_moment_leave_nothing_behind() {
     steady.check(before);
 }
 
-fn writers_killed_at_any_moment_leave_nothing_behind() {
+fn writers_killed_at_any_moment_leave_no_resources() {
     let mut steady = Steady::new();
     let before = leftovers();
     let mut random = Random(2);
@@ -281,7 +281,7 @@ fn writers_killed_at_any_moment_leave_nothing_behind() {
     steady.check(before);
 }
 
-fn a_hostile_reader_hurts_only_itself() {
+fn hostile_reader_affects_only_itself() {
     let mut steady = Steady::new();
     let before = leftovers();
     for round in 0..rounds() / 5 {
@@ -291,7 +291,7 @@ fn a_hostile_reader_hurts_only_itself() {
         let deadline = soon();
         while steady.writer.statistics().readers == 2 {
             let now = MonotonicNs::now();
-            assert!(now < deadline, "it was not found out");
+            assert!(now < deadline, "the violation was not detected");
             let (number, patience) = (steady.next, now.after(Duration::from_millis(1)));
             let Some(slot) = fill(&mut steady.writer, number) else {
                 steady.writer.wait_for_slot(len_of(number), patience).unwrap();
@@ -313,7 +313,7 @@ fn a_hostile_reader_hurts_only_itself() {
     steady.check(before);
 }
 
-fn a_hostile_writer_hurts_only_itself() {
+fn hostile_writer_affects_only_itself() {
     let mut steady = Steady::new();
     let before = leftovers();
     for _ in 0..rounds() / 5 {
@@ -329,19 +329,19 @@ fn a_hostile_writer_hurts_only_itself() {
             std::hint::black_box(sample.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
         };
         // Some of its writes stay undetected, for example in words that this side reads only once. Then the test ends
-        // it.
+        // the process.
         let enough = MonotonicNs::now().after(Duration::from_millis(100));
         let deadline = soon();
         let mut other = Some(other);
         while steady.reader.statistics().writers == 2 {
             let now = MonotonicNs::now();
-            assert!(now < deadline, "its end was not noticed");
+            assert!(now < deadline, "its end was not detected");
             if now > enough {
                 drop(other.take());
             }
             steady.pass(&mut look);
-            // While samples are always ready, the reader never waits, and only `service` sees that a connection has
-            // ended.
+            // While samples are always ready, the reader never waits, and only `service` detects the end of a
+            // connection.
             steady.reader.service();
             if let Some(sample) = steady.reader.take().unwrap() {
                 look(sample);
@@ -431,7 +431,7 @@ mod roles {
             let end = rest.split(' ').next().unwrap();
             let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
             for _ in 0..random.below(20) {
-                // The first words have most meaning.
+                // The first words have the most uses.
                 let bound = if random.below(2) == 0 { 32 } else { (end - start) as u64 / 8 };
                 let place = start + random.below(bound) as usize * 8;
                 let value = match random.below(4) {

@@ -53,23 +53,23 @@ fn channel(config: WriterConfig, lender: &Arc<SlotLender>) -> (Writer, Reader) {
     let mut writer = Writer::with_lender(config, Arc::clone(lender)).unwrap();
     let mut reader = Reader::new(ReaderConfig::default()).unwrap();
     let mut connecting = reader.connect(listener.address(), WriterKey::default()).unwrap();
-    writer.admit(listener.accept().unwrap().expect("it has just asked"), Overflow::Block).unwrap();
-    reader.add(connecting.poll().unwrap().expect("it was answered")).unwrap();
+    writer.admit(listener.accept().unwrap().expect("the reader has connected"), Overflow::Block).unwrap();
+    reader.add(connecting.poll().unwrap().expect("the writer has answered")).unwrap();
     (writer, reader)
 }
 
 #[test]
 fn cached_slot_serves_a_sample_of_the_last_size() {
     let mut setup = Setup::new(WriterConfig::default());
-    assert!(setup.lender.take(LEN).is_none(), "nothing was published");
+    assert!(setup.lender.take(LEN).is_none(), "no sample was published");
     let first = setup.writer.loan(LEN).unwrap();
     let first = setup.publish(first);
-    assert_eq!(setup.slots_in_use(), 1, "what lies at hand is not in use");
+    assert_eq!(setup.slots_in_use(), 1, "the cached slot is not in use");
     assert!(setup.lender.take(1000).is_none() && setup.lender.take(usize::MAX).is_none());
-    let mut slot = setup.lender.take(LEN + 1).expect("it has room for that");
+    let mut slot = setup.lender.take(LEN + 1).expect("the cached slot has room");
     assert!(slot.len() == LEN + 1 && slot.room() > LEN && setup.lender.has_lent(&slot));
     assert_eq!(setup.slots_in_use(), 2);
-    assert!(setup.lender.take(LEN).is_none(), "there was one");
+    assert!(setup.lender.take(LEN).is_none(), "there was one cached slot");
     slot.fill(7);
     let second = setup.publish(slot);
     setup.have_done(first);
@@ -166,7 +166,7 @@ fn slot_of_a_dropped_writer_is_not_owned_by_the_next_writer() {
     assert!(setup.lender.take(5000).is_none());
     drop(beside);
     (setup.writer, setup.reader) = channel(WriterConfig::default(), &SlotLender::new(|| {}));
-    assert!(setup.lender.take(LEN).is_none(), "it went with its writer");
+    assert!(setup.lender.take(LEN).is_none(), "the cached slot was freed with its writer");
     (setup.writer, setup.reader) = channel(WriterConfig::default(), &setup.lender);
     held.fill(9);
     assert!(setup.lender.has_lent(&held) && held.iter().all(|byte| *byte == 9));
@@ -174,7 +174,7 @@ fn slot_of_a_dropped_writer_is_not_owned_by_the_next_writer() {
     assert!(error.to_string().contains("another writer"), "{error}");
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
-    assert!(setup.lender.take(LEN).is_some(), "the next one lays");
+    assert!(setup.lender.take(LEN).is_some(), "the next writer fills the cache");
 }
 
 /// Two threads loan slots while a third one publishes: no two threads own the same slot.
@@ -202,7 +202,7 @@ fn slots_loaned_to_several_threads_never_overlap() {
     drop(sender);
     let mut seen = BTreeSet::new();
     loop {
-        // Slots that the publishing thread loans itself keep the other threads going.
+        // Slots that the publishing thread loans itself refill the cache for the other threads.
         let own = setup.writer.loan(16).unwrap();
         let retained = setup.publish(own);
         setup.have_done(retained);

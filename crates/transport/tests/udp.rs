@@ -75,9 +75,9 @@ fn failed_transmit_is_skipped_and_batch_keeps_its_order() {
     assert!(statistics.receive_calls < 100, "several datagrams per call: {statistics:?}");
 }
 
-/// A super-datagram arrives as the same ordinary datagrams, whichever side cuts or joins them.
+/// A super-datagram arrives as the same ordinary datagrams, no matter which side cuts or joins them.
 #[test]
-fn offloads_change_nothing_but_the_number_of_calls() {
+fn offloads_change_number_of_calls_only() {
     let (plain, offload) = (
         SocketOptions { segmentation_offload: false, receive_offload: false, ..Default::default() },
         SocketOptions::default(),
@@ -150,7 +150,7 @@ fn refused_super_datagram_and_later_ones_are_split_in_the_process() {
 }
 
 #[test]
-fn fault_of_one_train_keeps_segmentation_offload_on() {
+fn invalid_train_keeps_segmentation_offload_on() {
     let near = socket(&SocketOptions::default());
     // Port 0 is no destination: the kernel returns the same errno as for a segmentation that it cannot perform.
     let sent = try_train(&near, "127.0.0.1:0".parse().unwrap(), &pattern(200), Some(100));
@@ -160,7 +160,7 @@ fn fault_of_one_train_keeps_segmentation_offload_on() {
 }
 
 #[test]
-fn trains_beyond_the_limits_are_refused_and_the_rest_is_sent() {
+fn trains_above_limits_are_refused_and_others_are_sent() {
     let (near, far, mut receiver) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()), receiver());
     let destination = far.local_address();
     let (content, empty) = (pattern(MAX_TRAIN_BYTES + 1), [IoSlice::new(&[]); 1025]);
@@ -205,7 +205,7 @@ fn kept_bytes_never_change_and_released_buffers_are_reused() {
 }
 
 #[test]
-fn beyond_the_cap_datagrams_are_copied_at_their_length() {
+fn datagrams_above_buffer_limit_are_copied_at_their_length() {
     let (near, far) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()));
     let mut receiver = Receiver::new(&ReceiverOptions { batch: 1, max_buffers: 3, ..Default::default() });
     let mut kept = Vec::new();
@@ -288,7 +288,7 @@ fn shutting_down_wakes_a_blocked_receiver_and_not_the_sender() {
     }
 }
 
-/// The most important case, made certain: the kernel reports that the thread sleeps in the call.
+/// The most important case, made deterministic: the kernel reports that the thread sleeps in the call.
 #[cfg(target_os = "linux")]
 #[test]
 fn shutting_down_wakes_a_receiver_that_certainly_sleeps() {
@@ -351,7 +351,7 @@ fn busy_port_and_foreign_address_are_different_errors() {
         other => panic!("{other:?}"),
     }
     drop(first);
-    assert!(Socket::unicast(busy, &SocketOptions::default()).is_ok(), "free when dropped");
+    assert!(Socket::unicast(busy, &SocketOptions::default()).is_ok(), "the port is free once the socket is dropped");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn buffer_smaller_than_requested_is_reported() {
 }
 
 #[test]
-fn several_threads_send_on_one_socket_and_nothing_is_lost_or_mixed() {
+fn concurrent_senders_on_one_socket_lose_and_mix_no_datagram() {
     const THREADS: u8 = 4;
     const EACH: u16 = 200;
     let (near, far, mut receiver) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()), receiver());
@@ -415,7 +415,7 @@ fn several_threads_send_on_one_socket_and_nothing_is_lost_or_mixed() {
 }
 
 #[test]
-fn ordinary_sockets_see_ordinary_datagrams() {
+fn ordinary_socket_receives_ordinary_datagrams() {
     let plain = UdpSocket::bind("127.0.0.1:0").unwrap();
     let socket = socket(&SocketOptions::default());
     let content = pattern(2500);
@@ -459,7 +459,7 @@ fn connected_socket_exchanges_datagrams_with_its_peer_only() {
 /// If no socket receives at the destination, an ICMP message comes back, and the next system call reports it instead of
 /// sending. The datagram of that call must not be lost, and a blocked receiver must not fail.
 #[test]
-fn icmp_error_costs_no_datagram() {
+fn icmp_error_loses_no_datagram() {
     let far = socket(&SocketOptions::default());
     let destination = far.local_address();
     let near = Socket::connected(destination, &SocketOptions::default()).unwrap();
@@ -489,11 +489,11 @@ fn connected_sockets_are_shared_and_bounded() {
     assert!(table.get(destinations[2]).unwrap().is_none(), "no room");
     send(&second, destinations[1], b"counted", None);
     drop(second);
-    assert_eq!(table.get(destinations[2]).unwrap().unwrap().peer(), Some(destinations[2]), "room was made");
-    assert_eq!(table.statistics()[0].bytes_sent, 7, "also of sockets that are closed");
+    assert_eq!(table.get(destinations[2]).unwrap().unwrap().peer(), Some(destinations[2]), "the table has room again");
+    assert_eq!(table.statistics()[0].bytes_sent, 7, "closed sockets count as well");
     table.remove(&first);
     let anew = table.get(destinations[0]).unwrap().unwrap();
-    assert!(!Arc::ptr_eq(&first, &anew), "what has failed is not handed out again");
+    assert!(!Arc::ptr_eq(&first, &anew), "a failed socket is not returned again");
     assert!(table.get(destinations[2]).unwrap().is_some(), "others stay");
     table.clear();
     assert!(!Arc::ptr_eq(&anew, &table.get(destinations[0]).unwrap().unwrap()));

@@ -29,7 +29,7 @@ impl Extensibility {
         }
     }
 
-    /// Where a type of this kind has its length as a member of a mutable one.
+    /// The length code of a type of this extensibility as a member of a mutable structure.
     pub(crate) fn length_code(self) -> TokenStream {
         match self {
             Self::Final => quote!(__xt::LengthCode::Separate),
@@ -107,15 +107,15 @@ impl Container {
         Ok(())
     }
 
-    /// The extensibility: appendable unless the type says otherwise (XTypes 1.3 §7.3.1.2.1.8).
+    /// The extensibility: appendable unless an attribute sets another (XTypes 1.3 §7.3.1.2.1.8).
     pub(crate) fn extensibility(&self) -> Extensibility {
         self.extensibility.map_or(Extensibility::Appendable, |(extensibility, _)| extensibility)
     }
 
-    /// Refuses attributes that mean nothing on this kind of type.
+    /// Refuses attributes that are not allowed on this kind of type.
     pub(crate) fn forbid(&self, kind: &str, attributes: &[(&str, Option<Span>)]) -> Result<()> {
         match attributes.iter().find_map(|(name, span)| span.map(|span| (name, span))) {
-            Some((name, span)) => Err(Error::new(span, format!("`{name}` means nothing on {kind}"))),
+            Some((name, span)) => Err(Error::new(span, format!("`{name}` is not allowed on {kind}"))),
             None => Ok(()),
         }
     }
@@ -208,7 +208,7 @@ impl VariantAttributes {
             "case" => {
                 let input = meta.value()?;
                 self.cases.push(input.parse()?);
-                // A label list goes on until the next attribute.
+                // A label list continues until the next attribute.
                 while input.peek(Token![,]) && !is_attribute(&input.fork()) {
                     input.parse::<Token![,]>()?;
                     if input.is_empty() {
@@ -254,7 +254,8 @@ fn name_of(meta: &ParseNestedMeta<'_>) -> String {
 }
 
 fn for_each(attributes: &[Attribute], mut parse: impl FnMut(ParseNestedMeta<'_>) -> Result<()>) -> Result<()> {
-    // `key` is registered with the compiler for this message only: without it, the attribute would just be unknown.
+    // `key` is registered with the compiler for this message only: without it, the compiler would only report an
+    // unknown attribute.
     if let Some(key) = attributes.iter().find(|attribute| attribute.path().is_ident("key")) {
         return Err(Error::new_spanned(key, "attributes of a DDS type are written in `dds`: #[dds(key)]"));
     }

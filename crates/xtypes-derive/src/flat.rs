@@ -26,13 +26,13 @@ impl Member<'_> {
         quote_spanned! { syntax::span_of(ty) => <#ty as __xt::Member>::Value }
     }
 
-    /// An item of [`path`](Self::path), blamed as a whole on the type in the source.
+    /// An item of [`path`](Self::path). The compiler reports its errors at the type in the source.
     fn item(&self, item: &TokenStream) -> TokenStream {
         let path = self.path();
         quote_spanned! { syntax::span_of(self.ty) => #path::#item }
     }
 
-    /// An item of the value's flat type, blamed in the same way.
+    /// An item of the value's flat type. The compiler reports its errors at the type in the source.
     fn value_item(&self, item: &TokenStream) -> TokenStream {
         let value = self.value();
         quote_spanned! { syntax::span_of(self.ty) => <#value as __xt::flat::FlatType>::#item }
@@ -98,7 +98,7 @@ impl Structure<'_> {
         self.container.extensibility() == Extensibility::Mutable
     }
 
-    /// The types themselves, which are named outside of the block that the rest is in.
+    /// The types themselves, which are named outside of the block that contains the rest of the generated code.
     fn types(&self) -> TokenStream {
         let (runtime, vis, ident) = (&self.container.runtime, &self.container.vis, &self.container.ident);
         let (view, view_mut, builder, count) = (&self.view, &self.view_mut, &self.builder, self.members.len());
@@ -168,7 +168,7 @@ impl Structure<'_> {
         let getters_mut = self.members.iter().enumerate().map(|(index, member)| {
             let (method, ty, name) = (member.method("mut"), member.ty, member.name());
             let view = member.value_item(&quote!(ViewMut<'_>));
-            let doc = format!("The member `{name}`, to be changed in place.\n\n# Errors\n`AbsentMember`.");
+            let doc = format!("The member `{name}`, for changes in place.\n\n# Errors\n`AbsentMember`.");
             quote! {
                 #[doc = #doc]
                 #vis fn #method(
@@ -402,7 +402,7 @@ impl Structure<'_> {
             };
         }
         quote! {
-            // Such members are good, and leaving the structure passes them.
+            // Members that were read by the fast path are valid, and leaving the structure skips them.
             if !is_quick {
                 while let ::core::option::Option::Some(parameter) = decoder.next_parameter()? {
                     #(if parameter.id == #ids {
@@ -416,7 +416,8 @@ impl Structure<'_> {
         }
     }
 
-    /// Of a mutable structure: the others are found by offsets, or checked and found in different ways.
+    /// Generated for mutable structures only: the members of other structures are found by offsets, or checked and
+    /// found separately.
     fn checked_view(&self) -> TokenStream {
         let (view, count) = (&self.view, self.members.len());
         let (indices, types, ids) = (self.indices(), self.types_of_members(), self.ids());
@@ -426,7 +427,7 @@ impl Structure<'_> {
             ) -> ::core::result::Result<#view<'a>, __xt::DecodeError> {
                 #[allow(unused_mut)]
                 let (mut walk, mut list) = __xt::flat::private::Walk::<'a, Self, #count>::enter(decoder)?;
-                // As far as they come in their order and need no look.
+                // Takes members as long as they come in their order and need no check.
                 let _ = true #(&& walk.expected::<#types>(#indices, #ids, &mut list))*;
                 while let ::core::option::Option::Some(parameter) = list.next_parameter()? {
                     #(if parameter.id == #ids {
@@ -446,7 +447,7 @@ impl Structure<'_> {
         }
     }
 
-    /// Where the members of a mutable structure are that is as this crate writes it.
+    /// Finds the members of a mutable structure in the layout that this crate writes.
     fn quick(&self) -> TokenStream {
         let (ident, count) = (&self.container.ident, self.members.len());
         let (indices, types, ids) = (self.indices(), self.types_of_members(), self.ids());
@@ -537,7 +538,7 @@ fn docs(member: &Member<'_>) -> (String, String) {
     )
 }
 
-/// The types that the flat form of a structure adds beside it.
+/// The types that the flat form of a structure adds next to it.
 pub(crate) fn structure_types(container: &Container, members: Vec<Member<'_>>) -> TokenStream {
     if container.flat.is_none() {
         return TokenStream::new();
@@ -553,7 +554,7 @@ pub(crate) fn structure_types(container: &Container, members: Vec<Member<'_>>) -
     structure.types()
 }
 
-/// The flat form of a type that is read and written as one value.
+/// The flat form of a type that is read and written as a single value.
 pub(crate) fn scalar(container: &Container, any_bits: bool) -> TokenStream {
     if container.flat.is_none() {
         return TokenStream::new();
@@ -562,7 +563,7 @@ pub(crate) fn scalar(container: &Container, any_bits: bool) -> TokenStream {
     quote! { __xt::flat::private::flat_scalar!(#ident, any_bits: #any_bits); }
 }
 
-/// The flat form of an alias: that of its type.
+/// The flat form of an alias, which is that of its type.
 pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
     if container.flat.is_none() {
         return TokenStream::new();

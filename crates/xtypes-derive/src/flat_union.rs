@@ -161,7 +161,7 @@ impl Union<'_> {
         quote! {
             let mut selected = 0;
             #select
-            // Unknown members may only be ignored when their sender agrees.
+            // A receiver may ignore an unknown member only if the sender permits it.
             while let ::core::option::Option::Some(parameter) = decoder.next_parameter()? {
                 if parameter.id == 0 || parameter.id == selected {
                     decoder.end_parameter(parameter);

@@ -44,7 +44,7 @@ pub fn derive_dds_type(input: proc_macro::TokenStream) -> proc_macro::TokenStrea
 ///
 /// | attribute | on | meaning |
 /// |---|---|---|
-/// | `#[dds(key)]` | a member | the member is part of the key that tells instances apart |
+/// | `#[dds(key)]` | a member | the member is part of the key that identifies instances |
 /// | `#[dds(name = "scope::Name")]` | a type | the IDL name; by default the Rust name |
 /// | `#[dds(extensibility = "final")]` | a type | `"final"`, `"appendable"` (the default) or `"mutable"` |
 /// | `#[dds(id = N)]` | a member | the member id |
@@ -69,7 +69,7 @@ fn run(input: proc_macro::TokenStream, runtime: &Path) -> proc_macro::TokenStrea
     .into()
 }
 
-/// The implementations, and types of their own that stand beside the one they are derived from.
+/// The implementations, and new types that are placed next to the type from which they are derived.
 fn expand(input: &DeriveInput, runtime: &Path) -> Result<(TokenStream, TokenStream)> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "a DDS type cannot be generic: IDL has no generic types"));

@@ -40,7 +40,8 @@ fn check_bitmask(container: &Container, ty: &Type) -> Result<()> {
         Some("u64") => 64,
         _ => return Err(Error::new_spanned(ty, "a bitmask holds a `u8`, `u16`, `u32` or `u64`")),
     };
-    // Without bit_bound a mask of fewer bits than 32 says so by its holder (XTypes 1.3 §7.2.2.4.1.2).
+    // Without `bit_bound`, the integer type of a mask of fewer than 32 bits determines its bound (XTypes 1.3
+    // §7.2.2.4.1.2).
     let Some((bound, span)) = container.bit_bound else { return Ok(()) };
     let holder = match bound {
         1..=8 => 8,

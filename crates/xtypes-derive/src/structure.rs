@@ -12,7 +12,7 @@ use crate::syntax;
 struct Member {
     ident: Ident,
     ty: Type,
-    /// The id, when it does not depend on a base structure.
+    /// The id, if it does not depend on a base structure.
     known_id: Option<u32>,
     id: TokenStream,
     key: bool,
@@ -20,7 +20,7 @@ struct Member {
 }
 
 impl Member {
-    /// `<Type as Member>`, blamed on the type in the source.
+    /// `<Type as Member>`. The compiler reports its errors at the type in the source.
     fn path(&self) -> TokenStream {
         let ty = &self.ty;
         quote_spanned! { syntax::span_of(ty) => <#ty as __xt::Member> }
@@ -220,7 +220,7 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Tells why the structure is not plain.
+    /// Generates the function that returns why the structure is not plain.
     fn obstacle(&self) -> TokenStream {
         let is_repr_c = self.container.fixed_layout;
         let base = self.base.iter().map(|(ident, ty)| (ident, ty));
@@ -262,7 +262,7 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Without key members a structure that is a key member is a key as a whole.
+    /// A structure without key members, used as a key member, is a key as a whole.
     fn keyless_items(&self) -> TokenStream {
         let facts = key_facts(&sorted(&self.all()));
         let member_key = whole_member_key();
@@ -274,7 +274,7 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Whether the base structure has key members, only the compiler knows.
+    /// Only the compiler knows whether the base structure has key members.
     fn inherited_key_items(&self, ident: &Ident, base: &Type) -> TokenStream {
         let facts = key_facts(&sorted(&self.all()));
         let member_key = whole_member_key();
@@ -586,8 +586,8 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Reads and writes the `selected` members: by ascending id what is hashed, else as declared. `every` tells whether
-    /// the payload has the other members too.
+    /// Reads and writes the `selected` members: by ascending id in a key that is hashed, otherwise as declared. `every`
+    /// states whether the payload also has the other members.
     fn transcode(&self, selected: &[&Member]) -> TokenStream {
         if self.container.extensibility() == Extensibility::Mutable {
             let members = encode_list(selected, |member| {
@@ -629,7 +629,7 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Checks for the compiler, which alone knows the base structure.
+    /// Generates checks that depend on the base structure, which only the compiler knows.
     fn checks(&self) -> TokenStream {
         let Some(base) = self.base_type() else { return TokenStream::new() };
         let ident = &self.container.ident;
@@ -665,7 +665,7 @@ fn whole_member_key() -> TokenStream {
     }
 }
 
-/// The facts of members in a key. A declared key member is measured through its box, which no recursion can be in.
+/// The facts of members in a key. A declared key member is measured through its box: a key member cannot be recursive.
 fn key_facts(members: &[&Member]) -> TokenStream {
     let types = members.iter().map(|member| if member.key { unboxed(&member.ty) } else { &member.ty });
     quote!(&[ #(__xt::private::facts::member_key::<#types>()),* ])
@@ -681,7 +681,7 @@ fn unboxed(ty: &Type) -> &Type {
     }
 }
 
-/// By ascending id. Ids that depend on a base structure keep their order, which the compiler checks.
+/// Sorts the members by ascending id. Ids that depend on a base structure keep their order, which the compiler checks.
 fn sorted<'m>(members: &[&'m Member]) -> Vec<&'m Member> {
     let mut members = members.to_vec();
     if members.iter().all(|member| member.known_id.is_some()) {
@@ -694,7 +694,8 @@ fn is_sorted(members: &[&Member]) -> bool {
     sorted(members).iter().zip(members).all(|(left, right)| left.ident == right.ident)
 }
 
-/// A statement for each member that is written: by ascending id in what is hashed, else as declared.
+/// Generates a statement for each member that is written: by ascending id in a key that is hashed, otherwise as
+/// declared.
 fn encode_list(members: &[&Member], statement: impl Fn(&Member) -> TokenStream) -> TokenStream {
     let declared = members.iter().map(|member| statement(member));
     if is_sorted(members) {

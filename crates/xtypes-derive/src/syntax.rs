@@ -5,7 +5,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 use syn::{Error, Ident, Result, Type};
 
-/// Refuses Rust types without a DDS type where the compiler's own message would not tell what to do.
+/// Refuses Rust types without a DDS type if the compiler's own message would not state the remedy.
 pub(crate) fn check_type(ty: &Type) -> Result<()> {
     let Some(name) = last_segment(ty) else { return Ok(()) };
     let message = match name.to_string().as_str() {
@@ -28,7 +28,8 @@ pub(crate) fn last_segment(ty: &Type) -> Option<&Ident> {
     }
 }
 
-/// Where generated code that the type determines is blamed, while it stays generated code for lints.
+/// The location in the source at which the compiler reports errors of generated code that depends on `ty`. Lints still
+/// treat the code as generated.
 pub(crate) fn span_of(ty: &Type) -> Span {
     Span::call_site().located_at(ty.span())
 }

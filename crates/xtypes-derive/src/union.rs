@@ -136,7 +136,7 @@ impl<'c> Union<'c> {
         self.container.extensibility() == Extensibility::Mutable
     }
 
-    /// Runs `known` for the variant that a discriminator selects, after that of the type's own default.
+    /// Generates the branches that run the code of `known` for the variant that the discriminator selects.
     pub(crate) fn select(&self, known: impl Fn(&Case) -> TokenStream) -> TokenStream {
         let arms = self.cases.iter().filter(|case| !case.labels.is_empty()).map(|case| {
             let (labels, code) = (&case.labels, known(case));
@@ -359,7 +359,7 @@ impl<'c> Union<'c> {
                 let discriminator = __xt::private::discriminator::<#disc_type>(&members)?;
                 let mut selected = 0;
                 let value = #select;
-                // Unknown members may only be ignored when their sender agrees.
+                // A receiver may ignore an unknown member only if the sender permits it.
                 while let ::core::option::Option::Some(parameter) = decoder.next_parameter()? {
                     if parameter.id == 0 || parameter.id == selected {
                         decoder.end_parameter(parameter);

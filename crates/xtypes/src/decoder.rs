@@ -11,7 +11,7 @@ use crate::parameter::{
 
 /// Reads values from a payload, within the window that the enclosing objects leave.
 ///
-/// A clone is a bookmark: it reads the same bytes again.
+/// A clone remembers a position: it reads the same bytes again.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     bytes: &'a [u8],
@@ -58,7 +58,7 @@ pub struct Parameter {
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder of the body of `payload`, which starts with an encapsulation header.
+    /// Creates a decoder of the body of `payload`, which starts with an encapsulation header.
     ///
     /// # Errors
     /// The errors of [`Encapsulation::parse`], and [`DecodeErrorKind::ExtensibilityMismatch`] when the header is not
@@ -82,7 +82,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// A decoder of the body of `payload` if its header is the one that this crate writes for XCDR2.
+    /// Creates a decoder of the body of `payload` if its header is the one that this crate writes for XCDR2.
     #[inline]
     pub(crate) fn native(payload: &'a [u8], extensibility: Extensibility) -> Option<Self> {
         let header = Encapsulation::new(Representation::Xcdr2, extensibility, Endianness::NATIVE, 0);
@@ -97,7 +97,7 @@ impl<'a> Decoder<'a> {
         Some(Self::resume(payload, place))
     }
 
-    /// A decoder of the XCDR2 sample in `bytes` that goes on at `place`.
+    /// Creates a decoder of the XCDR2 sample in `bytes` that continues at `place`.
     #[inline]
     pub(crate) fn resume(bytes: &'a [u8], place: Place) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Where this decoder is.
+    /// The position and state of this decoder.
     #[inline]
     pub(crate) fn place(&self) -> Place {
         Place { position: self.position, end: self.end, depth: self.depth, endianness: self.endianness }
@@ -124,7 +124,7 @@ impl<'a> Decoder<'a> {
         self.bytes
     }
 
-    /// The present position, counted from the start of the payload.
+    /// The current position, counted from the start of the payload.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.position
@@ -165,13 +165,13 @@ impl<'a> Decoder<'a> {
         self.end.saturating_sub(self.position)
     }
 
-    /// An error at the present position.
+    /// An error at the current position.
     #[cold]
     pub fn error(&self, kind: DecodeErrorKind) -> DecodeError {
         DecodeError::new(kind, self.position)
     }
 
-    /// Skips padding up to a multiple of `alignment` (a power of two up to 8; the representation may ask for less).
+    /// Skips padding up to a multiple of `alignment` (a power of two up to 8; the representation may require less).
     ///
     /// # Errors
     /// [`DecodeErrorKind::UnexpectedEnd`].
@@ -252,7 +252,8 @@ impl<'a> Decoder<'a> {
         Ok(len)
     }
 
-    /// A number of elements of at least `min_size` bytes each, checked against what is left and against `bound`.
+    /// A number of elements of at least `min_size` bytes each, checked against the rest of the window and against
+    /// `bound`.
     ///
     /// # Errors
     /// [`DecodeErrorKind::InvalidLength`], [`DecodeErrorKind::BoundExceeded`], [`DecodeErrorKind::UnexpectedEnd`].
@@ -286,7 +287,7 @@ impl<'a> Decoder<'a> {
         Ok(Aggregate { outer_end, delimited })
     }
 
-    /// Leaves an object, skipping what is left of it.
+    /// Leaves an object, skipping the rest of it.
     #[inline]
     pub fn end_delimited(&mut self, aggregate: Aggregate) {
         if aggregate.delimited {
@@ -315,8 +316,8 @@ impl<'a> Decoder<'a> {
         self.end_delimited(aggregate);
     }
 
-    /// Whether a caller reads on behind this object: not at the top level, nor where a DHEADER tells
-    /// where the structure ends.
+    /// Whether a caller continues to read behind this object: false at the top level, and where a DHEADER gives the end
+    /// of the structure.
     #[inline]
     pub fn must_reach_end(&self, aggregate: &Aggregate) -> bool {
         self.depth > 1 && !aggregate.delimited
@@ -341,13 +342,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Whether a mutable structure in XCDR2 ends here: no member comes, nor an error.
+    /// Whether a mutable structure in XCDR2 ends here: neither another member nor an error follows.
     #[inline]
     pub fn is_past_parameters(&self) -> bool {
         self.representation == Representation::Xcdr2 && self.remaining() <= padding(self.offset(), 4)
     }
 
-    /// The bytes from the next header of a member of a mutable structure, if they are of XCDR2 in the native byte
+    /// The bytes from the next header of a member of a mutable structure on, if they are XCDR2 in the native byte
     /// order.
     #[inline]
     pub(crate) fn native_ahead(&self) -> Option<&'a [u8]> {
@@ -355,8 +356,8 @@ impl<'a> Decoder<'a> {
         if is_native { self.bytes.get(self.position + padding(self.offset(), 4)..self.end) } else { None }
     }
 
-    /// Reads past the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` bytes; else it
-    /// stays. Where the value is, is the answer.
+    /// Skips the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` bytes, and returns
+    /// the position of the value; otherwise does not move.
     #[inline]
     pub(crate) fn pass_parameter(&mut self, id: u32, size: usize) -> Option<usize> {
         if self.representation != Representation::Xcdr2 {
@@ -415,7 +416,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Enters the parameter in whose form XCDR1 writes an optional member.
+    /// Enters the parameter that holds an optional member in XCDR1.
     pub(crate) fn begin_optional_xcdr1(&mut self) -> Result<Parameter, DecodeError> {
         self.align(4)?;
         let (pid, len) = (self.take_u16()?, self.take_u16()?);
@@ -445,7 +446,7 @@ impl<'a> Decoder<'a> {
         Ok(Parameter { id, must_understand, shares_length: false, outer_end, outer_origin: self.origin })
     }
 
-    /// Leaves a member, skipping what is left of it.
+    /// Leaves a member, skipping the rest of it.
     #[inline]
     pub fn end_parameter(&mut self, parameter: Parameter) {
         self.position = self.end;

@@ -95,7 +95,8 @@ impl Encapsulation {
         Self { representation, extensibility, endianness, options: padding as u16 & Self::PADDING_MASK }
     }
 
-    /// How many bytes after the body only fill it to a multiple of four, as the sender says. Old senders always say 0.
+    /// The number of bytes after the body that only fill it to a multiple of four, as stated by the sender. Old senders
+    /// always state 0.
     #[must_use]
     pub const fn padding(self) -> usize {
         (self.options & Self::PADDING_MASK) as usize

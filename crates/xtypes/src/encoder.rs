@@ -47,7 +47,7 @@ impl LengthCode {
     }
 }
 
-/// Writes values into a [`Sink`], aligned and in the byte order asked for.
+/// Writes values into a [`Sink`], aligned and in the requested byte order.
 #[derive(Debug)]
 pub struct Encoder<'s, S: Sink> {
     sink: &'s mut S,
@@ -58,11 +58,11 @@ pub struct Encoder<'s, S: Sink> {
     depth: usize,
 }
 
-/// An object whose length is written once it is known.
+/// The place of an object's length, which is written when the object ends.
 #[derive(Debug)]
 #[must_use]
 pub struct Length {
-    /// Where it is written; `None` of an object without a length.
+    /// The position of the length; `None` for an object without a length.
     pub(crate) at: Option<usize>,
 }
 
@@ -83,14 +83,14 @@ enum Header {
 }
 
 impl<'s, S: Sink> Encoder<'s, S> {
-    /// An encoder that aligns relative to the sink's present position.
+    /// Creates an encoder that aligns relative to the sink's current position.
     pub fn new(sink: &'s mut S, representation: Representation, endianness: Endianness, form: Form) -> Self {
         let origin = sink.position();
         Self { sink, representation, endianness, form, origin, depth: 0 }
     }
 
-    /// An encoder that goes on where another left off: `origin` is where alignment starts, `depth` how many structures
-    /// and unions are open.
+    /// Creates an encoder that continues the work of another: alignment starts at `origin`, and `depth` structures and
+    /// unions are open.
     #[inline]
     pub(crate) fn resume(sink: &'s mut S, origin: usize, depth: usize, endianness: Endianness) -> Self {
         Self { sink, representation: Representation::Xcdr2, endianness, form: Form::Data, origin, depth }
@@ -114,13 +114,13 @@ impl<'s, S: Sink> Encoder<'s, S> {
         self.endianness
     }
 
-    /// The present offset from the alignment origin.
+    /// The current offset from the alignment origin.
     #[inline]
     pub(crate) fn offset(&self) -> usize {
         self.sink.position() - self.origin
     }
 
-    /// Writes padding up to a multiple of `alignment` (a power of two up to 8; the representation may ask for less).
+    /// Writes padding up to a multiple of `alignment` (a power of two up to 8; the representation may require less).
     ///
     /// # Errors
     /// The errors of the sink.
@@ -134,7 +134,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     ///
     /// # Errors
     /// The errors of the sink.

@@ -6,7 +6,7 @@ use crate::extent::{Extent, Extents};
 use crate::member::Member;
 use crate::types::{DdsType, KeyFacts};
 
-/// A fold over a slice, which constants cannot have as a call.
+/// Folds over a slice. Constants cannot call the method of iterators.
 macro_rules! fold {
     ($members:ident, $start:expr, |$sum:ident, $member:ident| $next:expr) => {{
         let (mut $sum, mut i) = ($start, 0);

@@ -53,10 +53,10 @@
 //!
 //! - `name = "scope::Name"`: the IDL name; without it, the Rust identifier.
 //! - `extensibility = "final"`, `"appendable"` or `"mutable"`. Without it a type is **appendable**, as in XTypes 1.3
-//!   §7.3.1.2.1.8. Say it: compilers of other vendors have other defaults.
+//!   §7.3.1.2.1.8. State it explicitly: compilers of other vendors have other defaults.
 //! - `autoid = "hash"`: member ids are hashes of the names. Without it (`"sequential"`) an id is one more than that of
 //!   the member before, from 0.
-//! - `nested`: the type is no topic type.
+//! - `nested`: the type is not a topic type.
 //! - `bit_bound = N`: the width of an enumeration or bitmask.
 //! - `bitmask`: the tuple structure is a bitmask.
 //! - `discriminator = "u8"`: the type of a union's discriminator; without it, `i32`.
@@ -80,13 +80,13 @@
 //!
 //! A structure that is `#[repr(C)]`, final, made of plain members only and without padding has the same bytes in
 //! memory and on the wire. It is encoded and decoded by one copy, sequences of it too, and [`plain::view`] borrows it
-//! from received bytes. `u64`s before `u32`s before `u16`s before `u8`s, in total a multiple of the greatest, makes
-//! a plain structure.
+//! from received bytes. Members in the order `u64`, `u32`, `u16`, `u8`, with a total size that is a multiple of the
+//! greatest one, make a structure plain.
 //!
 //! # Untrusted input
 //!
-//! Decoding checks every length against what is left before it allocates, limits nesting to [`MAX_DEPTH`], and never
-//! panics. Types that hold no heap members are decoded without allocation, and encoding never allocates.
+//! Decoding checks every length against the remaining bytes before it allocates, limits nesting to [`MAX_DEPTH`], and
+//! never panics. Types that hold no heap members are decoded without allocation, and encoding never allocates.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -44,7 +44,7 @@ pub trait Member: Clone {
     fn value(&self) -> Option<&Self::Value>;
     /// The member with this value.
     fn present(value: Self::Value) -> Self;
-    /// The member when it is not there: absent if optional, else the default.
+    /// The member when the payload does not contain it: absent if optional, else the default.
     fn absent() -> Self;
     /// Sets to their defaults the members of the value that are not part of the key.
     fn clear_non_key(&mut self);
@@ -215,7 +215,7 @@ impl<T: DdsType> Member for T {
 impl<T: DdsType> Member for Option<T> {
     type Value = T;
     const OPTIONAL: bool = true;
-    /// An absent one is an byte in XCDR2 and a parameter header in XCDR1.
+    /// An absent member takes one byte in XCDR2 and a parameter header in XCDR1.
     const MIN_SIZE: usize = 1;
     const LAYOUT: MemberLayout = MemberLayout::NONE;
 

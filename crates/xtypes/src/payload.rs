@@ -32,8 +32,8 @@ impl From<PayloadKind> for Form {
 
 /// The size in bytes of the payload that [`encode`] writes: encapsulation header, body, padding to a multiple of 4.
 ///
-/// Of a value that has no encoding, the size up to where [`encode`] finds that out: a buffer of this size is always
-/// large enough for `encode` to succeed or to return the error of the value.
+/// For a value that has no encoding, the size up to the point at which [`encode`] detects that: a buffer of this size
+/// is always large enough for `encode` to succeed or to return the error of the value.
 #[must_use]
 pub fn encoded_len<T: DdsType>(value: &T, representation: Representation) -> usize {
     count(value, representation, Form::Data)
@@ -43,8 +43,8 @@ pub fn encoded_len<T: DdsType>(value: &T, representation: Representation) -> usi
 /// copied instead of swapped. Nothing is allocated.
 ///
 /// # Errors
-/// [`EncodeError::BufferTooSmall`] when the buffer has less than [`encoded_len`] bytes; the others tell what
-/// the encoding has no form for.
+/// [`EncodeError::BufferTooSmall`] when the buffer has less than [`encoded_len`] bytes; the other errors name the part
+/// of the value that has no encoding.
 pub fn encode<T: DdsType>(
     value: &T,
     representation: Representation,
@@ -163,7 +163,7 @@ pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Res
 pub fn key_hash_of_serialized_key(key: &[u8], max_size: Option<usize>) -> [u8; 16] {
     let mut sink = KeyHashSink::new(max_size, false);
     let fits = if max_size.is_some_and(|max| max <= 16) { key.get(..16).unwrap_or(key) } else { key };
-    // A sink of a hash takes all that fits.
+    // The sink of a hash accepts all bytes that fit.
     let _ = sink.put(fits);
     sink.finish()
 }
@@ -201,7 +201,7 @@ fn key_hash_sink<T: DdsType>() -> KeyHashSink {
 
 fn count<T: DdsType>(value: &T, representation: Representation, form: Form) -> usize {
     let mut sink = CountingSink::default();
-    // An error stops `write` at this same position.
+    // An error stops `write` at the same position.
     let _ = put_payload(value, representation, Endianness::NATIVE, form, &mut sink);
     sink.position()
 }

@@ -174,7 +174,7 @@ impl<const N: usize> DdsType for BoundedString<N> {
 }
 
 /// IDL `wstring`: UTF-16, whose length on the wire is in bytes and which has no NUL at its end (XTypes since 1.2).
-/// Older stacks disagree on all of that: prefer `string` between vendors.
+/// Older implementations encode it differently: use `string` to communicate with other vendors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WString(String);
 
@@ -228,7 +228,7 @@ pub(crate) fn encode_utf16<S: Sink>(text: &str, encoder: &mut Encoder<'_, S>) ->
     text.encode_utf16().try_for_each(|unit| unit.encode(encoder))
 }
 
-/// How many units of UTF-16 follow, at most `bound`.
+/// The number of units of UTF-16 that follow, at most `bound`.
 pub(crate) fn take_utf16_len(decoder: &mut Decoder<'_>, bound: Option<usize>) -> Result<usize, DecodeError> {
     let len = decoder.take_len()?;
     if len % 2 != 0 {

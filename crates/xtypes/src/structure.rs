@@ -81,14 +81,14 @@ pub trait Structure: DdsType {
     /// The errors of the member.
     fn decode_parameter(&mut self, decoder: &mut Decoder<'_>, id: u32) -> Result<bool, DecodeError>;
 
-    /// Reads past the members: all, or in a key the key members.
+    /// Skips the members: all, or in a key the key members.
     ///
     /// # Errors
     /// The errors of the members.
     fn skip_members(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<(), DecodeError>;
 
-    /// Reads all members and writes them as a key, in the order that the encoder's form asks for. Reads past the
-    /// members, except in a mutable structure. What follows the last key member is left when `tail` is false.
+    /// Reads all members and writes them as a key, in the order that the encoder's form asks for. Skips the members,
+    /// except in a mutable structure. If `tail` is false, the bytes behind the last key member are not read.
     ///
     /// # Errors
     /// The errors of the members.

@@ -25,7 +25,7 @@ impl KeyFacts {
     /// No key.
     pub const EMPTY: Self = Self { extent: Extent::EMPTY, delimited: false };
 
-    /// This, followed by `next`.
+    /// This key, followed by `next`.
     #[must_use]
     pub const fn then(self, next: Self) -> Self {
         Self { extent: self.extent.then(next.extent), delimited: self.delimited || next.delimited }
@@ -40,12 +40,12 @@ impl KeyFacts {
 
 /// A type of the XTypes type system (XTypes 1.3 §7.2): the type of a topic, a member or an element.
 ///
-/// Structures, unions, enumerations, bitmasks and aliases get it from `#[derive(DdsType)]`; the primitive types,
-/// strings, sequences, arrays and maps have it. The derive macro generates the methods, and the functions at the crate
-/// root call them; applications need only the constants and the type [`Key`](Self::Key).
+/// Structures, unions, enumerations, bitmasks and aliases implement it by `#[derive(DdsType)]`; the primitive types,
+/// strings, sequences, arrays and maps implement it. The derive macro generates the methods, and the functions at the
+/// crate root call them; applications need only the constants and the type [`Key`](Self::Key).
 ///
 /// The module documentation lists the [types](crate#types) and the [attributes](crate#attributes) of the derive macro,
-/// and says which types are [plain](crate#plain-types).
+/// and describes [plain](crate#plain-types) types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a DDS type",
     label = "not a DDS type",
@@ -58,9 +58,9 @@ pub trait DdsType: Clone + 'static {
     const TYPE_NAME: &'static str;
     /// How the type may evolve. Meaningful for structures and unions.
     const EXTENSIBILITY: Extensibility = Extensibility::Final;
-    /// Whether samples of a topic of this type are told apart by a key.
+    /// Whether a key identifies the instances of a topic of this type.
     const HAS_KEY: bool = false;
-    /// Whether this is a primitive type in the sense of XTypes 1.3 §7.2.2.2: collections of others have a DHEADER.
+    /// Whether this is a primitive type in the sense of XTypes 1.3 §7.2.2.2: collections of other types have a DHEADER.
     const PRIMITIVE: bool = false;
     /// How the length of a member of this type is written in XCDR2.
     const LENGTH_CODE: LengthCode = LengthCode::Separate;
@@ -72,11 +72,11 @@ pub trait DdsType: Clone + 'static {
     const TOPIC_KEY: KeyFacts = KeyFacts::EMPTY;
     /// The facts of this type as a key member.
     const MEMBER_KEY: KeyFacts;
-    /// Whether and when the memory of a value is its encoding.
+    /// In which representations the memory of a value is its encoding.
     const LAYOUT: Layout<Self> = Layout::NONE;
-    /// Whether the type only occurs inside others: it is no topic type.
+    /// Whether the type only occurs inside other types and cannot be the type of a topic.
     const NESTED: bool = false;
-    /// Whether values are kept in their XCDR2 form, and so best written in it.
+    /// Whether values are stored in their XCDR2 form, so that XCDR2 is the preferred representation for writing.
     #[doc(hidden)]
     const IS_FLAT: bool = false;
 
@@ -96,43 +96,42 @@ pub trait DdsType: Clone + 'static {
     /// The part of a structure's key that a key member of this type makes: its own key members, or the whole value.
     type MemberKey;
 
-    /// Why values cannot be made and read in the memory of a payload; `None` if they can.
+    /// The reason why values cannot be made and read in the memory of a payload; `None` if they can.
     #[doc(hidden)]
     fn obstacle(representation: Representation) -> Option<Obstacle> {
         let is_plain = Self::LAYOUT.is_borrowable(representation);
         (!is_plain).then(|| Obstacle::new(Self::TYPE_NAME, Reason::Kind))
     }
 
-    /// Whether the derive macro or this crate has made all code of this type and of the types inside, so that it calls
-    /// no code of the application. A hand-written type keeps the default. `seen`: the types that were looked at before,
-    /// because types may be recursive.
+    /// Whether the derive macro or this crate contains all code of this type and of the types inside, so that no code
+    /// of the application is called. A hand-written type keeps the default. `seen`: the types that were already
+    /// visited, because types may be recursive.
     #[doc(hidden)]
     fn is_generated(seen: &mut Vec<TypeId>) -> bool {
         let _ = seen;
         false
     }
 
-    /// Writes the part of the value that the encoder's form names.
+    /// Writes the part of the value that the encoder's form selects.
     ///
     /// # Errors
     /// The errors of [`EncodeError`].
     fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError>;
 
-    /// Reads a value. Members that the decoder's form leaves out take their defaults.
+    /// Reads a value. Members that are not in the decoder's form take their defaults.
     ///
     /// # Errors
     /// The errors of [`DecodeErrorKind`](crate::DecodeErrorKind).
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError>;
 
-    /// Reads past a value.
+    /// Skips a value.
     ///
     /// # Errors
     /// The errors of [`DecodeErrorKind`](crate::DecodeErrorKind) that concern lengths.
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
-    /// Reads past a value and writes its key members in the form of the encoder, which is [`Form::Key`](crate::Form) or
-    /// [`Form::KeyHash`](crate::Form). Makes no value of the type: the size of the type does not count towards the
-    /// stack.
+    /// Skips a value and writes its key members in the form of the encoder, which is [`Form::Key`](crate::Form) or
+    /// [`Form::KeyHash`](crate::Form). Makes no value of the type, so a large type does not need a large stack.
     ///
     /// # Errors
     /// The errors of [`DecodeErrorKind`](crate::DecodeErrorKind).
@@ -141,7 +140,8 @@ pub trait DdsType: Clone + 'static {
     /// The default value of the type (XTypes 1.3 §7.2.2.4.4.4.7, Table 9): zero, empty, the first literal.
     fn default_value() -> Self;
 
-    /// Writes what `Self::default_value().encode(encoder)` writes. Types of great size do so without making the value.
+    /// Writes the bytes that `Self::default_value().encode(encoder)` writes. Large types do so without making the
+    /// value.
     ///
     /// # Errors
     /// The errors of the sink.
@@ -159,7 +159,8 @@ pub trait DdsType: Clone + 'static {
     fn clear_non_key(&mut self) {}
 }
 
-/// A key that cannot be written again was not well-formed: the sink of a key hash takes every value of the type.
+/// The error for a key that was read but cannot be written. Such a key is not well-formed, because the sink of a key
+/// hash accepts every value of the type.
 #[cold]
 pub(crate) fn unwritable(decoder: &Decoder<'_>, error: EncodeError) -> DecodeError {
     decoder.error(match error {

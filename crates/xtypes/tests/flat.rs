@@ -1,4 +1,4 @@
-//! Samples that are built and read in place equal those that are encoded and decoded.
+//! Samples built and read in place equal encoded and decoded samples.
 
 mod support;
 
@@ -131,7 +131,7 @@ fn check_round_trip<T: Sample + PartialEq + std::fmt::Debug>(value: &T) {
     }
 }
 
-/// A flat sample is a sample: every encoding, the key and the key hash are those of the value.
+/// A flat sample behaves like its value: every encoding, the key and the key hash are equal.
 fn check_sample<T: Sample<Key: PartialEq + std::fmt::Debug> + PartialEq + std::fmt::Debug>(value: &T) {
     let built = Flat::from_value(value).unwrap();
     assert_eq!(key_hash(&built), key_hash(value));
@@ -144,7 +144,7 @@ fn check_sample<T: Sample<Key: PartialEq + std::fmt::Debug> + PartialEq + std::f
         assert_eq!(&received.to_value(), value);
         assert_eq!(key_hash_of_payload::<Flat<T>>(&data, PayloadKind::Data), Ok(key_hash(value)));
         if representation == Representation::Xcdr2 {
-            assert_eq!(received.payload(), data, "kept as it was received");
+            assert_eq!(received.payload(), data, "stored as received");
         }
         let key = key_payload(&built, representation, endianness);
         assert_eq!(key, key_payload(value, representation, endianness));
@@ -153,17 +153,17 @@ fn check_sample<T: Sample<Key: PartialEq + std::fmt::Debug> + PartialEq + std::f
     }
 }
 
-/// For any bytes: no panic, and the view and the decoded value agree, or both fail.
+/// For any bytes nothing panics, and the view and the decoded value are equal, or both fail.
 fn check_hostile<T: Sample>(octets: &[u8]) {
     let viewed = flat::view::<T>(octets).map(T::read);
     match decode::<T>(octets) {
         Ok(value) if octets[1] >= 6 => {
-            let shown = viewed.expect("what can be decoded can be viewed");
+            let shown = viewed.expect("bytes that can be decoded can be viewed");
             let again = |value| payload(value, Representation::Xcdr2, Endianness::NATIVE);
             assert_eq!(again(&shown), again(&value));
         }
         Ok(_) => assert_eq!(viewed.err().map(|error| error.kind), Some(DecodeErrorKind::NotFlat)),
-        Err(_) => assert!(viewed.is_err(), "what cannot be decoded cannot be viewed"),
+        Err(_) => assert!(viewed.is_err(), "bytes that cannot be decoded cannot be viewed"),
     }
     let mut changed = octets.to_vec();
     let value = flat::view_mut::<T>(&mut changed).ok().map(|view| {
@@ -172,7 +172,7 @@ fn check_hostile<T: Sample>(octets: &[u8]) {
         value
     });
     if let Some(value) = value {
-        let seen = T::read(flat::view::<T>(&changed).expect("what was changed in place stays in order"));
+        let seen = T::read(flat::view::<T>(&changed).expect("a sample changed in place stays valid"));
         let again = |value| payload(value, Representation::Xcdr2, Endianness::NATIVE);
         assert_eq!(again(&seen), again(&value));
     }
@@ -415,7 +415,7 @@ fn element_past_bound_or_array_length_is_refused() {
 }
 
 #[test]
-fn sample_rebuilt_in_its_memory_does_not_allocate() {
+fn sample_rebuilt_in_its_memory_allocates_nothing() {
     let build = |memory: Vec<u8>, len: usize| {
         Flat::<Vec<u8>>::build_in(memory, |mut octets| {
             octets.fill(len, |octets| octets.fill(7))?;
@@ -508,7 +508,7 @@ fn unaligned_elements_are_filled() {
 
 #[test]
 fn length_word_of_a_value_is_not_changed_in_place() {
-    // Length code 5 on an byte, whose value 0 is the first byte of the word that says how long it is.
+    // Length code 5 on a byte, whose value 0 is the first byte of the word that contains its length.
     let mut hostile = bytes("000b0000 1c000000 05000050 00000000 06000050 03000000 61620000 07000020 02000000");
     let view = flat::view::<Mutable>(&hostile).unwrap();
     assert_eq!((view.octet(), view.text(), view.maybe()), (0, "ab", Some(2)));
@@ -526,10 +526,10 @@ fn view_of_xcdr1_payload_is_refused() {
     encode(&Old { number: 1 }, Representation::Xcdr1, Endianness::NATIVE, &mut data).unwrap();
     assert_eq!(flat::view::<Old>(&data).unwrap_err().kind, DecodeErrorKind::NotFlat);
     assert_eq!(Flat::<Old>::from_payload(data.to_vec()).unwrap_err().kind, DecodeErrorKind::NotFlat);
-    assert_eq!(decode::<Flat<Old>>(&data).unwrap().view().number(), 1, "decoded, then kept in XCDR2");
+    assert_eq!(decode::<Flat<Old>>(&data).unwrap().view().number(), 1, "decoded, then stored in XCDR2");
 }
 
-/// Of members that need no look.
+/// A structure of members that need no check.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "mutable", flat)]
 struct Numbers {
@@ -545,7 +545,7 @@ struct Numbers {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In any order, with repetitions, with any length codes, and with any end of the payload.
+    /// The members come in any order, with repetitions, with any length codes, and the payload may end anywhere.
     #[test]
     fn fixed_members_are_found_as_by_decoding(
         in_order in 0_usize..8,

@@ -1,4 +1,4 @@
-//! Building a flat sample in a buffer, checking one, reading it and changing it allocate nothing, for all members.
+//! Building a flat sample in a buffer, checking it, reading it and changing it allocate no memory, for all members.
 
 use peregrine_xtypes::{BoundedVec, DdsType, flat};
 
@@ -70,7 +70,7 @@ fn change(payload: &mut [u8]) {
 }
 
 #[test]
-fn nothing_is_allocated() {
+fn flat_sample_in_a_buffer_allocates_nothing() {
     let mut slot = vec![0; PIXELS + 256];
     let profiler = dhat::Profiler::builder().testing().build();
     let before = dhat::HeapStats::get().total_blocks;

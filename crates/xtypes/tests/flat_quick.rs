@@ -1,5 +1,5 @@
-//! The fast path to a view of a mutable structure reads the same as the general path over its members, and accepts
-//! nothing that the general path refuses.
+//! The fast path to a view of a mutable structure reads the same values as the general path over its members, and
+//! refuses every payload that the general path refuses.
 
 mod support;
 
@@ -8,7 +8,7 @@ use peregrine_xtypes::{BoundedVec, DdsType, DecodeErrorKind, Decoder, Endianness
 use proptest::prelude::*;
 use support::{Source, payload};
 
-/// Of every kind that needs no look, with padding behind some, and lengths in front of others.
+/// Members of every kind that needs no check, some with padding behind them, some with a length in front.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "mutable", flat)]
 struct Numbers {
@@ -30,7 +30,7 @@ struct Id(u32);
 #[dds(flat)]
 struct Shorts(Vec<i16>);
 
-/// Not even the first is always in the same place.
+/// A structure in which no member has a fixed position, not even the first.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "mutable", flat)]
 struct Sequences {
@@ -42,7 +42,7 @@ struct Sequences {
     array: [u8; 3],
 }
 
-/// Members that need a check come last.
+/// A structure whose last members need a check.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "mutable", flat)]
 struct Looked {
@@ -96,7 +96,7 @@ fn shown(view: impl std::fmt::Debug) -> String {
     format!("{view:?}")
 }
 
-/// Both paths, by every accessor.
+/// Compares both paths, by every accessor.
 fn check<T: FlatType>(payload: &[u8]) {
     let seen = flat::view::<T>(payload).map(shown);
     let decoder = match Decoder::new(payload, T::EXTENSIBILITY, Form::Data) {
@@ -122,17 +122,17 @@ fn check<T: FlatType>(payload: &[u8]) {
 /// One change of a payload.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
-    /// Bits of an byte.
+    /// Flips bits of a byte.
     Octet(u16, u8),
-    /// An aligned word: a header, a length or a value.
+    /// Replaces an aligned word: a header, a length or a value.
     Word(u16, u32),
-    /// Repeated words at the end.
+    /// Repeats words at the end.
     Again(u16, u8),
-    /// Words that are no longer there.
+    /// Removes words.
     Without(u16, u8),
-    /// As many bytes are left.
+    /// Cuts the payload to this length.
     Cut(u16),
-    /// The DHEADER says what there is.
+    /// Sets the DHEADER to the actual length.
     Measure,
 }
 
@@ -236,7 +236,7 @@ fn repeated_member_takes_the_general_path() {
     assert_eq!(flat::view::<Sequences>(&both).unwrap().doubles().to_vec(), [3.0]);
 }
 
-/// Words that match only by chance: the payload states the other byte order.
+/// Words that match by chance only: the header states the other byte order.
 #[test]
 fn other_byte_order_takes_the_general_path() {
     let other = if Endianness::NATIVE == Endianness::Big { Endianness::Little } else { Endianness::Big };
@@ -278,9 +278,9 @@ fn fast_path_checks_bounds() {
     }
 }
 
-/// A buffer of any length: an error, or the bytes that a buffer with room gets.
+/// In a buffer of any length, building returns an error or the same bytes as in a large buffer.
 #[test]
-fn a_builder_stays_within_its_buffer() -> Result<(), FlatError> {
+fn builder_in_small_buffer_returns_an_error_or_the_same_bytes() -> Result<(), FlatError> {
     let build = |buffer: &mut [u8]| -> Result<usize, FlatError> {
         let sample = flat::builder::<Numbers>(buffer)?.key(&[1; 4])?.octet(2)?.three(&[3; 3])?;
         Ok(sample.double(4.0)?.id(5)?.bytes(&[6; 7])?.finish()?.len())

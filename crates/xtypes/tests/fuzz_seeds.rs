@@ -1,4 +1,5 @@
-//! The committed seeds of the CDR fuzz targets get past the first check: each is a payload of one of the types there.
+//! The committed seeds of the CDR fuzz targets pass the first check: each of them is a payload of one of the types
+//! there.
 
 use std::path::Path;
 

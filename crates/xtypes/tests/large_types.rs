@@ -11,11 +11,11 @@ use peregrine_xtypes::{
 };
 use support::bytes;
 
-/// Far less than the types here take, and more than the functions need in a debug build.
+/// A stack much smaller than the types here, and large enough for the functions in a debug build.
 const STACK_BYTES: usize = 256 << 10;
 const LARGE: usize = 4 << 20;
 
-/// The result of `run` on a thread with a small stack. A value of a large type there would end the process.
+/// The result of `run` on a thread with a small stack. A value of a large type on that stack would end the process.
 fn on_a_small_stack<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap().join().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Which types call code of the application when they are encoded, decoded or asked for a key.
+//! Types whose encoding, decoding or key calls code of the application are distinguished from generated types.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -105,9 +105,10 @@ fn map_is_generated_only_with_keys_whose_order_is_known() {
     assert!(is_generated::<BTreeMap<u8, Plain>>() && !is_generated::<BTreeMap<Color, Plain>>());
 }
 
-/// Each type of a chain appears twice in the one before: without memory, the answer would take 2^36 steps.
+/// Each type of a chain appears twice in the type before it: without a list of visited types, the search would take
+/// 2^36 steps.
 #[test]
-fn type_that_appears_often_is_looked_at_once() {
+fn type_that_appears_often_is_visited_once() {
     macro_rules! chain {
         ($last:ident) => {};
         ($name:ident $inner:ident $($rest:ident)*) => {

@@ -1,4 +1,4 @@
-//! Generated values survive every encoding; damaged payloads never do harm.
+//! Generated values survive every encoding, and damaged payloads cause no panic.
 
 mod support;
 

@@ -105,7 +105,7 @@ fn mutable_members_in_other_order_are_matched_by_id() {
 }
 
 #[test]
-fn length_codes_of_members() {
+fn length_codes_4_and_7_are_accepted() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     #[dds(extensibility = "mutable")]
     struct Numbers {
@@ -148,7 +148,7 @@ fn member_beyond_64_kib_gets_a_long_header() {
 }
 
 #[test]
-fn options_tell_the_padding_but_need_not() {
+fn padding_bits_are_written_and_may_be_absent() {
     let mut octets = payload(&"abcd".to_owned(), Xcdr2, Little);
     assert_eq!(octets[..4], [0, 7, 0, 3]);
     octets[3] = 0;
@@ -166,7 +166,7 @@ fn chain(depth: usize) -> Node {
 }
 
 #[test]
-fn nesting_is_limited() {
+fn nesting_beyond_max_depth_is_refused() {
     let deepest = chain(MAX_DEPTH);
     assert_eq!(decode::<Node>(&payload(&deepest, Xcdr2, Little)), Ok(deepest));
     let deeper = chain(MAX_DEPTH + 1);
@@ -179,7 +179,7 @@ fn nesting_is_limited() {
 }
 
 #[test]
-fn lengths_are_not_trusted() {
+fn length_beyond_the_payload_is_refused() {
     assert_eq!(error_of::<Vec<u8>>("00070000 ffffffff 00"), DecodeErrorKind::InvalidLength);
     assert_eq!(error_of::<Vec<u64>>("00070000 02000000 0000000000000000 00000000"), DecodeErrorKind::InvalidLength);
     assert_eq!(error_of::<Vec<String>>("00070000 08000000 ffffffff 00000000"), DecodeErrorKind::InvalidLength);
@@ -197,7 +197,7 @@ fn lengths_are_not_trusted() {
 }
 
 #[test]
-fn values_are_checked() {
+fn invalid_value_is_refused() {
     #[derive(Clone, Copy, Debug, PartialEq, DdsType)]
     enum Strict {
         Zero,
@@ -266,7 +266,7 @@ struct Pair {
 const POSE: Pose = Pose { id: 0x0102_0304_0506_0708, position: [1.0, 2.0, 3.0], flags: [9; 8] };
 
 #[test]
-fn plain_types_are_known() {
+fn type_support_states_which_types_are_borrowable() {
     let plain = |support: TypeSupport| (support.borrowable_xcdr1, support.borrowable_xcdr2);
     assert_eq!(plain(TypeSupport::of::<Pose>()), (true, true));
     assert_eq!(plain(TypeSupport::of::<[Pose; 2]>()), (true, false), "XCDR2 puts a DHEADER first");
@@ -279,7 +279,7 @@ fn plain_types_are_known() {
 }
 
 #[test]
-fn plain_value_has_its_bytes() {
+fn plain_value_survives_every_encoding() {
     for (representation, endianness) in ENCODINGS {
         let octets = payload(&POSE, representation, endianness);
         assert_eq!(decode::<Pose>(&octets), Ok(POSE));
@@ -305,7 +305,7 @@ fn placed(payload: &[u8], aligned: bool) -> (Vec<u8>, std::ops::Range<usize>) {
 }
 
 #[test]
-fn plain_values_are_borrowed_when_they_can_be() {
+fn plain_value_is_borrowed_if_aligned_in_native_order() {
     let octets = payload(&POSE, Xcdr1, Endianness::NATIVE);
     let (memory, range) = placed(&octets, true);
     assert_eq!(plain::view::<Pose>(&memory[range.clone()]), Some(&POSE));
@@ -323,7 +323,7 @@ fn plain_values_are_borrowed_when_they_can_be() {
     let octets = payload(&[7u8; 5], Xcdr2, Big);
     assert_eq!(plain::view::<[u8; 5]>(&octets), None, "bytes have no byte order, but the header names another");
     let octets = payload(&[7u8; 5], Xcdr2, Endianness::NATIVE);
-    assert_eq!(plain::view::<[u8; 5]>(&octets), Some(&[7; 5]), "the padding is left out");
+    assert_eq!(plain::view::<[u8; 5]>(&octets), Some(&[7; 5]), "the padding is not part of the value");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn type_support_hashes_without_the_type() {
 }
 
 #[test]
-fn many_members_make_a_key() {
+fn key_of_many_members_is_a_tuple() {
     #[derive(Clone, DdsType)]
     struct Many {
         #[dds(key)]

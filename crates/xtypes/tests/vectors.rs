@@ -42,7 +42,7 @@ struct Shape {
 }
 
 #[test]
-fn shape_type() {
+fn shape_of_cyclone_dds_is_encoded_identically() {
     let classic = ClassicShape { color: "BLUE".try_into().unwrap(), x: 34, y: 100, shapesize: 24 };
     let expected = bytes("00010000 05000000 424c5545 00 000000 22000000 64000000 18000000");
     assert_eq!(payload(&classic, Xcdr1, Little), expected);
@@ -67,7 +67,7 @@ fn shape_type() {
 }
 
 #[test]
-fn key_hashes() {
+fn key_hash_equals_recorded_digest_or_key() {
     #[derive(Clone, DdsType)]
     struct Number {
         #[dds(key)]
@@ -130,7 +130,7 @@ struct Mutable {
 
 /// cyclonedds 11.0.1
 #[test]
-fn mutable_structures() {
+fn mutable_structure_equals_cyclone_dds_encoding() {
     let value =
         Mutable { a: 7, s: "hi".into(), d: 1.5, v: vec![1, 2, 3], w: vec![5, 6], n: vec!["x".into(), "yz".into()] };
     let long_headers = bytes(
@@ -172,7 +172,7 @@ struct Optionals {
 
 /// cyclonedds 11.0.1
 #[test]
-fn optional_members() {
+fn optional_member_equals_cyclone_dds_encoding() {
     let some = Optionals { a: 1, b: Some(2), c: 3, d: Some(4.5), e: Some("abc".into()), f: 9 };
     let none = Optionals { a: 1, b: None, c: 3, d: None, e: None, f: 9 };
     let long_headers = [
@@ -206,7 +206,7 @@ enum Color {
 
 /// cyclonedds 11.0.1. Collections of enumerations have a DHEADER in XCDR2.
 #[test]
-fn enumerations() {
+fn enumeration_equals_cyclone_dds_encoding() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     #[dds(extensibility = "final")]
     struct Enums {
@@ -225,7 +225,7 @@ fn enumerations() {
 
 /// cyclonedds 11.0.1
 #[test]
-fn unions() {
+fn union_equals_cyclone_dds_encoding() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     enum Choice {
         #[dds(case = 1)]
@@ -294,7 +294,7 @@ struct Keyed {
 
 /// cyclonedds 11.0.1. A nested structure contributes its key members only.
 #[test]
-fn nested_keys() {
+fn nested_key_equals_cyclone_dds_encoding() {
     let value = Keyed { p: 1, i: Inner { k: 4, z: "zz".into() }, q: 99, m: 5 };
     let data = [
         "00030000 017f0800 00000000 04000000 01000000 017f0800 01000000 0c000000 04000000 03000000 7a7a0000 017f0800
@@ -321,7 +321,7 @@ fn nested_keys() {
 
 /// cyclonedds 11.0.1
 #[test]
-fn collections() {
+fn collection_equals_cyclone_dds_encoding() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     struct Point {
         x: f64,
@@ -387,7 +387,7 @@ fn collections() {
 
 /// cyclonedds 11.0.1. The members of the base structure come first, without a DHEADER of their own.
 #[test]
-fn inheritance() {
+fn derived_structure_equals_cyclone_dds_encoding() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     struct Base {
         #[dds(key)]
@@ -415,7 +415,7 @@ fn inheritance() {
 
 /// Recorded from Fast DDS 2.9.1: a sample, and the KEY_HASH of its dispose.
 #[test]
-fn a_sample_of_fast_dds() {
+fn recorded_sample_of_fast_dds_is_decoded() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     #[dds(extensibility = "final")]
     struct KeyedSample {

@@ -1,3 +1,3 @@
-//! How participants and endpoints find each other (RTPS 2.5 §8.5).
+//! Discovery of participants and endpoints (RTPS 2.5 §8.5).
 
 pub mod data;

@@ -1,4 +1,4 @@
-//! Instances as a reader sees them: their state, their writers, their generations (DDS 1.4 §2.2.2.5.1).
+//! Instances from the view of a reader: state, writers, generations (DDS 1.4 §2.2.2.5.1).
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -6,33 +6,33 @@ use core::cmp::Reverse;
 use crate::id::{Guid, KeyHash};
 use crate::time::{Instant, Timestamp};
 
-/// Whether an instance lives (DDS 1.4 §2.2.2.5.1.3).
+/// Whether an instance is alive (DDS 1.4 §2.2.2.5.1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InstanceState {
-    /// Some writer writes it, and no writer has disposed it since.
+    /// A writer has written the instance, and no writer has disposed it since.
     #[default]
     Alive,
-    /// A writer has disposed it.
+    /// A writer has disposed the instance.
     NotAliveDisposed,
-    /// No writer is left.
+    /// No writer of the instance is left.
     NotAliveNoWriters,
 }
 
-/// Whether the application has seen an instance since it was born or reborn (DDS 1.4 §2.2.2.5.1.4).
+/// Whether the application has seen an instance in its current generation (DDS 1.4 §2.2.2.5.1.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ViewState {
-    /// It has not.
+    /// The application has not seen the instance.
     #[default]
     New,
-    /// It has.
+    /// The application has seen the instance.
     NotNew,
 }
 
-/// A matched writer, as a small number.
+/// A matched writer, identified by a small number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub struct WriterSlot(pub u32);
 
-/// The writers of an instance. Nearly always there is one, which costs no allocation.
+/// The writers of an instance. The usual single writer costs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct InstanceWriters {
     first: Option<WriterSlot>,
@@ -48,7 +48,7 @@ impl InstanceWriters {
         }
     }
 
-    /// Says whether the writer was one of them.
+    /// Removes a writer. `false` if it was not a writer of the instance.
     pub(super) fn remove(&mut self, writer: WriterSlot) -> bool {
         if self.first == Some(writer) {
             self.first = self.others.pop();
@@ -69,7 +69,7 @@ impl InstanceWriters {
     }
 }
 
-/// The writer that an instance belongs to (OWNERSHIP EXCLUSIVE).
+/// The writer that owns an instance (OWNERSHIP EXCLUSIVE).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     pub(super) slot: WriterSlot,
@@ -78,14 +78,14 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Whether another writer is stronger. Of equally strong ones it is the one of the lesser GUID, so that all readers
-    /// make the same choice (DDS 1.4 §2.2.3.9.2).
+    /// Whether another writer takes precedence: the stronger one, or of two equally strong ones that with the lesser
+    /// GUID, so that all readers make the same choice (DDS 1.4 §2.2.3.9.2).
     pub(super) fn yields_to(&self, strength: i32, writer: Guid) -> bool {
         (strength, Reverse(writer)) > (self.strength, Reverse(self.writer))
     }
 }
 
-/// The place of an instance in the list of those that a new one may replace.
+/// The links of an instance in the list of replaceable instances.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Links {
     pub(super) is_listed: bool,
@@ -97,33 +97,33 @@ pub(super) struct Links {
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) key: KeyHash,
-    /// The serialized key, where the reader is asked to keep it.
+    /// The serialized key, if the reader is configured to keep keys.
     pub(super) key_holder: Option<Vec<u8>>,
     pub(super) state: InstanceState,
     pub(super) view: ViewState,
     pub(super) disposed_generations: u32,
     pub(super) no_writers_generations: u32,
     pub(super) writers: InstanceWriters,
-    /// With exclusive ownership: the owner.
+    /// The owner, under exclusive ownership.
     pub(super) owner: Option<Owner>,
-    /// When a sample was last let through the time-based filter.
+    /// When a sample last passed the time-based filter.
     pub(super) last_accepted: Option<Instant>,
-    /// Where the sample is held that came too soon for the time-based filter.
+    /// The place of the sample that the time-based filter holds.
     pub(super) held: Option<u32>,
-    /// With an order by source time stamp: source timestamp and writer of the newest sample that was taken.
+    /// Under order by source timestamp: timestamp and writer of the newest sample that the application took.
     pub(super) last_taken: Option<(Timestamp, Guid)>,
-    /// With an order by source time stamp: source timestamp and writer of its last change.
+    /// Under order by source timestamp: timestamp and writer of the last change.
     pub(super) newest: Option<(Timestamp, Guid)>,
-    /// When the samples of an instance that is not alive are thrown away.
+    /// When the samples of an instance that is not alive are discarded.
     pub(super) purge_at: Option<Instant>,
     pub(super) samples: u32,
     pub(super) head: Option<u32>,
     pub(super) tail: Option<u32>,
-    /// Its place among the instances that a new one may replace.
+    /// Its links in the list of replaceable instances.
     pub(super) links: Links,
-    /// Marks instances already dealt with by the selection under way.
+    /// Marks instances that the current selection has already processed.
     pub(super) visited: u64,
-    /// While ranking: samples of this instance seen so far, and the generation of the newest.
+    /// During ranking: the number of samples of this instance so far, and the generation of the newest.
     pub(super) ranked: u32,
     pub(super) newest_ranked: u32,
 }
@@ -154,7 +154,7 @@ impl Instance {
         }
     }
 
-    /// Whether one more value of this writer, which has written it before, changes nothing about it.
+    /// Whether another value of this writer changes neither the instance's state nor its writers.
     #[inline]
     pub(super) fn is_plainly_written_by(&self, writer: WriterSlot) -> bool {
         matches!(self.state, InstanceState::Alive) && self.held.is_none() && self.writers.contains(writer)
@@ -164,7 +164,7 @@ impl Instance {
         self.disposed_generations.saturating_add(self.no_writers_generations)
     }
 
-    /// A new value brings the instance to life.
+    /// Brings the instance to life with a new value.
     pub(super) fn revive(&mut self) {
         match self.state {
             InstanceState::Alive => return,

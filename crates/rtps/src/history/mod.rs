@@ -1,4 +1,4 @@
-//! The caches of writers and readers: instances, keep-last and keep-all, ownership, ordering, resource limits.
+//! The caches of writers and readers: instances, KEEP_LAST and KEEP_ALL, ownership, ordering, resource limits.
 
 mod instance;
 mod reader;
@@ -15,17 +15,17 @@ use crate::id::KeyHash;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// What a change does to its instance (RTPS 2.5 §8.2.3.1).
+/// The effect of a change on its instance (RTPS 2.5 §8.2.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ChangeKind {
     /// A new value.
     #[default]
     Alive,
-    /// The instance is gone.
+    /// The instance is disposed.
     Disposed,
     /// This writer no longer writes the instance.
     Unregistered,
-    /// Both.
+    /// The instance is disposed, and this writer no longer writes it.
     DisposedUnregistered,
 }
 
@@ -49,16 +49,17 @@ impl ChangeKind {
     }
 }
 
-/// A change as the application hands it to a writer.
+/// A change as the application passes it to a writer.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// What it does.
+    /// The effect on the instance.
     pub kind: ChangeKind,
-    /// Which instance it is about; [`KeyHash::NIL`] on topics without keys.
+    /// The instance; [`KeyHash::NIL`] on topics without keys.
     pub instance: KeyHash,
-    /// When it happened, as the application tells it.
+    /// When the change happened, as stated by the application.
     pub source_timestamp: Timestamp,
-    /// The serialized sample, or for a dispose or unregister the serialized key; both with encapsulation header.
+    /// The serialized sample, or for a dispose or unregister the serialized key. Both begin with an encapsulation
+    /// header.
     pub payload: Payload,
 }
 
@@ -71,10 +72,10 @@ pub enum HistoryKind {
     KeepAll,
 }
 
-/// How much a cache may hold (DDS 1.4 §2.2.3.19). `u32::MAX` is "unlimited".
+/// How much a cache may hold (DDS 1.4 §2.2.3.19). `u32::MAX` means "unlimited".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResourceLimits {
-    /// Samples in all.
+    /// Samples of all instances.
     pub max_samples: u32,
     /// Instances.
     pub max_instances: u32,

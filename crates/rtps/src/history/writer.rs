@@ -1,4 +1,4 @@
-//! What a writer still holds: for repair, for late joiners, for readers that have not acknowledged yet.
+//! The changes that a writer holds for repair, for late joiners and for readers that have not acknowledged them.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,30 +16,30 @@ use crate::time::{Instant, Timestamp};
 /// A change in a writer's cache.
 #[derive(Debug)]
 pub struct CacheChange {
-    /// Its number.
+    /// Its sequence number.
     pub sequence_number: SequenceNumber,
-    /// What it does.
+    /// The effect on its instance.
     pub kind: ChangeKind,
-    /// Which instance it is about.
+    /// The instance.
     pub instance: KeyHash,
     /// When it happened.
     pub source_timestamp: Timestamp,
-    /// When it stops being of interest.
+    /// When its lifespan ends.
     pub expires_at: Instant,
     /// The serialized sample or key.
     pub payload: Payload,
-    /// The payload bytes of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers rebuild samples by it,
-    /// also from repairs: it changes only when a reader comes for which messages have to be smaller.
+    /// The payload bytes of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers reassemble samples by
+    /// this size, also from repairs. The size changes only when a reader is matched that requires smaller messages.
     pub fragment_size: u32,
-    /// The protected payload, once it was sent: repairs send the same bytes.
+    /// The protected payload, once sent: repairs send the same bytes.
     sealed: Option<Box<SealedPayload>>,
-    /// Payload bytes of all changes before this one.
+    /// Payload bytes of all changes before this one, since the writer was created.
     offset: u64,
     next_of_instance: SequenceNumber,
     live: bool,
 }
 
-/// Why a change was not accepted: which limit is reached. The same change may succeed later.
+/// The limit that prevents a change from being accepted. The same change may succeed later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Full {
     /// `max_samples`.
@@ -48,8 +48,7 @@ pub enum Full {
     Instances,
     /// `max_samples_per_instance`.
     SamplesPerInstance,
-    /// [`SEND_QUEUE_BYTES_MAX`](crate::limits::SEND_QUEUE_BYTES_MAX): another thread is sending what was written
-    /// before.
+    /// [`SEND_QUEUE_BYTES_MAX`](crate::limits::SEND_QUEUE_BYTES_MAX): another thread still sends the earlier samples.
     SendQueue,
 }
 
@@ -61,10 +60,10 @@ struct Instance {
     registered: bool,
 }
 
-/// The changes of one writer, ascending by number.
+/// The changes of one writer, in ascending order of sequence numbers.
 ///
-/// Adding, removing from either end and looking up by number are constant in time while no change was taken out of
-/// the middle, and logarithmic otherwise. Nothing is allocated once the working size is reached.
+/// Adding, removing from either end and finding by number are constant in time while no change was removed from the
+/// middle, and logarithmic otherwise. The cache does not allocate once it has reached its working size.
 #[derive(Debug)]
 pub struct WriterHistory {
     kind: HistoryKind,
@@ -106,13 +105,13 @@ impl WriterHistory {
         self.last
     }
 
-    /// The number of the oldest change still held; one past the newest when none is.
+    /// The number of the oldest held change, or the number after the newest if none is held.
     #[must_use]
     pub fn first(&self) -> SequenceNumber {
         self.changes.front().map_or(self.last.next(), |c| c.sequence_number)
     }
 
-    /// How many changes are held.
+    /// The number of held changes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.live
@@ -124,28 +123,28 @@ impl WriterHistory {
         self.live == 0
     }
 
-    /// Takes a number for a change that is not held: no reader will ever request it.
+    /// Assigns a number to a change that is not held, because no reader will ever request it.
     pub const fn skip(&mut self) -> SequenceNumber {
         self.last = self.last.next();
         self.last
     }
 
-    /// Which changes are held.
+    /// The history policy.
     #[must_use]
     #[inline]
     pub const fn kind(&self) -> HistoryKind {
         self.kind
     }
 
-    /// How many.
+    /// The resource limits.
     #[must_use]
     #[inline]
     pub const fn limits(&self) -> &ResourceLimits {
         &self.limits
     }
 
-    /// Adds a change under a number that was [taken](Self::skip) before, past those of all that are held. `false` when
-    /// there is no room for it.
+    /// Adds a change under a number that [`Self::skip`] has assigned, after the numbers of all held changes. `false`
+    /// when there is no room.
     pub fn restore(
         &mut self,
         number: SequenceNumber,
@@ -160,13 +159,13 @@ impl WriterHistory {
         added.is_ok()
     }
 
-    /// Adds a change under the next number, making room as the history policy says.
+    /// Adds a change under the next number and makes room according to the history policy.
     ///
-    /// `acknowledged_below` tells, when a limit is reached, before which number every reader has acknowledged: those
-    /// changes may give way.
+    /// `acknowledged_below` returns the number before which every reader has acknowledged; called only when a limit is
+    /// reached. These changes may be removed.
     ///
     /// # Errors
-    /// Which limit keeps the change out, and the change.
+    /// The limit that prevents the addition, and the change.
     pub fn add(
         &mut self,
         change: Change,
@@ -196,7 +195,7 @@ impl WriterHistory {
             previous
         };
         if let Some(previous) = previous {
-            // With one instance the previous change is the newest of all.
+            // With one instance, the previous change of the instance is the newest of all.
             let newest = self.changes.back_mut().filter(|c| c.sequence_number == previous);
             match newest {
                 Some(newest) => newest.next_of_instance = sequence_number,
@@ -242,10 +241,10 @@ impl WriterHistory {
         }
     }
 
-    /// Protects the payload of the first change at or after `number`, unless that was done.
+    /// Protects the payload of the first change at or after `number`, unless it is already protected.
     ///
     /// # Errors
-    /// Why it must not leave.
+    /// Why the payload must not be sent.
     pub(crate) fn seal_from(
         &mut self,
         number: SequenceNumber,
@@ -262,7 +261,7 @@ impl WriterHistory {
         Ok(())
     }
 
-    /// Payload bytes of everything held, and of what was let go of after the oldest change held.
+    /// Payload bytes of all held changes, and of changes removed since after the oldest held one.
     #[must_use]
     pub fn bytes_held(&self) -> u64 {
         self.changes.front().map_or(0, |oldest| self.bytes - oldest.offset)
@@ -276,8 +275,8 @@ impl WriterHistory {
         self.changes.range(start..).filter(|c| c.live)
     }
 
-    /// Payload bytes of the changes from `from` up to, not including, `to`; those already let go of count as well
-    /// as long as one before them is held.
+    /// Payload bytes of the changes from `from` up to, not including, `to`. Removed changes count as long as an earlier
+    /// change is held.
     #[must_use]
     pub fn bytes_between(&self, from: SequenceNumber, to: SequenceNumber) -> usize {
         if to <= from {
@@ -286,7 +285,7 @@ impl WriterHistory {
         usize::try_from(self.offset_of(to).saturating_sub(self.offset_of(from))).unwrap_or(usize::MAX)
     }
 
-    /// Lets go of everything before `number`.
+    /// Removes all changes before `number`.
     pub fn remove_below(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
         while self.changes.front().is_some_and(|c| c.sequence_number < number) {
             self.pop_front(pool);
@@ -294,7 +293,7 @@ impl WriterHistory {
         self.drop_dead_front();
     }
 
-    /// Lets go of changes whose lifespan is over, as far as they stand at the front; returns when to look again.
+    /// Removes expired changes at the front; returns when the next one expires.
     ///
     /// With one lifespan per writer, changes expire in order.
     pub fn remove_expired(&mut self, now: Instant, pool: &mut BufferPool) -> Option<Instant> {
@@ -307,26 +306,26 @@ impl WriterHistory {
         None
     }
 
-    /// Works out anew into how large fragments each change is cut.
+    /// Computes the fragment size of each change again.
     pub fn refit(&mut self, fragment_size: impl Fn(&CacheChange) -> u32) {
         for change in self.changes.iter_mut().filter(|c| c.live) {
             change.fragment_size = fragment_size(change);
         }
     }
 
-    /// How many samples of this instance are held.
+    /// The number of held samples of this instance.
     #[must_use]
     pub fn instance_samples(&self, instance: &KeyHash) -> u32 {
         self.instance(instance).map_or(0, |i| i.samples)
     }
 
-    /// Whether this writer has registered the instance (by writing it or explicitly) and not unregistered it since.
+    /// Whether this writer has registered the instance, by writing it or explicitly, and has not unregistered it since.
     #[must_use]
     pub fn is_registered(&self, instance: &KeyHash) -> bool {
         self.instance(instance).is_some_and(|i| i.registered)
     }
 
-    /// Notes an instance without writing it.
+    /// Registers an instance without writing it.
     ///
     /// # Errors
     /// When `max_instances` is reached.
@@ -342,14 +341,14 @@ impl WriterHistory {
         self.check_instances(instance).is_ok()
     }
 
-    /// The instances registered by this writer. The one whose hash is zero, which on a topic without keys is the only
-    /// one, is among them.
+    /// The instances that this writer has registered. The instance with hash zero, the only one of a topic without
+    /// keys, is included.
     pub fn registered_instances(&self) -> impl Iterator<Item = KeyHash> {
         let zero = self.keyless.registered.then_some(KeyHash::NIL);
         zero.into_iter().chain(self.instances.iter().filter(|(_, i)| i.registered).map(|(key, _)| *key))
     }
 
-    /// Whether a change of this instance needs nothing to give way: nearly always so, and cheap to find out.
+    /// Whether a change of this instance fits without removing another one: the usual case, and cheap to check.
     fn has_room_anyway(&self, instance: &KeyHash) -> bool {
         matches!(self.kind, HistoryKind::KeepAll)
             && *instance == KeyHash::NIL
@@ -420,8 +419,8 @@ impl WriterHistory {
         let Some(index) = self.index_of(oldest) else { return };
         self.bury(index, pool);
         self.drop_dead_front();
-        // Dead entries in the middle cost memory until a quarter of the cache is dead; then one pass removes them all,
-        // so that the cost per change stays constant.
+        // Removed entries in the middle occupy memory until they are a quarter of the cache; then one pass drops them
+        // all, so that the cost per change stays constant.
         if self.changes.len() > 64 && self.live * 4 < self.changes.len() * 3 {
             self.changes.retain(|c| c.live);
         }
@@ -432,7 +431,7 @@ impl WriterHistory {
         self.drop_dead_front();
     }
 
-    /// The oldest change; if it lives, it is the oldest of its instance as well.
+    /// Removes the oldest change. If it is held, it is also the oldest of its instance.
     fn pop_front(&mut self, pool: &mut BufferPool) {
         let Some(change) = self.changes.pop_front() else { return };
         if change.live {
@@ -450,7 +449,7 @@ impl WriterHistory {
         }
     }
 
-    /// Gives a change's memory back and unlinks it from its instance, whose oldest change it must be.
+    /// Releases the memory of a change and unlinks it from its instance, whose oldest change it must be.
     fn bury(&mut self, index: usize, pool: &mut BufferPool) {
         let Some(change) = self.changes.get_mut(index).filter(|c| c.live) else { return };
         change.live = false;
@@ -462,7 +461,7 @@ impl WriterHistory {
         self.unlink_oldest(key, next);
     }
 
-    /// Notes that the instance is no longer registered, without writing a change that says so.
+    /// Marks the instance as unregistered without writing a change.
     pub fn unregister(&mut self, instance: &KeyHash) {
         let is_held = match self.instance_entry_of(instance) {
             None => return,
@@ -480,7 +479,7 @@ impl WriterHistory {
         if *instance == KeyHash::NIL { Some(&mut self.keyless) } else { self.instances.get_mut(instance) }
     }
 
-    /// The oldest change of an instance is gone; `next` is its oldest now.
+    /// Updates an instance after the removal of its oldest change; `next` is its oldest now.
     fn unlink_oldest(&mut self, key: KeyHash, next: SequenceNumber) {
         self.live -= 1;
         let entry = self.instance_entry(key);
@@ -507,7 +506,7 @@ impl WriterHistory {
         if number < front.sequence_number {
             return Err(0);
         }
-        // Without holes the number tells the place; with holes it is an upper bound for it.
+        // Without holes, the number determines the index; with holes, this is an upper bound of the index.
         let guess = usize::try_from(number.distance_from(front.sequence_number)).unwrap_or(usize::MAX);
         if self.changes.get(guess).is_some_and(|c| c.sequence_number == number) {
             return Ok(guess);
@@ -563,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_last_replaces_the_oldest_of_the_same_instance_only() {
+    fn keep_last_replaces_oldest_of_same_instance_only() {
         let mut cache = Cache::new(HistoryKind::KeepLast(2), ResourceLimits::UNLIMITED);
         for key in [1, 2, 1, 1, 2, 1] {
             cache.add(key, 0).unwrap();
@@ -574,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_all_refuses_until_acknowledged() {
+    fn keep_all_at_limit_refuses_until_acknowledged() {
         let limits = ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED };
         let mut cache = Cache::new(HistoryKind::KeepAll, limits);
         assert_eq!(cache.add(0, 0), Ok(1));
@@ -585,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn instance_limits_hold_and_unregistering_frees_an_instance() {
+    fn unregistered_instance_makes_room_under_limit() {
         let limits = ResourceLimits { max_instances: 1, max_samples_per_instance: 2, ..ResourceLimits::UNLIMITED };
         let mut cache = Cache::new(HistoryKind::KeepAll, limits);
         cache.add(1, 0).unwrap();
@@ -600,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_whose_hash_is_zero_is_registered_like_any_other() {
+    fn key_with_zero_hash_is_registered_like_others() {
         let mut cache = Cache::new(HistoryKind::KeepLast(1), ResourceLimits::UNLIMITED);
         cache.add(0, 0).unwrap();
         cache.add(3, 0).unwrap();
@@ -609,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_changes_leave_from_the_front() {
+    fn expired_changes_are_removed_from_front() {
         let mut cache = Cache::new(HistoryKind::KeepAll, ResourceLimits::UNLIMITED);
         for at in [10, 20, 30] {
             cache.history.add(change(0, 0), 0, Instant(at), || SequenceNumber::ZERO, &mut cache.pool).unwrap();
@@ -621,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_instance_does_not_make_the_cache_grow() {
+    fn unwritten_instance_does_not_grow_cache() {
         let mut cache = Cache::new(HistoryKind::KeepLast(1), ResourceLimits::UNLIMITED);
         cache.add(1, 0).unwrap();
         for _ in 0..10_000 {
@@ -633,7 +632,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keep_last_behaves_like_the_obvious_model(depth in 1u32..4, keys in proptest::collection::vec(0u8..5, 0..300)) {
+        fn keep_last_equals_simple_model(depth in 1u32..4, keys in proptest::collection::vec(0u8..5, 0..300)) {
             let mut cache = Cache::new(HistoryKind::KeepLast(depth), ResourceLimits::UNLIMITED);
             let mut model: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
             for key in keys {

@@ -1,4 +1,4 @@
-//! Where a participant can be reached, and what follows when that changes.
+//! The addresses of a participant, and changes of them.
 
 use alloc::vec::Vec;
 
@@ -6,21 +6,22 @@ use crate::locator::Locator;
 
 use super::paths::Paths;
 
-/// Where a participant can be reached, and how it reaches others. It follows the interfaces of the host.
+/// The addresses of a participant and its paths to others, as the interfaces of the host allow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Addresses {
-    /// Where discovery reaches it.
+    /// The addresses for discovery.
     pub metatraffic_unicast: Vec<Locator>,
-    /// The groups it listens to for discovery, and announces itself to; empty without multicast.
+    /// The multicast groups for discovery, to which the participant listens and announces itself; empty without
+    /// multicast.
     pub metatraffic_multicast: Vec<Locator>,
-    /// Where user data reaches it.
+    /// The addresses for user data.
     pub default_unicast: Vec<Locator>,
-    /// The groups at which user data reaches those of its readers that name no address of their own.
+    /// The multicast groups for user data, for readers without addresses of their own.
     pub default_multicast: Vec<Locator>,
-    /// Where it listens for connections: at most one for each kind of stream.
+    /// The addresses at which the participant accepts connections: at most one for each kind of stream.
     pub streams: Vec<Locator>,
-    /// Addresses to announce itself to besides the groups.
+    /// Further addresses to which the participant announces itself.
     pub initial_peers: Vec<Locator>,
-    /// The ways out of this host.
+    /// The paths from this host.
     pub paths: Paths,
 }

@@ -1,4 +1,4 @@
-//! SPDP: the participant announces itself, and takes in announcements of others (RTPS 2.5 §8.5.3).
+//! SPDP: the participant announces itself, and handles announcements of others (RTPS 2.5 §8.5.3).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -24,11 +24,11 @@ use super::{Addresses, LostReason, Participant, ParticipantEvent};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
-/// The least time between two answers to one participant: two that answer each other must come to an end.
+/// The least time between two answers to one participant, so that two participants do not answer each other endlessly.
 const ANSWER_INTERVAL: Span = Span::from_secs(1);
 
 impl Participant {
-    /// What this participant says about itself.
+    /// The announcement of this participant.
     #[must_use]
     pub fn data(&self) -> ParticipantData {
         let config = &self.config;
@@ -49,19 +49,19 @@ impl Participant {
         data
     }
 
-    /// Announces at once instead of at the next period.
+    /// Announces immediately instead of at the next period.
     pub const fn announce_soon(&mut self, now: Instant) {
         self.announcer.next = now;
     }
 
-    /// Announces to all participants at once, then a few times more: a way that has just come up loses datagrams
-    /// easily.
+    /// Announces to all participants immediately, and then repeats the burst: a new path often loses datagrams.
     pub(super) fn announce_afresh(&mut self, now: Instant, wall: Timestamp) {
         self.announcer.sent = 0;
         self.announce_to(now, wall, true);
     }
 
-    /// Says goodbye: others need not wait for the lease to run out. Nothing is sent afterwards.
+    /// Announces the end of the participant, so that others need not wait for its lease. The participant sends nothing
+    /// afterwards.
     pub fn leave(&mut self, wall: Timestamp) {
         let mut payload = Vec::new();
         emit_participant_key(self.guid(), &mut payload);
@@ -87,7 +87,7 @@ impl Participant {
         }
     }
 
-    /// An announcement has come.
+    /// Handles the announcement of another participant.
     pub(super) fn handle_announcement(
         &mut self,
         rx: &Reception<'_>,
@@ -138,8 +138,8 @@ impl Participant {
             }
             None => self.add_participant(rx, found),
         }
-        // A peer that addresses us may have lost us and wait for a sign that we hear it, as we do while it is
-        // unverified.
+        // A peer that addresses this participant may have lost it and wait for proof that this participant receives its
+        // messages, just as this participant does while the peer is unverified.
         let is_verified = self.remotes.get(&sender).is_some_and(|r| r.is_verified);
         if envelope.is_addressed || !is_verified {
             self.answer(rx, sender);
@@ -150,9 +150,9 @@ impl Participant {
         self.schedule_lease_check();
     }
 
-    /// Announces this participant to one that was just heard of, so that it learns of us at once instead of at our next
-    /// period, and before anything else comes from us. An address that is hearsay is not sent more than came in its
-    /// name, however many others the same datagram announces.
+    /// Announces this participant to a newly discovered one immediately, instead of at the next period and before any
+    /// other message. An unverified address receives at most as many bytes as arrived in its name, even if one datagram
+    /// announces several participants.
     fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
         let answer = self.announcement(rx.wall, Some(to));
@@ -173,7 +173,7 @@ impl Participant {
         self.outbox.push_message(&answer, Arc::clone(&remote.metatraffic));
     }
 
-    /// The sender has named this participant: it hears us.
+    /// Marks the sender as verified: it has named this participant, so it receives its messages.
     pub(super) fn verify(&mut self, now: Instant, sender: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
         remote.is_verified = true;
@@ -183,7 +183,7 @@ impl Participant {
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
         let unverified = self.remotes.values().filter(|r| !r.is_verified).count();
         if unverified >= PARTICIPANTS_UNVERIFIED_MAX {
-            // By age: a participant that lies about its lease must not outstay an honest newcomer.
+            // By age: a participant with a false lease must not stay longer than an honest new one.
             let oldest = self.remotes.values().filter(|r| !r.is_verified).min_by_key(|r| r.found_at);
             if let Some(prefix) = oldest.map(|r| r.data.prefix) {
                 self.remove_participant(rx.now, rx.wall, prefix, LostReason::Evicted);
@@ -200,8 +200,8 @@ impl Participant {
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
 
-    /// All places are taken: the participant that was silent for longest gives way, if that was long. Returns whether
-    /// there was one.
+    /// Evicts the participant that has been silent for longest, if all places are taken and its silence was long
+    /// enough. Returns whether there was one.
     fn evict_silent_participant(&mut self, rx: &Reception<'_>) -> bool {
         let Some(quietest) = self.remotes.values().min_by_key(|r| r.heard_at) else { return false };
         if rx.now.since(quietest.heard_at) < EVICTION_MIN_SILENCE {
@@ -212,7 +212,7 @@ impl Participant {
         true
     }
 
-    /// A known participant says something new about itself.
+    /// Handles a changed announcement of a known participant.
     fn update_participant(&mut self, now: Instant, found: ParticipantData) {
         let prefix = found.prefix;
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
@@ -228,8 +228,8 @@ impl Participant {
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
 
-    /// The groups and initial peers, the known participants that are reached by connections, and if asked for the other
-    /// known participants too, as far as their addresses are no hearsay.
+    /// The groups and initial peers, the known participants that are reached by connections, and with `known` all other
+    /// known participants with verified addresses.
     fn everyone(&self, known: bool) -> Arc<[Locator]> {
         let mut to: Vec<Locator> = Vec::new();
         let Addresses { metatraffic_multicast, initial_peers, paths, .. } = &self.config.addresses;
@@ -263,8 +263,8 @@ impl Participant {
         let mut out = Vec::new();
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.config.prefix }
             .emit(&mut out);
-        // For all participants, this is the same as no INFO_DST. It is present so that the answer to an announcement
-        // need not be longer than the announcement.
+        // For all participants, this INFO_DST has no effect. It is present so that the answer to an announcement need
+        // not be longer than the announcement.
         InfoDestination { prefix: to.unwrap_or(GuidPrefix::UNKNOWN) }.emit(ENDIANNESS, &mut out);
         InfoTimestamp { timestamp: Some(wall) }.emit(ENDIANNESS, &mut out);
         let mut inline_qos = Vec::new();

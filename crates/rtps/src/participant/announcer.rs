@@ -1,4 +1,4 @@
-//! When a participant announces itself.
+//! The schedule of a participant's announcements.
 
 use alloc::vec::Vec;
 
@@ -6,8 +6,8 @@ use crate::limits::{ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, ANNOUNCEMEN
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span};
 
-/// When to announce: a burst at the start, then a period with jitter. And as which change: the same words again are the
-/// same change, so that readers which go by its number take notice of other words and of no others.
+/// The schedule: a burst at the start, then a period with jitter. The announcer also numbers announcements: equal
+/// content has the same sequence number, so that readers that go by the number notice changed content only.
 #[derive(Debug)]
 pub(super) struct Announcer {
     pub(super) next: Instant,
@@ -21,7 +21,7 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    /// A shorter `period` than [`ANNOUNCEMENT_PERIOD_MIN`] counts as that: a period of zero would always be due.
+    /// A `period` shorter than [`ANNOUNCEMENT_PERIOD_MIN`] is raised to it: a period of zero would always be due.
     pub(super) fn new(now: Instant, period: Span, seed: u64) -> Self {
         let period = period.max(ANNOUNCEMENT_PERIOD_MIN);
         Self {
@@ -51,7 +51,8 @@ impl Announcer {
         self.next <= now
     }
 
-    /// Announces earlier than planned, but never faster than in a burst: what strangers send must not be multiplied.
+    /// Announces earlier than scheduled, but not faster than in a burst, so that messages of unverified peers are not
+    /// multiplied.
     pub(super) fn expedite_announcement(&mut self, now: Instant) {
         let soonest = self.last.map_or(now, |last| now.max(last + ANNOUNCEMENT_BURST_INTERVAL));
         self.next = self.next.min(soonest);
@@ -65,12 +66,12 @@ impl Announcer {
         } else {
             self.period.0
         };
-        // Up to a tenth earlier, so that participants started together do not stay in step.
+        // Up to a tenth earlier, so that participants started together do not announce at the same times.
         let jitter = (wait / 10).max(1);
         self.next = now + Span(wait - self.draw() % jitter);
     }
 
-    /// Xorshift: any spread will do.
+    /// Xorshift, because the quality of the distribution does not matter.
     const fn draw(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn period_of_zero_counts_as_the_shortest_one() {
+    fn period_of_zero_is_raised_to_shortest() {
         let mut announcer = Announcer::new(Instant(0), Span::ZERO, 1);
         for _ in 0..2 * ANNOUNCEMENT_BURST {
             let now = announcer.next();

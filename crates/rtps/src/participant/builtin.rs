@@ -17,7 +17,7 @@ use crate::vendor::VendorId;
 use crate::wire::Payload as WirePayload;
 use crate::writer::{MatchedReader, Writer, WriterConfig};
 
-/// Discovery messages fit into the smallest MTU of an ordinary network, so that no path has to be known.
+/// Discovery messages fit into the smallest MTU of an ordinary network, so that no path must be known.
 const BUILTIN_MESSAGE_BYTES: usize = 1400;
 
 /// A built-in topic: its writer, its reader, and the bits that announce them.
@@ -77,7 +77,7 @@ impl Builtin {
         [&mut self.publications, &mut self.subscriptions, &mut self.messages]
     }
 
-    /// Joins the endpoints of a participant that announces `set`.
+    /// Matches the endpoints of a participant that announces `set`.
     pub(super) fn match_participant(
         &mut self,
         now: Instant,
@@ -98,7 +98,7 @@ impl Builtin {
         }
     }
 
-    /// Hands an input to the endpoint it is for. Says whether there is one.
+    /// Passes an input to its endpoint. Returns whether there is one.
     pub(super) fn handle(&mut self, rx: &Reception<'_>, envelope: &Envelope, input: &Input<'_>) -> bool {
         let from = envelope.from;
         let is_for_reader = input.is_for_reader();
@@ -224,7 +224,7 @@ impl Topic {
         }
     }
 
-    /// Everything that has come since the last call.
+    /// Takes all samples received since the last call.
     pub(super) fn take(&mut self, now: Instant, wall: Timestamp) -> Vec<Selected> {
         let mut news = Vec::new();
         let mut any = false;

@@ -10,7 +10,7 @@ use crate::protection::Protection;
 use crate::qos::ParticipantQos;
 use crate::time::Span;
 
-/// What a participant is and where it can be reached.
+/// The identity, policies and addresses of a participant.
 #[derive(Clone, Debug)]
 pub struct ParticipantConfig {
     /// Its prefix.
@@ -19,22 +19,22 @@ pub struct ParticipantConfig {
     pub domain: DomainId,
     /// Its domain tag; empty for none.
     pub domain_tag: String,
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: String,
     /// Its QoS.
     pub qos: ParticipantQos,
-    /// How long others keep it without news.
+    /// Its lease: how long others keep it without an announcement.
     pub lease: Span,
-    /// How often it announces itself.
+    /// The interval between its announcements.
     pub announce_period: Span,
-    /// Where it can be reached, and how it reaches others.
+    /// Its addresses, and its paths to others.
     pub addresses: Addresses,
-    /// Where processes of this host reach it without a network, if they do.
+    /// Its address for shared memory on this host, if it uses shared memory.
     pub shared_memory: Option<SharedMemoryAddress>,
     /// Whether the participant with this prefix is in the same process.
     pub is_in_process: fn(&GuidPrefix) -> bool,
     /// Randomness that peers cannot predict.
     pub seed: u64,
-    /// What protects its messages; `None` without security.
+    /// Protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
 }

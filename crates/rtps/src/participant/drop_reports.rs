@@ -1,4 +1,4 @@
-//! Counting what is dropped.
+//! Counting dropped messages and samples.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::receiver::DropReason;
 use crate::vendor::VendorId;
 
 impl Participant {
-    /// What was dropped so far, and why.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> ParticipantCounters {
         let mut drops = self.unknown_drops;
@@ -18,7 +18,7 @@ impl Participant {
         ParticipantCounters { messages: self.messages, not_rtps: self.not_rtps, drops }
     }
 
-    /// The same by participant: those of which anything was dropped, first all that are not known.
+    /// The drops of each participant with any, and first those of all unknown participants.
     #[must_use]
     pub fn drops(&self) -> Vec<PeerDrops> {
         let unknown = PeerDrops { participant: None, vendor: VendorId::UNKNOWN, drops: self.unknown_drops };
@@ -30,7 +30,7 @@ impl Participant {
         core::iter::once(unknown).chain(known).filter(|peer| peer.drops != Drops::default()).collect()
     }
 
-    /// Something of this participant is dropped.
+    /// Counts a message or sample of this participant that is dropped.
     pub(super) fn count_fault(&mut self, prefix: GuidPrefix, fault: Fault) {
         let drops = self.remotes.get_mut(&prefix).map_or(&mut self.unknown_drops, |remote| &mut remote.drops);
         *drops.of(fault) += 1;

@@ -1,51 +1,50 @@
-//! What is not looked at, not believed or not answered: by reason, and by the participant it came from.
+//! Messages and samples that are dropped, rejected or not answered, by reason and by participant.
 
 use crate::id::Guid;
 use crate::vendor::VendorId;
 
-/// How often something of one participant was dropped, by reason.
+/// The drops of one participant, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drops {
-    /// Messages invalid from some submessage on.
+    /// Messages with a malformed submessage, which invalidates the rest of the message.
     pub malformed: u64,
-    /// Messages whose header extension could not be trusted or understood.
+    /// Messages whose header extension is wrong or not understood.
     pub header_extension: u64,
-    /// Samples whose inline QoS could not be understood.
+    /// Samples whose inline QoS is malformed or not understood.
     pub inline_qos: u64,
-    /// Protected messages and submessages that there is no key for.
+    /// Protected messages and submessages without a matching key.
     pub protected: u64,
-    /// Protected messages and submessages that their sender did not make, or not for this participant, or that were
-    /// changed.
+    /// Protected messages and submessages that were not made by their sender for this participant, or were changed.
     pub not_authentic: u64,
-    /// Submessages for endpoints that demand protection they did not have.
+    /// Submessages without the protection that their endpoint requires.
     pub unprotected: u64,
     /// Submessages for endpoints that do not exist.
     pub no_such_endpoint: u64,
-    /// Discovery data that could not be understood.
+    /// Malformed discovery data.
     pub discovery_malformed: u64,
-    /// Announcements of participants of another domain or tag.
+    /// Announcements of participants of another domain or domain tag.
     pub foreign_domain: u64,
-    /// Announcements that claim to be of another participant than their sender.
+    /// Announcements in the name of a participant other than their sender.
     pub forged: u64,
-    /// Participants and endpoints not taken in for lack of room.
+    /// Participants and endpoints not stored for lack of room.
     pub no_room: u64,
-    /// Answers held back because the address they would go to is hearsay.
+    /// Answers not sent because their destination is unverified.
     pub held_back: u64,
 }
 
-/// What was dropped of one participant.
+/// The drops of one participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerDrops {
-    /// The participant. `None` stands for all that are not known, or not any more: a peer that invents identities must
+    /// The participant. `None` stands for all unknown ones, including removed ones: a peer that invents identities must
     /// not fill a table.
     pub participant: Option<Guid>,
     /// Its vendor; [`VendorId::UNKNOWN`] without a participant.
     pub vendor: VendorId,
-    /// How often, by reason.
+    /// The drops by reason.
     pub drops: Drops,
 }
 
-/// Why something was dropped.
+/// Why a message or sample was dropped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     Malformed,

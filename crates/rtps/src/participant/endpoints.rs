@@ -1,4 +1,4 @@
-//! SEDP: the endpoints of this participant, those of others, and which of them match (RTPS 2.5 §8.5.4).
+//! SEDP: the endpoints of this participant and of others, and their matches (RTPS 2.5 §8.5.4).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -28,7 +28,7 @@ use super::remote::RemoteParticipant;
 use super::{Addresses, Participant, ParticipantEvent};
 
 impl Participant {
-    /// Announces a writer, or news about it, and finds its matches.
+    /// Announces a new or changed writer, and finds its matches.
     pub fn put_writer(&mut self, now: Instant, wall: Timestamp, data: PublicationData) {
         let mut payload = Vec::new();
         data.emit(&mut payload);
@@ -45,7 +45,7 @@ impl Participant {
         self.match_local_writer(entity);
     }
 
-    /// Announces a reader, or news about it, and finds its matches.
+    /// Announces a new or changed reader, and finds its matches.
     pub fn put_reader(&mut self, now: Instant, wall: Timestamp, data: SubscriptionData) {
         self.announce_reader(now, wall, &data);
         let entity = data.guid.entity;
@@ -59,15 +59,15 @@ impl Participant {
         self.match_local_reader(entity);
     }
 
-    /// Readers that tell addresses of their own tell the new ones of this host.
+    /// Announces readers with addresses of their own again, with the new addresses of this host.
     pub(super) fn announce_moved_readers(&mut self, now: Instant, wall: Timestamp) {
         let moved: Vec<SubscriptionData> =
             self.readers.values().filter(|r| !r.data.multicast.is_empty()).map(|r| r.data.clone()).collect();
         moved.iter().for_each(|data| self.announce_reader(now, wall, data));
     }
 
-    /// A reader that names a group has to name its other addresses too: with any of its own, those of the participant
-    /// no longer stand for it (RTPS 2.5 §8.5.4.3).
+    /// A reader that announces a group must announce its unicast addresses too: with any address of its own, those of
+    /// the participant do not apply (RTPS 2.5 §8.5.4.3).
     fn announce_reader(&mut self, now: Instant, wall: Timestamp, data: &SubscriptionData) {
         let mut payload = Vec::new();
         if data.unicast.is_empty() && !data.multicast.is_empty() {
@@ -79,7 +79,7 @@ impl Participant {
         announce(&mut self.builtin.subscriptions.writer, now, wall, data.guid, payload);
     }
 
-    /// The writer exists no more.
+    /// Removes a local writer.
     pub fn remove_writer(&mut self, now: Instant, wall: Timestamp, writer: EntityId) {
         if self.writers.remove(&writer).is_none() {
             return;
@@ -90,7 +90,7 @@ impl Participant {
         self.schedule_liveliness(now);
     }
 
-    /// The reader exists no more.
+    /// Removes a local reader.
     pub fn remove_reader(&mut self, now: Instant, wall: Timestamp, reader: EntityId) {
         let Some(local) = self.readers.remove(&reader) else { return };
         let guid = Guid::new(self.config.prefix, reader);
@@ -101,7 +101,7 @@ impl Participant {
         self.unmatch_reader(guid);
     }
 
-    /// The application has asserted the liveliness of its MANUAL_BY_PARTICIPANT writers, by writing or by saying so.
+    /// Asserts the liveliness of the MANUAL_BY_PARTICIPANT writers, after the application has written or asserted it.
     pub const fn assert_liveliness(&mut self) {
         self.manual_liveliness_asserted = true;
     }
@@ -116,7 +116,7 @@ impl Participant {
             return;
         }
         if !self.remotes.contains_key(&from.prefix) {
-            // It knows us although we do not know it yet. Its announcement, repeated, will identify it.
+            // An unknown participant knows this one. Its next announcement will identify it.
             return;
         }
         if envelope.is_addressed {
@@ -127,9 +127,10 @@ impl Participant {
         }
     }
 
-    /// Takes in what the built-in readers have received.
+    /// Handles the samples of the built-in readers.
     pub(super) fn process_discovery(&mut self, now: Instant, wall: Timestamp) {
-        // What is not kept here is not remembered by the built-in readers either: a peer could name instances forever.
+        // The built-in readers forget samples that are not stored here: a peer could name further instances without
+        // end.
         for sample in self.builtin.publications.take(now, wall) {
             if sample.info.valid_data {
                 self.take_publication(&sample);
@@ -160,7 +161,7 @@ impl Participant {
         }
     }
 
-    /// An endpoint is gone, if it is its own participant that says so.
+    /// Removes an endpoint that its own participant has disposed.
     fn take_disposal(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
         let guid = Guid::from_bytes(sample.info.instance.0);
         let sender = sample.info.writer.prefix;
@@ -186,7 +187,7 @@ impl Participant {
         self.unmatch_reader(guid);
     }
 
-    /// The addresses of a participant have changed: its endpoints that rely on them have moved.
+    /// Matches the endpoints of a participant again after a change of its addresses.
     pub(super) fn rematch_participant(&mut self, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get(&prefix) else { return };
         let writers: Vec<_> = remote.publications.keys().copied().collect();
@@ -199,7 +200,7 @@ impl Participant {
         }
     }
 
-    /// A remote or local writer is gone.
+    /// Removes the matches of a remote or local writer.
     pub(super) fn unmatch_writer(&mut self, writer: Guid) {
         self.routes.remove(&writer);
         for (reader, local) in &mut self.readers {
@@ -210,7 +211,7 @@ impl Participant {
         }
     }
 
-    /// A remote or local reader is gone.
+    /// Removes the matches of a remote or local reader.
     pub(super) fn unmatch_reader(&mut self, reader: Guid) {
         for (writer, local) in &mut self.writers {
             local.refused.remove(&reader);
@@ -220,7 +221,7 @@ impl Participant {
         }
     }
 
-    /// Shows that the writers of this participant are alive whose liveliness is the participant's business.
+    /// Asserts the liveliness of the writers whose liveliness the participant maintains.
     pub(super) fn show_liveliness(&mut self, now: Instant, wall: Timestamp) {
         let kinds = [
             (LivelinessKind::Automatic, ParticipantMessageKind::AUTOMATIC, true),
@@ -242,7 +243,7 @@ impl Participant {
                     source_timestamp: wall,
                     payload: Payload::copy_of(&payload),
                 };
-                // A KEEP_LAST writer without limits refuses nothing.
+                // A KEEP_LAST writer without limits never refuses a write.
                 drop(self.builtin.messages.writer.write(now, change));
             }
         }
@@ -253,7 +254,7 @@ impl Participant {
     fn schedule_liveliness(&mut self, now: Instant) {
         let kinds = [LivelinessKind::Automatic, LivelinessKind::ManualByParticipant];
         let shortest = kinds.into_iter().filter_map(|kind| self.shortest_lease(kind)).min();
-        // Three times per lease, so that one lost message and one late timer do no harm.
+        // Three times per lease, to tolerate one lost message and one late timer.
         let next = shortest.map(|lease| now + lease.divided_by(3));
         self.next_liveliness = match (self.next_liveliness, next) {
             (Some(old), Some(new)) => Some(old.min(new)),
@@ -317,7 +318,7 @@ impl Participant {
         self.match_remote_reader(guid);
     }
 
-    /// What a known participant announces of an endpoint of its own, if there is room to keep it.
+    /// Parses the announcement of an endpoint by its own participant, and reserves room for it.
     fn take_endpoint<D>(
         &mut self,
         sample: &Selected,
@@ -379,7 +380,7 @@ impl Participant {
         }
     }
 
-    /// Decides whether a writer and a reader, one of them at least of this participant, match, and tells what changed.
+    /// Decides whether a writer and a reader match, at least one of which is local, and reports changes.
     fn consider(&mut self, writer: Guid, reader: Guid) {
         let own = self.config.prefix;
         let (Some(offered), Some(requested)) = (self.publication(&writer), self.subscription(&reader)) else { return };
@@ -396,7 +397,7 @@ impl Participant {
         if let Err(NonMatch::Unreachable { .. }) = verdict {
             self.unreached.insert(if writer.prefix == own { reader.prefix } else { writer.prefix });
             if self.is_matched(writer, reader) {
-                // It goes on being reached where it was.
+                // The match and its current path stay.
                 return;
             }
         }
@@ -520,7 +521,7 @@ impl Participant {
 
     fn matched_reader(&self, data: &SubscriptionData) -> MatchedReader {
         let (path, vendor) = self.path_to(data.guid.prefix, &data.unicast);
-        // Datagrams do not reach a peer that is reached by a connection, and those to a group neither.
+        // Datagrams, including those to a group, do not arrive at a peer that is reached by a connection.
         let is_by_stream = path.to.iter().any(|locator| self.config.addresses.paths.is_stream(locator));
         let group = if is_by_stream { None } else { self.group_of(data) };
         let max_message_bytes = match group {
@@ -557,12 +558,12 @@ impl Participant {
         }
     }
 
-    /// The account of what readers hold for a remote participant. This one does not bound itself.
+    /// The account of memory for a remote participant. The account of the local participant is unbounded.
     fn memory_of(&self, prefix: GuidPrefix) -> Arc<MemoryAccount> {
         self.remotes.get(&prefix).map_or_else(Arc::default, |r| Arc::clone(&r.memory))
     }
 
-    /// The group a reader listens to: its own, else, when it names no address at all, its participant's.
+    /// The group of a reader: its own, or, if the reader announces no address, that of its participant.
     fn group_of(&self, data: &SubscriptionData) -> Option<Locator> {
         let paths = &self.config.addresses.paths;
         if !(data.unicast.is_empty() && data.multicast.is_empty()) {
@@ -572,8 +573,8 @@ impl Participant {
         paths.choose_group(remote.map_or(&self.config.addresses.default_multicast, |r| &r.data.default_multicast))
     }
 
-    /// The way to an endpoint: its own addresses, else those of its participant; of another one, as far as it has been
-    /// heard from there.
+    /// The path to an endpoint: to its own addresses, or else to those of its participant. Of a remote participant,
+    /// only verified addresses.
     fn path_to(&self, prefix: GuidPrefix, unicast: &[Locator]) -> (Path, VendorId) {
         let Addresses { paths, default_unicast, .. } = &self.config.addresses;
         let Some(remote) = self.remotes.get(&prefix) else {
@@ -586,7 +587,7 @@ impl Participant {
 }
 
 impl RemoteParticipant {
-    /// Notes that so much is kept of an endpoint, if that is allowed.
+    /// Records the number of bytes kept of an endpoint, if the limit allows it.
     fn has_room(&mut self, entity: EntityId, bytes: usize) -> bool {
         let known = self.kept_bytes.get(&entity).copied();
         let total = self.kept_bytes_total.saturating_sub(known.unwrap_or(0)).saturating_add(bytes);
@@ -608,7 +609,7 @@ fn announce(writer: &mut Writer, now: Instant, wall: Timestamp, guid: Guid, payl
         source_timestamp: wall,
         payload: Payload::copy_of(&payload),
     };
-    // A KEEP_LAST writer without limits refuses nothing.
+    // A KEEP_LAST writer without limits never refuses a write.
     drop(writer.write(now, change));
 }
 

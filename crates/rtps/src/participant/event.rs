@@ -1,4 +1,4 @@
-//! What a participant reports to its caller.
+//! Events and counters of a participant.
 
 use super::drops::Drops;
 use crate::discovery::data::ParticipantData;
@@ -8,24 +8,24 @@ use crate::qos::NonMatch;
 use crate::reader::MatchedWriter;
 use crate::writer::MatchedReader;
 
-/// Something that was found out.
+/// An event of discovery.
 #[derive(Clone, Debug)]
 pub enum ParticipantEvent {
-    /// A participant was found.
+    /// A participant was discovered.
     ParticipantFound(ParticipantData),
-    /// A participant is gone.
+    /// A participant was lost.
     ParticipantLost(GuidPrefix, LostReason),
-    /// A writer of another participant was found, or there is news about it; see
+    /// A remote writer was discovered or changed; see
     /// [`Participant::remote_publication`](super::Participant::remote_publication).
     PublicationFound(Guid),
-    /// A writer of another participant is gone.
+    /// A remote writer was removed.
     PublicationLost(Guid),
-    /// A reader of another participant was found, or there is news about it; see
+    /// A remote reader was discovered or changed; see
     /// [`Participant::remote_subscription`](super::Participant::remote_subscription).
     SubscriptionFound(Guid),
-    /// A reader of another participant is gone.
+    /// A remote reader was removed.
     SubscriptionLost(Guid),
-    /// A reader matches a local writer, or there is news about one that did.
+    /// A reader matches a local writer, or a matched reader changed.
     ReaderMatched {
         /// The local writer.
         writer: EntityId,
@@ -39,7 +39,7 @@ pub enum ParticipantEvent {
         /// The reader.
         reader: Guid,
     },
-    /// A writer matches a local reader, or there is news about one that did.
+    /// A writer matches a local reader, or a matched writer changed.
     WriterMatched {
         /// The local reader.
         reader: EntityId,
@@ -57,27 +57,28 @@ pub enum ParticipantEvent {
     NotMatched {
         /// The local endpoint.
         local: EntityId,
-        /// The other one.
+        /// The remote endpoint.
         remote: Guid,
-        /// Why not, with both values.
+        /// The reason, with both values.
         reason: NonMatch,
     },
     /// A connection to a known participant has opened.
     StreamConnected {
         /// The participant.
         participant: GuidPrefix,
-        /// Where it listens.
+        /// The locator of the participant.
         locator: Locator,
     },
-    /// The connection to a participant has broken. What was under way is lost; reliable samples go again once there is
-    /// a new connection.
+    /// The connection to a participant has broken. Messages in transit are lost; reliable samples are sent again over
+    /// the next connection.
     StreamLost {
         /// The participant.
         participant: GuidPrefix,
-        /// Where it listens.
+        /// The locator of the participant.
         locator: Locator,
     },
-    /// A participant has shown that the writers of a kind are alive: this one, which is matched to a local reader.
+    /// A participant message has asserted the liveliness of writers of a kind, among them this one, which is matched to
+    /// a local reader.
     WriterAlive {
         /// The local reader.
         reader: EntityId,
@@ -91,38 +92,37 @@ pub enum ParticipantEvent {
 pub enum StreamChange {
     /// The connection is open.
     Connected,
-    /// Messages were dropped because too much waited to be sent; now there is room.
+    /// Messages were dropped because the send queue was full; now there is room again.
     Room,
     /// The connection has broken.
     Lost,
 }
 
-/// Why a participant is gone.
+/// Why a participant was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LostReason {
-    /// It said so.
+    /// The participant announced its end.
     Left,
-    /// It was not heard of for the length of its lease.
+    /// No announcement arrived within its lease.
     LeaseExpired,
-    /// The application asked to ignore it.
+    /// The application ignores it.
     Ignored,
-    /// There were too many participants that had not shown that they hear us, or too many altogether and this one had
-    /// been silent for longest.
+    /// There were too many unverified participants, or too many participants, and this one had been silent for longest.
     Evicted,
 }
 
-/// What a participant does not do with messages, and why.
+/// Counters of messages, and of dropped ones by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ParticipantCounters {
-    /// Messages looked at.
+    /// Messages received.
     pub messages: u64,
     /// Messages that are not RTPS 2.
     pub not_rtps: u64,
-    /// What was dropped of all the others, by reason.
+    /// Drops of other messages and their parts, by reason.
     pub drops: Drops,
 }
 
-/// The endpoints that an input is for.
+/// The recipient and the sender of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery {
     /// The local endpoint.

@@ -1,5 +1,5 @@
-//! A fast path for fragments of one sample that arrive one after the other, in messages that differ only in the
-//! fragment's number and payload: the receiver parses what they have in common once.
+//! A fast path for consecutive fragments of one sample, in messages that differ only in the fragment's number and
+//! payload: the receiver parses the common part once.
 
 use super::event::Delivery;
 use crate::reader::SampleMeta;
@@ -9,7 +9,7 @@ use crate::wire::{DataFrag, DataFragHead, Endianness, Header, Submessages};
 
 /// The content of the previous message, if that was a single fragment for one reader.
 ///
-/// Valid for messages that are handled one after the other, with no other call to the participant in between.
+/// Valid for consecutive messages without another call to the participant in between.
 #[derive(Debug, Default)]
 pub struct FragmentRun<'m> {
     last: Option<FragmentTemplate<'m>>,
@@ -44,19 +44,19 @@ impl<'m> FragmentRun<'m> {
         Some((last.delivery, Input::DataFrag(last.meta, fragment)))
     }
 
-    /// The message was not a fragment that the next one can follow.
+    /// Ends the run, because the message was not a single fragment.
     pub(super) fn end(&mut self) {
         self.last = None;
     }
 
-    /// The message had one input: a fragment for one reader.
+    /// Starts a run after a message with one input: a fragment for one reader.
     pub(super) fn begin(&mut self, message: &'m [u8], delivery: Delivery, meta: SampleMeta) {
         self.last = FragmentTemplate::of(message, delivery, meta);
     }
 }
 
 impl<'m> FragmentTemplate<'m> {
-    /// `None` if there is more to the message than a destination, which was this participant, a time stamp and a
+    /// `None` unless the message consists of an optional INFO_DST for this participant, an optional time stamp, and a
     /// fragment without inline QoS.
     fn of(message: &'m [u8], delivery: Delivery, meta: SampleMeta) -> Option<Self> {
         let (_, rest) = Header::parse(message).ok()?;

@@ -1,15 +1,15 @@
-//! The endpoints of a participant, as discovery knows them.
+//! The local endpoints, with the data that discovery needs.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::id::Guid;
 
-/// Stands for the reason of a refusal that was told. The reason itself is as long as a peer likes.
+/// The hash of a reported reason for a mismatch. The reason itself has a length that the peer chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReasonHash(pub(super) u64);
 
-/// A writer of this participant, as far as discovery needs to know.
+/// A local writer, with the data that discovery needs.
 #[derive(Debug)]
 pub(super) struct LocalWriter {
     pub(super) data: PublicationData,
@@ -17,7 +17,7 @@ pub(super) struct LocalWriter {
     pub(super) refused: BTreeMap<Guid, ReasonHash>,
 }
 
-/// A reader of this participant, as far as discovery needs to know.
+/// A local reader, with the data that discovery needs.
 #[derive(Debug)]
 pub(super) struct LocalReader {
     pub(super) data: SubscriptionData,

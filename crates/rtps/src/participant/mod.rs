@@ -1,11 +1,11 @@
-//! One participant: tells for which endpoint a message is, and runs discovery (RTPS 2.5 §8.5).
+//! One participant: dispatches messages to endpoints, and runs discovery (RTPS 2.5 §8.5).
 //!
-//! The participant does not own the user's endpoints: it says which endpoint an input is for, and which remote
-//! endpoints match; the caller delivers both. Discovery itself uses the ordinary [`Writer`](crate::writer::Writer) and
+//! The participant does not own the user's endpoints: it names the endpoint of each input, and the matching remote
+//! endpoints; the caller delivers both. Discovery itself uses the ordinary [`Writer`](crate::writer::Writer) and
 //! [`Reader`](crate::reader::Reader).
 //!
-//! Every call that may have put something out is followed by draining [`Participant::poll_event`] and
-//! [`Participant::poll_transmit`], and by asking [`Participant::poll_timeout`] when to come back.
+//! After every call that may produce output, the caller drains [`Participant::poll_event`] and
+//! [`Participant::poll_transmit`], and reads the next deadline from [`Participant::poll_timeout`].
 
 mod addresses;
 mod announce;
@@ -66,29 +66,29 @@ pub struct Participant {
     writers: BTreeMap<EntityId, LocalWriter>,
     readers: BTreeMap<EntityId, LocalReader>,
     remotes: BTreeMap<GuidPrefix, RemoteParticipant>,
-    /// For each writer that matches local readers: which.
+    /// The matching local readers of each writer.
     routes: HashMap<Guid, Vec<EntityId>, foldhash::quality::FixedState>,
     ignored: BTreeSet<Guid>,
-    /// As many as the application names.
+    /// As many as the application ignores.
     ignored_topics: BTreeSet<String>,
     next_lease_check: Option<Instant>,
     next_liveliness: Option<Instant>,
     manual_liveliness_asserted: bool,
     outbox: TransmitBatch,
     events: VecDeque<ParticipantEvent>,
-    /// Participants that name addresses they have not been heard from, without which something of them is not reached.
+    /// Participants with an endpoint that cannot be reached until a message arrives from an address that they announce.
     unreached: BTreeSet<GuidPrefix>,
-    /// Bytes of the datagram being looked at for which nothing was answered yet.
+    /// Bytes of the current datagram that have not been counted as credit for an answer.
     unanswered_bytes: usize,
     messages: u64,
     not_rtps: u64,
-    /// What was dropped of participants that are not known.
+    /// The drops of unknown participants.
     unknown_drops: Drops,
     opener: Opener,
 }
 
 impl Participant {
-    /// A participant that begins to announce itself.
+    /// A participant that starts to announce itself.
     #[must_use]
     pub fn new(now: Instant, config: ParticipantConfig) -> Self {
         let routes = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
@@ -116,27 +116,27 @@ impl Participant {
         }
     }
 
-    /// Its prefix.
+    /// The GUID prefix.
     #[must_use]
     pub const fn prefix(&self) -> GuidPrefix {
         self.config.prefix
     }
 
-    /// Its GUID.
+    /// The GUID.
     #[must_use]
     pub const fn guid(&self) -> Guid {
         Guid::new(self.config.prefix, EntityId::PARTICIPANT)
     }
 
-    /// What it is and where it can be reached.
+    /// The configuration.
     #[must_use]
     pub const fn config(&self) -> &ParticipantConfig {
         &self.config
     }
 
-    /// A datagram has come. What concerns user endpoints goes to `deliver`; the rest is discovery and stays here. Says
-    /// whether there was any of that: only then may the participant have something to tell or to send. `run` is of the
-    /// datagram before, if nothing has happened since.
+    /// Handles a datagram. Passes inputs for user endpoints to `deliver`, and handles discovery itself. Returns whether
+    /// the datagram contained discovery data: only then may the participant have events or messages to send. `run`
+    /// belongs to the previous datagram, if no other call was made since.
     pub fn handle_datagram<'m>(
         &mut self,
         rx: &Reception<'_>,
@@ -147,7 +147,7 @@ impl Participant {
         self.messages += 1;
         self.unanswered_bytes = message.len();
         if self.config.protection.is_some() {
-            // Messages that were protected differ in more than their fragments.
+            // Protected messages differ in more than their fragments.
             run.end();
             return self.handle_protected(rx, message, deliver);
         }
@@ -169,7 +169,7 @@ impl Participant {
         concerns_discovery
     }
 
-    /// Time has passed.
+    /// Handles timers.
     pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
         self.builtin.handle_timeout(now, wall);
         self.process_discovery(now, wall);
@@ -193,7 +193,7 @@ impl Participant {
             .min()
     }
 
-    /// Hands over what is to be sent, replacing the contents of `out`, which must be empty. Says whether there is any.
+    /// Moves the messages to send into `out`, which must be empty. Returns whether there are any.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
         debug_assert!(out.is_empty());
         if !self.outbox.is_empty() {
@@ -208,7 +208,7 @@ impl Participant {
         self.events.pop_front()
     }
 
-    /// Never again hears of this participant or endpoint (DDS 1.4 §2.2.2.2.1.14 and following).
+    /// Removes this participant or endpoint, and ignores it from now on (DDS 1.4 §2.2.2.2.1.14 and following).
     pub fn ignore(&mut self, now: Instant, wall: Timestamp, guid: Guid) {
         self.ignored.insert(guid);
         if guid.entity == EntityId::PARTICIPANT {
@@ -218,7 +218,7 @@ impl Participant {
         }
     }
 
-    /// Never again hears of endpoints of other participants with a topic of this name, and forgets the known ones.
+    /// Removes the remote endpoints with a topic of this name, and ignores such endpoints from now on.
     pub fn ignore_topic(&mut self, now: Instant, wall: Timestamp, topic: &str) {
         self.ignored_topics.insert(String::from(topic));
         let written = self.remote_publications().filter(|data| data.topic_name == topic).map(|data| data.guid);
@@ -228,23 +228,23 @@ impl Participant {
         }
     }
 
-    /// The participants known.
+    /// The known participants.
     pub fn remote_participants(&self) -> impl Iterator<Item = &ParticipantData> {
         self.remotes.values().map(|r| &r.data)
     }
 
-    /// What a participant says about itself, if it is known.
+    /// The announcement of a known participant.
     #[must_use]
     pub fn remote_participant(&self, prefix: &GuidPrefix) -> Option<&ParticipantData> {
         self.remotes.get(prefix).map(|r| &r.data)
     }
 
-    /// What is known of remote writers.
+    /// The announcements of remote writers.
     pub fn remote_publications(&self) -> impl Iterator<Item = &PublicationData> {
         self.remotes.values().flat_map(|r| r.publications.values())
     }
 
-    /// What is known of remote readers.
+    /// The announcements of remote readers.
     pub fn remote_subscriptions(&self) -> impl Iterator<Item = &SubscriptionData> {
         self.remotes.values().flat_map(|r| r.subscriptions.values())
     }
@@ -255,7 +255,7 @@ impl Participant {
         self.announce(now, wall);
     }
 
-    /// What is known of a remote writer.
+    /// The announcement of a remote writer.
     #[must_use]
     pub fn remote_publication(&self, guid: &Guid) -> Option<&PublicationData> {
         self.remotes.get(&guid.prefix)?.publications.get(&guid.entity)
@@ -265,15 +265,15 @@ impl Participant {
         self.readers.contains_key(&entity) || self.writers.contains_key(&entity)
     }
 
-    /// What is known of a remote reader.
+    /// The announcement of a remote reader.
     #[must_use]
     pub fn remote_subscription(&self, guid: &Guid) -> Option<&SubscriptionData> {
         self.remotes.get(&guid.prefix)?.subscriptions.get(&guid.entity)
     }
 }
 
-/// Whether a message may say that an endpoint or a participant is gone. Cheap, and wrong at times in that direction
-/// only.
+/// Whether a message may announce the end of an endpoint or participant. A cheap check, which may be wrongly true but
+/// never wrongly false.
 #[must_use]
 pub fn ends_something(message: &[u8]) -> bool {
     let Ok((_, rest)) = Header::parse(message) else { return false };
@@ -288,11 +288,11 @@ struct Demultiplexer<'p, D> {
     rx: &'p Reception<'p>,
     deliver: D,
     concerns_discovery: bool,
-    /// The only reader that hears the writer of the last sample: most likely the next one is for it as well.
+    /// The only reader that matches the writer of the last sample, and so probably of the next one.
     sole: Option<(Guid, EntityId)>,
-    /// What the message has said so far, understood or not.
+    /// The number of inputs of the message so far, whether or not understood.
     inputs: usize,
-    /// The last of it, if it was a fragment for one reader.
+    /// The last input, if it was a fragment for one reader.
     fragment: Option<(Delivery, SampleMeta)>,
 }
 
@@ -303,7 +303,7 @@ impl<'p, D> Demultiplexer<'p, D> {
 }
 
 impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'_, D> {
-    // A copy for each place that calls it, where the compiler knows what kind of input it is.
+    // Inlined into each caller, so that the compiler knows the kind of the input.
     #[inline(always)]
     fn input(&mut self, envelope: Envelope, input: Input<'_>) {
         let Envelope { from, to, .. } = envelope;

@@ -1,4 +1,4 @@
-//! Which of a peer's addresses to use, and how large a message the way there takes.
+//! Selection of a peer's addresses, and of the message size for the path.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,37 +7,37 @@ use core::net::IpAddr;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::locator::Locator;
 
-/// An address of this host, as far as the choice of a way needs it.
+/// An address of this host, with the properties that the selection needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocalAddress {
     /// The address.
     pub ip: IpAddr,
-    /// The number of its interface; 0 when that does not matter.
+    /// The index of its interface; 0 if irrelevant.
     pub interface: u32,
     /// Leading bits that all addresses of its network share.
     pub prefix_bits: u8,
-    /// The longest IP packet its interface carries, in bytes.
+    /// The longest IP packet of its interface, in bytes.
     pub mtu_bytes: u32,
-    /// Whether it leads back to this host.
+    /// Whether it is a loopback address.
     pub is_loopback: bool,
     /// Whether this participant uses its interface.
     pub is_used: bool,
 }
 
-/// A way to a peer.
+/// A path to a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Path {
-    /// The address to send to; none when no address of the peer is usable.
+    /// The address to send to; empty when no address of the peer is usable.
     pub to: Arc<[Locator]>,
-    /// The largest message the way takes without being cut into IP fragments, in bytes.
+    /// The largest message on the path without IP fragmentation, in bytes.
     pub max_message_bytes: usize,
 }
 
-/// What this host knows of its own addresses.
+/// The addresses of this host, and the rules for the selection of paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Paths {
     addresses: Vec<LocalAddress>,
-    /// Messages up to this size whatever the way takes, by explicit wish.
+    /// A configured message size that overrides the MTU.
     message_bytes: Option<usize>,
     has_v4: bool,
     has_v6: bool,
@@ -54,7 +54,7 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// The ways out of a host with these addresses. `message_bytes` overrules what follows from the MTU.
+    /// The paths of a host with these addresses. `message_bytes` overrides the size that follows from the MTU.
     #[must_use]
     pub const fn new(addresses: Vec<LocalAddress>, message_bytes: Option<usize>) -> Self {
         let streams = Vec::new();
@@ -68,35 +68,35 @@ impl Paths {
         self
     }
 
-    /// Whether anything is sent to the multicast groups that readers offer. Without, a reader that offers nothing else
-    /// is not reached.
+    /// Whether the participant sends to the multicast groups of readers. If not, a reader without another address is
+    /// unreachable.
     #[must_use]
     pub const fn with_groups(mut self, uses_groups: bool) -> Self {
         self.uses_groups = uses_groups;
         self
     }
 
-    /// Whether anything is sent to addresses that a peer names and has not been heard from.
+    /// Whether the participant sends to unverified addresses, which a peer has announced and no message has come from.
     #[must_use]
     pub const fn trusting_names(mut self, trusts_names: bool) -> Self {
         self.trusts_names = trusts_names;
         self
     }
 
-    /// Opens connections to locators of these kinds, where no datagrams reach a peer.
+    /// The kinds of locators for connections, used when no datagrams reach a peer.
     #[must_use]
     pub fn with_streams(mut self, kinds: Vec<i32>) -> Self {
         self.streams = kinds;
         self
     }
 
-    /// Whether the locator is of a kind to which connections are opened.
+    /// Whether the participant opens connections to locators of this kind.
     #[must_use]
     pub fn is_stream(&self, locator: &Locator) -> bool {
         self.streams.contains(&locator.kind)
     }
 
-    /// The first of a peer's locators by which it has sent something.
+    /// The first of a peer's announced locators from which a message has come.
     pub(super) fn choose_stream(&self, named: &[Locator], shown: &[Locator]) -> Path {
         let may_use = |locator: &&Locator| self.trusts_names || shown.contains(locator);
         let locator = named.iter().filter(|locator| self.is_stream(locator)).find(may_use);
@@ -104,14 +104,14 @@ impl Paths {
         Path { to: locator.copied().into_iter().collect(), max_message_bytes }
     }
 
-    /// The best of a peer's addresses that are its own as far as is known: see [`Self::is_same_host`].
+    /// The best of a peer's verified addresses: see [`Self::is_same_host`].
     #[must_use]
     pub(super) fn choose_shown(&self, unicast: &[Locator], shown: &[IpAddr]) -> Path {
         self.choose_if(unicast, |ip| self.trusts_names || shown.iter().any(|s| self.is_same_host(*s, ip)))
     }
 
-    /// The best of a peer's addresses: one on this host, else one in a network this participant is in, else any that
-    /// is not a loopback address, else loopback. A link-local address is of use only when its link is known.
+    /// The best of a peer's addresses: one on this host, else one in a network of this participant, else any that is
+    /// not a loopback address, else a loopback address. A link-local address is usable only if its link is known.
     #[must_use]
     pub fn choose(&self, unicast: &[Locator]) -> Path {
         self.choose_if(unicast, |_| true)
@@ -128,20 +128,20 @@ impl Paths {
         }
     }
 
-    /// The group to use of those a reader offers.
+    /// The group to use among those that a reader offers.
     #[must_use]
     pub fn choose_group(&self, multicast: &[Locator]) -> Option<Locator> {
         let is_usable = |l: &&Locator| l.to_socket_addr().is_some_and(|a| a.ip().is_multicast() && self.speaks(a.ip()));
         multicast.iter().find(is_usable).copied().filter(|_| self.uses_groups)
     }
 
-    /// Whether this participant uses the interface of this number.
+    /// Whether this participant uses the interface with this index.
     #[must_use]
     pub fn uses_interface(&self, interface: u32) -> bool {
         self.addresses.iter().any(|a| a.is_used && a.interface == interface)
     }
 
-    /// The largest message to a multicast group: what the smallest interface in use takes.
+    /// The largest message to a multicast group, according to the smallest MTU of the used interfaces.
     #[must_use]
     pub fn multicast_message_bytes(&self) -> usize {
         let used = self.addresses.iter().filter(|a| a.is_used);
@@ -149,14 +149,14 @@ impl Paths {
         self.message_bytes.unwrap_or_else(|| least.unwrap_or(MESSAGE_BYTES_MAX))
     }
 
-    /// Whether the address is one of this host's.
+    /// Whether the address belongs to this host.
     #[must_use]
     pub fn is_own(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.addresses.iter().any(|a| a.ip == ip)
     }
 
-    /// Whether a sender at one of these addresses is at the other, too: they are the same, both are this host's, or
-    /// both are in one network of IPv6, whose hosts have several addresses and send from any of them (RFC 8981).
+    /// Whether a sender at one of these addresses also has the other one: they are equal, both belong to this host, or
+    /// both are in one IPv6 network, whose hosts have several addresses and send from any of them (RFC 8981).
     #[must_use]
     pub fn is_same_host(&self, a: IpAddr, b: IpAddr) -> bool {
         if a == b || (self.is_own(a) && self.is_own(b)) {
@@ -174,7 +174,8 @@ impl Paths {
 
     fn rank(&self, ip: IpAddr) -> u8 {
         if ip.is_loopback() {
-            // A peer that announces nothing but loopback is on this host; one that announces more need not be.
+            // A peer that announces only loopback addresses is on this host; a peer with further addresses may be on
+            // another.
             return 4;
         }
         if self.addresses.iter().any(|a| a.ip == ip) {
@@ -203,7 +204,7 @@ impl Paths {
     }
 }
 
-/// The UDP payload that fits into one IP packet of this size.
+/// The greatest UDP payload of one IP packet of this size.
 fn payload_of(mtu_bytes: u32, is_v4: bool) -> usize {
     let headers = if is_v4 { 28 } else { 48 };
     (mtu_bytes as usize).saturating_sub(headers).min(MESSAGE_BYTES_MAX)
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_address_wins() {
+    fn nearest_address_is_chosen() {
         let chosen = |texts: &[&str]| {
             let path = paths().choose(&locators(texts));
             (path.to.first().and_then(|l| l.to_socket_addr()).map(|a| a.ip()), path.max_message_bytes)
@@ -260,13 +261,13 @@ mod tests {
         assert_eq!(chosen(&["127.0.0.1:1"]), (ip("127.0.0.1"), MESSAGE_BYTES_MAX));
         assert_eq!(chosen(&["192.168.7.9:1", "172.16.0.1:1"]), (ip("192.168.7.9"), 8972));
         assert_eq!(chosen(&["[fd00::1]:1"]), (ip("fd00::1"), 1452));
-        assert_eq!(chosen(&["[fe80::1]:1"]), (None, MESSAGE_BYTES_MAX), "on which link?");
+        assert_eq!(chosen(&["[fe80::1]:1"]), (None, MESSAGE_BYTES_MAX), "the link of the address is unknown");
         assert_eq!(chosen(&["[fe80::1%2]:1"]), (ip("fe80::1"), 1452));
         assert_eq!(chosen(&["239.255.0.1:1"]), (None, MESSAGE_BYTES_MAX));
     }
 
     #[test]
-    fn only_locator_kinds_of_this_participant_are_chosen() {
+    fn locator_of_other_kind_is_not_chosen() {
         let both = locators(&["10.0.0.9:1", "[fd00::9]:1"]);
         assert_eq!(&*paths().choose(&both).to, &both[..1], "one way, never both");
         assert_eq!(&*paths().only(false, true).choose(&both).to, &both[1..]);
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_message_size_overrules_the_way() {
+    fn configured_message_size_overrides_mtu() {
         let paths = Paths::new(vec![address("10.0.0.5", 24, 1500, true)], Some(65_507));
         assert_eq!(paths.choose(&locators(&["10.0.0.9:1"])).max_message_bytes, 65_507);
         assert_eq!(paths.multicast_message_bytes(), 65_507);

@@ -1,4 +1,5 @@
-//! Messages of a participant with security: opened first, then read, then compared with what each endpoint demands.
+//! Messages of a participant with security: decrypted first, then parsed, then checked for the protection that each
+//! endpoint requires.
 
 use crate::id::{EntityId, GuidPrefix};
 use crate::protection::open::Piece;
@@ -10,7 +11,7 @@ use super::drops::Fault;
 use super::{Delivery, Demultiplexer, Participant};
 
 impl Participant {
-    /// As [`Self::handle_datagram`], of a participant with security.
+    /// Like [`Self::handle_datagram`], for a participant with security.
     #[cold]
     pub(super) fn handle_protected(
         &mut self,
@@ -67,7 +68,7 @@ impl Participant {
         concerns_discovery
     }
 
-    /// Whether an endpoint takes what comes protected like that. If not, that is counted.
+    /// Whether an endpoint accepts input with this protection. Counts a rejected input.
     #[inline]
     pub(super) fn permits(&mut self, endpoint: EntityId, envelope: &Envelope) -> bool {
         let Some(protection) = &self.config.protection else { return true };

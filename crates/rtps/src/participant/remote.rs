@@ -1,4 +1,4 @@
-//! What is known of another participant.
+//! The state of a remote participant.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -21,31 +21,31 @@ use super::paths::{Path, Paths};
 #[derive(Debug)]
 pub(super) struct RemoteParticipant {
     pub(super) data: ParticipantData,
-    /// Where discovery reaches it.
+    /// Its addresses for discovery.
     pub(super) metatraffic: Arc<[Locator]>,
     pub(super) found_at: Instant,
-    /// When it announced itself last.
+    /// When its last announcement arrived.
     pub(super) heard_at: Instant,
     pub(super) lease_until: Instant,
-    /// It has shown that it hears us.
+    /// Whether it has proved that it receives our messages.
     pub(super) is_verified: bool,
-    /// It has been heard from where discovery reaches it.
+    /// Whether a message has come from its addresses for discovery.
     pub(super) is_reachable: bool,
-    /// Where it was heard from: as many of the last as [`SHOWN_ADDRESSES_MAX`].
+    /// The last [`SHOWN_ADDRESSES_MAX`] addresses from which its messages came.
     pub(super) shown: VecDeque<IpAddr>,
-    /// The connections that it was heard from: as many of the last as [`STREAM_LOCATORS_MAX`].
+    /// The last [`STREAM_LOCATORS_MAX`] connections on which its messages came.
     pub(super) shown_streams: VecDeque<Locator>,
-    /// Bytes of announcements that came from it, less those of the answers.
+    /// Bytes of announcements that came from it, minus bytes of the answers.
     pub(super) credit_bytes: usize,
-    /// What was dropped of it.
+    /// Its drops.
     pub(super) drops: Drops,
-    /// What local readers hold for its writers.
+    /// The memory that local readers hold for its writers.
     pub(super) memory: Arc<MemoryAccount>,
-    /// When it was last sent an announcement of its own.
+    /// When the last announcement was sent to it alone.
     pub(super) answered_at: Option<Instant>,
     pub(super) publications: BTreeMap<EntityId, PublicationData>,
     pub(super) subscriptions: BTreeMap<EntityId, SubscriptionData>,
-    /// Bytes of discovery data kept of it, by endpoint.
+    /// Bytes of its discovery data, by endpoint.
     pub(super) kept_bytes: BTreeMap<EntityId, usize>,
     pub(super) kept_bytes_total: usize,
 }
@@ -81,7 +81,7 @@ impl RemoteParticipant {
         self.lease_until = now + self.data.lease_duration;
     }
 
-    /// It was heard from there. Says whether that is news.
+    /// Records the source of a message. Returns whether the source is new.
     pub(super) fn show(&mut self, source: Source) -> bool {
         match source {
             Source::Datagram(address) => show(&mut self.shown, address.ip().to_canonical(), SHOWN_ADDRESSES_MAX),
@@ -89,7 +89,7 @@ impl RemoteParticipant {
         }
     }
 
-    /// Whether it or one of its endpoints names an address of the sender.
+    /// Whether the participant or one of its endpoints announces this source as its address.
     pub(super) fn names(&self, source: Source, paths: &Paths) -> bool {
         let host = match source {
             Source::Datagram(address) => address.ip().to_canonical(),
@@ -102,7 +102,7 @@ impl RemoteParticipant {
         all.any(|address| paths.is_same_host(host, address.ip()))
     }
 
-    /// Notes where discovery reaches it. A way that was once shown to be one is kept when there is none.
+    /// Chooses the addresses for discovery. A verified one stays when there is no other.
     pub(super) fn choose_way(&mut self, paths: &Paths) {
         let named = &self.data.metatraffic_unicast;
         let shown = or_else(paths.choose_shown(named, self.shown.make_contiguous()), || self.shown_stream(paths)).to;
@@ -114,20 +114,20 @@ impl RemoteParticipant {
         }
     }
 
-    /// The way to endpoints with these addresses of their own, which may be none.
+    /// The path to endpoints with these addresses of their own, which may be none.
     pub(super) fn way_to(&self, paths: &Paths, unicast: &[Locator]) -> Path {
         let shown: Vec<IpAddr> = self.shown.iter().copied().collect();
         let of_participant = || paths.choose_shown(&self.data.default_unicast, &shown);
         or_else(or_else(paths.choose_shown(unicast, &shown), of_participant), || self.shown_stream(paths))
     }
 
-    /// The way by a connection, which is used where no datagrams reach it.
+    /// The path by a connection, used when no datagrams reach the participant.
     fn shown_stream(&self, paths: &Paths) -> Path {
         let shown: Vec<Locator> = self.shown_streams.iter().copied().collect();
         paths.choose_stream(&self.data.streams, &shown)
     }
 
-    /// Which built-in endpoints to join.
+    /// Its built-in endpoints to match.
     pub(super) const fn builtin_endpoints(&self) -> BuiltinEndpointSet {
         let announced = self.data.builtin_endpoints;
         if Quirks::of(self.data.vendor).assume_participant_message {
@@ -139,7 +139,7 @@ impl RemoteParticipant {
     }
 }
 
-/// Notes a source as the last one. Says whether that is news.
+/// Records a source as the last one. Returns whether it is new.
 fn show<T: PartialEq>(shown: &mut VecDeque<T>, source: T, max: usize) -> bool {
     if shown.contains(&source) {
         return false;

@@ -1,4 +1,4 @@
-//! A participant whose host changes its addresses, or that sees those of other hosts.
+//! Changes of the addresses of this host, and observed addresses of other hosts.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,8 +12,8 @@ use crate::locator::{Locator, Source};
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
-    /// The addresses of this host have changed: announces the new ones at once, to all known participants, and looks
-    /// for the best path to each anew.
+    /// Handles a change of this host's addresses: announces the new ones to all known participants immediately, and
+    /// chooses the best path to each again.
     pub fn set_addresses(&mut self, now: Instant, wall: Timestamp, addresses: Addresses) {
         self.config.addresses = addresses;
         let prefixes: Vec<GuidPrefix> = self.remotes.keys().copied().collect();
@@ -28,7 +28,7 @@ impl Participant {
         self.announce_moved_readers(now, wall);
     }
 
-    /// Looks for the best way for discovery to reach a participant anew. An old way is kept when there is none.
+    /// Chooses the best path for discovery to a participant again. The current path stays when there is no other.
     pub(super) fn reroute(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         remote.choose_way(&self.config.addresses.paths);
@@ -39,8 +39,8 @@ impl Participant {
         }
     }
 
-    /// Something came from a participant: addresses that it names of the sending host are its own, not those of another
-    /// one. Says whether anything follows from that.
+    /// Records the source of a participant's message: addresses of that host in its announcements are then verified.
+    /// Returns whether that changed anything.
     pub(super) fn record_source_address(&mut self, now: Instant, prefix: GuidPrefix, source: Source) -> bool {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
         if !remote.show(source) || !remote.names(source, &self.config.addresses.paths) {
@@ -52,8 +52,8 @@ impl Participant {
         true
     }
 
-    /// Notes on which link the link-local addresses of an announcement are: the one it came by. One that was known
-    /// before stays where it was while that link is in use, because two hosts may share several.
+    /// Sets the links of the link-local addresses of an announcement: the link on which it arrived. A known link stays
+    /// while this participant uses its interface, because two hosts may share several links.
     pub(super) fn place_on_link(&self, source: Source, found: &mut ParticipantData) {
         let interface = interface_of(source);
         let known = self.remotes.get(&found.prefix).map(|r| &r.data);
@@ -69,7 +69,7 @@ impl Participant {
     }
 }
 
-/// The interface whose link the sender is on, when its address tells.
+/// The interface of the sender's link, if its address contains it.
 const fn interface_of(source: Source) -> u32 {
     match source {
         Source::Datagram(SocketAddr::V6(v6)) => v6.scope_id(),

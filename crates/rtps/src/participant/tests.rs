@@ -98,7 +98,7 @@ impl Sent {
         self.announcement_number().is_some()
     }
 
-    /// As which change the participant is announced, if it is.
+    /// The sequence number of the announcement, if the message is one.
     fn announcement_number(&self) -> Option<i64> {
         Submessages::new(&self.bytes[20..]).find_map(|s| match s {
             Ok(Submessage::Data(data)) if data.writer == EntityId::SPDP_WRITER => Some(data.sequence_number.0),
@@ -107,15 +107,15 @@ impl Sent {
     }
 }
 
-/// Hosts with one participant each. What is sent to strangers is only noted.
+/// Hosts with one participant each. Messages to hosts outside are recorded only.
 struct Domain {
     now: Instant,
     participants: BTreeMap<u32, Participant>,
     events: BTreeMap<u32, Vec<ParticipantEvent>>,
     sent: Vec<Sent>,
-    /// No participant hears another one.
+    /// Whether all messages are lost.
     cut: bool,
-    /// Where hosts send from, when that is not where they were put.
+    /// The source addresses of hosts that differ from their configured ones.
     places: BTreeMap<u32, u32>,
 }
 
@@ -133,7 +133,7 @@ impl Domain {
         Self::new(hosts.iter().map(|host| (*host, config(*host))))
     }
 
-    /// Host 1 with a writer and host 2 with a reader that have found each other; nothing else has happened to host 1.
+    /// Host 1 with a writer and host 2 with a matched reader; host 1 has no other event.
     fn of_a_pair() -> Self {
         let mut domain = Self::of(&[1, 2]);
         domain.put_writer(1, publication(1, 1, "topic"));
@@ -159,7 +159,7 @@ impl Domain {
         self.at(host).remote_participants().any(|p| p.prefix == prefix(other))
     }
 
-    /// A message arrives at a host.
+    /// Passes a message to a host.
     fn hear(&mut self, host: u32, bytes: &[u8]) {
         let [.., a, b, c, d] = GuidPrefix(bytes[8..20].try_into().unwrap()).0;
         let sender = u32::from_be_bytes([a, b, c, d]);
@@ -167,14 +167,14 @@ impl Domain {
         self.hear_from(host, address(place, 7410), bytes);
     }
 
-    /// A message arrives from an address.
+    /// Passes a message from this address to a host.
     fn hear_from(&mut self, host: u32, source: SocketAddr, bytes: &[u8]) {
         let (now, wall) = (self.now, self.wall());
         let rx = Reception { now, wall, buffer: None, source: source.into() };
         self.at(host).handle_datagram(&rx, bytes, &mut FragmentRun::default(), |_, _, _| {});
     }
 
-    /// Sends and delivers until no participant has anything to send.
+    /// Sends and delivers messages until no participant has any to send.
     fn run_until_idle(&mut self) {
         for _ in 0..1000 {
             let mut fresh = vec![];
@@ -206,7 +206,7 @@ impl Domain {
             }
             self.sent.append(&mut fresh);
         }
-        panic!("the participants never stop talking");
+        panic!("the participants exchange messages without end");
     }
 
     fn tick(&mut self) {
@@ -244,14 +244,14 @@ impl Domain {
         self.run_until_idle();
     }
 
-    /// What `host` has sent to `other` alone.
+    /// The messages that `host` has sent to `other` alone.
     fn sent_to(&self, host: u32, other: u32) -> Vec<Sent> {
         let is_meant = |m: &&Sent| m.from == prefix(host) && m.to == [address(other, 7410)];
         self.sent.iter().filter(is_meant).cloned().collect()
     }
 }
 
-/// A participant outside the domain, to forge messages with.
+/// A participant outside the domain that makes forged messages.
 fn stranger(config: ParticipantConfig) -> Participant {
     Participant::new(Instant(1), config)
 }

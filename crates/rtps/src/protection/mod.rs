@@ -1,9 +1,9 @@
-//! Where security plugs in: what is protected at which level, and the transformation that protects it (DDS Security 1.2
-//! §7.4.6, §10.5.2).
+//! The interface to a security implementation: what is protected at which level, and the transformation that protects
+//! it (DDS Security 1.2 §7.4.6, §10.5.2).
 //!
-//! A [`Protection`] knows keys and algorithms. This module knows the bytes around what is protected: it seals what an
-//! endpoint sends (`seal`), and opens what a participant receives (`open`). An endpoint without a [`Protection`] sends
-//! and receives as if this module did not exist.
+//! A [`Protection`] has the keys and algorithms. This module has the formats around protected bytes: it protects what
+//! an endpoint sends (`seal`), and verifies and decrypts what a participant receives (`open`). Without a
+//! [`Protection`], this module has no effect.
 
 pub(crate) mod open;
 pub(crate) mod payload;
@@ -16,23 +16,23 @@ use core::fmt;
 use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
 
-/// How something is protected (DDS Security 1.2 §10.4.1.2).
+/// A kind of protection (DDS Security 1.2 §10.4.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ProtectionKind {
-    /// Not at all.
+    /// No protection.
     #[default]
     None,
-    /// All that have the sender's key can tell whether it was changed.
+    /// All holders of the sender's key can detect changes.
     Sign,
-    /// Only they can read it, too.
+    /// Only holders of the sender's key can read the bytes, and they can detect changes.
     Encrypt,
-    /// As [`Self::Sign`], and each receiver can tell that the sender made it, not another receiver.
+    /// As [`Self::Sign`], and each receiver can verify that the sender, not another receiver, made the signature.
     SignWithOriginAuthentication,
-    /// As [`Self::Encrypt`], and each receiver can tell that the sender made it, not another receiver.
+    /// As [`Self::Encrypt`], and each receiver can verify that the sender, not another receiver, encrypted the bytes.
     EncryptWithOriginAuthentication,
 }
 
-/// How an endpoint's traffic is protected at each level, both what it sends and what it accepts.
+/// The protection of an endpoint's traffic at each level, both sent and received.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ProtectionLevels {
     /// RTPS messages as a whole: `SRTPS_PREFIX` to `SRTPS_POSTFIX`.
@@ -43,7 +43,7 @@ pub struct ProtectionLevels {
     pub payload: ProtectionKind,
 }
 
-/// At which levels something that was received had been protected.
+/// The levels at which received bytes were protected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ProtectedAt {
     /// As part of a message.
@@ -52,7 +52,7 @@ pub struct ProtectedAt {
     pub submessage: bool,
 }
 
-/// At which level something is transformed.
+/// The level of a transformation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scope {
     /// An RTPS message. Sender and receivers are participants.
@@ -63,60 +63,60 @@ pub enum Scope {
     Payload,
 }
 
-/// The bytes to protect, or that were protected.
+/// The bytes to protect, or protected bytes.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Text<'a> {
-    /// Bytes that stay as they are and are signed.
+    /// Bytes that are signed and not changed.
     Signed(&'a [u8]),
-    /// Bytes that are encrypted or decrypted in place; their number stays the same.
+    /// Bytes that are encrypted or decrypted in place; their length does not change.
     Encrypted(&'a mut [u8]),
 }
 
-/// What a transformation adds to protected bytes.
+/// The result of a transformation besides the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seal {
     /// Algorithm, key and nonce.
     pub header: CryptoHeader,
-    /// The proof for all that have the sender's key.
+    /// The MAC for all holders of the sender's key.
     pub common_mac: [u8; 16],
 }
 
-/// Why something cannot be sent: it must not leave unprotected.
+/// Why bytes cannot be protected, and so must not be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SealError {
     /// There is no key for this sender or receiver.
     NoKey,
-    /// It has more bytes than a protected submessage can have.
+    /// The text is longer than a protected submessage can be.
     TooLong,
 }
 
-/// Why something that was received cannot be trusted.
+/// Why received bytes cannot be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// There is no key with this number of this sender, or it is of another kind.
+    /// The sender has no key with this number, or the key is of another kind.
     UnknownKey,
-    /// The proof is wrong, or the one for this participant is missing.
+    /// The MAC is wrong, or the one for this participant is missing.
     NotAuthentic,
 }
 
 /// The transformations of one participant, and its keys (CryptoTransform of DDS Security 1.2 §9.5.1.9).
 ///
-/// All calls are short computations: no I/O, no waiting. Endpoints and participant call from several threads.
+/// All calls are short computations, without I/O or waiting. Several threads call at the same time.
 pub trait Protection: fmt::Debug + Send + Sync {
-    /// How the traffic of this local endpoint is protected. Fixed for its lifetime. Endpoints whose messages may leave
-    /// and come in unprotected, such as those of participant discovery, have no `message` level.
+    /// The protection of this local endpoint's traffic. Fixed for its lifetime. Endpoints that send and accept
+    /// unprotected messages, such as those of participant discovery, have no `message` level.
     fn levels(&self, endpoint: EntityId) -> ProtectionLevels;
 
-    /// Protects `text` in the name of a local endpoint; of the participant, where messages are meant.
+    /// Protects `text` in the name of a local endpoint, or, for messages, in the name of the participant.
     ///
     /// # Errors
-    /// Why it must not leave.
+    /// Why `text` must not be sent.
     fn seal(&self, scope: Scope, sender: EntityId, text: Text<'_>) -> Result<Seal, SealError>;
 
-    /// The proof for one receiver that the sender made this seal. Asked for where origins are authenticated.
+    /// The MAC that proves to one receiver that the sender made this seal. Called if origins are authenticated.
     ///
     /// # Errors
-    /// Why nothing must leave for that receiver.
+    /// Why the message must not be sent to that receiver.
     fn receiver_mac(
         &self,
         scope: Scope,
@@ -125,12 +125,12 @@ pub trait Protection: fmt::Debug + Send + Sync {
         receiver: Guid,
     ) -> Result<ReceiverMac, SealError>;
 
-    /// Checks what came from a participant, decrypts `text` in place where it was encrypted, and names the sender whose
-    /// key this is. Where origins are authenticated, a proof for this participant, or for one of its endpoints, has to
-    /// be among those of the footer.
+    /// Verifies bytes from a participant, decrypts `text` in place if it was encrypted, and returns the sender that
+    /// owns the key. If origins are authenticated, the footer must contain a MAC for this participant or one of its
+    /// endpoints.
     ///
     /// # Errors
-    /// Why it cannot be trusted. What `text` then contains has no meaning.
+    /// Why the bytes cannot be trusted. The content of `text` is then undefined.
     fn open(
         &self,
         scope: Scope,
@@ -142,7 +142,7 @@ pub trait Protection: fmt::Debug + Send + Sync {
 }
 
 impl ProtectionLevels {
-    /// Whether an endpoint with these levels takes what had been protected like that.
+    /// Whether an endpoint with these levels accepts input with this protection.
     #[must_use]
     pub const fn permit(&self, at: ProtectedAt) -> bool {
         (self.message.is_none() || at.message) && (self.submessage.is_none() || at.submessage)
@@ -150,25 +150,25 @@ impl ProtectionLevels {
 }
 
 impl ProtectionKind {
-    /// Whether there is none.
+    /// Whether this is [`Self::None`].
     #[must_use]
     pub const fn is_none(self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// Whether only holders of the key can read what is protected.
+    /// Whether only holders of the key can read the protected bytes.
     #[must_use]
     pub const fn encrypts(self) -> bool {
         matches!(self, Self::Encrypt | Self::EncryptWithOriginAuthentication)
     }
 
-    /// Whether each receiver gets a proof of its own.
+    /// Whether each receiver gets a separate MAC.
     #[must_use]
     pub const fn authenticates_origin(self) -> bool {
         matches!(self, Self::SignWithOriginAuthentication | Self::EncryptWithOriginAuthentication)
     }
 
-    /// Bytes ahead of the protected ones, given those of prefix and body.
+    /// The length of the bytes before protected ones, from the lengths for signed and for encrypted text.
     const fn pick(self, signed: usize, encrypted: usize) -> usize {
         if self.is_none() {
             0

@@ -1,5 +1,5 @@
-//! The receiving side: a datagram becomes pieces that can be read, each with what protected it. Signed pieces stay
-//! where they are; encrypted ones are decrypted into a buffer of a pool.
+//! The receiving side: splits a datagram into readable pieces, each with its protection. Signed pieces stay in place;
+//! encrypted ones are decrypted into a buffer of a pool.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,25 +16,25 @@ use super::{OpenError, ProtectedAt, Protection, Scope, Text};
 /// A part of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
-    /// Submessages that can be read.
+    /// Readable submessages.
     Readable {
-        /// Where they are.
+        /// Their location.
         at: Place,
-        /// What protected them.
+        /// Their protection.
         protection: ProtectedAt,
-        /// The endpoint whose they are, or its participant, if protection says so.
+        /// The endpoint that owns the key, or its participant, if the submessages are protected.
         sender: Option<Guid>,
     },
     /// Protected bytes that cannot be trusted.
     Refused(OpenError),
-    /// The rest cannot be told apart.
+    /// The rest of the message cannot be parsed.
     Malformed,
 }
 
-/// Bytes of the message or of the buffer with what was decrypted.
+/// A range of the message or of the buffer with decrypted bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// Whether they are in the buffer.
+    /// Whether the range is in the buffer.
     pub(crate) is_decrypted: bool,
     pub(crate) range: Range<usize>,
 }
@@ -45,11 +45,11 @@ impl Place {
     }
 }
 
-/// Takes datagrams apart.
+/// Splits datagrams into pieces.
 #[derive(Debug)]
 pub(crate) struct Opener {
     pool: BufferPool,
-    /// Of the last datagram, in order.
+    /// The pieces of the last datagram, in order.
     pub(crate) pieces: Vec<Piece>,
 }
 
@@ -58,9 +58,8 @@ impl Opener {
         Self { pool: BufferPool::new(idle_bytes_max), pieces: Vec::new() }
     }
 
-    /// Finds the pieces of a message with this header, which `protection` protects in the names of others and which
-    /// comes to this participant. The answer is the buffer with what was decrypted; to be given
-    /// [back](Self::take_back).
+    /// Finds the pieces of a received message with this header, and verifies and decrypts them by `protection`. Returns
+    /// the buffer with the decrypted bytes, which the caller gives [back](Self::take_back).
     pub(crate) fn open(
         &mut self,
         protection: &dyn Protection,
@@ -77,8 +76,8 @@ impl Opener {
             self.pieces.push(Piece::Readable { at: whole, protection: ProtectedAt::default(), sender: None });
             return None;
         }
-        // Nothing becomes longer by decryption, and nothing is encrypted more than twice: in a message and in a
-        // submessage.
+        // Decryption does not lengthen bytes, and bytes are encrypted at most twice: at message and at submessage
+        // level.
         let mut buffer = self.pool.take(message.len().saturating_mul(2));
         let decrypted = Arc::get_mut(&mut buffer).map(Vec::as_mut_slice).unwrap_or_default();
         let pieces = &mut self.pieces;
@@ -88,19 +87,19 @@ impl Opener {
         Some(buffer)
     }
 
-    /// Takes a buffer back, now or when no reader refers to it any more.
+    /// Takes a buffer back, immediately or when the last reader drops its reference.
     pub(crate) fn take_back(&mut self, buffer: Arc<Vec<u8>>) {
         self.pool.put_away(Payload::new(buffer, 0..0).unwrap_or_default());
     }
 }
 
-/// What stands around protected bytes, and where those are.
+/// The frame around protected bytes, and their location.
 struct Protected<'a> {
     header: CryptoHeader,
     footer: CryptoFooter<'a>,
     text: Range<usize>,
     is_encrypted: bool,
-    /// Where the next submessage begins.
+    /// The start of the next submessage.
     end: usize,
 }
 
@@ -109,10 +108,10 @@ struct Walk<'a> {
     own: GuidPrefix,
     message: &'a [u8],
     decrypted: &'a mut [u8],
-    /// So many bytes of `decrypted` are taken.
+    /// The number of used bytes of `decrypted`.
     used: usize,
     pieces: &'a mut Vec<Piece>,
-    /// Source of the submessages, and whether they are for this participant: INFO_SRC and INFO_DST change that.
+    /// The source of the submessages, and whether they are for this participant. INFO_SRC and INFO_DST change both.
     source: GuidPrefix,
     is_for_us: bool,
 }
@@ -127,14 +126,14 @@ impl Walk<'_> {
         let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
         match self.opened(Scope::Message, ids, &whole, true) {
             Ok(Some((sender, text, end))) => {
-                // A vendor's own submessage may follow in clear. Nothing else may.
+                // Only vendor-specific submessages may follow unprotected.
                 let mut behind = Submessages::behind(self.octets(&whole.with(end..whole.range.end)));
                 let is_vendors = |raw: Result<RawSubmessage<'_>, _>| raw.is_ok_and(|raw| raw.id.is_vendor());
                 if !core::iter::from_fn(|| behind.next_raw()).all(is_vendors) {
                     self.pieces.push(Piece::Malformed);
                     return;
                 }
-                // The header is protected by what repeats it.
+                // The RTPS header is not protected itself; the protected INFO_SRC repeats it.
                 let repeated = Submessage::InfoSource(InfoSource::of(header));
                 let is_header_true = Submessages::behind(self.octets(&text)).next() == Some(Ok(repeated));
                 if sender == Guid::new(header.prefix, EntityId::PARTICIPANT) && is_header_true {
@@ -148,14 +147,14 @@ impl Walk<'_> {
         }
     }
 
-    /// Submessages one after the other: protected ones are opened, those in between are read together. `participant`
-    /// has protected the message around them.
+    /// Splits consecutive submessages: opens protected ones, and groups the others into one piece. `participant` has
+    /// protected the message around them.
     fn submessages(&mut self, place: Place, participant: Option<Guid>) {
         let end = place.range.end;
         let mut plain = place.range.clone();
         let mut at = plain.start;
         let unprotected = ProtectedAt { message: participant.is_some(), submessage: false };
-        // What cannot be told apart is left to the parser, which reports it.
+        // The parser reports submessages that cannot be split.
         while let Some(Ok(raw)) = Submessages::behind(self.octets(&place.with(at..end))).next_raw() {
             let (id, next) = (raw.id, at + raw.len());
             if id != SubmessageId::SEC_PREFIX {
@@ -196,7 +195,7 @@ impl Walk<'_> {
         }
     }
 
-    /// One submessage of an endpoint was protected: nothing else may be in there.
+    /// Adds a protected submessage. The protected bytes must contain exactly one submessage, of an endpoint.
     fn add_protected(&mut self, at: Place, protection: ProtectedAt, sender: Guid) {
         let mut submessages = Submessages::behind(self.octets(&at));
         let is_entity = submessages.next_raw().is_some_and(|raw| raw.is_ok_and(|raw| raw.id.is_entity()));
@@ -207,7 +206,7 @@ impl Walk<'_> {
         }
     }
 
-    /// INFO_SRC and INFO_DST say whose keys are needed for what follows, and whether it is for this participant.
+    /// Applies INFO_SRC and INFO_DST, which decide whose keys apply next and whether this participant is the receiver.
     fn follow(&mut self, place: &Place) {
         match Submessages::behind(self.octets(place)).next() {
             Some(Ok(Submessage::InfoSource(info))) => self.source = info.prefix,
@@ -218,8 +217,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Opens what stands at the beginning of these bytes: its source, where it can be read, and where it ends. `None`
-    /// where it is for another participant.
+    /// Opens the protected bytes at the beginning of this place: their sender, their readable location, and their end.
+    /// `None` if they are for another participant.
     fn opened(
         &mut self,
         scope: Scope,
@@ -229,7 +228,7 @@ impl Walk<'_> {
     ) -> Result<Option<(Guid, Place, usize)>, Piece> {
         let Self { protection, message, used, source, .. } = self;
         let (protection, used, source) = (*protection, *used, *source);
-        // What was decrypted before, and room for what is decrypted next.
+        // Earlier decrypted bytes, and room for further ones.
         let (before, room) = self.decrypted.split_at_mut_checked(used).ok_or(Piece::Malformed)?;
         let octets = if place.is_decrypted { &*before } else { message };
         let octets = octets.get(place.range.clone()).unwrap_or_default();
@@ -262,12 +261,12 @@ impl Walk<'_> {
     }
 }
 
-/// Prefix, protected bytes and postfix at the beginning of `octets`, which begin at `start` of some message.
+/// Prefix, protected bytes and postfix at the beginning of `octets`, which begin at `start` of the message.
 fn protected_at([prefix, postfix]: [SubmessageId; 2], octets: &[u8], start: usize) -> Option<Protected<'_>> {
     let mut submessages = Submessages::behind(octets);
     let mut next = || submessages.next_raw()?.ok().map(|raw| (raw, octets.len() - submessages.remaining().len()));
     let (first, text_start) = next()?;
-    // Flags are protected by nothing, so that none may say anything but the byte order of the length.
+    // Flags are not protected, so only the flag for the byte order of the length is accepted.
     let has_known_flags = |raw: &RawSubmessage<'_>| raw.flags & !1 == 0;
     let (header, rest) = CryptoHeader::parse(first.body).ok()?;
     if first.id != prefix || !has_known_flags(&first) || !rest.is_empty() {
@@ -285,7 +284,7 @@ fn protected_at([prefix, postfix]: [SubmessageId; 2], octets: &[u8], start: usiz
         let content_start = text_end - second.body.len() + CryptoContent::HEAD;
         text = content_start..content_start + content.len();
     } else if prefix == SubmessageId::SRTPS_PREFIX {
-        // Any number of submessages.
+        // The signed text is any number of submessages.
         while last.id != postfix {
             text_end = end;
             (last, end) = next()?;

@@ -1,4 +1,4 @@
-//! Payloads: sealed once for all readers and all repairs, opened by each reader.
+//! Payloads: protected once for all readers and all repairs, opened by each reader.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,14 +9,14 @@ use crate::wire::{CryptoContent, CryptoFooter, CryptoHeader};
 
 use super::{OpenError, Protection, ProtectionKind, Scope, Seal, SealError, Text};
 
-/// A sample whose payload is protected, as it goes into DATA or into DATA_FRAGs of one fragment each.
+/// A protected sample, sent as one DATA or as DATA_FRAGs of one fragment each.
 #[derive(Debug)]
 pub(crate) struct SealedPayload {
-    /// The protected bytes; of a fragmented sample those of the first fragment, then those of the second, and so on.
+    /// The protected bytes. Of a fragmented sample, the protected fragments one after the other.
     pub(crate) payload: Payload,
-    /// The bytes of the sample before it was protected, padded to a multiple of 4.
+    /// The length of the unprotected sample, padded to a multiple of 4.
     pub(crate) plain_len: usize,
-    /// The bytes of a fragment before it was protected; 0 when the sample goes as one DATA.
+    /// The length of an unprotected fragment; 0 when the sample is sent as one DATA.
     pub(crate) fragment_size: u32,
     /// Bytes that protection adds to each part.
     pub(crate) overhead: usize,
@@ -27,7 +27,7 @@ pub(super) const fn overhead(kind: ProtectionKind) -> usize {
     kind.pick(CryptoHeader::LEN + CryptoFooter::LEN, CryptoHeader::LEN + CryptoContent::HEAD + CryptoFooter::LEN)
 }
 
-/// Where the padding of a payload is stated: the last two bits of the encapsulation options (RTPS 2.5 §10.2.1.2).
+/// The byte with the length of the padding: the last two bits of the encapsulation options (RTPS 2.5 §10.2.1.2).
 const OPTIONS_AT: usize = 3;
 
 /// Protects the payloads of one writer.
@@ -44,10 +44,10 @@ impl PayloadSealer<'_> {
         self.kind.encrypts()
     }
 
-    /// Protects a payload, each fragment on its own.
+    /// Protects a payload, each fragment separately.
     ///
     /// # Errors
-    /// Why it must not leave.
+    /// Why the payload must not be sent.
     pub(crate) fn seal(
         self,
         plain: &[u8],
@@ -55,7 +55,7 @@ impl PayloadSealer<'_> {
         pool: &mut BufferPool,
     ) -> Result<Box<SealedPayload>, SealError> {
         let Self { protection, writer, kind } = self;
-        // Peers disagree about what is signed or encrypted of a length that is no multiple of 4.
+        // Implementations disagree about the protected range if the length is not a multiple of 4.
         let plain_len = plain.len().next_multiple_of(4);
         let part_len = if fragment_size == 0 { plain_len } else { fragment_size as usize };
         let overhead = overhead(kind);
@@ -85,7 +85,7 @@ impl PayloadSealer<'_> {
 }
 
 impl Seal {
-    /// Writes what stands ahead of and behind a protected payload.
+    /// Writes the frame before and after a protected payload.
     fn write_payload(&self, head: &mut [u8], text_len: usize, footer: &mut [u8]) {
         if let Some((header, len)) = head.split_at_mut_checked(CryptoHeader::LEN) {
             header.copy_from_slice(&self.header.to_bytes());
@@ -100,10 +100,10 @@ impl Seal {
     }
 }
 
-/// The payload of a DATA or DATA_FRAG of this writer as it was before it was protected.
+/// The unprotected payload of a DATA or DATA_FRAG of this writer.
 ///
 /// # Errors
-/// Why it cannot be trusted.
+/// Why the payload cannot be trusted.
 pub(crate) fn open(
     PayloadSealer { protection, kind, .. }: PayloadSealer<'_>,
     writer: Guid,

@@ -1,4 +1,4 @@
-//! The sending side: room for what protection adds, submessages and messages sealed where they stand.
+//! The sending side: room for the overhead of protection; submessages and messages protected in place.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,21 +20,21 @@ const SUBMESSAGE_HEADER: usize = 4;
 const PREFIX: usize = SUBMESSAGE_HEADER + CryptoHeader::LEN;
 const BODY: usize = SUBMESSAGE_HEADER + CryptoContent::HEAD;
 const POSTFIX: usize = SUBMESSAGE_HEADER + CryptoFooter::LEN;
-/// What a SEC_BODY can hold: the length of its body is stated in 16 bits, and is a multiple of 4.
+/// The greatest text of a SEC_BODY, whose length is stated in 16 bits and is a multiple of 4.
 const TEXT_MAX: usize = 0xfffc - CryptoContent::HEAD;
 
-/// Bytes that protection adds at most.
+/// The greatest number of bytes that protection adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Overhead {
-    /// To a message ahead of its submessages.
+    /// To a message, before its submessages.
     pub(crate) front: usize,
-    /// To a message behind them.
+    /// To a message, after its submessages.
     pub(crate) tail: usize,
     /// To a submessage.
     pub(crate) submessage: usize,
     /// To a payload, or to the fragments of one DATA_FRAG.
     pub(crate) payload: usize,
-    /// To a sample that goes as one DATA.
+    /// To a sample that is sent as one DATA.
     pub(crate) sample: usize,
 }
 
@@ -45,7 +45,7 @@ impl Overhead {
     }
 }
 
-/// Protects what one local endpoint sends: nothing unless it was given a [`Protection`] that asks for it.
+/// Protects what one local endpoint sends. Does nothing without a [`Protection`] that requires it.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer(Option<Box<Active>>);
 
@@ -54,16 +54,16 @@ struct Active {
     protection: Arc<dyn Protection>,
     endpoint: EntityId,
     levels: ProtectionLevels,
-    /// Reused: what is put ahead of a text, and the proofs behind it.
+    /// Reused buffers for the bytes before a text and the MACs after it.
     front: Vec<u8>,
     macs: Vec<ReceiverMac>,
-    /// What did not leave because it could not be protected.
+    /// The number of messages, submessages and payloads that were not sent because their protection failed.
     failures: u64,
 }
 
-/// Where a submessage begins that is being written.
+/// The start of a submessage that is being written.
 #[derive(Debug)]
-#[must_use = "a submessage that is begun has to be ended"]
+#[must_use = "a submessage that was begun must be ended"]
 pub(crate) struct SubmessageStart(usize);
 
 impl Sealer {
@@ -78,7 +78,7 @@ impl Sealer {
         }))
     }
 
-    /// What protection adds when there are so many receivers, of so many participants.
+    /// The overhead with this number of receivers and of their participants.
     pub(crate) fn overhead(&self, receivers: usize, participants: usize) -> Overhead {
         let Some(Active { levels, .. }) = self.0.as_deref() else { return Overhead::default() };
         let macs = |kind: ProtectionKind, count: usize| {
@@ -97,7 +97,7 @@ impl Sealer {
         }
     }
 
-    /// Whether each receiver gets a proof of its own, so that their number has to be bounded.
+    /// Whether each receiver needs a separate MAC, so that the number of receivers must be bounded.
     pub(crate) fn authenticates_origin(&self) -> bool {
         let of = |levels: &ProtectionLevels| {
             levels.message.authenticates_origin() || levels.submessage.authenticates_origin()
@@ -105,26 +105,26 @@ impl Sealer {
         self.0.as_deref().is_some_and(|active| of(&active.levels))
     }
 
-    /// What protects payloads; `None` where nothing does.
+    /// The sealer of payloads; `None` if payloads are not protected.
     #[inline]
     pub(crate) fn payloads(&self) -> Option<PayloadSealer<'_>> {
         let active = self.0.as_deref().filter(|active| !active.levels.payload.is_none())?;
         Some(PayloadSealer { protection: &*active.protection, writer: active.endpoint, kind: active.levels.payload })
     }
 
-    /// What did not leave because it could not be protected.
+    /// The number of messages, submessages and payloads that were not sent because their protection failed.
     pub(crate) fn failures(&self) -> u64 {
         self.0.as_deref().map_or(0, |active| active.failures)
     }
 
-    /// Something does not leave because it cannot be protected.
+    /// Counts a payload that is not sent because it cannot be protected.
     pub(crate) fn count_failure(&mut self) {
         if let Some(active) = self.0.as_deref_mut() {
             active.failures += 1;
         }
     }
 
-    /// Begins a message: its header, and room for what comes ahead of protected submessages.
+    /// Begins a message: writes its header, and reserves room for the frame before protected submessages.
     #[inline]
     pub(crate) fn begin_message(&self, header: &Header, to: &Arc<Destination>, batch: &mut TransmitBatch) {
         batch.begin(to);
@@ -134,7 +134,7 @@ impl Sealer {
         }
     }
 
-    /// Ends the message being written. It is left out if it cannot be protected.
+    /// Ends the message being written. Discards a message that cannot be protected.
     #[inline]
     pub(crate) fn finish_message(&mut self, batch: &mut TransmitBatch) {
         if let Some(active) = self.0.as_deref_mut()
@@ -153,7 +153,7 @@ impl Sealer {
         self.0.is_some()
     }
 
-    /// Writes a submessage of the endpoint. It is left out if it cannot be protected.
+    /// Writes a submessage of the endpoint. Discards a submessage that cannot be protected.
     #[inline(always)]
     pub(crate) fn put(&mut self, batch: &mut TransmitBatch, write: impl Fn(&mut Vec<u8>)) {
         if self.is_active() {
@@ -170,7 +170,7 @@ impl Sealer {
         self.end(start, batch);
     }
 
-    /// Begins a submessage of the endpoint, which the caller writes next.
+    /// Begins a submessage of the endpoint. The caller writes the submessage next.
     #[inline]
     pub(crate) fn begin(&self, batch: &mut TransmitBatch) -> SubmessageStart {
         if let Some(active) = self.0.as_deref() {
@@ -179,7 +179,7 @@ impl Sealer {
         SubmessageStart(0)
     }
 
-    /// Ends the submessage that [`Self::begin`] began. It is left out if it cannot be protected.
+    /// Ends the submessage that [`Self::begin`] began. Discards a submessage that cannot be protected.
     #[inline]
     pub(crate) fn end(&mut self, start: SubmessageStart, batch: &mut TransmitBatch) {
         if let Some(active) = self.0.as_deref_mut() {
@@ -197,7 +197,7 @@ impl Active {
         if !self.levels.message.is_none() {
             let out = batch.inline();
             out.resize(out.len() + self.levels.message.pick(PREFIX, PREFIX + BODY), 0);
-            // The RTPS header is not protected itself: receivers compare it with this.
+            // The RTPS header is not protected itself: receivers compare it with this INFO_SRC.
             InfoSource::of(header).emit(ENDIANNESS, out);
         }
     }
@@ -237,7 +237,7 @@ impl Active {
         }
     }
 
-    /// Protects everything from `start` on, where there is room for what comes ahead.
+    /// Protects all bytes from `start` on, which begin with the room for the frame.
     fn seal(
         &mut self,
         scope: Scope,
@@ -277,7 +277,7 @@ impl Active {
 }
 
 impl ProtectionKind {
-    /// These bytes, to be signed or encrypted.
+    /// These bytes as text to be signed or encrypted.
     pub(super) const fn text(self, octets: &mut [u8]) -> Text<'_> {
         if self.encrypts() { Text::Encrypted(octets) } else { Text::Signed(octets) }
     }

@@ -24,7 +24,7 @@ const MESSAGE: &str = "
     30012400 00000020 04edf370 edc274db 4d7b64aa 29be355d 4beb9d7b 998188f3 32578816 fe2c6d27
     32012800 863324ee ec2a07e4 0a1a2aba 9fdd11fb 00000001 00000004 1246c0ff 12be45f4 407d2188 82a6d06a
     34011400 8bd28ec9 e9782a3e b6f42266 f7eb8781 00000000";
-/// What the two SEC_BODY decrypt to, and the payload in the first of them.
+/// The decrypted content of the two SEC_BODY, and the payload in the first of them.
 const DATA: &str = "
     15054c00 00001000 00000000 00000203 00000000 01000000 00000004 00000003 d3bfcfa2 9a2990a7 33e9d81f
     0000000c add7dcfe 4a748431 2024c2a3 51e6ec20 881c8309 f9d44ab6 68d8c112 00000000";
@@ -33,7 +33,7 @@ const PAYLOAD: &str = "00010000 01000000 00000000";
 
 const WRITER: EntityId = EntityId([0, 0, 2, 3]);
 
-/// Knows what the bytes above decrypt to, by their nonces.
+/// Decrypts the bytes above by their nonces.
 #[derive(Debug)]
 struct Captured;
 
@@ -106,7 +106,7 @@ impl Receive for Heard {
     }
 }
 
-fn hear(message: &[u8]) -> Heard {
+fn receive_all(message: &[u8]) -> Heard {
     let mut heard = Heard::default();
     let own = GuidPrefix([9; 12]);
     let (header, _) = Header::parse(message).unwrap();
@@ -133,8 +133,8 @@ fn hear(message: &[u8]) -> Heard {
 }
 
 #[test]
-fn a_captured_message_with_all_three_levels_is_taken_apart() {
-    let heard = hear(&hex(MESSAGE));
+fn captured_message_with_three_levels_is_opened() {
+    let heard = receive_all(&hex(MESSAGE));
     assert_eq!((heard.heartbeats, heard.dropped), (1, vec![]));
     let [payload] = &heard.payloads[..] else { panic!("one sample") };
     assert_eq!(payload[..], hex(DATA)[24..]);
@@ -147,7 +147,7 @@ fn a_captured_message_with_all_three_levels_is_taken_apart() {
 }
 
 #[test]
-fn frames_that_do_not_fit_together_are_malformed() {
+fn inconsistent_frames_are_malformed() {
     let whole = hex(MESSAGE);
     let without = |range: core::ops::Range<usize>| [&whole[..range.start], &whole[range.end..]].concat();
     let postfix = whole.len() - 24;
@@ -167,9 +167,9 @@ fn frames_that_do_not_fit_together_are_malformed() {
         ("an unknown flag of SRTPS_PREFIX", flags(20)),
         ("an unknown flag of SRTPS_POSTFIX", flags(postfix)),
         ("more receivers than bytes", count(postfix)),
-        ("something behind", [&whole[..], &whole[68..80]].concat()),
+        ("a submessage behind", [&whole[..], &whole[68..80]].concat()),
     ] {
-        let heard = hear(&message);
+        let heard = receive_all(&message);
         assert_eq!(
             (heard.payloads.len(), heard.heartbeats, heard.dropped),
             (0, 0, vec![DropReason::Malformed]),

@@ -1,4 +1,4 @@
-//! Whether a writer and a reader match, and if not, why (DDS 1.4 §2.2.3, XTypes 1.3 §7.6.3).
+//! Whether a writer and a reader match, and if not, the reason (DDS 1.4 §2.2.3, XTypes 1.3 §7.6.3).
 
 use core::fmt;
 
@@ -14,38 +14,38 @@ use super::policy_id::PolicyId;
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::locator::Locator;
 
-/// Why a writer and a reader do not match: what the writer offers and what the reader requests.
+/// Why a writer and a reader do not match: the value that the writer offers and the value that the reader requests.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the two values of each reason need no words")]
+#[expect(missing_docs, reason = "the two values of each reason need no description")]
 pub enum NonMatch {
     /// They belong to different topics.
     TopicName { offered: String, requested: String },
-    /// One topic has keys, the other has not.
+    /// One topic has keys, the other does not.
     TopicKind { offered_with_key: bool, requested_with_key: bool },
-    /// The reader wants lost samples again.
+    /// The reader requires retransmission of lost samples.
     Reliability { offered: ReliabilityKind, requested: ReliabilityKind },
-    /// The reader wants samples kept longer.
+    /// The reader requires samples to be kept longer.
     Durability { offered: Durability, requested: Durability },
-    /// The reader wants more order or coherence.
+    /// The reader requires more order or coherence.
     Presentation { offered: Presentation, requested: Presentation },
-    /// The reader wants samples more often.
+    /// The reader requires a shorter period between samples.
     Deadline { offered: Deadline, requested: Deadline },
-    /// The reader wants samples sooner.
+    /// The reader requires a shorter delay of samples.
     LatencyBudget { offered: LatencyBudget, requested: LatencyBudget },
     /// One shares its instances, the other does not.
     Ownership { offered: Ownership, requested: Ownership },
-    /// The reader wants stronger or more frequent signs of life.
+    /// The reader requires a stronger kind of liveliness or a shorter lease.
     Liveliness { offered: Liveliness, requested: Liveliness },
-    /// The reader wants the order of writing.
+    /// The reader requires the order of source timestamps.
     DestinationOrder { offered: DestinationOrder, requested: DestinationOrder },
     /// They have no partition in common.
     Partition { offered: Partition, requested: Partition },
-    /// The reader cannot read what the writer writes.
+    /// The reader cannot read the representation of the writer.
     DataRepresentation { offered: RepresentationId, requested: DataRepresentation },
     /// They have different types.
     TypeName { offered: String, requested: String },
-    /// Nothing but room is lacking: the local endpoint has as many matches as it can take.
+    /// The local endpoint has reached its greatest number of matches.
     TooManyMatches { limit: usize },
     /// They are of the same participant or process, and one of them ignores such endpoints.
     IgnoreLocal { offered: IgnoreLocal, requested: IgnoreLocal },
@@ -53,11 +53,11 @@ pub enum NonMatch {
     Unreachable { named: Vec<Locator> },
 }
 
-/// Checks whether a writer and a reader match: the topic, then each policy in the order Cyclone DDS checks them, so
-/// that both report the same one, at last the type's name.
+/// Checks whether a writer and a reader match: the topic, then each policy in the order of Cyclone DDS, so that both
+/// implementations report the same policy, and finally the name of the type.
 ///
 /// # Errors
-/// The first reason why not.
+/// The first reason for a mismatch.
 pub fn check_compatibility(offered: &PublicationData, requested: &SubscriptionData) -> Result<(), NonMatch> {
     check_topic(offered, requested)?;
     check_delivery(offered, requested)?;
@@ -173,14 +173,14 @@ impl NonMatch {
         })
     }
 
-    /// Whether the statuses OFFERED_INCOMPATIBLE_QOS and REQUESTED_INCOMPATIBLE_QOS count this. Different partitions
-    /// are no fault (DDS 1.4 §2.2.3.13).
+    /// Whether the statuses OFFERED_INCOMPATIBLE_QOS and REQUESTED_INCOMPATIBLE_QOS count this mismatch. They do not
+    /// count different partitions (DDS 1.4 §2.2.3.13).
     #[must_use]
     pub const fn is_incompatible_qos(&self) -> bool {
         !matches!(self, Self::Partition { .. }) && self.policy_id().is_some()
     }
 
-    /// Whether the topics have the same name but contradict each other otherwise: status INCONSISTENT_TOPIC.
+    /// Whether the topics have the same name but differ in keys or type: status INCONSISTENT_TOPIC.
     #[must_use]
     pub const fn is_inconsistent_topic(&self) -> bool {
         matches!(self, Self::TopicKind { .. } | Self::TypeName { .. })
@@ -213,7 +213,7 @@ impl fmt::Display for NonMatch {
             ),
             Self::Unreachable { named } if named.is_empty() => f.write_str("the remote endpoint names no address"),
             Self::Unreachable { named } => {
-                write!(f, "the remote endpoint has not been heard from any usable address of those it names: {named:?}")
+                write!(f, "no message has arrived from a usable address that the remote endpoint names: {named:?}")
             }
         }
     }
@@ -249,7 +249,7 @@ mod tests {
         SubscriptionData::new(guid, "Square".to_string(), "ShapeType".to_string())
     }
 
-    /// What the default writer and reader say when both were changed in this way.
+    /// The mismatch of the default writer and reader after this change.
     fn mismatch(change: impl FnOnce(&mut PublicationData, &mut SubscriptionData)) -> NonMatch {
         let (mut offered, mut requested) = (publication(), subscription());
         assert_eq!(check_compatibility(&offered, &requested), Ok(()));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn reliability() {
+    fn reliable_reader_rejects_best_effort_writer() {
         let reason = mismatch(|offered, requested| {
             offered.qos.reliability = Reliability::BEST_EFFORT;
             requested.qos.reliability = Reliability::RELIABLE;
@@ -273,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn durability() {
+    fn reader_rejects_lesser_durability() {
         let reason = mismatch(|_, requested| requested.qos.durability = Durability::TransientLocal);
         assert_policy(&reason, PolicyId::Durability, "DURABILITY: offered VOLATILE, requested TRANSIENT_LOCAL");
     }
 
     #[test]
-    fn presentation() {
+    fn reader_rejects_lesser_presentation() {
         let scope = AccessScope::Group;
         let reason = mismatch(|_, requested| requested.subscriber.presentation.scope = scope);
         assert_policy(&reason, PolicyId::Presentation, "PRESENTATION: offered INSTANCE, requested GROUP");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_and_latency_budget() {
+    fn reader_rejects_longer_deadline_and_latency_budget() {
         let reason = mismatch(|_, requested| requested.qos.deadline = Deadline { period: Span::from_millis(100) });
         assert_policy(&reason, PolicyId::Deadline, "DEADLINE: offered infinite, requested 100000000 ns");
         let reason = mismatch(|offered, _| offered.qos.latency_budget = LatencyBudget { duration: Span(7) });
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn ownership_must_be_equal_both_ways() {
+    fn different_ownership_kinds_are_incompatible() {
         let reason = mismatch(|offered, _| offered.qos.ownership = Ownership::Exclusive);
         assert_policy(&reason, PolicyId::Ownership, "OWNERSHIP: offered EXCLUSIVE, requested SHARED");
         let reason = mismatch(|_, requested| requested.qos.ownership = Ownership::Exclusive);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn liveliness_kind_and_lease() {
+    fn reader_rejects_lesser_liveliness_kind_and_longer_lease() {
         let lease_duration = Span::from_secs(1);
         let reason = mismatch(|offered, requested| {
             offered.qos.liveliness = Liveliness { kind: LivelinessKind::Automatic, lease_duration };
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn destination_order() {
+    fn reader_rejects_lesser_destination_order() {
         let reason = mismatch(|_, requested| requested.qos.destination_order = DestinationOrder::BySourceTimestamp);
         assert_policy(
             &reason,
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn different_partitions_are_no_incompatible_qos() {
+    fn different_partitions_are_not_incompatible_qos() {
         let reason = mismatch(|offered, _| offered.publisher.partition = Partition([("a".to_string())].into()));
         assert_eq!(reason.policy_id(), Some(PolicyId::Partition));
         assert!(!reason.is_incompatible_qos());
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_representation_of_the_writer_decides() {
+    fn first_representation_of_writer_decides() {
         let xcdr = |ids: &[RepresentationId]| DataRepresentation(ids.to_vec());
         let reason = mismatch(|offered, _| {
             offered.qos.data_representation = xcdr(&[RepresentationId::XCDR2, RepresentationId::XCDR1]);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_and_types() {
+    fn different_topics_and_types_do_not_match() {
         let reason = mismatch(|offered, _| offered.topic_name = "Circle".to_string());
         assert_eq!(reason.to_string(), "topic: offered \"Circle\", requested \"Square\"");
         assert!(!reason.is_inconsistent_topic());
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_requested_is_fine() {
+    fn offer_above_request_matches() {
         let (mut offered, requested) = (publication(), subscription());
         offered.qos.durability = Durability::Persistent;
         offered.qos.deadline = Deadline { period: Span::from_millis(1) };
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn reliability_is_reported_before_everything_later() {
+    fn first_incompatible_policy_in_order_is_reported() {
         let reason = mismatch(|offered, requested| {
             offered.type_name = "Other".to_string();
             offered.publisher.partition = Partition([("a".to_string())].into());

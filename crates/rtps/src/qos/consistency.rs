@@ -1,4 +1,4 @@
-//! Which values of one entity's policies contradict each other.
+//! Contradictions between the policies of one entity.
 
 use core::fmt;
 
@@ -7,35 +7,35 @@ use super::policy::{Deadline, DurabilityService, History, Limit, Liveliness, Res
 use super::policy_id::PolicyId;
 use crate::time::Span;
 
-/// Two values that contradict each other, or one that makes no sense (DDS 1.4 §2.2.3: INCONSISTENT_POLICY).
+/// Two values that contradict each other, or one invalid value (DDS 1.4 §2.2.3: INCONSISTENT_POLICY).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inconsistency {
     /// A number that must be at least 1 is 0.
     Zero {
-        /// Of which policy.
+        /// The policy.
         policy: PolicyId,
-        /// Which number.
+        /// The field.
         field: &'static str,
     },
-    /// The history is deeper than an instance may hold.
+    /// The history depth exceeds the limit of samples per instance.
     DepthExceedsLimit {
-        /// Of which policy.
+        /// The policy.
         policy: PolicyId,
         /// The depth.
         depth: u32,
         /// max_samples_per_instance.
         limit: u32,
     },
-    /// One instance may hold more samples than all together.
+    /// The limit of samples per instance exceeds the limit of all samples.
     InstanceExceedsTotal {
-        /// Of which policy.
+        /// The policy.
         policy: PolicyId,
         /// max_samples_per_instance.
         per_instance: u32,
         /// max_samples.
         total: u32,
     },
-    /// The reader wants samples more often than it lets through.
+    /// The time-based filter of the reader discards samples that its deadline requires.
     FilterExceedsDeadline {
         /// minimum_separation of TIME_BASED_FILTER.
         minimum_separation: Span,
@@ -123,7 +123,7 @@ fn check_times(liveliness: Liveliness, deadline: Deadline) -> Result<(), Inconsi
 }
 
 impl Inconsistency {
-    /// The policy to change.
+    /// The policy to correct.
     #[must_use]
     pub const fn policy(&self) -> PolicyId {
         match self {
@@ -138,9 +138,12 @@ impl Inconsistency {
 impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Zero { policy, field } => write!(f, "{policy}: {field} is 0, set it to more"),
+            Self::Zero { policy, field } => write!(f, "{policy}: {field} is 0, but must be at least 1"),
             Self::DepthExceedsLimit { policy, depth, limit } => {
-                write!(f, "{policy}: depth {depth} exceeds max_samples_per_instance {limit}, lower it or raise that")
+                write!(
+                    f,
+                    "{policy}: depth {depth} exceeds max_samples_per_instance {limit}; lower the depth or raise the limit"
+                )
             }
             Self::InstanceExceedsTotal { policy, per_instance, total } => {
                 write!(f, "{policy}: max_samples_per_instance {per_instance} exceeds max_samples {total}, lower it")
@@ -168,19 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_consistent() {
+    fn default_policies_are_consistent() {
         assert_eq!(TopicQos::default().check(), Ok(()));
         assert_eq!(DataWriterQos::default().check(), Ok(()));
         assert_eq!(DataReaderQos::default().check(), Ok(()));
     }
 
     #[test]
-    fn history_must_fit_into_the_limits() {
+    fn history_deeper_than_limits_is_inconsistent() {
         let keep_last = |depth| History::KeepLast { depth };
         assert_eq!(writer(keep_last(5), Limit::At(5), Limit::At(5)).check(), Ok(()));
         assert_eq!(
             writer(keep_last(6), Limit::At(5), Limit::At(5)).check().unwrap_err().to_string(),
-            "HISTORY: depth 6 exceeds max_samples_per_instance 5, lower it or raise that"
+            "HISTORY: depth 6 exceeds max_samples_per_instance 5; lower the depth or raise the limit"
         );
         assert_eq!(writer(History::KeepAll, Limit::At(5), Limit::At(5)).check(), Ok(()));
         let inverted = writer(History::KeepAll, Limit::At(6), Limit::At(5)).check().unwrap_err();
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_must_let_through_what_the_deadline_wants() {
+    fn separation_above_deadline_is_inconsistent() {
         let mut qos =
             DataReaderQos { deadline: Deadline { period: Span::from_millis(10) }, ..DataReaderQos::default() };
         qos.time_based_filter = TimeBasedFilter { minimum_separation: Span::from_millis(10) };
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn times_must_not_be_zero() {
+    fn zero_times_are_inconsistent() {
         let liveliness = Liveliness { lease_duration: Span::ZERO, ..Liveliness::default() };
         assert!(TopicQos { liveliness, ..TopicQos::default() }.check().is_err());
         assert!(TopicQos { deadline: Deadline { period: Span::ZERO }, ..TopicQos::default() }.check().is_err());

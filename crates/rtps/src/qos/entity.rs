@@ -1,4 +1,4 @@
-//! Which policies each kind of entity has (DDS 1.4 §2.2.3).
+//! The policies of each kind of entity (DDS 1.4 §2.2.3).
 
 use super::policy::{
     DataRepresentation, Deadline, DestinationOrder, Durability, DurabilityService, EntityFactory, GroupData, History,
@@ -19,8 +19,8 @@ pub struct ParticipantQos {
     pub properties: Properties,
 }
 
-/// A table of policies. A policy has its own default unless another is given, and one behind `fixed` may not change
-/// once the entity is enabled.
+/// A table of policies. A policy has its own default unless the table states one. A policy marked `fixed` may not
+/// change once the entity is enabled.
 macro_rules! entity_qos {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $($policy:ident)+ $(= $default:expr)?,)* }) => {
         $(#[$doc])*
@@ -36,8 +36,8 @@ macro_rules! entity_qos {
         }
 
         impl $name {
-            /// The first policy that differs in `new` although it may not change once the entity is enabled
-            /// (DDS 1.4 §2.2.3, table "changeable").
+            /// The first policy that differs in `new` and must not change once the entity is enabled (DDS 1.4 §2.2.3,
+            /// table "changeable").
             #[must_use]
             pub fn immutable_change(&self, new: &Self) -> Option<PolicyId> {
                 $(entity_qos!(@check $($policy)+, self.$field != new.$field);)*
@@ -150,7 +150,7 @@ mod tests {
     use crate::time::Span;
 
     #[test]
-    fn defaults_are_those_of_the_standard() {
+    fn defaults_equal_those_of_standard() {
         assert_eq!(DataWriterQos::default().reliability.kind, ReliabilityKind::Reliable);
         assert_eq!(DataReaderQos::default().reliability.kind, ReliabilityKind::BestEffort);
         assert_eq!(TopicQos::default().reliability.kind, ReliabilityKind::BestEffort);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changeable_policies_may_change() {
+    fn change_of_fixed_policy_is_reported() {
         let old = DataWriterQos::default();
         let new = DataWriterQos { ownership_strength: OwnershipStrength(3), ..old.clone() };
         assert_eq!(old.immutable_change(&new), None);

@@ -1,5 +1,5 @@
-//! Quality of service: the policies, their defaults, which values make sense together, and which writer fits which
-//! reader (DDS 1.4 §2.2.3, XTypes 1.3 §7.6.3).
+//! Quality of service: the policies, their defaults, their consistency within an entity, and the compatibility of
+//! writers and readers (DDS 1.4 §2.2.3, XTypes 1.3 §7.6.3).
 
 mod compatibility;
 mod consistency;

@@ -1,11 +1,11 @@
-//! Which partitions meet (DDS 1.4 §2.2.3.13): equal names, or the name of one side and a POSIX pattern of the other.
+//! Comparison of partitions (DDS 1.4 §2.2.3.13): equal names, or the name of one side and a POSIX pattern of the other.
 
 use core::str::Chars;
 
 use super::policy::Partition;
 
 impl Partition {
-    /// Whether a writer and a reader with these partitions meet.
+    /// Whether a writer and a reader with these partitions have one in common.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         self.names().any(|ours| other.names().any(|theirs| meet(ours, theirs)))
@@ -21,7 +21,7 @@ fn meet(a: &str, b: &str) -> bool {
     match (is_pattern(a), is_pattern(b)) {
         (true, false) => matches_pattern(a, b),
         (false, true) => matches_pattern(b, a),
-        // Two patterns meet only when they are the same text.
+        // Two patterns match only if they are equal as text.
         _ => a == b,
     }
 }
@@ -30,15 +30,14 @@ fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// One element of a pattern that stands for one character.
+/// An element of a pattern that matches one character.
 enum Single<'a> {
     Any,
     Literal(char),
     Set { members: &'a str, negated: bool },
 }
 
-/// Matches as `fnmatch` does. Goes back only to the last `*`, so that the time is bounded by the product of the
-/// lengths.
+/// Matches as `fnmatch` does. Backtracks to the last `*` only, so the time is bounded by the product of the lengths.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.chars(), name.chars());
     let mut retry: Option<(Chars<'_>, Chars<'_>)> = None;
@@ -54,7 +53,7 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
             _ => false,
         };
         if !advanced {
-            // Let the last `*` swallow one character more.
+            // Extend the match of the last `*` by one character.
             let Some((after_star, mut from)) = retry.take() else { return false };
             if from.next().is_none() {
                 return false;
@@ -80,7 +79,7 @@ fn next_single<'a>(pattern: &mut Chars<'a>) -> Option<Single<'a>> {
     })
 }
 
-/// Splits what follows a `[` into the set and what follows it. A `]` that comes first is a member.
+/// Splits the text after a `[` into the set and the remainder. A `]` in first position is a member.
 fn split_set(text: &str) -> Option<(Single<'_>, &str)> {
     let (negated, text) = match text.strip_prefix(['!', '^']) {
         Some(rest) => (true, rest),
@@ -131,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn one_common_name_is_enough() {
+    fn one_common_name_matches() {
         assert!(partition(&["a", "b"]).meets(&partition(&["c", "b"])));
         assert!(!partition(&["a"]).meets(&partition(&["b"])));
     }
 
     #[test]
-    fn no_name_is_the_empty_name() {
+    fn missing_name_equals_empty_name() {
         assert!(partition(&[]).meets(&partition(&[""])));
         assert!(partition(&[]).meets(&partition(&[])));
         assert!(partition(&[]).meets(&partition(&["*"])));
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_work_from_both_sides() {
+    fn pattern_of_either_side_matches_name() {
         for (pattern, name, expected) in [
             ("a*", "abc", true),
             ("*c", "abc", true),
@@ -172,20 +171,20 @@ mod tests {
     }
 
     #[test]
-    fn patterns_meet_only_themselves() {
+    fn pattern_matches_only_equal_pattern() {
         assert!(partition(&["a*"]).meets(&partition(&["a*"])));
         assert!(!partition(&["a*"]).meets(&partition(&["*a"])));
         assert!(!partition(&["a*"]).meets(&partition(&["a?"])));
     }
 
     #[test]
-    fn a_hostile_pattern_ends() {
+    fn hostile_pattern_is_matched_in_bounded_time() {
         let pattern = "*a".repeat(128);
         let name = "a".repeat(255) + "b";
         assert!(!matches_pattern(&pattern, &name));
     }
 
-    /// Straight from the definition, exponential.
+    /// The definition as an exponential recursion.
     fn reference(pattern: &[char], name: &[char]) -> bool {
         match (pattern.split_first(), name.split_first()) {
             (None, None) => true,
@@ -198,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_the_definition(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+        fn match_equals_recursive_definition(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
             let (p, n): (Vec<_>, Vec<_>) = (pattern.chars().collect(), name.chars().collect());
             prop_assert_eq!(matches_pattern(&pattern, &name), reference(&p, &n));
         }

@@ -1,10 +1,10 @@
-//! The numbers by which statuses name a policy.
+//! The numbers of policies in statuses.
 
 use core::fmt;
 
 macro_rules! policy_ids {
     ($($variant:ident = $number:literal, $name:literal;)*) => {
-        /// Names one policy (DDS 1.4 §2.3.3, XTypes 1.3 §7.6.3.1, §7.6.3.4).
+        /// Identifies a policy (DDS 1.4 §2.3.3, XTypes 1.3 §7.6.3.1, §7.6.3.4).
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum PolicyId {
@@ -51,7 +51,7 @@ policy_ids! {
 }
 
 impl PolicyId {
-    /// The number of the standard.
+    /// The number in the standard.
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32

@@ -12,10 +12,10 @@ use super::policy::{
 use crate::limits::{PARTITION_OCTETS_MAX, PARTITIONS_MAX, PROPERTIES_MAX, PROPERTY_OCTETS_MAX};
 use crate::wire::{Endianness, ParameterId, ParameterListWriter, ValueError, ValueReader, ValueWriter};
 
-/// Most representations taken over from one announcement; the standard knows three.
+/// The greatest number of representations read from one announcement; the standard has three.
 const REPRESENTATIONS_MAX: usize = 16;
 
-/// A policy that is announced.
+/// A policy that discovery announces.
 pub(crate) trait WirePolicy: Sized {
     const ID: ParameterId;
 
@@ -26,7 +26,7 @@ pub(crate) trait WirePolicy: Sized {
         list.parameter(Self::ID, |value| self.write(value));
     }
 
-    /// Says nothing where the default says it too.
+    /// Appends the policy unless it has the default value.
     fn append_unless_default(&self, list: &mut ParameterListWriter<'_>)
     where
         Self: Default + PartialEq,
@@ -121,7 +121,7 @@ wire_policies! {
     Properties = PROPERTY_LIST { |r| read_properties(r)?, |p, w| write_properties(p, w) }
 }
 
-/// The depth means nothing with KEEP_ALL; some write 0 or -1 then.
+/// The depth has no meaning with KEEP_ALL; some peers write 0 or -1 then.
 fn read_history(value: &mut ValueReader<'_>) -> Result<History, ValueError> {
     let kind = value.u32()?;
     let depth = value.i32()?;
@@ -174,7 +174,7 @@ fn write_strings(strings: &[alloc::string::String], value: &mut ValueWriter<'_>)
     }
 }
 
-/// An empty list means the same as one that names XCDR1.
+/// An empty list has the same meaning as one that contains XCDR1 only.
 fn read_representations(value: &mut ValueReader<'_>) -> Result<DataRepresentation, ValueError> {
     let count = value.count(2)?;
     let mut ids = Vec::new();
@@ -191,7 +191,7 @@ fn write_representations(representation: &DataRepresentation, value: &mut ValueW
     }
 }
 
-/// Early revisions of the standard had the kind only.
+/// Early revisions of the standard had only the kind.
 fn read_type_consistency(value: &mut ValueReader<'_>) -> Result<TypeConsistency, ValueError> {
     let kind = TypeConsistencyKind::from_number(u32::from(value.u16()?))?;
     let default = TypeConsistency { kind, ..TypeConsistency::default() };
@@ -215,7 +215,7 @@ fn write_type_consistency(policy: &TypeConsistency, value: &mut ValueWriter<'_>)
     value.bool(policy.force_type_validation);
 }
 
-/// Properties inform; one that is too long or no text is left out, and does not spoil the announcement.
+/// Properties are informative: one that is too long or not valid text is skipped, and the announcement remains valid.
 fn read_properties(value: &mut ValueReader<'_>) -> Result<Properties, ValueError> {
     let mut properties = Properties::default();
     for _ in 0..value.count(8)? {
@@ -250,7 +250,7 @@ fn optional_string<'a>(value: &mut ValueReader<'a>) -> Result<Option<&'a str>, V
 }
 
 impl Properties {
-    /// Length of the announced ones as a parameter, in bytes.
+    /// The length of the announced properties as a parameter, in bytes.
     #[must_use]
     pub fn announced_octets(&self) -> usize {
         let mut out = Vec::new();
@@ -259,7 +259,7 @@ impl Properties {
     }
 }
 
-/// The second sequence is written only where it says something: older peers do not expect it.
+/// The second sequence is written only if it is not empty: older peers do not expect it.
 fn write_properties(properties: &Properties, value: &mut ValueWriter<'_>) {
     let text = || properties.text.iter().filter(|property| property.propagate);
     value.count(text().count());

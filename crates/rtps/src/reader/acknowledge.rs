@@ -1,4 +1,4 @@
-//! What writers announce, and what the reader answers: acknowledgement and requests for repair.
+//! HEARTBEATs and GAPs of writers, and the reader's answers: acknowledgements and repair requests.
 
 use crate::id::Guid;
 use crate::limits::{PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
@@ -14,11 +14,11 @@ use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
-/// How long to wait for a writer's first word before asking for it.
+/// How long to wait for a writer's first HEARTBEAT before the reader requests one.
 const PREEMPTIVE_ACKNACK_AFTER: Span = Span::from_millis(20);
 
 impl Reader {
-    /// A writer says what it has (RTPS 2.5 §8.3.8.6).
+    /// Handles the range of samples that a writer has (RTPS 2.5 §8.3.8.6).
     pub fn handle_heartbeat(&mut self, rx: &Reception<'_>, writer: Guid, heartbeat: &Heartbeat) {
         let Some(index) = self.admit(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -44,7 +44,7 @@ impl Reader {
         }
     }
 
-    /// What a writer has. `false` of one that does not repair: that is none of the reader's business.
+    /// Handles the range of samples that a writer has. `false` for a best-effort writer, which repairs no sample.
     pub(super) fn update_available(
         &mut self,
         rx: &Reception<'_>,
@@ -64,15 +64,15 @@ impl Reader {
         true
     }
 
-    /// A writer says how much of a sample it has sent (RTPS 2.5 §8.3.8.7).
+    /// Handles the number of fragments of a sample that a writer has sent (RTPS 2.5 §8.3.8.7).
     pub fn handle_heartbeat_frag(&mut self, rx: &Reception<'_>, writer: Guid, heartbeat: &HeartbeatFrag) {
         let Some(index) = self.admit(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if !proxy.info.reliable || !proxy.started || proxy.is_resolved(heartbeat.sequence_number) {
             return;
         }
-        // The number of fragments of a sample not begun is unknown: that one is asked for when a HEARTBEAT announces
-        // it.
+        // The number of fragments of a sample without any received fragment is unknown. The reader requests such a
+        // sample when a HEARTBEAT announces it.
         proxy.reassembly.announce(heartbeat.sequence_number, heartbeat.last, rx.now, proxy.tolerance);
         proxy.schedule_pause(rx.now);
         if proxy.lack(heartbeat.sequence_number, rx.now) != Lack::Nothing {
@@ -80,7 +80,7 @@ impl Reader {
         }
     }
 
-    /// A writer says what will never come (RTPS 2.5 §8.3.8.5).
+    /// Handles the numbers that a writer will not send (RTPS 2.5 §8.3.8.5).
     pub fn handle_gap(&mut self, rx: &Reception<'_>, writer: Guid, gap: &Gap) {
         let Some(index) = self.admit(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -101,7 +101,7 @@ impl Reader {
         self.advance_past_gap(rx, index);
     }
 
-    /// Goes on behind what will never come.
+    /// Delivers the samples after irrelevant numbers.
     pub(super) fn advance_past_gap(&mut self, rx: &Reception<'_>, index: usize) {
         self.drain(rx.now, rx.wall, index);
         if let Some(proxy) = self.writers.get_mut(index) {
@@ -112,14 +112,14 @@ impl Reader {
         self.update_memory_charge(index);
     }
 
-    /// Whether [`Self::poll_transmit`] has anything to hand over.
+    /// Whether [`Self::poll_transmit`] has a message to send.
     #[must_use]
     #[inline]
     pub const fn has_transmit(&self) -> bool {
         !self.owing.is_empty()
     }
 
-    /// Hands over acknowledgements and requests for repair, appending to `out`. Says whether there were any.
+    /// Appends acknowledgements and repair requests to `out`. Returns whether there were any.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
         let before = out.len();
         let mut owing = core::mem::take(&mut self.owing);
@@ -137,7 +137,7 @@ impl Reader {
         out.len() > before
     }
 
-    /// The writer no longer has anything before `first`: what has not come by now is lost.
+    /// Counts missing samples before `first` as lost, because the writer no longer has them.
     fn declare_lost_below(&mut self, rx: &Reception<'_>, index: usize, first: SequenceNumber) {
         loop {
             self.drain(rx.now, rx.wall, index);
@@ -146,12 +146,12 @@ impl Reader {
                 return;
             }
             if proxy.out_of_order.contains_key(&proxy.next) {
-                // It came, but the application has no room for it yet. It is not lost.
+                // The sample arrived, but the cache has no room for it yet. The sample is not lost.
                 return;
             }
             let from = proxy.next;
             let until = proxy.first_out_of_order().map_or(first, |number| number.min(first));
-            // Stretches that will never come anyway do not count as lost.
+            // Irrelevant numbers do not count as lost.
             let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
             proxy.next = until;
             proxy.reassembly.forget_below(until, &mut self.pool);
@@ -193,7 +193,8 @@ impl Reader {
         if let Some(first) = first_asked {
             proxy.record_request(first, last_asked);
             proxy.asked = Some(match asked_lately {
-                // What was asked for lately stays asked for: two stretches in turn would be asked for again and again.
+                // Recently requested numbers stay part of the request. Otherwise two ranges would alternate and be
+                // requested again and again.
                 Some(lately) => {
                     RepairRequest { at: now, last: lately.last.max(last_asked), ..lately.starting_at(first, now) }
                 }
@@ -204,7 +205,7 @@ impl Reader {
                 }
             });
         } else if asked_lately.is_none() {
-            // All that was asked for has come, even if it waits for room: there is nothing to repeat.
+            // All requested samples have arrived, even if some wait for room: there is no request to repeat.
             proxy.asked = None;
         }
         self.acknack_count = self.acknack_count.next();
@@ -222,7 +223,7 @@ impl Reader {
         }
     }
 
-    /// Asks for the missing fragments of all samples begun from `first` to `last`.
+    /// Requests the missing fragments of all partly received samples from `first` to `last`.
     fn put_nack_frags(
         &mut self,
         now: Instant,
@@ -256,7 +257,7 @@ impl Reader {
         self.counters.requested += requested;
     }
 
-    /// Asks a writer that has not been heard for a heartbeat.
+    /// Requests a HEARTBEAT from a writer that has not sent one yet.
     fn put_preemptive_acknack(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -299,7 +300,7 @@ impl WriterProxy {
         self.next_preemptive_acknack.is_some_and(|at| at <= now)
     }
 
-    /// Whether the writer has said what it has.
+    /// Whether a HEARTBEAT of the writer has arrived.
     pub(super) const fn was_heard(&self) -> bool {
         self.next_preemptive_acknack.is_none()
     }

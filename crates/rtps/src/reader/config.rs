@@ -9,12 +9,12 @@ use crate::limits::{MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, SAMPLE_BYTES_M
 use crate::protection::Protection;
 use crate::time::Span;
 
-/// Finds out which instance a serialized sample (or, with `true`, a serialized key) belongs to. `None` when it cannot
-/// be decoded.
+/// Computes the instance of a serialized sample, or, with `true`, of a serialized key. `None` when the bytes cannot be
+/// decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyExtractor(pub fn(&[u8], bool) -> Option<KeyHash>);
 
-/// The answer to [`Reader::take_unkeyed`](super::Reader::take_unkeyed) for a sample.
+/// The answer to [`Reader::take_unkeyed`](super::Reader::take_unkeyed) for one sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundInstance {
     /// The instance.
@@ -23,33 +23,33 @@ pub struct FoundInstance {
     pub key: Option<Vec<u8>>,
 }
 
-/// How a reader behaves. Fixed for its lifetime except where a method says otherwise.
+/// The configuration of a reader. Fixed for its lifetime except where a method says otherwise.
 #[derive(Clone, Debug)]
 pub struct ReaderConfig {
-    /// Which reader.
+    /// The reader.
     pub guid: Guid,
-    /// Whether it wants repair (RELIABILITY).
+    /// Whether it requests repair (RELIABILITY).
     pub reliable: bool,
-    /// Whether it wants what was written before it came (DURABILITY of TRANSIENT_LOCAL or more).
+    /// Whether it requests samples written before the match (DURABILITY of TRANSIENT_LOCAL or more).
     pub wants_history: bool,
-    /// What it keeps for the application.
+    /// The cache of samples for the application.
     pub cache: ReaderHistoryConfig,
-    /// How often each instance has to be heard of (DEADLINE).
+    /// The longest time between two samples of an instance (DEADLINE).
     pub deadline: Span,
     /// The largest serialized sample it accepts, in bytes.
     pub max_sample_bytes: u32,
-    /// Bytes held per writer for samples that wait for others or are being rebuilt. One sample always fits.
+    /// Bytes held per writer for out-of-order samples or samples under reassembly. One sample always fits.
     pub memory_per_writer: usize,
-    /// Bytes held for all writers. One sample that is alone always fits.
+    /// Bytes held for all writers. A single sample always fits.
     pub memory_per_reader: usize,
-    /// How to tell instances apart; `None` on topics without keys.
+    /// Computes the instance of a sample; `None` on topics without keys.
     pub keys: Option<KeyExtractor>,
-    /// The topic has keys, and the caller finds the instance of each sample: see
+    /// The topic has keys, and the caller computes the instance of each sample: see
     /// [`Reader::take_unkeyed`](super::Reader::take_unkeyed).
     pub defers_keys: bool,
-    /// With [`Self::defers_keys`]: the caller finds the key as well, once for each instance, and the cache keeps it.
+    /// With [`Self::defers_keys`]: the caller computes the key as well, once per instance, and the cache keeps it.
     pub keeps_found_keys: bool,
-    /// What protects its messages; `None` without security.
+    /// Protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
 }
 

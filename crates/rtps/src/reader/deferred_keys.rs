@@ -1,8 +1,8 @@
-//! Samples whose instance the caller finds: with code of the application, which must not run under the reader's lock.
+//! Samples whose instance the caller computes with application code, which must not run under the reader's lock.
 //!
-//! A sample that is due waits in [`Unkeyed`] instead of going into the cache. For the protocol the sample has been
-//! received. The caller takes the payloads with [`Reader::take_unkeyed`], finds the instances without a lock, and
-//! returns them to [`Reader::put_keys`] in the same order. One caller at a time does so.
+//! A sample that is next in order waits in [`Unkeyed`] instead of entering the cache. For the protocol, the sample has
+//! been received. The caller takes the payloads with [`Reader::take_unkeyed`], computes the instances without a lock,
+//! and passes them to [`Reader::put_keys`] in the same order. One caller at a time does so.
 
 use alloc::vec::Vec;
 
@@ -23,20 +23,21 @@ impl Reader {
         self.unkeyed.unknown > 0
     }
 
-    /// Appends the payload of each sample that waits for its instance, and whether the payload is a serialized key. To
-    /// be answered with [`Self::put_keys`].
+    /// Appends the payload of each sample without an instance, and whether the payload is a serialized key. The caller
+    /// answers with [`Self::put_keys`].
     pub fn take_unkeyed(&mut self, out: &mut Vec<(Payload, bool)>) {
         for waiting in self.unkeyed.samples.iter_mut().filter(|waiting| waiting.key == Key::Unknown) {
-            waiting.key = Key::RepairRequest;
+            waiting.key = Key::Requested;
             out.push((waiting.sample.payload.clone(), !waiting.sample.meta.kind.is_alive()));
         }
         self.unkeyed.unknown = 0;
     }
 
-    /// The instances of the samples of the last [`Self::take_unkeyed`], in order. A sample without one belongs to the
-    /// instance that its writer has named; without that either, the sample is dropped and counted as undecodable.
+    /// Sets the instances of the samples of the last [`Self::take_unkeyed`], in order. A sample without a computed
+    /// instance belongs to the instance that its writer has stated. Without that, the sample is dropped and counted as
+    /// undecodable.
     pub fn put_keys(&mut self, now: Instant, wall: Timestamp, keys: impl IntoIterator<Item = Option<FoundInstance>>) {
-        let asked = self.unkeyed.samples.iter_mut().filter(|waiting| waiting.key == Key::RepairRequest);
+        let asked = self.unkeyed.samples.iter_mut().filter(|waiting| waiting.key == Key::Requested);
         for (waiting, found) in asked.zip(keys) {
             let (instance, serialized_key) = found.map(|found| (found.instance, found.key)).unzip();
             waiting.key = instance.or(waiting.sample.meta.key_hash).map_or(Key::Missing, Key::Known);
@@ -45,8 +46,8 @@ impl Reader {
         self.insert_keyed(now, wall);
     }
 
-    /// A sample is due. Goes into the cache at once only if its instance is known and no sample waits. Gives the sample
-    /// back when no more samples may wait.
+    /// Handles a sample that is next in order. The sample enters the cache at once only if its instance is known and no
+    /// sample waits. Returns the sample when no further sample may wait.
     pub(super) fn defer(
         &mut self,
         now: Instant,
@@ -60,7 +61,7 @@ impl Reader {
         let certain = sample.meta.key_hash.filter(|_| is_bare || sample.meta.is_instance_certain);
         let lacks_key =
             |instance: &KeyHash| self.config.keeps_found_keys && !is_bare && self.cache.key_of(instance).is_none();
-        // The key of a shared value is made by its writer.
+        // The writer computes the key of a shared value.
         let serialized_key = certain.filter(lacks_key).and_then(|_| sample.payload.key());
         let certain = certain.filter(|instance| serialized_key.is_some() || !lacks_key(instance));
         let key = match certain {
@@ -92,9 +93,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Moves samples whose instance is known into the cache, as far as there is room.
+    /// Moves samples whose instance is known into the cache, up to its limits.
     pub(super) fn insert_keyed(&mut self, now: Instant, wall: Timestamp) {
-        let is_known = |waiting: &UnkeyedSample| !matches!(waiting.key, Key::Unknown | Key::RepairRequest);
+        let is_known = |waiting: &UnkeyedSample| !matches!(waiting.key, Key::Unknown | Key::Requested);
         while let Some(waiting) = self.unkeyed.samples.pop_front_if(|waiting| is_known(waiting)) {
             let UnkeyedSample { writer, number, sample, key, serialized_key } = waiting;
             let bytes = sample.payload.held_bytes();
@@ -123,7 +124,7 @@ impl Reader {
         }
     }
 
-    /// Whether samples of a writer that is gone wait here: it is unmatched after them.
+    /// Whether samples of an unmatched writer still wait; the writer is then removed after them.
     pub(super) fn departs_later(&mut self, writer: Guid) -> bool {
         let Unkeyed { samples, departing, .. } = &mut self.unkeyed;
         if !samples.iter().any(|waiting| waiting.writer == writer) {
@@ -135,12 +136,12 @@ impl Reader {
         true
     }
 
-    /// A writer has been matched again before it was unmatched.
+    /// Cancels the removal of a writer that was matched again.
     pub(super) fn stays(&mut self, writer: Guid) {
         self.unkeyed.departing.retain(|departing| *departing != writer);
     }
 
-    /// Whether a sample that has come is not in the cache yet.
+    /// Whether a received sample is not in the cache yet.
     pub(super) fn has_deferred(&self) -> bool {
         !self.unkeyed.samples.is_empty()
     }

@@ -1,107 +1,107 @@
-//! What a reader reports to its caller.
+//! Events and counters of a reader.
 
 use crate::history::RejectReason;
 use crate::id::{Guid, KeyHash};
 
-/// Something the application may want to know.
+/// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReaderEvent {
-    /// There is something new to take.
+    /// The application can take new samples.
     DataAvailable,
-    /// So many samples will never come (SAMPLE_LOST).
+    /// This number of samples will not arrive (SAMPLE_LOST).
     SampleLost(u64, SampleLostReason),
-    /// A sample found no room (SAMPLE_REJECTED).
+    /// The cache rejected a sample for lack of room (SAMPLE_REJECTED).
     SampleRejected(RejectReason, KeyHash),
-    /// An instance was not heard of in time (REQUESTED_DEADLINE_MISSED).
+    /// An instance had no sample within the deadline (REQUESTED_DEADLINE_MISSED).
     DeadlineMissed(KeyHash),
-    /// A writer has come to life or back to life (LIVELINESS_CHANGED).
+    /// A writer is alive or alive again (LIVELINESS_CHANGED).
     WriterAlive(Guid),
-    /// A writer did not show in time that it is alive, or is gone (LIVELINESS_CHANGED).
+    /// A writer has not asserted its liveliness in time, or is unmatched (LIVELINESS_CHANGED).
     WriterNotAlive(Guid),
 }
 
-/// Why samples will never come.
+/// Why samples are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SampleLostReason {
-    /// The writer has let go of them before they had come: its HISTORY or LIFESPAN did not keep them for so long, or it
-    /// stopped waiting for this reader.
+    /// The writer removed them before they arrived: HISTORY or LIFESPAN ended, or the writer stopped waiting for this
+    /// reader.
     NoLongerHeld,
-    /// Nothing of them has come, later ones have, and best-effort writers repair nothing.
+    /// No part of them arrived before a later sample of a best-effort writer.
     InTransit,
-    /// A part of them has come, as above.
+    /// A part of them arrived before a later sample of a best-effort writer.
     Incomplete,
     /// They are longer than the reader accepts.
     TooLong,
 }
 
-/// Why a reader wants to be called at an instant.
+/// Why a reader has a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ReaderTimer {
-    /// A writer has not been heard yet.
+    /// No HEARTBEAT of a writer has arrived yet.
     PreemptiveAckNack,
-    /// What was asked for has not come.
+    /// Requested samples have not arrived.
     Repair,
-    /// A writer should have been heard of.
+    /// The liveliness lease of a writer ends.
     Liveliness,
-    /// A sample or an instance outlives its interest, or what came too soon is due.
+    /// The lifespan of a sample or the purge delay of an instance ends, or a sample of the time-based filter is due.
     Cache,
-    /// An instance should have been heard of.
+    /// The deadline of an instance ends.
     Deadline,
 }
 
-/// What a reader has done so far, and what it did not do and why.
+/// Counters of received and discarded data, and of the reader's messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReaderCounters {
-    /// Samples put into the cache.
+    /// Samples inserted into the cache.
     pub samples: u64,
-    /// Their payload bytes, as far as they came as bytes.
+    /// Their payload bytes, except unserialized values.
     pub bytes: u64,
-    /// Samples that had come before.
+    /// Samples that had arrived before.
     pub duplicates: u64,
-    /// Fragments that had come before.
+    /// Fragments that had arrived before.
     pub duplicate_fragments: u64,
     /// Fragments that contradict others of their sample.
     pub inconsistent_fragments: u64,
-    /// Samples and fragments for which there was no room while they waited for others.
+    /// Out-of-order samples and fragments discarded for lack of room.
     pub no_room: u64,
-    /// Samples and parts of samples thrown away or not taken because the reader, or all readers for one remote
-    /// participant, would hold too much. Reliable writers are asked for them again.
+    /// Samples and fragments evicted or discarded because the reader, or all readers for one remote participant,
+    /// reached their memory limit. The reader requests them again from reliable writers.
     pub memory_limited: u64,
-    /// Best-effort samples that came after a later one.
+    /// Best-effort samples that arrived after a later one.
     pub late: u64,
-    /// Samples that will never come.
+    /// Lost samples.
     pub lost: u64,
-    /// Lost samples of best-effort writers of which nothing has come.
+    /// Lost samples of best-effort writers without a received fragment.
     pub lost_in_transit: u64,
-    /// Lost samples of best-effort writers of which a part has come.
+    /// Lost samples of best-effort writers with some received fragments.
     pub lost_incomplete: u64,
-    /// Samples the application's limits kept out.
+    /// Samples rejected by RESOURCE_LIMITS.
     pub rejected: u64,
-    /// Samples whose key could not be found.
+    /// Samples whose key could not be computed.
     pub undecodable: u64,
-    /// Samples the QoS filtered out: by ownership, time, lifespan or order.
+    /// Samples excluded by ownership, time-based filter, lifespan or order.
     pub filtered: u64,
-    /// Submessages from writers that are not matched. A best-effort reader that wants history loses what a writer
-    /// pushes before discovery has matched that writer here: without a match the reader cannot know how to treat the
-    /// samples, and holding samples of unknown writers would let any sender fill its memory. A reliable reader requests
-    /// them once it has matched.
+    /// Submessages from writers that are not matched. A best-effort reader that requests history loses samples that
+    /// arrive before discovery has matched their writer here: without a match, the policies of the samples are unknown,
+    /// and any sender could fill the memory of a reader that held them. A reliable reader requests them after the
+    /// match.
     pub unmatched: u64,
-    /// Requests for repair sent: numbers and fragments asked for.
+    /// Requested sequence numbers and fragments.
     pub requested: u64,
     /// ACKNACKs and NACK_FRAGs sent.
     pub acknowledgements: u64,
-    /// HEARTBEATs that were ignored: their count had come before, or contradicts the counts of the others.
+    /// HEARTBEATs ignored because their count is old or inconsistent with earlier counts.
     pub heartbeats_ignored: u64,
-    /// Writers that would match and were not taken, because there were as many as a reader takes.
+    /// Compatible writers that were not matched because the reader had reached its limit of matches.
     pub matches_refused: u64,
-    /// Payloads that their writer did not protect, or that were changed.
+    /// Payloads that were not protected by their writer, or that were changed.
     pub not_authentic: u64,
 }
 
-/// What a reader holds that is not for the application yet.
+/// Samples that a reader holds outside its cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waiting {
-    /// Samples, whole or in part.
+    /// Samples, whole or partly received.
     pub samples: usize,
     /// The bytes of their buffers.
     pub bytes: usize,

@@ -1,4 +1,4 @@
-//! The fast path of a reader: values that need no policy go straight into the fast queue of the cache.
+//! The fast path of a reader: values that need no policy enter the fast queue of the cache directly.
 
 use crate::history::{FastSample, Selected, Selector};
 use crate::id::Guid;
@@ -11,12 +11,12 @@ use super::{Reader, Reception};
 
 impl Reader {
     /// An inserter for the next values of this writer. `None` unless the topic has no keys, the reader lacks no earlier
-    /// sample of the writer, no sample waits, and no policy asks for more than keeping the values or returning them.
+    /// sample of the writer, no sample waits, and no policy requires more than queuing or returning the values.
     #[inline]
     pub fn fast_inserter(&mut self, writer: Guid) -> Option<FastInserter<'_>> {
         let index = self.find(writer)?;
         let proxy = self.writers.get(index)?;
-        // If one is just due, the next is after it was kept.
+        // The condition holds for the next value again once this one was inserted.
         if !proxy.is_just_due(proxy.next) || !self.allows_fast_insert(proxy) {
             return None;
         }
@@ -24,7 +24,7 @@ impl Reader {
         (room > 0).then_some(FastInserter { reader: self, index, room })
     }
 
-    /// Whether [`Self::insert_fast`] does all that there is to do with this value.
+    /// Whether [`Self::insert_fast`] handles this value completely.
     #[inline]
     pub(super) fn can_insert_fast(&self, index: usize, number: SequenceNumber) -> bool {
         self.writers.get(index).is_some_and(|proxy| {
@@ -32,7 +32,8 @@ impl Reader {
         })
     }
 
-    /// The same for any value of this writer that is [just due](WriterProxy::is_just_due), if there is room.
+    /// Like [`Self::can_insert_fast`], for any value of this writer that is [just due](WriterProxy::is_just_due), if
+    /// there is room.
     #[inline]
     fn allows_fast_insert(&self, proxy: &WriterProxy) -> bool {
         proxy.alive
@@ -44,7 +45,7 @@ impl Reader {
             && !self.deadline.is_watching()
     }
 
-    /// Keeps the next value of a writer.
+    /// Queues the next value of a writer.
     #[inline]
     pub(super) fn insert_fast(
         &mut self,
@@ -72,12 +73,12 @@ impl Reader {
 pub struct FastInserter<'r> {
     reader: &'r mut Reader,
     index: usize,
-    /// So many may be kept.
+    /// The number of values that may be queued.
     room: usize,
 }
 
 impl FastInserter<'_> {
-    /// Copies a value, and keeps it.
+    /// Queues a copy of a value.
     #[inline]
     pub fn insert(
         &mut self,
@@ -95,7 +96,7 @@ impl FastInserter<'_> {
         true
     }
 
-    /// Keeps a value by reference.
+    /// Queues a value by reference.
     #[inline]
     pub fn insert_shared(
         &mut self,
@@ -112,8 +113,8 @@ impl FastInserter<'_> {
         true
     }
 
-    /// Hands a value out at once, where a selection that takes would hand out this one and nothing else: as if it were
-    /// kept and taken. `payload` is asked for only then, and may still refuse.
+    /// Returns a value at once, if a taking selection would return this value and no other: as if the value were queued
+    /// and taken. `payload` is called only in this case, and may still refuse.
     #[inline]
     pub fn pass_through(
         &mut self,

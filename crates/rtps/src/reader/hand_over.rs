@@ -1,5 +1,5 @@
-//! Changes that the driver takes from [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over) and delivers
-//! without messages: the counterparts of DATA, HEARTBEAT, GAP and ACKNACK. The reader treats a sample alike on both
+//! The hand-over path: the driver takes changes from [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over)
+//! and passes them to these counterparts of DATA, HEARTBEAT, GAP and ACKNACK. The reader handles a sample alike on both
 //! paths.
 
 use crate::id::Guid;
@@ -10,10 +10,11 @@ use super::proxy::OutOfOrderSample;
 use super::{Reader, Reception, SampleMeta};
 
 impl Reader {
-    /// A whole sample, by reference. `false` when it was not taken and has to come again: because the writer is not
-    /// matched yet, or because earlier ones wait until the application makes room, and no more may wait with them.
+    /// Handles a whole sample by reference. `false` when the sample was refused and must be handed over again: the
+    /// writer is not matched yet, or earlier samples wait until the application makes room and no further sample may
+    /// wait.
     ///
-    /// After a refusal the caller tries again once [`Self::match_writer`] or [`Self::resume`] was called.
+    /// After a refusal, the caller retries once [`Self::match_writer`] or [`Self::resume`] was called.
     pub fn handle_change(
         &mut self,
         rx: &Reception<'_>,
@@ -30,7 +31,7 @@ impl Reader {
         self.renew_liveliness(rx.now, index);
         self.start_at(rx, index, number);
         if !self.is_wanted(index, number) {
-            // If it came in a message and waits, it does not come again from now on.
+            // The writer does not resend a waiting sample from a message after this.
             let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.out_of_order.get_mut(&number));
             waiting.into_iter().for_each(|sample| sample.is_handed_over = true);
             return true;
@@ -47,8 +48,8 @@ impl Reader {
         self.pool.copy_of(octets)
     }
 
-    /// The writer has numbers `first` to `last`, and nothing before that has not come. `false` when the writer is not
-    /// matched yet.
+    /// States that the writer has numbers `first` to `last`, and no earlier missing sample. `false` when the writer is
+    /// not matched yet.
     pub fn handle_available(
         &mut self,
         rx: &Reception<'_>,
@@ -64,7 +65,7 @@ impl Reader {
         true
     }
 
-    /// Numbers from `first` up to, not including, `below` will never come.
+    /// States that numbers from `first` up to, not including, `below` will not be sent.
     #[inline]
     pub fn handle_unavailable(
         &mut self,
@@ -78,8 +79,8 @@ impl Reader {
         }
     }
 
-    /// Everything of this writer before this number has come or will never come, and what has is in the cache. `None`
-    /// of a writer that is not matched or of which nothing is known, and of one that is best effort.
+    /// The number before which all samples of this writer are in the cache or will not be sent. `None` for a
+    /// best-effort writer, and for one that is not matched or has not started.
     #[must_use]
     pub fn acknowledged_below(&mut self, writer: Guid) -> Option<SequenceNumber> {
         let index = self.find(writer)?;
@@ -91,7 +92,7 @@ impl Reader {
         let Some(index) = self.find(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if !proxy.info.reliable {
-            // What was passed over counts as lost when the next one comes.
+            // The reader counts these numbers as lost when the next sample arrives.
             return;
         }
         if !proxy.started {
@@ -103,7 +104,7 @@ impl Reader {
         self.advance_past_gap(rx, index);
     }
 
-    /// What is handed over comes in order, so that a reader that does not know where to start knows it now.
+    /// Sets the start of a reader that does not know it: changes are handed over in order.
     fn start_at(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| !proxy.started) else { return };
         proxy.next_preemptive_acknack = None;

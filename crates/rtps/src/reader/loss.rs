@@ -1,11 +1,11 @@
-//! Samples that the reader does not deliver, and why.
+//! Samples that the reader does not deliver, and the reasons.
 
 use super::{Reader, ReaderEvent, Reception, SampleLostReason};
 use crate::history::Released;
 use crate::seq::SequenceNumber;
 
 impl Reader {
-    /// A sample that arrived and is none of the application's business.
+    /// Skips a received sample that is not for the application.
     pub(super) fn skip_sample(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         self.counters.filtered += 1;
         if let Some(proxy) = self.writers.get_mut(index) {
@@ -14,7 +14,7 @@ impl Reader {
         self.drain(rx.now, rx.wall, index);
     }
 
-    /// A sample that is longer than the reader accepts: it is lost, and not asked for again.
+    /// Counts a sample that is longer than the limit as lost. The reader does not request it again.
     pub(super) fn refuse_too_long(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         self.report_lost(1, SampleLostReason::TooLong);
         if let Some(proxy) = self.writers.get_mut(index) {
@@ -27,7 +27,7 @@ impl Reader {
         self.drain(rx.now, rx.wall, index);
     }
 
-    /// What came too soon was stored when it was due.
+    /// Counts samples of the time-based filter that were stored when they were due.
     pub(super) fn count_released(&mut self, released: Released) {
         self.counters.samples += released.samples;
         self.counters.bytes += released.bytes;

@@ -1,4 +1,4 @@
-//! What readers hold before it is the application's: bounded for each reader and for each remote participant.
+//! The memory that readers hold outside their caches, bounded for each reader and for each remote participant.
 
 use crate::history::WriterSlot;
 use crate::seq::SequenceNumber;
@@ -6,10 +6,9 @@ use crate::seq::SequenceNumber;
 use super::Reader;
 
 impl Reader {
-    /// Makes room to hold `bytes` of the sample `number`, by evicting the newest samples of the writer that holds most:
-    /// the reader asks for them again, or counts them as lost if the writer is best effort. `false` if the eviction
-    /// would have to take from writers that hold less than this one would, or samples that their writers will not send
-    /// again.
+    /// Makes room for `bytes` of the sample `number` by evicting the newest samples of the writer that holds most. The
+    /// reader requests evicted samples again, or counts them as lost if the writer is best effort. `false` if only
+    /// writers remain that would hold less than this one, or samples that their writers do not retransmit.
     pub(super) fn make_room(&mut self, index: usize, number: SequenceNumber, bytes: usize) -> bool {
         loop {
             let Some(asking) = self.writers.get(index) else { return false };
@@ -45,7 +44,7 @@ impl Reader {
         is_given_up
     }
 
-    /// Charges to the accounts what the reader holds for one writer now.
+    /// Charges to the accounts the bytes that the reader holds for one writer.
     pub(super) fn update_memory_charge(&mut self, index: usize) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         let held = proxy.held_bytes();
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn many_writers_together_hold_no_more_than_the_reader_may() {
+    fn memory_of_many_writers_is_bounded_per_reader() {
         for reliable in [true, false] {
             let writers: vec::Vec<_> =
                 (0..50).map(|n| (guid(n, 1), Arc::new(MemoryAccount::new(usize::MAX)))).collect();
@@ -150,7 +149,7 @@ mod tests {
                 }
             }
             assert!(reader.counters().memory_limited > 0);
-            // Everything is given back.
+            // All memory is released.
             for (writer, memory) in &writers {
                 reader.unmatch_writer(Instant(2), Timestamp::INVALID, *writer);
                 assert_eq!(memory.held_bytes(), 0);
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writers_of_one_participant_hold_no_more_than_it_may_in_all_readers() {
+    fn memory_of_one_participant_is_bounded_over_all_readers() {
         let memory = Arc::new(MemoryAccount::new(60_000));
         let writers: vec::Vec<_> = (0..4).map(|n| (guid(1, n), Arc::clone(&memory))).collect();
         let mut readers: vec::Vec<_> = (0..3).map(|_| reader(&writers, true)).collect();
@@ -180,20 +179,20 @@ mod tests {
     }
 
     #[test]
-    fn sample_that_is_due_next_evicts_later_ones() {
+    fn next_sample_evicts_later_ones() {
         let (greedy, modest) = (guid(1, 1), guid(2, 1));
         let account = || Arc::new(MemoryAccount::new(usize::MAX));
         let mut reader = reader(&[(greedy, account()), (modest, account())], true);
         (2..6).for_each(|number| fragment(&mut reader, greedy, number, 1));
         (2..4).for_each(|number| fragment(&mut reader, modest, number, 1));
         assert_eq!(reader.waiting().bytes, 6 * 16_384);
-        // Of the other writer's samples the newest go, then its own.
+        // The newest samples of the other writer are evicted first, then those of this writer.
         (1..=2).for_each(|n| fragment(&mut reader, modest, 1, n));
         assert_eq!(reader.counters().samples, 1);
         assert!(reader.counters().memory_limited > 0);
         (1..=2).for_each(|n| fragment(&mut reader, greedy, 1, n));
         assert_eq!(reader.counters().samples, 2);
-        // What was thrown away is taken when it comes again.
+        // The reader accepts the evicted samples when they arrive again.
         for number in 2..6 {
             (1..=2).for_each(|n| fragment(&mut reader, greedy, number, n));
         }

@@ -1,8 +1,8 @@
-//! Memory that all readers of a participant hold for one remote participant.
+//! The memory that all readers of a participant hold for one remote participant.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all readers of a participant hold for the writers of one remote participant, in bytes. Unbounded by default.
+/// Bytes that all readers of a participant hold for the writers of one remote participant. Unbounded by default.
 #[derive(Debug)]
 pub struct MemoryAccount {
     held: AtomicUsize,
@@ -16,26 +16,26 @@ impl Default for MemoryAccount {
 }
 
 impl MemoryAccount {
-    /// An account that nothing is charged to yet.
+    /// An empty account.
     #[must_use]
     pub const fn new(max_bytes: usize) -> Self {
         Self { held: AtomicUsize::new(0), max: max_bytes }
     }
 
-    /// What is held.
+    /// The number of bytes held.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Whether so much more may be held; whatever it is if nothing else is.
+    /// Whether this number of bytes may be added. An empty account accepts any number.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         let held = self.held_bytes();
         held == 0 || held.saturating_add(bytes) <= self.max
     }
 
     pub(super) fn recharge(&self, from: usize, to: usize) {
-        // A reader takes back only what it has charged itself, so the sum never goes below zero.
+        // A reader subtracts only bytes that it has charged itself, so the sum never goes below zero.
         if to >= from {
             self.held.fetch_add(to - from, Ordering::Relaxed);
         } else {

@@ -1,8 +1,8 @@
-//! The RTPS reader: puts samples into order, asks for what is missing, acknowledges (RTPS 2.5 §8.4.10 to §8.4.12).
+//! The RTPS reader: orders samples, requests missing ones, acknowledges (RTPS 2.5 §8.4.10 to §8.4.12).
 //!
-//! Every call that may have put something out is followed by draining [`Reader::poll_event`] and
-//! [`Reader::poll_transmit`], and by asking [`Reader::poll_timeout`] when to come back. Acknowledgements leave only
-//! through `poll_transmit`, so that the caller can hand data to the application first.
+//! After every call that may produce output, the caller drains [`Reader::poll_event`] and [`Reader::poll_transmit`],
+//! and reads the next deadline from [`Reader::poll_timeout`]. Acknowledgements are sent only through `poll_transmit`,
+//! so that the caller can notify the application of the data first.
 
 mod acknowledge;
 mod config;
@@ -51,7 +51,7 @@ use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
 use unkeyed::Unkeyed;
 
-/// The index of no writer.
+/// The index that stands for no writer.
 const NO_WRITER: usize = usize::MAX;
 
 /// One RTPS reader.
@@ -62,27 +62,27 @@ pub struct Reader {
     pool: BufferPool,
     writers: Vec<WriterProxy>,
     by_guid: HashMap<Guid, usize, foldhash::quality::FixedState>,
-    /// The writer that was last heard. Its timer is not among `timers`: it changes with nearly every message.
+    /// The writer of the last message. Its timer is not in `timers`, because it changes with nearly every message.
     current: usize,
     /// The first timer of every other writer.
     timers: MinTree<(Instant, ReaderTimer)>,
-    /// Writers whose timers are due, while they are handled.
+    /// Writers whose timers are being handled.
     due: Vec<u32>,
     next_slot: u32,
     deadline: DeadlineTracker,
-    /// Counts run on across writers and matches, so that a writer that still knows an earlier match does not take new
-    /// acknowledgements for old ones.
+    /// Counts continue across writers and matches, so that a writer that remembers an earlier match does not ignore new
+    /// acknowledgements as old ones.
     acknack_count: Count,
     nack_frag_count: Count,
-    /// The writers that are to be sent an ACKNACK, each once.
+    /// The writers that need an ACKNACK, each once.
     owing: Vec<u32>,
-    /// A sample waits because the cache had no room for it.
+    /// Whether a sample waits because the cache has no room for it.
     stalled: bool,
-    /// Samples that wait until the caller has found their instance.
+    /// Samples that wait until the caller has computed their instance.
     unkeyed: Unkeyed,
-    /// The writers of such samples, each once, in the order in which they stalled.
+    /// The writers of samples that wait for room, each once, in the order in which they stalled.
     stalled_writers: Vec<u32>,
-    /// Writers that are resumed.
+    /// The writers being resumed.
     resuming: Vec<u32>,
     data_available: bool,
     typical_bytes: usize,
@@ -91,7 +91,7 @@ pub struct Reader {
     events: VecDeque<ReaderEvent>,
     counters: ReaderCounters,
     sealer: Sealer,
-    /// Whether writers have to protect payloads.
+    /// Whether writers must protect payloads.
     opens_payloads: bool,
 }
 
@@ -129,19 +129,19 @@ impl Reader {
         }
     }
 
-    /// Which reader this is.
+    /// The GUID of the reader.
     #[must_use]
     pub const fn guid(&self) -> Guid {
         self.config.guid
     }
 
-    /// Whether its messages, submessages or payloads are protected. Such a reader takes samples from messages only.
+    /// Whether messages, submessages or payloads are protected. Such a reader accepts samples only from messages.
     #[must_use]
     pub const fn is_protected(&self) -> bool {
         self.sealer.is_active()
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub const fn counters(&self) -> ReaderCounters {
         ReaderCounters {
@@ -150,13 +150,13 @@ impl Reader {
         }
     }
 
-    /// What is held for the application.
+    /// The cache of samples for the application.
     #[must_use]
     pub const fn cache(&self) -> &ReaderHistory {
         &self.cache
     }
 
-    /// What is held while it waits for earlier samples or for its missing fragments.
+    /// Out-of-order samples and samples under reassembly.
     #[must_use]
     pub fn waiting(&self) -> Waiting {
         self.writers.iter().fold(Waiting::default(), |sum, writer| Waiting {
@@ -165,13 +165,13 @@ impl Reader {
         })
     }
 
-    /// Whether it misses nothing of writers that are reliable too.
+    /// Whether the reader requests repair from reliable writers.
     #[must_use]
     pub const fn is_reliable(&self) -> bool {
         self.config.reliable
     }
 
-    /// Discovery has found a writer, or news about one. `false` when the reader has as many as it can take.
+    /// Matches a writer, or updates a matched one. `false` when the reader has reached its limit of matches.
     pub fn match_writer(&mut self, now: Instant, mut writer: MatchedWriter) -> bool {
         writer.reliable &= self.config.reliable;
         self.stays(writer.guid);
@@ -201,7 +201,7 @@ impl Reader {
         true
     }
 
-    /// The writer is gone. Says whether it was known.
+    /// Removes a writer. Returns whether it was matched.
     pub fn unmatch_writer(&mut self, now: Instant, wall: Timestamp, writer: Guid) -> bool {
         if self.departs_later(writer) {
             return true;
@@ -234,14 +234,14 @@ impl Reader {
         self.writers.iter().map(|w| &w.info)
     }
 
-    /// A writer has shown, by other means than data, that it is alive.
+    /// Renews the liveliness of a writer that was asserted by other means than data.
     pub fn writer_alive(&mut self, now: Instant, writer: Guid) {
         if let Some(index) = self.find(writer) {
             self.renew_liveliness(now, index);
         }
     }
 
-    /// A whole sample has come (RTPS 2.5 §8.3.8.2).
+    /// Handles a whole sample (RTPS 2.5 §8.3.8.2).
     pub fn handle_data(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, data: &Data<'_>) {
         let Some(index) = self.admit(writer) else { return };
         self.renew_liveliness(rx.now, index);
@@ -278,12 +278,12 @@ impl Reader {
         self.update_memory_charge(index);
     }
 
-    /// A piece of a sample has come (RTPS 2.5 §8.3.8.3).
+    /// Handles fragments of a sample (RTPS 2.5 §8.3.8.3).
     pub fn handle_data_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
         self.accept_fragment(rx, writer, meta, frag, false);
     }
 
-    /// A piece of a sample, opened if its writer protects payloads.
+    /// Handles fragments of a sample, after decryption if its writer protects payloads.
     fn accept_fragment(
         &mut self,
         rx: &Reception<'_>,
@@ -342,36 +342,36 @@ impl Reader {
         self.update_memory_charge(index);
     }
 
-    /// Hands out samples, appending them to `out`; `take` removes them, else they count as read from now on. If samples
-    /// [wait for room](Self::is_stalled), the caller goes on with [`Self::resume`].
+    /// Appends the selected samples to `out`. With `take` removes them, otherwise marks them as read. If samples [wait
+    /// for room](Self::is_stalled), the caller then calls [`Self::resume`].
     pub fn select(&mut self, selector: &Selector, take: bool, out: &mut Vec<Selected>) {
         self.cache.select(selector, take, out);
     }
 
-    /// Shows what [`Self::select`] would hand out, appending it to `out`, and leaves everything as it is.
+    /// Appends to `out` what [`Self::select`] would return, without changing any state.
     pub fn peek(&mut self, selector: &Selector, out: &mut Vec<Peeked>) {
         self.cache.peek(selector, out);
     }
 
-    /// Hands out samples that [`Self::peek`] has shown, as far as they are still there; see [`Self::select`].
+    /// Selects samples that [`Self::peek`] has shown, unless they have been removed since; see [`Self::select`].
     pub fn select_peeked(&mut self, peeked: &[Peeked], take: bool, out: &mut Vec<Selected>) {
         self.cache.select_peeked(peeked, take, out);
     }
 
-    /// Whether samples that have come wait for the application to make room by taking others.
+    /// Whether received samples wait until the application makes room by taking others.
     #[must_use]
     #[inline]
     pub const fn is_stalled(&self) -> bool {
         self.stalled
     }
 
-    /// Forgets an instance of which nothing is held, as if it had never been written.
+    /// Removes an instance without samples, as if it had never been written.
     pub fn forget_instance(&mut self, instance: &KeyHash) {
         self.cache.forget_instance(instance);
         self.deadline.forget(instance);
     }
 
-    /// Gives the buffer of a sample back that was handed out.
+    /// Returns the buffer of a selected sample to the pool.
     pub fn recycle(&mut self, payload: Payload) {
         self.pool.recycle(payload);
     }
@@ -381,17 +381,17 @@ impl Reader {
         self.deadline.set_period(period);
     }
 
-    /// Changes the READER_DATA_LIFECYCLE delays, for instances that end from now on.
+    /// Changes the READER_DATA_LIFECYCLE delays for instances that end later.
     pub const fn set_autopurge(&mut self, no_writers: Span, disposed: Span) {
         self.cache.set_autopurge(no_writers, disposed);
     }
 
-    /// Changes the TIME_BASED_FILTER separation, also for samples that are held because of it.
+    /// Changes the TIME_BASED_FILTER separation, also for held samples.
     pub fn set_minimum_separation(&mut self, separation: Span) {
         self.cache.set_minimum_separation(separation);
     }
 
-    /// Whether everything known to exist in the matched writers that offer history has come
+    /// Whether all announced samples of the matched writers that offer history have arrived
     /// (`wait_for_historical_data`).
     #[must_use]
     pub fn has_history(&self) -> bool {
@@ -399,7 +399,7 @@ impl Reader {
         with_history.all(|w| w.was_heard() && w.next > w.announced.newest()) && !self.has_deferred()
     }
 
-    /// Whether [`Self::poll_event`] has anything to tell.
+    /// Whether [`Self::poll_event`] has an event.
     #[must_use]
     pub fn has_event(&self) -> bool {
         self.data_available || !self.events.is_empty()
@@ -413,8 +413,8 @@ impl Reader {
         self.events.pop_front()
     }
 
-    /// Takes the news that there are samples, if there is no other news and nothing to be sent: as [`Self::poll_event`]
-    /// would, and with nothing left to be done.
+    /// Takes the event [`ReaderEvent::DataAvailable`] if it is the only event and no message is to be sent. The caller
+    /// then need not poll further.
     #[inline]
     pub fn take_data_available_alone(&mut self) -> bool {
         let is_alone = self.data_available && self.events.is_empty() && !self.has_transmit();
@@ -429,7 +429,7 @@ impl Reader {
         }
     }
 
-    /// The index of a writer, which becomes the current one: the caller may change its timers.
+    /// The index of a writer. The writer becomes the current one: the caller may change its timers.
     fn find(&mut self, writer: Guid) -> Option<usize> {
         if self.writers.get(self.current).is_some_and(|w| w.info.guid == writer) {
             return Some(self.current);
@@ -447,7 +447,7 @@ impl Reader {
         found
     }
 
-    /// Whether a sample with this number is still of interest; determines where a volatile reader starts.
+    /// Whether a sample with this number is missing. Sets the start of a volatile reader.
     fn is_wanted(&mut self, index: usize, number: SequenceNumber) -> bool {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
         if !proxy.started && !proxy.awaits_start() {
@@ -466,7 +466,7 @@ impl Reader {
         false
     }
 
-    /// Small payloads are copied, so that they do not hold a large receive buffer; large ones are referred to.
+    /// Copies a small payload, so that it does not keep a large receive buffer allocated; refers to a large one.
     fn hold(&mut self, bytes: &[u8], buffer: Option<&Arc<Vec<u8>>>) -> Payload {
         self.typical_bytes = bytes.len();
         if bytes.is_empty() {
@@ -481,7 +481,7 @@ impl Reader {
         self.pool.copy_of(bytes)
     }
 
-    /// The next sample, and nothing else of its writer is waiting or waited for.
+    /// Handles the next sample in order.
     fn accept_due(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
         let meta = &sample.meta;
         if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number) {
@@ -500,7 +500,7 @@ impl Reader {
         }
     }
 
-    /// A complete sample: hands it on if it is its turn, else keeps it until then.
+    /// Handles a complete sample: delivers it if it is next in order, else keeps it until then.
     fn accept(
         &mut self,
         now: Instant,
@@ -547,7 +547,7 @@ impl Reader {
         }
     }
 
-    /// Has what is missing before this number requested, if that is new.
+    /// Requests the samples missing before this number, if the gap is new.
     fn request_gap_before(&mut self, now: Instant, index: usize, number: SequenceNumber) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if proxy.finds_gap(number, now) {
@@ -555,7 +555,7 @@ impl Reader {
         }
     }
 
-    /// Puts a sample into the cache; gives it back when there is no room.
+    /// Inserts a sample into the cache. Returns the sample when there is no room.
     fn deliver(
         &mut self,
         now: Instant,
@@ -575,7 +575,7 @@ impl Reader {
         self.insert(now, wall, index, number, sample, instance)
     }
 
-    /// The same of a sample whose instance is known.
+    /// Like [`Self::deliver`] for a sample whose instance is known.
     fn insert(
         &mut self,
         now: Instant,
@@ -626,7 +626,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The instance by the key itself where that came, for peers compute hashes in more than one way.
+    /// The instance, computed from the key if the message has it, because peers compute key hashes in more than one
+    /// way.
     fn instance_of(&self, meta: &SampleMeta, payload: &Payload) -> Option<KeyHash> {
         let Some(KeyExtractor(extract)) = self.config.keys else { return Some(KeyHash::NIL) };
         let is_certain = meta.is_instance_certain && meta.key_hash.is_some();
@@ -642,7 +643,7 @@ impl Reader {
     }
 }
 
-/// When a sample's lifespan ends: counted from when it was written, as far as the two wall clocks agree.
+/// The end of a sample's lifespan, counted from its source timestamp, as far as the two wall clocks agree.
 fn expiry(now: Instant, wall: Timestamp, source: Timestamp, lifespan: Span) -> Instant {
     if lifespan.is_infinite() {
         return Instant::FAR_FUTURE;

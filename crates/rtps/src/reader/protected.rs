@@ -8,7 +8,7 @@ use crate::wire::DataFrag;
 use super::{Reader, Reception, SampleMeta};
 
 impl Reader {
-    /// A piece of a sample whose writer protects payloads.
+    /// Handles fragments of a sample whose writer protects payloads.
     #[cold]
     pub(super) fn open_fragment(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
         if !self.by_guid.contains_key(&writer) {
@@ -23,7 +23,7 @@ impl Reader {
         self.pool.recycle(plain);
     }
 
-    /// A payload as it was before its writer protected it. `None`, and counted, if it cannot be trusted.
+    /// Verifies and decrypts a payload. Returns `None` and counts the failure if the payload cannot be trusted.
     #[cold]
     pub(super) fn open_payload(&mut self, writer: Guid, bytes: &[u8]) -> Option<Payload> {
         self.typical_bytes = bytes.len();

@@ -1,4 +1,4 @@
-//! What a reader knows of one matched writer: what came, what is missing, what will never come.
+//! The state of one matched writer in a reader: received, missing and irrelevant samples.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -26,119 +26,119 @@ use super::reassembly::Reassembly;
 use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
 
-/// A remote writer that discovery has found to match.
+/// A remote writer that discovery has matched.
 #[derive(Clone, Debug)]
 pub struct MatchedWriter {
-    /// Which writer.
+    /// The writer.
     pub guid: Guid,
     /// Whether it repairs.
     pub reliable: bool,
-    /// Whether it offers what was written before the reader came.
+    /// Whether it offers samples written before the match.
     pub has_history: bool,
-    /// How strongly it writes (OWNERSHIP_STRENGTH).
+    /// Its strength (OWNERSHIP_STRENGTH).
     pub strength: i32,
-    /// How long its samples are of interest (LIFESPAN).
+    /// The validity of its samples (LIFESPAN).
     pub lifespan: Span,
-    /// How long the writer counts as alive after it was last heard of (LIVELINESS).
+    /// How long the writer counts as alive after its last message (LIVELINESS).
     pub liveliness_lease: Span,
-    /// Where acknowledgements go.
+    /// The addresses for acknowledgements.
     pub to: Arc<[Locator]>,
-    /// The largest message the way there takes, in bytes.
+    /// The largest message on the path to the writer, in bytes.
     pub max_message_bytes: usize,
     /// Vendor of its implementation.
     pub vendor: VendorId,
-    /// What all readers hold for the writers of its participant.
+    /// The account of the bytes that all readers hold for its participant's writers.
     pub memory: Arc<MemoryAccount>,
 }
 
-/// Something that came before its turn.
+/// A sample that arrived out of order.
 #[derive(Debug)]
 pub(super) struct OutOfOrderSample {
-    /// When it came.
+    /// When it arrived.
     pub(super) at: Instant,
     pub(super) meta: SampleMeta,
     pub(super) payload: Payload,
-    /// It was handed over. Its writer takes it for delivered, and does not send it again.
+    /// Whether it came by the hand-over path. Its writer counts it as delivered and does not resend it.
     pub(super) is_handed_over: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct WriterProxy {
     pub(super) info: MatchedWriter,
-    /// Where acknowledgements go.
+    /// The destination of acknowledgements.
     pub(super) destination: Arc<Destination>,
     pub(super) slot: WriterSlot,
-    /// Everything before this was handed on or will never come.
+    /// All earlier samples were delivered or will not be sent.
     pub(super) next: SequenceNumber,
-    /// Whether `next` is known: a volatile reader starts wherever it first hears something.
+    /// Whether `next` is known: a volatile reader starts at the first sample or HEARTBEAT that it receives.
     pub(super) started: bool,
-    /// How far HEARTBEATs have announced. What came beyond it says nothing about what should have come.
+    /// The newest number announced by HEARTBEATs. Samples beyond it do not show which samples should have arrived.
     pub(super) announced: Reach<SequenceNumber>,
-    /// How far samples have shown that earlier ones are missing, where no HEARTBEAT had announced these.
+    /// The newest missing number that a later sample has shown and no HEARTBEAT has announced.
     shown: Reach<SequenceNumber>,
-    /// How late what is merely overtaken may come.
+    /// How late reordered samples may arrive.
     pub(super) tolerance: Tolerance,
     pub(super) out_of_order: BTreeMap<SequenceNumber, OutOfOrderSample>,
     pub(super) out_of_order_bytes: usize,
-    /// Stretches (first, last) ahead of `next` that will never come; ascending, neither overlapping nor touching.
+    /// Ranges (first, last) after `next` that will not be sent; ascending, neither overlapping nor adjacent.
     irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
     pub(super) reassembly: Reassembly,
-    /// What of `held_bytes` was charged to the account.
+    /// The part of `held_bytes` charged to the account.
     pub(super) charged: usize,
     pub(super) alive: bool,
-    /// When it stops counting as alive, unless it is heard of before.
+    /// When the writer counts as not alive without a further message.
     pub(super) alive_until: Instant,
     heartbeat_counts: CountFilter,
     pub(super) owes_acknack: bool,
-    /// Whether it is among the writers that are to be sent an ACKNACK.
+    /// Whether the writer is in the list of writers that need an ACKNACK.
     pub(super) is_listed_owing: bool,
-    /// Whether it is among the writers of which a sample waits for room.
+    /// Whether the writer is in the list of writers with a sample that waits for room.
     pub(super) is_listed_stalled: bool,
-    /// How often the writer was asked to speak up before it was heard.
+    /// The number of ACKNACKs sent before the writer's first HEARTBEAT.
     pub(super) preemptive_acknacks: u32,
     pub(super) next_preemptive_acknack: Option<Instant>,
     pub(super) asked: Option<RepairRequest>,
-    /// The first and last number of the last request, if it was asked for once only.
+    /// The first and last number of the last request, if it was sent only once.
     asked_once: Option<(SequenceNumber, SequenceNumber)>,
-    /// The newest number ever asked for.
+    /// The newest number ever requested.
     asked_until: SequenceNumber,
-    /// When a heartbeat is answered that announced what may still come.
+    /// When to answer a HEARTBEAT whose samples may still arrive.
     pub(super) answer_at: Option<Instant>,
-    /// When a gap is requested that a sample has shown, and that was too soon to request at once.
+    /// When to request a gap that a sample has shown, if an immediate request was too early.
     pub(super) request_gap_at: Option<Instant>,
-    /// Before this, no gap is requested that only a sample shows.
+    /// The earliest time of a request for a gap that only a sample shows.
     gap_requests_from: Instant,
-    /// When what may still be under way now counts as lost.
+    /// When samples that may be in transit now count as lost.
     next_pause: Option<Instant>,
     pub(super) round_trip: RoundTrip,
 }
 
-/// What can be asked for of one number (RTPS 2.5 §8.4.12): what was announced and is not merely under way.
+/// The parts of a sample that the reader can request (RTPS 2.5 §8.4.12): announced and no longer in transit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lack {
-    /// Nothing, or nothing yet.
+    /// None, or none yet.
     Nothing,
-    /// All of it.
+    /// The whole sample.
     Sample,
-    /// The missing ones of so many fragments from the first on.
+    /// The missing fragments among this number of first ones.
     Fragments(u32),
 }
 
-/// The last request for repair.
+/// The last repair request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RepairRequest {
     pub(super) at: Instant,
-    /// The first and last number asked for.
+    /// The first and last requested number.
     pub(super) first: SequenceNumber,
-    /// When the first one was asked for.
+    /// When the first number was requested.
     pub(super) first_at: Instant,
     pub(super) last: SequenceNumber,
-    /// How often in a row without anything coming.
+    /// The number of consecutive requests without an arrival.
     pub(super) attempts: u32,
 }
 
 impl RepairRequest {
-    /// The same, if it does not begin later than `first`, which was asked for at `now`.
+    /// This request, extended to begin at `first`, which was requested at `now`, if that is earlier.
     pub(super) const fn starting_at(self, first: SequenceNumber, now: Instant) -> Self {
         if first.0 < self.first.0 { Self { first, first_at: now, ..self } } else { self }
     }
@@ -149,7 +149,7 @@ fn destination_of(info: &MatchedWriter) -> Arc<Destination> {
 }
 
 impl WriterProxy {
-    /// There is news of the writer. What is held stays charged where it was.
+    /// Updates the data of the writer. Held bytes stay charged to the same account.
     pub(super) fn set_info(&mut self, info: MatchedWriter) {
         self.destination = destination_of(&info);
         let account = core::mem::replace(&mut self.info, info).memory;
@@ -194,24 +194,25 @@ impl WriterProxy {
         self.info.guid.entity
     }
 
-    /// Whether the writer's first heartbeat will tell exactly where a volatile reader starts, so that it is worth
-    /// waiting for.
+    /// Whether the writer's first HEARTBEAT will state exactly where a volatile reader starts, so that the reader waits
+    /// for it.
     pub(super) const fn awaits_start(&self) -> bool {
         !self.started && self.info.reliable && !Quirks::of(self.info.vendor).volatile_readers_start_after_heartbeat
     }
 
-    /// From here on.
+    /// Sets the start.
     pub(super) const fn start(&mut self, next: SequenceNumber) {
         self.started = true;
         self.next = next;
     }
 
-    /// What came while the start was unknown is wanted even if the writer has let go of it since.
+    /// The first number that the reader needs. Samples received before the start was known count even if the writer has
+    /// removed them since.
     pub(super) fn first_wanted(&self, first: SequenceNumber) -> SequenceNumber {
         self.first_out_of_order().map_or(first, |number| number.min(first))
     }
 
-    /// The writer was heard of. Says whether it had counted as dead.
+    /// Renews the liveliness of the writer. Returns whether it had counted as not alive.
     pub(super) fn renew_liveliness(&mut self, now: Instant) -> bool {
         self.alive_until = now + self.info.liveliness_lease;
         !core::mem::replace(&mut self.alive, true)
@@ -221,7 +222,7 @@ impl WriterProxy {
         self.heartbeat_counts.accept(count)
     }
 
-    /// Whether this number is the next, and nothing else is waiting or waited for: the usual case, and the simplest.
+    /// Whether this number is the next, and no other sample waits or is missing: the usual and simplest case.
     #[inline]
     pub(super) fn is_just_due(&self, number: SequenceNumber) -> bool {
         number == self.next
@@ -230,7 +231,7 @@ impl WriterProxy {
             && self.is_undisturbed()
     }
 
-    /// Whether nothing is waiting or waited for.
+    /// Whether no sample waits or is missing.
     #[inline]
     pub(super) fn is_undisturbed(&self) -> bool {
         self.started
@@ -241,7 +242,7 @@ impl WriterProxy {
             && self.reassembly.samples() == 0
     }
 
-    /// Whether this number was seen, or will never come.
+    /// Whether this number was received, or will not be sent.
     pub(super) fn is_resolved(&self, number: SequenceNumber) -> bool {
         number < self.next
             || number > SequenceNumber::LAST
@@ -249,25 +250,25 @@ impl WriterProxy {
             || self.irrelevant_until(number).is_some()
     }
 
-    /// If `number` will never come: the last of the stretch it lies in.
+    /// The end of the irrelevant range that contains `number`, if there is one.
     fn irrelevant_until(&self, number: SequenceNumber) -> Option<SequenceNumber> {
         let after = self.irrelevant.partition_point(|(first, _)| *first <= number);
         let (_, last) = self.irrelevant.get(after.checked_sub(1)?)?;
         (*last >= number).then_some(*last)
     }
 
-    /// How many numbers from `first` up to, not including, `until` will never come.
+    /// The number of irrelevant numbers from `first` up to, not including, `until`.
     pub(super) fn irrelevant_between(&self, first: SequenceNumber, until: SequenceNumber) -> u64 {
         self.irrelevant.iter().map(|(f, l)| l.next().min(until).distance_from((*f).max(first))).sum()
     }
 
-    /// Notes that `first` to `last` will never come. `false` when there is no room to remember it.
+    /// Records that `first` to `last` will not be sent. `false` when there is no room for the record.
     pub(super) fn mark_irrelevant(&mut self, first: SequenceNumber, last: SequenceNumber) -> bool {
         let first = first.max(self.next);
         if last < first {
             return true;
         }
-        // All stretches that overlap or touch the new one melt into it.
+        // All ranges that overlap the new one or are adjacent to it are merged with it.
         let from = self.irrelevant.partition_point(|(_, l)| l.next() < first);
         let to = self.irrelevant.partition_point(|(f, _)| *f <= last.next());
         let merged = match (self.irrelevant.get(from), to.checked_sub(1).and_then(|i| self.irrelevant.get(i))) {
@@ -281,8 +282,8 @@ impl WriterProxy {
         true
     }
 
-    /// Moves `next` over everything that will never come, but not past what has come all the same: a writer may let go
-    /// of a sample after sending it.
+    /// Moves `next` past irrelevant numbers, but not past a received sample: a writer may remove a sample after it has
+    /// sent it.
     pub(super) fn skip_irrelevant(&mut self) {
         while let Some((first, last)) = self.irrelevant.first().copied() {
             if first > self.next {
@@ -297,12 +298,12 @@ impl WriterProxy {
         }
     }
 
-    /// The bytes held for this writer, of both kinds.
+    /// The bytes held for this writer: out-of-order samples and samples under reassembly.
     pub(super) const fn held_bytes(&self) -> usize {
         self.out_of_order_bytes.saturating_add(self.reassembly.bytes())
     }
 
-    /// Whether [`Self::evict_one`] would find something.
+    /// Whether [`Self::evict_one`] has a sample to evict.
     pub(super) fn has_evictable(&self) -> bool {
         if self.info.reliable {
             self.newest_evictable(SequenceNumber::ZERO).is_some()
@@ -311,16 +312,16 @@ impl WriterProxy {
         }
     }
 
-    /// The newest after `number` that comes again when it is asked for.
+    /// The newest sample after `number` that the writer resends on request.
     fn newest_evictable(&self, number: SequenceNumber) -> Option<SequenceNumber> {
         let waiting =
             self.out_of_order.iter().rev().find(|(_, sample)| !sample.is_handed_over).map(|(number, _)| *number);
         waiting.max(self.reassembly.newest()).filter(|newest| *newest > number)
     }
 
-    /// Throws something away to make room for `number`: the newest after it, for what comes last can best be asked for
-    /// again; without repair the oldest that is incomplete, for it will hardly be completed. Says whether there was
-    /// one.
+    /// Evicts a sample to make room for `number`. From a reliable writer: the newest sample after `number`, because the
+    /// last sample in order is the cheapest to request again. From a best-effort writer: the oldest incomplete sample,
+    /// which will hardly be completed. Returns whether there was one.
     pub(super) fn evict_one(&mut self, number: SequenceNumber, pool: &mut BufferPool) -> bool {
         if !self.info.reliable {
             let oldest = self.reassembly.oldest().filter(|oldest| *oldest != number);
@@ -335,13 +336,13 @@ impl WriterProxy {
         true
     }
 
-    /// Keeps a sample on that [`Self::take_out_of_order`] has just taken.
+    /// Stores a sample again that [`Self::take_out_of_order`] has removed.
     pub(super) fn put_back(&mut self, number: SequenceNumber, sample: OutOfOrderSample) {
         self.out_of_order_bytes = self.out_of_order_bytes.saturating_add(sample.payload.held_bytes());
         self.out_of_order.insert(number, sample);
     }
 
-    /// Keeps a sample until its turn; gives it back when there is no room.
+    /// Stores an out-of-order sample. Returns the sample when there is no room.
     pub(super) fn insert_out_of_order(
         &mut self,
         number: SequenceNumber,
@@ -351,7 +352,7 @@ impl WriterProxy {
         let bytes = sample.payload.held_bytes();
         let full =
             self.out_of_order.len() >= REORDER_SAMPLES_MAX || self.out_of_order_bytes.saturating_add(bytes) > max_bytes;
-        // The very next one is what everything else waits for: there is always room for it.
+        // All other samples wait for the next one, so there is always room for it.
         if full && number != self.next {
             return Err(sample);
         }
@@ -365,12 +366,12 @@ impl WriterProxy {
         Some(sample)
     }
 
-    /// The next number that came early, if any.
+    /// The first out-of-order sample, if any.
     pub(super) fn first_out_of_order(&self) -> Option<SequenceNumber> {
         self.out_of_order.keys().next().copied()
     }
 
-    /// Something asked for has come: that measures the way there and back.
+    /// Measures the round-trip time when a requested sample arrives.
     pub(super) fn record_arrival(&mut self, now: Instant, number: SequenceNumber) {
         if let Some(asked) = &mut self.asked
             && (asked.first..=asked.last).contains(&number)
@@ -385,8 +386,8 @@ impl WriterProxy {
         }
     }
 
-    /// A new sample has come. If others had overtaken it and it was not asked for, that tells how late things may come
-    /// that are not lost.
+    /// Measures the lateness of a new sample that others had overtaken and that was not requested: such a sample is
+    /// late and not lost.
     pub(super) fn record_overtaken(&mut self, now: Instant, number: SequenceNumber) {
         if self.out_of_order.is_empty() && number > self.announced.newest() || number <= self.asked_until {
             return;
@@ -397,7 +398,7 @@ impl WriterProxy {
         }
     }
 
-    /// The same for a fragment.
+    /// Like [`Self::record_overtaken`] for a fragment.
     pub(super) fn record_overtaken_fragment(&mut self, now: Instant, frag: &DataFrag<'_>) {
         if frag.sequence_number > self.asked_until
             && let Some(late) = self.reassembly.overtaken_since(frag, now)
@@ -407,44 +408,44 @@ impl WriterProxy {
     }
 
     fn record_late(&mut self, late: Span) {
-        // No longer than it would take to ask again.
+        // At most the time that a repeated request would take.
         self.tolerance.record_late(late, self.round_trip.patience(0, NACK_REPEAT_MIN, NACK_REPEAT_MAX));
     }
 
-    /// Numbers from `first` to `last` are being asked for.
+    /// Records the request for numbers from `first` to `last`.
     pub(super) fn record_request(&mut self, first: SequenceNumber, last: SequenceNumber) {
         self.asked_once = (first > self.asked_until).then_some((first, last));
         self.asked_until = self.asked_until.max(last);
     }
 
-    /// Something has come that had come before. If it was asked for only once, it had not been lost.
+    /// Handles a duplicate. A duplicate of a sample that was requested only once shows that it had not been lost.
     pub(super) fn record_duplicate(&mut self, number: SequenceNumber) {
         if self.asked_once.take_if(|(first, last)| (*first..=*last).contains(&number)).is_some() {
             self.tolerance.record_unneeded_request(self.round_trip.estimate());
         }
     }
 
-    /// How long to wait before asking for the same again.
+    /// The time before the same samples are requested again.
     pub(super) fn nack_patience(&self) -> Span {
         let attempts = self.asked.map_or(0, |a| a.attempts.saturating_sub(1));
         self.round_trip.patience(attempts, NACK_REPEAT_MIN, NACK_REPEAT_MAX)
     }
 
-    /// When to ask again for what was asked for.
+    /// When to repeat the last request.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
         let asked = self.asked?;
-        // What no HEARTBEAT has announced may never have been written.
+        // A sample that no HEARTBEAT has announced may never have been written.
         let is_credible = asked.first <= self.announced.newest() || asked.attempts < GAP_REQUESTS_MAX;
         (is_credible && self.next <= asked.last).then(|| asked.at + self.nack_patience())
     }
 
-    /// The newest number of which anything may be asked for.
+    /// The newest number that can be requested in whole or in part.
     pub(super) fn newest_claim(&self) -> SequenceNumber {
         let claimed = self.claimed_until();
         self.reassembly.newest_announced().map_or(claimed, |number| number.max(claimed))
     }
 
-    /// What can be asked for of this number now.
+    /// The parts of this sample that can be requested now.
     pub(super) fn lack(&self, number: SequenceNumber, now: Instant) -> Lack {
         if self.is_resolved(number) {
             return Lack::Nothing;
@@ -465,18 +466,18 @@ impl WriterProxy {
         self.announced.newest().max(self.shown.newest())
     }
 
-    /// Whether a later sample came longer ago than this one may be late.
+    /// Whether a later sample arrived longer ago than the tolerated lateness.
     fn was_passed_long_ago(&self, number: SequenceNumber, now: Instant) -> bool {
         self.out_of_order.range(number..).next().is_some_and(|(_, sample)| sample.at + self.tolerance.span() <= now)
     }
 
-    /// Whether anything up to `last` can be asked for.
+    /// Whether any part of the samples up to `last` can be requested.
     pub(super) fn lacks_any(&self, last: SequenceNumber, now: Instant) -> bool {
         stretch(self.next, last).any(|number| self.lack(number, now) != Lack::Nothing)
     }
 
-    /// Whether a heartbeat is better answered a little later, because something that it announces is late: the writer
-    /// would learn nothing, and take the answer to its next question for one to this.
+    /// Whether to answer a HEARTBEAT later, because samples that it announces are late. An immediate answer would give
+    /// the writer no information, and the writer would take the next answer for one to this HEARTBEAT.
     pub(super) fn postpone_answer(&mut self, now: Instant) -> bool {
         let tolerance = self.tolerance.span();
         let is_postponed = tolerance > Span::ZERO && self.awaits_any() && !self.lacks_any(self.announced.newest(), now);
@@ -487,11 +488,11 @@ impl WriterProxy {
         is_postponed
     }
 
-    /// Sample `number` has come by message, and the one before may be missing. Says whether to request that one now;
-    /// where it may still be under way, or the last request was too recent, the timer does.
+    /// Handles the arrival of sample `number` in a message when the sample before it may be missing. Returns whether to
+    /// request that one now. If it may be in transit, or the last request was too recent, a timer requests it.
     ///
-    /// The reader believes in no gap that is too long for one ACKNACK, because the number may be forged: the next
-    /// HEARTBEAT tells.
+    /// The reader ignores a gap that is too long for one ACKNACK, because the number may be forged, and waits for the
+    /// next HEARTBEAT.
     pub(super) fn finds_gap(&mut self, number: SequenceNumber, now: Instant) -> bool {
         let before = number.previous();
         let is_new = before > self.claimed_until() && !self.is_resolved(before);
@@ -512,17 +513,17 @@ impl WriterProxy {
         requests
     }
 
-    /// Whether an answer was postponed and all that was announced has come.
+    /// Whether an answer was postponed and all announced samples have arrived.
     pub(super) fn may_answer_now(&self) -> bool {
         self.answer_at.is_some() && !self.awaits_any()
     }
 
-    /// Whether something that was announced has neither come nor will never come.
+    /// Whether an announced sample has not arrived and is not irrelevant.
     fn awaits_any(&self) -> bool {
         stretch(self.next, self.announced.newest()).any(|number| !self.is_resolved(number))
     }
 
-    /// Comes back when what is under way now should have come.
+    /// Schedules the time at which samples in transit should have arrived.
     pub(super) fn schedule_pause(&mut self, now: Instant) {
         let fragments = self.reassembly.next_pause(self.claimed_until(), now, self.tolerance);
         let awaits_samples = self.next <= self.announced.newest();
@@ -541,8 +542,8 @@ impl WriterProxy {
         next
     }
 
-    /// Whether there is something to say: because what was under way should have come, because what was asked for has
-    /// not, or because an answer was put off till now.
+    /// Whether to send an ACKNACK: samples in transit or requested samples have not arrived, or a postponed answer is
+    /// due.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let asks_again = is_due(self.ask_again_at());
@@ -556,7 +557,8 @@ impl WriterProxy {
         self.schedule_pause(now);
         let lacks_any = self.lacks_any(self.newest_claim(), now);
         if asks_again && !lacks_any {
-            // All that was asked for has come, even if it waits for room, or is coming: there is nothing to repeat.
+            // All requested samples have arrived or are in transit, even if some wait for room: there is no request to
+            // repeat.
             self.asked = None;
         }
         lacks_any || owes_answer
@@ -570,8 +572,8 @@ impl WriterProxy {
     }
 }
 
-/// The numbers from `first` to `last` that one set of numbers can hold. It ends where numbers end, too: a writer may
-/// claim to be there.
+/// The numbers from `first` to `last` that one set of numbers can hold. Ends at the greatest number, which a writer may
+/// claim to have.
 pub(super) fn stretch(first: SequenceNumber, last: SequenceNumber) -> impl Iterator<Item = SequenceNumber> {
     core::iter::successors(Some(first), |number| Some(number.next()).filter(|next| next > number))
         .take_while(move |number| *number <= last)
@@ -590,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_gaps_are_kept_as_intervals() {
+    fn huge_gap_is_kept_as_one_range() {
         let mut proxy = proxy();
         assert!(proxy.mark_irrelevant(SequenceNumber(5), SequenceNumber(i64::MAX - 1)));
         assert!(proxy.is_resolved(SequenceNumber(1 << 60)));
@@ -602,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn scattered_gaps_are_bounded() {
+    fn number_of_irrelevant_ranges_is_bounded() {
         let mut proxy = proxy();
         let marked = (1..10_000).take_while(|n| proxy.mark_irrelevant(SequenceNumber(2 * n), SequenceNumber(2 * n)));
         assert_eq!(marked.count(), IRRELEVANT_RANGES_MAX);
@@ -610,7 +612,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn irrelevant_ranges_behave_like_a_set(ranges in proptest::collection::vec((1i64..200, 0i64..20), 0..40)) {
+        fn irrelevant_ranges_equal_set_model(ranges in proptest::collection::vec((1i64..200, 0i64..20), 0..40)) {
             let mut proxy = proxy();
             let mut model = BTreeSet::new();
             for (first, len) in ranges {

@@ -1,4 +1,4 @@
-//! Rebuilds samples from fragments (RTPS 2.5 §8.3.8.3, §8.4.14).
+//! Reassembly of samples from fragments (RTPS 2.5 §8.3.8.3, §8.4.14).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::wire::DataFrag;
 use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
 
-/// A sample of which some fragments have come.
+/// A partly received sample.
 #[derive(Debug)]
 struct Partial {
     sequence_number: SequenceNumber,
@@ -20,50 +20,50 @@ struct Partial {
     fragment_size: u16,
     count: u32,
     received: u32,
-    /// How many fragments there are up to the highest one that came. Later ones may still be under way.
+    /// The highest fragment number received. Later fragments may be in transit.
     reached: Reach<u32>,
-    /// The longest wait for such a fragment so far.
+    /// The longest pause between two increases of `reached`.
     longest_pause: Span,
-    /// How many fragments HEARTBEAT_FRAGs have announced.
+    /// The number of fragments that HEARTBEAT_FRAGs have announced.
     announced: Reach<u32>,
     /// One bit per fragment, least significant first.
     have: Vec<u64>,
     buffer: Arc<Vec<u8>>,
-    /// From the first fragment; the others need not carry it.
+    /// From the first fragment; other fragments need not contain it.
     meta: Option<SampleMeta>,
     meta_is_first: bool,
 }
 
-/// Why a fragment was not taken.
+/// Why a fragment was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refused {
-    /// It came before.
+    /// The fragment had arrived before.
     Duplicate,
-    /// It contradicts what came before.
+    /// The fragment contradicts earlier ones.
     Inconsistent,
     /// There is no room for another sample, or the sample is larger than allowed.
     NoRoom,
 }
 
-/// What may be held.
+/// The limits of memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     /// The largest sample, in bytes.
     pub(super) max_sample_bytes: u32,
     /// Bytes of all samples.
     pub(super) max_bytes: usize,
-    /// Whether room for a newer sample is made by giving up the oldest.
+    /// Whether the oldest sample is evicted to make room for a newer one.
     pub(super) keep_newest: bool,
 }
 
-/// A sample that is complete.
+/// A complete sample.
 #[derive(Debug)]
 pub(super) struct Complete {
     pub(super) meta: SampleMeta,
     pub(super) payload: Payload,
 }
 
-/// The samples of one writer that are being rebuilt, ascending by number.
+/// The samples of one writer under reassembly, in ascending order.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     partials: Vec<Partial>,
@@ -72,7 +72,7 @@ pub(super) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Takes one DATA_FRAG in.
+    /// Adds one DATA_FRAG.
     pub(super) fn accept(
         &mut self,
         now: Instant,
@@ -86,7 +86,8 @@ impl Reassembly {
             return Err(Refused::NoRoom);
         }
         let index = match self.partials.binary_search_by_key(&frag.sequence_number, |p| p.sequence_number) {
-            // A writer cuts anew when a reader comes that needs smaller messages: what came before is of no use then.
+            // A writer changes the size of fragments when it matches a reader that needs smaller messages: earlier
+            // fragments are then useless.
             Ok(index) if self.partials.get(index).is_some_and(|p| p.is_cut_differently(frag)) => {
                 self.abandon(index, pool);
                 self.start(index, now, frag, room, pool)?
@@ -106,12 +107,12 @@ impl Reassembly {
         Ok(payload.zip(partial.meta).map(|(payload, meta)| Complete { meta, payload }))
     }
 
-    /// Whether fragments of this sample have come, but not all.
+    /// Whether some, but not all, fragments of this sample have arrived.
     pub(super) fn has(&self, number: SequenceNumber) -> bool {
         self.find(number).is_some()
     }
 
-    /// A HEARTBEAT_FRAG says that the fragments of this sample up to `last` were sent.
+    /// Records a HEARTBEAT_FRAG: the fragments of this sample up to `last` were sent.
     pub(super) fn announce(
         &mut self,
         number: SequenceNumber,
@@ -131,26 +132,26 @@ impl Reassembly {
         self.partials.iter().rev().find(|p| p.announced.newest() > 0).map(|p| p.sequence_number)
     }
 
-    /// How many fragments of this sample, from the first on, can be asked for: those that were announced and cannot be
-    /// under way any more. `is_announced`: a HEARTBEAT has announced the sample.
+    /// The number of first fragments of this sample that can be requested: announced and no longer in transit.
+    /// `is_announced`: a HEARTBEAT has announced the sample.
     pub(super) fn due(&self, number: SequenceNumber, is_announced: bool, now: Instant, tolerance: Tolerance) -> u32 {
         self.find(number).map_or(0, |partial| partial.due(is_announced, now, tolerance))
     }
 
-    /// When, after `now`, more of a sample can be asked for, of those that HEARTBEATs have announced up to `last` or
-    /// HEARTBEAT_FRAGs have.
+    /// When, after `now`, further fragments can be requested, of samples that HEARTBEATs have announced up to `last` or
+    /// that HEARTBEAT_FRAGs have announced.
     pub(super) fn next_pause(&self, last: SequenceNumber, now: Instant, tolerance: Tolerance) -> Option<Instant> {
         self.partials.iter().filter_map(|p| p.next_due(p.sequence_number <= last, now, tolerance)).min()
     }
 
-    /// For how long at least this fragment has been overtaken, if it has not come.
+    /// The least time since this fragment was overtaken, if it has not arrived.
     pub(super) fn overtaken_since(&self, frag: &DataFrag<'_>, now: Instant) -> Option<Span> {
         let partial = self.find(frag.sequence_number)?;
         let is_missing = !partial.has(frag.starting.0.checked_sub(1)?);
         partial.reached.passed_since(frag.starting.0, now).filter(|_| is_missing)
     }
 
-    /// The missing ones of the first `due` fragments of this sample, in sets of up to 256.
+    /// The missing fragments among the first `due` ones of this sample, in sets of up to 256.
     pub(super) fn missing(&self, number: SequenceNumber, due: u32) -> impl Iterator<Item = FragmentNumberSet> {
         let mut numbers = self.find(number).into_iter().flat_map(move |partial| partial.missing(due)).peekable();
         core::iter::from_fn(move || {
@@ -163,31 +164,31 @@ impl Reassembly {
         })
     }
 
-    /// Gives up everything before `number`.
+    /// Discards all samples before `number`.
     pub(super) fn forget_below(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
         while self.partials.first().is_some_and(|p| p.sequence_number < number) {
             self.abandon(0, pool);
         }
     }
 
-    /// Gives up this sample.
+    /// Discards this sample.
     pub(super) fn forget(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
         if let Ok(index) = self.partials.binary_search_by_key(&number, |p| p.sequence_number) {
             self.abandon(index, pool);
         }
     }
 
-    /// The oldest sample being rebuilt.
+    /// The oldest sample under reassembly.
     pub(super) fn oldest(&self) -> Option<SequenceNumber> {
         self.partials.first().map(|p| p.sequence_number)
     }
 
-    /// The newest sample being rebuilt.
+    /// The newest sample under reassembly.
     pub(super) fn newest(&self) -> Option<SequenceNumber> {
         self.partials.last().map(|p| p.sequence_number)
     }
 
-    /// How many samples are being rebuilt.
+    /// The number of samples under reassembly.
     pub(super) const fn samples(&self) -> usize {
         self.partials.len()
     }
@@ -215,8 +216,8 @@ impl Reassembly {
         while self.partials.len() >= REASSEMBLY_SAMPLES_MAX
             || (!self.partials.is_empty() && self.bytes.saturating_add(size) > room.max_bytes)
         {
-            // In order, the oldest is wanted next and the newest can best be asked for again; without repair an old
-            // sample that is still incomplete will hardly be completed.
+            // With repair, the oldest sample is needed first, and the newest is the cheapest to request again. Without
+            // repair, an old incomplete sample will hardly be completed.
             let victim = if room.keep_newest { 0 } else { self.partials.len() - 1 };
             if index == 0 && room.keep_newest || index == self.partials.len() && !room.keep_newest {
                 return Err(Refused::NoRoom);
@@ -260,7 +261,7 @@ impl Reassembly {
     }
 }
 
-/// How many fragments the sample of this one has.
+/// The number of fragments of the sample.
 const fn fragments_of(frag: &DataFrag<'_>) -> u32 {
     let fragment_size = if frag.fragment_size == 0 { 1 } else { frag.fragment_size as u32 };
     frag.sample_size.div_ceil(fragment_size)
@@ -280,7 +281,7 @@ impl Partial {
         }
     }
 
-    /// When that becomes more by itself.
+    /// When [`Self::due`] increases by time alone.
     fn next_due(&self, is_announced: bool, now: Instant, tolerance: Tolerance) -> Option<Instant> {
         let train = || {
             let paused_at = Some(self.paused_at(tolerance)).filter(|at| *at > now);
@@ -290,7 +291,7 @@ impl Partial {
         announced.into_iter().chain(is_announced.then(train).flatten()).min()
     }
 
-    /// When the train of fragments counts as over if none comes: after twice its longest pause.
+    /// When the train of fragments counts as over without a further one: after twice its longest pause.
     fn paused_at(&self, tolerance: Tolerance) -> Instant {
         let patience = self.longest_pause.times(2).clamp(NACK_REPEAT_MIN, NACK_REPEAT_MAX);
         self.reached.grew_at() + patience.max(tolerance.span())
@@ -336,12 +337,12 @@ impl Partial {
         Ok(())
     }
 
-    /// Whether the fragment (from 0) has come.
+    /// Whether the fragment (from 0) has arrived.
     fn has(&self, number: u32) -> bool {
         self.have.get((number / 64) as usize).is_some_and(|word| word & (1 << (number % 64)) != 0)
     }
 
-    /// Says whether the fragment (from 0) is new.
+    /// Records the fragment (from 0). Returns whether it is new.
     fn mark(&mut self, number: u32) -> bool {
         let Some(word) = self.have.get_mut((number / 64) as usize) else { return false };
         let bit = 1 << (number % 64);

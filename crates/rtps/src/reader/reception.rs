@@ -1,4 +1,4 @@
-//! What is known of a sample that comes, besides its bytes.
+//! Data about a received sample besides its bytes.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,36 +8,36 @@ use crate::id::KeyHash;
 use crate::locator::Source;
 use crate::time::{Instant, Span, Timestamp};
 
-/// When, from where and in which buffer something came.
+/// When, from where and in which buffer a message arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Reception<'a> {
-    /// On the monotonic clock.
+    /// The time by the monotonic clock.
     pub now: Instant,
-    /// On the wall clock.
+    /// The time by the wall clock.
     pub wall: Timestamp,
-    /// The shared buffer the message lies in, if it may be kept by reference.
+    /// The shared buffer that contains the message, if it may be kept by reference.
     pub buffer: Option<&'a Arc<Vec<u8>>>,
-    /// Where it came from.
+    /// The source of the message.
     pub source: Source,
 }
 
-/// What a message says about a sample besides its bytes.
+/// Data of a message about a sample besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleMeta {
-    /// What it does to its instance.
+    /// The effect on its instance.
     pub kind: ChangeKind,
-    /// The instance as the writer tells it.
+    /// The instance as stated by the writer.
     pub key_hash: Option<KeyHash>,
     /// When it was written.
     pub source_timestamp: Timestamp,
-    /// How long it is of interest, where that differs from the writer's LIFESPAN.
+    /// The lifespan of the sample, if it differs from the writer's LIFESPAN.
     pub lifespan: Option<Span>,
-    /// The writer found that the sample does not pass the reader's content filter: it counts as received and is not
-    /// shown.
+    /// The writer found that the reader's content filter rejects the sample: the sample counts as received and is not
+    /// delivered.
     pub is_filtered: bool,
-    /// The inline QoS names the readers it is meant for.
+    /// The inline QoS names the receiving readers.
     pub is_directed: bool,
-    /// The key hash comes from this process, and tells instances apart as this reader does: the sample itself need not
-    /// be asked.
+    /// The key hash comes from this process and is computed as by this reader, so the reader need not compute it from
+    /// the sample.
     pub is_instance_certain: bool,
 }

@@ -1,20 +1,20 @@
-//! Telling what is late from what is lost, on networks where datagrams overtake each other.
+//! Distinguishes late from lost samples on networks that reorder datagrams.
 
 use crate::limits::{NACK_REPEAT_MAX, REORDERING_MIN};
 use crate::time::{Instant, Span};
 
-/// How much later than its successors something may come before it counts as lost: nothing on a network that keeps the
-/// order, and as much as was seen on one that does not.
+/// How much later than its successors a sample may arrive before it counts as lost: zero on a network that keeps the
+/// order, and the measured lateness on one that does not.
 ///
-/// The idea is that of TCP's RACK (RFC 8985 §3.3): the order is trusted until something speaks against it.
+/// The principle is that of TCP's RACK (RFC 8985 §3.3): the order is trusted until reordering is observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tolerance {
     span: Span,
-    /// Heartbeats since the last sign that so much is needed.
+    /// The number of HEARTBEATs since the last observation that needed this tolerance.
     unneeded_for: u8,
 }
 
-/// After so many heartbeats without such a sign it fades.
+/// The number of such HEARTBEATs after which the tolerance decreases.
 const HEARTBEATS_REMEMBERED: u8 = 32;
 
 impl Tolerance {
@@ -22,8 +22,9 @@ impl Tolerance {
         self.span
     }
 
-    /// Something came by itself, so much after it was seen to be missing. Nothing is waited for longer than `at_most`:
-    /// what comes as late as that may have been sent late, as history is that some writers send after newer samples.
+    /// Records that a sample arrived without a request, this long after it was found missing. The tolerance does not
+    /// exceed `at_most`: a later sample may have been sent late, like history that some writers send after newer
+    /// samples.
     pub(super) fn record_late(&mut self, by: Span, at_most: Span) {
         if by.times(2) >= self.span {
             self.unneeded_for = 0;
@@ -32,14 +33,15 @@ impl Tolerance {
         self.span = self.span.max(with_margin.min(at_most));
     }
 
-    /// What was asked for once came twice, so it was not lost: asking has to wait longer, a round trip at most.
+    /// Records that a sample requested once arrived twice, so that it had not been lost: requests must wait longer, up
+    /// to a round trip.
     pub(super) fn record_unneeded_request(&mut self, round_trip: Span) {
         self.unneeded_for = 0;
         let longer = self.span.times(2).max(REORDERING_MIN).min(round_trip.max(REORDERING_MIN));
         self.span = self.span.max(longer.min(NACK_REPEAT_MAX));
     }
 
-    /// A heartbeat has come. One stray datagram is not remembered for ever.
+    /// Records a HEARTBEAT, so that a single late datagram does not have a permanent effect.
     pub(super) fn fade(&mut self) {
         if self.unneeded_for < HEARTBEATS_REMEMBERED {
             self.unneeded_for += 1;
@@ -49,15 +51,15 @@ impl Tolerance {
     }
 }
 
-/// How far something has got that only grows, and how far it had got some time ago.
+/// A growing number, and its values some time ago.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach<N> {
     newest: N,
     grew_at: Instant,
-    /// Reached at `marked_at`.
+    /// The value at `marked_at`.
     marked: N,
     marked_at: Instant,
-    /// Reached before `marked_at` by more than what was tolerated then.
+    /// A value reached before `marked_at` by more than the tolerance at that time.
     overdue: N,
 }
 
@@ -66,17 +68,17 @@ impl<N: Copy + Ord> Reach<N> {
         Self { newest: start, grew_at: now, marked: start, marked_at: Instant(0), overdue: start }
     }
 
-    /// How far it has got.
+    /// The newest value.
     pub(super) const fn newest(&self) -> N {
         self.newest
     }
 
-    /// When it last went on.
+    /// When the value last grew.
     pub(super) const fn grew_at(&self) -> Instant {
         self.grew_at
     }
 
-    /// It has got to `to`. Says whether that is further than before.
+    /// Raises the value to `to`. Returns whether that is greater than before.
     pub(super) fn raise(&mut self, to: N, now: Instant, tolerance: Tolerance) -> bool {
         if to <= self.newest {
             return false;
@@ -89,8 +91,8 @@ impl<N: Copy + Ord> Reach<N> {
         true
     }
 
-    /// How far it had got longer ago than is tolerated: what is missing up to there is lost. It lags behind by twice
-    /// the tolerance at most.
+    /// The value reached longer ago than the tolerance: samples missing up to it are lost. The result lags by at most
+    /// twice the tolerance.
     pub(super) fn due(&self, now: Instant, tolerance: Tolerance) -> N {
         if self.grew_at + tolerance.span() <= now {
             self.newest
@@ -101,12 +103,12 @@ impl<N: Copy + Ord> Reach<N> {
         }
     }
 
-    /// When [`Self::due`] gets further by itself.
+    /// When [`Self::due`] increases by time alone.
     pub(super) fn next_due(&self, now: Instant, tolerance: Tolerance) -> Option<Instant> {
         [self.marked_at, self.grew_at].into_iter().map(|at| at + tolerance.span()).find(|at| *at > now)
     }
 
-    /// For how long at least `what` has been overtaken.
+    /// The least time since `what` was overtaken.
     pub(super) fn passed_since(&self, what: N, now: Instant) -> Option<Span> {
         let at = if what <= self.marked { self.marked_at } else { self.grew_at };
         (what <= self.newest).then(|| now.since(at))
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tolerance_everything_reached_is_due_at_once() {
+    fn reached_number_is_due_at_once_without_tolerance() {
         let mut reach = Reach::new(0, Instant(0));
         for number in 1..10 {
             assert!(reach.raise(number, Instant(5), Tolerance::default()));
@@ -133,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn reached_number_becomes_due_within_twice_the_tolerance_in_an_endless_flow() {
+    fn reached_number_is_due_within_twice_the_tolerance_in_endless_flow() {
         let tolerance = tolerance(Span(100));
         let mut reach = Reach::new(0, Instant(0));
         for now in 1000..5000_u64 {
             reach.raise(now, Instant(now), tolerance);
             let due = reach.due(Instant(now), tolerance);
-            assert!(due + 100 <= now, "not before its time");
+            assert!(due + 100 <= now, "not before the tolerance has passed");
             assert!(due + 200 >= now || now < 1200, "{due} at {now}");
             assert!(reach.next_due(Instant(now), tolerance).is_some_and(|at| at <= Instant(now + 100)));
         }
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_datagram_is_forgotten_and_a_steady_disorder_is_not() {
+    fn tolerance_decreases_without_further_reordering() {
         let mut tolerance = Tolerance::default();
         tolerance.record_late(Span::from_secs(100), Span::from_millis(10));
         assert_eq!(tolerance.span(), Span::from_millis(10));
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_in_vain_is_answered_by_more_time_up_to_a_round_trip() {
+    fn unneeded_requests_raise_tolerance_up_to_round_trip() {
         let mut tolerance = Tolerance::default();
         tolerance.record_unneeded_request(Span::from_micros(350));
         assert_eq!(tolerance.span(), REORDERING_MIN);

@@ -1,4 +1,4 @@
-//! Samples that wait: for an earlier sample, or for room in the cache.
+//! Samples that wait for an earlier sample, or for room in the cache.
 
 use super::Reader;
 use super::proxy::OutOfOrderSample;
@@ -6,7 +6,7 @@ use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 
 impl Reader {
-    /// The application has made room: goes on where it was lacking.
+    /// Continues deliveries that had stalled, after the application has made room.
     pub fn resume(&mut self, now: Instant, wall: Timestamp) {
         self.stalled = false;
         let released = self.cache.release_due(now, &mut self.pool);
@@ -24,7 +24,7 @@ impl Reader {
         self.resuming = resuming;
     }
 
-    /// A sample of this writer waits because the cache has no room.
+    /// Records that a sample of this writer waits for room in the cache.
     pub(super) fn list_stalled(&mut self, index: usize) {
         self.stalled = true;
         if let Some(proxy) = self.writers.get_mut(index)
@@ -34,13 +34,13 @@ impl Reader {
         }
     }
 
-    /// Hands on what came early and is due now.
+    /// Delivers out-of-order samples that are next in order now.
     pub(super) fn drain(&mut self, now: Instant, wall: Timestamp, index: usize) {
         loop {
-            // Where it starts, what is there by then is due as well.
+            // Without a known start, no sample is next in order.
             let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.started) else { return };
             proxy.skip_irrelevant();
-            // Parts of a sample that was given up ahead of its turn.
+            // Discards fragments of a sample that is irrelevant or lost now.
             proxy.reassembly.forget_below(proxy.next, &mut self.pool);
             if proxy.out_of_order.is_empty() {
                 return;
@@ -50,7 +50,8 @@ impl Reader {
             let result = self.deliver(now, wall, index, number, sample);
             let Some(proxy) = self.writers.get_mut(index) else { return };
             if let Err(refused) = result {
-                // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
+                // The sample was accepted before, so its memory is not requested again: other samples may occupy it by
+                // now.
                 proxy.put_back(number, refused);
                 self.update_memory_charge(index);
                 self.list_stalled(index);
@@ -65,9 +66,9 @@ impl Reader {
         self.insert_out_of_order(index, number, sample);
     }
 
-    /// Keeps a sample until its turn, if there is room.
+    /// Keeps an out-of-order sample, if there is room.
     pub(super) fn insert_out_of_order(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
-        // What was just rebuilt is no longer charged for as such.
+        // The reassembled sample is no longer charged as one under reassembly.
         self.update_memory_charge(index);
         if !self.make_room(index, number, sample.payload.held_bytes()) {
             self.pool.recycle(sample.payload);

@@ -23,7 +23,7 @@ fn reliable() -> ReaderConfig {
 }
 
 #[test]
-fn best_effort_never_goes_back() {
+fn best_effort_reader_delivers_no_earlier_sample() {
     for seed in 1..=30 {
         let mut config = reliable();
         config.reliable = false;
@@ -46,14 +46,14 @@ fn best_effort_never_goes_back() {
 }
 
 #[test]
-fn lost_samples_have_a_reason() {
+fn lost_samples_are_reported_with_reason() {
     let mut config = reliable();
     config.reliable = false;
     let mut pair = Pair::new(writer(), vec![config]);
     pair.match_all(1472);
     pair.run(Span::from_millis(1));
     pair.seed = 0;
-    // All of the second sample, and one fragment of the fourth.
+    // The fate loses all of the second sample and one fragment of the fourth.
     pair.fate = |sent, _| {
         *sent += 1;
         if [2, 6].contains(sent) { vec![] } else { vec![Span::from_micros(50)] }
@@ -70,7 +70,7 @@ fn lost_samples_have_a_reason() {
 }
 
 #[test]
-fn a_writer_too_many_is_refused_and_counted() {
+fn writer_beyond_match_limit_is_refused_and_counted() {
     let mut reader = Reader::new(reliable());
     let writer = |n| MatchedWriter {
         has_history: false,
@@ -79,12 +79,12 @@ fn a_writer_too_many_is_refused_and_counted() {
     let limit = MATCHES_MAX as u32;
     assert!((0..limit).all(|n| reader.match_writer(Instant(0), writer(n))));
     assert!(!reader.match_writer(Instant(0), writer(limit)));
-    assert!(reader.match_writer(Instant(0), writer(0)), "there may be news of one that is matched");
+    assert!(reader.match_writer(Instant(0), writer(0)), "a matched writer may be updated");
     assert_eq!((reader.matched_writers().count(), reader.counters().matches_refused), (MATCHES_MAX, 1));
 }
 
 #[test]
-fn a_full_reader_holds_the_writer_back_and_goes_on_when_emptied() {
+fn full_reader_stalls_writer_until_samples_are_taken() {
     let mut config = reliable();
     config.cache.limits = ResourceLimits { max_samples: 3, ..ResourceLimits::UNLIMITED };
     let mut pair = Pair::new(writer(), vec![config]);
@@ -92,7 +92,7 @@ fn a_full_reader_holds_the_writer_back_and_goes_on_when_emptied() {
     (0..10).for_each(|n| _ = pair.write(0, &[n]));
     pair.run(Span::from_millis(100));
     let rejected = pair.reader_events[0].iter().filter(|e| matches!(e, ReaderEvent::SampleRejected(..))).count();
-    assert_eq!(rejected, 1, "one sample waits, the others behind it");
+    assert_eq!(rejected, 1, "one sample waits for room, the others for this one");
     assert!(!pair.writer.is_acknowledged(SequenceNumber(4)));
     let mut all = vec![];
     for _ in 0..10 {
@@ -104,9 +104,9 @@ fn a_full_reader_holds_the_writer_back_and_goes_on_when_emptied() {
 }
 
 #[test]
-fn unheard_writer_gets_preemptive_acknacks() {
+fn writer_without_heartbeat_receives_preemptive_acknacks() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
-    // The opening heartbeat is lost, and so is everything for a while.
+    // All messages, including the first HEARTBEAT, are lost for a while.
     pair.fate = |_, _| vec![];
     pair.match_all(1472);
     pair.run(Span::from_millis(100));
@@ -119,7 +119,7 @@ fn unheard_writer_gets_preemptive_acknacks() {
 }
 
 #[test]
-fn a_volatile_reader_misses_nothing_from_its_match_on() {
+fn volatile_reader_receives_all_samples_after_match() {
     for seed in 1..=50 {
         let mut config = reliable();
         config.wants_history = false;
@@ -134,7 +134,7 @@ fn a_volatile_reader_misses_nothing_from_its_match_on() {
 }
 
 #[test]
-fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_twice() {
+fn volatile_reader_without_known_start_delivers_no_duplicate() {
     let mut reader = Reader::new(ReaderConfig { wants_history: false, ..reliable() });
     let writer = MatchedWriter { has_history: false, ..matched_writer(writer_guid()) };
     let now = Instant(1_000_000_000);
@@ -155,9 +155,9 @@ fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_
         reader.select(&Selector::ANY, true, &mut out);
         out.iter().map(|selected| selected.info.sequence_number.0).collect::<Vec<_>>()
     };
-    // The heartbeat that says where to start has been lost.
+    // The HEARTBEAT that states the start has been lost.
     reader.handle_data(&rx, writer_guid(), PLAIN, &data(1));
-    assert!(take(&mut reader).is_empty(), "there may be one before it");
+    assert!(take(&mut reader).is_empty(), "an earlier sample may be missing");
     let heartbeat = Heartbeat {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
@@ -175,7 +175,7 @@ fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_
 }
 
 #[test]
-fn a_volatile_reader_of_another_vendor_starts_now() {
+fn volatile_reader_of_other_vendors_writer_starts_at_match() {
     let mut config = reliable();
     config.wants_history = false;
     let mut pair = Pair::new(WriterConfig { durable: true, ..writer() }, vec![config]);
@@ -189,7 +189,7 @@ fn a_volatile_reader_of_another_vendor_starts_now() {
 }
 
 #[test]
-fn a_writer_that_leaves_ends_its_instances() {
+fn leaving_writer_ends_its_instances() {
     let mut config = reliable();
     config.keys = Some(crate::pair::first_octet());
     let mut pair = Pair::new(writer(), vec![config]);
@@ -208,7 +208,7 @@ fn a_writer_that_leaves_ends_its_instances() {
 }
 
 #[test]
-fn oversized_samples_cost_no_memory() {
+fn oversized_sample_allocates_no_memory() {
     let mut config = reliable();
     config.max_sample_bytes = 1000;
     let mut pair = Pair::new(writer(), vec![config]);
@@ -218,12 +218,16 @@ fn oversized_samples_cost_no_memory() {
     assert!(pair.take(0).is_empty());
     assert_eq!((pair.readers[0].counters().lost, pair.readers[0].waiting().bytes), (1, 0));
     let lost = ReaderEvent::SampleLost(1, SampleLostReason::TooLong);
-    assert_eq!(pair.reader_events[0].iter().filter(|event| **event == lost).count(), 1, "not once for each fragment");
-    assert!(pair.writer.is_acknowledged(pair.writer.last()), "it is not asked for again");
+    assert_eq!(
+        pair.reader_events[0].iter().filter(|event| **event == lost).count(),
+        1,
+        "the loss is reported once, not per fragment"
+    );
+    assert!(pair.writer.is_acknowledged(pair.writer.last()), "the sample is not requested again");
 }
 
 #[test]
-fn a_sample_in_tiny_pieces_costs_no_memory() {
+fn sample_in_tiny_fragments_allocates_no_memory() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     pair.match_all(1472);
     let frag = DataFrag {
@@ -244,11 +248,11 @@ fn a_sample_in_tiny_pieces_costs_no_memory() {
     assert_eq!(pair.readers[0].counters().no_room, 1);
     let frag = DataFrag { fragment_size: 0x400, payload: &[0; 0x400], ..frag };
     pair.readers[0].handle_data_frag(&rx, writer_guid(), PLAIN, &frag);
-    assert_eq!(pair.readers[0].counters().no_room, 1, "pieces of 1 KiB are taken, whatever the sample's size");
+    assert_eq!(pair.readers[0].counters().no_room, 1, "fragments of 1 KiB are accepted at any sample size");
 }
 
 #[test]
-fn a_writer_at_the_end_of_all_numbers_is_answered() {
+fn writer_at_greatest_number_is_answered() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     pair.match_all(1472);
     pair.run(Span::from_millis(100));
@@ -266,16 +270,16 @@ fn a_writer_at_the_end_of_all_numbers_is_answered() {
     pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
     let before = pair.readers[0].counters().requested;
     assert!(pair.readers[0].poll_transmit(pair.now, &mut TransmitBatch::default()));
-    // The very last number is none that a sample can have.
+    // The greatest number is not a valid number of a sample.
     assert_eq!(pair.readers[0].counters().requested, before + 3);
-    // Requested so recently that it is not requested again.
+    // The last request was too recent for another one.
     let heartbeat = Heartbeat { count: heartbeat.count.next(), ..heartbeat };
     pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
     assert!(pair.readers[0].poll_transmit(pair.now, &mut TransmitBatch::default()));
     assert_eq!(pair.readers[0].counters().requested, before + 3);
 }
 
-/// A reader that is sent fragments of four bytes by hand.
+/// A reader that receives fragments of four bytes from the test.
 struct Fragments {
     reader: Reader,
     now: Instant,
@@ -360,7 +364,7 @@ impl Fragments {
         self.reader.handle_heartbeat_frag(&self.reception(), writer_guid(), &heartbeat);
     }
 
-    /// What the reader says now, in short.
+    /// The messages that the reader sends now, abbreviated.
     fn says(&mut self) -> Vec<std::string::String> {
         let mut batch = TransmitBatch::default();
         self.reader.poll_transmit(self.now, &mut batch);
@@ -384,7 +388,8 @@ impl Fragments {
 fn sample_of_other_vendor_without_heartbeat_is_not_requested() {
     let mut fragments = Fragments::of_vendor(VendorId::CYCLONE);
     (1..=10).for_each(|n| fragments.fragment(1, n));
-    // The next two samples are under way when the heartbeat of the first is answered; a fragment of one was lost.
+    // The next two samples are in transit when the reader answers the HEARTBEAT of the first; a fragment of one was
+    // lost.
     [1, 2, 4].into_iter().for_each(|n| fragments.fragment(2, n));
     fragments.fragment(4, 1);
     fragments.heartbeat(1, false);
@@ -392,10 +397,10 @@ fn sample_of_other_vendor_without_heartbeat_is_not_requested() {
     fragments.pass(Span::from_secs(10));
     assert!(fragments.says().is_empty());
     assert_eq!(fragments.reader.poll_timeout(), None);
-    // Announced by a HEARTBEAT_FRAG are the fragments it names and no others.
+    // A HEARTBEAT_FRAG announces only the fragments that it names.
     fragments.heartbeat_frag(2, 6);
     assert_eq!(fragments.says(), ["ACKNACK 2/0:", "NACK_FRAG 2 3/4: 3 5 6"]);
-    // The third sample has left no trace.
+    // No fragment of the third sample has arrived.
     fragments.pass(Span::from_millis(100));
     fragments.says();
     fragments.heartbeat(4, false);
@@ -408,12 +413,12 @@ mod stalls;
 mod unmatched;
 
 #[test]
-fn a_train_under_way_is_not_asked_for_although_it_was_announced() {
+fn announced_train_in_transit_is_not_requested() {
     let mut fragments = Fragments::new();
     let between = Span::from_millis(3);
     fragments.fragment(1, 1);
     fragments.pass(between);
-    // Peers that send at a measured pace announce a sample before they have sent it.
+    // Peers that send at a limited rate announce a sample before they have sent it.
     for number in 2..=Fragments::COUNT {
         fragments.fragment(1, number);
         let is_final = number % 2 == 0;
@@ -434,7 +439,7 @@ fn announced_lost_sample_is_requested_at_once_or_after_its_train() {
     fragments.heartbeat(1, true);
     assert_eq!(fragments.says(), ["ACKNACK 1/0:", "NACK_FRAG 1 3/1: 3"], "overtaken: lost");
     fragments.fragment(1, 3);
-    // Nothing came since: the rest was lost.
+    // No fragment has arrived since: the rest was lost.
     let (at, timer) = fragments.reader.poll_timeout().unwrap();
     assert_eq!((at.since(fragments.now), timer), (crate::limits::NACK_REPEAT_MIN, ReaderTimer::Repair));
     for _ in 0..10 {
@@ -446,10 +451,10 @@ fn announced_lost_sample_is_requested_at_once_or_after_its_train() {
             return;
         }
     }
-    panic!("the end of the train was never asked for");
+    panic!("the end of the train was not requested");
 }
 
-/// All fragments of sample 1, the last but one so much after the last.
+/// Sends all fragments of sample 1, the last but one this long after the last.
 fn late_by(fragments: &mut Fragments, late: Span) {
     (1..Fragments::COUNT - 1).for_each(|n| fragments.fragment(1, n));
     fragments.fragment(1, Fragments::COUNT);
@@ -458,16 +463,16 @@ fn late_by(fragments: &mut Fragments, late: Span) {
 }
 
 #[test]
-fn where_fragments_overtake_each_other_asking_waits_as_long_as_they_were_late() {
+fn reordered_fragments_delay_requests_by_their_lateness() {
     let mut fragments = Fragments::new();
     late_by(&mut fragments, Span::from_micros(80));
     fragments.heartbeat(1, false);
     assert_eq!(fragments.says(), ["ACKNACK 2/0:"]);
     [1, 3].into_iter().for_each(|n| fragments.fragment(2, n));
     fragments.heartbeat(2, false);
-    assert!(fragments.says().is_empty(), "it may come yet");
+    assert!(fragments.says().is_empty(), "the fragment may be in transit");
     let (at, timer) = fragments.reader.poll_timeout().unwrap();
-    // What it was late by, and a quarter.
+    // The measured lateness, and a quarter more.
     assert_eq!((at.since(fragments.now), timer), (Span::from_micros(100), ReaderTimer::Repair));
     fragments.pass(Span::from_micros(99));
     assert!(fragments.says().is_empty());
@@ -476,21 +481,21 @@ fn where_fragments_overtake_each_other_asking_waits_as_long_as_they_were_late() 
 }
 
 #[test]
-fn where_samples_overtake_each_other_asking_waits_as_long_as_they_were_late() {
+fn reordered_samples_delay_requests_by_their_lateness() {
     let whole = Fragments::whole;
-    // No sample of this vendor shows a gap without a HEARTBEAT.
+    // Samples of this vendor show no gap without a HEARTBEAT.
     let mut fragments = Fragments::of_vendor(VendorId::CYCLONE);
     whole(&mut fragments, 2);
     fragments.pass(Span::from_micros(40));
     whole(&mut fragments, 1);
     whole(&mut fragments, 4);
     fragments.heartbeat(5, false);
-    assert!(fragments.says().is_empty(), "both may come yet");
+    assert!(fragments.says().is_empty(), "both samples may be in transit");
     fragments.pass(Span::from_micros(49));
     assert!(fragments.says().is_empty());
     fragments.pass(Span::from_micros(1));
     assert_eq!(fragments.says(), ["ACKNACK 3/3: 3 5"]);
-    // The repair, and what had not been lost after all: from now on there is more time.
+    // The repair and the late sample both arrive: the tolerance grows.
     whole(&mut fragments, 3);
     whole(&mut fragments, 3);
     whole(&mut fragments, 5);
@@ -499,8 +504,8 @@ fn where_samples_overtake_each_other_asking_waits_as_long_as_they_were_late() {
     fragments.pass(Span::from_micros(51));
     assert!(fragments.says().is_empty());
     whole(&mut fragments, 6);
-    assert_eq!(fragments.says(), ["ACKNACK 8/0:"], "the heartbeat is answered as soon as all has come");
-    // On a network that keeps the order that is forgotten in time.
+    assert_eq!(fragments.says(), ["ACKNACK 8/0:"], "the HEARTBEAT is answered as soon as all samples have arrived");
+    // On a network that keeps the order, the tolerance decreases again.
     for number in 8..2000 {
         whole(&mut fragments, number);
         fragments.heartbeat(number, false);
@@ -514,7 +519,7 @@ fn where_samples_overtake_each_other_asking_waits_as_long_as_they_were_late() {
 #[test]
 fn sample_that_the_writer_cannot_have_is_requested_rarely_despite_many_answers() {
     let mut fragments = Fragments::new();
-    // The samples are so large that one request takes only some of the numbers announced.
+    // The samples are so large that one request contains only some of the announced numbers.
     (1..=10).for_each(|n| fragments.fragment(1, n));
     fragments.reader.typical_bytes = crate::limits::REPAIR_BYTES_MAX / 8;
     let before = fragments.reader.counters().requested;
@@ -540,7 +545,7 @@ mod extremes {
         Time(u64),
     }
 
-    /// Numbers where something may overflow, besides ordinary ones.
+    /// Numbers near limits, besides ordinary ones.
     fn number() -> impl Strategy<Value = i64> {
         let near = |at: i64| (0i64..300).prop_map(move |n| at.saturating_sub(n));
         prop_oneof![1i64..300, near(i64::MAX), near(i64::MAX), near(1 << 33), any::<i64>().prop_map(|n| n.max(1))]
@@ -563,7 +568,7 @@ mod extremes {
     }
 
     impl Fragments {
-        /// As a parser lets it through.
+        /// Passes a message to the reader as a parser would.
         fn hear(&mut self, said: &Said) {
             let (reader, writer) = (reader_guid(0).entity, writer_guid().entity);
             let rx = self.reception();
@@ -618,7 +623,7 @@ mod extremes {
 
     proptest! {
         #[test]
-        fn no_number_makes_a_reader_work_without_end(all in proptest::collection::vec(said(), 1..60)) {
+        fn any_numbers_cause_bounded_work(all in proptest::collection::vec(said(), 1..60)) {
             let mut fragments = Fragments::new();
             let mut next = SequenceNumber::ZERO;
             for said in &all {
@@ -626,25 +631,25 @@ mod extremes {
                 let before = fragments.reader.counters();
                 let messages = fragments.says().len();
                 let asked = fragments.reader.counters().requested - before.requested;
-                // One set of numbers, and the fragments of the samples begun, of up to 5,000.
+                // One set of numbers, and the fragments of the partly received samples, of up to 5,000.
                 prop_assert!(asked <= 256 + 64 * 5_000, "{}", asked);
                 prop_assert!(messages <= 1 + 64 * 20, "{}", messages);
                 let proxy = &fragments.reader.writers[0];
-                prop_assert!(proxy.next >= next, "it never goes back");
+                prop_assert!(proxy.next >= next, "the next number never decreases");
                 next = proxy.next;
             }
-            // The largest number is none of a sample: no number follows it.
+            // The greatest number is not valid for a sample, because no number follows it.
             let stored = fragments.reader.counters().samples;
             fragments.hear(&Said::Data(i64::MAX));
             prop_assert_eq!(fragments.reader.counters().samples, stored);
-            // It comes to rest: what was asked for in vain is repeated at a bounded rate.
+            // The reader repeats unsuccessful requests at a bounded rate.
             let mut rounds = 0;
             let end = fragments.now + Span::from_secs(60);
             while let Some((at, _)) = fragments.reader.poll_timeout().filter(|(at, _)| *at < end) {
                 fragments.pass(at.since(fragments.now));
                 fragments.says();
                 rounds += 1;
-                prop_assert!(rounds < 2000, "a timer goes off again and again");
+                prop_assert!(rounds < 2000, "timers expire too often");
             }
         }
     }
@@ -677,7 +682,7 @@ fn sample_with_the_largest_number_is_ignored() {
 }
 
 #[test]
-fn sample_that_was_never_written_starts_no_endless_exchange() {
+fn forged_sample_causes_no_endless_exchange() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     pair.match_all(600);
     pair.write(1, &[1; 800]);
@@ -696,9 +701,9 @@ fn sample_that_was_never_written_starts_no_endless_exchange() {
     pair.answered.clear();
     pair.write(1, &[1; 800]);
     pair.run(Span::from_secs(10));
-    assert_eq!(pair.sent.len(), 2, "the sample's two fragments with its heartbeat");
+    assert_eq!(pair.sent.len(), 2, "the sample's two fragments with their heartbeat");
     assert_eq!(pair.answered.len(), 1, "its acknowledgement");
-    // A reader that believes in the forged sample asks for all before it. It is told nothing, now or later.
+    // A reader that accepts the forged sample requests all samples before it. The writer does not answer, now or later.
     let mut state = SequenceNumberSet::empty(SequenceNumber(3));
     state.insert(SequenceNumber(4));
     let (reader, writer, count) = (reader_guid(0).entity, writer_guid().entity, Count(1000));
@@ -709,7 +714,7 @@ fn sample_that_was_never_written_starts_no_endless_exchange() {
     assert_eq!(pair.sent.len(), 2);
 }
 
-/// A reader of many writers with a lease, and what each of them has sent.
+/// A reader that matches many writers with a lease.
 fn reader_of(writers: u32) -> Reader {
     let mut config = ReaderConfig::new(reader_guid(0));
     config.reliable = true;
@@ -788,7 +793,7 @@ enum TimerStep {
 
 proptest! {
     #[test]
-    fn first_timer_and_owed_writers_equal_those_of_a_walk(steps in proptest::collection::vec(prop_oneof![
+    fn first_timer_and_pending_acknacks_equal_linear_search(steps in proptest::collection::vec(prop_oneof![
         1 => (0_u32..6).prop_map(TimerStep::Match),
         1 => (0_u32..6).prop_map(TimerStep::Unmatch),
         4 => (0_u32..6, 1_i64..12).prop_map(|(writer, number)| TimerStep::Data(writer, number)),

@@ -1,4 +1,4 @@
-//! When a reader has to be called, and which writers it owes an ACKNACK, without a walk over all matched writers.
+//! The timers of a reader and its pending ACKNACKs, without a search through all matched writers.
 
 use crate::time::{Instant, Timestamp, sooner};
 
@@ -9,8 +9,8 @@ use super::{NO_WRITER, Reader, ReaderEvent, ReaderTimer};
 const LAST_TIMER: ReaderTimer = ReaderTimer::Deadline;
 
 impl Reader {
-    /// Time has passed. Says whether there may be room by that for what had to wait for it: a driver that hands over,
-    /// and was refused or has something to acknowledge, looks again then, as after [`Self::resume`].
+    /// Handles timers. Returns whether samples that waited for room may have been delivered. A driver on the hand-over
+    /// path with a refused change or a pending acknowledgement then retries, as after [`Self::resume`].
     pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) -> bool {
         self.leave_current();
         let mut due = core::mem::take(&mut self.due);
@@ -47,7 +47,7 @@ impl Reader {
         goes_on
     }
 
-    /// When to call [`Self::handle_timeout`] next, and what for.
+    /// When to call [`Self::handle_timeout`] next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, ReaderTimer)> {
         let mut next = None;
@@ -56,14 +56,14 @@ impl Reader {
         debug_assert_eq!(
             next.map(|(at, _)| at),
             self.writers.iter().filter_map(|writer| Some(writer.next_timer()?.0)).min(),
-            "the timer at hand is the first of all writers"
+            "the returned timer is the first of all writers"
         );
         sooner(&mut next, self.cache.next_timeout(), ReaderTimer::Cache);
         sooner(&mut next, self.deadline.next_deadline(), ReaderTimer::Deadline);
         next
     }
 
-    /// Writers that were not heard of within their lease give up their instances.
+    /// Removes writers without a message within their lease from their instances.
     fn check_liveliness(&mut self, now: Instant, wall: Timestamp, due: &[u32]) {
         for &index in due {
             let Some(proxy) = self.writers.get_mut(index as usize) else { continue };
@@ -76,13 +76,13 @@ impl Reader {
         }
     }
 
-    /// Files the timer of the current writer, so that the timers of all writers are in `timers`.
+    /// Stores the timer of the current writer, so that the timers of all writers are in `timers`.
     pub(super) fn leave_current(&mut self) {
         let index = core::mem::replace(&mut self.current, NO_WRITER);
         self.file_timer(index);
     }
 
-    /// To be called when the timers of a writer have changed that may not be the current one.
+    /// Stores the timer of a writer after a change, unless it is the current writer.
     pub(super) fn file_timer(&mut self, index: usize) {
         if index != self.current
             && let Some(writer) = self.writers.get(index)
@@ -91,7 +91,7 @@ impl Reader {
         }
     }
 
-    /// The reader owes a writer an ACKNACK.
+    /// Schedules an ACKNACK to a writer.
     pub(super) fn owe_acknack(&mut self, index: usize) {
         if let Some(writer) = self.writers.get_mut(index) {
             writer.owes_acknack = true;
@@ -99,7 +99,7 @@ impl Reader {
         }
     }
 
-    /// Has [`Self::poll_transmit`] look at a writer.
+    /// Makes [`Self::poll_transmit`] check a writer.
     pub(super) fn list_owing(&mut self, index: usize) {
         if let Some(writer) = self.writers.get_mut(index)
             && !core::mem::replace(&mut writer.is_listed_owing, true)

@@ -7,14 +7,14 @@ use super::proxy::OutOfOrderSample;
 use crate::id::{Guid, KeyHash};
 use crate::seq::SequenceNumber;
 
-/// Samples that wait for their instance, or for room in the cache, in the order in which they were due.
+/// Samples that wait for their instance, or for room in the cache, in order.
 #[derive(Debug, Default)]
 pub(super) struct Unkeyed {
     pub(super) samples: VecDeque<UnkeyedSample>,
     /// The number of samples with [`Key::Unknown`].
     pub(super) unknown: usize,
     pub(super) bytes: usize,
-    /// Writers that are to be unmatched after their last sample.
+    /// Writers to be removed after their last sample.
     pub(super) departing: Vec<Guid>,
 }
 
@@ -28,13 +28,13 @@ pub(super) struct UnkeyedSample {
     pub(super) serialized_key: Option<Vec<u8>>,
 }
 
-/// What is known of the instance of a sample.
+/// The state of the instance of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Unknown,
-    /// The caller is about to find it.
-    RepairRequest,
+    /// The caller computes it.
+    Requested,
     Known(KeyHash),
-    /// It cannot be found.
+    /// The caller cannot compute it.
     Missing,
 }

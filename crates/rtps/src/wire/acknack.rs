@@ -1,4 +1,4 @@
-//! ACKNACK: what a reader has, and what it asks for.
+//! ACKNACK: the samples that a reader has received, and the ones that it requests.
 
 use core::fmt;
 
@@ -27,23 +27,23 @@ use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckNack {
-    /// Whose state this is.
+    /// The reader that sends it.
     pub reader: EntityId,
     /// The writer addressed.
     pub writer: EntityId,
-    /// Everything below the base has arrived, the members are asked for. A base of 0 without members only asks for a
-    /// HEARTBEAT: Fast DDS and Connext send that before they know anything of the writer.
+    /// All samples before the base have arrived; the members are requested. A base of 0 without members requests a
+    /// HEARTBEAT: Fast DDS and Connext send it before they know the state of the writer.
     pub state: SequenceNumberSet,
     /// Grows with each ACKNACK of this reader to this writer.
     pub count: Count,
-    /// The writer need not answer with a HEARTBEAT.
+    /// Whether the writer need not answer with a HEARTBEAT.
     pub is_final: bool,
 }
 
 const FINAL: u8 = 0x02;
 
 impl AckNack {
-    /// Whether this is the form with base 0 that formally is invalid.
+    /// Whether this has base 0, which the standard does not allow.
     #[must_use]
     pub fn has_base_zero(&self) -> bool {
         self.state.base() == SequenceNumber::ZERO
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let empty = acknack(4, &[]);
         assert_encoding(
             Submessage::AckNack(empty),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn base_zero_is_accepted_only_without_requests() {
+    fn base_zero_with_requests_is_rejected() {
         assert!(acknack(0, &[]).has_base_zero());
         assert_round_trip(Submessage::AckNack(acknack(0, &[])));
         assert_fault("06011c00 00000207 00000202 00000000 00000000 01000000 00000080 01000000", Fault::NumberSet);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn oversized_and_overflowing_sets_are_refused() {
+    fn oversized_and_overflowing_sets_are_rejected() {
         assert_fault("06011800 00000207 00000202 00000000 01000000 01010000 01000000", Fault::NumberSet);
         assert_fault("06011800 00000207 00000202 00000000 01000000 20000000 01000000", Fault::Truncated);
         assert_fault("06011c00 00000207 00000202 ffffff7f ffffffff 01000000 00000000 01000000", Fault::NumberSet);
@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(base in 1i64..i64::MAX - 256, bits in proptest::collection::btree_set(0i64..256, 0..40), count: i32) {
+        fn any_value_round_trips(base in 1i64..i64::MAX - 256, bits in proptest::collection::btree_set(0i64..256, 0..40), count: i32) {
             let numbers: Vec<_> = bits.iter().map(|b| base + b).collect();
             assert_round_trip(Submessage::AckNack(AckNack { count: Count(count), ..acknack(base, &numbers) }));
         }

@@ -1,9 +1,9 @@
-//! The checksums that a HEADER_EXTENSION can carry.
+//! The checksums of a HEADER_EXTENSION.
 
 use crc::{CRC_32_ISCSI, CRC_64_XZ, Crc, Table};
 use md5::{Digest, Md5};
 
-/// How the checksum is computed (RTPS 2.5 §9.4.2.15).
+/// The algorithm of a checksum (RTPS 2.5 §9.4.2.15).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ChecksumKind {
     /// CRC-32C, 4 bytes.
@@ -14,7 +14,7 @@ pub enum ChecksumKind {
     Md5,
 }
 
-/// A checksum over a whole message, most significant byte first.
+/// A checksum of a whole message, most significant byte first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Checksum {
     /// CRC-32C.
@@ -39,7 +39,7 @@ impl ChecksumKind {
         }
     }
 
-    /// The checksum over several pieces, as if they were one.
+    /// The checksum of the concatenated pieces.
     #[must_use]
     pub fn compute(self, pieces: &[&[u8]]) -> Checksum {
         match self {
@@ -63,7 +63,7 @@ impl ChecksumKind {
 }
 
 impl Checksum {
-    /// How it was computed.
+    /// Its algorithm.
     #[must_use]
     pub const fn kind(&self) -> ChecksumKind {
         match self {
@@ -73,7 +73,7 @@ impl Checksum {
         }
     }
 
-    /// The bytes as they stand on the wire.
+    /// The bytes on the wire.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8] {
         match self {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksums_of_known_octets() {
+    fn checksums_equal_known_values() {
         let vectors = [
             ("00000000", "48674bc7", "f4a586351e1b9f4b"),
             ("ffffffff", "ffffffff", "ffffffff00000000"),

@@ -101,7 +101,7 @@ impl<'a> Cursor<'a> {
         Self { rest: body, endianness }
     }
 
-    /// What has not been read yet.
+    /// The unread bytes.
     pub(super) const fn remaining(&self) -> &'a [u8] {
         self.rest
     }
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
         self.octets().map(|o| self.endianness.sequence_number(o))
     }
 
-    /// A sequence number that a change can have.
+    /// A valid sequence number of a change.
     #[inline]
     pub(super) fn change_number(&mut self) -> Result<SequenceNumber, Fault> {
         let number = self.sequence_number()?;
@@ -164,7 +164,7 @@ impl<'a> Cursor<'a> {
         Ok(Timestamp { seconds: self.u32()?, fraction: self.u32()? })
     }
 
-    /// A set with any base; the caller checks that.
+    /// A set with any base, which the caller checks.
     pub(super) fn sequence_number_set(&mut self) -> Result<SequenceNumberSet, Fault> {
         let base = self.sequence_number()?;
         let (num_bits, words) = self.words()?;
@@ -193,7 +193,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Appends one submessage; its length is filled in at the end.
+/// Appends one submessage; its length is set at the end.
 pub(super) struct Emitter<'v> {
     out: &'v mut Vec<u8>,
     endianness: Endianness,
@@ -245,7 +245,8 @@ impl<'v> Emitter<'v> {
         self
     }
 
-    /// Pads the body to a multiple of 4 and states its length; 0, "to the end of the message", past 65535.
+    /// Pads the body to a multiple of 4 and sets its length. Above 65535 bytes, the length is 0: "to the end of the
+    /// message".
     pub(super) fn finish(&mut self) {
         self.out.resize(self.out.len().next_multiple_of(4), 0);
         let body_len = self.out.len().saturating_sub(self.start.saturating_add(4));

@@ -1,4 +1,4 @@
-//! DATA: one change, whole.
+//! DATA: one whole change.
 
 use core::fmt;
 
@@ -22,7 +22,7 @@ use crate::seq::SequenceNumber;
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                        sequence number                        |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// +---------------+---------------+---------------+---------------+
 /// |                  Q: inline QoS: parameter list                |
 /// +---------------+---------------+---------------+---------------+
@@ -31,24 +31,24 @@ use crate::seq::SequenceNumber;
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Data<'a> {
-    /// The reader addressed; unknown for all matched ones.
+    /// The receiving reader; unknown for all matched ones.
     pub reader: EntityId,
-    /// Whose change this is.
+    /// The writer of the change.
     pub writer: EntityId,
     /// The number of the change.
     pub sequence_number: SequenceNumber,
-    /// What must be known of the change besides its value.
+    /// Information about the change besides its value.
     pub inline_qos: Option<ParameterList<'a>>,
     /// The value or the key.
     pub payload: Payload<'a>,
-    /// The payload is not serialized as the standard says, for example because a security plug-in transformed it.
+    /// The payload is not serialized as the standard requires, for example because a security plug-in transformed it.
     pub non_standard_payload: bool,
 }
 
-/// What a DATA carries: bytes from the encapsulation header to the end of the submessage, padding included.
+/// The payload of a DATA: bytes from the encapsulation header to the end of the submessage, padding included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload<'a> {
-    /// Nothing.
+    /// No payload.
     None,
     /// A serialized sample.
     Data(&'a [u8]),
@@ -56,10 +56,10 @@ pub enum Payload<'a> {
     Key(&'a [u8]),
 }
 
-/// What kind of payload follows a [`DataHead`].
+/// The kind of payload after a [`DataHead`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadKind {
-    /// Nothing.
+    /// No payload.
     None,
     /// A serialized sample.
     Data,
@@ -67,18 +67,18 @@ pub enum PayloadKind {
     Key,
 }
 
-/// Everything of a DATA but its payload, for sending.
+/// The part of a DATA before its payload, for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataHead<'a> {
-    /// The reader addressed; unknown for all matched ones.
+    /// The receiving reader; unknown for all matched ones.
     pub reader: EntityId,
-    /// Whose change this is.
+    /// The writer of the change.
     pub writer: EntityId,
     /// The number of the change.
     pub sequence_number: SequenceNumber,
-    /// An encoded parameter list with its sentinel, in the byte order the head is emitted in; empty for none.
+    /// An encoded parameter list with its sentinel, in the byte order of the head; empty for none.
     pub inline_qos: &'a [u8],
-    /// What follows.
+    /// The kind of the payload.
     pub payload: PayloadKind,
 }
 
@@ -86,7 +86,7 @@ const INLINE_QOS: u8 = 0x02;
 const DATA: u8 = 0x04;
 const KEY: u8 = 0x08;
 const NON_STANDARD: u8 = 0x10;
-/// From behind octetsToInlineQos to the inline QoS.
+/// The distance from the end of octetsToInlineQos to the inline QoS.
 const OCTETS_TO_INLINE_QOS: u16 = 16;
 
 impl<'a> Data<'a> {
@@ -95,7 +95,7 @@ impl<'a> Data<'a> {
         Self::parse_inline(flags, body)
     }
 
-    /// The same, put together with its caller.
+    /// Like [`Self::parse`], but inlined into its caller.
     #[inline(always)]
     pub(super) fn parse_inline(flags: u8, body: &'a [u8]) -> Result<Self, Fault> {
         if flags & (DATA | KEY) == DATA | KEY {
@@ -124,7 +124,8 @@ impl<'a> Data<'a> {
         })
     }
 
-    /// Appends the submessage with its payload, padded to a multiple of 4. With inline QoS their byte order is used.
+    /// Appends the submessage with its payload, padded to a multiple of 4. The byte order of an inline QoS takes
+    /// precedence.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         let endianness = self.inline_qos.map_or(endianness, |list| list.endianness());
         let payload = self.payload.as_bytes();
@@ -143,7 +144,7 @@ impl<'a> Data<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// The bytes, none where there is no payload.
+    /// The bytes of the payload; empty without a payload.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         match self {
@@ -152,7 +153,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// What they are.
+    /// The kind of the payload.
     #[must_use]
     pub const fn kind(&self) -> PayloadKind {
         match self {
@@ -164,11 +165,11 @@ impl<'a> Payload<'a> {
 }
 
 impl DataHead<'_> {
-    /// Bytes in front of the payload, without inline QoS.
+    /// Bytes before the payload, without inline QoS.
     pub const LEN: usize = 24;
 
-    /// Appends the head of a DATA whose payload of `payload_len` bytes, padded to a multiple of 4, the caller puts
-    /// behind it. Past 65535 bytes the length says "to the end of the message": then nothing may follow.
+    /// Appends the head of a DATA. The caller appends the payload of `payload_len` bytes, padded to a multiple of 4.
+    /// Above 65535 bytes, the stated length means "to the end of the message", and no submessage may follow.
     #[inline]
     pub fn emit(&self, endianness: Endianness, payload_len: usize, out: &mut Vec<u8>) {
         self.emit_with_flags(endianness, payload_len, 0, out);
@@ -195,8 +196,8 @@ impl DataHead<'_> {
     }
 }
 
-/// Splits the body of a DATA or DATA_FRAG into its fixed fields, from the reader id on, and what octetsToInlineQos
-/// points at. Later versions of the protocol may put more fields in between.
+/// Splits the body of a DATA or DATA_FRAG into its fixed fields, from the reader id on, and the bytes at
+/// octetsToInlineQos. Later versions of the protocol may insert fields in between.
 #[inline]
 pub(super) fn split_fields(body: &[u8], endianness: Endianness, octets_min: u16) -> Result<(Cursor<'_>, &[u8]), Fault> {
     let mut front = Cursor::new(body, endianness);
@@ -210,7 +211,7 @@ pub(super) fn split_fields(body: &[u8], endianness: Endianness, octets_min: u16)
     Ok((Cursor::new(fields, endianness), rest))
 }
 
-/// octetsToNextHeader of a submessage with `head_len` bytes in front of the inline QoS, header included.
+/// octetsToNextHeader of a submessage with `head_len` bytes before the inline QoS, header included.
 #[inline]
 pub(super) fn length(endianness: Endianness, head_len: usize, inline_qos: &[u8], payload_len: usize) -> [u8; 2] {
     let fixed = head_len.saturating_sub(4).saturating_add(inline_qos.len());
@@ -226,8 +227,8 @@ impl fmt::Display for Data<'_> {
         }
         match self.payload {
             Payload::None => Ok(()),
-            Payload::Data(payload) => write!(f, " data {} octets", payload.len()),
-            Payload::Key(payload) => write!(f, " key {} octets", payload.len()),
+            Payload::Data(payload) => write!(f, " data {} bytes", payload.len()),
+            Payload::Key(payload) => write!(f, " key {} bytes", payload.len()),
         }
     }
 }
@@ -252,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let payload = [0, 1, 0, 0, 0xaa, 0xbb, 0xcc, 0xdd];
         assert_encoding(
             Submessage::Data(data(Payload::Data(&payload))),
             "15051c00 00001000 00000000 00000202 00000000 07000000 00010000 aabbccdd",
             "1504001c 00000010 00000000 00000202 00000000 00000007 00010000 aabbccdd",
         );
-        assert_eq!(data(Payload::Data(&payload)).to_string(), "DATA 00000202 -> 00000000 7 data 8 octets");
+        assert_eq!(data(Payload::Data(&payload)).to_string(), "DATA 00000202 -> 00000000 7 data 8 bytes");
         assert_encoding(
             Submessage::Data(data(Payload::Key(&payload))),
             "15091c00 00001000 00000000 00000202 00000000 07000000 00010000 aabbccdd",
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn inline_qos_stands_in_front_of_the_payload() {
+    fn inline_qos_precedes_payload() {
         let octets = hex("150b2400 00001000 00000000 00000202 00000000 07000000
                           71000400 00000001 01000000 00090000");
         let Ok(Submessage::Data(parsed)) = parse_one(&octets) else { panic!() };
@@ -276,18 +277,18 @@ mod tests {
         assert_eq!(parsed.inline_qos.unwrap().as_bytes(), hex("71000400 00000001 01000000"));
         let mut out = Vec::new();
         parsed.emit(Endianness::Big, &mut out);
-        assert_eq!(out, octets, "the byte order of the inline QoS wins");
+        assert_eq!(out, octets, "the byte order of the inline QoS takes precedence");
     }
 
     #[test]
-    fn later_fields_are_skipped() {
+    fn fields_of_later_versions_are_skipped() {
         let octets = hex("15052000 00001400 00000000 00000202 00000000 07000000 12345678 00010000 aabbccdd");
         let payload = hex("00010000 aabbccdd");
         assert_eq!(parse_one(&octets), Ok(Submessage::Data(data(Payload::Data(&payload)))));
     }
 
     #[test]
-    fn a_payload_past_64_kib_reaches_to_the_end_of_the_message() {
+    fn payload_above_64_kib_extends_to_end_of_message() {
         let payload = std::vec![7; 70_000];
         let mut out = Vec::new();
         data(Payload::Data(&payload)).emit(Endianness::Little, &mut out);
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_counts_the_padding() {
+    fn length_includes_padding() {
         let head = DataHead {
             reader: EntityId::UNKNOWN,
             writer: EntityId::UNKNOWN,
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_ones_are_refused() {
+    fn malformed_data_is_rejected() {
         assert_fault("150d1400 00001000 00000000 00000202 00000000 07000000", Fault::DataAndKey);
         assert_fault("15051400 00001000 00000000 00000202 00000000 00000000", Fault::SequenceNumber);
         assert_fault("15051400 00001000 00000000 00000202 ffffffff 00000000", Fault::SequenceNumber);
@@ -330,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(number in 1..=i64::MAX, words in proptest::collection::vec(any::<[u8; 4]>(), 1..20), kind in 0..3, non_standard_payload: bool) {
+        fn any_value_round_trips(number in 1..=i64::MAX, words in proptest::collection::vec(any::<[u8; 4]>(), 1..20), kind in 0..3, non_standard_payload: bool) {
             let octets = words.concat();
             let payload = match kind {
                 0 => Payload::None,

@@ -1,4 +1,4 @@
-//! DATA_FRAG: part of a change.
+//! DATA_FRAG: fragments of a change.
 
 use core::fmt;
 
@@ -23,7 +23,7 @@ use crate::seq::{FragmentNumber, SequenceNumber};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                        sequence number                        |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// |                   starting fragment number                    |
 /// |   fragments in submessage     |         fragment size         |
 /// |                          sample size                          |
@@ -38,49 +38,49 @@ use crate::seq::{FragmentNumber, SequenceNumber};
 /// begins with its encapsulation header.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DataFrag<'a> {
-    /// The reader addressed; unknown for all matched ones.
+    /// The receiving reader; unknown for all matched ones.
     pub reader: EntityId,
-    /// Whose change this is.
+    /// The writer of the change.
     pub writer: EntityId,
     /// The number of the change.
     pub sequence_number: SequenceNumber,
-    /// The first fragment here.
+    /// The first fragment of this submessage.
     pub starting: FragmentNumber,
-    /// How many fragments are here.
+    /// The number of fragments in this submessage.
     pub count: u16,
     /// Bytes of every fragment but the last.
     pub fragment_size: u16,
     /// Bytes of the whole payload.
     pub sample_size: u32,
-    /// What must be known of the change besides its value.
+    /// Information about the change besides its value.
     pub inline_qos: Option<ParameterList<'a>>,
     /// The whole payload is a key, not a sample.
     pub is_key: bool,
-    /// The bytes of the fragments, exactly. Of a protected payload all bytes up to the end of the submessage: they are
+    /// The bytes of the fragments. If the payload is protected, all bytes up to the end of the submessage, which are
     /// more.
     pub payload: &'a [u8],
-    /// The payload is not serialized as the standard says, for example because a security plug-in transformed it.
+    /// The payload is not serialized as the standard requires, for example because a security plug-in transformed it.
     pub non_standard_payload: bool,
 }
 
-/// Everything of a DATA_FRAG but its payload, for sending.
+/// The part of a DATA_FRAG before its payload, for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataFragHead<'a> {
-    /// The reader addressed; unknown for all matched ones.
+    /// The receiving reader; unknown for all matched ones.
     pub reader: EntityId,
-    /// Whose change this is.
+    /// The writer of the change.
     pub writer: EntityId,
     /// The number of the change.
     pub sequence_number: SequenceNumber,
-    /// The first fragment here.
+    /// The first fragment of this submessage.
     pub starting: FragmentNumber,
-    /// How many fragments are here.
+    /// The number of fragments in this submessage.
     pub count: u16,
     /// Bytes of every fragment but the last.
     pub fragment_size: u16,
     /// Bytes of the whole payload.
     pub sample_size: u32,
-    /// An encoded parameter list with its sentinel, in the byte order the head is emitted in; empty for none.
+    /// An encoded parameter list with its sentinel, in the byte order of the head; empty for none.
     pub inline_qos: &'a [u8],
     /// The whole payload is a key, not a sample.
     pub is_key: bool,
@@ -89,15 +89,15 @@ pub struct DataFragHead<'a> {
 const INLINE_QOS: u8 = 0x02;
 const KEY: u8 = 0x04;
 const NON_STANDARD: u8 = 0x08;
-/// From behind octetsToInlineQos to the inline QoS.
+/// The distance from the end of octetsToInlineQos to the inline QoS.
 const OCTETS_TO_INLINE_QOS: u16 = 28;
-/// An encapsulation header.
+/// The length of an encapsulation header.
 const SAMPLE_SIZE_MIN: u32 = 4;
 
 impl<'a> DataFrag<'a> {
     #[inline]
     pub(super) fn parse(flags: u8, body: &'a [u8]) -> Result<Self, Fault> {
-        // Two copies, in each of which the compiler knows the byte order.
+        // Two calls, so that the compiler specializes the code for each byte order.
         match Endianness::from_flags(flags) {
             Endianness::Little => Self::read(flags, body, Endianness::Little),
             Endianness::Big => Self::read(flags, body, Endianness::Big),
@@ -130,12 +130,13 @@ impl<'a> DataFrag<'a> {
             non_standard_payload: flags & NON_STANDARD != 0,
         };
         let payload = fragments.get(..head.payload_len()?).ok_or(Fault::Truncated)?;
-        // Fewer than 4 bytes more are padding. What is protected is longer.
+        // Up to 3 additional bytes are padding. A protected payload has more.
         let payload = if fragments.len() - payload.len() < 4 { payload } else { fragments };
         Ok(Self { payload, ..head })
     }
 
-    /// The same with other bytes, from another fragment on; `None` if they are not exactly those of as many fragments.
+    /// A copy with the given payload, starting at the given fragment. `None` unless the payload has exactly the length
+    /// of these fragments.
     #[inline]
     pub(crate) fn with<'b>(&self, starting: FragmentNumber, payload: &'b [u8]) -> Option<DataFrag<'b>>
     where
@@ -145,13 +146,14 @@ impl<'a> DataFrag<'a> {
         other.payload_len().is_ok_and(|len| len == payload.len()).then_some(other)
     }
 
-    /// Where the payload belongs in the sample, in bytes from its start.
+    /// The offset of the payload in the sample, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         u64::from(self.starting.0.saturating_sub(1)).saturating_mul(u64::from(self.fragment_size))
     }
 
-    /// Appends the submessage with its payload, padded to a multiple of 4. With inline QoS their byte order is used.
+    /// Appends the submessage with its payload, padded to a multiple of 4. The byte order of an inline QoS takes
+    /// precedence.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         let endianness = self.inline_qos.map_or(endianness, |list| list.endianness());
         let flags = if self.non_standard_payload { NON_STANDARD } else { 0 };
@@ -171,13 +173,13 @@ impl<'a> DataFrag<'a> {
         out.resize(out.len().next_multiple_of(4), 0);
     }
 
-    /// How many bytes the fragments stated here have. All of them must lie inside the sample.
+    /// The number of bytes of these fragments, all of which must be within the sample.
     fn payload_len(&self) -> Result<usize, Fault> {
         let size = u64::from(self.fragment_size);
         if self.starting.0 == 0 || self.count == 0 || size == 0 || self.sample_size < SAMPLE_SIZE_MIN {
             return Err(Fault::Fragment);
         }
-        // All factors are below 2^32, so that nothing overflows.
+        // All factors are below 2^32, so the result does not overflow.
         let first = self.offset();
         let last = first + (u64::from(self.count) - 1) * size;
         let sample_size = u64::from(self.sample_size);
@@ -190,13 +192,13 @@ impl<'a> DataFrag<'a> {
 }
 
 impl DataFragHead<'_> {
-    /// Bytes in front of the payload, without inline QoS.
+    /// Bytes before the payload, without inline QoS.
     pub const LEN: usize = 36;
-    /// Where in them the starting fragment number is.
+    /// The offset of the starting fragment number in these bytes.
     pub(crate) const STARTING: usize = 24;
 
-    /// Appends the head of a DATA_FRAG whose payload of `payload_len` bytes, padded to a multiple of 4, the caller
-    /// puts behind it. Past 65535 bytes the length says "to the end of the message": then nothing may follow.
+    /// Appends the head of a DATA_FRAG. The caller appends the payload of `payload_len` bytes, padded to a multiple of
+    /// 4. Above 65535 bytes, the stated length means "to the end of the message", and no submessage may follow.
     #[inline]
     pub fn emit(&self, endianness: Endianness, payload_len: usize, out: &mut Vec<u8>) {
         self.emit_with_flags(endianness, payload_len, 0, out);
@@ -227,7 +229,7 @@ impl fmt::Display for DataFrag<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "DATA_FRAG {} -> {} {} fragments {}+{} of {} octets, sample {}{} octets",
+            "DATA_FRAG {} -> {} {} fragments {}+{} of {} bytes, sample {}{} bytes",
             self.writer,
             self.reader,
             self.sequence_number,
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let data = fragment(2, 1, 8, 13, &[1, 2, 3, 4, 5]);
         assert_encoding(
             Submessage::DataFrag(data),
@@ -274,11 +276,11 @@ mod tests {
             "16000028 0000001c 00000207 00000202 00000000 00000007 00000002 00010008 0000000d 01020304 05000000",
         );
         assert_eq!(data.offset(), 8);
-        assert_eq!(data.to_string(), "DATA_FRAG 00000202 -> 00000207 7 fragments 2+1 of 8 octets, sample 13 octets");
+        assert_eq!(data.to_string(), "DATA_FRAG 00000202 -> 00000207 7 fragments 2+1 of 8 bytes, sample 13 bytes");
     }
 
     #[test]
-    fn fragments_outside_the_sample_are_refused() {
+    fn fragments_outside_sample_are_rejected() {
         let with = |fields: &str| {
             std::format!("16012800 00001c00 00000207 00000202 00000000 07000000 {fields} 01020304 05000000")
         };
@@ -294,7 +296,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(fragment_size in 1u16..200, fragments in 1u32..20, tail in 0u16..200, start in 0u32..20, count in 1u32..20) {
+        fn any_value_round_trips(fragment_size in 1u16..200, fragments in 1u32..20, tail in 0u16..200, start in 0u32..20, count in 1u32..20) {
             let tail = u32::from(tail % fragment_size);
             let sample_size = (fragments * u32::from(fragment_size) + tail).max(4);
             let total = sample_size.div_ceil(u32::from(fragment_size));

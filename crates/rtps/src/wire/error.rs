@@ -1,4 +1,4 @@
-//! What can be wrong with a submessage.
+//! Errors of submessages and parameter lists.
 
 use core::fmt;
 
@@ -8,13 +8,13 @@ use super::submessage_id::SubmessageId;
 /// A submessage that makes the rest of its message unusable (RTPS 2.5 §8.3.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WireError {
-    /// Which submessage; `None` when not even its header is there.
+    /// The submessage; `None` when its header is incomplete.
     pub submessage: Option<SubmessageId>,
-    /// What is wrong with it.
+    /// The fault of the submessage.
     pub fault: Fault,
 }
 
-/// What is wrong with a submessage.
+/// A fault of a submessage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -47,7 +47,7 @@ pub enum Fault {
     },
     /// DATA claims to carry both data and key.
     DataAndKey,
-    /// HEADER_EXTENSION stands elsewhere than right after the header.
+    /// HEADER_EXTENSION is not the first submessage.
     ExtensionNotFirst,
     /// HEADER_EXTENSION states a message length smaller than header and extension, or other than that of the message.
     MessageLength,
@@ -69,11 +69,13 @@ impl core::error::Error for WireError {}
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => f.write_str("fields are cut off"),
+            Self::Truncated => f.write_str("fields are truncated"),
             Self::LengthExceedsMessage { stated, available } => {
-                write!(f, "states {stated} octets, the message has {available} left")
+                write!(f, "states {stated} bytes, but the message has {available} left")
             }
-            Self::Misaligned { stated } => write!(f, "length {stated} is no multiple of 4 and more follows"),
+            Self::Misaligned { stated } => {
+                write!(f, "length {stated} is not a multiple of 4, and another submessage follows")
+            }
             Self::SequenceNumber => f.write_str("sequence number below 1"),
             Self::NumberSet => f.write_str("invalid number set"),
             Self::Range => f.write_str("contradicting sequence number range"),
@@ -93,7 +95,7 @@ impl From<ParameterListError> for Fault {
     }
 }
 
-/// What is wrong with a parameter list.
+/// A fault of a parameter list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParameterListError {
     /// The bytes end before the sentinel.
@@ -108,8 +110,8 @@ impl fmt::Display for ParameterListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSentinel => f.write_str("parameter list has no sentinel"),
-            Self::Truncated(id) => write!(f, "{id} reaches past the end of the parameter list"),
-            Self::Misaligned(id) => write!(f, "length of {id} is no multiple of 4"),
+            Self::Truncated(id) => write!(f, "{id} extends past the end of the parameter list"),
+            Self::Misaligned(id) => write!(f, "length of {id} is not a multiple of 4"),
         }
     }
 }

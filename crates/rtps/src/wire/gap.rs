@@ -1,4 +1,4 @@
-//! GAP: sequence numbers that will not come.
+//! GAP: sequence numbers that the writer will not send.
 
 use core::fmt;
 
@@ -20,33 +20,33 @@ use crate::seq::{SequenceNumber, SequenceNumberSet};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                     start, sequence number                    |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// +---------------+---------------+---------------+---------------+
 /// |                   list: sequence number set                   |
 /// +---------------+---------------+---------------+---------------+
-/// |   G: first and last group sequence number, 8 bytes each      |
-/// |   F: filtered count, 8 bytes                                 |
+/// |   G: first and last group sequence number, 8 bytes each       |
+/// |   F: filtered count, 8 bytes                                  |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 ///
-/// Irrelevant are the numbers from `start` up to, not including, the base of `list`, and the members of `list`.
+/// The irrelevant numbers are those from `start` up to, not including, the base of `list`, and the members of `list`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// The reader addressed; unknown for all matched ones.
+    /// The receiving reader; unknown for all matched ones.
     pub reader: EntityId,
-    /// Whose numbers these are.
+    /// The writer of the numbers.
     pub writer: EntityId,
     /// The first irrelevant number.
     pub start: SequenceNumber,
-    /// Its base ends the contiguous range; its members are irrelevant too.
+    /// The base ends the contiguous range; the members are irrelevant too.
     pub list: SequenceNumberSet,
-    /// The same for the publisher as a whole.
+    /// The irrelevant group sequence numbers of the publisher.
     pub group: Option<GapGroup>,
-    /// How many of the numbers were left out by a filter, at most `i64::MAX`.
+    /// The number of changes that a filter rejected, at most `i64::MAX`.
     pub filtered_count: Option<u64>,
 }
 
-/// Part of a GAP: the group sequence numbers that will not come (RTPS 2.5 §8.7.5).
+/// Part of a GAP: the group sequence numbers that will not be sent (RTPS 2.5 §8.7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GapGroup {
     /// The first.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let gap = gap(2, 5, &[6]);
         assert_encoding(
             Submessage::Gap(gap),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradictory_ranges_are_rejected() {
         assert_fault("08011c00 00000207 00000202 00000000 00000000 00000000 05000000 00000000", Fault::SequenceNumber);
         assert_fault("08011c00 00000207 00000202 00000000 06000000 00000000 05000000 00000000", Fault::Range);
         assert_fault(
@@ -174,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(start in 1..i64::MAX / 2, len in 0..i64::MAX / 4, bits in proptest::collection::btree_set(0i64..256, 0..9)) {
+        fn any_value_round_trips(start in 1..i64::MAX / 2, len in 0..i64::MAX / 4, bits in proptest::collection::btree_set(0i64..256, 0..9)) {
             let base = start + len;
             let numbers: Vec<_> = bits.iter().map(|b| base + b).collect();
             assert_round_trip(Submessage::Gap(gap(start, base, &numbers)));

@@ -23,7 +23,7 @@ use crate::vendor::{ProtocolVersion, VendorId};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// The version the sender speaks.
+    /// The version that the sender uses.
     pub version: ProtocolVersion,
     /// Vendor of the sender.
     pub vendor: VendorId,
@@ -31,17 +31,17 @@ pub struct Header {
     pub prefix: GuidPrefix,
 }
 
-/// Why some bytes are no message of this protocol (RTPS 2.5 §8.3.6.3).
+/// Why bytes are not a message of this protocol (RTPS 2.5 §8.3.6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderError {
     /// Fewer bytes than a header has.
     TooShort {
-        /// How many there are.
+        /// The number of bytes.
         len: usize,
     },
-    /// Another protocol.
+    /// The bytes belong to another protocol.
     NotRtps,
-    /// A message of Connext that is not meant to be understood by others: `RTPX`, or a `DDSPING`. Drop it quietly.
+    /// A private message of Connext: `RTPX`, or a `DDSPING`. Not counted as an error.
     RtpxOrPing,
     /// A major version other than 2.
     Version(ProtocolVersion),
@@ -55,10 +55,10 @@ impl Header {
     const PING: &'static [u8] = b"DDSPING";
     const PING_AT: usize = 9;
 
-    /// Splits a message into its header and the submessages.
+    /// Splits a message into its header and its submessages.
     ///
     /// # Errors
-    /// The message is not one of this protocol.
+    /// The bytes are not a message of this protocol.
     #[inline]
     pub fn parse(message: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
         if is_rtpx_or_ping(message) {
@@ -107,7 +107,7 @@ impl fmt::Display for Header {
 impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooShort { len } => write!(f, "{len} octets are too few for an RTPS header of {}", Header::LEN),
+            Self::TooShort { len } => write!(f, "{len} bytes are too few for an RTPS header of {}", Header::LEN),
             Self::NotRtps => f.write_str("does not begin with RTPS"),
             Self::RtpxOrPing => f.write_str("vendor private ping"),
             Self::Version(version) => write!(f, "protocol version {version} is not 2.x"),
@@ -126,7 +126,7 @@ mod tests {
         [b'R', b'T', b'P', b'S', 2, 5, 1, 0x10, 1, 0x10, 0x78, 0xf8, 0x67, 0x23, 0x34, 0x10, 0xc2, 0x5a, 0x2b, 0x68, 9];
 
     #[test]
-    fn literal_header_round_trips() {
+    fn literal_header_is_parsed_and_emitted() {
         let (header, rest) = Header::parse(&OCTETS).unwrap();
         assert_eq!(rest, [9]);
         assert_eq!(header.vendor, VendorId::CYCLONE);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn other_datagrams_are_refused_with_their_reason() {
+    fn other_datagrams_are_rejected_with_reason() {
         assert_eq!(Header::parse(&OCTETS[..19]), Err(HeaderError::TooShort { len: 19 }));
         assert_eq!(Header::parse(b"RTPX"), Err(HeaderError::RtpxOrPing));
         assert_eq!(Header::parse(b"RTPS\x02\x01\x01\x01\0DDSPING"), Err(HeaderError::RtpxOrPing));

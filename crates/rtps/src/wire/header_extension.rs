@@ -1,4 +1,4 @@
-//! HEADER_EXTENSION: facts about the whole message.
+//! HEADER_EXTENSION: properties of the whole message.
 
 use core::fmt;
 
@@ -20,10 +20,10 @@ use crate::time::Timestamp;
 /// |     0x00      |P|C|C|W|U|T|L|E|      octetsToNextHeader       |
 /// +---------------+---------------+---------------+---------------+
 /// |                       L: message length                       |
-/// |                   T: send time, 8 bytes                      |
-/// |                    U: extension, 4 bytes                     |
-/// |                    W: extension, 8 bytes                     |
-/// |                C: checksum, 4, 8 or 16 bytes                 |
+/// |                   T: send time, 8 bytes                       |
+/// |                    U: extension, 4 bytes                      |
+/// |                    W: extension, 8 bytes                      |
+/// |                C: checksum, 4, 8 or 16 bytes                  |
 /// |                      P: parameter list                        |
 /// +---------------+---------------+---------------+---------------+
 /// ```
@@ -33,15 +33,15 @@ use crate::time::Timestamp;
 pub struct HeaderExtension<'a> {
     /// Length of the message with its header, in bytes.
     pub message_length: Option<u32>,
-    /// When the message was sent, by the sender's clock.
+    /// When the sender sent the message, by its clock.
     pub send_timestamp: Option<Timestamp>,
-    /// Undefined so far.
+    /// Not defined by the standard yet.
     pub u_extension: Option<[u8; 4]>,
-    /// Undefined so far.
+    /// Not defined by the standard yet.
     pub w_extension: Option<[u8; 8]>,
-    /// Over the whole message, with these bytes zero.
+    /// Computed over the whole message, with the bytes of the checksum zero.
     pub checksum: Option<Checksum>,
-    /// Facts of later versions and of vendors.
+    /// Parameters of later versions and of vendors.
     pub parameters: Option<ParameterList<'a>>,
 }
 
@@ -54,7 +54,7 @@ const CRC_32C: u8 = 0x20;
 const CRC_64: u8 = 0x40;
 const PARAMETERS: u8 = 0x80;
 
-/// From the start of the message to the first field.
+/// The distance from the start of the message to the first field.
 const FIELDS_AT: usize = Header::LEN + 4;
 
 impl<'a> HeaderExtension<'a> {
@@ -97,8 +97,8 @@ impl<'a> HeaderExtension<'a> {
         }
     }
 
-    /// Appends the submessage as it stands. Length and checksum are known only when the message is complete: emit them
-    /// as zeros and let [`seal`](Self::seal) fill them in.
+    /// Appends the submessage. Length and checksum depend on the complete message: emit them as zeros and let
+    /// [`seal`](Self::seal) set them.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         let endianness = self.parameters.map_or(endianness, |list| list.endianness());
         let mut emitter = Emitter::begin(out, endianness, SubmessageId::HEADER_EXTENSION, self.flags());
@@ -123,8 +123,8 @@ impl<'a> HeaderExtension<'a> {
         emitter.finish();
     }
 
-    /// Fills length and checksum into a complete message whose header is followed by this extension, emitted in this
-    /// byte order.
+    /// Sets length and checksum of a complete message whose header is followed by this extension, emitted in this byte
+    /// order.
     pub fn seal(&self, endianness: Endianness, message: &mut [u8]) {
         let endianness = self.parameters.map_or(endianness, |list| list.endianness());
         let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
@@ -200,7 +200,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let extension = HeaderExtension {
             message_length: Some(0x100),
             send_timestamp: Some(Timestamp { seconds: 1, fraction: 2 }),
@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_fields_and_small_lengths_are_refused() {
+    fn truncated_fields_and_small_lengths_are_rejected() {
         assert_fault("00030800 1f000000 00000000", Fault::MessageLength);
         assert_fault("00070800 ff000000 00000000", Fault::Truncated);
         assert_fault("00610c00 00000000 00000000 00000000", Fault::Truncated);
     }
 
     #[test]
-    fn header_extension_must_come_first() {
+    fn header_extension_after_other_submessage_is_rejected() {
         let octets = hex("01010000 00010000");
         let last = Submessages::new(&octets).last().unwrap();
         let submessage = Some(SubmessageId::HEADER_EXTENSION);
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(length in 100u32.., send: Option<(u32, u32)>, u_extension: Option<[u8; 4]>, w_extension: Option<[u8; 8]>, md5: Option<[u8; 16]>) {
+        fn any_value_round_trips(length in 100u32.., send: Option<(u32, u32)>, u_extension: Option<[u8; 4]>, w_extension: Option<[u8; 8]>, md5: Option<[u8; 16]>) {
             assert_round_trip(Submessage::HeaderExtension(HeaderExtension {
                 message_length: Some(length),
                 send_timestamp: send.map(|(seconds, fraction)| Timestamp { seconds, fraction }),

@@ -1,4 +1,4 @@
-//! HEARTBEAT: what a writer has.
+//! HEARTBEAT: the samples that a writer has.
 
 use core::fmt;
 
@@ -20,32 +20,32 @@ use crate::seq::{Count, SequenceNumber};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                     first sequence number                     |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// |                     last sequence number                      |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// |                             count                             |
 /// +---------------+---------------+---------------+---------------+
-/// |  G: current, first, last group sequence number, 8 bytes each |
-/// |     and, in some versions: two group digests, 4 bytes each   |
+/// |  G: current, first, last group sequence number, 8 bytes each  |
+/// |     and, in some versions: two group digests, 4 bytes each    |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
-    /// The reader addressed; unknown for all matched ones.
+    /// The receiving reader; unknown for all matched ones.
     pub reader: EntityId,
-    /// Whose state this is.
+    /// The writer that sends it.
     pub writer: EntityId,
-    /// The lowest number that can still be had.
+    /// The lowest available number.
     pub first: SequenceNumber,
-    /// The highest number written; `first - 1` when nothing can be had.
+    /// The highest written number; `first - 1` when none is available.
     pub last: SequenceNumber,
     /// Grows with each HEARTBEAT of this writer.
     pub count: Count,
-    /// Readers that lack nothing need not answer.
+    /// Readers without missing samples need not answer.
     pub is_final: bool,
     /// The application asserted the liveliness of the writer.
     pub liveliness: bool,
-    /// State of the whole publisher.
+    /// The state of the publisher.
     pub group: Option<GroupInfo>,
 }
 
@@ -54,16 +54,16 @@ pub struct Heartbeat {
 pub struct GroupInfo {
     /// The last group sequence number written by the publisher.
     pub current: SequenceNumber,
-    /// The lowest one that this writer still has.
+    /// The lowest one that this writer still holds.
     pub first: SequenceNumber,
     /// The highest one that this writer has written.
     pub last: SequenceNumber,
-    /// Which writers, and which secured ones, the publisher has. The standard lists the fields in one place and leaves
-    /// them out in another (RTPS 2.5 §8.3.8.6.2, §9.4.5.7).
+    /// Digests of the writers, and of the secured writers, of the publisher. The standard lists the fields in one
+    /// clause and omits them in another (RTPS 2.5 §8.3.8.6.2, §9.4.5.7).
     pub writers: Option<[GroupDigest; 2]>,
 }
 
-/// Stands for a set of entities of one participant (RTPS 2.5 §9.3.2.5, §9.4.2.19).
+/// A digest of a set of entities of one participant (RTPS 2.5 §9.3.2.5, §9.4.2.19).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct GroupDigest(pub [u8; 4]);
 
@@ -164,7 +164,7 @@ mod tests {
     };
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         assert_encoding(
             Submessage::Heartbeat(HEARTBEAT),
             "07011c00 00000000 00000202 00000000 06000000 00000000 07000000 06000000",
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_available_is_valid() {
+    fn empty_range_is_valid() {
         assert_round_trip(Submessage::Heartbeat(Heartbeat {
             first: SequenceNumber(1),
             last: SequenceNumber(0),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradictory_ranges_are_rejected() {
         assert_fault("07011c00 00000000 00000202 00000000 00000000 00000000 07000000 06000000", Fault::SequenceNumber);
         assert_fault("07011c00 00000000 00000202 ffffffff 01000000 00000000 07000000 06000000", Fault::SequenceNumber);
         assert_fault("07011c00 00000000 00000202 00000000 03000000 00000000 01000000 06000000", Fault::Range);
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(first in 1..=i64::MAX, span: u32, count: i32, is_final: bool, liveliness: bool) {
+        fn any_value_round_trips(first in 1..=i64::MAX, span: u32, count: i32, is_final: bool, liveliness: bool) {
             let last = SequenceNumber(first).previous().plus(span);
             let first = SequenceNumber(first);
             let count = Count(count);

@@ -1,4 +1,4 @@
-//! HEARTBEAT_FRAG: the fragments a writer has so far.
+//! HEARTBEAT_FRAG: the fragments of a sample that a writer has sent so far.
 
 use core::fmt;
 
@@ -20,20 +20,20 @@ use crate::seq::{Count, FragmentNumber, SequenceNumber};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                        sequence number                        |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// |                     last fragment number                      |
 /// |                             count                             |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeartbeatFrag {
-    /// The reader addressed; unknown for all matched ones.
+    /// The receiving reader; unknown for all matched ones.
     pub reader: EntityId,
-    /// Whose state this is.
+    /// The writer that sends it.
     pub writer: EntityId,
     /// The sample that is being sent.
     pub sequence_number: SequenceNumber,
-    /// Fragments 1 to this one can be had.
+    /// Fragments 1 to this one are available.
     pub last: FragmentNumber,
     /// Grows with each HEARTBEAT_FRAG of this writer.
     pub count: Count,
@@ -88,7 +88,7 @@ mod tests {
     };
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         assert_encoding(
             Submessage::HeartbeatFrag(HEARTBEAT),
             "13011800 00000207 00000202 00000000 09000000 04000000 01000000",
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_numbers_are_refused() {
+    fn invalid_numbers_are_rejected() {
         assert_fault("13011800 00000207 00000202 00000000 00000000 04000000 01000000", Fault::SequenceNumber);
         assert_fault("13011800 00000207 00000202 00000000 09000000 00000000 01000000", Fault::Fragment);
         assert_fault("13011400 00000207 00000202 00000000 09000000 04000000", Fault::Truncated);
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(number in 1..=i64::MAX, last in 1..=u32::MAX, count: i32) {
+        fn any_value_round_trips(number in 1..=i64::MAX, last in 1..=u32::MAX, count: i32) {
             assert_round_trip(Submessage::HeartbeatFrag(HeartbeatFrag {
                 sequence_number: SequenceNumber(number),
                 last: FragmentNumber(last),

@@ -1,4 +1,4 @@
-//! INFO_DST: the participant that what follows is for.
+//! INFO_DST: the destination of the following submessages.
 
 use core::fmt;
 
@@ -17,12 +17,12 @@ use crate::id::GuidPrefix;
 /// |     0x0e      |X|X|X|X|X|X|X|E|      octetsToNextHeader       |
 /// +---------------+---------------+---------------+---------------+
 /// |                          guid prefix                          |
-/// |                           12 bytes                           |
+/// |                           12 bytes                            |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoDestination {
-    /// The participant; unknown for all that receive the message.
+    /// The participant; unknown for all receivers of the message.
     pub prefix: GuidPrefix,
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let info = InfoDestination { prefix: GuidPrefix([1, 16, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]) };
         assert_encoding(
             Submessage::InfoDestination(info),
@@ -69,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(prefix: [u8; 12]) {
+        fn any_value_round_trips(prefix: [u8; 12]) {
             assert_round_trip(Submessage::InfoDestination(InfoDestination { prefix: GuidPrefix(prefix) }));
         }
     }

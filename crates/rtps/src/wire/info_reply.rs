@@ -1,4 +1,4 @@
-//! INFO_REPLY and INFO_REPLY_IP4: where answers to what follows shall go.
+//! INFO_REPLY and INFO_REPLY_IP4: the addresses for replies to the following submessages.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,9 +23,9 @@ use crate::locator::Locator;
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct InfoReply<'a> {
-    /// Where to send answers to one.
+    /// The addresses for replies to one participant.
     pub unicast: LocatorList<'a>,
-    /// Where to send answers to many.
+    /// The addresses for replies to several participants.
     pub multicast: Option<LocatorList<'a>>,
 }
 
@@ -42,9 +42,9 @@ pub struct InfoReply<'a> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoReplyIp4 {
-    /// Where to send answers to one.
+    /// The address for replies to one participant.
     pub unicast: Locator,
-    /// Where to send answers to many.
+    /// The address for replies to several participants.
     pub multicast: Option<Locator>,
 }
 
@@ -85,13 +85,13 @@ impl<'a> InfoReply<'a> {
 }
 
 impl<'a> LocatorList<'a> {
-    /// A list to be sent.
+    /// A list for sending.
     #[must_use]
     pub const fn new(locators: &'a [Locator]) -> Self {
         Self(Source::Memory(locators))
     }
 
-    /// How many locators the list has.
+    /// The number of locators.
     #[must_use]
     pub const fn len(&self) -> usize {
         match self.0 {
@@ -106,7 +106,7 @@ impl<'a> LocatorList<'a> {
         self.len() == 0
     }
 
-    /// The locators, of whatever kind.
+    /// The locators, of any kind.
     pub fn iter(&self) -> impl Iterator<Item = Locator> + use<'a> {
         let (wire, memory) = match self.0 {
             Source::Wire(octets, endianness) => (Some((octets, endianness)), None),
@@ -150,7 +150,7 @@ impl InfoReplyIp4 {
     }
 }
 
-/// The address is one number, most significant byte first in the dotted form (RTPS 2.5 §9.4.3.1).
+/// The address is one number, with the first byte of the dotted form as its most significant byte (RTPS 2.5 §9.4.3.1).
 fn parse_ip4(fields: &mut Cursor<'_>) -> Result<Locator, Fault> {
     let address = Ipv4Addr::from_bits(fields.u32()?);
     let port = fields.u32()?;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let unicast = [locator("10.1.2.3:7411")];
         let info = InfoReply { unicast: LocatorList::new(&unicast), multicast: None };
         assert_encoding(
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_bounded_by_the_octets_present() {
+    fn count_above_available_bytes_is_rejected() {
         assert_fault("0f010400 ffffffff", Fault::Truncated);
         assert_fault("0f010400 01000000", Fault::Truncated);
         assert_fault("0f030400 00000000", Fault::Truncated);
@@ -224,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(locators in proptest::collection::vec((any::<i32>(), any::<u32>(), any::<[u8; 16]>()), 0..5)) {
+        fn any_value_round_trips(locators in proptest::collection::vec((any::<i32>(), any::<u32>(), any::<[u8; 16]>()), 0..5)) {
             let locators: Vec<_> =
                 locators.into_iter().map(|(kind, port, address)| Locator { kind, port, address, scope: 0 }).collect();
             let list = LocatorList::new(&locators);

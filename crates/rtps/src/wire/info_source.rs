@@ -1,4 +1,4 @@
-//! INFO_SRC: the original source of what follows.
+//! INFO_SRC: the original source of the following submessages.
 
 use core::fmt;
 
@@ -21,16 +21,16 @@ use crate::vendor::{ProtocolVersion, VendorId};
 /// |                            unused                             |
 /// |    version major, minor       |           vendor id           |
 /// |                          guid prefix                          |
-/// |                           12 bytes                           |
+/// |                           12 bytes                            |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoSource {
-    /// The version the source speaks.
+    /// The version that the source uses.
     pub version: ProtocolVersion,
     /// Vendor of the source.
     pub vendor: VendorId,
-    /// The participant that what follows comes from.
+    /// The participant that is the source.
     pub prefix: GuidPrefix,
 }
 
@@ -38,7 +38,7 @@ impl InfoSource {
     /// Length on the wire in bytes, submessage header included.
     pub const LEN: usize = 24;
 
-    /// The source that a message has by its header.
+    /// The source that the header of a message states.
     #[must_use]
     pub const fn of(header: &Header) -> Self {
         Self { version: header.version, vendor: header.vendor, prefix: header.prefix }
@@ -76,7 +76,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let info = InfoSource {
             version: ProtocolVersion { major: 2, minor: 3 },
             vendor: VendorId::FAST_DDS,
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(major: u8, minor: u8, vendor: [u8; 2], prefix: [u8; 12]) {
+        fn any_value_round_trips(major: u8, minor: u8, vendor: [u8; 2], prefix: [u8; 12]) {
             let version = ProtocolVersion { major, minor };
             assert_round_trip(Submessage::InfoSource(InfoSource {
                 version,

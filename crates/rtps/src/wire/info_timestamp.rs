@@ -1,4 +1,4 @@
-//! INFO_TS: when the following samples were written.
+//! INFO_TS: the source timestamp of the following samples.
 
 use core::fmt;
 
@@ -17,12 +17,12 @@ use crate::time::Timestamp;
 /// |     0x09      |X|X|X|X|X|X|I|E|      octetsToNextHeader       |
 /// +---------------+---------------+---------------+---------------+
 /// |                   not I: seconds, fraction                    |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoTimestamp {
-    /// The source timestamp of the DATA and DATA_FRAG that follow; `None` when they have none.
+    /// The source timestamp of the following DATA and DATA_FRAG; `None` when they have none.
     pub timestamp: Option<Timestamp>,
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let info = InfoTimestamp { timestamp: Some(Timestamp { seconds: 0x6b00_676f, fraction: 0x8000_0000 }) };
         assert_encoding(Submessage::InfoTimestamp(info), "09010800 6f67006b 00000080", "09000008 6b00676f 80000000");
         assert_eq!(info.to_string(), "INFO_TS 1795188591.500000000");
@@ -82,20 +82,20 @@ mod tests {
     }
 
     #[test]
-    fn the_invalid_time_means_none() {
+    fn invalid_timestamp_is_none() {
         let octets = hex("09010800 ffffffff ffffffff");
         assert_eq!(parse_one(&octets), Ok(Submessage::InfoTimestamp(InfoTimestamp { timestamp: None })));
     }
 
     #[test]
-    fn a_missing_timestamp_is_refused() {
+    fn missing_timestamp_is_rejected() {
         assert_fault("09010000", Fault::Truncated);
         assert_fault("09010400 00000000", Fault::Truncated);
     }
 
     proptest! {
         #[test]
-        fn round_trips(seconds: u32, fraction in 0..u32::MAX) {
+        fn any_value_round_trips(seconds: u32, fraction in 0..u32::MAX) {
             assert_round_trip(Submessage::InfoTimestamp(InfoTimestamp { timestamp: Some(Timestamp { seconds, fraction }) }));
         }
     }

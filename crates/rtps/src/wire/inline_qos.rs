@@ -1,4 +1,4 @@
-//! What the inline QoS of a DATA or DATA_FRAG says.
+//! The inline QoS of a DATA or DATA_FRAG.
 
 use core::fmt;
 
@@ -14,50 +14,50 @@ use crate::seq::SequenceNumber;
 use crate::time::Span;
 use crate::vendor::{Quirks, VendorId};
 
-/// The parameters of an inline QoS that this implementation acts upon (RTPS 2.5 §8.7, §9.6.4). All absent by default.
+/// The parameters of an inline QoS that this implementation uses (RTPS 2.5 §8.7, §9.6.4). All absent by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InlineQos {
     /// The instance.
     pub key_hash: Option<KeyHash>,
-    /// What happened to the instance.
+    /// The change of the instance.
     pub status_info: StatusInfo,
-    /// How long this sample is of use.
+    /// How long the sample is valid.
     pub lifespan: Option<Span>,
-    /// The strength of the writer when it wrote this.
+    /// The strength of the writer at the time of writing.
     pub ownership_strength: Option<i32>,
-    /// The first sample of the coherent set this one belongs to; unknown when this sample ends a set.
+    /// The first sample of the coherent set of this sample; unknown when this sample ends a set.
     pub coherent_set: Option<SequenceNumber>,
-    /// The same for the publisher as a whole.
+    /// The first sample of the coherent set of the publisher.
     pub group_coherent_set: Option<SequenceNumber>,
-    /// The number of the sample within the publisher.
+    /// The number of the sample within its publisher.
     pub group_sequence_number: Option<SequenceNumber>,
-    /// Which writers the publisher has.
+    /// A digest of the writers of the publisher.
     pub writer_group: Option<GroupDigest>,
-    /// The sample that this one answers.
+    /// The sample that this one replies to.
     pub related_sample_identity: Option<SampleIdentity>,
     /// The sample that this one relays.
     pub original_writer: Option<SampleIdentity>,
-    /// The sample is meant for some readers only; see [`InlineQos::is_directed_to`].
+    /// The sample is for some readers only; see [`InlineQos::is_directed_to`].
     pub is_directed: bool,
 }
 
-/// Names one sample in the whole domain.
+/// Identifies one sample in the whole domain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SampleIdentity {
     /// Its writer.
     pub writer: Guid,
-    /// Its number.
+    /// Its sequence number.
     pub sequence_number: SequenceNumber,
 }
 
-/// What happened to an instance (RTPS 2.5 §9.6.4.9).
+/// A change of an instance (RTPS 2.5 §9.6.4.9).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct StatusInfo(pub u32);
 
 /// Why a DATA or DATA_FRAG must be ignored because of its inline QoS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InlineQosError {
-    /// A parameter that must be understood is not known here.
+    /// An unknown parameter must be understood.
     MustUnderstand(ParameterId),
     /// The value of a parameter is malformed.
     Value(ParameterId, ValueError),
@@ -87,7 +87,7 @@ impl StatusInfo {
 }
 
 impl InlineQos {
-    /// Reads a list that came from a participant of this vendor.
+    /// Reads a list from a participant of this vendor.
     ///
     /// # Errors
     /// The submessage must be ignored.
@@ -107,7 +107,7 @@ impl InlineQos {
         Ok(qos)
     }
 
-    /// Whether a sample with this inline QoS is meant for `reader`.
+    /// Whether a sample with this inline QoS is for `reader`.
     #[must_use]
     pub fn is_directed_to(list: &ParameterList<'_>, reader: Guid) -> bool {
         let mut directed = list
@@ -118,14 +118,14 @@ impl InlineQos {
         directed.peek().is_none() || directed.any(|guid| guid == reader)
     }
 
-    /// Whether there is nothing to say.
+    /// Whether the list has no parameter.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Appends the list with its sentinel; nothing when there is nothing to say. The readers that a sample is directed
-    /// to are not part of it.
+    /// Appends the list with its sentinel; appends nothing if the list is empty. The readers that a sample is directed
+    /// to are not included.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         if self.is_empty() {
             return;
@@ -171,7 +171,7 @@ impl InlineQos {
         list.finish();
     }
 
-    /// Takes over one parameter; `false` when it is not known here.
+    /// Stores one parameter; `false` if it is unknown.
     fn set(&mut self, id: ParameterId, value: &mut ValueReader<'_>) -> Result<bool, ValueError> {
         match id {
             ParameterId::KEY_HASH => self.key_hash = Some(KeyHash(value.array()?)),
@@ -191,7 +191,7 @@ impl InlineQos {
     }
 }
 
-/// Parameters of the standard that may be inline and that change nothing here: the same is known from discovery.
+/// Whether this is a standard parameter without effect here, because discovery provides the same information.
 fn is_harmless(id: ParameterId) -> bool {
     !id.is_vendor()
         && matches!(
@@ -226,7 +226,7 @@ impl fmt::Debug for StatusInfo {
 impl fmt::Display for InlineQosError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MustUnderstand(id) => write!(f, "inline QoS has {id}, which must be understood and is not"),
+            Self::MustUnderstand(id) => write!(f, "inline QoS has {id}, which is unknown and must be understood"),
             Self::Value(id, error) => write!(f, "inline QoS {id}: {error}"),
         }
     }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn key_hash_and_status_of_a_dispose() {
+    fn key_hash_and_status_of_dispose_are_parsed() {
         let qos = InlineQos {
             key_hash: Some(KeyHash([7; 16])),
             status_info: StatusInfo::DISPOSED.with(StatusInfo::UNREGISTERED),
@@ -262,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say_takes_no_octets() {
+    fn empty_inline_qos_takes_no_bytes() {
         let mut out = Vec::new();
         InlineQos::default().emit(Endianness::Little, &mut out);
         assert!(out.is_empty());
     }
 
     #[test]
-    fn the_legacy_related_identity_is_read_from_fast_dds_only() {
+    fn legacy_related_identity_is_read_from_fast_dds_only() {
         let octets = "0f801800 00010203 04050607 08090a0b 0c0d0e0f 00000000 05000000 01000000";
         let related = SampleIdentity {
             writer: Guid::from_bytes(core::array::from_fn(|i| u8::try_from(i).unwrap())),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parameter_that_must_be_understood_is_refused() {
+    fn unknown_mandatory_parameter_is_rejected() {
         assert!(parse("00200400 00000000 01000000", VendorId::UNKNOWN).is_ok());
         assert_eq!(
             parse("00600400 00000000 01000000", VendorId::UNKNOWN),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn directed_samples_name_their_readers() {
+    fn directed_sample_is_for_named_readers_only() {
         let reader = |n| Guid::from_bytes([n; 16]);
         let mut out = Vec::new();
         let mut list = ParameterListWriter::new(&mut out, Endianness::Big);
@@ -313,7 +313,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(hash: Option<[u8; 16]>, status in 0u32..8, lifespan_ns: Option<u32>, strength: Option<i32>, coherent: Option<i64>, guid: Option<[u8; 16]>, big: bool) {
+        fn any_value_round_trips(hash: Option<[u8; 16]>, status in 0u32..8, lifespan_ns: Option<u32>, strength: Option<i32>, coherent: Option<i64>, guid: Option<[u8; 16]>, big: bool) {
             let identity = guid.map(|guid| SampleIdentity { writer: Guid::from_bytes(guid), sequence_number: SequenceNumber(9) });
             let qos = InlineQos {
                 key_hash: hash.map(KeyHash),

@@ -1,4 +1,4 @@
-//! Whether a message arrived as it was sent, by its HEADER_EXTENSION.
+//! The integrity of a message, checked by its HEADER_EXTENSION.
 
 use core::fmt;
 
@@ -10,21 +10,21 @@ use super::parameter_id::ParameterId;
 use super::submessage::{Submessage, Submessages};
 use super::submessage_id::SubmessageId;
 
-/// Why a message must be dropped as a whole.
+/// Why a message must be discarded as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageIntegrityError {
     /// The extension is malformed.
     Malformed(WireError),
-    /// The stated length is not that of the message.
+    /// The stated length differs from that of the message.
     Length {
-        /// What the extension says.
+        /// The length that the extension states.
         stated: u32,
-        /// What arrived.
+        /// The length of the message.
         actual: usize,
     },
-    /// The checksum is another.
+    /// The checksum is wrong.
     Checksum(ChecksumKind),
-    /// A parameter that must be understood is not.
+    /// An unknown parameter must be understood.
     MustUnderstand(ParameterId),
 }
 
@@ -32,7 +32,8 @@ impl HeaderExtension<'_> {
     /// Checks length, checksum and parameters of a whole message. A message without extension passes.
     ///
     /// # Errors
-    /// The message is damaged, or says more than this implementation understands. Drop it as a whole.
+    /// The message is damaged, or has an unknown parameter that must be understood. The whole message must be
+    /// discarded.
     pub fn verify(message: &[u8]) -> Result<(), MessageIntegrityError> {
         let rest = message.get(Header::LEN..).unwrap_or_default();
         if rest.first() != Some(&SubmessageId::HEADER_EXTENSION.0) {
@@ -53,7 +54,7 @@ impl HeaderExtension<'_> {
         {
             return Err(MessageIntegrityError::Checksum(stated.kind()));
         }
-        // No parameter is defined here so far (RTPS 2.5 §9.6.1).
+        // No parameter is known here so far (RTPS 2.5 §9.6.1).
         match extension.parameters.into_iter().flatten().find(|(id, _)| id.must_understand()) {
             Some((id, _)) => Err(MessageIntegrityError::MustUnderstand(id)),
             None => Ok(()),
@@ -65,9 +66,9 @@ impl fmt::Display for MessageIntegrityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(error) => fmt::Display::fmt(error, f),
-            Self::Length { stated, actual } => write!(f, "message of {actual} octets states a length of {stated}"),
+            Self::Length { stated, actual } => write!(f, "message of {actual} bytes states a length of {stated}"),
             Self::Checksum(kind) => write!(f, "wrong {kind:?} checksum"),
-            Self::MustUnderstand(id) => write!(f, "header extension has {id}, which must be understood and is not"),
+            Self::MustUnderstand(id) => write!(f, "header extension has {id}, which is unknown and must be understood"),
         }
     }
 }
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_messages_verify_and_damaged_ones_do_not() {
+    fn damaged_sealed_message_is_rejected() {
         for kind in [ChecksumKind::Crc32c, ChecksumKind::Crc64, ChecksumKind::Md5] {
             for endianness in [Endianness::Big, Endianness::Little] {
                 let good = message(&with_checksum(kind), endianness);
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_extension_passes() {
+    fn message_without_extension_is_accepted() {
         let mut out = message(&HeaderExtension::EMPTY, Endianness::Little);
         out.drain(20..24);
         assert_eq!(HeaderExtension::verify(&out), Ok(()));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_must_be_understood_are_refused() {
+    fn unknown_mandatory_parameter_is_rejected() {
         let octets = hex("01400400 00000000");
         let parameters = ParameterList::parse_to_end(&octets, Endianness::Little).unwrap();
         let extension = HeaderExtension { parameters: Some(parameters), ..HeaderExtension::EMPTY };

@@ -1,13 +1,13 @@
-//! Bytes and their meaning: the message header, the submessages and parameter lists (RTPS 2.5 §8.3, §9.4).
+//! The wire format: the message header, the submessages and parameter lists (RTPS 2.5 §8.3, §9.4).
 //!
 //! One file per submessage, each with the same parts: the bit diagram, the value, `parse`, `emit`, `Display`, and tests
 //! with literal bytes.
 //!
-//! - **Reading.** [`Header::parse`] splits a message into its header and the rest; [`Submessages`] walks the rest. Each
-//!   submessage is checked once, completely, when it is parsed. Afterwards no accessor can fail, and nothing is copied:
-//!   payloads and parameter lists borrow from the message.
-//! - **Writing.** `emit` appends to a vector that holds a message, so far a multiple of 4 bytes long. Payloads of DATA
-//!   and DATA_FRAG are not copied: [`DataHead`] and [`DataFragHead`] write what stands in front of them.
+//! - **Reading.** [`Header::parse`] splits a message into its header and the rest; [`Submessages`] iterates over the
+//!   rest. Each submessage is checked completely when it is parsed. Afterwards no accessor can fail, and nothing is
+//!   copied: payloads and parameter lists borrow from the message.
+//! - **Writing.** `emit` appends to a vector that holds a message whose length is a multiple of 4 bytes. Payloads of
+//!   DATA and DATA_FRAG are not copied: [`DataHead`] and [`DataFragHead`] write the bytes before them.
 //!
 //! This is the only module of the crate that knows offsets.
 

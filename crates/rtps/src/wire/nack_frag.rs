@@ -1,4 +1,4 @@
-//! NACK_FRAG: the fragments a reader asks for.
+//! NACK_FRAG: the fragments that a reader requests.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ use crate::seq::{Count, FragmentNumberSet, SequenceNumber};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                        sequence number                        |
-/// |                            8 bytes                           |
+/// |                            8 bytes                            |
 /// +---------------+---------------+---------------+---------------+
 /// |                  state: fragment number set                   |
 /// +---------------+---------------+---------------+---------------+
@@ -33,9 +33,9 @@ pub struct NackFrag {
     pub reader: EntityId,
     /// The writer addressed.
     pub writer: EntityId,
-    /// The sample that is incomplete.
+    /// The incomplete sample.
     pub sequence_number: SequenceNumber,
-    /// The members are asked for.
+    /// The requested fragments.
     pub state: FragmentNumberSet,
     /// Grows with each NACK_FRAG of this reader to this writer.
     pub count: Count,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets() {
+    fn encoding_equals_literal_bytes() {
         let nack = nack(2, &[2, 34]);
         assert_encoding(
             Submessage::NackFrag(nack),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_numbers_are_refused() {
+    fn invalid_numbers_are_rejected() {
         assert_fault("12011c00 00000207 00000202 00000000 00000000 02000000 00000000 03000000", Fault::SequenceNumber);
         assert_fault("12011c00 00000207 00000202 00000000 09000000 00000000 00000000 03000000", Fault::NumberSet);
         assert_fault("12011c00 00000207 00000202 00000000 09000000 02000000 01010000 03000000", Fault::NumberSet);
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(base in 1..u32::MAX - 256, bits in proptest::collection::btree_set(0u32..256, 0..40)) {
+        fn any_value_round_trips(base in 1..u32::MAX - 256, bits in proptest::collection::btree_set(0u32..256, 0..40)) {
             let numbers: Vec<_> = bits.iter().map(|b| base + b).collect();
             assert_round_trip(Submessage::NackFrag(nack(base, &numbers)));
         }

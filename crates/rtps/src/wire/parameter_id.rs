@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What a parameter is (RTPS 2.5 §9.6.3, §9.6.4).
+/// The kind of a parameter (RTPS 2.5 §9.6.3, §9.6.4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParameterId(pub u16);
 
@@ -26,14 +26,14 @@ macro_rules! parameter_ids {
 parameter_ids! {
     PAD = 0x0000, "Nothing.";
     SENTINEL = 0x0001, "End of the list.";
-    PARTICIPANT_LEASE_DURATION = 0x0002, "Duration after which a silent participant is gone.";
-    TIME_BASED_FILTER = 0x0004, "Duration: least distance of samples.";
+    PARTICIPANT_LEASE_DURATION = 0x0002, "Duration of silence after which a participant is lost.";
+    TIME_BASED_FILTER = 0x0004, "Duration: shortest time between two samples.";
     TOPIC_NAME = 0x0005, "String.";
     OWNERSHIP_STRENGTH = 0x0006, "Signed 32-bit number.";
     TYPE_NAME = 0x0007, "String.";
     DOMAIN_ID = 0x000f, "Unsigned 32-bit number.";
-    PROTOCOL_VERSION = 0x0015, "Major and minor version, one octet each.";
-    VENDORID = 0x0016, "Vendor id, two octets.";
+    PROTOCOL_VERSION = 0x0015, "Major and minor version, one byte each.";
+    VENDORID = 0x0016, "Vendor id, two bytes.";
     RELIABILITY = 0x001a, "Kind and max blocking time.";
     LIVELINESS = 0x001b, "Kind and lease duration.";
     DURABILITY = 0x001d, "Kind.";
@@ -45,9 +45,9 @@ parameter_ids! {
     LATENCY_BUDGET = 0x0027, "Duration.";
     PARTITION = 0x0029, "Sequence of strings.";
     LIFESPAN = 0x002b, "Duration.";
-    USER_DATA = 0x002c, "Sequence of octets.";
-    GROUP_DATA = 0x002d, "Sequence of octets.";
-    TOPIC_DATA = 0x002e, "Sequence of octets.";
+    USER_DATA = 0x002c, "Sequence of bytes.";
+    GROUP_DATA = 0x002d, "Sequence of bytes.";
+    TOPIC_DATA = 0x002e, "Sequence of bytes.";
     UNICAST_LOCATOR = 0x002f, "Locator of an endpoint; repeated.";
     MULTICAST_LOCATOR = 0x0030, "Locator of an endpoint; repeated.";
     DEFAULT_UNICAST_LOCATOR = 0x0031, "Locator of all endpoints of a participant; repeated.";
@@ -58,27 +58,27 @@ parameter_ids! {
     HISTORY = 0x0040, "Kind and depth.";
     RESOURCE_LIMITS = 0x0041, "Three signed 32-bit numbers.";
     EXPECTS_INLINE_QOS = 0x0043, "Boolean.";
-    BUILTIN_ENDPOINT_SET_1X = 0x0044, "The built-in endpoints, as RTPS 1.x wrote them.";
+    BUILTIN_ENDPOINT_SET_1X = 0x0044, "The built-in endpoints, in the form of RTPS 1.x.";
     DEFAULT_MULTICAST_LOCATOR = 0x0048, "Locator of all endpoints of a participant; repeated.";
     TRANSPORT_PRIORITY = 0x0049, "Signed 32-bit number.";
     PARTICIPANT_GUID = 0x0050, "GUID.";
     GROUP_GUID = 0x0052, "GUID of the publisher or subscriber.";
     GROUP_ENTITYID = 0x0053, "Entity id of the publisher or subscriber.";
-    CONTENT_FILTER_INFO = 0x0055, "Which filters a sample has passed.";
+    CONTENT_FILTER_INFO = 0x0055, "The filters that a sample has passed.";
     COHERENT_SET = 0x0056, "Sequence number of the first sample of the set.";
-    DIRECTED_WRITE = 0x0057, "GUID of the only reader meant; repeated.";
-    BUILTIN_ENDPOINT_SET = 0x0058, "Bits: which built-in endpoints exist.";
+    DIRECTED_WRITE = 0x0057, "GUID of the receiving reader; repeated.";
+    BUILTIN_ENDPOINT_SET = 0x0058, "Bits: the built-in endpoints that exist.";
     PROPERTY_LIST = 0x0059, "Names with values.";
     ENDPOINT_GUID = 0x005a, "GUID.";
     TYPE_MAX_SIZE_SERIALIZED = 0x0060, "Unsigned 32-bit number.";
-    ORIGINAL_WRITER_INFO = 0x0061, "GUID, sequence number and QoS of the writer a relay speaks for.";
+    ORIGINAL_WRITER_INFO = 0x0061, "GUID, sequence number and QoS of the writer whose sample is relayed.";
     ENTITY_NAME = 0x0062, "String.";
     GROUP_COHERENT_SET = 0x0063, "Group sequence number of the first sample of the set.";
     GROUP_SEQ_NUM = 0x0064, "Group sequence number of the sample.";
     WRITER_GROUP_INFO = 0x0065, "Digest of the writers of the publisher.";
     SECURE_WRITER_GROUP_INFO = 0x0066, "Digest of the secured writers of the publisher.";
     TYPE_ID_V1 = 0x0069, "Type identifier of XTypes 1.1.";
-    KEY_HASH = 0x0070, "16 octets.";
+    KEY_HASH = 0x0070, "16 bytes.";
     STATUS_INFO = 0x0071, "Bits: disposed, unregistered, filtered.";
     TYPE_OBJECT_V1 = 0x0072, "Type object of XTypes 1.1.";
     DATA_REPRESENTATION = 0x0073, "Sequence of 16-bit ids.";
@@ -88,13 +88,13 @@ parameter_ids! {
     SERVICE_INSTANCE_NAME = 0x0080, "String.";
     RELATED_ENTITY_GUID = 0x0081, "GUID.";
     TOPIC_ALIASES = 0x0082, "Sequence of strings.";
-    RELATED_SAMPLE_IDENTITY = 0x0083, "GUID and sequence number of the sample that this one answers.";
-    IDENTITY_TOKEN = 0x1001, "Who the participant is.";
-    PERMISSIONS_TOKEN = 0x1002, "What the participant may do.";
+    RELATED_SAMPLE_IDENTITY = 0x0083, "GUID and sequence number of the sample that this one replies to.";
+    IDENTITY_TOKEN = 0x1001, "Identity of the participant.";
+    PERMISSIONS_TOKEN = 0x1002, "Permissions of the participant.";
     DATA_TAGS = 0x1003, "Names with values.";
     ENDPOINT_SECURITY_INFO = 0x1004, "Two bit masks.";
     PARTICIPANT_SECURITY_INFO = 0x1005, "Two bit masks.";
-    IDENTITY_STATUS_TOKEN = 0x1006, "Whether the identity is still good.";
+    IDENTITY_STATUS_TOKEN = 0x1006, "Whether the identity is still valid.";
     AVAILABLE_BUILTIN_ENDPOINTS_EXT = 0x1007, "Bits: more built-in endpoints.";
     PARTICIPANT_DIGITAL_SIGNATURE_ALGORITHMS = 0x1010, "Bit masks.";
     PARTICIPANT_KEY_ESTABLISHMENT_ALGORITHMS = 0x1011, "Bit masks.";
@@ -112,8 +112,8 @@ impl ParameterId {
     pub(super) const MUST_UNDERSTAND: u16 = 0x4000;
     const VENDOR: u16 = 0x8000;
 
-    /// Whether a receiver that does not know the parameter must ignore all that the list is about
-    /// (RTPS 2.5 §9.4.2.11.2).
+    /// Whether a receiver that does not know the parameter must ignore the whole list and its subject (RTPS 2.5
+    /// §9.4.2.11.2).
     #[must_use]
     pub const fn must_understand(self) -> bool {
         self.0 & Self::MUST_UNDERSTAND != 0
@@ -125,8 +125,8 @@ impl ParameterId {
         self.0 & Self::VENDOR != 0
     }
 
-    /// The id to compare with the constants here: the flag is no part of it, but for the one parameter that always
-    /// has it.
+    /// The id for comparison with the constants of this type. The flag is not part of an id, except for the one
+    /// parameter that always has it.
     #[must_use]
     pub const fn without_must_understand(self) -> Self {
         if self.0 == Self::DOMAIN_TAG.0 { self } else { Self(self.0 & !Self::MUST_UNDERSTAND) }
@@ -154,7 +154,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn flags_are_no_part_of_the_id() {
+    fn flags_are_not_part_of_id() {
         assert!(ParameterId(0x4005).must_understand());
         assert_eq!(ParameterId(0x4005).without_must_understand(), ParameterId::TOPIC_NAME);
         assert!(ParameterId::DOMAIN_TAG.must_understand());

@@ -16,7 +16,7 @@ use super::value::ValueWriter;
 /// +---------------+---------------+---------------+---------------+
 /// |         parameter id          |            length             |
 /// +---------------+---------------+---------------+---------------+
-/// |               value, a multiple of 4 bytes                   |
+/// |               value, a multiple of 4 bytes                    |
 /// +---------------+---------------+---------------+---------------+
 /// |                              ...                              |
 /// +---------------+---------------+---------------+---------------+
@@ -24,7 +24,7 @@ use super::value::ValueWriter;
 /// +---------------+---------------+---------------+---------------+
 /// ```
 ///
-/// Checked when parsed: iterating cannot fail. Yields each parameter that means something, with its value.
+/// Checked when parsed: iterating cannot fail. Iteration skips padding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ParameterList<'a> {
     bytes: &'a [u8],
@@ -46,7 +46,7 @@ pub struct ParameterListWriter<'v> {
 }
 
 impl<'a> ParameterList<'a> {
-    /// Splits bytes into the list that they begin with and what follows it.
+    /// Splits bytes into the list at their beginning and the remainder.
     ///
     /// # Errors
     /// The list is malformed or has no end.
@@ -60,7 +60,8 @@ impl<'a> ParameterList<'a> {
         }
     }
 
-    /// Takes bytes as one list that needs no sentinel; what follows one is no part of it (RTPS 2.5 §9.4.2.11.1).
+    /// Parses all bytes as one list without the need for a sentinel; bytes after a sentinel are not part of the list
+    /// (RTPS 2.5 §9.4.2.11.1).
     ///
     /// # Errors
     /// The list is malformed.
@@ -75,7 +76,7 @@ impl<'a> ParameterList<'a> {
         Ok(Self { bytes: octets, endianness })
     }
 
-    /// The list as it stands on the wire, sentinel included.
+    /// The bytes of the list, sentinel included.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.bytes
@@ -93,7 +94,7 @@ impl<'a> ParameterList<'a> {
         Parameters { rest: self.bytes, endianness: self.endianness }
     }
 
-    /// The value of the last parameter with this id, with or without its must-understand flag.
+    /// The value of the last parameter with this id, with or without a must-understand flag.
     #[must_use]
     pub fn find(&self, id: ParameterId) -> Option<&'a [u8]> {
         let (_, value) = self.iter().filter(|(found, _)| found.without_must_understand() == id).last()?;
@@ -138,7 +139,7 @@ impl<'v> ParameterListWriter<'v> {
         Self { out, endianness }
     }
 
-    /// Appends a parameter whose value `write` writes. A value past 65,532 bytes takes the extended form.
+    /// Appends a parameter. `write` writes the value. A value above 65,532 bytes has the extended form.
     pub fn parameter(&mut self, id: ParameterId, write: impl FnOnce(&mut ValueWriter<'_>)) -> &mut Self {
         let start = self.out.len();
         self.out.extend_from_slice(&self.endianness.u16_octets(id.0));
@@ -160,7 +161,7 @@ impl<'v> ParameterListWriter<'v> {
         self.out.extend_from_slice(&[0, 0]);
     }
 
-    /// The flags of the id stand in the upper four bits of its long form (XTypes 1.3 §7.4.1.2.4).
+    /// The flags of the id are in the upper four bits of its long form (XTypes 1.3 §7.4.1.2.4).
     fn extend_head(&mut self, start: usize, id: ParameterId, len: usize) {
         let flags = u32::from(id.0 & ParameterId::MUST_UNDERSTAND) << 16;
         let long_id = flags | u32::from(id.0 & !ParameterId::MUST_UNDERSTAND);
@@ -202,8 +203,8 @@ fn step(octets: &[u8], endianness: Endianness) -> Result<Step<'_>, ParameterList
     Ok(Step::Parameter { id, value, next })
 }
 
-/// A parameter with an id and a length of 32 bits. Ids that do not fit into 16 bits stay unknown: they are shown as
-/// EXTENDED, with the must-understand flag they have.
+/// A parameter with an id and a length of 32 bits. Ids that do not fit into 16 bits are unknown: they become EXTENDED,
+/// with their must-understand flag.
 fn extended_step<'a>(
     id: ParameterId,
     head: &'a [u8],
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn all_terminators_end_a_list_whatever_their_length_says() {
+    fn terminator_ends_list_at_any_stated_length() {
         for end in ["01000000", "0100ffff", "023f0000", "027f0800"] {
             let octets = hex(&std::format!("0f000400 bb000000 {end} 99"));
             let (list, rest) = parse(&octets).unwrap();
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_lists_are_refused() {
+    fn malformed_lists_are_rejected() {
         let id = ParameterId::DOMAIN_ID;
         assert_eq!(parse(&[]), Err(ParameterListError::NoSentinel));
         assert_eq!(parse(&hex("0f000400 bb000000")), Err(ParameterListError::NoSentinel));
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_extension_needs_no_sentinel() {
+    fn list_of_header_extension_needs_no_sentinel() {
         let octets = hex("0f000400 bb000000");
         let list = ParameterList::parse_to_end(&octets, Endianness::Little).unwrap();
         assert_eq!(list.iter().count(), 1);
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn extended_parameters_keep_their_flag() {
+    fn extended_parameter_keeps_flag() {
         let octets = hex("017f0800 72000040 05000000 0102030405000000 013f0800 00000300 04000000 01020304 01000000");
         let (list, _) = parse(&octets).unwrap();
         let found: Vec<_> = list.iter().collect();
@@ -310,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_wins() {
+    fn last_parameter_of_equal_id_is_found() {
         let octets = hex("0f000400 bb000000 0f400400 cc000000 01000000");
         assert_eq!(parse(&octets).unwrap().0.find(ParameterId::DOMAIN_ID), Some(&[0xcc, 0, 0, 0][..]));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(values in proptest::collection::vec((0x0002u16..0x3f00, proptest::collection::vec(any::<[u8; 4]>(), 0..9)), 0..9), big: bool) {
+        fn written_list_is_read_back(values in proptest::collection::vec((0x0002u16..0x3f00, proptest::collection::vec(any::<[u8; 4]>(), 0..9)), 0..9), big: bool) {
             let endianness = if big { Endianness::Big } else { Endianness::Little };
             let mut out = Vec::new();
             let mut writer = ParameterListWriter::new(&mut out, endianness);
@@ -333,7 +334,7 @@ mod tests {
         }
 
         #[test]
-        fn long_values_take_the_extended_form(len in 65_530usize..65_560, big: bool) {
+        fn long_value_has_extended_form(len in 65_530usize..65_560, big: bool) {
             let endianness = if big { Endianness::Big } else { Endianness::Little };
             let octets = std::vec![7; len];
             let mut out = Vec::new();

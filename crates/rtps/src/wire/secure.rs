@@ -1,4 +1,4 @@
-//! SEC_PREFIX, SEC_BODY, SEC_POSTFIX, SRTPS_PREFIX and SRTPS_POSTFIX: what stands around protected bytes.
+//! SEC_PREFIX, SEC_BODY, SEC_POSTFIX, SRTPS_PREFIX and SRTPS_POSTFIX: the frame around protected bytes.
 
 use core::fmt;
 
@@ -23,27 +23,27 @@ use super::submessage_id::SubmessageId;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CryptoHeader {
-    /// Which algorithm.
+    /// The algorithm.
     pub kind: [u8; 4],
-    /// Which key of the sender.
+    /// The key of the sender.
     pub key_id: [u8; 4],
-    /// Which session key follows from it.
+    /// The session key derived from it.
     pub session_id: [u8; 4],
-    /// What makes the nonce of this use of the session key unique.
+    /// Makes the nonce unique for each use of the session key.
     pub suffix: [u8; 8],
 }
 
-/// The proof for one receiver that the sender made the common MAC (DDS Security 1.2 §10.5.2).
+/// A receiver-specific MAC: proves to one receiver that the sender made the common MAC (DDS Security 1.2 §10.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiverMac {
-    /// Which key the sender shares with this receiver.
+    /// The key that the sender shares with this receiver.
     pub key_id: [u8; 4],
-    /// The proof.
+    /// The MAC.
     pub mac: [u8; 16],
 }
 
 /// The CryptoFooter: body of SEC_POSTFIX and SRTPS_POSTFIX, and the last bytes of a protected payload (DDS Security 1.2
-/// §10.5.2). Numbers are big endian whatever the flag of the submessage says.
+/// §10.5.2). Numbers are big endian, independent of the flag of the submessage.
 ///
 /// ```text
 /// 0               8               16              24              32
@@ -56,7 +56,7 @@ pub struct ReceiverMac {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CryptoFooter<'a> {
-    /// The proof of the protected bytes for all that have the sender's key.
+    /// The MAC of the protected bytes for all holders of the sender's key.
     pub common_mac: [u8; 16],
     receivers: &'a [[u8; ReceiverMac::LEN]],
 }
@@ -65,7 +65,7 @@ impl CryptoHeader {
     /// Length on the wire in bytes.
     pub const LEN: usize = 20;
 
-    /// Splits the header from what follows.
+    /// Splits the header from the remainder.
     ///
     /// # Errors
     /// There are fewer bytes than a header has.
@@ -120,7 +120,7 @@ impl<'a> CryptoFooter<'a> {
     /// Length on the wire in bytes without receiver MACs.
     pub const LEN: usize = 20;
 
-    /// Splits the footer from what follows.
+    /// Splits the footer from the remainder.
     ///
     /// # Errors
     /// There are fewer bytes than the footer states.
@@ -133,7 +133,7 @@ impl<'a> CryptoFooter<'a> {
         Ok((Self { common_mac, receivers }, fields.remaining()))
     }
 
-    /// The proofs for single receivers.
+    /// The receiver-specific MACs.
     pub fn receivers(&self) -> impl ExactSizeIterator<Item = ReceiverMac> + use<'a> {
         self.receivers.iter().map(ReceiverMac::parse)
     }
@@ -159,17 +159,17 @@ impl<'a> CryptoFooter<'a> {
     }
 }
 
-/// The CryptoContent: body of SEC_BODY, and what stands in an encrypted payload between header and footer (DDS Security
-/// 1.2 §10.5.2): the number of bytes as a big-endian word, then the encrypted bytes. In a SEC_BODY zeros pad them to a
+/// The CryptoContent: body of SEC_BODY, and the part of an encrypted payload between header and footer (DDS Security
+/// 1.2 §10.5.2): the number of bytes as a big-endian word, then the encrypted bytes. In a SEC_BODY, zeros pad them to a
 /// multiple of 4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CryptoContent<'a>(pub &'a [u8]);
 
 impl<'a> CryptoContent<'a> {
-    /// Bytes ahead of the encrypted ones.
+    /// Bytes before the encrypted ones.
     pub const HEAD: usize = 4;
 
-    /// Splits the content from what follows.
+    /// Splits the content from the remainder.
     ///
     /// # Errors
     /// There are fewer bytes than the content states.
@@ -185,7 +185,8 @@ impl<'a> CryptoContent<'a> {
         Emitter::begin(out, endianness, SubmessageId::SEC_BODY, 0).octets(&len).octets(self.0).finish();
     }
 
-    /// Appends what stands ahead of `len` encrypted bytes in a SEC_BODY: a multiple of 4 that the SEC_BODY can hold.
+    /// Appends the bytes before `len` encrypted bytes of a SEC_BODY. `len` must be a multiple of 4 that fits into a
+    /// SEC_BODY.
     pub(crate) fn emit_head(len: usize, endianness: Endianness, out: &mut Vec<u8>) {
         let stated = u16::try_from(Self::HEAD.saturating_add(len)).unwrap_or(0);
         out.extend_from_slice(&[SubmessageId::SEC_BODY.0, endianness.flag()]);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_bytes_of_a_protected_submessage() {
+    fn protected_submessage_equals_literal_bytes() {
         let mut out = Vec::new();
         HEADER.emit(SubmessageId::SEC_PREFIX, Endianness::Little, &mut out);
         CryptoContent(&[0xaa, 0xbb, 0xcc, 0xdd, 0xee]).emit(Endianness::Little, &mut out);
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_bytes_around_a_protected_message() {
+    fn frame_of_protected_message_equals_literal_bytes() {
         let mut out = Vec::new();
         HEADER.emit(SubmessageId::SRTPS_PREFIX, Endianness::Big, &mut out);
         CryptoFooter::emit(SubmessageId::SRTPS_POSTFIX, Endianness::Big, &MAC, [].into_iter(), &mut out);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_past_the_end_are_refused() {
+    fn fields_past_end_are_rejected() {
         assert_eq!(CryptoHeader::parse(&[0; 19]), Err(Fault::Truncated));
         assert_eq!(CryptoContent::parse(&[0, 0, 0, 2, 7]), Err(Fault::Truncated));
         assert_eq!(CryptoContent::parse(&[0xff; 4]), Err(Fault::Truncated));
@@ -274,7 +275,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn elements_survive_the_round_trip(
+        fn elements_round_trip(
             header: [u8; 20],
             content: Vec<u8>,
             mac: [u8; 16],

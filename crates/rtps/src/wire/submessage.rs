@@ -63,19 +63,19 @@ pub enum Submessage<'a> {
     Data(Data<'a>),
     /// DATA_FRAG.
     DataFrag(DataFrag<'a>),
-    /// SEC_BODY, SEC_PREFIX, SEC_POSTFIX, SRTPS_PREFIX or SRTPS_POSTFIX, left to the security plug-ins.
+    /// SEC_BODY, SEC_PREFIX, SEC_POSTFIX, SRTPS_PREFIX or SRTPS_POSTFIX, handled by `protection`.
     Security {
-        /// Which of them.
+        /// The kind.
         id: SubmessageId,
         /// The flags.
         flags: u8,
         /// The body.
         body: &'a [u8],
     },
-    /// Any other id: of a vendor, of the future, or of RTPS 1.x. To be skipped, or to be understood by a peer that
-    /// knows the sender's vendor.
+    /// Any other id: of a vendor, of a later version, or of RTPS 1.x. Receivers skip it, unless they know the sender's
+    /// vendor.
     Unknown {
-        /// Which.
+        /// The id.
         id: SubmessageId,
         /// The flags.
         flags: u8,
@@ -87,7 +87,8 @@ pub enum Submessage<'a> {
 impl Submessage<'_> {
     /// Appends the submessage, payload included and padded to a multiple of 4.
     ///
-    /// A submessage that borrows encoded values, such as inline QoS, keeps their byte order whatever `endianness` says.
+    /// A submessage that borrows encoded values, such as inline QoS, keeps their byte order, independent of
+    /// `endianness`.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         match self {
             Self::HeaderExtension(extension) => extension.emit(endianness, out),
@@ -112,7 +113,7 @@ impl Submessage<'_> {
     }
 }
 
-/// A submessage that was not looked into.
+/// A submessage without interpretation of its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RawSubmessage<'a> {
     pub(crate) id: SubmessageId,
@@ -121,12 +122,12 @@ pub(crate) struct RawSubmessage<'a> {
 }
 
 impl RawSubmessage<'_> {
-    /// Its bytes, with those of its header.
+    /// Its length with its header, in bytes.
     pub(crate) const fn len(&self) -> usize {
         size_of::<u32>() + self.body.len()
     }
 
-    /// Whether it stands around protected bytes.
+    /// Whether it is part of the frame of protected bytes.
     pub(crate) const fn is_security(&self) -> bool {
         matches!(
             self.id,
@@ -139,8 +140,8 @@ impl RawSubmessage<'_> {
     }
 }
 
-/// The submessages of a message, in order. Ends after the first error: what follows a malformed submessage is not
-/// usable (RTPS 2.5 §8.3.4.1).
+/// The submessages of a message, in order. Ends after the first error: a malformed submessage invalidates the rest of
+/// the message (RTPS 2.5 §8.3.4.1).
 #[derive(Clone, Debug)]
 pub struct Submessages<'a> {
     rest: &'a [u8],
@@ -148,19 +149,19 @@ pub struct Submessages<'a> {
 }
 
 impl<'a> Submessages<'a> {
-    /// The submessages of what [`Header::parse`](super::Header::parse) left over.
+    /// The submessages after the header, as [`Header::parse`](super::Header::parse) returns them.
     #[must_use]
     pub const fn new(rest: &'a [u8]) -> Self {
         Self { rest, first: true }
     }
 
-    /// Submessages that others stand ahead of.
+    /// The submessages after the first ones of a message.
     #[must_use]
     pub(crate) const fn behind(rest: &'a [u8]) -> Self {
         Self { rest, first: false }
     }
 
-    /// The next submessage without its meaning. Ends like the iterator.
+    /// The next submessage without interpretation. Ends like the iterator.
     pub(crate) fn next_raw(&mut self) -> Option<Result<RawSubmessage<'a>, WireError>> {
         if self.rest.is_empty() {
             return None;
@@ -179,27 +180,27 @@ impl<'a> Submessages<'a> {
         self.rest
     }
 
-    /// If a DATA comes next, and it is well-formed: that one. It is what nearly all messages consist of, and this way
-    /// spares building a [`Submessage`].
+    /// The next submessage if it is a well-formed DATA. Nearly all messages consist of DATA, and this function avoids
+    /// building a [`Submessage`].
     #[inline(always)]
-    #[expect(clippy::redundant_closure, reason = "the compiler puts a closure together with its caller")]
+    #[expect(clippy::redundant_closure, reason = "the compiler inlines a closure into its caller")]
     pub(crate) fn next_data(&mut self) -> Option<Data<'a>> {
         self.next_if(SubmessageId::DATA, |flags, body| Data::parse_inline(flags, body))
     }
 
-    /// The same of a DATA_FRAG: large samples consist of many.
+    /// Like [`Self::next_data`] for a DATA_FRAG: large samples consist of many.
     #[inline]
     pub(crate) fn next_data_frag(&mut self) -> Option<DataFrag<'a>> {
         self.next_if(SubmessageId::DATA_FRAG, DataFrag::parse)
     }
 
-    /// The same of an INFO_TS: nearly all messages begin with one.
+    /// Like [`Self::next_data`] for an INFO_TS: nearly all messages begin with one.
     #[inline]
     pub(crate) fn next_timestamp(&mut self) -> Option<InfoTimestamp> {
         self.next_if(SubmessageId::INFO_TS, InfoTimestamp::parse)
     }
 
-    /// The same of an INFO_DST: messages for one participant begin with one.
+    /// Like [`Self::next_data`] for an INFO_DST: messages for one participant begin with one.
     #[inline]
     pub(crate) fn next_info_destination(&mut self) -> Option<InfoDestination> {
         self.next_if(SubmessageId::INFO_DST, InfoDestination::parse)
@@ -304,7 +305,7 @@ impl fmt::Display for Submessage<'_> {
             Self::Data(data) => fmt::Display::fmt(data, f),
             Self::DataFrag(data) => fmt::Display::fmt(data, f),
             Self::Security { id, flags, body } | Self::Unknown { id, flags, body } => {
-                write!(f, "{id} flags {flags:#04x} {} octets", body.len())
+                write!(f, "{id} flags {flags:#04x} {} bytes", body.len())
             }
         }
     }

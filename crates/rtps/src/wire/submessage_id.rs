@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What kind of submessage follows (RTPS 2.5 §9.4.5.1.1).
+/// The id of a kind of submessages (RTPS 2.5 §9.4.5.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubmessageId(pub u8);
 
@@ -52,7 +52,7 @@ impl SubmessageId {
         self.0 >= 0x80
     }
 
-    /// Whether the id is of a submessage of a reader or writer, not of one that says how to understand others.
+    /// Whether the submessage is one of a reader or writer, not one that states how to interpret others.
     #[must_use]
     pub(crate) const fn is_entity(self) -> bool {
         matches!(
@@ -94,7 +94,7 @@ impl SubmessageId {
         })
     }
 
-    /// For these a length of 0 means "no body", not "to the end of the message".
+    /// Whether a length of 0 means "no body", not "to the end of the message".
     pub(super) const fn may_be_empty(self) -> bool {
         matches!(self, Self::PAD | Self::INFO_TS)
     }

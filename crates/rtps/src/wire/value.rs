@@ -10,7 +10,7 @@ use crate::locator::Locator;
 use crate::seq::SequenceNumber;
 use crate::time::{Duration, Span};
 
-/// Reads one value, front to back. Bytes left over are no fault: later versions may append fields.
+/// Reads one value, front to back. Remaining bytes are not an error: later versions may append fields.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueReader<'a> {
     octets: &'a [u8],
@@ -18,24 +18,24 @@ pub struct ValueReader<'a> {
     endianness: Endianness,
 }
 
-/// What is wrong with a value.
+/// A fault of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// It is shorter than its type.
+    /// The bytes end before the value.
     Truncated,
     /// A string is longer than allowed.
     TooLong {
         /// Its length in bytes.
         len: usize,
-        /// The most allowed.
+        /// The greatest length allowed.
         max: usize,
     },
     /// A string is not UTF-8.
     NotUtf8,
-    /// A number stands for none of the choices.
+    /// A number is not one of the enumerators.
     Enumerator(u32),
-    /// A number lies outside its range.
+    /// A number is outside its range.
     OutOfRange(i64),
 }
 
@@ -48,22 +48,22 @@ pub struct ValueWriter<'v> {
 }
 
 impl<'a> ValueReader<'a> {
-    /// Reads the value in these bytes.
+    /// A reader of the value in these bytes.
     #[must_use]
     pub const fn new(octets: &'a [u8], endianness: Endianness) -> Self {
         Self { octets, at: 0, endianness }
     }
 
-    /// How many bytes have not been read yet.
+    /// The number of unread bytes.
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.octets.len().saturating_sub(self.at)
     }
 
-    /// Some bytes, unaligned.
+    /// This number of bytes, unaligned.
     ///
     /// # Errors
-    /// There are fewer; so for all that follow.
+    /// Fewer bytes are left. All functions below return this error.
     pub fn octets(&mut self, len: usize) -> Result<&'a [u8], ValueError> {
         let end = self.at.checked_add(len).ok_or(ValueError::Truncated)?;
         let octets = self.octets.get(self.at..end).ok_or(ValueError::Truncated)?;
@@ -127,10 +127,10 @@ impl<'a> ValueReader<'a> {
         self.aligned().map(|octets| self.endianness.i32(octets))
     }
 
-    /// A string of at most `max` bytes. An empty one may lack its NUL, and so may any other.
+    /// A string of at most `max` bytes, with or without a terminating NUL.
     ///
     /// # Errors
-    /// It is cut off, longer or not UTF-8.
+    /// The string is truncated, too long or not UTF-8.
     pub fn string(&mut self, max: usize) -> Result<&'a str, ValueError> {
         let len = usize::try_from(self.u32()?).map_err(|_| ValueError::Truncated)?;
         let octets = self.octets(len)?;
@@ -150,11 +150,11 @@ impl<'a> ValueReader<'a> {
         self.octets(len)
     }
 
-    /// The number of elements of a sequence, each of which has at least `element_len` bytes. More than the bytes left
-    /// can hold is refused, so that the number may be trusted for allocating.
+    /// The number of elements of a sequence, each of at least `element_len` bytes. A number above what the remaining
+    /// bytes can hold is rejected, so that the caller may allocate by it.
     ///
     /// # Errors
-    /// It is cut off.
+    /// The value is truncated.
     pub fn count(&mut self, element_len: usize) -> Result<usize, ValueError> {
         let count = usize::try_from(self.u32()?).map_err(|_| ValueError::Truncated)?;
         let len = count.checked_mul(element_len).ok_or(ValueError::Truncated)?;
@@ -213,14 +213,14 @@ impl<'a> ValueReader<'a> {
 }
 
 impl<'v> ValueWriter<'v> {
-    /// Writes a value at the end of `out`.
+    /// A writer that appends a value to `out`.
     #[must_use]
     pub const fn new(out: &'v mut Vec<u8>, endianness: Endianness) -> Self {
         let start = out.len();
         Self { out, start, endianness }
     }
 
-    /// Bytes as they are.
+    /// Bytes, unaligned.
     pub fn octets(&mut self, octets: &[u8]) {
         self.out.extend_from_slice(octets);
     }
@@ -259,7 +259,7 @@ impl<'v> ValueWriter<'v> {
         self.octets(&self.endianness.i32_octets(value));
     }
 
-    /// The number of elements of a sequence that follows.
+    /// The number of elements of the following sequence.
     pub fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
@@ -312,10 +312,10 @@ impl<'v> ValueWriter<'v> {
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => f.write_str("value is cut off"),
-            Self::TooLong { len, max } => write!(f, "string of {len} octets is longer than {max}"),
+            Self::Truncated => f.write_str("value is truncated"),
+            Self::TooLong { len, max } => write!(f, "string of {len} bytes is longer than {max}"),
             Self::NotUtf8 => f.write_str("string is not UTF-8"),
-            Self::Enumerator(value) => write!(f, "{value} stands for none of the choices"),
+            Self::Enumerator(value) => write!(f, "{value} is not a known enumerator"),
             Self::OutOfRange(value) => write!(f, "{value} is out of range"),
         }
     }
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_aligned_relative_to_the_value() {
+    fn fields_are_aligned_relative_to_start_of_value() {
         let mut out = std::vec![0xee];
         let mut writer = ValueWriter::new(&mut out, Endianness::Little);
         writer.bool(true);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_may_lack_their_nul_but_not_their_octets() {
+    fn string_without_nul_is_read_and_truncated_one_is_rejected() {
         let string = |octets: &str| ValueReader::new(&hex(octets), Endianness::Little).string(4).map(ToOwned::to_owned);
         assert_eq!(string("00000000").as_deref(), Ok(""));
         assert_eq!(string("01000000 00").as_deref(), Ok(""));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_cannot_exceed_the_octets() {
+    fn count_above_available_bytes_is_rejected() {
         let octets = hex("03000000 00000000 00000000");
         assert_eq!(ValueReader::new(&octets, Endianness::Little).count(4), Err(ValueError::Truncated));
         assert_eq!(ValueReader::new(&octets, Endianness::Little).count(2), Ok(3));

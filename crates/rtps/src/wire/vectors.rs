@@ -1,4 +1,4 @@
-//! What the tests of this module share: literal bytes and whole messages captured from other implementations.
+//! Common parts of the tests of this module: literal bytes, and whole messages captured from other implementations.
 
 use alloc::vec::Vec;
 
@@ -60,7 +60,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// The only submessage in some bytes.
+/// The only submessage in these bytes.
 pub(super) fn parse_one(octets: &[u8]) -> Result<Submessage<'_>, WireError> {
     let mut submessages = Submessages::new(octets);
     let one = submessages.next().expect("one submessage")?;
@@ -78,7 +78,7 @@ pub(super) fn assert_encoding(submessage: Submessage<'_>, little: &str, big: &st
     }
 }
 
-/// What is emitted parses to the same value, in both byte orders.
+/// The emitted bytes parse to the same value, in both byte orders.
 pub(super) fn assert_round_trip(submessage: Submessage<'_>) {
     for endianness in [Endianness::Little, Endianness::Big] {
         let mut out = Vec::new();
@@ -101,29 +101,29 @@ fn describe(message: &str) -> Vec<std::string::String> {
 }
 
 #[test]
-fn captured_messages_parse_to_the_expected_submessages() {
+fn captured_messages_parse_to_expected_submessages() {
     assert_eq!(
         describe(CYCLONE_SPDP),
         [
             "INFO_DST 0110b271706883edfe424ecc",
             "INFO_TS 1795188588.435047578",
-            "DATA 000100c2 -> 000100c7 1 data 280 octets"
+            "DATA 000100c2 -> 000100c7 1 data 280 bytes"
         ]
     );
     assert_eq!(
         describe(CYCLONE_PUBLICATION)[2..],
         [
-            "DATA 000003c2 -> 000003c7 1 data 224 octets",
+            "DATA 000003c2 -> 000003c7 1 data 224 bytes",
             "INFO_TS 1795188588.435431112",
-            "DATA 000200c2 -> 000200c7 1 data 28 octets",
+            "DATA 000200c2 -> 000200c7 1 data 28 bytes",
             "HEARTBEAT 000003c2 -> 000003c7 [1, 1] count 2",
             "HEARTBEAT 000200c2 -> 000200c7 [1, 1] count 2"
         ]
     );
-    assert_eq!(describe(CYCLONE_SUBSCRIPTION)[1..], ["DATA 000004c2 -> 00000000 1 data 240 octets"]);
+    assert_eq!(describe(CYCLONE_SUBSCRIPTION)[1..], ["DATA 000004c2 -> 00000000 1 data 240 bytes"]);
     assert_eq!(
         describe(CYCLONE_DATA)[2..],
-        ["DATA 00000202 -> 00000207 3 data 36 octets", "HEARTBEAT 00000202 -> 00000207 [3, 3] count 2"]
+        ["DATA 00000202 -> 00000207 3 data 36 bytes", "HEARTBEAT 00000202 -> 00000207 [3, 3] count 2"]
     );
     assert_eq!(
         describe(CYCLONE_ACKNACK),
@@ -132,14 +132,14 @@ fn captured_messages_parse_to_the_expected_submessages() {
     assert_eq!(
         describe(CYCLONE_DISPOSE)[1..],
         [
-            "DATA 00000202 -> 00000000 7 inline QoS {STATUS_INFO[4]} key 20 octets",
+            "DATA 00000202 -> 00000000 7 inline QoS {STATUS_INFO[4]} key 20 bytes",
             "HEARTBEAT 00000202 -> 00000000 [6, 7] count 6"
         ]
     );
 }
 
 #[test]
-fn captured_messages_are_reproduced_to_the_octet() {
+fn captured_messages_are_reproduced_exactly() {
     for message in CAPTURED {
         let octets = hex(message);
         let (header, rest) = Header::parse(&octets).unwrap();
@@ -153,7 +153,7 @@ fn captured_messages_are_reproduced_to_the_octet() {
 }
 
 #[test]
-fn a_message_ends_at_the_first_fault() {
+fn parsing_ends_at_first_fault() {
     let octets = hex("01010000 09010400 00000000 01010000");
     let all: Vec<_> = Submessages::new(&octets).collect();
     assert_eq!(all.len(), 2);
@@ -162,7 +162,7 @@ fn a_message_ends_at_the_first_fault() {
 }
 
 #[test]
-fn lengths_are_checked_against_the_message() {
+fn length_above_message_is_rejected() {
     let faults = [
         ("0701ff00 00000000", Fault::LengthExceedsMessage { stated: 255, available: 4 }),
         ("80010300 00000001 010000", Fault::Misaligned { stated: 3 }),
@@ -177,7 +177,7 @@ fn lengths_are_checked_against_the_message() {
 }
 
 #[test]
-fn length_zero_reaches_to_the_end_except_for_pad_and_info_ts() {
+fn length_zero_extends_to_end_except_for_pad_and_info_ts() {
     let octets = hex("01010000 09030000 80010000 01020304 05060708");
     let ids: Vec<_> = Submessages::new(&octets).map(Result::unwrap).collect();
     let body = [1, 2, 3, 4, 5, 6, 7, 8];
@@ -186,13 +186,13 @@ fn length_zero_reaches_to_the_end_except_for_pad_and_info_ts() {
 }
 
 #[test]
-fn the_last_submessage_may_have_any_length() {
+fn last_submessage_may_have_unaligned_length() {
     let octets = hex("15051d00 00001000 00000000 00000202 00000000 07000000 00010000 aabbccddee");
     assert!(matches!(parse_one(&octets), Ok(Submessage::Data(_))));
 }
 
 #[test]
-fn ids_of_vendors_of_the_past_and_of_security_are_left_alone() {
+fn ids_of_vendors_rtps_1_and_security_are_not_interpreted() {
     for id in [0x02, 0x10, 0x18, 0x80, 0xff] {
         let octets = [id, 1, 4, 0, 9, 9, 9, 9];
         assert!(matches!(parse_one(&octets), Ok(Submessage::Unknown { body: [9, 9, 9, 9], .. })));
@@ -204,9 +204,9 @@ fn ids_of_vendors_of_the_past_and_of_security_are_left_alone() {
 }
 
 proptest! {
-    /// What a damaged message still says is well formed: it can be sent on and means the same again.
+    /// The valid submessages of a damaged message can be emitted and parsed again.
     #[test]
-    fn damaged_messages_are_walked_to_their_end(
+    fn parsing_damaged_message_ends(
         message in proptest::sample::select(CAPTURED.to_vec()),
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         len in any::<prop::sample::Index>(),

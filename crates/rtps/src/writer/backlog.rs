@@ -1,13 +1,13 @@
-//! What keeps an asynchronous writer from sending.
+//! The conditions that keep an asynchronous writer from sending.
 
-/// What keeps an asynchronous writer from sending.
+/// The conditions that keep an asynchronous writer from sending.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    /// A batch was handed over and has not been given back.
+    /// The driver has taken a batch and has not returned it.
     pub(super) is_leaving: bool,
-    /// Readers have asked for something meanwhile.
+    /// Readers have requested samples meanwhile.
     pub(super) has_requests: bool,
-    /// Acknowledgements have to come first.
+    /// The window is closed until acknowledgements arrive.
     pub(super) is_window_closed: bool,
 }
 

@@ -1,10 +1,10 @@
 //! The history bypass: the driver delivers changes to all readers without adding them to the writer's history.
 //!
-//! The driver takes a sequence number for each change, retains the change itself until every reader has acknowledged
+//! The driver assigns a sequence number to each change, retains the change itself until every reader has acknowledged
 //! it, and [restores](Writer::restore) retained changes to the history before any operation that reads the history. The
 //! bypass is open while every reader is on [`ReaderPath::HandOver`](super::ReaderPath) and up to date, and while no
-//! policy of the writer needs the time of a write. A writer whose readers are in other processes of its host works this
-//! way: a change then needs no memory in the writer and no call per reader. The sequence of calls is
+//! policy of the writer needs the time of a write. A writer whose readers are in other processes of its host uses the
+//! bypass: a change then needs no memory in the writer and no call per reader. The sequence of calls is
 //! [`Writer::can_bypass_history`], [`Writer::reserve_slot`], [`Writer::allocate_sequence_number`], and
 //! [`Writer::restore`] when the bypass ends.
 
@@ -30,8 +30,9 @@ impl Writer {
             && !self.deadline.is_watching()
     }
 
-    /// Makes room for one more change where `kept` are kept already that are not here. How many may be, with it, is the
-    /// answer: the oldest beyond that are let go of. `None` when it has to wait.
+    /// Makes room for one more change while the driver retains `kept` changes. Returns how many changes the driver may
+    /// retain with the new one; the driver releases the oldest ones beyond that number. `None` when the writer has to
+    /// wait.
     #[must_use]
     #[inline]
     pub fn reserve_slot(&mut self, kept: usize) -> Option<usize> {
@@ -58,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// Leaves room for one change among so many.
+    /// Removes changes until one more fits into this depth.
     #[cold]
     fn remove_beyond(&mut self, depth: usize) {
         let end = self.history.last().next();
@@ -68,20 +69,20 @@ impl Writer {
         }
     }
 
-    /// The number that the next change will have.
+    /// The number of the next change.
     #[must_use]
     #[inline]
     pub const fn next_number(&self) -> SequenceNumber {
         self.history.last().next()
     }
 
-    /// The readers have been handed a change under the [next number](Self::next_number). The one behind it is the
-    /// answer.
+    /// Assigns the [next number](Self::next_number) to a change that the driver delivers to the readers. Returns the
+    /// number after it.
     #[inline]
     pub fn allocate_sequence_number(&mut self) -> SequenceNumber {
         let next = self.history.skip().next();
         self.next_to_send = next;
-        // One is the usual case, and cheaper without a loop.
+        // One reader is the usual case, and cheaper without a loop.
         if let [reader] = &mut *self.readers {
             reader.hand_from = next;
             return next;
@@ -92,7 +93,7 @@ impl Writer {
         next
     }
 
-    /// Whether the only reader has everything, and nothing is held. To be asked each time, with
+    /// Whether the only reader has all samples, and the history is empty. Called for each change, with
     /// [`Self::can_bypass_history`].
     #[must_use]
     #[inline]
@@ -101,8 +102,8 @@ impl Writer {
             && matches!(&*self.readers, [reader] if !reader.info.reliable || reader.acknowledged_below > self.history.last())
     }
 
-    /// The only reader has taken a change under the [next number](Self::next_number), and so the writer need not keep
-    /// it.
+    /// Records that the only reader has received a change under the [next number](Self::next_number), so that the
+    /// writer need not keep the change.
     #[inline]
     pub fn record_delivered(&mut self, now: Instant, payload: Payload) {
         let next = self.allocate_sequence_number();
@@ -112,12 +113,12 @@ impl Writer {
         self.pool.put_away(payload);
     }
 
-    /// Takes into the history what was kept elsewhere: ascending, and before anything else is written.
+    /// Adds retained changes to the history, in ascending order and before any other write.
     pub fn restore(&mut self, number: SequenceNumber, change: Change) {
         let fragment_size = self.plan(&change);
         let expires_at = Instant::FAR_FUTURE;
         let is_added = self.history.restore(number, change, fragment_size, expires_at, &mut self.pool);
-        debug_assert!(is_added, "no more is kept elsewhere than there is room for here");
+        debug_assert!(is_added, "the driver retains only changes that fit into the history");
     }
 }
 

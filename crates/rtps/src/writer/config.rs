@@ -8,57 +8,56 @@ use crate::limits::{MESSAGE_BYTES_MAX, UNANSWERED_HEARTBEATS_MAX};
 use crate::protection::Protection;
 use crate::time::Span;
 
-/// How a writer behaves. Fixed for its lifetime except where a method says otherwise.
+/// The configuration of a writer. Fixed for its lifetime except where a method says otherwise.
 #[derive(Clone, Debug)]
 pub struct WriterConfig {
-    /// Which writer.
+    /// The writer.
     pub guid: Guid,
-    /// Whether readers may ask for repair (RELIABILITY).
+    /// Whether readers may request repair (RELIABILITY).
     pub reliable: bool,
-    /// Whether late joiners get what is still held (DURABILITY of TRANSIENT_LOCAL or more).
+    /// Whether late joiners receive held samples (DURABILITY of TRANSIENT_LOCAL or more).
     pub durable: bool,
-    /// Which samples are held (HISTORY).
+    /// The history policy (HISTORY).
     pub history: HistoryKind,
-    /// How many (RESOURCE_LIMITS).
+    /// The resource limits (RESOURCE_LIMITS).
     pub limits: ResourceLimits,
-    /// How many acknowledgement requests in a row a reader may leave unanswered before the writer stops waiting for it.
-    /// At least 1.
+    /// The number of consecutive unanswered requests for acknowledgement after which the writer no longer waits for a
+    /// reader. At least 1.
     pub unanswered_heartbeats: u32,
-    /// How long a sample is of interest (LIFESPAN).
+    /// How long a sample is valid (LIFESPAN).
     pub lifespan: Span,
-    /// How often each instance has to be written (DEADLINE).
+    /// The longest time between two samples of an instance (DEADLINE).
     pub deadline: Span,
-    /// How often the writer has to show that it is alive when that is the application's business
-    /// (LIVELINESS of a MANUAL kind); else infinite.
+    /// The longest time between two assertions of liveliness by the application (LIVELINESS of a MANUAL kind);
+    /// otherwise infinite.
     pub liveliness_lease: Span,
-    /// How long samples may be gathered at most, whatever `batching` says (LATENCY_BUDGET); zero says nothing.
+    /// The longest time that samples may be gathered, independent of `batching` (LATENCY_BUDGET). Zero sets no limit.
     pub latency_budget: Span,
     /// Whether several samples are gathered into one message.
     pub batching: Option<Batching>,
-    /// Whether samples are only queued when they are written, until [`Writer::publish`](super::Writer::publish) sends
-    /// them.
+    /// Whether written samples are queued until [`Writer::publish`](super::Writer::publish) sends them.
     pub asynchronous: bool,
-    /// The largest message to put together, in bytes, whatever the way to a reader would take.
+    /// The largest message to send, in bytes, even if the path to a reader allows a longer one.
     pub max_message_bytes: usize,
-    /// The message size to plan with for samples written while no reader is matched.
+    /// The message size for samples written while no reader is matched.
     pub default_message_bytes: usize,
-    /// Makes hash tables unpredictable to peers.
+    /// Seed that makes hash tables unpredictable to peers.
     pub seed: u64,
-    /// What protects its messages; `None` without security.
+    /// Protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
 }
 
-/// When gathered samples leave.
+/// When gathered samples are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// As soon as one more sample would bring the payloads past this many bytes.
+    /// Before one more sample would make the payloads exceed this many bytes.
     pub max_bytes: usize,
-    /// At the latest this long after the first one was written. Infinite: only when full or flushed.
+    /// At the latest this long after the first sample was written. Infinite: only when full or flushed.
     pub max_delay: Span,
 }
 
 impl WriterConfig {
-    /// A reliable, volatile KEEP_LAST 1 writer without any period.
+    /// A reliable, volatile KEEP_LAST 1 writer without any time limit.
     #[must_use]
     pub const fn new(guid: Guid) -> Self {
         Self {

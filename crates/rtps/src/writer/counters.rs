@@ -1,29 +1,29 @@
-//! What a writer counts.
+//! The counters of a writer.
 
-/// What a writer has done so far.
+/// The counters of a writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriterCounters {
     /// Samples sent for the first time.
     pub samples_sent: u64,
     /// Payload bytes sent for the first time.
     pub bytes_sent: u64,
-    /// Samples that no reader was sent because the filters of all readers have rejected them.
+    /// Samples not sent because the filters of all readers rejected them.
     pub samples_rejected: u64,
-    /// Whole samples sent again.
+    /// Whole samples retransmitted.
     pub samples_repaired: u64,
-    /// Fragments sent again.
+    /// Fragments retransmitted.
     pub fragments_repaired: u64,
-    /// Heartbeats sent.
+    /// HEARTBEATs sent.
     pub heartbeats: u64,
-    /// ACKNACKs and NACK_FRAGs taken into account.
+    /// ACKNACKs and NACK_FRAGs handled.
     pub acknowledgements: u64,
-    /// Acknowledgements that were ignored: from strangers, or their count had come before or
-    /// contradicts the counts of the others.
+    /// Acknowledgements ignored: from unmatched readers, or with a count that is old or inconsistent with earlier
+    /// counts.
     pub acknowledgements_ignored: u64,
-    /// How often a reliable reader did not answer for so long that the writer went on without it.
+    /// How often a reliable reader left so many requests unanswered that the writer no longer waited for it.
     pub readers_inactive: u64,
-    /// Readers that would match and were not taken, because there were as many as a writer takes.
+    /// Compatible readers that were not matched because the writer had reached its limit of matches.
     pub matches_refused: u64,
-    /// Messages and submessages that did not leave because they could not be protected.
+    /// Messages and submessages not sent because they could not be protected.
     pub unprotectable: u64,
 }

@@ -1,5 +1,5 @@
-//! Readers with content filters: what their filters reject counts as acknowledged once nothing before it is missing,
-//! and is named by a GAP ahead of the next submessage from which the reader would conclude that it should have come.
+//! Readers with content filters. Rejected samples count as acknowledged once no earlier sample is missing. A GAP names
+//! them before the next submessage from which the reader would conclude that they are missing.
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::seq::{SequenceNumber, SequenceNumberSet};
@@ -11,7 +11,7 @@ use super::flow::Answers;
 use super::proxy::ReaderProxy;
 
 impl Writer {
-    /// Whether the driver may hand changes over to this matched reader. A reader with a filter gets messages.
+    /// Whether the driver may hand changes over to this matched reader. A reader with a filter receives messages.
     #[must_use]
     pub fn allows_hand_over(&self, reader: crate::id::Guid) -> bool {
         self.readers.find(reader).is_none_or(|reader| reader.info.filter.is_none())
@@ -22,7 +22,7 @@ impl Writer {
         !self.group.selections.is_empty()
     }
 
-    /// After a change was sent: readers that lack nothing but what their filter has rejected lack nothing.
+    /// Counts rejected samples as acknowledged after a change was sent, for readers without earlier missing samples.
     pub(super) fn pass_over_rejected(&mut self) {
         let mut is_news = false;
         for reader in self.readers.iter_mut() {
@@ -34,7 +34,7 @@ impl Writer {
         }
     }
 
-    /// How the readers stand where some of them are in selections; see `Writer::answers`.
+    /// The state of the readers when some of them are in selections; see `Writer::answers`.
     #[inline(never)]
     pub(super) fn answers_with_selections(&self) -> Answers {
         let (mut answers, mut any) = (Answers::Settled, false);
@@ -50,8 +50,9 @@ impl Writer {
         if any { answers } else { Answers::None }
     }
 
-    /// Asks the readers of selections that owe an acknowledgement, each by a message of its own: a heartbeat to others
-    /// at the same address would make a reader request what its filter has rejected.
+    /// Requests acknowledgement from the readers of selections that owe one, each by a separate message: a shared
+    /// HEARTBEAT would make readers with other filters at the same address request samples that their filters have
+    /// rejected.
     pub(super) fn ask_selections(&mut self, now: Instant) {
         for index in 0..self.readers.len() {
             let is_selected = |reader: &&ReaderProxy| reader.selection.is_some() && reader.repairs();
@@ -65,7 +66,7 @@ impl Writer {
         self.flow.record_heartbeat(now, patience.unwrap_or(Span::ZERO));
     }
 
-    /// Tells the readers of selections that the writer is alive.
+    /// Asserts liveliness to the readers of selections.
     pub(super) fn assert_to_selections(&mut self) {
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get(index).filter(|reader| reader.selection.is_some()) else { continue };
@@ -75,7 +76,7 @@ impl Writer {
         }
     }
 
-    /// Adds a heartbeat for one reader to the open message, behind what the reader has to know before.
+    /// Adds a HEARTBEAT for one reader to the open message, after the GAPs that the reader needs first.
     pub(super) fn put_own_heartbeat(&mut self, index: usize, is_final: bool, liveliness: bool) {
         let (first, last) = self.available();
         let rejected = self.unannounced(index);
@@ -94,8 +95,7 @@ impl Writer {
         self.packer.heartbeat_len() + runs * self.packer.gap_len()
     }
 
-    /// The samples that a reader's filter has rejected, unless the reader knows of them or can conclude that from a
-    /// sample that was sent.
+    /// The rejected samples of a reader that no GAP or accepted sample has told it about.
     fn unannounced(&self, index: usize) -> [RejectedRun; 2] {
         let Some(reader) = self.readers.get(index).filter(|reader| reader.info.reliable) else {
             return [RejectedRun::EMPTY; 2];
@@ -106,8 +106,7 @@ impl Writer {
         [reader.passed_over(), waiting]
     }
 
-    /// Puts a GAP into a message for the reader that names those of the requested samples which its filter rejects.
-    /// The answer is the rest of the request.
+    /// Adds a GAP for the requested samples that the reader's filter rejects. Returns the other requested samples.
     pub(super) fn reject_requested(&mut self, index: usize, requested: &SequenceNumberSet) -> SequenceNumberSet {
         let Some(reader) = self.readers.get(index).filter(|reader| reader.info.filter.is_some()) else {
             return *requested;
@@ -132,7 +131,7 @@ impl Writer {
         SequenceNumberSet::from_ascending(requested.base(), rest)
     }
 
-    /// Whether the filter of a reader rejects a change that is held.
+    /// Whether the filter of a reader rejects a held change.
     pub(super) fn is_rejected(&self, index: usize, number: SequenceNumber) -> bool {
         let (reader, change) = (self.readers.get(index), self.history.get(number));
         reader.zip(change).is_some_and(|(reader, change)| !reader.admits(change))

@@ -1,4 +1,4 @@
-//! How much may be under way, and when to ask for acknowledgement.
+//! The window, and the schedule of requests for acknowledgement.
 
 use crate::history::HistoryKind;
 use crate::limits::{
@@ -10,28 +10,28 @@ use crate::time::{Instant, Span};
 
 use super::config::WriterConfig;
 
-/// What is sent and not acknowledged.
+/// Samples sent and not acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) samples: u64,
     pub(super) octets: usize,
 }
 
-/// How the readers stand that get messages and may ask for repair.
+/// The state of the readers that receive messages and may request repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answers {
-    /// No reader answers.
+    /// No reader acknowledges.
     None,
-    /// At least one reader has to be asked with each sample: see [`super::proxy::ReaderProxy::is_current`].
+    /// At least one reader needs a request with each sample: see [`super::proxy::ReaderProxy::is_current`].
     Behind,
-    /// All readers are current, and a request is under way.
+    /// All readers are current, and a request is unanswered.
     Asked,
-    /// All readers are current, and no request is under way.
+    /// All readers are current, and no request is unanswered.
     Settled,
 }
 
 impl Answers {
-    /// The one that makes the writer ask more often.
+    /// The state that requires more frequent requests.
     pub(super) const fn worse_of(self, other: Self) -> Self {
         match (self, other) {
             (Self::Behind, _) | (_, Self::Behind) => Self::Behind,
@@ -44,35 +44,36 @@ impl Answers {
 
 /// Window and heartbeat schedule of one writer.
 ///
-/// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or
-/// a quarter of the bytes that may be under way have been sent, which leaves the rest for what is written until the
-/// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later
-/// sample carries is asked for by a timer.
+/// A HEARTBEAT attached to a sample requests acknowledgement: when half of the samples that may be held or a quarter of
+/// the window have been sent, so that the rest is available until the answer arrives; after [`ASK_EVERY_BYTES`] at the
+/// latest; and with any sample after a silence. A timer requests acknowledgement of samples that no later sample
+/// covers.
 ///
-/// The samples of a steady flow, such as that of a sensor, follow each other at even gaps, and each one shows the
-/// readers whether the one before is missing. While all readers are current, the writer asks once per
-/// [`STEADY_ASK_EVERY`] samples, and the timer waits for [`STEADY_INTERVALS`], in a lasting flow for
+/// The samples of a steady flow, such as that of a sensor, follow each other at even gaps, and each sample shows the
+/// readers whether the one before is missing. While all readers are current, the writer requests acknowledgement once
+/// per [`STEADY_ASK_EVERY`] samples, and the timer waits for [`STEADY_INTERVALS`], in a lasting flow for
 /// [`LASTING_INTERVALS`].
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// Bytes that may be under way.
+    /// The number of unacknowledged bytes that may be in flight.
     window: usize,
-    /// Below this the window grows by all that is acknowledged, above by an eighth of it.
+    /// Below this size, the window grows by the acknowledged bytes; above, by an eighth of them.
     gentle_from: usize,
     last_cut: Instant,
-    /// So many acknowledgements have to come before two samples may be under way again that are more than the window.
+    /// Acknowledgements that must arrive before two samples that exceed the window may be in flight again.
     one_by_one: u32,
-    /// Samples after which acknowledgement is asked for.
+    /// Samples after which the writer requests acknowledgement.
     ask_every: u32,
-    /// Samples held at which it is asked for in any case, because the next write would have to wait.
+    /// Held samples at which the writer requests acknowledgement in any case, because the next write would have to
+    /// wait.
     full_at: usize,
     samples_since_asked: u32,
     bytes_since_asked: usize,
     last_asked: Option<Instant>,
     next_heartbeat: Option<Instant>,
-    /// Acknowledgement was last asked for because much had been sent, not because time had passed, and no thread waits.
+    /// The last request followed from the number of sent samples, not from time, and no thread waits.
     in_full_flow: bool,
-    /// Not all readers that were asked have answered.
+    /// Not all readers have answered the last request.
     is_owed: bool,
     /// The history holds a sample for longer than a steady flow needs to find its loss.
     holds_long_enough: bool,
@@ -80,13 +81,13 @@ pub(super) struct Flow {
     last_sent: Option<Instant>,
     /// The smoothed gap between samples.
     interval: Span,
-    /// The time for which the application was delayed and that it has not made up yet.
+    /// The delay of the application that its later samples have not made up yet.
     overdue: Span,
-    /// Even gaps in a row, at most twice [`STEADY_GAPS`]; a long gap takes [`STEADY_GAPS`] away.
+    /// Consecutive even gaps, at most twice [`STEADY_GAPS`]; a long gap subtracts [`STEADY_GAPS`].
     even_gaps: u32,
     /// Samples since the last long gap, at most [`LASTING_SAMPLES`].
     samples_without_pause: u32,
-    /// Samples that have to be sent without loss before the flow counts as steady again.
+    /// Samples to be sent without loss before the flow counts as steady again.
     samples_to_prove: u32,
 }
 
@@ -128,20 +129,20 @@ impl Flow {
         self.lifespan = lifespan;
     }
 
-    /// Whether the window may be closed when so many bytes are held.
+    /// Whether the window may be closed with this number of held bytes.
     pub(super) const fn may_be_closed(&self, held: u64) -> bool {
         held > self.window as u64
     }
 
-    /// Whether a sample of `len` bytes has to wait. One may always be under way; and a second one behind it, whatever
-    /// their length, while nothing is lost: a link is idle as long as the next large sample waits for acknowledgement
-    /// of the last.
+    /// Whether a sample of `len` bytes has to wait. One sample may always be in flight, and after recent success a
+    /// second one of any length: otherwise the link would be idle while a large sample waits for the acknowledgement of
+    /// the last.
     pub(super) const fn is_closed(&self, in_flight: InFlight, len: usize) -> bool {
         let may_follow = in_flight.samples == 1 && self.one_by_one == 0;
         in_flight.octets > 0 && in_flight.octets.saturating_add(len) > self.window && !may_follow
     }
 
-    /// Counts a sample that leaves. Says whether the caller has to call [`Self::plan_timer`].
+    /// Counts a sent sample. Returns whether the caller must call [`Self::plan_timer`].
     #[must_use]
     pub(super) fn count_sent(&mut self, now: Instant, len: usize) -> bool {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
@@ -151,7 +152,7 @@ impl Flow {
         self.next_heartbeat.is_none() || self.is_steady()
     }
 
-    /// Plans when to ask for what no later sample asks for.
+    /// Schedules a request for acknowledgement in case that no later sample carries one.
     pub(super) fn plan_timer(&mut self, now: Instant, answers: Answers) {
         match answers {
             Answers::None => {}
@@ -161,14 +162,14 @@ impl Flow {
         }
     }
 
-    /// Whether the message about to leave should ask.
+    /// Whether the next message should request acknowledgement.
     pub(super) fn wants_acknowledgement(&self, now: Instant, held: usize, answers: Answers) -> bool {
         if self.samples_since_asked == 0 || answers == Answers::None {
             return false;
         }
         let asks_by_pace = match answers {
             Answers::Settled if self.is_sparse(held) => self.samples_since_asked >= STEADY_ASK_EVERY,
-            // The timer asks again if the answer is late.
+            // The timer repeats the request if the answer is late.
             Answers::Asked if self.is_sparse(held) => false,
             _ => true,
         };
@@ -182,7 +183,7 @@ impl Flow {
         self.is_steady().then(|| self.tail_wait())
     }
 
-    /// A sample leaves: notes the gap since the last one.
+    /// Records the gap between this sample and the last one.
     fn observe_gap(&mut self, now: Instant) {
         let Some(last) = self.last_sent.replace(now) else { return };
         let gap = now.since(last);
@@ -191,7 +192,7 @@ impl Flow {
             self.samples_without_pause = (self.samples_without_pause + 1).min(LASTING_SAMPLES);
             let early = Span(self.interval.0.saturating_sub(gap.0));
             if self.overdue > Span::ZERO {
-                // The application sends in a burst what became due while it was delayed.
+                // A delayed application sends the samples of its delay in a burst.
                 self.overdue = Span(self.overdue.0.saturating_sub(early.0.max(self.interval.0 / 8)));
             } else {
                 self.interval = Span(self.interval.0 / 4 * 3 + gap.0 / 4);
@@ -199,7 +200,7 @@ impl Flow {
             return;
         }
         self.samples_without_pause = 0;
-        // One long gap, such as one in which the scheduler ran other threads, does not end an established flow.
+        // One long gap, for example from scheduling, does not end an established flow.
         self.even_gaps = if gap <= STEADY_GAP_MAX { self.even_gaps.saturating_sub(STEADY_GAPS) } else { 0 };
         if self.is_even() {
             self.overdue = gap;
@@ -214,7 +215,7 @@ impl Flow {
         self.even_gaps >= STEADY_GAPS
     }
 
-    /// Whether the next sample is to be expected soon, and finds a loss while the history still holds the lost sample.
+    /// Whether the next sample will follow soon, so that it shows a loss while the history still holds the lost sample.
     fn is_steady(&self) -> bool {
         self.is_even()
             && self.samples_to_prove == 0
@@ -222,7 +223,7 @@ impl Flow {
             && self.lifespan.0 / 2 >= self.steady_wait().0
     }
 
-    /// Whether the flow is steady, and the history has room for what is written until late answers come.
+    /// Whether the flow is steady, and the history has room for the samples written until late answers arrive.
     fn is_sparse(&self, held: usize) -> bool {
         self.is_steady() && held < self.full_at / 2
     }
@@ -233,7 +234,7 @@ impl Flow {
         Span(self.interval.0 * STEADY_INTERVALS as u64).max(self.retry_min())
     }
 
-    /// How long the timer waits for the next sample.
+    /// How long the timer waits for the next sample before the writer requests acknowledgement.
     fn tail_wait(&self) -> Span {
         let steady = self.steady_wait();
         if self.samples_without_pause < LASTING_SAMPLES {
@@ -243,7 +244,7 @@ impl Flow {
         lasting.min(Span(self.lifespan.0 / 2)).max(steady)
     }
 
-    /// Whether a writer that waits for room has to ask although it sends nothing.
+    /// Whether a writer that waits for room must request acknowledgement although it sends no sample.
     pub(super) const fn must_ask_for_room(&self) -> bool {
         self.samples_since_asked > 0
     }
@@ -257,14 +258,14 @@ impl Flow {
         self.schedule(now, Some(patience));
     }
 
-    /// Whether so much was sent since acknowledgement was asked for that the answer ought to be here.
+    /// Whether so many samples or bytes were sent since the last request that its answer should have arrived.
     pub(super) fn expects_answer(&self) -> bool {
         self.is_owed
             && (self.samples_since_asked >= self.ask_every / 2
                 || self.bytes_since_asked >= (self.window / 8).min(ASK_EVERY_BYTES / 2))
     }
 
-    /// A thread waits for acknowledgement.
+    /// Requests acknowledgement soon, because a thread waits for it.
     pub(super) fn expedite_heartbeat(&mut self, now: Instant) {
         self.in_full_flow = false;
         self.next_heartbeat = self.next_heartbeat.map(|at| at.min(now + RETRY_MIN));
@@ -278,27 +279,27 @@ impl Flow {
         self.next_heartbeat
     }
 
-    /// To ask again after so long; `None` when no reader owes an answer.
+    /// Schedules the next request; `None` when no reader owes an answer.
     pub(super) fn schedule(&mut self, now: Instant, wait: Option<Span>) {
         self.is_owed = wait.is_some();
         self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));
     }
 
-    /// To ask again after so long, or sooner when that was planned already.
+    /// Schedules the next request, unless an earlier one is scheduled.
     pub(super) fn ask_within(&mut self, now: Instant, wait: Span) {
         let at = now + wait.max(self.retry_min());
         self.is_owed = true;
         self.next_heartbeat = Some(self.next_heartbeat.map_or(at, |planned| planned.min(at)));
     }
 
-    /// So much was acknowledged: a little more may be under way.
+    /// Enlarges the window after an acknowledgement of this number of bytes.
     pub(super) fn grow(&mut self, acknowledged: usize) {
         let step = if self.window < self.gentle_from { acknowledged } else { acknowledged / 8 };
         self.window = self.window.saturating_add(step).min(WINDOW_BYTES_MAX);
         self.one_by_one = self.one_by_one.saturating_sub(1);
     }
 
-    /// Something was lost: half as much may be under way, at most once per round trip.
+    /// Halves the window after a loss, at most once per round trip.
     pub(super) fn cut(&mut self, now: Instant, round_trip: Span) {
         self.in_full_flow = false;
         self.one_by_one = ONE_BY_ONE_AFTER_LOSS;

@@ -1,5 +1,5 @@
-//! Where new samples go, and in which messages: one datagram to a multicast group where that replaces several to single
-//! addresses.
+//! The destinations of new samples, and their messages: one datagram to a multicast group if that replaces several to
+//! single addresses.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -17,47 +17,47 @@ use super::filter::{RejectedRun, SampleFilter, admits, is_same_filter};
 use super::pack::{Outgoing, Packer};
 use super::proxy::MatchedReader;
 
-/// The readers that get new samples by messages.
+/// The readers that receive new samples by messages.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Whether there are any.
+    /// Whether there are such readers.
     pub(super) has_readers: bool,
-    /// Where a message for all readers goes: one destination, unless each reader gets a proof of its own and they are
-    /// many.
+    /// The destinations of a message for all readers: one, unless each reader needs its own MAC and there are many
+    /// readers.
     pub(super) everyone: Vec<Arc<Destination>>,
-    /// Where samples go. Each reader is reached by one part.
+    /// The destinations of samples. Each reader belongs to one part.
     pub(super) parts: Vec<Part>,
     pub(super) max_message: usize,
-    /// What of a message the inline QoS takes that readers ask for.
+    /// Bytes of the inline QoS that readers request, per message.
     pub(super) qos_bytes: usize,
-    /// The readers that `parts` leaves out, by their filters. None while no reader has a filter.
+    /// The readers outside `parts`, by their filters. Empty while no reader has a filter.
     pub(super) selections: Vec<Selection>,
 }
 
-/// Readers that get the same messages.
+/// Readers that receive the same messages.
 #[derive(Debug)]
 pub(super) struct Part {
     to: Arc<Destination>,
-    /// Whether one of them asks for inline QoS.
+    /// Whether one of them requests inline QoS.
     is_asked: bool,
 }
 
 /// Readers with the same filter. Messages for them reach no reader with another filter.
 #[derive(Debug)]
 pub(super) struct Selection {
-    /// `None` of readers without a filter that share an address with a reader that has one.
+    /// `None` for readers without a filter that share an address with a reader that has one.
     pub(super) filter: Option<Arc<dyn SampleFilter>>,
     /// The samples that the filter has rejected since the last sample that passed.
     pub(super) rejected: RejectedRun,
-    /// Whether some of the readers are reliable, and so need to know what will not come.
+    /// Whether some of the readers are reliable, and so need GAPs for rejected samples.
     pub(super) is_reliable: bool,
     /// Readers at addresses where all readers have this filter.
     parts: Vec<Part>,
-    /// Readers at addresses where others have another filter: messages name the reader.
+    /// Readers at addresses shared with another filter: messages name the reader.
     singles: Vec<Single>,
 }
 
-/// A reader that is sent messages of its own.
+/// A reader that receives separate messages.
 #[derive(Debug)]
 struct Single {
     reader: Guid,
@@ -74,14 +74,14 @@ impl Group {
         Self { has_readers: false, everyone, parts: vec![nobody], max_message, qos_bytes: 0, selections: Vec::new() }
     }
 
-    /// The largest message, less the inline QoS that readers ask for.
+    /// The largest message, without the inline QoS that readers request.
     pub(super) const fn room(&self) -> usize {
         self.max_message.saturating_sub(self.qos_bytes)
     }
 }
 
 impl Group {
-    /// Adds readers that get the same messages, but for inline QoS.
+    /// Adds readers that receive the same messages, except for inline QoS.
     pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
         let everyone = add_parts(&mut self.parts, readers, asking);
         self.everyone.push(everyone);
@@ -104,18 +104,18 @@ impl Group {
 }
 
 impl Selection {
-    /// Whether it is the one of readers with this filter.
+    /// Whether this is the selection of readers with this filter.
     pub(super) fn is_for(&self, filter: Option<&Arc<dyn SampleFilter>>) -> bool {
         is_same_filter(self.filter.as_ref(), filter)
     }
 
-    /// Adds readers that get the same messages, but for inline QoS.
+    /// Adds readers that receive the same messages, except for inline QoS.
     pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
         add_parts(&mut self.parts, readers, asking);
         self.is_reliable |= readers.iter().any(|reader| reader.reliable);
     }
 
-    /// Adds a reader that gets messages of its own.
+    /// Adds a reader that receives separate messages.
     pub(super) fn add_single(&mut self, reader: &MatchedReader, to: Arc<Destination>) {
         self.is_reliable |= reader.reliable;
         self.singles.push(Single {
@@ -127,8 +127,8 @@ impl Selection {
         });
     }
 
-    /// Sends a change to the readers if the filter lets it through, behind a GAP for what the filter has rejected
-    /// before. Says whether the change was sent.
+    /// Sends a change to the readers if the filter accepts it, after a GAP for earlier rejected samples. Returns
+    /// whether the change was sent.
     fn send(&mut self, packer: &mut Packer, group: &GroupSize, sample: &Outgoing<'_>) -> bool {
         if !admits(self.filter.as_deref(), sample.kind, sample.payload) {
             self.rejected.push(sample.sequence_number);
@@ -168,8 +168,8 @@ struct GroupSize {
     room: usize,
 }
 
-/// Adds the parts of these readers: those where inline QoS is asked for, and the others. The answer is where all of
-/// them are reached.
+/// Adds the parts of these readers: those that request inline QoS, and the others. Returns a destination for all of
+/// them.
 fn add_parts<S: core::hash::BuildHasher>(
     parts: &mut Vec<Part>,
     readers: &[&MatchedReader],
@@ -187,11 +187,11 @@ fn add_parts<S: core::hash::BuildHasher>(
     everyone
 }
 
-/// Puts a change into the message for all readers, starting and ending messages as needed. Says whether any reader is
-/// sent the change, which only filters prevent.
+/// Adds a change to the message for all readers, starting and ending messages as needed. Returns whether the change is
+/// sent to any reader; only filters prevent that.
 ///
-/// Inline QoS goes where readers listen that ask for it, and so to all readers at that address. Each reader gets each
-/// sample once.
+/// Inline QoS is sent to addresses of readers that request it, and so to all readers at these addresses. Each reader
+/// receives each sample once.
 #[inline(always)]
 pub(super) fn send_new(packer: &mut Packer, group: &mut Group, sample: &Outgoing<'_>) -> bool {
     if let [all] = group.parts.as_slice()
@@ -204,7 +204,7 @@ pub(super) fn send_new(packer: &mut Packer, group: &mut Group, sample: &Outgoing
     send_apart(packer, group, sample)
 }
 
-/// The same where readers get messages apart from each other.
+/// Like [`send_new`] for several parts or selections.
 #[inline(never)]
 fn send_apart(packer: &mut Packer, group: &mut Group, sample: &Outgoing<'_>) -> bool {
     let size = GroupSize { max_message: group.max_message, qos_bytes: group.qos_bytes, room: group.room() };
@@ -239,8 +239,8 @@ fn put_new(packer: &mut Packer, room: usize, to: &Arc<Destination>, sample: &Out
 
 /// The destinations that together reach all of these readers.
 ///
-/// A group stands for its members when it saves a datagram: when they are at two or more addresses that no reader
-/// outside needs a datagram at. It is also used for a reader that offers nothing else.
+/// A multicast group replaces its members when that saves a datagram: when the members have two or more addresses at
+/// which no other reader needs a datagram. It is also used for a reader without another address.
 fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) -> Vec<Locator> {
     let alone: BTreeSet<&[Locator]> = readers.clone().filter(|r| r.group.is_none()).map(|r| &*r.to).collect();
     let mut members: BTreeMap<Locator, BTreeSet<&[Locator]>> = BTreeMap::new();
@@ -251,7 +251,7 @@ fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) ->
             members.entry(group).or_default().insert(&reader.to);
         }
     }
-    // A reader without an address of its own has the empty one, so that its group is worth it by itself.
+    // A reader without an address counts as one at an empty address, so that its group is used.
     let is_worth_it = |at: &BTreeSet<&[Locator]>| at.len() > 1 || at.iter().any(|to| to.is_empty());
     members.retain(|_, at| is_worth_it(at));
     let mut known = BTreeSet::new();
@@ -267,7 +267,7 @@ fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) ->
     to
 }
 
-/// These locators, with the readers that listen at one of them.
+/// These locators, and the readers that listen at one of them.
 fn reached(readers: &[&MatchedReader], locators: Vec<Locator>) -> Arc<Destination> {
     let at: BTreeSet<Locator> = locators.iter().copied().collect();
     let listens = |reader: &&&MatchedReader| reader.to.iter().chain(&reader.group).any(|locator| at.contains(locator));
@@ -310,17 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn a_group_replaces_two_addresses_and_not_one() {
+    fn group_replaces_two_addresses_but_not_one() {
         let (first, second) = (reader("10.0.0.1:7411", Some(GROUP)), reader("10.0.0.2:7411", Some(GROUP)));
         assert_eq!(to(core::slice::from_ref(&first)), [locator("10.0.0.1:7411")]);
-        assert_eq!(to(&[first.clone(), first.clone()]), [locator("10.0.0.1:7411")], "both are at one address");
+        assert_eq!(to(&[first.clone(), first.clone()]), [locator("10.0.0.1:7411")], "both readers have one address");
         assert_eq!(to(&[first.clone(), second.clone()]), [locator(GROUP)]);
         let third = reader("10.0.0.3:7411", None);
         assert_eq!(to(&[first, third, second]), [locator(GROUP), locator("10.0.0.3:7411")]);
     }
 
     #[test]
-    fn reader_with_only_a_group_is_reached_by_it() {
+    fn reader_with_group_only_is_reached_by_group() {
         let (lonely, near) = (reader("", Some(GROUP)), reader("10.0.0.1:7411", Some(GROUP)));
         assert_eq!(to(core::slice::from_ref(&lonely)), [locator(GROUP)]);
         assert_eq!(to(&[near, lonely]), [locator(GROUP)]);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_gets_a_datagram_anyway_is_no_reason_for_a_group() {
+    fn address_of_other_reader_does_not_justify_group() {
         let member = |at| reader(at, Some(GROUP));
         let plain = reader("10.0.0.1:7411", None);
         let expected = vec![locator("10.0.0.1:7411"), locator("10.0.0.2:7411")];
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn each_group_is_judged_by_its_own_members() {
+    fn each_group_is_chosen_by_its_own_members() {
         let readers = [
             reader("10.0.0.1:7411", Some(GROUP)),
             reader("10.0.0.2:7411", Some(OTHER_GROUP)),

@@ -1,4 +1,4 @@
-//! Changes that reach a reader without messages: in this process, or through memory shared with another one.
+//! Delivery without messages: to readers in this process, or through memory shared with another process.
 //!
 //! A reader on [`ReaderPath::HandOver`] is matched like any other: the writer keeps history for it, and the reader
 //! acknowledges. The writer packs no messages for it: the driver takes changes from [`Writer::poll_hand_over`], in
@@ -7,11 +7,11 @@
 //! where the reader paused. A reader that has lost changes after they were delivered is
 //! [rewound](Writer::rewind_reader).
 //!
-//! Batches that are being delivered meanwhile belong to an earlier [session](Recipient::session): the driver drops what
-//! they hold for this reader.
+//! Batches that are in delivery at that time belong to an earlier [session](Recipient::session): the driver discards
+//! their changes for this reader.
 //!
-//! No timer runs for such a reader: only the driver knows whether the reader can still answer. When it cannot,
-//! [`Writer::set_path`] returns the reader to messages.
+//! Such a reader has no timer: only the driver knows whether the reader can still answer. When the reader cannot, the
+//! driver returns it to messages with [`Writer::set_path`].
 
 #[cfg(test)]
 mod tests;
@@ -29,11 +29,11 @@ use super::hand_over_state::{
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
-/// Changes of the history that are handed to a reader at a time.
+/// Changes of the history handed over at a time.
 const CATCH_UP_MAX: usize = 256;
 
 impl HandOverBatch {
-    /// The readers, each with the first change for it.
+    /// The readers, each with its first change.
     #[must_use]
     pub fn recipients(&self) -> &[Recipient] {
         &self.recipients
@@ -45,33 +45,33 @@ impl HandOverBatch {
         &self.changes
     }
 
-    /// The first and last number that can be had, when the readers do not know: [`Reader::handle_available`].
+    /// The first and last available number, if the readers do not know them: [`Reader::handle_available`].
     #[must_use]
     pub const fn available(&self) -> Option<(SequenceNumber, SequenceNumber)> {
         self.available
     }
 
-    /// Numbers before this that are not among the changes will never come: [`Reader::handle_unavailable`].
+    /// Numbers before this that are not among the changes will not be sent: [`Reader::handle_unavailable`].
     #[must_use]
     pub const fn end(&self) -> SequenceNumber {
         self.end
     }
 
-    /// Whether the application has asserted that the writer is alive: [`Reader::writer_alive`].
+    /// Whether the application has asserted the writer's liveliness: [`Reader::writer_alive`].
     #[must_use]
     pub const fn is_alive(&self) -> bool {
         self.is_alive
     }
 
-    /// Whether the changes come from the history, for readers that lack them. Other readers get later changes
-    /// meanwhile.
+    /// Whether the changes come from the history, for readers that lag behind. Other readers may receive later changes
+    /// before.
     #[must_use]
     pub const fn is_catch_up(&self) -> bool {
         self.is_catch_up
     }
 
-    /// Hands everything to one of the recipients, in order, until it takes no more. With `is_same_type`, writer and
-    /// reader tell instances by the same means.
+    /// Delivers the batch to one of the recipients in order, until the reader refuses a change. With `is_same_type`,
+    /// writer and reader compute instances alike.
     pub fn deliver(
         &self,
         rx: &Reception<'_>,
@@ -108,7 +108,7 @@ impl HandOverBatch {
     fn clear(&mut self, pool: &mut BufferPool) {
         for change in self.changes.drain(..) {
             if change.is_held {
-                // The history puts it away when its time has come.
+                // The history recycles the payload when it removes the change.
                 pool.recycle(change.payload);
             } else {
                 pool.put_away(change.payload);
@@ -123,7 +123,7 @@ impl HandOverBatch {
 }
 
 impl HandOverChange {
-    /// What the reader is told about it. With `is_same_type`, it need not find out the instance again.
+    /// The metadata for the reader. With `is_same_type`, the reader need not compute the instance.
     #[must_use]
     pub const fn meta(&self, is_same_type: bool) -> SampleMeta {
         SampleMeta {
@@ -150,12 +150,12 @@ impl HandOverChange {
 }
 
 impl HandOverQueue {
-    /// A new change, which the history has too.
+    /// Adds a new change that the history holds.
     pub(super) fn push_held(&mut self, change: &CacheChange) {
         self.push(HandOverChange::of_held(change));
     }
 
-    /// A new change that the history does not keep.
+    /// Adds a new change that the history does not hold.
     pub(super) fn push_once(&mut self, sequence_number: SequenceNumber, change: &Change) {
         self.push(HandOverChange {
             sequence_number,
@@ -169,7 +169,7 @@ impl HandOverQueue {
 
     fn push(&mut self, change: HandOverChange) {
         self.batch.end = change.sequence_number.next();
-        // A value that is not encoded counts as what refers to it.
+        // A value that is not encoded counts with the size of its record only.
         self.bytes = self.bytes.saturating_add(size_of::<HandOverChange>() + change.payload.known_len().unwrap_or(0));
         self.batch.changes.push(change);
     }
@@ -178,18 +178,18 @@ impl HandOverQueue {
         self.batch.is_alive |= self.has_readers;
     }
 
-    /// Whether every reader there is gets the next change, and nothing else is to be handed over.
+    /// Whether every matched reader receives each new change at once, and the batch is empty.
     #[inline]
     pub(super) fn are_all_readers_live(&self) -> bool {
         self.are_all_live && self.batch.is_empty()
     }
 
-    /// Bytes that wait to be handed over.
+    /// Bytes to be handed over.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there is something to [poll](Writer::poll_hand_over) for.
+    /// Whether [`Writer::poll_hand_over`] has a batch.
     pub(super) fn has_some(&self) -> bool {
         self.has_readers && (self.is_catching_up || !self.batch.is_empty())
     }
@@ -199,7 +199,7 @@ impl HandOverQueue {
         self.last_session
     }
 
-    /// The readers have changed, or where they stand.
+    /// Updates the queue after a change of the readers or of their state.
     pub(super) fn refresh(&mut self, readers: &[ReaderProxy]) {
         self.has_readers = readers.iter().any(ReaderProxy::is_handed_over);
         self.is_catching_up =
@@ -209,8 +209,8 @@ impl HandOverQueue {
 }
 
 impl Writer {
-    /// Takes out what is to be handed over, replacing the contents of `out`, which must be empty. Says whether there is
-    /// any. The batch is given back by [`Self::reclaim_hand_over`].
+    /// Moves the changes to hand over into `out`, which must be empty. Returns whether there are any. The caller
+    /// returns the batch by [`Self::reclaim_hand_over`].
     #[inline]
     pub fn poll_hand_over(&mut self, out: &mut HandOverBatch) -> bool {
         if !self.hand_over.has_readers {
@@ -227,18 +227,18 @@ impl Writer {
             if !out.recipients.is_empty() {
                 return true;
             }
-            // Readers that are behind find it in the history.
+            // Readers that lag behind receive the changes from the history.
             out.clear(&mut self.pool);
         }
         self.hand_over.is_catching_up && self.catch_up(out)
     }
 
-    /// Takes a batch back that has been delivered, so that its buffers can be used again.
+    /// Takes a delivered batch back, so that its buffers can be reused.
     pub fn reclaim_hand_over(&mut self, batch: &mut HandOverBatch) {
         batch.clear(&mut self.pool);
     }
 
-    /// A reader on [`ReaderPath::HandOver`] has everything before `below`.
+    /// Records that a reader on [`ReaderPath::HandOver`] has all samples before `below`.
     pub fn acknowledge(&mut self, now: Instant, reader: Guid, below: SequenceNumber) {
         let end = self.next_new();
         let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
@@ -253,8 +253,8 @@ impl Writer {
         }
     }
 
-    /// A recipient of a batch takes no changes at present: it has no room for the change `from`, or has not matched
-    /// this writer yet. Ignored if the recipient's session has ended.
+    /// Pauses a recipient of a batch, which has no room for the change `from` or has not matched this writer yet.
+    /// Ignored if the recipient's session has ended.
     pub fn pause_reader(&mut self, Recipient { reader, from, session }: Recipient) {
         let is_meant = |reader: &&mut ReaderProxy| reader.is_handed_over() && reader.hand_over_session == session;
         if let Some(reader) = self.readers.find_mut(reader).filter(is_meant) {
@@ -263,8 +263,8 @@ impl Writer {
         }
     }
 
-    /// A reader has lost the change `from` and those after it. It is paused, and its [session](Recipient::session)
-    /// ends.
+    /// Hands the change `from` and later ones over again, because the reader has lost them. The reader is paused, and
+    /// its [session](Recipient::session) ends.
     pub fn rewind_reader(&mut self, reader: Guid, from: SequenceNumber) {
         let session = self.hand_over.next_session();
         if let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) {
@@ -280,7 +280,7 @@ impl Writer {
         self.readers.find(reader).filter(|r| r.is_handed_over()).map(|r| r.hand_over_session)
     }
 
-    /// A paused reader has room again.
+    /// Resumes a paused reader, which has room again.
     pub fn resume_reader(&mut self, reader: Guid) {
         let (has_history, next) = (self.has_history(), self.next_new());
         let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
@@ -292,8 +292,8 @@ impl Writer {
         }
     }
 
-    /// The driver has found that this reader does not answer: the writer no longer waits for its acknowledgements,
-    /// until the reader acknowledges again.
+    /// Marks a reader that does not answer as inactive: the writer no longer waits for its acknowledgements, until the
+    /// reader acknowledges again.
     pub fn mark_reader_inactive(&mut self, reader: Guid) {
         let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
             return;
@@ -307,9 +307,9 @@ impl Writer {
         }
     }
 
-    /// Changes the way to a matched reader. A reliable one misses nothing and gets nothing twice: it is given by the
-    /// new way what it has not acknowledged. To a best-effort one, what is still under way by messages may come too
-    /// late. A reader with a filter keeps getting messages.
+    /// Changes the path to a matched reader. A reliable reader misses no sample and receives none twice: the new path
+    /// delivers all samples that the reader has not acknowledged. For a best-effort reader, messages in transit may
+    /// arrive too late. A reader with a filter stays on messages.
     pub fn set_path(&mut self, now: Instant, reader: Guid, path: ReaderPath) {
         self.finish_group(now);
         let next = self.next_new();
@@ -335,39 +335,39 @@ impl Writer {
         self.serve_or_defer(now);
     }
 
-    /// The way to a matched reader.
+    /// The path to a matched reader.
     #[must_use]
     pub fn path_to(&self, reader: Guid) -> Option<ReaderPath> {
         self.readers.find(reader).map(|r| r.path)
     }
 
-    /// Whether a value has to be encoded before it is written: readers get messages, or readers that match later may
-    /// get this sample by messages. Encoding is code of the application, which must not run under the caller's lock.
+    /// Whether a value must be encoded before it is written, because readers receive messages, or later readers may
+    /// receive this sample by messages. Encoding is application code, which must not run under the caller's lock.
     #[must_use]
     #[inline]
     pub const fn needs_octets(&self) -> bool {
         self.group.has_readers || self.config.durable || self.config.asynchronous
     }
 
-    /// Whether anyone is handed changes: then there may be some to [poll](Self::poll_hand_over) for.
+    /// Whether a reader is on the hand-over path, so that [`Self::poll_hand_over`] may have a batch.
     #[must_use]
     #[inline]
     pub const fn hands_over(&self) -> bool {
         self.hand_over.has_readers
     }
 
-    /// The number of the next change for readers that come now.
+    /// The number of the next change for readers that match now.
     pub(super) fn next_new(&self) -> SequenceNumber {
         if self.config.asynchronous { self.next_to_send } else { self.history.last().next() }
     }
 
-    /// Whether what was written can be handed over later.
+    /// Whether written changes can be handed over later.
     fn has_history(&self) -> bool {
         self.holds_changes()
     }
 
-    /// Hands a part of what they lack to the first reader that is behind, and to all that are behind as far as it is.
-    /// Readers that share a channel halt together when it is full, and so they go on together.
+    /// Hands over a part of the missing changes to the first reader that lags behind, and to all readers at the same
+    /// position. Readers that share a channel pause together when it is full, and so resume together.
     fn catch_up(&mut self, out: &mut HandOverBatch) -> bool {
         let next = self.next_new();
         let Self { readers, history, hand_over, .. } = self;
@@ -392,16 +392,16 @@ impl Writer {
     }
 }
 
-/// Where a reader that is behind goes on.
+/// The position of a reader that lags behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct CatchUpStart {
     first: SequenceNumber,
-    /// For a reliable reader, the first number that can be had. What comes before is lost to the reader, except what
-    /// the reader has and what was written before it matched.
+    /// For a reliable reader, the first available number. The reader has lost earlier samples, except those that it has
+    /// and those written before it matched.
     known: Option<SequenceNumber>,
 }
 
-/// The first number from `from` on that is held, or was and is not any more.
+/// `from`, or the first held number if that is greater.
 fn held_from(history: &WriterHistory, from: SequenceNumber) -> SequenceNumber {
     from.max(history.first())
 }
@@ -427,7 +427,7 @@ impl ReaderProxy {
         self.is_handed_over() && self.hand_over_state == HandOverState::Live
     }
 
-    /// The first change that it has not been handed.
+    /// The first change that was not handed over to it.
     const fn lacks_from(&self) -> SequenceNumber {
         match self.hand_over_state {
             HandOverState::Live => self.hand_from,
@@ -435,8 +435,8 @@ impl ReaderProxy {
         }
     }
 
-    /// Is to be handed everything from here on, where `next` is the number of the next change. A best-effort reader
-    /// that lacks nothing need not know what can be had, and no history may be kept.
+    /// Starts the hand-over at `from`, where `next` is the number of the next change. A best-effort reader that lacks
+    /// no change need not know which changes are available, and the writer perhaps keeps no history.
     pub(super) fn begin(&mut self, from: SequenceNumber, next: SequenceNumber) {
         self.hand_from = from;
         self.hand_over_state =

@@ -1,7 +1,7 @@
-//! The RTPS writer: numbers changes, sends them, and repairs what did not arrive (RTPS 2.5 §8.4.7, §8.4.9).
+//! The RTPS writer: numbers and sends changes, and repairs lost ones (RTPS 2.5 §8.4.7, §8.4.9).
 //!
-//! Every call that may have put something out is followed by draining [`Writer::poll_transmit`] and
-//! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
+//! After every call that may produce output, the caller drains [`Writer::poll_transmit`] and [`Writer::poll_event`],
+//! and reads the next deadline from [`Writer::poll_timeout`].
 
 mod backlog;
 mod bypass;
@@ -56,14 +56,14 @@ use hand_over_state::HandOverQueue;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
 
-/// Something the application may want to know.
+/// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriterEvent {
-    /// A write that was refused may succeed now, and acknowledgements waited for may have come.
+    /// A refused write may succeed now, and awaited acknowledgements may have arrived.
     Acknowledged,
-    /// A reader has not answered for so long that the writer does not wait for it any more.
+    /// A reader has left so many requests unanswered that the writer no longer waits for it.
     ReaderInactive(Guid),
-    /// It has answered again.
+    /// An inactive reader has answered again.
     ReaderActive(Guid),
     /// An instance was not written in time (OFFERED_DEADLINE_MISSED).
     DeadlineMissed(KeyHash),
@@ -71,22 +71,22 @@ pub enum WriterEvent {
     LivelinessLost,
 }
 
-/// Why a writer wants to be called at an instant.
+/// Why a writer has a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriterTimer {
-    /// Gathered samples have waited long enough.
+    /// The time limit of gathered samples ends.
     Batch,
-    /// An acknowledgement is due.
+    /// A requested acknowledgement has not arrived.
     Heartbeat,
     /// A sample's lifespan ends.
     Lifespan,
-    /// An instance has to be written.
+    /// The deadline of an instance ends.
     Deadline,
     /// The application has to assert liveliness.
     Liveliness,
     /// Samples have been kept long enough for readers that never acknowledge.
     Retention,
-    /// A late joiner that never acknowledges is to get more of the history.
+    /// The next burst of history for a late joiner that never acknowledges is due.
     History,
 }
 
@@ -104,14 +104,14 @@ pub struct Writer {
     backlog: Backlog,
     /// The first change that has not been sent.
     next_to_send: SequenceNumber,
-    /// For readers that never acknowledge: everything before this was sent when samples were last let go of, and goes
-    /// the next time.
+    /// For readers that never acknowledge: samples before this number had been sent at the last release, and are
+    /// released at the next one.
     retained_below: SequenceNumber,
     release_at: Option<Instant>,
-    /// When late joiners that never acknowledge get more of the history, and the writer serves the readers that a full
-    /// send queue has deferred.
+    /// When to send the next burst of history to late joiners that never acknowledge, and to serve the readers that a
+    /// full send queue has deferred.
     next_push: Option<Instant>,
-    /// The reader at which the last round of [serving](Self::serve_readers) has stopped.
+    /// The reader at which the last round of [serving](Self::serve_readers) stopped.
     next_served: usize,
     batch_bytes: usize,
     batch_deadline: Option<Instant>,
@@ -156,24 +156,24 @@ impl Writer {
         }
     }
 
-    /// Which writer this is.
+    /// The GUID of the writer.
     #[must_use]
     pub const fn guid(&self) -> Guid {
         self.config.guid
     }
 
-    /// Whether its messages, submessages or payloads are protected. Such a writer does not hand over samples.
+    /// Whether messages, submessages or payloads are protected. Such a writer does not hand over samples.
     #[must_use]
     pub const fn is_protected(&self) -> bool {
         self.packer.is_protected()
     }
 
-    /// A buffer for the next sample. It comes back to the writer's pool with the change it was used for.
+    /// A buffer for the next sample. The buffer returns to the writer's pool with the change that uses it.
     pub fn take_buffer(&mut self, len: usize) -> Arc<Vec<u8>> {
         self.pool.take(len)
     }
 
-    /// Takes a buffer back that was not used.
+    /// Returns an unused buffer to the pool.
     pub fn give_back_buffer(&mut self, buffer: Arc<Vec<u8>>) {
         self.pool.recycle_buffer(buffer);
     }
@@ -181,7 +181,7 @@ impl Writer {
     /// Adds a change and sends it if the flow allows, batching as configured. An asynchronous writer only adds it.
     ///
     /// # Errors
-    /// Which limit keeps it out. [`WriterEvent::Acknowledged`] tells when to try again.
+    /// The limit that prevents the addition. [`WriterEvent::Acknowledged`] reports when to try again.
     pub fn write(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
         let (instance, kind) = (change.instance, change.kind);
         let number = if self.holds_changes() { self.write_held(now, change)? } else { self.write_once(now, change) };
@@ -200,42 +200,42 @@ impl Writer {
         self.history.has_room(&change.instance, self.acknowledged_below())
     }
 
-    /// Whether so much waits to be sent or handed over that the writer is to take no further sample: see
-    /// [`SEND_QUEUE_BYTES_MAX`]. Never while each write is followed by draining [`Self::poll_transmit`].
+    /// Whether the backlog, to be sent or handed over, has reached [`SEND_QUEUE_BYTES_MAX`], so that the writer should
+    /// accept no further sample. Never while the caller drains [`Self::poll_transmit`] after each write.
     #[must_use]
     pub const fn is_send_queue_full(&self) -> bool {
         self.packer.queued_bytes().saturating_add(self.hand_over.bytes()) >= SEND_QUEUE_BYTES_MAX
     }
 
-    /// Whether acknowledgement was asked for so many samples or bytes ago that it ought to be here. It is worth a look
-    /// whether it is, before the writer has to wait for it.
+    /// Whether so many samples or bytes were sent since the last request that its answer should have arrived. The
+    /// caller may then check for the answer before the writer has to wait for it.
     #[must_use]
     pub fn expects_acknowledgement(&self) -> bool {
         self.flow.expects_answer()
     }
 
-    /// Notes an instance without writing it.
+    /// Registers an instance without writing it.
     ///
     /// # Errors
-    /// When `max_instances` is reached: [`Self::can_register_instance`] tells when to try again.
+    /// When `max_instances` is reached: [`Self::can_register_instance`] returns when to try again.
     pub fn register_instance(&mut self, instance: KeyHash) -> Result<(), Full> {
         self.history.register(instance)
     }
 
-    /// Whether [`Self::register_instance`] would succeed. An unregistered instance takes its place until the readers
-    /// have acknowledged its samples, which [`WriterEvent::Acknowledged`] tells.
+    /// Whether [`Self::register_instance`] would succeed. An unregistered instance occupies its place until the readers
+    /// have acknowledged its samples, as [`WriterEvent::Acknowledged`] reports.
     #[must_use]
     pub fn can_register_instance(&self, instance: &KeyHash) -> bool {
         self.history.can_register(instance)
     }
 
-    /// Whether this writer has registered the instance and not unregistered it since.
+    /// Whether this writer has registered the instance and has not unregistered it since.
     #[must_use]
     pub fn is_registered(&self, instance: &KeyHash) -> bool {
         self.history.is_registered(instance)
     }
 
-    /// Sends what has been gathered, and requests acknowledgements that were not requested yet.
+    /// Sends gathered samples, and requests acknowledgement of samples without a request.
     pub fn request_acknowledgement(&mut self, now: Instant) {
         self.finish_group(now);
         if self.any_repairs() && self.flow.must_ask_for_room() {
@@ -244,12 +244,12 @@ impl Writer {
         self.flow.expedite_heartbeat(now);
     }
 
-    /// Sends what has been gathered.
+    /// Sends gathered samples.
     pub fn flush(&mut self, now: Instant) {
         self.finish_group(now);
     }
 
-    /// The application says that this writer is alive (MANUAL_BY_TOPIC): tells the readers.
+    /// Asserts the writer's liveliness for the application (MANUAL_BY_TOPIC), and notifies the readers.
     pub fn assert_liveliness(&mut self, now: Instant) {
         self.renew_liveliness(now);
         self.hand_over.push_liveliness();
@@ -267,14 +267,14 @@ impl Writer {
         self.assert_to_selections();
     }
 
-    /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take. A new one
-    /// gets messages.
+    /// Matches a reader, or updates a matched one. `false` when the writer has reached its limit of matches. A new
+    /// reader receives messages.
     pub fn match_reader(&mut self, now: Instant, reader: MatchedReader) -> bool {
         self.match_reader_by(now, reader, ReaderPath::Messages)
     }
 
-    /// The same, and a new one gets what is written by this way. The way of a known one stays: see [`Self::set_path`].
-    /// A reader with a filter gets messages.
+    /// Like [`Self::match_reader`], with a path for a new reader. The path of a known reader stays: see
+    /// [`Self::set_path`]. A reader with a filter receives messages.
     pub fn match_reader_by(&mut self, now: Instant, mut reader: MatchedReader, path: ReaderPath) -> bool {
         self.finish_group(now);
         reader.reliable &= self.config.reliable;
@@ -300,11 +300,11 @@ impl Writer {
             return true;
         }
         if proxy.info.reliable && first < self.next_to_send {
-            // That heartbeat, or the one answer to it, may be lost.
+            // That HEARTBEAT, or the only answer to it, may be lost.
             self.flow.ask_within(now, proxy.patience());
         }
         if proxy.info.reliable {
-            // The association is opened by a heartbeat, also when there is nothing to send yet.
+            // A HEARTBEAT opens the association, even without a sample to send.
             proxy.owed_heartbeat = true;
             if proxy.retains_unacknowledged() {
                 self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
@@ -318,7 +318,7 @@ impl Writer {
         true
     }
 
-    /// There is news of a matched reader. What another filter lets through counts from the next sample on.
+    /// Updates a matched reader. A changed filter applies from the next sample on.
     fn update_reader(&mut self, now: Instant, reader: MatchedReader) {
         let (guid, is_filtered) = (reader.guid, reader.filter.is_some());
         let Some(known) = self.readers.find_mut(guid) else { return };
@@ -334,14 +334,15 @@ impl Writer {
         }
     }
 
-    /// The reader is gone. Says whether it was known.
+    /// Removes a reader. Returns whether it was matched.
     pub fn unmatch_reader(&mut self, now: Instant, reader: Guid) -> bool {
         self.finish_group(now);
         if !self.readers.remove(reader) {
             return false;
         }
         self.regroup();
-        // What only this reader held back is sent first: other readers may not need it any more, either.
+        // Sends first the samples that only this reader delayed: other readers perhaps do not need them any longer
+        // after the release.
         self.pump(now);
         self.release_acknowledged();
         true
@@ -352,31 +353,31 @@ impl Writer {
         self.readers.iter().map(|r| &r.info)
     }
 
-    /// Whether a reader may request later what is written now.
+    /// Whether a reader may request a sample later that is written now.
     fn holds_changes(&self) -> bool {
         self.config.durable || self.readers.iter().any(|r| r.info.reliable || self.config.asynchronous)
     }
 
-    /// Every change before this number is acknowledged by every reader that the writer waits for.
+    /// The number before which every reader that the writer waits for has acknowledged all changes.
     #[must_use]
     pub fn acknowledged_below(&self) -> SequenceNumber {
         acknowledged_below(&self.readers, self.acknowledgeable_below())
     }
 
-    /// Whether every reader that counts has acknowledged everything up to and including `number`.
+    /// Whether every reader that the writer waits for has acknowledged all changes up to and including `number`.
     #[must_use]
     pub fn is_acknowledged(&self, number: SequenceNumber) -> bool {
         self.acknowledged_below() > number
     }
 
-    /// Whether every matched reliable reader has, also those that do not answer and for which the writer no longer
-    /// waits. Readers that never acknowledge positively are not asked.
+    /// Whether every matched reliable reader has acknowledged, including inactive ones. Readers that never acknowledge
+    /// are excluded.
     #[must_use]
     pub fn is_acknowledged_by_all(&self, number: SequenceNumber) -> bool {
         self.acknowledged_below_by_all() > number
     }
 
-    /// Every change before this number is acknowledged by every matched reliable reader; see
+    /// The number before which every matched reliable reader has acknowledged all changes; see
     /// [`Self::is_acknowledged_by_all`].
     #[must_use]
     pub fn acknowledged_below_by_all(&self) -> SequenceNumber {
@@ -390,20 +391,20 @@ impl Writer {
         self.history.last()
     }
 
-    /// What is held.
+    /// The history.
     #[must_use]
     pub const fn history(&self) -> &WriterHistory {
         &self.history
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> WriterCounters {
         WriterCounters { unprotectable: self.packer.protection_failures(), ..self.counters }
     }
 
-    /// Changes what readers are told with each sample that ask for inline QoS (RTPS 2.5 §8.7.2, §9.6.4): parameters
-    /// in little endian, without sentinel.
+    /// Sets the inline QoS of samples for readers that request it (RTPS 2.5 §8.7.2, §9.6.4): parameters in little
+    /// endian, without sentinel.
     pub fn set_inline_qos(&mut self, now: Instant, parameters: &[u8]) {
         self.finish_group(now);
         self.packer.set_standing_qos(parameters);
@@ -421,12 +422,12 @@ impl Writer {
         self.flow.set_lifespan(lifespan);
     }
 
-    /// Changes the LATENCY_BUDGET of samples gathered from the next message on.
+    /// Changes the LATENCY_BUDGET from the next message on.
     pub const fn set_latency_budget(&mut self, budget: Span) {
         self.config.latency_budget = budget;
     }
 
-    /// Time has passed.
+    /// Handles timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.batch_deadline.is_some_and(|at| at <= now) {
             self.finish_group(now);
@@ -453,7 +454,7 @@ impl Writer {
         }
     }
 
-    /// When to call [`Self::handle_timeout`] next, and what for.
+    /// When to call [`Self::handle_timeout`] next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, WriterTimer)> {
         let mut next = None;
@@ -467,10 +468,10 @@ impl Writer {
         next
     }
 
-    /// Hands over what is to be sent, replacing the contents of `out`, which must be empty. Says whether there is any.
+    /// Moves the messages to send into `out`, which must be empty. Returns whether there are any.
     pub fn poll_transmit(&mut self, out: &mut TransmitBatch) -> bool {
         debug_assert!(out.is_empty());
-        // A message still gathering samples stays, and so do full ones before it: a batch leaves as a whole.
+        // A message that still gathers samples stays, and so do complete ones before it: a batch is sent as a whole.
         if self.packer.is_open() || self.packer.batch().is_empty() {
             return false;
         }
@@ -479,7 +480,7 @@ impl Writer {
         true
     }
 
-    /// Takes a batch back that has been sent, so that its buffers can be used again.
+    /// Takes a sent batch back, so that its buffers can be reused.
     pub fn reclaim(&mut self, batch: &mut TransmitBatch) {
         batch.clear_into(&mut self.pool);
         self.end_sending();
@@ -502,7 +503,7 @@ impl Writer {
         let number = match added {
             Ok(number) => number,
             Err((full, change)) => {
-                // A thread that waits for room must be sure that a reader was asked for it.
+                // A thread that waits for room relies on a request for acknowledgement.
                 self.finish_group(now);
                 if self.flow.must_ask_for_room() {
                     self.ask_everyone(now);
@@ -526,7 +527,7 @@ impl Writer {
         Ok(number)
     }
 
-    /// No reader will request this change again: it is sent and forgotten.
+    /// Sends a change without holding it, because no reader will request it again.
     fn write_once(&mut self, now: Instant, change: Change) -> SequenceNumber {
         let fragment_size = self.plan(&change);
         let sequence_number = self.history.skip();
@@ -560,7 +561,7 @@ impl Writer {
             }
         }
         if self.hand_over.has_readers {
-            // The reader that is handed it frees it.
+            // The receiving reader frees the payload.
             drop(change);
         } else {
             self.pool.recycle(change.payload);
@@ -568,7 +569,7 @@ impl Writer {
         sequence_number
     }
 
-    /// Something has changed by which changes may be sent that could not before.
+    /// Sends held changes after an event that may allow it.
     fn pump(&mut self, now: Instant) {
         if self.only_queues() {
             self.backlog.clear_window_closed();
@@ -577,7 +578,7 @@ impl Writer {
         }
     }
 
-    /// Sends changes that have not been sent yet, as far as the flow allows, until they are so many bytes.
+    /// Sends held changes that have not been sent, up to the window and this number of bytes.
     fn send_held(&mut self, now: Instant, max_octets: usize) {
         let mut last_len = 0;
         let mut octets = 0_usize;
@@ -591,7 +592,8 @@ impl Writer {
             let is_handed = self.hand_over.has_readers && self.config.asynchronous;
             if self.group.has_readers {
                 let len = change.payload.len();
-                // What is held bounds what is under way; only when that is much is it worth counting.
+                // The held bytes are an upper bound of those in flight; only a great number of them makes an exact
+                // count necessary.
                 if self.flow.may_be_closed(self.history.bytes_held()) && self.flow.is_closed(self.in_flight(), len) {
                     self.backlog.set_window_closed();
                     break;
@@ -612,7 +614,7 @@ impl Writer {
                 octets = octets.saturating_add(len);
                 last_len = len;
                 if self.config.asynchronous && self.config.batching.is_some() {
-                    // Many may have been queued, and a batch holds so many and no more.
+                    // The queue may hold many samples, and a batch is limited.
                     self.finish_group_if_due(now, len);
                 }
             } else {
@@ -629,7 +631,7 @@ impl Writer {
         self.finish_group_if_due(now, last_len);
     }
 
-    /// What was just sent is kept for a while for readers that never acknowledge.
+    /// Keeps sent samples for a while for readers that never acknowledge.
     fn start_retention(&mut self, now: Instant) {
         if !self.readers.iter().any(ReaderProxy::retains_unacknowledged) {
             return;
@@ -668,7 +670,7 @@ impl Writer {
         }
     }
 
-    /// Ends the message being gathered, asking for acknowledgement when that is due.
+    /// Ends the current message, with a request for acknowledgement if one is due.
     fn finish_group(&mut self, now: Instant) {
         self.batch_bytes = 0;
         self.batch_deadline = None;
@@ -698,7 +700,7 @@ impl Writer {
         }
     }
 
-    /// Adds a heartbeat for all readers of the group's parts to the open message; all are to answer.
+    /// Adds a HEARTBEAT for all readers of the group's parts to the open message; all of them must answer.
     fn put_heartbeat(&mut self, now: Instant) {
         let (first, last) = self.available();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
@@ -711,7 +713,7 @@ impl Writer {
         self.flow.record_heartbeat(now, patience);
     }
 
-    /// The first and last change that can be had, as a heartbeat states them.
+    /// The first and last available change, as in a HEARTBEAT.
     fn available(&self) -> (SequenceNumber, SequenceNumber) {
         (self.history.first().min(self.next_to_send), self.next_to_send.previous())
     }
@@ -722,8 +724,8 @@ impl Writer {
             && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.retains_unacknowledged()))
     }
 
-    /// How the readers stand that get messages and may ask for repair. One that no longer counts makes the writer ask
-    /// with each sample, so that it is heard as soon as it answers again.
+    /// The state of the readers that receive messages and may request repair. An inactive reader makes the writer
+    /// request acknowledgement with each sample, so that the writer notices its next answer at once.
     #[inline]
     fn answers(&self) -> Answers {
         if !self.group.has_readers {
@@ -747,7 +749,7 @@ impl Writer {
         if any { answers } else { Answers::None }
     }
 
-    /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.
+    /// Samples sent and not acknowledged, without history that late joiners still request.
     fn in_flight(&self) -> InFlight {
         let counting = self.readers.iter().filter(|r| r.counts() && r.is_messaged());
         let from = counting.map(|r| r.acknowledged_below.max(r.joined_at)).min().unwrap_or(self.next_to_send);
@@ -757,7 +759,7 @@ impl Writer {
         }
     }
 
-    /// Releases changes that all readers have, and reports that.
+    /// Releases changes that all readers have acknowledged, and reports that.
     fn release_acknowledged(&mut self) {
         if !self.config.durable {
             let kept = self.readers.iter().filter(|r| r.retains_unacknowledged()).map(|r| r.acknowledged_below).min();
@@ -774,7 +776,7 @@ impl Writer {
     }
 }
 
-/// Everything before this number is acknowledged by all of these readers that count; `end` when none does.
+/// The number before which all of these readers that the writer waits for have acknowledged; `end` when there are none.
 fn acknowledged_below(readers: &[ReaderProxy], end: SequenceNumber) -> SequenceNumber {
     readers.iter().filter(|r| r.counts()).map(|r| r.acknowledged_below).min().unwrap_or(end)
 }

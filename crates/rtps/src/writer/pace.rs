@@ -1,31 +1,30 @@
-//! How fast datagrams may leave: a token bucket.
+//! The rate limit of datagrams: a token bucket.
 
 use crate::time::{Instant, Span};
 
-/// How a [`TokenBucket`] is filled, and what it is worth.
+/// The rate and the size of a [`TokenBucket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenBucketConfig {
     /// Tokens that are added at the end of each period. At least one.
     pub tokens_per_period: u64,
-    /// Tokens that the bucket holds at most, and at the start: what may leave at once after a silence. At least one.
+    /// The greatest number of tokens, which the bucket also has at the start: the burst after a silence. At least one.
     pub tokens_max: u64,
-    /// Bytes of UDP payload that one token lets leave. A datagram takes whole tokens. At least one.
+    /// Bytes of UDP payload per token. A datagram takes whole tokens. At least one.
     pub octets_per_token: u64,
-    /// How often tokens are added. Longer than zero.
+    /// The interval between additions of tokens. Longer than zero.
     pub period: Span,
 }
 
-/// Tokens are added so often, where a rate does not ask for longer.
+/// The interval between additions of tokens, unless a low rate needs a longer one.
 const PERIOD: Span = Span::from_micros(100);
-/// After a silence so many periods' worth of tokens may leave at once. It is also how late a timer may be without any
-/// being lost.
+/// The number of periods whose tokens form the burst after a silence. A timer that is late by less loses no tokens.
 const BURST_PERIODS: u64 = 10;
-/// The largest datagram leaves without the bucket going into debt.
+/// The bucket has tokens for the largest datagram.
 const BURST_OCTETS_MIN: u64 = 65_536;
 
 impl TokenBucketConfig {
-    /// For so many bits of UDP payload a second in the long run, in bursts of a millisecond, or of the largest datagram
-    /// if that is more. `None` for a rate of zero.
+    /// A long-term rate in bits of UDP payload per second, with bursts of a millisecond, or of the largest datagram if
+    /// that is more. `None` for a rate of zero.
     #[must_use]
     pub const fn bits_per_second(rate: u64) -> Option<Self> {
         if rate == 0 {
@@ -33,7 +32,8 @@ impl TokenBucketConfig {
         }
         let in_period = rate as u128 * PERIOD.0 as u128 / BIT_NANOSECONDS;
         let tokens = if in_period == 0 { 1 } else { in_period };
-        // The tokens are whole, so the period is what makes the rate exact: rounded up, so that it is never more.
+        // The number of tokens is an integer, so the period makes the rate exact. It is rounded up, so that the rate is
+        // not exceeded.
         let period = (tokens * BIT_NANOSECONDS).div_ceil(rate as u128);
         let burst = (tokens as u64).saturating_mul(BURST_PERIODS);
         Some(Self {
@@ -44,26 +44,26 @@ impl TokenBucketConfig {
         })
     }
 
-    /// Whether every field has a value that lets datagrams leave.
+    /// Whether the configuration allows datagrams to be sent.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         self.tokens_per_period > 0 && self.tokens_max > 0 && self.octets_per_token > 0 && self.period.0 > 0
     }
 }
 
-/// Bits of an byte times nanoseconds of a second.
+/// Bits of a byte times nanoseconds of a second.
 const BIT_NANOSECONDS: u128 = 8_000_000_000;
 
-/// A bucket that tokens are added to as time passes, and that each datagram takes some of.
+/// A bucket that gains tokens with time. Each datagram takes tokens from it.
 ///
-/// A datagram that needs more tokens than the bucket can hold leaves when it is full, and leaves a debt: the rate in
-/// the long run is that of the tokens, however large the datagrams are.
+/// A datagram that needs more tokens than the bucket can hold is sent when the bucket is full, and leaves a debt: the
+/// long-term rate follows the tokens for datagrams of any size.
 #[derive(Debug)]
 pub struct TokenBucket {
     config: TokenBucketConfig,
-    /// Below zero, the debt.
+    /// Negative for a debt.
     tokens: i128,
-    /// Up to when tokens have been added: a whole number of periods after the first datagram.
+    /// The time up to which tokens have been added: a whole number of periods after the first datagram.
     filled_at: Option<Instant>,
 }
 
@@ -77,16 +77,16 @@ impl TokenBucket {
         Some(Self { config, tokens: config.tokens_max as i128, filled_at: None })
     }
 
-    /// How it is filled.
+    /// The configuration.
     #[must_use]
     pub const fn config(&self) -> TokenBucketConfig {
         self.config
     }
 
-    /// A message of so many bytes wants to leave to so many destinations: takes the tokens for all of them.
+    /// Takes the tokens for a message of this length to this number of destinations.
     ///
     /// # Errors
-    /// When there will be enough, if no other writer takes any: nothing has been taken.
+    /// The time at which the tokens suffice, unless another writer takes some. No tokens have been taken.
     pub fn take(&mut self, now: Instant, octets: usize, destinations: usize) -> Result<(), Instant> {
         self.fill(now);
         let cost = self.cost(octets, destinations);
@@ -132,7 +132,7 @@ mod tests {
         TokenBucket::new(config).unwrap()
     }
 
-    /// Lets datagrams of these bytes leave one after the other, and tells when the last one did.
+    /// Sends datagrams of these lengths one after the other. Returns when the last one was sent.
     fn drain(bucket: &mut TokenBucket, mut now: Instant, datagrams: impl IntoIterator<Item = usize>) -> Instant {
         for octets in datagrams {
             while let Err(at) = bucket.take(now, octets, 1) {
@@ -144,29 +144,29 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_lets_a_burst_leave_then_keeps_to_the_period() {
+    fn full_bucket_allows_burst_and_then_one_per_period() {
         let mut bucket = bucket(2, 4, 100, Span::from_millis(1));
-        // 100 bytes take a token, 101 two.
+        // A datagram of 100 bytes takes one token, one of 101 bytes takes two.
         assert_eq!(bucket.take(START, 100, 1), Ok(()));
         assert_eq!(bucket.take(START, 101, 1), Ok(()));
         let next = START + Span::from_millis(1);
         assert_eq!(bucket.take(START, 200, 1), Err(next));
         assert_eq!(bucket.take(Instant(next.0 - 1), 200, 1), Err(next));
         assert_eq!(bucket.take(next, 200, 1), Ok(()));
-        // One token is left of that period; three take another period.
+        // One token remains of that period; three tokens need another period.
         assert_eq!(bucket.take(next, 100, 3), Err(next + Span::from_millis(1)));
     }
 
     #[test]
-    fn message_larger_than_the_bucket_leaves_when_the_bucket_is_full_and_is_charged_afterwards() {
+    fn message_larger_than_bucket_leaves_debt() {
         let mut bucket = bucket(1, 2, 100, Span::from_millis(1));
         assert_eq!(bucket.take(START, 1000, 1), Ok(()));
-        // Eight tokens of debt, and one.
+        // The wait covers eight tokens of debt and one more.
         assert_eq!(bucket.take(START, 100, 1), Err(START + Span::from_millis(9)));
     }
 
     #[test]
-    fn a_megabyte_takes_its_time_at_a_given_rate() {
+    fn megabyte_takes_time_of_given_rate() {
         const LEN: usize = 1 << 20;
         const FRAGMENT: usize = 1472;
         for rate in [1_000_000, 100_000_000, 1_000_000_000, 10_000_000_000_u64] {
@@ -174,7 +174,7 @@ mod tests {
             let mut bucket = TokenBucket::new(config).unwrap();
             let fragments = LEN.div_ceil(FRAGMENT);
             let took = drain(&mut bucket, START, core::iter::repeat_n(FRAGMENT, fragments)).since(START);
-            // What a full bucket lets leave at once takes no time.
+            // The burst of a full bucket takes no time.
             let paced = (fragments * FRAGMENT) as u64 - config.tokens_max.min((fragments * FRAGMENT) as u64);
             let least = u128::from(paced) * BIT_NANOSECONDS / u128::from(rate);
             assert!(u128::from(took.0) >= least, "{rate}: {took:?}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_are_no_whole_octets_per_period_are_kept() {
+    fn rate_of_fractional_bytes_per_period_is_exact() {
         for rate in [1, 7, 999, 12_345, 987_654_321, u64::MAX] {
             let config = TokenBucketConfig::bits_per_second(rate).unwrap();
             assert!(config.is_valid());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_lets_nothing_leave_is_refused() {
+    fn bucket_that_allows_no_datagram_is_rejected() {
         let good = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, octets_per_token: 1, period: Span(1) };
         assert!(TokenBucket::new(good).is_some());
         for bad in [
@@ -211,10 +211,10 @@ mod tests {
     }
 
     proptest! {
-        /// Never more than the tokens allow, in any order of datagrams and pauses; and a caller that returns when told
-        /// is let go, not a nanosecond earlier.
+        /// In any order of datagrams and pauses, the bytes never exceed the tokens; and a caller that returns at the
+        /// stated time succeeds, but not a nanosecond earlier.
         #[test]
-        fn no_more_leaves_than_tokens_were_there_for(
+        fn sent_bytes_do_not_exceed_tokens(
             per_period in 1_u64..50,
             max in 1_u64..200,
             octets_per_token in 1_u64..2000,
@@ -238,13 +238,13 @@ mod tests {
                 used += cost;
                 largest = largest.max(cost);
                 let added = u128::from(now.since(START).0 / period) * u128::from(per_period);
-                // Only the last datagram may have gone into debt.
+                // Only the last datagram may have caused a debt.
                 prop_assert!(used <= u128::from(max) + added + largest, "{used} of {max} + {added}");
             }
         }
 
         #[test]
-        fn nothing_overflows(per_period: u64, max: u64, octets_per_token: u64, period: u64, steps: Vec<(u64, usize, usize)>) {
+        fn any_configuration_does_not_overflow(per_period: u64, max: u64, octets_per_token: u64, period: u64, steps: Vec<(u64, usize, usize)>) {
             let config = TokenBucketConfig {
                 tokens_per_period: per_period.max(1),
                 tokens_max: max.max(1),

@@ -1,4 +1,4 @@
-//! Puts submessages of one writer into messages.
+//! Packs submessages of one writer into messages.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,38 +18,38 @@ use crate::wire::{
     ParameterListWriter, PayloadKind, ReceiverMac, StatusInfo,
 };
 
-/// What this crate writes. Every machine it runs on reads it without swapping, and every peer reads both.
+/// The byte order of all messages: the native order of supported machines. Peers read both orders.
 const ENDIANNESS: Endianness = Endianness::Little;
 
 const HEARTBEAT_LEN: usize = 32;
 /// A GAP without bits.
 const GAP_LEN: usize = 32;
-/// The least payload of a DATA_FRAG.
+/// The smallest payload of a DATA_FRAG.
 const FRAGMENT_MIN: usize = 64;
 /// Header and INFO_DST.
 const DIRECTED_HEAD: usize = Header::LEN + InfoDestination::LEN;
 /// Key hash, status info and sentinel.
 const INSTANCE_STATE_LEN: usize = 32;
 
-/// The payload of one DATA_FRAG, so that a message with an INFO_DST, a time stamp and one fragment has at most
+/// The payload of one DATA_FRAG, such that a message with an INFO_DST, a time stamp and one fragment has at most
 /// `max_message` bytes.
 ///
-/// Fragments of a sample are of equal length whether they go to every reader or to one. The latter needs an INFO_DST,
-/// because the participants of one process share an address and their readers may have the same entity id. Every
-/// message to all readers carries the time stamp, which the first fragment needs: this way the messages are of equal
-/// length too and leave as one GSO train.
+/// The fragments of a sample have equal length, whether they are sent to all readers or to one. A fragment for one
+/// reader needs an INFO_DST, because the participants of one process share an address and their readers may have equal
+/// entity ids. Every message to all readers contains the time stamp, which the first fragment needs: the messages then
+/// have equal length too and are sent as one GSO train.
 const fn fragment_size(max_message: usize) -> u32 {
     let overhead = DIRECTED_HEAD + InfoTimestamp::LEN + DataFragHead::LEN;
     let size = max_message.saturating_sub(overhead) & !3;
     match size {
-        // Inline QoS and protection may leave nothing: then the message is longer and is cut on the way.
+        // Inline QoS and protection may leave no room: then the message is longer, and IP fragments it.
         0..FRAGMENT_MIN => FRAGMENT_MIN as u32,
         FRAGMENT_MIN..=0xfffc => size as u32,
         _ => 0xfffc,
     }
 }
 
-/// A sample as it goes into a message.
+/// A sample as part of a message.
 #[derive(Clone, Copy)]
 pub(super) struct Outgoing<'a> {
     pub(super) sequence_number: SequenceNumber,
@@ -58,7 +58,7 @@ pub(super) struct Outgoing<'a> {
     pub(super) source_timestamp: Timestamp,
     pub(super) payload: &'a Payload,
     pub(super) fragment_size: u32,
-    /// The protected payload, where payloads are protected.
+    /// The protected payload, if payloads are protected.
     pub(super) sealed: Option<&'a SealedPayload>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> From<&'a CacheChange> for Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// How many DATA_FRAGs the sample takes; 0 when it goes as one DATA.
+    /// The number of DATA_FRAGs of the sample; 0 when it is sent as one DATA.
     pub(super) const fn fragments(&self, payload_len: usize) -> u32 {
         match self.fragment_size {
             0 => 0,
@@ -92,18 +92,18 @@ pub(super) struct Packer {
     header: Header,
     writer: EntityId,
     batch: TransmitBatch,
-    /// The time stamp in force in the message being written.
+    /// The current time stamp of the message being written.
     timestamp: Option<Timestamp>,
     heartbeat_count: Count,
-    /// Inline QoS for readers that ask for it, without sentinel.
+    /// Inline QoS for readers that request it, without sentinel.
     standing_qos: Vec<u8>,
-    /// Whether it is for them that samples are being put into messages.
+    /// Whether the current samples are for these readers.
     is_asked: bool,
     inline_qos: Vec<u8>,
-    /// Serialized keys up to this length stay out: the key hash says the same.
+    /// Serialized keys up to this length are not sent: the key hash has the same information.
     mistaken_key_octets: usize,
     sealer: Sealer,
-    /// What protection adds at most.
+    /// The greatest overhead of protection.
     overhead: Overhead,
 }
 
@@ -124,13 +124,13 @@ impl Packer {
         }
     }
 
-    /// Inline QoS for readers that ask for it, from now on: parameters without the sentinel.
+    /// Sets the inline QoS for readers that request it: parameters without the sentinel.
     pub(super) fn set_standing_qos(&mut self, parameters: &[u8]) {
         self.standing_qos.clear();
         self.standing_qos.extend_from_slice(parameters);
     }
 
-    /// The bytes it adds to a sample, with its sentinel.
+    /// The length of this inline QoS per sample, with its sentinel.
     pub(super) const fn standing_qos_len(&self) -> usize {
         match self.standing_qos.len() {
             0 => 0,
@@ -138,17 +138,17 @@ impl Packer {
         }
     }
 
-    /// Whether the samples from now on are for readers that ask for inline QoS.
+    /// Sets whether the following samples are for readers that request inline QoS.
     pub(super) const fn set_asked(&mut self, is_asked: bool) {
         self.is_asked = is_asked;
     }
 
-    /// Serialized keys up to this length, encapsulation included, stay out from now on.
+    /// Sets the length, encapsulation included, up to which serialized keys are not sent.
     pub(super) const fn set_mistaken_key_octets(&mut self, octets: usize) {
         self.mistaken_key_octets = octets;
     }
 
-    /// Bytes of the messages that wait to be sent.
+    /// Bytes of the messages to be sent.
     pub(super) const fn queued_bytes(&self) -> usize {
         self.batch.total_bytes()
     }
@@ -161,7 +161,7 @@ impl Packer {
         self.batch.is_open()
     }
 
-    /// Whether there are messages that nothing keeps from leaving.
+    /// Whether there are messages that are ready to be sent.
     pub(super) fn has_complete(&self) -> bool {
         !self.batch.is_open() && !self.batch.is_empty()
     }
@@ -171,7 +171,8 @@ impl Packer {
         self.batch.open_len() + self.overhead.tail
     }
 
-    /// How many receivers a message of this length may have: no more than a quarter of it are proofs for single ones.
+    /// The greatest number of receivers of a message of this length: at most a quarter of it may be receiver-specific
+    /// MACs.
     pub(super) fn receivers_max(&self, max_message: usize) -> usize {
         if self.sealer.authenticates_origin() {
             (max_message / 4 / (2 * ReceiverMac::LEN)).clamp(1, RECEIVER_MACS_MAX)
@@ -180,7 +181,7 @@ impl Packer {
         }
     }
 
-    /// Plans messages for up to so many receivers from now on.
+    /// Plans the following messages for up to this number of receivers.
     pub(super) fn set_receivers(&mut self, count: usize) {
         self.overhead = self.sealer.overhead(count, count);
     }
@@ -190,34 +191,34 @@ impl Packer {
         self.sealer.is_active()
     }
 
-    /// What did not leave because it could not be protected.
+    /// The number of messages, submessages and payloads that were not sent because their protection failed.
     pub(super) fn protection_failures(&self) -> u64 {
         self.sealer.failures()
     }
 
-    /// Bytes of a message for all readers ahead of its submessages and behind them.
+    /// Bytes of a message for all readers before and after its submessages.
     pub(super) const fn head_len(&self) -> usize {
-        // A payload is protected once, whole or in fragments: what fits for all also has to fit for one participant.
+        // A payload is protected once, whole or in fragments: it must also fit into a message for one participant.
         let head = if self.overhead.payload > 0 { DIRECTED_HEAD } else { Header::LEN };
         head + self.overhead.message()
     }
 
-    /// The same of a message for one participant.
+    /// Like [`Self::head_len`] for a message to one participant.
     pub(super) const fn directed_head_len(&self) -> usize {
         DIRECTED_HEAD + self.overhead.message()
     }
 
-    /// Bytes a HEARTBEAT adds to a message.
+    /// Bytes that a HEARTBEAT adds to a message.
     pub(super) const fn heartbeat_len(&self) -> usize {
         HEARTBEAT_LEN + self.overhead.submessage
     }
 
-    /// Bytes a GAP without bits adds to a message.
+    /// Bytes that a GAP without bits adds to a message.
     pub(super) const fn gap_len(&self) -> usize {
         GAP_LEN + self.overhead.submessage
     }
 
-    /// Bytes the sample adds to a message that carries no time stamp yet, without the inline QoS that readers ask for.
+    /// Bytes that the sample adds to a message without a time stamp, except the inline QoS that readers request.
     pub(super) const fn sample_len(&self, kind: ChangeKind, payload_len: usize) -> usize {
         let qos = if kind.is_alive() { 0 } else { INSTANCE_STATE_LEN };
         InfoTimestamp::LEN + DataHead::LEN + qos + payload_len.next_multiple_of(4) + self.overhead.sample
@@ -248,12 +249,12 @@ impl Packer {
         }
     }
 
-    /// What protects payloads; `None` where nothing does.
+    /// The sealer of payloads; `None` if payloads are not protected.
     pub(super) fn payloads(&self) -> Option<PayloadSealer<'_>> {
         self.sealer.payloads()
     }
 
-    /// The protected payload of a sample whose payload has to be protected. Without it nothing of the sample may leave.
+    /// The protected payload of a sample, if payloads are protected. On an error, no part of the sample may be sent.
     fn sealed<'s>(&mut self, sample: &Outgoing<'s>) -> Result<Option<&'s SealedPayload>, SealError> {
         if self.sealer.payloads().is_none() || sample.payload.is_empty() {
             return Ok(None);
@@ -265,7 +266,7 @@ impl Packer {
         sealed.map(Some).ok_or(SealError::NoKey)
     }
 
-    /// A whole sample.
+    /// Adds a whole sample.
     #[inline]
     pub(super) fn sample(&mut self, reader: EntityId, sample: &Outgoing<'_>) {
         if self.sealer.is_active() {
@@ -285,7 +286,7 @@ impl Packer {
         self.sealer.end(start, &mut self.batch);
     }
 
-    /// A DATA with a payload as it goes into the message.
+    /// Adds a DATA with this payload.
     #[inline(always)]
     fn put_data(&mut self, reader: EntityId, sample: &Outgoing<'_>, content: &Payload) {
         self.prepare_inline_qos(sample);
@@ -304,7 +305,8 @@ impl Packer {
         }
     }
 
-    /// One fragment. The first one carries the inline QoS; it and all that go to every reader, the time stamp.
+    /// Adds one fragment. The first one has the inline QoS; the first one and all fragments for every reader have the
+    /// time stamp.
     pub(super) fn fragment(&mut self, reader: EntityId, sample: &Outgoing<'_>, number: FragmentNumber) {
         let Ok(sealed) = self.sealed(sample) else { return };
         let size = sample.fragment_size as usize;
@@ -319,7 +321,7 @@ impl Packer {
             return;
         }
         self.inline_qos.clear();
-        // What goes to one reader is repair, a few fragments mostly: no train.
+        // Fragments for one reader are repairs, usually few, and form no train.
         if number.0 == 1 || reader == EntityId::UNKNOWN {
             self.stamp(sample.source_timestamp);
         }
@@ -345,14 +347,14 @@ impl Packer {
         self.sealer.end(protected, &mut self.batch);
     }
 
-    /// Puts a sample for one reader into messages, starting and ending them as needed. Each of them names the
-    /// participant: the reader's entity id alone may name a reader of another participant at the same address as well.
+    /// Packs a sample for one reader into messages, starting and ending them as needed. Each message names the
+    /// participant: the entity id alone may also identify a reader of another participant at the same address.
     pub(super) fn directed(&mut self, reader: Guid, to: &Arc<Destination>, sample: &Outgoing<'_>, max_message: usize) {
         let len = self.sample_len(sample.kind, sample.payload.len());
         let is_cut_for_all = sample.fragments(sample.payload.len()) > 0;
         if is_cut_for_all || self.directed_head_len() + len > max_message {
-            // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in
-            // fragments.
+            // A sample that fills a message to all readers leaves no room for the INFO_DST, so this reader receives it
+            // in fragments.
             let fragment_size = if is_cut_for_all { sample.fragment_size } else { self.fragment_size(max_message) };
             let sample = Outgoing { fragment_size, ..*sample };
             for number in 1..=sample.fragments(sample.payload.len()) {
@@ -371,13 +373,12 @@ impl Packer {
         self.sample(reader.entity, sample);
     }
 
-    /// Adds messages of all fragments of a sample for all readers, each in a message of its own, and leaves the last
-    /// one open.
+    /// Adds all fragments of a sample for all readers, each in a separate message, and leaves the last message open.
     pub(super) fn fragments(&mut self, sample: &Outgoing<'_>, count: u32, to: &Arc<Destination>) {
         let size = sample.fragment_size as usize + sample.sealed.map_or(0, |sealed| sealed.overhead);
         for number in 1..=count {
             self.close();
-            // The first may have inline QoS, and the last may be shorter.
+            // The first fragment may have inline QoS, and the last may be shorter.
             let start = (number as usize - 1).saturating_mul(size);
             let is_alike = number > 2 && number < count;
             if is_alike && self.batch.repeat(start..start.saturating_add(size), |head| renumber(head, number)) {
@@ -388,7 +389,7 @@ impl Packer {
         }
     }
 
-    /// What is available, and whether an answer is wanted.
+    /// Adds a HEARTBEAT with the available numbers and, if not `is_final`, a request for an answer.
     pub(super) fn heartbeat(
         &mut self,
         reader: EntityId,
@@ -411,7 +412,8 @@ impl Packer {
         self.sealer.put(&mut self.batch, |out| heartbeat.emit(ENDIANNESS, out));
     }
 
-    /// Numbers from `start` up to (not including) `end`, and those in `others`, will never come.
+    /// Adds a GAP: numbers from `start` up to, not including, the base of `list`, and the members of `list`, will not
+    /// be sent.
     pub(super) fn gap(&mut self, reader: EntityId, start: SequenceNumber, list: SequenceNumberSet) {
         let gap = Gap { reader, writer: self.writer, start, list, group: None, filtered_count: None };
         self.sealer.put(&mut self.batch, |out| gap.emit(ENDIANNESS, out));
@@ -444,7 +446,7 @@ impl Packer {
         if is_asked {
             self.inline_qos.extend_from_slice(&self.standing_qos);
         }
-        // The hash of a short key tells the key, which is encrypted with the payload.
+        // The hash of a short key reveals the key, which is encrypted with the payload.
         let hides_key = sample.sealed.is_some() && self.sealer.payloads().is_some_and(|sealer| sealer.encrypts());
         let has_instance = !hides_key && (!sample.kind.is_alive() || sample.instance != KeyHash::NIL);
         let mut state = InlineQos { key_hash: has_instance.then_some(sample.instance), ..InlineQos::default() };
@@ -462,7 +464,7 @@ impl Packer {
     }
 }
 
-/// Gives the DATA_FRAG without inline QoS at the end of a message's head another fragment number.
+/// Sets the fragment number of the DATA_FRAG without inline QoS at the end of a message's head.
 fn renumber(head: &mut [u8], number: u32) {
     let start = head.len().saturating_sub(DataFragHead::LEN - DataFragHead::STARTING);
     if let Some(octets) = head.get_mut(start..start + size_of::<u32>()) {
@@ -495,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_in_a_row_are_as_if_each_was_put_together_alone() {
+    fn consecutive_fragments_equal_separately_packed_ones() {
         for len in [2000, 2001, 3000, 3003, 4000, 9998, 10_000] {
             let payload = Payload::copy_of(&(0..len).map(|octet: u32| octet as u8).collect::<Vec<_>>());
             for (kind, source_timestamp) in
@@ -520,14 +522,14 @@ mod tests {
                 });
                 let mut appended = 0;
                 let in_a_row = messages(|packer, to| {
-                    // What went before makes no difference.
+                    // Earlier submessages make no difference.
                     packer.open(to);
                     packer.heartbeat(EntityId::UNKNOWN, SequenceNumber(1), SequenceNumber(2), true, false);
                     packer.fragments(&sample, count, to);
                     appended = packer.open_len();
                 });
-                assert_eq!(in_a_row[1..], alone, "{len} octets, {kind:?}");
-                assert_eq!(appended, alone[alone.len() - 1].len(), "the last one can be added to");
+                assert_eq!(in_a_row[1..], alone, "{len} bytes, {kind:?}");
+                assert_eq!(appended, alone[alone.len() - 1].len(), "the last message is still open");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a writer knows of one matched reader.
+//! The state of one matched reader in a writer.
 
 use alloc::sync::Arc;
 
@@ -17,30 +17,30 @@ use super::filter::{RejectedRun, SampleFilter, admits};
 use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};
 
-/// A remote reader that discovery has found to match.
+/// A remote reader that discovery has matched.
 #[derive(Clone, Debug)]
 pub struct MatchedReader {
-    /// Which reader.
+    /// The reader.
     pub guid: Guid,
     /// Whether it acknowledges.
     pub reliable: bool,
-    /// Whether it wants what was written before it came (TRANSIENT_LOCAL or more).
+    /// Whether it requests samples written before the match (TRANSIENT_LOCAL or more).
     pub wants_history: bool,
-    /// Where it is reached alone, narrowed down to the addresses worth using; empty when a group is all it offers.
+    /// Its unicast addresses, reduced to the useful ones; empty when it offers only a group.
     pub to: Arc<[Locator]>,
-    /// The multicast group it listens to as well. New samples go there instead when that saves a datagram.
+    /// Its multicast group. New samples go there instead when that saves a datagram.
     pub group: Option<Locator>,
-    /// The largest message the way there takes, in bytes.
+    /// The largest message on the path to the reader, in bytes.
     pub max_message_bytes: usize,
-    /// Whether it asked for inline QoS.
+    /// Whether it requests inline QoS.
     pub expects_inline_qos: bool,
-    /// Whether it only ever says what it misses, never what it has: no writer waits for it, and it is repaired as long
-    /// as the sample is kept.
+    /// Whether it reports only missing samples and never acknowledges: the writer does not wait for it, and repairs
+    /// samples as long as they are kept.
     pub positive_acks_disabled: bool,
     /// Vendor of its implementation.
     pub vendor: VendorId,
-    /// Which samples it wants, if not all. Such a reader always gets messages. Readers with the same `Arc` share
-    /// evaluations and messages.
+    /// The filter of the samples that it requests; `None` for all. A reader with a filter always receives messages.
+    /// Readers with the same `Arc` share evaluations and messages.
     pub filter: Option<Arc<dyn SampleFilter>>,
 }
 
@@ -49,44 +49,45 @@ pub(super) struct ReaderProxy {
     pub(super) info: MatchedReader,
     pub(super) path: ReaderPath,
     pub(super) hand_over_state: HandOverState,
-    /// The next change to hand over to it.
+    /// The next change to hand over to the reader.
     pub(super) hand_from: SequenceNumber,
     /// See [`Recipient::session`](super::hand_over_state::Recipient::session).
     pub(super) hand_over_session: u32,
-    /// Where what concerns it alone goes: repairs, its own heartbeats.
+    /// The destination of messages for this reader alone: repairs and its own HEARTBEATs.
     pub(super) own_destination: Arc<Destination>,
-    /// Changes before this one are none of its business.
+    /// The first change that is relevant to the reader.
     pub(super) first_relevant: SequenceNumber,
-    /// Everything before this is acknowledged.
+    /// The number before which the reader has acknowledged all changes.
     pub(super) acknowledged_below: SequenceNumber,
-    /// The first change sent after it came.
+    /// The first change sent after the match.
     pub(super) joined_at: SequenceNumber,
-    /// What it asked for and has not been sent since.
+    /// The requested changes that have not been sent since.
     pub(super) requested: Option<SequenceNumberSet>,
-    /// A best-effort reader that wants history: what to push next.
+    /// For a best-effort reader that requests history: the next change to send.
     pub(super) push_from: Option<SequenceNumber>,
-    /// It waits for a heartbeat of its own.
+    /// Whether the reader needs its own HEARTBEAT.
     pub(super) owed_heartbeat: bool,
     pub(super) unanswered: u32,
-    /// How many of them it may leave unanswered.
+    /// The number of requests that it may leave unanswered.
     pub(super) patience: u32,
     pub(super) round_trip: RoundTrip,
     acknack_counts: CountFilter,
     nack_frag_counts: CountFilter,
-    /// The reader requests a missing sample when a later one shows the gap, and its last answer was complete: so the
-    /// writer need not ask with each sample.
+    /// Whether the reader requests a missing sample when a later one shows the gap, and its last answer was complete,
+    /// so that the writer need not request acknowledgement with each sample.
     is_current: bool,
-    /// The reader was asked, and has not answered, whether it has everything before this.
+    /// The unanswered request: whether the reader has all samples before this number.
     asked_below: Option<SequenceNumber>,
-    /// When an acknowledgement was asked for, and up to which change, as long as none came.
+    /// When acknowledgement was requested, and up to which change, if it has not arrived.
     asked: Option<(Instant, SequenceNumber)>,
-    /// Something before this was lost, or an answer was: until it is acknowledged, answers do not measure the way.
+    /// A sample or an answer before this number was lost: until it is acknowledged, answers do not measure the round
+    /// trip.
     unmeasurable_below: SequenceNumber,
     repaired: Option<(Instant, SequenceNumberSet)>,
-    /// Which selection of the group it belongs to, if any.
+    /// The index of its selection in the group, if any.
     pub(super) selection: Option<usize>,
-    /// From here up to `acknowledged_below` its filter has rejected everything, and the reader has not said yet that
-    /// it knows.
+    /// The filter has rejected all samples from here up to `acknowledged_below`, and the reader has not confirmed that
+    /// it knows of them.
     passed_over_from: Option<SequenceNumber>,
 }
 
@@ -120,7 +121,7 @@ impl ReaderProxy {
         }
     }
 
-    /// There is news of the reader.
+    /// Updates the data of the reader.
     pub(super) fn set_info(&mut self, info: MatchedReader) {
         self.own_destination = own_destination(&info);
         self.info = info;
@@ -131,23 +132,23 @@ impl ReaderProxy {
         self.info.guid.entity
     }
 
-    /// Whether the writer waits for this reader. One that has not answered for long no longer counts, and one that
-    /// never acknowledges never does.
+    /// Whether the writer waits for acknowledgements of this reader: not of an inactive reader, nor of one that never
+    /// acknowledges.
     pub(super) const fn counts(&self) -> bool {
         self.info.reliable && !self.info.positive_acks_disabled && !self.is_silent()
     }
 
-    /// Whether messages are packed for it.
+    /// Whether the writer packs messages for it.
     pub(super) fn is_messaged(&self) -> bool {
         self.path == ReaderPath::Messages
     }
 
-    /// Whether it asks by messages for what it misses.
+    /// Whether it requests repair by messages.
     pub(super) fn repairs(&self) -> bool {
         self.is_messaged() && self.info.reliable
     }
 
-    /// Whether it has left too many questions unanswered.
+    /// Whether it has left too many requests unanswered.
     pub(super) const fn is_silent(&self) -> bool {
         self.unanswered >= self.patience
     }
@@ -157,18 +158,18 @@ impl ReaderProxy {
         self.info.reliable && self.info.positive_acks_disabled
     }
 
-    /// Whether the writer may leave it to later samples to show this reader what is missing.
+    /// Whether later samples show this reader which samples are missing, without requests by the writer.
     pub(super) const fn is_current(&self) -> bool {
         self.is_current
     }
 
-    /// Whether the reader is current and gets every sample, and no request for acknowledgement is under way to it.
+    /// Whether the reader is current, receives every sample, and has no unanswered request.
     pub(super) const fn is_settled(&self) -> bool {
         self.is_current && self.asked_below.is_none() && self.selection.is_none()
     }
 
-    /// How the reader stands for which a filter may reject the samples that would show what is missing: the writer
-    /// leaves nothing to later samples.
+    /// The state of a reader whose filter may reject the samples that would show a missing one: such a reader needs
+    /// requests for acknowledgement.
     pub(super) fn answers_in_selection(&self, sent_below: SequenceNumber) -> Answers {
         match self.asked_below {
             _ if self.acknowledged_below >= sent_below => Answers::Settled,
@@ -177,8 +178,8 @@ impl ReaderProxy {
         }
     }
 
-    /// The reader has acknowledged everything before `base`, and asks for nothing. With `progress` but behind what it
-    /// was asked about, it may have answered an earlier request.
+    /// Records that the reader has acknowledged all samples before `base` and requests none. An answer with `progress`
+    /// that does not cover the request may belong to an earlier one.
     pub(super) fn record_answer(&mut self, base: SequenceNumber, progress: bool) {
         if base == SequenceNumber::ZERO || self.asked_below.is_some_and(|below| base < below) {
             self.is_current &= progress;
@@ -188,19 +189,19 @@ impl ReaderProxy {
         self.is_current = Quirks::of(self.info.vendor).requests_on_gap && !self.info.positive_acks_disabled;
     }
 
-    /// The reader has to be asked with each sample until it gives a complete answer.
+    /// Marks the reader as not current: it needs a request with each sample until it gives a complete answer.
     pub(super) const fn end_current(&mut self) {
         self.is_current = false;
     }
 
-    /// A timer has expired before the reader acknowledged everything.
+    /// Records that a timer has expired before the reader acknowledged all samples.
     pub(super) const fn record_overdue(&mut self) {
         if self.asked_below.is_some() {
             self.is_current = false;
         }
     }
 
-    /// Notes that all readers were asked for an acknowledgement up to `last`.
+    /// Records a request for acknowledgement up to `last`.
     pub(super) fn record_heartbeat(&mut self, now: Instant, last: SequenceNumber) {
         if self.asked_below.is_none() && self.acknowledged_below <= last {
             self.asked_below = Some(last.next());
@@ -211,7 +212,7 @@ impl ReaderProxy {
         }
     }
 
-    /// Whether an ACKNACK with this count is new. Cyclone's pre-emptive ones carry 0, again and again.
+    /// Whether an ACKNACK with this count is new. Cyclone's pre-emptive ones always have count 0.
     pub(super) fn accept_acknack(&mut self, count: Count) -> bool {
         count == Count(0) || self.acknack_counts.accept(count)
     }
@@ -221,10 +222,10 @@ impl ReaderProxy {
         self.nack_frag_counts.accept(count)
     }
 
-    /// Everything before `base` has arrived. Says whether that is news.
+    /// Records the arrival of all samples before `base`. Returns whether that is progress.
     pub(super) fn acknowledge(&mut self, now: Instant, base: SequenceNumber) -> bool {
         if self.unanswered > 0 {
-            // It cannot be told which of the questions this answers.
+            // The answer cannot be assigned to one of the requests.
             self.answered();
         } else if let Some((at, last)) = self.asked
             && base > last
@@ -241,13 +242,12 @@ impl ReaderProxy {
         true
     }
 
-    /// Whether its filter lets the change through.
+    /// Whether its filter accepts the change.
     pub(super) fn admits(&self, change: &CacheChange) -> bool {
         admits(self.info.filter.as_deref(), change.kind, &change.payload)
     }
 
-    /// Its filter has rejected these samples. If the reader has everything before, there is nothing to wait for: they
-    /// count as acknowledged, which the answer says.
+    /// Counts rejected samples as acknowledged if the reader has all samples before them. Returns whether they count.
     pub(super) fn pass_over(&mut self, rejected: &RejectedRun) -> bool {
         let is_next = (rejected.start..rejected.end).contains(&self.acknowledged_below);
         if !is_next || !self.info.reliable || self.retains_unacknowledged() {
@@ -264,20 +264,21 @@ impl ReaderProxy {
         RejectedRun { start, end: self.acknowledged_below }
     }
 
-    /// It has answered, but not so that it would tell how long the way there and back takes.
+    /// Records an answer that does not measure the round trip.
     pub(super) const fn answered(&mut self) {
         self.unanswered = 0;
         self.asked = None;
     }
 
-    /// Something was lost. The answer to come includes the time of its repair, so it says nothing about the way there
-    /// and back; taken for a round trip, it would make the writer ask again later and later.
+    /// Records a loss. The next answer includes the time of the repair and does not measure the round trip; as a
+    /// measurement, it would make the writer wait longer and longer before it repeats requests.
     pub(super) fn record_loss(&mut self, sent_below: SequenceNumber) {
         self.asked = None;
         self.unmeasurable_below = sent_below;
     }
 
-    /// What is asked for, less what was sent again so recently that the reader cannot have seen it when it asked.
+    /// Records the requested samples, except those retransmitted so recently that the reader had not received them when
+    /// it sent the request.
     pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) {
         let wanted = match &self.repaired {
             Some((at, sent)) if now.since(*at) < self.round_trip.estimate().divided_by(2) => {
@@ -298,7 +299,7 @@ impl ReaderProxy {
     }
 }
 
-/// The reader's own address, else the group, which is then all there is.
+/// The reader's own addresses, or the group if there are none.
 fn own_destination(info: &MatchedReader) -> Arc<Destination> {
     let locators = match info.group {
         Some(group) if info.to.is_empty() => Arc::new([group]),

@@ -1,7 +1,7 @@
-//! Asynchronous publishing: `write` only adds to the history, which is the queue. [`Writer::publish`] takes from it.
+//! Asynchronous publishing: `write` only adds to the history, which is the queue. [`Writer::publish`] sends from it.
 //!
-//! What is handed over may take its time to leave. Until it has, nothing else is put together, however often readers
-//! ask or timers run: what is under way to the network is one batch, and one that waits behind it.
+//! A batch may take time to send. Meanwhile the writer packs no further messages, however often readers send requests
+//! or timers expire: there is one batch in the process of sending, and one that waits behind it.
 
 use super::Writer;
 use super::config::Batching;
@@ -11,15 +11,15 @@ use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
 impl Writer {
-    /// Changes how samples are gathered into messages, and sends what has been gathered.
+    /// Changes the batching of samples, and sends gathered samples.
     pub fn set_batching(&mut self, now: Instant, batching: Option<Batching>) {
         self.config.batching = batching;
         self.flush(now);
     }
 
-    /// Of an asynchronous writer: puts together what readers have asked for, and queued samples until they have so many
-    /// bytes, one sample at least. [`Self::poll_transmit`] hands it over. To be called once what that handed over
-    /// before has been [given back](Self::reclaim).
+    /// For an asynchronous writer: packs requested repairs, and queued samples up to this number of bytes, at least one
+    /// sample. [`Self::poll_transmit`] returns the messages. Called once the last batch has been
+    /// [returned](Self::reclaim).
     pub fn publish(&mut self, now: Instant, max_octets: usize) {
         if !self.config.asynchronous {
             return;
@@ -30,7 +30,7 @@ impl Writer {
         self.send_held(now, max_octets);
     }
 
-    /// Whether there is anything to [publish](Self::publish), or to hand over, now.
+    /// Whether there is anything to [publish](Self::publish) or to hand over now.
     #[must_use]
     pub fn has_to_publish(&self) -> bool {
         let has_queued = !self.backlog.is_window_closed && self.next_to_send <= self.history.last();
@@ -38,15 +38,15 @@ impl Writer {
         self.config.asynchronous && (has_some || self.hand_over.has_some())
     }
 
-    /// Whether everything written has been handed over to be sent, and has been given back.
+    /// Whether all written samples have been passed to the driver for sending, and the batch has been returned.
     #[must_use]
     pub fn is_published(&self) -> bool {
         let has_queued = self.next_to_send <= self.history.last();
         !self.config.asynchronous || !(has_queued || self.packer.is_open() || self.is_backed_up())
     }
 
-    /// Whether samples wait to leave until more is acknowledged, of a writer that may block (KEEP_ALL) and sends by
-    /// itself.
+    /// Whether samples wait for acknowledgements before they can be sent, of a writer that may block (KEEP_ALL) and
+    /// sends synchronously.
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.next_to_send <= self.history.last()
@@ -55,13 +55,13 @@ impl Writer {
             && !self.readers.is_empty()
     }
 
-    /// Whether writing is queueing. Without readers, there is nothing to wait for.
+    /// Whether writing only queues. Without readers, there is nothing to wait for.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
         self.config.asynchronous && !self.readers.is_empty()
     }
 
-    /// Whether so much of what was put together has not left yet that nothing is to be added for single readers.
+    /// Whether the backlog of packed messages is so long that none are added for single readers.
     pub(super) fn is_backed_up(&self) -> bool {
         match self.config.asynchronous {
             true => self.backlog.is_leaving || self.packer.has_complete(),
@@ -69,12 +69,12 @@ impl Writer {
         }
     }
 
-    /// Whether the messages that wait to be sent reach [`SEND_QUEUE_BYTES_MAX`].
+    /// Whether the messages to be sent have reached [`SEND_QUEUE_BYTES_MAX`].
     pub(super) const fn is_message_queue_full(&self) -> bool {
         self.packer.queued_bytes() >= SEND_QUEUE_BYTES_MAX
     }
 
-    /// Whether a message waits already by which readers learn that the writer is alive.
+    /// Whether a waiting message already asserts the writer's liveliness.
     pub(super) fn must_wait_to_assert(&self) -> bool {
         self.config.asynchronous && self.packer.has_complete()
     }
@@ -85,11 +85,11 @@ impl Writer {
 
     pub(super) const fn end_sending(&mut self) {
         self.backlog.is_leaving = false;
-        // A thread may wait for just that.
+        // A thread may wait for the end of sending.
         self.acknowledged |= self.config.asynchronous;
     }
 
-    /// Gives readers what they asked for, or remembers to.
+    /// Sends the requested samples, or records the requests for later.
     pub(super) fn serve_or_defer(&mut self, now: Instant) {
         if self.is_backed_up() {
             self.defer_requests(now);
@@ -105,8 +105,8 @@ impl Writer {
         self.defer_requests(now);
     }
 
-    /// Readers are served when the backlog is gone: an asynchronous writer in its next turn, any other one when it next
-    /// looks.
+    /// Defers requests until the backlog has been sent: an asynchronous writer serves them in its next turn, a
+    /// synchronous one by a timer.
     pub(super) fn defer_requests(&mut self, now: Instant) {
         if self.config.asynchronous {
             self.backlog.has_requests = true;
@@ -115,12 +115,12 @@ impl Writer {
         }
     }
 
-    /// No thread waits for acknowledgement of a change with this number or a later one.
+    /// The number from which on no thread waits for acknowledgements.
     pub(super) fn acknowledgeable_below(&self) -> SequenceNumber {
         if self.config.asynchronous { self.next_to_send } else { self.history.last().next() }
     }
 
-    /// The samples held that have been sent.
+    /// The number of held samples that have been sent.
     pub(super) fn held_and_sent(&self) -> usize {
         let held = self.history.len();
         if !self.config.asynchronous {
@@ -130,7 +130,7 @@ impl Writer {
         held.min(usize::try_from(sent).unwrap_or(0))
     }
 
-    /// Changes that no reader will request again were held only to be sent.
+    /// Releases changes that were held only until they were sent, because no reader will request them again.
     pub(super) fn release_published(&mut self) {
         if self.config.asynchronous && !self.readers.iter().any(|reader| reader.counts()) {
             self.release_acknowledged();
@@ -178,7 +178,7 @@ mod tests {
         pair
     }
 
-    /// Lengths of the messages published.
+    /// Publishes; returns the batch and the lengths of its messages.
     fn publish(writer: &mut Writer, pair_now: crate::time::Instant, octets: usize) -> (TransmitBatch, Vec<usize>) {
         let mut batch = TransmitBatch::default();
         writer.publish(pair_now, octets);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_sends_nothing_and_publishing_sends_in_order() {
+    fn write_queues_and_publish_sends_in_order() {
         for reliable in [true, false] {
             let mut pair = pair(writer(HistoryKind::KeepAll, 50), reliable);
             pair.publishes = None;
@@ -197,21 +197,21 @@ mod tests {
             }
             assert!(pair.sent.is_empty());
             assert!(pair.writer.has_to_publish() && !pair.writer.is_published());
-            assert!(!pair.writer.is_acknowledged(SequenceNumber(1)), "it has not even been sent");
+            assert!(!pair.writer.is_acknowledged(SequenceNumber(1)), "the sample has not been sent");
             pair.publishes = Some(1500);
             pair.pump();
             pair.run(Span::from_secs(1));
             assert_eq!(pair.taken_numbers(0), Vec::from_iter(1..=10));
             assert!(pair.writer.is_acknowledged(SequenceNumber(10)) && pair.writer.is_published());
-            assert!(pair.writer.history().is_empty(), "what nobody asks for again is let go of");
-            // Two of these fit into a message, and what waits together leaves together.
+            assert!(pair.writer.history().is_empty(), "samples that no reader requests again are released");
+            // Two of these samples fit into a message, and samples that wait together are sent together.
             let pairs = pair.sent.iter().filter(|(_, message)| message.len() > 1200).count();
-            assert_eq!(pairs, 3, "three times there are octets for three of them");
+            assert_eq!(pairs, 3, "three turns have bytes for three samples each");
         }
     }
 
     #[test]
-    fn the_queue_is_the_history() {
+    fn queued_samples_count_as_history() {
         for reliable in [true, false] {
             let mut pair = pair(writer(HistoryKind::KeepAll, 3), reliable);
             pair.publishes = None;
@@ -220,7 +220,7 @@ mod tests {
             }
             let change = pair.change(1, b"x");
             assert!(!pair.writer.has_room_for(&change));
-            assert!(pair.writer.write(pair.now, change).is_err(), "KEEP_ALL keeps what has not been sent");
+            assert!(pair.writer.write(pair.now, change).is_err(), "KEEP_ALL keeps unsent samples");
             pair.publishes = Some(1 << 16);
             pair.write(1, b"x");
             pair.run(Span::from_secs(1));
@@ -245,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn no_backlog_grows_behind_unsent_messages() {
+    fn unsent_batch_keeps_backlog_bounded() {
         let mut pair = pair(writer(HistoryKind::KeepAll, 50), true);
         pair.publishes = None;
         pair.write(1, &[7; 100_000]);
         let (mut leaving, lengths) = publish(&mut pair.writer, pair.now, 1 << 16);
         assert!(lengths.len() > 60);
-        // Many timers, each of which would ask for acknowledgement, and give the reader up in the end.
+        // Many timers, each of which would request acknowledgement and finally mark the reader as inactive.
         let heartbeats = pair.writer.counters().heartbeats;
         for _ in 0..200 {
             let (at, _) = pair.writer.poll_timeout().unwrap();
@@ -262,8 +262,8 @@ mod tests {
         pair.writer.assert_liveliness(pair.now);
         pair.writer.assert_liveliness(pair.now);
         assert_eq!(pair.writer.counters().heartbeats, heartbeats + 1);
-        assert_eq!(pair.writer.poll_event(), None, "the reader is not to blame");
-        // None of it has arrived, so everything is asked for again, and comes.
+        assert_eq!(pair.writer.poll_event(), None, "the reader is not marked as inactive");
+        // No sample has arrived, so the reader requests and receives all of them.
         pair.writer.reclaim(&mut leaving);
         pair.publishes = Some(1 << 16);
         pair.pump();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_leaves_nothing_to_publish_until_it_opens() {
+    fn full_window_leaves_nothing_to_publish_until_it_opens() {
         let mut pair = pair(writer(HistoryKind::KeepAll, 1000), true);
         pair.publishes = None;
         for _ in 0..999 {
@@ -286,9 +286,9 @@ mod tests {
             batches += 1;
             assert!(batches < 10_000);
         }
-        assert!(!pair.writer.is_published(), "16 MB are more than a window");
+        assert!(!pair.writer.is_published(), "16 MB exceed a window");
         let number = pair.write(1, b"x");
-        assert!(!pair.writer.has_to_publish(), "writing does not open it");
+        assert!(!pair.writer.has_to_publish(), "a write does not open the window");
         pair.publishes = Some(1 << 16);
         pair.pump();
         pair.run(Span::from_secs(60));
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn batches_hold_up_to_their_size() {
+    fn batch_holds_samples_up_to_its_size() {
         let batching = Some(Batching { max_bytes: 300, max_delay: Span::INFINITE });
         let mut pair = pair(WriterConfig { batching, ..writer(HistoryKind::KeepAll, 50) }, true);
         pair.publishes = None;
         for _ in 0..7 {
             pair.write(1, &[7; 95]);
         }
-        // A hundred bytes each: three to a batch, and one that waits for others.
+        // 100 bytes per sample: three in a batch, and one that waits for others.
         pair.writer.publish(pair.now, 1 << 16);
         assert!(!pair.writer.is_published());
         pair.writer.flush(pair.now);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_arrives_over_a_rough_network() {
+    fn all_samples_arrive_over_rough_network() {
         for seed in 1..40 {
             let mut pair = pair(writer(HistoryKind::KeepAll, 20), true);
             (pair.fate, pair.seed) = (rough, seed);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn without_readers_nothing_waits() {
+    fn writer_without_readers_has_no_queue() {
         let mut pair = pair(writer(HistoryKind::KeepAll, 2), true);
         pair.publishes = None;
         pair.write(1, b"x");

@@ -1,4 +1,4 @@
-//! The readers that get new samples, and the length of messages for them.
+//! The readers that receive new samples, and the length of messages for them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -16,11 +16,11 @@ use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
 use crate::locator::Locator;
 use crate::vendor::Quirks;
 
-/// The fragment size of a value that has not been encoded, because no reader gets messages.
+/// The fragment size of an unencoded value, used while no reader receives messages.
 const UNPLANNED: u32 = u32::MAX;
 
 impl Writer {
-    /// Fragment size for a change, or 0 when it fits into one message.
+    /// The fragment size of a change, or 0 when it fits into one message.
     #[inline]
     pub(super) fn plan(&self, change: &Change) -> u32 {
         if !self.group.has_readers && change.payload.known_len().is_none() {
@@ -30,7 +30,7 @@ impl Writer {
         if whole <= self.group.room() { 0 } else { self.packer.fragment_size(self.group.room()) }
     }
 
-    /// Determines anew which readers get new samples, and how large a message may be.
+    /// Computes again which readers receive new samples, and the size of messages.
     pub(super) fn regroup(&mut self) {
         self.hand_over.refresh(&self.readers);
         let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
@@ -40,12 +40,12 @@ impl Writer {
             .unwrap_or(self.config.default_message_bytes)
             .min(self.config.max_message_bytes)
             .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
-        // Peers say where they listen, and there may be thousands of them.
+        // Peers choose their addresses, and there may be thousands of peers.
         let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
         let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
         let asks = messaged().filter(|info| info.expects_inline_qos);
         asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
-        // A reader that still gets history would take a new sample for a sign that the rest will not come.
+        // A reader that still receives history would count the rest of the history as lost at a new sample.
         let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none());
         let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
         let per_message = self.packer.receivers_max(max_message);
@@ -57,11 +57,12 @@ impl Writer {
             }
         }
         let is_asked_for = messaged().any(|info| info.expects_inline_qos);
-        // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
+        // A sample gets at least half of the smallest message. A message that is then too long for its path is
+        // fragmented by IP.
         let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
         group.qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
         group.has_readers = has_readers;
-        // One message serves them all, so it is as the most particular of them needs it.
+        // One message serves all readers, so it meets the strictest requirement.
         let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
         self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
         if has_filters || !self.group.selections.is_empty() {
@@ -88,8 +89,8 @@ impl Writer {
         self.group = group;
     }
 
-    /// Puts each reader into the selection of its filter, if any reader has a filter. A reader without one stays
-    /// outside unless it shares an address with a reader that has one.
+    /// Assigns each reader to the selection of its filter, if any reader has a filter. A reader without one belongs to
+    /// a selection only if it shares an address with a reader that has one.
     fn select<S: BuildHasher>(
         &mut self,
         group: &mut Group,
@@ -98,7 +99,7 @@ impl Writer {
         has_filters: bool,
     ) {
         let shared = shared_addresses(self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info));
-        // Readers by the index of their selection, where messages need not name the reader.
+        // Readers by the index of their selection, if messages need not name the reader.
         let mut together: BTreeMap<Option<usize>, Vec<MatchedReader>> = BTreeMap::new();
         for reader in self.readers.iter_mut() {
             reader.selection = None;
@@ -135,7 +136,7 @@ impl Writer {
     }
 }
 
-/// The addresses where readers with different filters listen.
+/// The addresses shared by readers with different filters.
 fn shared_addresses<'r>(readers: impl Iterator<Item = &'r MatchedReader>) -> BTreeSet<Locator> {
     let (mut filters, mut shared) = (BTreeMap::new(), BTreeSet::new());
     for reader in readers {

@@ -1,4 +1,4 @@
-//! What readers say, and what the writer does about it: repair, heartbeats of their own, history for late joiners.
+//! Requests of readers and the answers of the writer: repair, HEARTBEATs for single readers, history for late joiners.
 
 use crate::id::Guid;
 use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP};
@@ -12,7 +12,7 @@ use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
 impl Writer {
-    /// A reader acknowledges, and may ask for repair (RTPS 2.5 §8.3.8.1).
+    /// Handles an acknowledgement, and perhaps a repair request (RTPS 2.5 §8.3.8.1).
     pub fn handle_acknack(&mut self, now: Instant, from: Guid, acknack: &AckNack) {
         let sent_below = self.next_to_send;
         let Some(reader) = self.readers.find_mut(from).filter(|r| r.repairs()) else {
@@ -27,12 +27,12 @@ impl Writer {
         let was_silent = reader.is_silent() && !reader.retains_unacknowledged();
         let before = reader.acknowledged_below;
         let base = acknack.state.base();
-        // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
+        // Several vendors send base 0 before they receive a HEARTBEAT: it acknowledges and requests no sample.
         let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
         reader.unanswered = 0;
         reader.requested = None;
-        // Of what was never sent there is nothing to say. A reader that asks for it believes a forgery, and would ask
-        // again as soon as a heartbeat answers.
+        // The writer does not answer requests for numbers that it never sent. A reader that sends such a request
+        // accepted a forged number, and would repeat the request after each HEARTBEAT.
         let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);
         if base > SequenceNumber::ZERO && asks {
             reader.end_current();
@@ -41,7 +41,7 @@ impl Writer {
         } else if acknack.is_final {
             reader.record_answer(base, progress);
         } else {
-            // Only a reader that has not heard the writer yet asks for a HEARTBEAT.
+            // Only a reader without a HEARTBEAT of this writer requests one.
             reader.end_current();
             reader.owed_heartbeat = true;
         }
@@ -67,7 +67,7 @@ impl Writer {
         self.serve_or_defer(now);
     }
 
-    /// A reader misses fragments of a change (RTPS 2.5 §8.3.8.10).
+    /// Handles a request for fragments of a change (RTPS 2.5 §8.3.8.10).
     pub fn handle_nack_frag(&mut self, now: Instant, from: Guid, nack: &NackFrag) {
         let position = self.readers.position(from);
         let reader = position.and_then(|index| Some((index, self.readers.get_mut(index)?)));
@@ -86,7 +86,7 @@ impl Writer {
         let round_trip = reader.round_trip.estimate();
         self.flow.cut(now, round_trip);
         if self.is_backed_up() {
-            // It is asked again what it misses when the way is free.
+            // A HEARTBEAT makes the reader repeat its request when the backlog has been sent.
             self.owe_heartbeat(now, index);
             return;
         }
@@ -104,8 +104,8 @@ impl Writer {
         self.repair_fragments(index, number, nack.state.iter());
     }
 
-    /// Sends what individual readers are owed, until the send queue is full. The next call goes on with the next
-    /// reader.
+    /// Sends repairs, HEARTBEATs and history to individual readers, until the send queue is full. The next call
+    /// continues with the next reader.
     pub(super) fn serve_readers(&mut self, now: Instant) {
         let may_push = self.next_push.is_none_or(|at| at <= now);
         let (mut pushes, mut must_push_more) = (false, false);
@@ -136,7 +136,7 @@ impl Writer {
             }
         }
         if may_push {
-            // Also without pushes: the reader may have left, or gets its history in another way by now.
+            // Also without pushes: the reader may have been removed, or may receive its history by another path now.
             self.next_push = must_push_more.then(|| now + HISTORY_PUSH_INTERVAL);
         }
         if is_cut_short {
@@ -147,7 +147,7 @@ impl Writer {
         }
     }
 
-    /// Late joiners that never acknowledge get more of the history.
+    /// Sends the next burst of history to late joiners that never acknowledge.
     pub(super) fn push_more(&mut self, now: Instant) {
         if self.is_backed_up() {
             self.next_push = Some(now + HISTORY_PUSH_INTERVAL);
@@ -156,7 +156,7 @@ impl Writer {
         }
     }
 
-    /// A timer says that acknowledgements are missing: asks those that owe them.
+    /// Repeats requests for acknowledgement when the timer expires.
     pub(super) fn ask_again(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
         for index in 0..self.readers.len() {
@@ -182,7 +182,7 @@ impl Writer {
         self.pump(now);
     }
 
-    /// What was sent long enough ago counts as acknowledged by those that never acknowledge.
+    /// Counts samples sent long enough ago as acknowledged by readers that never acknowledge.
     pub(super) fn release_retained(&mut self, now: Instant) {
         let below = core::mem::replace(&mut self.retained_below, self.next_to_send);
         for reader in self.readers.iter_mut().filter(|r| r.retains_unacknowledged()) {
@@ -193,7 +193,7 @@ impl Writer {
         self.reschedule(now);
     }
 
-    /// Sets the heartbeat timer by the readers that owe an acknowledgement.
+    /// Sets the HEARTBEAT timer by the readers that owe an acknowledgement.
     pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
         let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
@@ -208,8 +208,8 @@ impl Writer {
         self.flow.schedule(now, wait);
     }
 
-    /// Messages to this locator may have been dropped for lack of room, and there is room again: asks the readers there
-    /// at once what they miss, instead of when the timer expires.
+    /// Requests acknowledgement at once from readers at this locator, instead of at the next timer. The driver calls
+    /// this when there is room again after messages to the locator may have been dropped for lack of room.
     pub fn handle_room(&mut self, now: Instant, locator: &Locator) {
         let sent_below = self.next_to_send;
         let misses = |reader: &&mut ReaderProxy| {
@@ -232,13 +232,13 @@ impl Writer {
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
-        // A reader that acknowledges nothing is not asked to.
+        // A reader that never acknowledges receives no request.
         let is_final = reader.retains_unacknowledged();
         self.put_own_heartbeat(index, is_final, false);
         self.packer.close();
     }
 
-    /// Sends again what one reader asked for; tells it what will never come.
+    /// Retransmits samples that one reader requested, and sends GAPs for irrelevant ones.
     fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) {
         let requested = &self.reject_requested(index, requested);
         requested.iter().for_each(|number| self.seal_from(number));
@@ -310,7 +310,7 @@ impl Writer {
         }
     }
 
-    /// Every repair ends with a heartbeat, so that the reader says at once whether it arrived.
+    /// Each repair ends with a HEARTBEAT, so that the reader answers at once whether it arrived.
     fn end_repair(&mut self, now: Instant, index: usize, max_message: usize) {
         if self.packer.is_open() && self.packer.open_len() + self.own_heartbeat_len(index) <= max_message {
             self.put_own_heartbeat(index, false, false);
@@ -321,8 +321,8 @@ impl Writer {
         self.directed_heartbeat(now, index);
     }
 
-    /// Sends held samples to a best-effort reader that has joined late, up to [`HISTORY_PUSH_BYTES`] at once: that
-    /// reader never asks for them. The answer is whether more remain.
+    /// Sends held samples to a best-effort late joiner, which does not request them, up to [`HISTORY_PUSH_BYTES`] at
+    /// once. Returns whether more remain.
     fn push_history(&mut self, index: usize, from: SequenceNumber) -> bool {
         let Some(reader) = self.readers.get(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);

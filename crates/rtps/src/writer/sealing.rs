@@ -1,4 +1,4 @@
-//! Payloads of a writer are protected once, when they are first sent.
+//! The payloads of a writer are protected once, when they are first sent.
 
 use alloc::boxed::Box;
 
@@ -9,8 +9,8 @@ use crate::seq::SequenceNumber;
 use super::Writer;
 
 impl Writer {
-    /// Protects the payload of the first change held from `number` on, if payloads are protected and this one is not
-    /// yet. The packer leaves out what could not be protected.
+    /// Protects the payload of the first held change from `number` on, if payloads are protected and this one is not.
+    /// The packer skips samples that could not be protected.
     #[inline]
     pub(super) fn seal_from(&mut self, number: SequenceNumber) {
         if let Some(sealer) = self.packer.payloads() {
@@ -18,7 +18,7 @@ impl Writer {
         }
     }
 
-    /// The same of a change that is sent once and not held.
+    /// Like [`Self::seal_from`] for a change that is sent once and not held.
     #[inline]
     pub(super) fn seal_once(&mut self, change: &Change, fragment_size: u32) -> Option<Box<SealedPayload>> {
         let sealer = self.packer.payloads().filter(|_| !change.payload.is_empty())?;

@@ -30,7 +30,7 @@ fn reader(index: usize) -> ReaderConfig {
     config
 }
 
-/// The names of the submessages of a message, in short.
+/// The abbreviated names of the submessages of a message.
 fn shape(message: &[u8]) -> Vec<&'static str> {
     let submessages = Submessages::new(&message[20..]).map(|s| s.unwrap());
     submessages
@@ -54,7 +54,7 @@ fn shapes(pair: &Pair) -> Vec<Vec<&'static str>> {
 }
 
 #[test]
-fn an_association_opens_with_a_heartbeat_and_samples_go_out_one_by_one() {
+fn association_opens_with_heartbeat_and_samples_are_sent_singly() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     assert_eq!(shapes(&pair), [["INFO_DST", "HEARTBEAT"]]);
@@ -73,7 +73,7 @@ fn an_association_opens_with_a_heartbeat_and_samples_go_out_one_by_one() {
 }
 
 #[test]
-fn silence_costs_nothing() {
+fn idle_writer_sends_nothing() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     pair.write(1, b"x");
@@ -87,7 +87,7 @@ fn silence_costs_nothing() {
 }
 
 #[test]
-fn the_last_sample_of_a_burst_is_asked_for_by_a_timer() {
+fn acknowledgement_of_last_sample_of_burst_is_requested_by_timer() {
     let mut pair = Pair::new(keep_all(1000), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(10));
@@ -101,13 +101,13 @@ fn the_last_sample_of_a_burst_is_asked_for_by_a_timer() {
 }
 
 #[test]
-fn waiting_for_acknowledgement_needs_no_timer() {
+fn waiting_thread_requests_acknowledgement_without_timer() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
-    pair.write(1, b"asked for, after a silence");
+    pair.write(1, b"requested, after a silence");
     pair.run(Span::from_micros(200));
-    let last = pair.write(1, b"not asked for");
+    let last = pair.write(1, b"not requested");
     pair.run(Span::from_micros(200));
     assert!(!pair.writer.is_acknowledged(last));
     let heartbeats = pair.writer.counters().heartbeats;
@@ -117,11 +117,11 @@ fn waiting_for_acknowledgement_needs_no_timer() {
     pair.run(Span::from_micros(200));
     assert!(pair.writer.is_acknowledged(last));
     pair.writer.request_acknowledgement(pair.now);
-    assert_eq!(pair.writer.counters().heartbeats, heartbeats + 1, "nothing is left to ask for");
+    assert_eq!(pair.writer.counters().heartbeats, heartbeats + 1, "no further request is needed");
 }
 
 #[test]
-fn a_writer_in_full_flow_needs_no_timer_each_millisecond() {
+fn writer_in_full_flow_sets_no_timer_per_millisecond() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
@@ -133,15 +133,15 @@ fn a_writer_in_full_flow_needs_no_timer_each_millisecond() {
         pair.run(Span::from_micros(10));
         pair.take(0);
     }
-    assert!(timers < 100, "{timers} times the next timer was less than a millisecond away");
-    // The end of the stream is asked for by one all the same.
+    assert!(timers < 100, "{timers} timers were less than a millisecond ahead");
+    // A timer still requests acknowledgement of the end of the stream.
     let last = pair.writer.last();
     pair.run(Span::from_millis(5));
     assert!(pair.writer.is_acknowledged(last));
 }
 
 #[test]
-fn blocking_writer_is_told_that_samples_wait_for_the_window() {
+fn blocking_writer_reports_samples_that_wait_for_window() {
     let asynchronous = WriterConfig { asynchronous: true, ..keep_all(50) };
     let keep_last = WriterConfig { history: HistoryKind::KeepLast(50), ..keep_all(50) };
     for (config, may_block) in [(keep_all(50), true), (asynchronous, false), (keep_last, false)] {
@@ -150,7 +150,7 @@ fn blocking_writer_is_told_that_samples_wait_for_the_window() {
         pair.run(Span::from_millis(5));
         pair.fate = |_, _| vec![];
         (0..2).for_each(|_| _ = pair.write(1, &[0; 400_000]));
-        assert!(!pair.writer.is_held_up(), "a megabyte may be under way");
+        assert!(!pair.writer.is_held_up(), "a megabyte may be in flight");
         pair.write(1, &[0; 400_000]);
         assert_eq!(pair.writer.is_held_up(), may_block);
         pair.fate = perfect;
@@ -162,9 +162,9 @@ fn blocking_writer_is_told_that_samples_wait_for_the_window() {
     assert!(!alone.writer.is_held_up());
 }
 
-/// A link that is slower than its ends is never idle, and no side holds more than two.
+/// A link that is slower than its ends is never idle, and neither side holds more than two samples.
 #[test]
-fn a_sample_beyond_the_window_follows_the_last_before_it_is_acknowledged() {
+fn sample_beyond_window_is_sent_before_last_is_acknowledged() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
@@ -175,14 +175,14 @@ fn a_sample_beyond_the_window_follows_the_last_before_it_is_acknowledged() {
     assert_eq!(pair.taken_numbers(0), [1, 2], "the acknowledgements are lost");
     assert!(!pair.writer.is_held_up());
     pair.write(1, &[0; 5_000_000]);
-    assert!(pair.writer.is_held_up(), "two are under way");
+    assert!(pair.writer.is_held_up(), "two samples are in flight");
     pair.fate = perfect;
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [3]);
 }
 
 #[test]
-fn samples_beyond_the_window_go_one_by_one_where_something_is_lost() {
+fn samples_beyond_window_are_sent_singly_after_loss() {
     let mut pair = Pair::new(keep_all(100), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
@@ -208,7 +208,7 @@ fn samples_beyond_the_window_go_one_by_one_where_something_is_lost() {
 }
 
 #[test]
-fn a_full_window_blocks_and_acknowledgement_opens_it() {
+fn full_window_blocks_until_acknowledgement() {
     let mut pair = Pair::new(keep_all(4), vec![reader(0)]);
     pair.match_all(1472);
     for n in 0..4 {
@@ -225,7 +225,7 @@ fn a_full_window_blocks_and_acknowledgement_opens_it() {
 }
 
 #[test]
-fn batches_leave_when_full_when_late_and_when_flushed() {
+fn batch_is_sent_when_full_late_or_flushed() {
     let mut config = keep_all(1000);
     config.batching = Some(Batching { max_bytes: 40, max_delay: Span::from_millis(3) });
     let mut pair = Pair::new(config, vec![reader(0)]);
@@ -234,7 +234,7 @@ fn batches_leave_when_full_when_late_and_when_flushed() {
     for _ in 0..4 {
         pair.write(1, b"12345");
     }
-    assert_eq!(pair.sent.len(), 1, "10 octets each: the fifth would exceed 40");
+    assert_eq!(pair.sent.len(), 1, "10 bytes each: the fifth would exceed 40");
     assert_eq!(shapes(&pair)[0].iter().filter(|s| **s == "DATA").count(), 4);
     pair.write(1, b"12345");
     assert_eq!(pair.sent.len(), 1);
@@ -254,7 +254,7 @@ fn batches_leave_when_full_when_late_and_when_flushed() {
 }
 
 #[test]
-fn a_batch_never_exceeds_a_message() {
+fn batch_does_not_exceed_message() {
     let mut config = keep_all(1000);
     config.batching = Some(Batching { max_bytes: 100_000, max_delay: Span::INFINITE });
     let mut pair = Pair::new(config, vec![reader(0)]);
@@ -270,14 +270,14 @@ fn a_batch_never_exceeds_a_message() {
 }
 
 #[test]
-fn large_samples_go_as_equal_fragments() {
+fn large_sample_is_sent_in_equal_fragments() {
     let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
     pair.match_all(1472);
     pair.sent.clear();
     let bytes: Vec<u8> = (0..10_000_u32).map(|i| i as u8).collect();
     pair.write(1, &bytes);
     let lengths: Vec<usize> = pair.sent.iter().map(|(_, m)| m.len()).collect();
-    // A repair of such a fragment carries an INFO_DST as well, and then fills the message.
+    // A repair of such a fragment also has an INFO_DST, and then fills the message.
     assert!(lengths[..lengths.len() - 1].iter().all(|l| *l == 1472 - InfoDestination::LEN), "{lengths:?}");
     pair.run(Span::from_secs(1));
     let taken = pair.take(0);
@@ -285,11 +285,11 @@ fn large_samples_go_as_equal_fragments() {
 }
 
 #[test]
-fn lost_fragments_are_repaired_one_by_one() {
+fn lost_fragments_are_repaired_singly() {
     let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
-    // Every third message to the reader is lost once.
+    // Every third message to the reader is lost, up to the 40th.
     pair.fate = |state, to_reader| {
         *state += 1;
         if to_reader && *state % 3 == 0 && *state < 40 { vec![] } else { vec![Span::from_micros(50)] }
@@ -304,7 +304,7 @@ fn lost_fragments_are_repaired_one_by_one() {
 }
 
 #[test]
-fn a_late_joiner_gets_what_is_still_held() {
+fn late_joiner_receives_held_samples() {
     let mut config = WriterConfig { durable: true, ..WriterConfig::new(writer_guid()) };
     config.history = HistoryKind::KeepLast(2);
     let mut late = reader(0);
@@ -321,14 +321,14 @@ fn a_late_joiner_gets_what_is_still_held() {
     pair.write(1, b"y");
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [5]);
-    assert_eq!(pair.readers[0].counters().lost, 1, "the first was replaced before the reader came");
+    assert_eq!(pair.readers[0].counters().lost, 1, "the first sample was replaced before the match");
     let lost = ReaderEvent::SampleLost(1, SampleLostReason::NoLongerHeld);
     assert!(pair.reader_events[0].contains(&lost), "{:?}", pair.reader_events[0]);
 }
 
-/// Some readers ask once for what a heartbeat offers, and then only when another one comes.
+/// Some readers request announced samples once, and then only after another HEARTBEAT.
 #[test]
-fn a_late_joiner_is_offered_the_history_until_it_answers() {
+fn history_is_announced_to_late_joiner_until_it_answers() {
     let config = WriterConfig { durable: true, ..WriterConfig::new(writer_guid()) };
     let mut late = reader(0);
     late.wants_history = true;
@@ -344,7 +344,7 @@ fn a_late_joiner_is_offered_the_history_until_it_answers() {
 }
 
 #[test]
-fn a_best_effort_late_joiner_is_sent_the_history_unasked() {
+fn best_effort_late_joiner_receives_history_without_request() {
     let config = WriterConfig { durable: true, history: HistoryKind::KeepAll, ..WriterConfig::new(writer_guid()) };
     let mut best_effort = reader(0);
     best_effort.reliable = false;
@@ -357,9 +357,9 @@ fn a_best_effort_late_joiner_is_sent_the_history_unasked() {
     assert!(pair.answered.is_empty());
 }
 
-/// However much is held, no more than a burst leaves at once, and what is written meanwhile comes after it.
+/// At any length of the history, at most one burst is sent at once, and new samples follow it.
 #[test]
-fn a_best_effort_late_joiner_is_not_flooded_with_history() {
+fn history_to_best_effort_late_joiner_is_sent_in_bursts() {
     let config = WriterConfig { durable: true, history: HistoryKind::KeepAll, ..WriterConfig::new(writer_guid()) };
     let mut best_effort = reader(0);
     best_effort.reliable = false;
@@ -371,7 +371,7 @@ fn a_best_effort_late_joiner_is_not_flooded_with_history() {
     let burst = HISTORY_PUSH_BYTES + 110_000;
     assert!((HISTORY_PUSH_BYTES..burst).contains(&octets(&pair)), "{}", octets(&pair));
     pair.write(40, &[40; 100]);
-    assert!(octets(&pair) < burst, "what is new overtakes the history");
+    assert!(octets(&pair) < burst, "new samples overtake the history");
     pair.run(HISTORY_PUSH_INTERVAL.times(2));
     assert!(octets(&pair) < 3 * burst, "{}", octets(&pair));
     pair.run(Span::from_secs(1));
@@ -382,11 +382,11 @@ fn a_best_effort_late_joiner_is_not_flooded_with_history() {
 }
 
 #[test]
-fn a_dead_reader_stops_counting_and_counts_again_when_it_answers() {
+fn silent_reader_is_inactive_until_it_answers() {
     let mut pair = Pair::new(keep_all(2), vec![reader(0), reader(1)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
-    // Reader 1 neither hears nor is heard.
+    // Reader 1 neither sends nor receives.
     pair.fate = |_, _| vec![Span::from_micros(50)];
     let deaf = pair.readers.remove(1);
     pair.readers.push(crate::reader::Reader::new(ReaderConfig::new(reader_guid(1))));
@@ -397,8 +397,11 @@ fn a_dead_reader_stops_counting_and_counts_again_when_it_answers() {
     assert!(pair.now.since(start) < Span::from_secs(30), "{} passed", pair.now.since(start));
     assert!(pair.writer_events.contains(&WriterEvent::ReaderInactive(reader_guid(1))));
     assert_eq!(pair.writer.counters().readers_inactive, 1);
-    assert!(pair.writer.is_acknowledged(SequenceNumber(1)), "nobody waits for it");
-    assert!(!pair.writer.is_acknowledged_by_all(SequenceNumber(1)), "it is matched and has acknowledged nothing");
+    assert!(pair.writer.is_acknowledged(SequenceNumber(1)), "the writer does not wait for the inactive reader");
+    assert!(
+        !pair.writer.is_acknowledged_by_all(SequenceNumber(1)),
+        "the inactive reader is matched and has not acknowledged"
+    );
     pair.readers[1] = deaf;
     pair.run(Span::from_secs(5));
     assert!(pair.writer.is_acknowledged_by_all(SequenceNumber(20)));
@@ -407,7 +410,7 @@ fn a_dead_reader_stops_counting_and_counts_again_when_it_answers() {
 }
 
 #[test]
-fn disposal_carries_key_hash_and_key() {
+fn dispose_has_key_hash_and_key() {
     let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
     pair.match_all(1472);
     pair.sent.clear();
@@ -431,7 +434,7 @@ fn disposal_carries_key_hash_and_key() {
     assert_eq!(info.instance_state, crate::history::InstanceState::NotAliveDisposed);
 }
 
-/// A reader of this vendor that takes the largest messages.
+/// A reader of this vendor that accepts the largest messages.
 fn foreign_reader(index: usize, vendor: VendorId) -> MatchedReader {
     MatchedReader {
         guid: reader_guid(index),
@@ -447,7 +450,7 @@ fn foreign_reader(index: usize, vendor: VendorId) -> MatchedReader {
     }
 }
 
-/// The messages that a writer has put out.
+/// The messages that a writer has to send.
 fn sent(writer: &mut Writer) -> Vec<Vec<u8>> {
     let mut batch = TransmitBatch::default();
     let mut messages = vec![];
@@ -459,7 +462,7 @@ fn sent(writer: &mut Writer) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_key_that_fast_dds_mistakes_is_told_by_the_key_hash_alone_as_long_as_it_listens() {
+fn short_key_is_not_sent_while_fast_dds_reader_is_matched() {
     let now = Instant(1);
     let pair = Pair::new(keep_all(10), vec![]);
     let key_of_disposal = |readers: &[VendorId], key_octets: usize| {
@@ -490,7 +493,7 @@ fn a_key_that_fast_dds_mistakes_is_told_by_the_key_hash_alone_as_long_as_it_list
 }
 
 #[test]
-fn messages_to_fast_dds_fit_into_its_receive_buffer() {
+fn messages_to_fast_dds_fit_into_receive_buffer() {
     let longest = |vendor| {
         let now = Instant(1);
         let mut writer = Writer::new(keep_all(10));
@@ -505,7 +508,7 @@ fn messages_to_fast_dds_fit_into_its_receive_buffer() {
 }
 
 #[test]
-fn samples_kept_only_for_a_reader_that_left_are_released() {
+fn samples_kept_for_unmatched_reader_are_released() {
     let now = Instant(1);
     let mut writer = Writer::new(keep_all(100));
     writer.match_reader(now, foreign_reader(0, VendorId::CYCLONE));
@@ -513,14 +516,14 @@ fn samples_kept_only_for_a_reader_that_left_are_released() {
     let payload = crate::payload::Payload::copy_of(&[0; 200_000]);
     let change = || Change { payload: payload.clone(), ..Pair::new(keep_all(1), vec![]).change(7, b"") };
     (0..20).for_each(|_| _ = writer.write(now, change()).unwrap());
-    assert!(writer.counters().samples_sent < 20, "the window is closed before the last");
+    assert!(writer.counters().samples_sent < 20, "the window closes before the last sample");
     assert!(writer.unmatch_reader(now, reader_guid(0)));
     assert_eq!(writer.counters().samples_sent, 20);
     assert!(writer.history().is_empty());
 }
 
 #[test]
-fn repaired_or_repeated_requests_do_not_count_as_a_round_trip() {
+fn repairs_and_repeated_requests_do_not_measure_round_trip() {
     let acknack = |base, count| AckNack {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
@@ -559,7 +562,7 @@ fn repaired_or_repeated_requests_do_not_count_as_a_round_trip() {
 }
 
 #[test]
-fn acknowledgements_from_strangers_and_of_the_future_change_nothing() {
+fn acknowledgements_of_unmatched_readers_and_future_samples_are_ignored() {
     let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
     pair.match_all(1472);
     pair.fate = |_, _| vec![];
@@ -577,11 +580,11 @@ fn acknowledgements_from_strangers_and_of_the_future_change_nothing() {
     pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(i64::MAX, 1));
     assert!(pair.writer.is_acknowledged(SequenceNumber(1)));
     pair.write(1, b"y");
-    assert!(!pair.writer.is_acknowledged(SequenceNumber(2)), "what was not sent then is not acknowledged now");
+    assert!(!pair.writer.is_acknowledged(SequenceNumber(2)), "a sample sent later is not acknowledged");
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_or_out_of_order_whatever_the_network_does() {
+fn rough_network_loses_duplicates_and_reorders_no_sample() {
     for seed in 1..=60 {
         let mut pair = Pair::new(keep_all(20), vec![reader(0), reader(1)]);
         pair.seed = seed;
@@ -601,7 +604,7 @@ fn nothing_is_lost_or_doubled_or_out_of_order_whatever_the_network_does() {
             let numbers: Vec<i64> = taken.iter().map(|s| s.info.sequence_number.0).collect();
             assert_eq!(numbers, (1..=60).collect::<Vec<_>>(), "seed {seed} reader {index}");
             for (sample, (value, len)) in taken.iter().zip(&expected) {
-                // A whole sample arrives padded to a multiple of four.
+                // An unfragmented sample is padded to a multiple of four.
                 assert_eq!(sample.payload.len().next_multiple_of(4), (5 + len).next_multiple_of(4));
                 assert!(sample.payload[5..5 + len].iter().all(|b| b == value));
             }
@@ -610,7 +613,7 @@ fn nothing_is_lost_or_doubled_or_out_of_order_whatever_the_network_does() {
 }
 
 #[test]
-fn keep_last_leaves_the_last_of_each_instance_whatever_the_network_does() {
+fn keep_last_delivers_last_sample_of_each_instance_over_rough_network() {
     for seed in 1..=30 {
         let mut config = keep_all(u32::MAX);
         config.history = HistoryKind::KeepLast(1);
@@ -632,7 +635,7 @@ fn keep_last_leaves_the_last_of_each_instance_whatever_the_network_does() {
 }
 
 #[test]
-fn writer_does_not_wait_for_a_reader_that_never_acknowledges() {
+fn writer_does_not_wait_for_reader_that_never_acknowledges() {
     let mut now = Instant(1_000_000_000);
     let mut writer = Writer::new(keep_all(4));
     let silent = MatchedReader { positive_acks_disabled: true, ..foreign_reader(0, VendorId::RTI) };
@@ -643,10 +646,10 @@ fn writer_does_not_wait_for_a_reader_that_never_acknowledges() {
         let number = writer.write(now, pair.change(7, &[n])).unwrap();
         assert!(writer.is_acknowledged(number));
     }
-    assert_eq!(writer.counters().samples_sent, 10, "no window for those that never acknowledge");
-    assert_eq!(writer.history().len(), 4, "kept as far as RESOURCE_LIMITS allows");
+    assert_eq!(writer.counters().samples_sent, 10, "readers that never acknowledge have no window");
+    assert_eq!(writer.history().len(), 4, "RESOURCE_LIMITS bounds the kept samples");
     drop(sent(&mut writer));
-    // It says what it misses, and gets it as long as it is there.
+    // The reader requests missing samples and receives those still held.
     let state = SequenceNumberSet::from_ascending(SequenceNumber(3), [SequenceNumber(3), SequenceNumber(8)]);
     let (reader, writer_id) = (reader_guid(0).entity, writer_guid().entity);
     let acknack = AckNack { reader, writer: writer_id, state, count: Count(1), is_final: true };
@@ -655,7 +658,7 @@ fn writer_does_not_wait_for_a_reader_that_never_acknowledges() {
     let message: Vec<_> = Submessages::new(&repair[20..]).map(|s| s.unwrap()).collect();
     assert!(message.iter().any(|s| matches!(s, Submessage::Gap(gap) if gap.start == SequenceNumber(3))));
     assert!(message.iter().any(|s| matches!(s, Submessage::Data(data) if data.sequence_number == SequenceNumber(8))));
-    // It is reminded of what there is until that is let go of, and never asked for an answer.
+    // HEARTBEATs announce held samples until these are released, and never require an answer.
     let started = now;
     let mut reminders = 0;
     while let Some((at, _)) = writer.poll_timeout() {
@@ -665,7 +668,7 @@ fn writer_does_not_wait_for_a_reader_that_never_acknowledges() {
             assert_eq!(shape(&message), ["INFO_DST", "HEARTBEAT(F)"]);
             reminders += 1;
         }
-        assert!(now.since(started) <= UNACKNOWLEDGED_KEEP.times(2), "timers without end");
+        assert!(now.since(started) <= UNACKNOWLEDGED_KEEP.times(2), "timers without bound");
     }
     assert!((5..30).contains(&reminders), "{reminders}");
     assert!(now.since(started) >= UNACKNOWLEDGED_KEEP);
@@ -690,7 +693,7 @@ fn samples_kept_for_readers_that_never_acknowledge_are_bounded() {
 }
 
 #[test]
-fn a_reader_that_acknowledges_is_waited_for_beside_one_that_does_not() {
+fn writer_waits_for_acknowledging_reader_beside_one_that_does_not() {
     let mut pair = Pair::new(keep_all(5), vec![reader(0)]);
     pair.match_all(1472);
     let silent = MatchedReader { positive_acks_disabled: true, ..foreign_reader(7, VendorId::RTI) };
@@ -699,12 +702,12 @@ fn a_reader_that_acknowledges_is_waited_for_beside_one_that_does_not() {
     assert!(!pair.writer.is_acknowledged(number));
     pair.run(Span::from_millis(100));
     assert!(pair.writer.is_acknowledged(number));
-    assert_eq!(pair.writer.history().len(), 1, "kept for the other");
+    assert_eq!(pair.writer.history().len(), 1, "the writer keeps the sample for the other reader");
     pair.run(Span::from_secs(5));
     assert!(pair.writer.history().is_empty());
 }
 
-/// Whether the samples of a message carry a topic name inline.
+/// Whether each sample of a message has the topic name inline.
 fn says_topic(message: &[u8]) -> Vec<bool> {
     let lists = Submessages::new(&message[20..]).filter_map(|s| match s.unwrap() {
         Submessage::Data(data) => Some(data.inline_qos),
@@ -715,13 +718,13 @@ fn says_topic(message: &[u8]) -> Vec<bool> {
 }
 
 #[test]
-fn inline_qos_goes_to_readers_that_ask_for_it_and_to_no_others() {
+fn inline_qos_is_sent_to_requesting_readers_only() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0), reader(1), reader(2)]);
     let mut data = crate::discovery::data::PublicationData::new(writer_guid(), "topic".into(), "Type".into());
     data.publisher.partition.0.push("x".repeat(200));
     pair.writer.set_inline_qos(pair.now, &data.inline_qos());
     pair.match_all(1000);
-    // The second one asks.
+    // The second reader requests inline QoS.
     let asking = |reader: &MatchedReader| MatchedReader { expects_inline_qos: true, ..reader.clone() };
     let second = pair.writer.matched_readers().nth(1).map(asking).unwrap();
     pair.writer.match_reader(pair.now, second);
@@ -730,7 +733,7 @@ fn inline_qos_goes_to_readers_that_ask_for_it_and_to_no_others() {
     for len in [10, 600, 5000] {
         pair.write(1, &vec![0; len]);
     }
-    // One message is lost to each: repairs are no different.
+    // Some messages to each reader are lost: repairs have inline QoS too.
     pair.fate = |state, _| if random(state).is_multiple_of(4) { vec![] } else { perfect(state, true) };
     (0..20).for_each(|n| _ = pair.write(1, &vec![0; n * 200]));
     pair.run(Span::from_secs(5));
@@ -751,7 +754,7 @@ fn inline_qos_goes_to_readers_that_ask_for_it_and_to_no_others() {
 }
 
 #[test]
-fn inline_qos_follows_the_policies_and_is_absent_unless_requested() {
+fn inline_qos_follows_policies_and_is_absent_unless_requested() {
     let now = Instant(1);
     let lists = |asks: bool| {
         let mut writer = Writer::new(keep_all(50));
@@ -768,7 +771,7 @@ fn inline_qos_follows_the_policies_and_is_absent_unless_requested() {
         for strength in [3, 4] {
             data.qos.ownership_strength.0 = strength;
             writer.set_inline_qos(now, &data.inline_qos());
-            // A topic without keys has no key hash to tell.
+            // A topic without keys has no key hash.
             let change = Change { instance: KeyHash::NIL, ..Pair::new(keep_all(1), vec![]).change(7, b"x") };
             writer.write(now, change).unwrap();
             for message in sent(&mut writer) {
@@ -788,8 +791,8 @@ fn inline_qos_follows_the_policies_and_is_absent_unless_requested() {
 }
 
 #[test]
-fn submessage_after_a_payload_of_any_length_is_aligned() {
-    // Up to 4096 bytes are copied into the message, more are referred to.
+fn submessage_after_payload_of_any_length_is_aligned() {
+    // Payloads up to 4096 bytes are copied into the message; longer ones are referenced.
     for len in (90..100).chain(4080..4110).chain(6000..6008) {
         let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
         pair.match_all(9000);
@@ -820,7 +823,7 @@ mod extremes {
 
     proptest! {
         #[test]
-        fn no_number_makes_a_writer_work_without_end(
+        fn any_numbers_cause_bounded_work(
             all in proptest::collection::vec((number(), fragment(), any::<[u32; 8]>(), any::<bool>()), 1..30),
         ) {
             let now = Instant(1);
@@ -853,9 +856,9 @@ mod extremes {
     }
 }
 
-/// The hint of the application wins over the delay of the batch, but the default, zero, does not undo batching.
+/// A latency budget bounds the delay of a batch, but the default, zero, does not disable batching.
 #[test]
-fn samples_are_gathered_no_longer_than_the_latency_budget() {
+fn latency_budget_bounds_time_of_gathering() {
     for (budget, waits) in [(Span::ZERO, Span::from_secs(9)), (Span::from_millis(3), Span::from_millis(3))] {
         let mut config = keep_all(1000);
         config.batching = Some(Batching { max_bytes: 10_000, max_delay: Span::from_secs(9) });
@@ -873,7 +876,7 @@ fn samples_are_gathered_no_longer_than_the_latency_budget() {
 }
 
 #[test]
-fn a_reader_too_many_is_refused_and_counted() {
+fn reader_beyond_match_limit_is_refused_and_counted() {
     let mut writer = Writer::new(keep_all(10));
     let limit = MATCHES_MAX as u32;
     let found = |n| MatchedReader {
@@ -890,6 +893,6 @@ fn a_reader_too_many_is_refused_and_counted() {
     };
     assert!((0..limit).all(|n| writer.match_reader(Instant(0), found(n))));
     assert!(!writer.match_reader(Instant(0), found(limit)));
-    assert!(writer.match_reader(Instant(0), found(0)), "there may be news of one that is matched");
+    assert!(writer.match_reader(Instant(0), found(0)), "a matched reader may be updated");
     assert_eq!((writer.matched_readers().count(), writer.counters().matches_refused), (MATCHES_MAX, 1));
 }

@@ -27,7 +27,7 @@ impl Default for Config {
     }
 }
 
-/// What has happened in a simulation. Equal for equal seeds.
+/// The statistics of a simulation. Equal for equal seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// A hash of all datagrams: when each was sent, by which host, to which address, and its length.
@@ -36,7 +36,7 @@ pub struct Trace {
     pub steps: u64,
     /// Virtual time at the end, in nanoseconds.
     pub end_ns: u64,
-    /// What the network has done.
+    /// The counters of the network.
     pub network: NetworkCounters,
 }
 

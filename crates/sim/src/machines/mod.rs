@@ -32,7 +32,7 @@ pub use streams::StreamNetwork;
 /// Real time after which a simulation counts as hanging: a thread waits for something that no machine provides.
 const REAL_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// A simulation ends once; a failure may come just before that.
+/// The number of results of a simulation: one, after perhaps one failure.
 const ENDS_MAX: usize = 2;
 
 /// Simulated hosts with their processes. Clones are the same simulation.
@@ -111,7 +111,7 @@ impl Simulation {
     /// Waits until `condition` holds.
     ///
     /// # Panics
-    /// It does not within `patience` of virtual time.
+    /// The condition does not hold within `patience` of virtual time.
     pub fn wait_for(&self, what: &str, patience: Duration, mut condition: impl FnMut() -> bool) {
         let end = self.now_ns().saturating_add(patience.as_nanos() as u64);
         while !condition() {
@@ -133,7 +133,7 @@ impl Simulation {
         }
     }
 
-    /// Stops all threads of a host, as a debugger or a suspended machine does, or lets them go on.
+    /// Stops all threads of a host, like a debugger or a suspended machine, or resumes them.
     pub fn set_stopped(&self, host: NodeId, is_stopped: bool) {
         let mut state = self.scheduler.state();
         state.stopped.retain(|stopped| *stopped != host);
@@ -142,19 +142,19 @@ impl Simulation {
         }
     }
 
-    /// Ends a process as SIGKILL does: its threads do not run any more, its sockets are gone, and its peers get no
-    /// message about that. Called by a thread of another process.
+    /// Ends a process like SIGKILL: its threads stop, its sockets are closed, and its peers receive no message. Called
+    /// by a thread of another process.
     pub fn crash(&self, program: &Program) {
         self.scheduler.crash(program.process.number());
     }
 
-    /// Lets the threads of a crashed process end, so that they free what they hold: the simulated processes share a
-    /// real one. No other process sees them.
+    /// Lets the threads of a crashed process end, so that they free their resources: the simulated processes share a
+    /// real one. Other processes do not notice.
     pub fn free(&self, program: &Program) {
         self.scheduler.free(program.process.number());
     }
 
-    /// The threads that are left besides the scenario, and the number of open sockets.
+    /// The names of the remaining threads except the scenario, and the number of open sockets.
     #[must_use]
     pub fn left(&self) -> (Vec<String>, usize) {
         self.scheduler.left()
@@ -214,7 +214,7 @@ impl<R: Send + 'static> Task<R> {
     /// Waits until the thread has ended. Called by a thread of the simulation.
     ///
     /// # Panics
-    /// The thread has panicked: so does the caller.
+    /// The thread has panicked.
     pub fn join(self) -> R {
         let result = Arc::clone(&self.result);
         self.scheduler.block(Wait {

@@ -1,4 +1,4 @@
-//! What a simulated process gets from its system.
+//! The system that a simulated process runs on.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Chooses which thread of a simulation runs, and lets virtual time pass.
+//! Chooses the thread of a simulation that runs next, and advances virtual time.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -20,12 +20,12 @@ use crate::network::{Datagram, Network, NodeId};
 
 /// Virtual time at the start.
 const START_NS: u64 = 1_000_000_000;
-/// What reading the clock costs.
+/// The virtual time that a reading of the clock takes.
 const CLOCK_READING_NS: u64 = 25;
-/// Ports that sockets get which ask for none.
+/// Ports of sockets that request no particular port.
 const EPHEMERAL_PORTS: std::ops::Range<u16> = 32_768..60_999;
 
-/// What a blocked thread waits for.
+/// The condition and the deadline of a blocked thread.
 pub(super) struct Wait {
     pub(super) place: Place,
     pub(super) deadline: Option<u64>,
@@ -38,7 +38,7 @@ static SIMULATIONS: AtomicU64 = AtomicU64::new(1);
 pub(super) struct Scheduler {
     number: u64,
     now: AtomicU64,
-    /// Clock readings of the running thread since its turn has begun.
+    /// Clock readings of the running thread in its current turn.
     readings: AtomicU64,
     state: Mutex<State>,
     /// The threads that have ended. Conditions look here while the state is locked.
@@ -96,11 +96,11 @@ enum Status {
     Ended,
 }
 
-/// The activity of the threads of a crashed process.
+/// The state of the threads of a crashed process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AfterCrash {
     Nothing,
-    /// They end, unseen by other processes.
+    /// The threads end. Other processes do not notice.
     Freeing,
 }
 
@@ -112,7 +112,7 @@ struct Attached {
     socket: Weak<VirtualSocket>,
 }
 
-/// The right to run. A thread waits until it has been given.
+/// The right to run. A thread waits until it has the baton.
 #[derive(Default)]
 struct Baton {
     is_given: Mutex<bool>,
@@ -177,7 +177,7 @@ impl Scheduler {
         lock(&self.state)
     }
 
-    /// The clock, which moves on a little with each reading.
+    /// The clock, which advances a little with each reading.
     pub(super) fn now(&self) -> u64 {
         if self.readings.fetch_add(1, Ordering::SeqCst) > READINGS_PER_TURN_MAX {
             self.stop_here("a thread runs without end");
@@ -192,7 +192,7 @@ impl Scheduler {
         self.run_next(state);
     }
 
-    /// A new thread of a host, which runs when it is chosen.
+    /// A new thread of a host, which runs when the scheduler chooses it.
     pub(super) fn fork(&self, host: NodeId, process: u64) -> u64 {
         let mut state = self.state();
         let number = state.threads.len();
@@ -244,7 +244,7 @@ impl Scheduler {
         self.stop_if_failed();
     }
 
-    /// The calling thread has run into a loop without end: its world fails, and the thread does not go on.
+    /// Fails the world because the calling thread loops without end. The thread does not return.
     fn stop_here(&self, what: &str) {
         let state = self.state();
         if !state.has_failed {
@@ -253,7 +253,7 @@ impl Scheduler {
         self.stop_if_failed();
     }
 
-    /// Threads of a simulation that has failed are left where they are.
+    /// Threads of a failed simulation do not return.
     fn stop_if_failed(&self) {
         if self.state().has_failed {
             loop {
@@ -262,7 +262,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives the right to run to the next thread; virtual time passes until there is one.
+    /// Gives the right to run to the next ready thread; virtual time advances until there is one.
     fn run_next(&self, mut state: MutexGuard<'_, State>) {
         if state.has_failed {
             return;
@@ -292,7 +292,7 @@ impl Scheduler {
             state.steps_at_rest = state.steps;
             match state.next_event() {
                 Some(at) => self.now.store(at.max(now), Ordering::SeqCst),
-                None => return self.fail(state, "every thread waits and nothing is due"),
+                None => return self.fail(state, "every thread waits, and no event is scheduled"),
             }
         }
     }
@@ -331,7 +331,7 @@ impl Scheduler {
         Ok(port)
     }
 
-    /// Threads take turns to wait for this descriptor, if it is a socket.
+    /// Records that threads take turns to wait for this descriptor, if it is a socket.
     pub(super) fn note_turns(&self, (host, process): (NodeId, u64), descriptor: i32, armed_in: &Arc<Interest>) {
         let mut state = self.state();
         state.turns.retain(|turns| turns.socket.strong_count() > 0);
@@ -342,7 +342,7 @@ impl Scheduler {
         }
     }
 
-    /// A process ends without closing anything: its threads do not run, and its sockets are gone.
+    /// Ends a process without closing its resources: its threads do not run, and its sockets are closed.
     pub(super) fn crash(&self, process: u64) {
         let mut state = self.state();
         let mut own = state.threads.iter().filter(|thread| thread.process == process);
@@ -357,7 +357,7 @@ impl Scheduler {
         state.crashed.insert(process, AfterCrash::Nothing);
     }
 
-    /// The threads of a crashed process run again, to end and to free what they hold.
+    /// Lets the threads of a crashed process run again to end and free their resources.
     pub(super) fn free(&self, process: u64) {
         let known = self.state().crashed.insert(process, AfterCrash::Freeing);
         assert!(known.is_some(), "the process has crashed before");
@@ -378,7 +378,7 @@ impl Scheduler {
         (alive.map(|thread| thread.name.clone()).collect(), sockets)
     }
 
-    /// Sends a datagram to every socket that it is for.
+    /// Sends a datagram to every socket of its destination.
     pub(super) fn send(&self, (host, process): (NodeId, u64), port: u16, destination: SocketAddr, bytes: &[u8]) {
         let mut state = self.state();
         if state.crashed.contains_key(&process) {
@@ -409,7 +409,7 @@ impl Scheduler {
 const ADDRESS_IN_USE: i32 = 98;
 
 impl State {
-    /// Delivers datagrams and wakes alarms whose time has come.
+    /// Delivers datagrams that have arrived and wakes alarms that are due.
     fn make_due(&mut self, now: u64) {
         while let Some(datagram) = self.network.receive(Instant(now)) {
             self.deliver(&datagram);
@@ -429,7 +429,7 @@ impl State {
         }
     }
 
-    /// A datagram to its own host meets no fault of the network.
+    /// Sends a datagram. Datagrams to the sender's own host are not subject to faults.
     fn send(&mut self, now: Instant, mut datagram: Datagram, destination: IpAddr) {
         if datagram.from == datagram.to {
             datagram.bytes = with_group(destination, &datagram.bytes);
@@ -479,7 +479,7 @@ impl State {
         !is_gone && !self.stopped.contains(&thread.host)
     }
 
-    /// Whether the thread is one of a process that is there.
+    /// Whether the thread has not ended, and its process has not crashed.
     fn is_watched(&self, thread: &Thread) -> bool {
         !matches!(thread.status, Status::Ended) && !self.crashed.contains_key(&thread.process)
     }
@@ -498,7 +498,7 @@ impl State {
         self.turns.iter().find_map(fault_of).or_else(control)
     }
 
-    /// When something happens next that no thread does.
+    /// When the next timer or datagram is due.
     fn next_event(&self) -> Option<u64> {
         let running = self.threads.iter().filter(|thread| self.may_run(thread));
         let deadlines = running.filter_map(|thread| match &thread.status {
@@ -519,7 +519,7 @@ impl State {
         }
     }
 
-    /// The threads that have not ended, and what each of them does.
+    /// The threads that have not ended, and their states.
     fn describe(&self) -> String {
         let mut text = format!("seed {}", self.config.seed);
         for thread in self.threads.iter().filter(|thread| !matches!(thread.status, Status::Ended)) {
@@ -543,7 +543,7 @@ impl State {
     }
 }
 
-/// The group that a datagram was sent to travels in front of its bytes.
+/// Prepends the multicast group of the destination to the bytes.
 fn with_group(destination: IpAddr, bytes: &[u8]) -> Vec<u8> {
     let group = match destination {
         IpAddr::V4(ip) if ip.is_multicast() => ip.octets(),
@@ -553,6 +553,6 @@ fn with_group(destination: IpAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn split_group(bytes: &[u8]) -> (Option<IpAddr>, &[u8]) {
-    let (group, bytes) = bytes.split_first_chunk::<4>().expect("with_group has put it there");
+    let (group, bytes) = bytes.split_first_chunk::<4>().expect("with_group has prepended it");
     ((*group != [0; 4]).then(|| IpAddr::from(*group)), bytes)
 }

@@ -1,6 +1,6 @@
-//! A simulated transport with connections, in place of TCP: ordered, without loss while a connection exists, and with
-//! room for so many bytes that the peer has not received. Bytes take no time. A connection breaks when the test breaks
-//! it, and all connections between two places stay away while the test keeps them apart.
+//! A simulated transport with connections, in place of TCP: ordered, without loss while a connection exists, with a
+//! bounded number of bytes in flight, and without delay. A connection breaks when the test breaks it. The test can also
+//! prevent connections between two places.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -13,9 +13,9 @@ use peregrine_transport::event::Waker;
 
 use super::config::lock;
 
-/// The kind of the locators, of those that every vendor may use for its own.
+/// The kind of the locators, in the range for vendor-specific kinds.
 const KIND: i32 = 0x0100_5349;
-/// Bytes of a connection that have not been received, in each direction.
+/// The bound of the unreceived bytes of a connection, in each direction.
 const ROOM_BYTES: usize = 1 << 16;
 
 /// All connections of a simulation. Clones are the same network.
@@ -32,7 +32,7 @@ struct State {
     apart: BTreeSet<(Locator, Locator)>,
 }
 
-/// A process that listens.
+/// A listening process.
 struct End {
     ready: Arc<Waker>,
     events: VecDeque<StreamEvent>,
@@ -42,18 +42,18 @@ struct End {
 struct Direction {
     bytes: VecDeque<u8>,
     is_writer_waiting: bool,
-    /// The writer has closed the connection: it ends when the bytes have been received.
+    /// The sender has closed the connection, which ends when the bytes have been received.
     is_ending: bool,
 }
 
-/// The transport as one process has it.
+/// The transport from the view of one process.
 struct MockLink {
     network: StreamNetwork,
     address: Locator,
 }
 
 impl StreamNetwork {
-    /// The place of this number, which a process listens at.
+    /// The locator of the place with this number.
     #[must_use]
     pub const fn place(number: u32) -> Locator {
         Locator { kind: KIND, port: number, address: [0; 16], scope: 0 }
@@ -67,12 +67,12 @@ impl StreamNetwork {
         config.with_stream_links(StreamLinks::new(vec![Arc::new(link)])).with_peers(peers)
     }
 
-    /// Breaks the connection between two places. Another one may be opened.
+    /// Breaks the connection between two places. The peers may open a new one.
     pub fn break_connection(&self, one: u32, other: u32) {
         self.lock().end(Self::place(one), Self::place(other));
     }
 
-    /// Breaks the connection between two places, and refuses further ones until it is called with `false`.
+    /// Breaks the connection between two places and rejects further ones, until called with `false`.
     pub fn keep_apart(&self, one: u32, other: u32, are_apart: bool) {
         let (one, other) = (Self::place(one), Self::place(other));
         let mut state = self.lock();
@@ -125,7 +125,7 @@ impl State {
 }
 
 impl State {
-    /// One side closes a connection: the other one still receives what was sent before.
+    /// Closes a connection on one side. The other side still receives the bytes sent before.
     fn finish(&mut self, own: Locator, peer: Locator) {
         self.directions.remove(&(peer, own));
         if self.directions.get(&(own, peer)).is_none_or(|direction| direction.bytes.is_empty()) {
@@ -158,7 +158,7 @@ impl StreamLink for MockLink {
             return state.report(own, StreamEvent::Lost(peer));
         }
         if state.directions.contains_key(&(own, peer)) {
-            // The peer has opened it, which an event tells.
+            // The peer has opened the connection, as an event reports.
             return;
         }
         state.directions.insert((own, peer), Direction::default());

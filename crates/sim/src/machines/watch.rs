@@ -1,8 +1,8 @@
 //! The invariant of reception, checked whenever a thread of a simulation gives up its turn.
 //!
-//! The driver promises that at every moment some thread waits on a socket for user data or is armed to be woken by it
-//! (decision 024). A machine sees both from below: where each thread is blocked, and which descriptors the poller of
-//! the followers reports.
+//! The driver guarantees that at every moment some thread waits on a socket for user data or is armed to be woken by it
+//! (decision 024). A simulated machine can check this, because it knows where each thread is blocked and which
+//! descriptors the poller of the followers reports.
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ pub(super) const READINGS_PER_TURN_MAX: u64 = 400_000;
 /// Turns between two moments at which every thread waits: more of them are a livelock. The worlds reach about 2,000.
 pub(super) const TURNS_WITHOUT_REST_MAX: u64 = 100_000;
 
-/// A thread, as these checks see it.
+/// A thread from the view of these checks.
 pub(super) struct Watched<'t> {
     pub(super) process: u64,
     pub(super) name: &'t str,
@@ -36,7 +36,7 @@ impl Turns {
     /// The violation at the socket, if there is one. `is_resting`: every thread that may run waits.
     pub(super) fn fault(&self, threads: &[Watched<'_>], is_resting: bool) -> Option<String> {
         let socket = self.socket.upgrade().filter(|socket| !socket.is_closed())?;
-        // Without its poller the socket has no receiver any more.
+        // Without its poller, the socket has no receiver.
         let armed_in = self.armed_in.upgrade()?;
         let descriptor = socket.descriptor();
         if is_awaited(self.process, descriptor, threads) {
@@ -50,7 +50,8 @@ impl Turns {
     }
 }
 
-/// The control threads that wait anywhere but at their poller: only there they see timers and datagrams.
+/// The control threads that wait anywhere but at their poller. Only a thread at its poller handles timers and
+/// datagrams.
 pub(super) fn blocked_control_thread(threads: &[Watched<'_>]) -> Option<String> {
     let blocked = threads.iter().find(|thread| {
         thread.name.contains("-ctrl-") && thread.place.is_some_and(|place| !matches!(place, Place::Poller(_)))

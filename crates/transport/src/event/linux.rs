@@ -170,7 +170,7 @@ impl Poller {
         self.wait_in_kernel(events, deadline.map(remaining))
     }
 
-    /// Several threads may wait for one event: those that find none wait on.
+    /// Several threads may wait for one event: threads that find none continue to wait.
     #[cfg(feature = "simulation")]
     fn wait_in_simulation(
         &self,

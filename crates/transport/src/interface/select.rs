@@ -15,7 +15,7 @@ pub enum Selection {
     /// come first.
     #[default]
     Default,
-    /// The named ones that exist, whatever they are, in this order. Each pattern is a name or an address, in which `*`
+    /// The named interfaces that exist, of any kind, in this order. Each pattern is a name or an address, in which `*`
     /// stands for any characters.
     Only(Vec<String>),
 }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ordinary_interfaces_are_used_the_default_route_first() {
+    fn ordinary_interfaces_are_selected_with_default_route_first() {
         let mut wlan = interface(3, "wlan0", "192.0.2.7");
         wlan.default_route = true;
         let all = [loopback(), interface(2, "eth0", "10.0.0.1"), wlan, interface(4, "docker0", "172.17.0.1")];
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn never_only_container_bridges_or_tunnels() {
+    fn private_interfaces_are_not_selected_by_default() {
         let mut vpn = interface(9, "corp", "10.9.0.1");
         vpn.flags.point_to_point = true;
         vpn.default_route = true;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_bridges_and_bonds_are_ordinary() {
+    fn bridges_and_bonds_without_private_prefix_are_selected() {
         let all = [loopback(), interface(2, "br0", "10.0.0.1"), interface(3, "bond0", "10.0.1.1")];
         assert_eq!(names(&all, &Selection::Default), ["br0", "bond0"]);
     }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn names_addresses_and_patterns_choose_in_their_order() {
+    fn named_interfaces_are_selected_in_order_of_patterns() {
         let all = [
             loopback(),
             interface(2, "eth0", "10.0.0.1 fe80::1"),
@@ -258,12 +258,12 @@ mod tests {
             interface(4, "docker0", "172.17.0.1"),
         ];
         let only = |patterns: &[&str]| Selection::Only(patterns.iter().map(|&p| p.to_owned()).collect());
-        assert_eq!(names(&all, &only(&["docker0"])), ["docker0"], "what is named is used whatever it is");
+        assert_eq!(names(&all, &only(&["docker0"])), ["docker0"], "a named interface of any kind is used");
         assert_eq!(names(&all, &only(&["192.168.7.1", "lo"])), ["eth1", "lo"]);
         assert_eq!(names(&all, &only(&["192.168.*", "eth*"])), ["eth1", "eth0"]);
         assert_eq!(names(&all, &only(&["FE80:0:0::1"])), ["eth0"], "addresses are compared by value");
         let some_missing = only(&["eth0", "eth9"]);
-        assert_eq!(names(&all, &some_missing), ["eth0"], "one is enough");
+        assert_eq!(names(&all, &some_missing), ["eth0"], "one existing interface suffices");
         assert_eq!(some_missing.unmatched(&all), ["eth9"]);
         assert!(Selection::Default.unmatched(&all).is_empty());
         let error = select(&all, &only(&["eth9"])).unwrap_err();
@@ -272,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_usable_is_an_error() {
+    fn missing_usable_interface_is_an_error() {
         let error = select(&[], &Selection::Default).unwrap_err();
         assert_eq!(error, NoInterface { pattern: None, present: Vec::new() });
         assert!(select(&[loopback()], &Selection::Only(Vec::new())).is_err());
     }
 
     #[test]
-    fn stars_stand_for_any_characters() {
+    fn star_matches_any_characters() {
         for (pattern, text, expected) in [
             ("", "", true),
             ("*", "", true),

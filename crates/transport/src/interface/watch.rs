@@ -4,7 +4,7 @@ use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-/// Most notices that one call reads; the next call reads the others.
+/// The most notices that one call reads; the next call reads the others.
 const MAX_NOTICES: u32 = 256;
 
 /// Becomes readable when an interface or one of its addresses was added, removed or changed (rtnetlink).

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Would watch for changes of interfaces. No system of this kind is supported yet.
+/// A watcher of interfaces, which cannot be created on this system.
 #[derive(Debug)]
 pub struct InterfaceWatcher {
     none: Infallible,

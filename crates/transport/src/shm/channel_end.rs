@@ -35,7 +35,7 @@ pub struct ReaderGone {
 pub enum Gone {
     /// The other process closed the channel or ended.
     Ended,
-    /// The other process violated the protocol, or the system is short of something; the text states how.
+    /// The other process violated the protocol, or the system lacks a resource; the text states how.
     Broken(&'static str),
     /// This side closed the channel.
     Closed,

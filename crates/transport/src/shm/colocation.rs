@@ -1,7 +1,7 @@
 //! Whether two processes can share memory: on one host, in the same namespaces, as the same user.
 //!
-//! A process announces its host identity as a hint, so that peers need not connect in vain and can report why. The
-//! decision uses only what the kernel reports about the peer of a link.
+//! A process announces its host identity as a hint, so that peers need not attempt useless connections and can report
+//! the reason. The decision uses only the kernel's report about the peer of a link.
 
 use super::link::Peer;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::io;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostIdentity(pub [u32; 5]);
 
-/// What two processes do not share.
+/// The first item that two processes do not share, which excludes shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotColocated {

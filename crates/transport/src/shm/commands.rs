@@ -11,16 +11,16 @@ use std::sync::PoisonError;
 /// the next one.
 ///
 /// - *Commands* (`C`) are all executed, in the order in which they were sent.
-/// - *Requests* (`R`) are executed after the commands, equal ones once. A request asks the taking thread to look at a
-///   state that the sender has changed before, so one look after the last change suffices. Without merging, a thread
-///   that repeats a request would fill the queue while the taking thread is busy.
+/// - *Requests* (`R`) are executed after the commands, equal ones once. A request makes the taking thread check a state
+///   that the sender has changed before, so one check after the last change suffices. Without merging, a thread that
+///   repeats a request would fill the queue while the taking thread is busy.
 ///
 /// At most `limit` commands wait; further refusable commands are refused. [`Self::send`] is for commands that must not
 /// be lost; each belongs to an accepted command, with at most [`FOLLOW_UPS_MAX`] for each.
 pub struct Commands<C, R> {
     queue: Mutex<Queue<C, R>>,
     limit: usize,
-    /// Set after the command was queued. A look is cheap while the queue is empty.
+    /// Set after the command was queued. A check is cheap while the queue is empty.
     has_some: AtomicBool,
     /// Whether a thread that executes commands runs. Locked before the queue.
     is_running: Mutex<bool>,
@@ -88,7 +88,7 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
     pub fn request(&self, request: R) {
         let mut queue = self.lock_queue();
         if !queue.requested.insert(request) {
-            // The thread that sent the equal request also announces it, and the executing thread looks at the queue
+            // The thread that sent the equal request also announces it, and the executing thread checks the queue
             // before it waits.
             return;
         }

@@ -68,7 +68,7 @@ pub struct PublishError<S> {
 
 impl<S> PublishError<S> {
     /// Whether there is room for the sample, and only its segment could not be announced: the link is full, or the
-    /// system short of something. No reader notifies the writer of the end of that; the caller tries again later.
+    /// system lacks a resource. No reader notifies the writer when the cause ends; the caller tries again later.
     #[must_use]
     pub fn is_segment_unannounced(&self) -> bool {
         self.reason == Unpublished::NotAnnounced
@@ -81,7 +81,7 @@ impl<S> fmt::Display for PublishError<S> {
             Unpublished::OtherWriter => "the slot belongs to another writer",
             Unpublished::ReaderGone => "the reader is gone",
             Unpublished::NoRoom => "the ring of a blocking reader is full",
-            Unpublished::NotAnnounced => "a blocking reader cannot be told of the segment of the sample now",
+            Unpublished::NotAnnounced => "a blocking reader cannot be notified of the segment of the sample now",
         })
     }
 }

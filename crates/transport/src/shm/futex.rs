@@ -120,7 +120,7 @@ mod kernel {
             tv_nsec: (deadline.0 % 1_000_000_000) as _,
         });
         let clock = rustix::thread::ClockId::Monotonic;
-        // After every failure (another value, a signal, the deadline) the caller looks again. The words are mapped.
+        // The caller checks again after every failure (another value, a signal, the deadline). The words are mapped.
         let _ = futex::waitv(waits, futex::WaitvFlags::empty(), deadline.as_ref(), clock);
     }
 

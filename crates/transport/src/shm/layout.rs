@@ -9,7 +9,7 @@
 //! base is that of `m - size`.
 //!
 //! ```text
-//! size 4, base 0:   4  5  2  3                 under way: 2 to 5, m = 4
+//! size 4, base 0:   4  5  2  3                 in flight: 2 to 5, m = 4
 //! size 8, base 0:   4  5  2  3  4  5  .  .     the first two are places for 8 and 9 now
 //! ```
 //!

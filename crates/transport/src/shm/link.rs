@@ -31,7 +31,7 @@ impl Address {
     }
 }
 
-/// Which users a process trusts with its samples.
+/// The users that a process trusts with its samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
     /// The user that this process runs as.
@@ -82,8 +82,8 @@ pub(super) enum Received {
     Nothing,
     /// The other side is gone.
     Closed,
-    /// A message is lost: the other side has violated the protocol, or the system is short of something. The other side
-    /// may still be there.
+    /// A message is lost: the other side has violated the protocol, or the system lacks a resource. The other side may
+    /// still exist.
     Broken(&'static str),
     /// A message with its number of descriptors.
     Message(Message, [Option<OwnedFd>; 2]),
@@ -135,7 +135,7 @@ impl Link {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             let pushed = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-            debug_assert!(pushed, "the space is for two");
+            debug_assert!(pushed, "the space is for two descriptors");
         }
         #[cfg(feature = "simulation")]
         if !descriptors.is_empty() {
@@ -191,7 +191,7 @@ impl Link {
             Some(_) if received.flags.contains(ReturnFlags::CTRUNC) => {
                 Received::Broken("this process has no descriptor left for the memory of the other side")
             }
-            _ => Received::Broken("the other side sent a message that means nothing"),
+            _ => Received::Broken("the other side sent an invalid message"),
         }
     }
 }

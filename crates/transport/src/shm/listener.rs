@@ -165,7 +165,7 @@ impl Request {
 
     /// Refuses the request.
     pub fn refuse(self, reason: Refusal) {
-        // A reader that cannot be told sees the end of the connection.
+        // A reader that cannot be notified observes the end of the connection.
         let _ = self.link.send(&Message::Refused(reason), &[]);
     }
 }

@@ -88,7 +88,7 @@ pub enum Message {
         entries: u32,
         /// Number of samples that the reader may hold.
         holds: u32,
-        /// What the writer does with entries that a slow reader has not taken.
+        /// The treatment of entries that a slow reader has not taken.
         overflow: Overflow,
         /// Index of the doorbell of this reader process.
         doorbell: u32,

@@ -131,7 +131,7 @@ fn slot_read_in_place_is_not_rewritten_meanwhile() {
 /// A ring that starts with two entries and grows: the reader finds entries that were copied to another place, even if
 /// it loaded the layout before.
 #[test]
-fn entries_under_way_while_the_ring_grows_are_taken_once_and_in_order() {
+fn entries_in_flight_while_ring_grows_are_taken_once_in_order() {
     for takes_in_place in [false, true] {
         bounded(2).check(move || {
             let (mut sender, shared, mut receiver) = channel(4, 4, Overflow::Block);

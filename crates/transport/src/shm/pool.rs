@@ -12,7 +12,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 /// Number of slots in the first segment of a class, within the next two bounds. Each further segment is twice as large.
-/// A writer that only says which samples are available needs one slot, and a process may have hundreds of such writers.
+/// A writer that only signals which samples are available needs one slot, and a process may have hundreds of such
+/// writers.
 const FIRST_SEGMENT_SLOTS: usize = 16;
 const FIRST_SEGMENT_BYTES_MAX: usize = 64 << 10;
 const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
@@ -210,7 +211,8 @@ impl Pool {
     }
 
     /// Frees segments without a used slot; with `only_idle` only segments that had no used slot since the last call.
-    /// `may` gets the place and the number of each segment, tells the readers, and returns false to keep it.
+    /// `may` gets the place and the number of each segment, notifies the readers, and returns false to keep the
+    /// segment.
     pub(super) fn trim(&mut self, only_idle: bool, mut may: impl FnMut(u32, u32) -> bool) -> Trimmed {
         let mut trimmed = Trimmed::default();
         for (place, entry) in self.segments.iter_mut().enumerate() {

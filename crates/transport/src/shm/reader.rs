@@ -26,7 +26,7 @@ const MAX_MESSAGES: usize = 1024;
 /// Messages from the user of one writer that wait for [`Reader::poll_message`]. A writer that sends more is at fault:
 /// its user answers messages of the reader's user.
 const USER_MESSAGES_MAX: usize = 256;
-/// Looks at the rings between two looks at the clock, while spinning.
+/// Checks of the rings between two readings of the clock, while spinning.
 const LOOKS_PER_CLOCK: u32 = 32;
 
 /// Bounds of a [`Reader`].
@@ -511,7 +511,8 @@ impl Channel {
         let Some((segment, range)) = found else {
             self.core.shared.release(cell);
             if !matches!(self.gone, Some(Gone::Broken(_))) {
-                // Over the end that may have been seen meanwhile: what was told before it is all there.
+                // This replaces an end of the writer that was observed meanwhile: a working writer announces all
+                // segments before it ends.
                 self.gone = Some(Gone::Broken("the writer published bytes outside its segments"));
             }
             return None;

@@ -11,11 +11,11 @@ pub(super) struct SlotId {
     pub(super) index: u32,
 }
 
-/// Slots that other threads let go, until the pool counts them.
+/// Slots that other threads have released, until the pool counts them.
 #[derive(Debug, Default)]
 pub(super) struct ReturnQueue {
     slots: Mutex<Vec<SlotId>>,
-    /// Changed under the lock. A look without the lock is cheap while the queue is empty.
+    /// Changed under the lock. A check without the lock is cheap while the queue is empty.
     has_some: AtomicBool,
 }
 

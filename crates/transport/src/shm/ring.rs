@@ -24,7 +24,7 @@ use super::page::{OwnedPage, PeerPage};
 use super::sync::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
 
-/// What a writer does when a reader does not keep up.
+/// The writer's policy for a reader that does not keep up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overflow {
     /// Waits: every published sample is delivered.
@@ -33,8 +33,8 @@ pub enum Overflow {
     Evict,
 }
 
-/// Data that travels with a sample besides its bytes; this module does not interpret it. RTPS needs a sequence number,
-/// a source timestamp, a key hash (two words), and a word for the status info and the length of the inline QoS.
+/// Data of a sample besides its bytes; this module does not interpret it. RTPS needs a sequence number, a source
+/// timestamp, a key hash (two words), and a word for the status info and the length of the inline QoS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Metadata(pub [u64; 5]);
 

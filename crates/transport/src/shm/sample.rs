@@ -17,7 +17,7 @@ pub(super) struct ChannelCore {
 }
 
 impl ChannelCore {
-    /// Tells the waiting writer that there may be room. A full link already holds messages that wake the writer.
+    /// Notifies the waiting writer that there may be room. A full link already holds messages that wake the writer.
     pub(super) fn notify_writer(&self) {
         let _ = self.link.send(&Message::Room, &[]);
     }

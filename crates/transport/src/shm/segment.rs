@@ -28,7 +28,7 @@ pub(super) struct SegmentMemory {
     pub(super) number: u32,
     pub(super) stride: usize,
     pub(super) return_queue: Arc<ReturnQueue>,
-    /// Identifies the lender of the slots, which is told of slots that are given back.
+    /// The callback of the slots' lender, called when slots are given back. Identifies the lender.
     pub(super) on_return: Arc<OnReturn>,
 }
 

@@ -79,8 +79,8 @@ impl Slot {
     }
 
     /// Returns the slot unpublished and calls the callback of its [`SlotLender`](super::SlotLender). The caller holds
-    /// no lock that the callback may take. A slot that is dropped also returns, at the writer's next look, without the
-    /// callback.
+    /// no lock that the callback may take. A slot that is dropped also returns, when the writer next collects slots,
+    /// without the callback.
     #[cold]
     pub fn give_back(mut self) {
         if let Some(memory) = self.memory.take() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 /// Loans the slot that a [`Writer`](super::Writer) [put into the cache](super::Writer::cache_next_slot), without the
-/// writer's lock. It outlives the writer. A callback learns of slots that are given back.
+/// writer's lock. It outlives the writer. A callback reports slots that are given back.
 pub struct SlotLender {
     pub(super) cache: Arc<SlotCache<Slot>>,
     /// Capacity of the cached slot, in bytes.

@@ -48,7 +48,7 @@ pub struct WriterStatistics {
     pub bytes: usize,
     /// Slots of all segments.
     pub slots: usize,
-    /// Slots that are loaned, kept, waiting or held, as of the writer's last look at the readers.
+    /// Slots that are loaned, kept, waiting or held, as of the writer's last check of the readers.
     pub slots_in_use: usize,
     /// Admitted readers.
     pub readers: usize,
@@ -126,7 +126,7 @@ impl Writer {
     ///
     /// # Errors
     /// There are too many readers, the reader's memory is not as announced, or the system is short of descriptors or
-    /// memory. The reader has been told.
+    /// memory. The reader has been notified.
     pub fn admit(&mut self, request: Request, overflow: Overflow) -> io::Result<ReaderId> {
         self.service();
         let error = |kind, reason: Refusal| Err(io::Error::new(kind, reason.to_string()));
@@ -560,7 +560,7 @@ impl Writer {
     fn retire(&mut self, only_idle: bool) -> Trimmed {
         let Self { channels, pool, .. } = self;
         let trimmed = pool.trim(only_idle, |place, segment| {
-            // A reader that cannot be told now would keep the segment mapped.
+            // A reader that cannot be notified now would keep the segment mapped.
             channels.iter_mut().all(|channel| channel.retire(place, segment))
         });
         self.statistics.segments_retired += trimmed.given_up as u64;

@@ -24,7 +24,7 @@ pub(super) struct Channel {
     pub(super) sender: Sender<SlotId>,
     pub(super) doorbell: Doorbell<Identity, PeerPage>,
     pub(super) link: Link,
-    /// For each place in the pool, the segment that the reader has been told of.
+    /// For each place in the pool, the segment that was announced to the reader.
     pub(super) announced: Vec<u32>,
     pub(super) missed: u64,
     /// At most [`USER_MESSAGES_MAX`].
@@ -43,7 +43,7 @@ pub(super) const MAX_MESSAGES: usize = 64;
 /// ones stay in the link.
 pub(super) const USER_MESSAGES_MAX: usize = 64;
 
-/// A channel before the reader knows of it.
+/// A channel that the reader has not been notified of.
 pub(super) struct ChannelParts {
     pub(super) sender: Sender<SlotId>,
     pub(super) ring: Memory,
@@ -140,7 +140,7 @@ impl Channel {
         }
     }
 
-    /// Tells the reader of a segment, once. Returns false if the link is full.
+    /// Announces a segment to the reader, once. Returns false if the link is full.
     pub(super) fn announce(&mut self, pool: &Pool, place: u32, segment: u32) -> bool {
         let at = place as usize;
         if self.announced.get(at) == Some(&segment) {
@@ -159,7 +159,7 @@ impl Channel {
         true
     }
 
-    /// Tells the reader that a segment is freed, if the reader knows it. Returns false if the link is full.
+    /// Notifies the reader that a segment is freed, if the reader knows it. Returns false if the link is full.
     pub(super) fn retire(&mut self, place: u32, segment: u32) -> bool {
         let knows = self.announced.get(place as usize) == Some(&segment);
         if !knows || self.gone.is_some() {

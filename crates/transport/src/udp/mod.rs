@@ -6,9 +6,9 @@
 //! # System calls
 //! * One datagram is sent by one `sendmsg`, several by one `sendmmsg`, and a train of equal segments by one `sendmsg`
 //!   that the kernel or the NIC cuts (`UDP_SEGMENT`).
-//! * Waiting for a datagram is one blocking `recvmsg`. While several arrive at a time, one `recvmmsg` takes up to
-//!   [`ReceiverOptions::batch`]. Datagrams that the kernel or the NIC has joined (`UDP_GRO`) are returned as ordinary
-//!   datagrams.
+//! * Waiting for a datagram is one blocking `recvmsg`. During a burst, one `recvmmsg` receives up to
+//!   [`ReceiverOptions::batch`] datagrams. Datagrams that the kernel or the NIC has joined (`UDP_GRO`) are returned as
+//!   ordinary datagrams.
 //!
 //! # Faults of the network
 //! No datagram, ICMP message or drop makes these functions fail permanently: [`Statistics`] counts them.
@@ -82,9 +82,9 @@ pub struct Socket {
 impl Socket {
     /// Opens a socket for the exclusive use of this address and port. With port 0 the system chooses one.
     ///
+    /// # Errors
     /// [`OpenError::PortInUse`] if another socket uses the port, so that the caller can try the next one; other
     /// variants as documented.
-    /// for what they say.
     pub fn unicast(address: SocketAddr, options: &SocketOptions) -> Result<Self, OpenError> {
         Self::open(address, false, options)
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Consecutive ICMP errors, interruptions and truncated datagrams that one call skips before it returns no datagrams.
 const MAX_FRUITLESS_CALLS: u32 = 64;
 
-/// While datagrams arrive one at a time, every so many calls one requests several, to detect the start of a burst.
+/// While datagrams arrive one at a time, one in this many calls requests several, to detect the start of a burst.
 #[cfg(target_os = "linux")]
 const BURST_PROBE_CALLS: u32 = 64;
 

@@ -12,7 +12,7 @@ pub(super) struct Simulated {
     socket: Arc<VirtualSocket>,
 }
 
-/// Receive buffer of a socket that asks for none.
+/// Receive buffer of a socket that requests no size.
 const DEFAULT_BUFFER_BYTES: usize = 212_992;
 
 impl Simulated {

@@ -83,7 +83,7 @@ impl Host {
         let ready = move || routes().lines().any(multicast);
         let deadline = patience();
         while !(self.interface(name).flags.running && self.run(ready)) {
-            assert!(MonotonicNs::now() < deadline, "{name} does not connect");
+            assert!(MonotonicNs::now() < deadline, "{name} is not connected");
             std::thread::yield_now();
         }
     }
@@ -91,7 +91,7 @@ impl Host {
     /// The interface of this name.
     pub(crate) fn interface(&self, name: &'static str) -> Interface {
         let all = self.run(|| interface::list().unwrap());
-        all.into_iter().find(|interface| interface.name == name).expect("it was just made")
+        all.into_iter().find(|interface| interface.name == name).expect("the interface was just created")
     }
 }
 
@@ -99,7 +99,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has already been told by `run`.
+            // `run` has already reported a panic of the thread.
             let _ = thread.join();
         }
     }

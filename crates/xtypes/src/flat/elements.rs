@@ -1,4 +1,4 @@
-//! Sequences, arrays and maps in place.
+//! Access to sequences, arrays and maps in place.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +22,8 @@ use crate::types::DdsType;
 /// A sequence or array in a payload.
 pub struct Elements<'a, T> {
     bytes: &'a [u8],
-    /// The first element; `None` for an array that the writer did not know, whose elements have the default value.
+    /// The first element; `None` for an array member that the writer's type does not have, whose elements have the
+    /// default value.
     first: Option<Place>,
     count: usize,
     of: PhantomData<fn() -> T>,
@@ -41,7 +42,7 @@ impl<'a, T: FlatType> Elements<'a, T> {
     #[inline]
     pub(crate) fn new(mut decoder: Decoder<'a>, count: usize) -> Self {
         if T::PRIMITIVE && count > 0 {
-            // A checked collection has its first element.
+            // A checked collection contains its first element.
             let _ = decoder.align(T::MIN_SIZE);
         }
         Self { bytes: decoder.bytes(), first: Some(decoder.place()), count, of: PhantomData }
@@ -59,13 +60,14 @@ impl<'a, T: FlatType> Elements<'a, T> {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// An element: at once when elements have a fixed size, else after a step for each one before it.
+    /// An element: in constant time when elements have a fixed size, otherwise after one step for each element before
+    /// it.
     #[inline]
     #[must_use]
     pub fn get(&self, index: usize) -> Option<T::View<'a>> {
@@ -83,8 +85,9 @@ impl<'a, T: FlatType> Elements<'a, T> {
         ElementsIter { decoder, left: self.count, of: PhantomData }
     }
 
-    /// The elements where they are: `None` unless they are numbers or [plain](crate::plain) structures, in the native
-    /// byte order and aligned in memory. Bytes always are, but for an array that is not in the payload.
+    /// The elements as a slice of the payload: `None` unless they are numbers or [plain](crate::plain) structures, in
+    /// the native byte order and aligned in memory. This always holds for bytes, except for an array that is not in the
+    /// payload.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> Option<&'a [T]> {
@@ -103,7 +106,7 @@ impl<'a, T: FlatType> Elements<'a, T> {
         if let Some(values) = plain::decoded_vec(&mut decoder, self.count) {
             return values;
         }
-        // A checked payload holds as many elements as it says.
+        // A checked payload contains the stated number of elements.
         (0..self.count).map(|_| T::decode(&mut decoder).unwrap_or_else(|_| T::default_value())).collect()
     }
 }
@@ -161,18 +164,18 @@ pub struct ElementsMut<'a, T> {
 }
 
 impl<'a, T: FlatType> ElementsMut<'a, T> {
-    /// The same elements of the same bytes, to be changed in place.
+    /// Elements of `bytes` that can be changed in place.
     pub(crate) fn new(bytes: &'a mut [u8], first: Place, count: usize) -> Self {
         Self { bytes, first, count, of: PhantomData }
     }
 
-    /// The number of elements, which stays as it is.
+    /// The number of elements, which cannot be changed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -188,7 +191,7 @@ impl<'a, T: FlatType> ElementsMut<'a, T> {
         Some(T::view_mut(self.bytes, place))
     }
 
-    /// The elements where they are; see [`Elements::as_slice`].
+    /// The elements as a slice of the payload; see [`Elements::as_slice`].
     #[must_use]
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         if self.count == 0 {
@@ -198,7 +201,7 @@ impl<'a, T: FlatType> ElementsMut<'a, T> {
         plain::slice_of_mut(self.bytes.get_mut(range)?)
     }
 
-    /// The elements, to be read.
+    /// The elements, for reading.
     #[must_use]
     pub fn as_elements(&self) -> Elements<'_, T> {
         Elements { bytes: self.bytes, first: Some(self.first), count: self.count, of: PhantomData }
@@ -218,7 +221,7 @@ fn slice_range<T: DdsType>(first: Place, count: usize) -> Option<core::ops::Rang
     fits.then_some(first.position..end)
 }
 
-/// Where the element `index` is, behind `first`.
+/// The position of the element `index` of a collection that starts at `first`.
 #[inline]
 fn element<T: FlatType>(bytes: &[u8], first: Place, index: usize) -> Option<Place> {
     if T::FIXED {
@@ -231,8 +234,8 @@ fn element<T: FlatType>(bytes: &[u8], first: Place, index: usize) -> Option<Plac
     Some(decoder.place())
 }
 
-/// The bytes that `count` values of fixed size take from `offset`, in constant time: how much padding is between them
-/// only depends on the offset modulo four, so it repeats after four values at most.
+/// The bytes that `count` values of fixed size take from `offset` on, in constant time. The padding between values
+/// depends only on the offset modulo four, so the sizes repeat after at most four values.
 #[inline]
 fn span(size: Extent, offset: usize, count: usize) -> Option<usize> {
     const PERIOD_MAX: usize = 4;
@@ -259,7 +262,7 @@ fn span(size: Extent, offset: usize, count: usize) -> Option<usize> {
     (0..left % period).try_fold(total, |total, _| step(total))
 }
 
-/// Checks `count` elements, as decoding them would.
+/// Checks `count` elements. Accepts what decoding them accepts.
 fn check_elements<T: FlatType>(decoder: &mut Decoder<'_>, count: usize) -> Result<(), DecodeError> {
     if T::PRIMITIVE && count > 0 {
         decoder.align(T::MIN_SIZE)?;
@@ -274,7 +277,7 @@ fn check_elements<T: FlatType>(decoder: &mut Decoder<'_>, count: usize) -> Resul
     }
 }
 
-/// Enters a collection: how many elements it says to have, which a checked one has.
+/// Enters a collection and returns its number of elements, which is valid in a checked payload.
 #[inline]
 fn enter<T: DdsType>(decoder: &mut Decoder<'_>) -> usize {
     match decoder.begin_delimited(!T::PRIMITIVE) {
@@ -289,19 +292,19 @@ pub trait Collection: FlatType {
     type Element: FlatType;
     /// The greatest number of elements, if there is one.
     const BOUND: Option<usize>;
-    /// Whether there are always as many.
+    /// Whether all values have the same number of elements.
     const IS_ARRAY: bool;
 }
 
 /// Builds a sequence or array.
 ///
-/// A call that fails leaves the builder as it was: an element that did not fit is not there, and the others can be
-/// finished.
+/// A call that fails leaves the builder unchanged: the element that did not fit is not written, and the builder can be
+/// finished with the elements before it.
 #[must_use = "nothing is built without `finish`"]
 pub struct ElementsBuilder<'w, C> {
     writer: Writer<'w>,
     length: Length,
-    /// Where the number of elements is, in a sequence.
+    /// The position of the number of elements, in a sequence.
     count_at: usize,
     count: usize,
     of: PhantomData<fn() -> C>,
@@ -321,7 +324,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
         self.count
     }
 
-    /// Whether there are none yet.
+    /// Whether no elements were appended yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -357,7 +360,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
         self.append(values.len(), |writer| Ok(encode_elements(values, &mut writer.encoder())?))
     }
 
-    /// Appends `count` elements that `fill` writes where they belong. They have any value before.
+    /// Appends `count` elements that `fill` writes in place. Their initial values are unspecified.
     ///
     /// Elements that are neither numbers nor [plain](crate::plain) structures, or that are not aligned in memory
     /// (possible only for elements of 8 bytes in an aligned buffer), are filled in a separate value, which starts with

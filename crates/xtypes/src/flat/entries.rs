@@ -1,4 +1,4 @@
-//! Maps in place.
+//! Access to maps in place.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -52,7 +52,7 @@ impl<'a, K: FlatType, V: FlatType> Entries<'a, K, V> {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether the map has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0

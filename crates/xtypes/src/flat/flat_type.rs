@@ -12,15 +12,15 @@ use crate::flat::writer::{Done, Writer};
 use crate::member::Member;
 use crate::types::DdsType;
 
-/// A type that can be built and read in its XCDR2 form. Structures, unions and aliases get it from
-/// `#[derive(DdsType)] #[dds(flat)]`; the other types have it.
+/// A type that can be built and read in its XCDR2 form. Structures, unions and aliases implement it by
+/// `#[derive(DdsType)] #[dds(flat)]`; all other types implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no flat form",
     label = "a flat type is made of flat types",
     note = "add `#[dds(flat)]` to its definition"
 )]
 pub trait FlatType: DdsType {
-    /// A value in a payload: a number as it is, `&str`, [`Elements`](crate::flat::Elements), a generated view.
+    /// A value in a payload: a number itself, `&str`, [`Elements`](crate::flat::Elements), a generated view.
     type View<'a>: Copy + Debug;
     /// A value in a payload that can be changed in place.
     type ViewMut<'a>;
@@ -28,48 +28,48 @@ pub trait FlatType: DdsType {
     type Builder<'w>;
     /// The type that a finished builder has written: this type, except for aliases and boxes.
     type Built;
-    /// A value in memory, for a builder: a number as it is, `&str`, a slice, a reference.
+    /// A value in memory, for a builder: a number itself, `&str`, a slice, a reference.
     type Input<'v>;
 
-    /// Whether each value takes the same number of bytes behind the padding in front of it.
+    /// Whether all values have the same size, not counting the padding in front of a value.
     #[doc(hidden)]
     const FIXED: bool;
-    /// Whether, moreover, any bytes are a value.
+    /// Whether, moreover, all bytes are a valid value.
     #[doc(hidden)]
     const ANY_BITS: bool;
     /// Whether all bytes of the right number are a valid value, at any depth of nesting.
     #[doc(hidden)]
     const NEEDS_NO_LOOK: bool = false;
-    /// For a sequence of numbers, where the same holds except for the length: the size of an element in bytes, and the
-    /// greatest number of elements.
+    /// For a sequence of numbers, whose elements are valid whatever their bytes are, so that only the length needs a
+    /// check: the size of an element in bytes, and the greatest number of elements.
     #[doc(hidden)]
     const NUMBERS: Option<(usize, usize)> = None;
-    /// Whether a value begins with a word that says how long it is, which is never changed in place.
+    /// Whether a value begins with a word that contains its length, which is never changed in place.
     #[doc(hidden)]
     const LEADS_WITH_LENGTH: bool = matches!(Self::LENGTH_CODE, LengthCode::Leading);
 
-    /// Reads past a value that [`DdsType::decode`] accepts.
+    /// Checks and skips a value. Accepts what [`DdsType::decode`] accepts.
     ///
     /// # Errors
     /// The errors of [`DdsType::decode`].
     #[doc(hidden)]
     fn check(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
-    /// The value at the decoder's position, which was checked. Without one, the default value of the type: what a
-    /// reader sees of a member that the writer did not know.
+    /// The checked value at the decoder's position. Without a decoder, the default value of the type: the value of a
+    /// member that the writer's type does not have.
     #[doc(hidden)]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
 
-    /// The value at the front of bytes in the native byte order, which XCDR2 aligns to four: of a number, with fewer
-    /// steps than by a decoder.
+    /// The value at the start of bytes that are in the native byte order and that XCDR2 aligns to four. Only numbers
+    /// and sequences of numbers implement it, to avoid the cost of a decoder.
     #[doc(hidden)]
     #[inline]
     fn native(_bytes: &[u8]) -> Option<Self::View<'_>> {
         None
     }
 
-    /// The value at the decoder's position, which is checked on the way: [`Self::check`] and [`Self::view`] in one walk
-    /// where both have to take it.
+    /// Checks and returns the value at the decoder's position: [`Self::check`] and [`Self::view`] in a single walk
+    /// where each of them would need one.
     ///
     /// # Errors
     /// The errors of [`Self::check`].
@@ -80,15 +80,15 @@ pub trait FlatType: DdsType {
         Ok(Self::view(Some(decoder)))
     }
 
-    /// What [`Self::checked_view`] returns, in fewer steps, for a value in the layout that this crate writes and
-    /// without parts that need a check; `None` for all other values, valid or not.
+    /// Like [`Self::checked_view`], in fewer steps, for a value in the layout that this crate writes and without parts
+    /// that need a check; `None` for all other values, valid or not.
     #[doc(hidden)]
     #[inline]
     fn quick_view(_decoder: Decoder<'_>) -> Option<Self::View<'_>> {
         None
     }
 
-    /// The value at `place`, which was checked.
+    /// The checked value at `place`.
     #[doc(hidden)]
     fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> Self::ViewMut<'a>;
 
@@ -99,8 +99,8 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn builder<'w>(writer: Writer<'w>) -> Result<Self::Builder<'w>, FlatError>;
 
-    /// The memory of a value if that is how it is written in the native byte order, wherever XCDR2 aligns it to four,
-    /// and nothing else about it matters: that of a number, and of an array of numbers.
+    /// The memory of a value if, in the native byte order, it is also the encoding wherever XCDR2 aligns it to four,
+    /// and the value needs no other treatment: the memory of a number or of an array of numbers.
     #[doc(hidden)]
     #[inline]
     fn bytes<'v>(_input: &'v Self::Input<'_>) -> Option<&'v [u8]> {
@@ -127,7 +127,7 @@ pub trait FlatMember: Member<Value: FlatType> {
     /// The member in memory, for a builder: [`FlatType::Input`], or an `Option` of it.
     type Input<'v>;
 
-    /// [`FlatType::FIXED`], of a member that is always there.
+    /// [`FlatType::FIXED`] of a member that is not optional.
     #[doc(hidden)]
     const FIXED: bool;
 
@@ -135,7 +135,7 @@ pub trait FlatMember: Member<Value: FlatType> {
     #[doc(hidden)]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
 
-    /// [`FlatType::native`], of a member that is always there.
+    /// [`FlatType::native`] of a member that is not optional.
     #[doc(hidden)]
     #[inline]
     fn native(_bytes: &[u8]) -> Option<Self::View<'_>> {

@@ -1,4 +1,4 @@
-//! The members of a mutable structure as this crate writes them, as far as the compiler knows where they are.
+//! The layout of the first members of a mutable structure as this crate writes them, computed at compile time.
 
 use crate::extent::padding;
 use crate::flat::flat_type::{FlatMember, FlatType};
@@ -8,14 +8,14 @@ use crate::types::DdsType;
 /// Bytes of an EMHEADER, and of a length.
 const WORD: usize = size_of::<u32>();
 
-/// Bytes in front of the value of a member, and the positions of both, relative to the start of the members, which
+/// The header of a member, and the positions of the header and of the value relative to the start of the members, which
 /// XCDR2 aligns to four.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     at: usize,
     /// The EMHEADER.
     header: u32,
-    /// The length behind it, where it has a word of its own.
+    /// The length behind the header, if the member has a separate length.
     length: Option<u32>,
     value: usize,
 }
@@ -30,17 +30,18 @@ impl Head {
     }
 }
 
-/// The first of `N` members in their order, as long as each is always there and needs no look.
+/// The first members of a structure of `N` members, in their order, up to the first one that may be absent or needs a
+/// check.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<const N: usize> {
     heads: [Head; N],
-    /// How many of the heads count.
+    /// The number of heads in use.
     count: usize,
-    /// Bytes from where the members begin to the end of the last of these.
+    /// Bytes from the start of the members to the end of the last member of the layout.
     len: usize,
-    /// Where the value of the member behind these is, if it is a sequence of numbers.
+    /// The position of the value of the member behind the layout, if it is a sequence of numbers.
     sequence: Option<usize>,
-    /// Whether these are all members so far.
+    /// Whether the layout contains all members so far.
     is_open: bool,
 }
 
@@ -48,7 +49,7 @@ impl<const N: usize> Layout<N> {
     /// No members.
     pub const EMPTY: Self = Self { heads: [Head::NONE; N], count: 0, len: 0, sequence: None, is_open: true };
 
-    /// These members and another.
+    /// This layout extended by one member.
     #[must_use]
     #[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
     pub const fn then<M: FlatMember>(mut self, id: u32, must_understand: bool) -> Self {
@@ -72,8 +73,8 @@ impl<const N: usize> Layout<N> {
         self
     }
 
-    /// Where the value of a member is, from where the members begin: of these, and of a sequence of numbers behind
-    /// them.
+    /// The position of the value of a member, relative to the start of the members: of a member of the layout, or of a
+    /// sequence of numbers directly behind it.
     #[inline]
     pub(crate) fn value(&self, index: usize) -> Option<usize> {
         match self.heads.get(index) {
@@ -82,53 +83,54 @@ impl<const N: usize> Layout<N> {
         }
     }
 
-    /// How many members these are.
+    /// The number of members in the layout.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Bytes from where the members begin to the end of the last of these.
+    /// Bytes from the start of the members to the end of the last member of the layout.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether bytes in the native byte order, from where members begin, begin with these.
+    /// Whether `members`, which are in the native byte order, begin with the members of this layout.
     #[inline]
     pub(crate) fn is_in(&self, members: &[u8]) -> bool {
-        // One look at the length is enough for all.
+        // One check of the length is enough for all members.
         match members.get(..self.len) {
             Some(members) => self.heads.iter().take(self.count).all(|head| head.is_in(members)),
             None => false,
         }
     }
 
-    /// Where the values of these are, from where the members begin.
+    /// The positions of the values of the layout's members, relative to the start of the members.
     #[inline]
     pub(crate) fn values(&self) -> impl Iterator<Item = usize> {
         self.heads.iter().take(self.count).map(|head| head.value)
     }
 }
 
-/// [`FlatType::NUMBERS`], of a member that is always there.
+/// [`FlatType::NUMBERS`] of a member that is not optional.
 const fn numbers<M: FlatMember>() -> Option<(usize, usize)> {
     if M::OPTIONAL { None } else { <M::Value as FlatType>::NUMBERS }
 }
 
-/// The bytes of a value of a member that is always there, always takes as many behind its header, and is a value
-/// whatever they are.
+/// The size of the value of a member that is never absent, always has the same size behind its header, and is valid
+/// whatever its bytes are.
 pub(crate) const fn size_without_look<M: FlatMember>() -> Option<usize> {
-    /// In bytes: beside larger values a look does not count, and sums of these never overflow.
+    /// In bytes. The cost of a check does not matter for larger values, and sums of sizes up to this one never
+    /// overflow.
     const MOST: usize = u16::MAX as usize;
     if M::OPTIONAL || !<M::Value as FlatType>::NEEDS_NO_LOOK {
         return None;
     }
-    // A header leaves it aligned to four at least, and in XCDR2 that is all.
+    // The value behind a header is aligned to at least four bytes, and XCDR2 requires no more.
     let size = <M::Value as DdsType>::EXTENTS.xcdr2.at(0);
     if size > MOST { None } else { Some(size) }
 }
 
-/// A sequence of numbers behind its header.
+/// The extent of a sequence of numbers behind its header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
     /// Bytes from the header to the value.
@@ -138,11 +140,11 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// The member `id` if it is such a sequence at the front of `bytes`, in the native byte order.
+    /// Finds the member `id` if it is such a sequence at the start of `bytes`, in the native byte order.
     #[inline]
     pub(crate) fn in_front<M: FlatMember>(bytes: &[u8], id: u32) -> Option<Self> {
         let (size, bound) = numbers::<M>()?;
-        // The count of bytes also is their length.
+        // For elements of one byte, the element count is also the length in bytes.
         let has_length = <M::Value as DdsType>::LENGTH_CODE.is_separate();
         let value = if has_length { 2 * WORD } else { WORD };
         let (heads, numbers) = bytes.split_at_checked(value + WORD)?;

@@ -60,7 +60,7 @@ impl<'a, T: DdsType> ValueMut<'a, T> {
     /// The value.
     #[must_use]
     pub fn get(&self) -> T {
-        // The payload was checked, so there is one.
+        // The payload was checked, so it contains a value.
         T::decode(&mut Decoder::resume(self.bytes, self.place)).unwrap_or_else(|_| T::default_value())
     }
 

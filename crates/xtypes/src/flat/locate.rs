@@ -1,4 +1,4 @@
-//! Where the members of final and appendable structures are.
+//! Finds the members of final and appendable structures.
 
 use crate::decoder::Decoder;
 use crate::encapsulation::Extensibility;
@@ -6,7 +6,7 @@ use crate::error::DecodeError;
 use crate::member::Member;
 use crate::types::DdsType;
 
-/// The position of a member that is not there: no value is at the start of a payload.
+/// The position of an absent member. No value is at the start of a payload.
 pub(crate) const ABSENT: usize = 0;
 
 /// Moves to the value of a member of a final or appendable structure, and returns its position.

@@ -44,7 +44,7 @@
 //! assert_eq!(image.view().pixels().as_slice().map(<[u8]>::len), Some(640 * 480));
 //! image.view_mut().height_mut()?.set(240);
 //!
-//! // An ordinary reader understands it, and an ordinary sample has a view.
+//! // An ordinary reader decodes the sample, and a sample encoded from a value has a view.
 //! let value: Image = decode(image.payload())?;
 //! assert_eq!((value.height, value.exposure_s), (240, Some(0.01)));
 //! let mut payload = vec![0; image.payload().len()];
@@ -56,13 +56,13 @@
 //!
 //! # Building
 //!
-//! - The builder of a final or appendable structure takes the members in their order. Its type says which one comes
-//!   next: one that is left out, or out of order, does not compile, nor does finishing too early.
-//! - The builder of a mutable structure takes them in any order, and `finish` is an error that names a member that is
-//!   missing. Optional members may be left out.
-//! - `member(value)` takes a value: a number as it is, `&str`, a slice for a sequence, a reference for the others, an
-//!   `Option` for an optional member. `member_with(|builder| ...)` builds it in place: the closure has to return what
-//!   `finish` (or `put`, for a single value) of the very builder it was given returns.
+//! - The builder of a final or appendable structure takes the members in their order. The type of the builder fixes the
+//!   next member: a program that leaves a member out, gives it out of order or finishes too early does not compile.
+//! - The builder of a mutable structure takes the members in any order. `finish` returns an error that names a missing
+//!   member. Optional members may be left out.
+//! - `member(value)` takes a value: a number itself, `&str`, a slice for a sequence, a reference for the others, an
+//!   `Option` for an optional member. `member_with(|builder| ...)` builds the value in place: the closure must return
+//!   the result of `finish` (or `put`, for a single value) of the builder that it was given.
 //! - The builder of a sequence or array has [`push`](ElementsBuilder::push), [`push_with`](ElementsBuilder::push_with),
 //!   [`extend_from_slice`](ElementsBuilder::extend_from_slice) and [`fill`](ElementsBuilder::fill).
 //! - The result is what [`encode`](crate::encode) writes for the same values in the native byte order, byte for byte,
@@ -70,9 +70,9 @@
 //!
 //! # Reading
 //!
-//! [`view`] checks a payload once: every length, text, boolean, enumeration and union, just as
-//! [`decode`](crate::decode) does, which accepts the same payloads. It allocates nothing (but for each map, which is
-//! decoded to find keys that occur twice). Numbers cost nothing to check, however many. After that nothing can fail:
+//! [`view`] checks a payload once: every length, text, boolean, enumeration and union. It accepts the same payloads as
+//! [`decode`](crate::decode). It allocates no memory, except for each map, which is decoded to find duplicate keys.
+//! Numbers need no check, however many there are. After that, reading cannot fail:
 //!
 //! | access | cost |
 //! |---|---|
@@ -82,7 +82,7 @@
 //! | another element | one step for each one before it; an iterator takes one for each element |
 //! | a sequence of numbers, or of [plain](crate::plain) structures, as a slice | constant; in the native byte order and where it is aligned in memory |
 //!
-//! Of fixed size are numbers, booleans, enumerations, bitmasks, arrays of primitives, and final structures of those.
+//! Numbers, booleans, enumerations, bitmasks, arrays of primitives, and final structures of those have a fixed size.
 //!
 //! # Changing
 //!
@@ -94,7 +94,7 @@
 //! Structures with `#[dds(flat)]` may be final, appendable or mutable, nested and recursive. Their members may be of
 //! any DDS type; structures, unions and aliases among them need `#[dds(flat)]` too, enumerations and bitmasks do not.
 //! Maps and unions are built from values (`&BTreeMap`, `&Choice`) and viewed in place. A structure with a base
-//! structure has no flat form, which the derive macro says.
+//! structure has no flat form: the derive macro reports an error.
 
 #[macro_use]
 mod debug;
@@ -133,7 +133,7 @@ pub mod private {
     pub use crate::flat_scalar;
     use crate::types::DdsType;
 
-    /// A decoder of the member of a final or appendable union that comes next, if it is there.
+    /// A decoder of the next member of a final or appendable union, if the member is present.
     #[must_use]
     pub fn present<'a, T: DdsType>(decoder: &Decoder<'a>, extensibility: Extensibility) -> Option<Decoder<'a>> {
         (!decoder.is_absent(extensibility, T::MIN_SIZE)).then(|| decoder.clone())

@@ -10,7 +10,7 @@ use crate::flat::error::FlatError;
 use crate::flat::flat_type::FlatType;
 use crate::flat::writer::Writer;
 
-/// The sample in a payload (with encapsulation header), which is checked now and never again.
+/// The sample in a payload (with encapsulation header), which is checked once, here.
 ///
 /// # Errors
 /// The reason why the payload is refused, and its offset: the errors of [`decode`](crate::decode), and
@@ -40,8 +40,8 @@ pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, Decod
     Ok(T::view_mut(payload, place))
 }
 
-/// A builder of a sample in `buffer`, which is as long as the payload may become. [`Done::len`](crate::flat::Done::len)
-/// is the length of the payload.
+/// A builder of a sample in `buffer`, whose length limits the length of the payload.
+/// [`Done::len`](crate::flat::Done::len) is the length of the payload.
 ///
 /// ```
 /// use peregrine_xtypes::{DdsType, flat};
@@ -61,14 +61,14 @@ pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, Decod
 /// ```
 ///
 /// # Errors
-/// [`FlatError::Encode`] when `buffer` is too small to begin with.
+/// [`FlatError::Encode`] when `buffer` is too small for the first bytes.
 #[inline]
 pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatError> {
     T::builder(Writer::in_slice(buffer)?)
 }
 
-/// A builder of a sample in `buffer`, which grows as needed and whose contents are lost; otherwise like [`builder`].
-/// Finishing it leaves the payload.
+/// A builder of a sample in `buffer`, which grows as needed and whose contents are discarded; otherwise like
+/// [`builder`]. After `finish`, `buffer` contains the payload.
 ///
 /// # Errors
 /// The errors of [`FlatError::Encode`].

@@ -1,4 +1,4 @@
-//! Where the members of a structure are.
+//! Finds the members of a structure.
 
 use core::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use crate::flat::layout::{Layout, Numbers, size_without_look};
 use crate::flat::locate::{ABSENT, locate};
 use crate::types::DdsType;
 
-/// The members of a structure in a payload, and their positions. Generated views hold one.
+/// The members of a structure in a payload, and their positions. Generated views hold one such value.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a, const N: usize> {
     bytes: &'a [u8],
@@ -23,7 +23,8 @@ pub struct Members<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Members<'a, N> {
-    /// The members that `find` finds from the decoder's position; without one, a structure without any of its members.
+    /// Lets `find` find the members from the decoder's position; without a decoder, returns a structure in which all
+    /// members are absent.
     #[inline]
     pub fn find(decoder: Option<Decoder<'a>>, find: impl FnOnce(Decoder<'a>) -> Self) -> Self {
         let place = Place { position: ABSENT, end: ABSENT, depth: 0, endianness: Endianness::NATIVE };
@@ -48,21 +49,21 @@ impl<'a, const N: usize> Members<'a, N> {
         }
     }
 
-    /// Where the members are.
+    /// The positions of the members.
     #[must_use]
     pub fn positions(&self) -> Positions<N> {
         Positions { place: self.place, at: self.at }
     }
 }
 
-/// Where the members of a structure are, without the payload.
+/// The positions of the members of a structure, without the payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<const N: usize> {
     place: Place,
     at: [usize; N],
 }
 
-/// The members of a structure in a payload that can be changed in place. Generated views hold one.
+/// The members of a structure in a payload that can be changed in place. Generated views hold one such value.
 #[derive(Debug)]
 pub struct MembersMut<'a, const N: usize> {
     bytes: &'a mut [u8],
@@ -93,7 +94,7 @@ impl<'a, const N: usize> MembersMut<'a, N> {
         }
     }
 
-    /// The same members, to be read.
+    /// The same members, for reading.
     #[must_use]
     pub fn as_ref(&self) -> Members<'_, N> {
         Members { bytes: self.bytes, place: self.place, at: self.at, front: &[] }
@@ -108,11 +109,11 @@ fn place_of(place: &Place, at: &[usize], index: usize) -> Option<Place> {
     }
 }
 
-/// The sizes of the first members of a structure together, as long as they are fixed.
+/// The total size of the first members of a structure, up to the first member whose size is not fixed.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix {
     extent: Extent,
-    /// Whether these are all members so far.
+    /// Whether all members so far are included.
     is_fixed: bool,
 }
 
@@ -120,7 +121,7 @@ impl Prefix {
     /// No members.
     pub const EMPTY: Self = Self { extent: Extent::EMPTY, is_fixed: true };
 
-    /// These members and another.
+    /// This prefix extended by one member.
     #[must_use]
     pub const fn then<M: FlatMember>(self) -> Self {
         if self.is_fixed && M::FIXED {
@@ -130,14 +131,14 @@ impl Prefix {
         }
     }
 
-    /// Whether the next member is where this says.
+    /// Whether the next member is directly behind this prefix.
     #[must_use]
     pub const fn is_fixed(self) -> bool {
         self.is_fixed
     }
 }
 
-/// The properties of a member by which it is found in a mutable structure.
+/// The properties by which a member is found in a mutable structure.
 #[derive(Clone, Copy, Debug)]
 pub struct ParameterFacts {
     optional: bool,
@@ -145,7 +146,7 @@ pub struct ParameterFacts {
 }
 
 impl ParameterFacts {
-    /// The facts of a member.
+    /// The properties of a member.
     #[must_use]
     pub const fn of<M: FlatMember>() -> Self {
         Self { optional: M::OPTIONAL, leads_with_length: <M::Value as FlatType>::LEADS_WITH_LENGTH }
@@ -165,18 +166,18 @@ fn pass_numbers<M: FlatMember>(id: u32, list: &mut Decoder<'_>) -> Option<usize>
 /// Finds the members of a structure. For the derive macro.
 pub struct Walk<'a, T, const N: usize> {
     decoder: Decoder<'a>,
-    /// Where the members begin.
+    /// The position of the first member.
     start: usize,
-    /// Whether the fixed-size members in front are all there.
+    /// Whether all fixed-size members in front are present.
     has_prefix: bool,
-    /// Whether the structure ended too early, which no checked one does.
+    /// Whether the structure ended too early. A checked structure does not.
     failed: bool,
     at: [usize; N],
     of: PhantomData<fn() -> T>,
 }
 
 impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
-    /// Enters the structure at the decoder's position, whose fixed-size members in front are `prefix`.
+    /// Enters the structure at the decoder's position, whose fixed-size first members are `prefix`.
     #[inline]
     #[must_use]
     pub fn open(mut decoder: Decoder<'a>, prefix: Prefix) -> Self {
@@ -186,8 +187,8 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Self { decoder, start, has_prefix, failed, at: [ABSENT; N], of: PhantomData }
     }
 
-    /// Finds the next member of a final or appendable structure: `before` are the members before it, `after` it as
-    /// well.
+    /// Finds the next member of a final or appendable structure. `before` covers the members before it, and `after`
+    /// also covers the member itself.
     #[inline]
     pub fn member<M: FlatMember>(&mut self, index: usize, before: Prefix, after: Prefix) {
         if self.failed {
@@ -214,7 +215,7 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Ok(position)
     }
 
-    /// Enters the mutable structure at the decoder's position, to be walked by the decoder that is returned.
+    /// Enters the mutable structure at the decoder's position, and returns the decoder that walks it.
     ///
     /// # Errors
     /// The errors of [`Decoder::begin_aggregate`].
@@ -226,13 +227,13 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Ok((Self { decoder, start, has_prefix: false, failed: false, at: [ABSENT; N], of: PhantomData }, list))
     }
 
-    /// Records the positions of the members of `layout` and skips them if they come next in the layout that this crate
-    /// writes. Returns the bytes from the members on; else does nothing.
+    /// Records the positions of the members of `layout`, skips them and returns the bytes from the first of them on, if
+    /// they come next in the layout that this crate writes. Otherwise does nothing.
     #[inline]
     pub fn pass(&mut self, layout: &Layout<N>, list: &mut Decoder<'a>) -> Option<&'a [u8]> {
         let start = list.place().position;
         let members = list.native_ahead()?;
-        // Alignment of values to four is that of the offset.
+        // The offset determines the alignment of values to four bytes.
         if !layout.is_in(members) || !(start - Encapsulation::LEN).is_multiple_of(4) {
             return None;
         }
@@ -243,8 +244,8 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Some(members)
     }
 
-    /// Records the position of a member and skips it if it comes next and needs no check: a number, an array or a
-    /// sequence of numbers. Returns whether it did; else does nothing.
+    /// Records the position of a member, skips it and returns true, if it comes next and needs no check: a number, an
+    /// array or a sequence of numbers. Otherwise does nothing.
     #[inline]
     pub fn expected<M: FlatMember>(&mut self, index: usize, id: u32, list: &mut Decoder<'a>) -> bool {
         let found = match const { size_without_look::<M>() } {
@@ -258,7 +259,7 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
     }
 
     /// Finds the members of a mutable structure: `known` contains their ids and properties. Of several members with the
-    /// same id the last one counts, as for a decoder. With `to_change`, members that must not be changed in place are
+    /// same id the last one is used, as by a decoder. With `to_change`, members that must not be changed in place are
     /// omitted.
     pub fn parameters(&mut self, known: &[(u32, ParameterFacts); N], to_change: bool) {
         let mut list = self.decoder.clone();
@@ -272,8 +273,8 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         }
     }
 
-    /// Checks a member whose value fills the decoder's window, and notes where it is. Of several with the same id the
-    /// last one counts, as for a decoder.
+    /// Checks a member whose value fills the decoder's window, and records its position. Of several members with the
+    /// same id the last one is used, as by a decoder.
     ///
     /// # Errors
     /// The errors of the value.
@@ -298,7 +299,7 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Members { bytes: self.decoder.bytes(), place: self.decoder.place(), at: self.at, front: &[] }
     }
 
-    /// The members, all of which were skipped: those of the structure's layout are at the start of `front`.
+    /// The members, all of which were skipped. The members of the structure's layout are at the start of `front`.
     #[inline]
     #[must_use]
     pub fn finish_with(self, front: &'a [u8]) -> Members<'a, N> {

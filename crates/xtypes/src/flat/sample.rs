@@ -18,13 +18,13 @@ use crate::payload::{decode, encode, encoded_len};
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts};
 
-/// A sample of `T` that is kept in its XCDR2 form, and is a DDS type with the name, extensibility and key of `T`.
+/// A sample of `T` that is stored in its XCDR2 form. It is a DDS type with the name, extensibility and key of `T`.
 ///
-/// Where XCDR2 is written in the native byte order, encoding copies the bytes as they are, with what a newer sender has
-/// appended to the type; where XCDR2 is read, in either byte order, decoding checks the bytes and keeps them. From and
-/// to XCDR1, and to the other byte order, values are decoded and encoded.
+/// Encoding to XCDR2 in the native byte order copies the bytes unchanged, including members that a newer sender has
+/// appended to the type. Decoding from XCDR2, in either byte order, checks the bytes and keeps them. From and to XCDR1,
+/// and to the other byte order, values are decoded and encoded.
 pub struct Flat<T> {
-    /// With encapsulation header, checked.
+    /// The checked payload with its encapsulation header.
     payload: Vec<u8>,
     of: PhantomData<fn() -> T>,
 }
@@ -41,8 +41,8 @@ impl<T: FlatType> Flat<T> {
         Self::build_in(Vec::new(), build)
     }
 
-    /// The sample that `build` builds in `buffer`, whose memory is used and whose contents are lost: from
-    /// [`into_payload`](Self::into_payload), nothing is allocated again.
+    /// The sample that `build` builds in the memory of `buffer`, whose contents are discarded. With the memory of a
+    /// former sample, from [`into_payload`](Self::into_payload), no memory is allocated.
     ///
     /// # Errors
     /// The errors of `build`.
@@ -77,13 +77,13 @@ impl<T: FlatType> Flat<T> {
         Self { payload, of: PhantomData }
     }
 
-    /// The sample, to be read.
+    /// The sample, for reading.
     #[must_use]
     pub fn view(&self) -> T::View<'_> {
         T::view(self.decoder().ok())
     }
 
-    /// The sample, to be changed in place.
+    /// The sample, for changes in place.
     #[must_use]
     pub fn view_mut(&mut self) -> T::ViewMut<'_> {
         let place = self.decoder().map(|decoder| decoder.place());
@@ -99,7 +99,7 @@ impl<T: FlatType> Flat<T> {
     /// The value of the sample, by decoding it.
     #[must_use]
     pub fn to_value(&self) -> T {
-        // The payload was checked, which means that it can be decoded.
+        // The payload was checked, so it can be decoded.
         decode(&self.payload).unwrap_or_else(|_| T::default_value())
     }
 
@@ -119,7 +119,7 @@ impl<T: FlatType> Flat<T> {
         Decoder::new(&self.payload, T::EXTENSIBILITY, Form::Data)
     }
 
-    /// The bytes between the encapsulation header and the padding, when they can be written as they are.
+    /// The bytes between the encapsulation header and the padding, when they can be written unchanged.
     fn body_for<S: Sink>(&self, encoder: &Encoder<'_, S>) -> Option<&[u8]> {
         let header = Encapsulation::parse(&self.payload).ok()?;
         let fits = encoder.form() == Form::Data
@@ -157,7 +157,7 @@ impl<T: FlatType> DdsType for Flat<T> {
     const HAS_KEY: bool = T::HAS_KEY;
     const LENGTH_CODE: LengthCode = T::LENGTH_CODE;
     const MIN_SIZE: usize = T::MIN_SIZE;
-    /// Members that a newer sender has appended have no greatest size.
+    /// Members that a newer sender has appended have no maximum size.
     const EXTENTS: Extents = Extents::UNBOUNDED;
     const TOPIC_KEY: KeyFacts = T::TOPIC_KEY;
     const MEMBER_KEY: KeyFacts = T::MEMBER_KEY;

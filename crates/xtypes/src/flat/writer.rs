@@ -12,7 +12,7 @@ use crate::plain;
 use crate::sink::Sink;
 use crate::types::DdsType;
 
-/// Memory that a sample is built in: a slice as it is, or a vector that grows.
+/// The memory in which a sample is built: a slice of fixed size, or a vector that grows.
 #[derive(Debug)]
 enum Memory<'w> {
     Slice(&'w mut [u8]),
@@ -22,9 +22,9 @@ enum Memory<'w> {
 /// A lifetime that is neither shortened nor extended: no builder can return the [`Done`] of another.
 type Brand<'w> = PhantomData<fn(&'w ()) -> &'w ()>;
 
-/// Writes a sample, or a part of it, in XCDR2 and the native byte order. Builders hold one.
+/// Writes a sample, or a part of it, in XCDR2 and the native byte order. Builders hold one such writer.
 ///
-/// A nested builder borrows the memory and has its own position, which [`Done`] returns: the output of a builder that
+/// A nested builder borrows the memory and has its own position, which [`Done`] returns. The output of a builder that
 /// was dropped unfinished is overwritten.
 #[derive(Debug)]
 pub struct Writer<'w> {
@@ -36,7 +36,7 @@ pub struct Writer<'w> {
     brand: Brand<'w>,
 }
 
-/// The result of finishing a builder, which alone makes one.
+/// The result of finishing a builder. Only a builder can make it.
 #[must_use = "it holds the length of the payload"]
 pub struct Done<'w, T> {
     position: usize,
@@ -45,8 +45,8 @@ pub struct Done<'w, T> {
 }
 
 impl<T> Done<'_, T> {
-    /// The length in bytes of the payload so far, with its encapsulation header: of all of it when the outermost
-    /// builder is finished.
+    /// The length in bytes of the payload so far, with its encapsulation header: of the complete payload when the
+    /// outermost builder is finished.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a payload is never empty")]
     #[inline]
@@ -66,7 +66,7 @@ impl<'w> Writer<'w> {
         Self::start(Memory::Slice(buffer))
     }
 
-    /// Starts a payload in `buffer`, whose contents are lost.
+    /// Starts a payload in `buffer`, whose contents are discarded.
     #[inline]
     pub(crate) fn in_vec(buffer: &'w mut Vec<u8>) -> Result<Self, FlatError> {
         Self::start(Memory::Vec(buffer))
@@ -85,7 +85,7 @@ impl<'w> Writer<'w> {
         Ok(writer)
     }
 
-    /// A writer of a part of this one's.
+    /// A writer of a part of the sample that this writer writes.
     #[inline(always)]
     pub(crate) fn part(&mut self) -> Writer<'_> {
         let memory = match &mut self.memory {
@@ -95,14 +95,14 @@ impl<'w> Writer<'w> {
         Writer { memory, position: self.position, depth: self.depth, is_whole: false, brand: PhantomData }
     }
 
-    /// An encoder at the present position.
+    /// An encoder at the current position.
     #[inline]
     pub(crate) fn encoder(&mut self) -> Encoder<'_, Self> {
         let depth = self.depth;
         Encoder::resume(self, Encapsulation::LEN, depth, Endianness::NATIVE)
     }
 
-    /// Goes back to an earlier position.
+    /// Returns to an earlier position.
     #[inline]
     pub(crate) fn rewind(&mut self, position: usize) {
         self.position = position;
@@ -174,7 +174,7 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// The next `count` elements of a sequence or array, where they can be filled in place.
+    /// The next `count` elements of a sequence or array, if they can be filled in place.
     #[inline]
     pub(crate) fn elements_mut<T: DdsType>(&mut self, count: usize) -> Result<Option<&mut [T]>, FlatError> {
         if !plain::is_borrowable_at::<T>(Endianness::NATIVE, self.position - Encapsulation::LEN) {
@@ -203,7 +203,7 @@ impl<'w> Writer<'w> {
 }
 
 impl Memory<'_> {
-    /// The bytes from `start` to `end`, which a vector grows for.
+    /// The bytes from `start` to `end`. A vector grows to contain them.
     #[inline(always)]
     fn range_mut(&mut self, start: usize, end: usize) -> Result<&mut [u8], EncodeError> {
         let bytes = match self {
@@ -226,7 +226,7 @@ impl Memory<'_> {
     }
 }
 
-/// Not where every builder writes.
+/// Grows the buffer. A separate function, so that it is not inlined into every builder.
 #[cold]
 fn grow(buffer: &mut Vec<u8>, len: usize) {
     buffer.resize(len, 0);

@@ -7,7 +7,7 @@ use crate::encapsulation::{Extensibility, Representation};
 
 /// Whether, and in which representations, the memory of a `T` equals its encoding in the native byte order.
 ///
-/// Only `unsafe` code can say so for a type of its own.
+/// Only `unsafe` code can define the layout of another type.
 #[derive(Debug)]
 pub struct Layout<T> {
     pub(super) facts: MemberLayout,
@@ -19,13 +19,13 @@ pub struct Layout<T> {
 pub struct MemberLayout {
     pub(super) xcdr1: bool,
     pub(super) xcdr2: bool,
-    /// Whether any bytes are a value: not so for a boolean.
+    /// Whether all bytes are a valid value, which is false for a boolean.
     pub(super) any_bits: bool,
     /// The greatest alignment of a primitive inside, in bytes.
     pub(super) alignment: usize,
 }
 
-/// A member of a structure where the compiler has placed it.
+/// A member of a structure, and the offset and size that the compiler gave it.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedMember {
     /// From the start of the structure, in bytes.
@@ -110,7 +110,7 @@ impl<T> Layout<T> {
     }
 }
 
-/// Numbers, and transparent wrappers of numbers: all their bytes are initialized, and any are a value.
+/// Numbers, and transparent wrappers of numbers: all their bytes are initialized, and all bytes are a valid value.
 macro_rules! number {
     ($($type:ty),*) => {$(
         impl Layout<$type> {

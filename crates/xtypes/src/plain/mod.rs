@@ -63,7 +63,8 @@ pub fn view<T: DdsType>(payload: &[u8]) -> Option<&T> {
     Some(unsafe { &*pointer })
 }
 
-/// The bytes behind a payload of a plain value, so that wherever it lies in a buffer, the value can be aligned.
+/// The number of bytes that a buffer needs in addition to a payload of a plain value, so that the value can be aligned
+/// wherever the buffer lies.
 pub const ALIGNMENT_MAX: usize = 16;
 
 /// Why [`payload_len`] is `None` for a type: which member or attribute to change. `None` for a plain type.
@@ -72,17 +73,18 @@ pub fn obstacle<T: DdsType>(representation: Representation) -> Option<Obstacle> 
     T::obstacle(representation)
 }
 
-/// The length of the payload (with encapsulation header) that is the memory of a value; `None` where [`view`] shows
-/// none.
+/// The length of the payload (with encapsulation header) whose body is the memory of a value; `None` for a type for
+/// which [`view`] always returns `None`.
 #[must_use]
 pub fn payload_len<T: DdsType>(representation: Representation) -> Option<usize> {
     let is_borrowable = T::LAYOUT.is_borrowable(representation);
     is_borrowable.then(|| Encapsulation::LEN + size_of::<T>().next_multiple_of(4))
 }
 
-/// Makes a payload (with encapsulation header) of a value in `buffer`, to be written through [`view_mut`], and tells
-/// where it begins. The value is whatever bytes are there. `None` for a type that cannot be seen in place, and for a
-/// buffer smaller than [`payload_len`] and [`ALIGNMENT_MAX`] together.
+/// Prepares a payload (with encapsulation header) of a value in `buffer`, to be written through [`view_mut`], and
+/// returns the position at which it begins. The value consists of the bytes that the buffer contained before. Returns
+/// `None` for a type whose values cannot be borrowed in place, and for a buffer smaller than [`payload_len`] and
+/// [`ALIGNMENT_MAX`] together.
 #[must_use]
 pub fn place<T: DdsType>(buffer: &mut [u8], representation: Representation) -> Option<usize> {
     let len = payload_len::<T>(representation)?;
@@ -96,7 +98,7 @@ pub fn place<T: DdsType>(buffer: &mut [u8], representation: Representation) -> O
     Some(start)
 }
 
-/// The value in a payload, to be written in place; see [`view`].
+/// The value in a payload, for writing in place; see [`view`].
 #[must_use]
 pub fn view_mut<T: DdsType>(payload: &mut [u8]) -> Option<&mut T> {
     let pointer = core::ptr::from_ref(view::<T>(payload)?);
@@ -117,8 +119,8 @@ fn bytes_of<T: DdsType>(values: &[T]) -> &[u8] {
     unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// Whether values of `T` in XCDR2 in this byte order, `offset` bytes behind the alignment origin, can be borrowed,
-/// where they are aligned in memory.
+/// Whether values of `T` in XCDR2 in this byte order, `offset` bytes behind the alignment origin, can be borrowed if
+/// they are aligned in memory.
 #[inline]
 pub(crate) fn is_borrowable_at<T: DdsType>(endianness: Endianness, offset: usize) -> bool {
     let layout = T::LAYOUT.facts;
@@ -127,8 +129,8 @@ pub(crate) fn is_borrowable_at<T: DdsType>(endianness: Endianness, offset: usize
         && offset.is_multiple_of(layout.align(Representation::Xcdr2))
 }
 
-/// The values whose memory `bytes` are: `None` when any bytes are not values of `T`, when they are not aligned for it
-/// or not a whole number of values.
+/// The values whose memory is `bytes`. Returns `None` if not all bytes are valid values of `T`, if `bytes` are not
+/// aligned for `T`, or if they are not a whole number of values.
 #[inline]
 pub(crate) fn slice_of<T: DdsType>(bytes: &[u8]) -> Option<&[T]> {
     let count = slice_len::<T>(bytes)?;
@@ -137,7 +139,7 @@ pub(crate) fn slice_of<T: DdsType>(bytes: &[u8]) -> Option<&[T]> {
     Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
 }
 
-/// The values whose memory `bytes` are, to be changed in place; see [`slice_of`].
+/// The values whose memory is `bytes`, for changes in place; see [`slice_of`].
 #[inline]
 pub(crate) fn slice_of_mut<T: DdsType>(bytes: &mut [u8]) -> Option<&mut [T]> {
     let count = slice_len::<T>(bytes)?;
@@ -157,7 +159,7 @@ fn slice_len<T: DdsType>(bytes: &[u8]) -> Option<usize> {
     fits.then(|| bytes.len() / size)
 }
 
-/// The encoding of `values` at the encoder's present position, when it is their memory.
+/// The encoding of `values` at the encoder's current position, if their memory is that encoding.
 #[inline]
 pub(crate) fn encoded<'v, T: DdsType, S: Sink>(values: &'v [T], encoder: &Encoder<'_, S>) -> Option<&'v [u8]> {
     let (layout, representation) = (T::LAYOUT.facts, encoder.representation());
@@ -168,7 +170,7 @@ pub(crate) fn encoded<'v, T: DdsType, S: Sink>(values: &'v [T], encoder: &Encode
     fits.then(|| bytes_of(values))
 }
 
-/// The bytes of the next `count` values, when they are the values' memory, whatever bytes they are.
+/// The bytes of the next `count` values, if the encoding of the values is their memory and all bytes are valid values.
 #[inline]
 fn encoded_bytes<'a, T: DdsType>(decoder: &mut Decoder<'a>, count: usize) -> Option<&'a [u8]> {
     let (layout, representation) = (T::LAYOUT.facts, decoder.representation());
@@ -183,7 +185,7 @@ fn encoded_bytes<'a, T: DdsType>(decoder: &mut Decoder<'a>, count: usize) -> Opt
     if len > decoder.remaining() { None } else { decoder.take(len).ok() }
 }
 
-/// Reads a plain value by copying it, if that is possible here.
+/// Reads a plain value by copying it, if its encoding here is its memory.
 #[inline]
 pub(crate) fn decoded<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<T> {
     let bytes = encoded_bytes::<T>(decoder, 1)?;
@@ -191,7 +193,8 @@ pub(crate) fn decoded<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// The value at the front of `bytes`, which XCDR2 aligns to four: `None` unless any bytes are a value in memory.
+/// The value at the start of `bytes`, which XCDR2 aligns to four. Returns `None` unless all bytes are a valid value in
+/// memory.
 #[inline]
 #[must_use]
 pub fn front<T: DdsType>(bytes: &[u8]) -> Option<T> {
@@ -201,7 +204,7 @@ pub fn front<T: DdsType>(bytes: &[u8]) -> Option<T> {
 }
 
 /// The value in a payload (with encapsulation header), copied into shared memory without passing through the stack.
-/// `None` where the memory of the value is not its encoding there.
+/// Returns `None` if the encoding in the payload is not the memory of the value.
 pub(crate) fn decoded_shared<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<Arc<T>> {
     let bytes = encoded_bytes::<T>(decoder, 1)?;
     let mut value = Arc::<T>::new_uninit();
@@ -214,7 +217,7 @@ pub(crate) fn decoded_shared<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<Ar
     }
 }
 
-/// Reads `count` plain values by copying them, if that is possible here.
+/// Reads `count` plain values by copying them, if their encoding here is their memory.
 #[inline]
 pub(crate) fn decoded_vec<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -> Option<Vec<T>> {
     let bytes = encoded_bytes::<T>(decoder, count)?;
@@ -227,7 +230,7 @@ pub(crate) fn decoded_vec<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -
     Some(values)
 }
 
-/// Reads an array of plain values by copying it, if that is possible here.
+/// Reads an array of plain values by copying it, if its encoding here is its memory.
 #[inline]
 pub(crate) fn decoded_array<T: DdsType, const N: usize>(decoder: &mut Decoder<'_>) -> Option<[T; N]> {
     let bytes = encoded_bytes::<T>(decoder, N)?;
@@ -241,8 +244,8 @@ pub(crate) fn decoded_array<T: DdsType, const N: usize>(decoder: &mut Decoder<'_
 
 /// The layout of a structure with exactly these members, in the order in which they are encoded. For the derive macro.
 ///
-/// It is sound whatever it is given. The pattern names every member or does not compile, and matches neither an
-/// enumeration nor a union; the types are inferred from the members, and the compiler tells their offsets.
+/// The macro is sound for all arguments. The pattern names every member or does not compile, and matches neither an
+/// enumeration nor a union; the compiler infers the types from the members and computes their offsets.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! plain_layout {
@@ -280,7 +283,7 @@ mod tests {
                 assert_eq!(view::<[u16; 3]>(payload), Some(&[1, 2, 3]));
                 let mut encoded = [0; 12];
                 crate::encode(&[1_u16, 2, 3], representation, Endianness::NATIVE, &mut encoded).unwrap();
-                assert_eq!(payload, encoded, "it is what encoding writes");
+                assert_eq!(payload, encoded, "the payload equals the encoding");
             }
         }
         assert_eq!(place::<[u16; 3]>(&mut [0; 11], Representation::Xcdr1), None);

@@ -5,11 +5,11 @@ use core::fmt;
 
 use crate::encapsulation::{Extensibility, Representation};
 
-/// Why the values of a type cannot be made and read in the memory of a payload, and the remedy. The text names the
-/// member or the missing attribute.
+/// The reason why the values of a type cannot be made and read in the memory of a payload, and the remedy. The text
+/// names the member or the missing attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The member, and members inside it; empty if the reason concerns the type itself.
+    /// The names of the member and of the members inside it; empty if the reason concerns the type itself.
     path: Vec<&'static str>,
     type_name: &'static str,
     reason: Reason,
@@ -19,7 +19,7 @@ pub struct Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Reason {
-    /// The type is no number, and no array or structure of numbers.
+    /// The type is neither a number nor an array or structure of numbers.
     Kind,
     /// Not every byte is a value of the type.
     Bool,
@@ -27,7 +27,7 @@ pub enum Reason {
     Optional,
     /// An array of this element type has a DHEADER in XCDR2.
     ArrayHeader,
-    /// Each member has a header.
+    /// Each member has a header in the encoding.
     Mutable,
     /// The structure has a DHEADER in XCDR2.
     Appendable,
@@ -76,7 +76,7 @@ pub struct Structure<'m> {
 }
 
 impl Obstacle {
-    /// An obstacle in a type itself.
+    /// An obstacle in the type itself.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(type_name: &'static str, reason: Reason) -> Self {
@@ -90,7 +90,8 @@ impl Obstacle {
 }
 
 impl Structure<'_> {
-    /// The first obstacle: that of a member before those of the structure, since no attribute removes it.
+    /// The first obstacle. An obstacle of a member comes before an obstacle of the structure, since no attribute
+    /// removes the former.
     #[must_use]
     pub fn obstacle(&self, representation: Representation) -> Obstacle {
         let in_member = self.members.iter().find_map(|m| Some((m.obstacle)(representation)?.inside(m.name)));

@@ -1,4 +1,4 @@
-//! Which built-in endpoints a participant has.
+//! The set of built-in endpoints of a participant.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ macro_rules! bits {
         pub struct $name(pub u32);
 
         impl $name {
-            /// None.
+            /// The empty set.
             pub const NONE: Self = Self(0);
             $(#[doc = $bit_doc] pub const $bit: Self = Self(1 << $number);)*
 
@@ -35,7 +35,7 @@ macro_rules! bits {
 }
 
 bits! {
-    /// Bits: which built-in endpoints exist (RTPS 2.5 §9.3.2.12, DDS Security 1.1 §7.4.1.4).
+    /// Bits: the built-in endpoints that exist (RTPS 2.5 §9.3.2.12, DDS Security 1.1 §7.4.1.4).
     BuiltinEndpointSet {
         PARTICIPANT_ANNOUNCER = 0, "SPDP writer.";
         PARTICIPANT_DETECTOR = 1, "SPDP reader.";
@@ -67,13 +67,13 @@ bits! {
 }
 
 bits! {
-    /// Bits: built-in endpoints whose QoS is not the usual one (RTPS 2.5 §8.5.3.2).
+    /// Bits: built-in endpoints with other than the default QoS (RTPS 2.5 §8.5.3.2).
     BuiltinEndpointQos {
-        BEST_EFFORT_PARTICIPANT_MESSAGE_READER = 0, "The participant message reader is best effort: expect no ACKNACK.";
+        BEST_EFFORT_PARTICIPANT_MESSAGE_READER = 0, "The participant message reader is best effort: no ACKNACK.";
     }
 }
 
 impl BuiltinEndpointSet {
-    /// Participants, publications, subscriptions and liveliness, both ways.
+    /// Participants, publications, subscriptions and liveliness, readers and writers.
     pub const DISCOVERY_AND_LIVELINESS: Self = Self(0x0000_0c3f);
 }

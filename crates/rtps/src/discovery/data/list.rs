@@ -1,4 +1,4 @@
-//! What the samples of the built-in topics share: encapsulation, keys, locators and names.
+//! The common parts of the samples of built-in topics: encapsulation, keys, locators and names.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,36 +14,37 @@ const CDR_LE: [u8; 2] = [0, 1];
 const PL_CDR_BE: [u8; 2] = [0, 2];
 const PL_CDR_LE: [u8; 2] = [0, 3];
 
-/// The participant that is gone, from the payload of a disposed participant announcement or, when it has none, from its
+/// The participant that a disposed participant announcement refers to, from the payload or, without a payload, from the
 /// key hash (RTPS 2.5 §8.5.3.2).
 ///
 /// # Errors
-/// Neither names a participant.
+/// Neither identifies a participant.
 pub fn disposed_participant(payload: Payload<'_>, key_hash: Option<KeyHash>) -> Result<Guid, DiscoveryDataError> {
     let id = ParameterId::PARTICIPANT_GUID;
     let guid = disposed(payload, key_hash, id)?;
     if guid.entity == EntityId::PARTICIPANT { Ok(guid) } else { Err(DiscoveryDataError::WrongEntity(id)) }
 }
 
-/// The endpoint that is gone, from the payload of a disposed publication or subscription or, when it has none, from its
+/// The endpoint that a disposed publication or subscription refers to, from the payload or, without a payload, from the
 /// key hash (RTPS 2.5 §8.5.4.4).
 ///
 /// # Errors
-/// Neither names an endpoint.
+/// Neither identifies an endpoint.
 pub fn disposed_endpoint(payload: Payload<'_>, key_hash: Option<KeyHash>) -> Result<Guid, DiscoveryDataError> {
     let id = ParameterId::ENDPOINT_GUID;
     let guid = disposed(payload, key_hash, id)?;
     if guid.entity.is_writer() || guid.entity.is_reader() { Ok(guid) } else { Err(DiscoveryDataError::WrongEntity(id)) }
 }
 
-/// Appends the key of a participant, to dispose it with. Nothing else may stand there: Connext is confused by more.
+/// Appends the key of a participant, for its dispose. The list has no other parameter, because Connext does not expect
+/// one.
 pub fn emit_participant_key(guid: Guid, out: &mut Vec<u8>) {
     emit_list(out, |list| {
         list.parameter(ParameterId::PARTICIPANT_GUID, |value| value.guid(guid));
     });
 }
 
-/// Appends the key of an endpoint, to dispose it with.
+/// Appends the key of an endpoint, for its dispose.
 pub fn emit_endpoint_key(guid: Guid, out: &mut Vec<u8>) {
     emit_list(out, |list| {
         list.parameter(ParameterId::ENDPOINT_GUID, |value| value.guid(guid));
@@ -58,7 +59,7 @@ fn disposed(payload: Payload<'_>, key_hash: Option<KeyHash>, id: ParameterId) ->
     }
 }
 
-/// The key is a parameter list; as plain CDR, which some write, it is the GUID alone.
+/// The key is a parameter list. In plain CDR, as some peers write it, the key is the GUID alone.
 fn guid_of_key(payload: &[u8], id: ParameterId) -> Result<Guid, DiscoveryDataError> {
     let (representation, body) = split_encapsulation(payload)?;
     if matches!(representation, CDR_BE | CDR_LE) {
@@ -74,7 +75,7 @@ pub(super) fn split_encapsulation(payload: &[u8]) -> Result<([u8; 2], &[u8]), Di
     Ok(([a, b], body))
 }
 
-/// The parameter list behind its encapsulation header.
+/// The parameter list after its encapsulation header.
 pub(super) fn parse_list(payload: &[u8]) -> Result<ParameterList<'_>, DiscoveryDataError> {
     let (representation, body) = split_encapsulation(payload)?;
     let endianness = match representation {
@@ -86,7 +87,8 @@ pub(super) fn parse_list(payload: &[u8]) -> Result<ParameterList<'_>, DiscoveryD
     Ok(list)
 }
 
-/// Hands each parameter to `set`, which says whether it knows it. Ids come without their must-understand flag.
+/// Passes each parameter to `set`, which returns whether it knows the parameter. Ids are passed without their
+/// must-understand flag.
 pub(super) fn for_each_parameter(
     list: ParameterList<'_>,
     mut set: impl FnMut(ParameterId, &mut ValueReader<'_>) -> Result<bool, ValueError>,
@@ -102,7 +104,7 @@ pub(super) fn for_each_parameter(
     Ok(())
 }
 
-/// Takes a parameter over into the first of these policies that it is about; `false` when it is about none of them.
+/// Stores a parameter in the matching one of these policies; `false` if none matches.
 macro_rules! set_one_of {
     ($id:ident, $value:ident: $($owner:ident.$policy:ident)*) => {
         $(crate::discovery::data::list::set_policy(&mut $owner.$policy, $id, $value)?)||*
@@ -122,13 +124,13 @@ pub(super) fn set_policy<P: WirePolicy>(
     Ok(true)
 }
 
-/// A TypeInformation, unless it is too long to be kept.
+/// A TypeInformation, or `None` if it is longer than the limit.
 pub(super) fn type_information(value: &mut ValueReader<'_>) -> Result<Option<Vec<u8>>, ValueError> {
     let octets = value.octets(value.remaining())?;
     Ok((octets.len() <= TYPE_INFORMATION_OCTETS_MAX).then(|| octets.to_vec()))
 }
 
-/// Appends a parameter list behind its encapsulation header.
+/// Appends a parameter list with its encapsulation header.
 pub(super) fn emit_list(out: &mut Vec<u8>, write: impl FnOnce(&mut ParameterListWriter<'_>)) {
     let [a, b] = PL_CDR_LE;
     out.extend_from_slice(&[a, b, 0, 0]);
@@ -137,15 +139,14 @@ pub(super) fn emit_list(out: &mut Vec<u8>, write: impl FnOnce(&mut ParameterList
     list.finish();
 }
 
-/// Whether the addresses in a list shall be groups or single hosts.
+/// Whether the addresses in a list must be multicast or unicast.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cast {
     Unicast,
     Multicast,
 }
 
-/// Takes over a locator that datagrams can be sent to, or one of another transport. What is of no use, or exceeds a
-/// limit, is dropped.
+/// Stores a locator of UDP or of another transport. Skips unusable locators and those above the limit.
 pub(super) fn push_unicast(
     locators: &mut Vec<Locator>,
     streams: &mut Vec<Locator>,
@@ -161,8 +162,7 @@ pub(super) fn push_unicast(
     Ok(true)
 }
 
-/// Takes over a locator that datagrams can be sent to. Other transports, port 0 and addresses of the wrong cast are
-/// dropped, and so is what exceeds the limit.
+/// Stores a UDP locator. Skips other transports, port 0, addresses of the wrong cast, and locators above the limit.
 pub(super) fn push_locator(
     locators: &mut Vec<Locator>,
     value: &mut ValueReader<'_>,
@@ -179,14 +179,14 @@ fn push(locators: &mut Vec<Locator>, locator: Locator, cast: Cast) -> bool {
     true
 }
 
-/// Appends locators, as many as are read.
+/// Appends locators, up to the number that a reader of the list accepts.
 pub(super) fn emit_locators(list: &mut ParameterListWriter<'_>, id: ParameterId, locators: &[Locator]) {
     for &locator in locators.iter().take(LOCATORS_MAX) {
         list.parameter(id, |value| value.locator(locator));
     }
 }
 
-/// What every announcement of an endpoint says.
+/// The parameters of every announcement of an endpoint.
 #[derive(Default)]
 pub(super) struct EndpointIdentity {
     guid: Option<Guid>,
@@ -195,7 +195,7 @@ pub(super) struct EndpointIdentity {
 }
 
 impl EndpointIdentity {
-    /// Takes over one parameter; `false` when it is another.
+    /// Stores one parameter; `false` if it is a different one.
     pub(super) fn set(&mut self, id: ParameterId, value: &mut ValueReader<'_>) -> Result<bool, ValueError> {
         match id {
             ParameterId::ENDPOINT_GUID => self.guid = Some(value.guid()?),
@@ -206,7 +206,7 @@ impl EndpointIdentity {
         Ok(true)
     }
 
-    /// GUID, topic name and type name, once all of them were said.
+    /// GUID, topic name and type name, if all of them were set.
     pub(super) fn complete(self) -> Result<(Guid, String, String), DiscoveryDataError> {
         Ok((
             self.guid.ok_or(DiscoveryDataError::Missing(ParameterId::ENDPOINT_GUID))?,
@@ -224,7 +224,7 @@ impl EndpointIdentity {
     }
 }
 
-/// What follows from other parameters or from the message, so that it may be passed over even where it must be
+/// Whether the parameter follows from other parameters or from the message, and so may be skipped even if it must be
 /// understood.
 const fn is_redundant(id: ParameterId) -> bool {
     matches!(

@@ -13,18 +13,18 @@ use crate::wire::{Endianness, ValueError, ValueReader, ValueWriter};
 /// 0               8               16              24              32
 /// +---------------+---------------+---------------+---------------+
 /// |                          guid prefix                          |
-/// |                           12 bytes                           |
+/// |                           12 bytes                            |
 /// |                             kind                              |
-/// |                    data: length and bytes                    |
+/// |                    data: length and bytes                     |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParticipantMessageData {
-    /// Participant of the writers.
+    /// The participant of the writers.
     pub prefix: GuidPrefix,
     /// Which of its writers are alive.
     pub kind: ParticipantMessageKind,
-    /// Anything; empty usually.
+    /// Any content; usually empty.
     pub data: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ impl ParticipantMessageData {
     /// Reads a message, encapsulation header included. Fast DDS up to 2.11 marks the plain CDR as a parameter list.
     ///
     /// # Errors
-    /// The message must be ignored.
+    /// The message is malformed and must be ignored.
     pub fn parse(payload: &[u8]) -> Result<Self, DiscoveryDataError> {
         let (representation, body) = split_encapsulation(payload)?;
         let endianness = match representation {

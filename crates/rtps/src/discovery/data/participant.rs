@@ -1,4 +1,4 @@
-//! What a participant says about itself: SPDP.
+//! The announcement of a participant: SPDP.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,14 +13,14 @@ use crate::time::Span;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{ParameterId, ValueError, ValueReader};
 
-/// Where the processes of one host hand samples over to each other without a network: a hint, which proves nothing, and
-/// means nothing to other vendors.
+/// The address at which a participant connects to others on its host by shared memory. The address is a hint without
+/// proof, and other vendors ignore it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SharedMemoryAddress {
-    /// How it is reached on its host.
+    /// The address within the host.
     pub address: [u8; 16],
-    /// What tells hosts and the parts of one apart, each as a number that is the same for both if they share it: the
-    /// running system, and the namespaces of networks, of interprocess communication, of users, and the user.
+    /// Identifies the host and its parts by numbers that are equal for two participants that share the part: the
+    /// running system; the namespaces of networks, of interprocess communication and of users; and the user.
     pub host: [u32; 5],
 }
 
@@ -40,50 +40,50 @@ impl SharedMemoryAddress {
 pub struct ParticipantData {
     /// GUID prefix of the participant.
     pub prefix: GuidPrefix,
-    /// The version it speaks.
+    /// The protocol version that it uses.
     pub version: ProtocolVersion,
     /// Vendor of the implementation.
     pub vendor: VendorId,
-    /// Its domain; `None` when it does not say, then it is that of the ports it uses.
+    /// Its domain; `None` if not announced, then the domain of the ports that it uses.
     pub domain: Option<DomainId>,
-    /// Divides a domain further; empty for most.
+    /// A further division of the domain; usually empty.
     pub domain_tag: String,
-    /// Which built-in endpoints it has.
+    /// Its built-in endpoints.
     pub builtin_endpoints: BuiltinEndpointSet,
-    /// Which of them have unusual QoS.
+    /// The built-in endpoints with other than the default QoS.
     pub builtin_endpoint_qos: BuiltinEndpointQos,
-    /// How long it may be silent before it is gone.
+    /// The time of silence after which it is considered lost.
     pub lease_duration: Span,
-    /// Where its built-in endpoints listen.
+    /// The addresses of its built-in endpoints.
     pub metatraffic_unicast: Vec<Locator>,
-    /// The groups its built-in endpoints listen to.
+    /// The multicast groups of its built-in endpoints.
     pub metatraffic_multicast: Vec<Locator>,
-    /// Where its endpoints listen that do not say otherwise.
+    /// The addresses of its endpoints that announce none.
     pub default_unicast: Vec<Locator>,
-    /// The groups its endpoints listen to that do not say otherwise.
+    /// The multicast groups of its endpoints that announce none.
     pub default_multicast: Vec<Locator>,
-    /// Where it listens for connections, by transports other than UDP. Announced among the unicast locators of both
-    /// kinds.
+    /// The addresses at which it accepts connections of transports other than UDP. Announced among the unicast locators
+    /// of both kinds.
     pub streams: Vec<Locator>,
-    /// Its readers want inline QoS.
+    /// Its readers request inline QoS.
     pub expects_inline_qos: bool,
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: Option<String>,
     /// See [`UserData`].
     pub user_data: UserData,
     /// See [`Properties`].
     pub properties: Properties,
-    /// Where processes of its host reach it without a network. Only this vendor says so.
+    /// Its address on its host for shared memory. Announced by this vendor only.
     pub shared_memory: Option<Box<SharedMemoryAddress>>,
 }
 
 impl ParticipantData {
-    /// The lease of a participant that does not say (RTPS 2.5 §9.6.3).
+    /// The lease of a participant that announces none (RTPS 2.5 §9.6.3).
     pub const LEASE_DURATION_DEFAULT: Span = Span::from_secs(100);
-    /// The version of a participant that does not say.
+    /// The version of a participant that announces none.
     const VERSION_DEFAULT: ProtocolVersion = ProtocolVersion { major: 2, minor: 1 };
 
-    /// A participant with nothing but its name and defaults.
+    /// A participant with default values.
     #[must_use]
     pub fn new(prefix: GuidPrefix, version: ProtocolVersion, vendor: VendorId) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl ParticipantData {
         }
     }
 
-    /// The participant as an entity.
+    /// The GUID of the participant as an entity.
     #[must_use]
     pub const fn guid(&self) -> Guid {
         Guid::new(self.prefix, EntityId::PARTICIPANT)
@@ -120,11 +120,11 @@ impl ParticipantData {
         KeyHash(self.guid().to_bytes())
     }
 
-    /// Reads an announcement, encapsulation header included, from a message of this vendor. That the prefix is the
-    /// sender's is for the caller to check.
+    /// Reads an announcement, encapsulation header included, from a message of this vendor. The caller checks that the
+    /// prefix is that of the sender.
     ///
     /// # Errors
-    /// The announcement must be ignored.
+    /// The announcement is invalid and must be ignored.
     pub fn parse(payload: &[u8], vendor: VendorId) -> Result<Self, DiscoveryDataError> {
         let list = parse_list(payload)?;
         let endpoint_set_alias = Quirks::of(vendor).builtin_endpoint_set_parameter;
@@ -148,7 +148,7 @@ impl ParticipantData {
         let endpoints = endpoints.ok_or(DiscoveryDataError::Missing(ParameterId::BUILTIN_ENDPOINT_SET))?;
         data.builtin_endpoints = BuiltinEndpointSet(endpoints);
         if data.vendor != VendorId::PEREGRINE {
-            // The number means something else there.
+            // Other vendors use this id for another parameter.
             data.shared_memory = None;
         }
         match data.version.major {
@@ -169,7 +169,7 @@ impl ParticipantData {
             if let Some(domain) = self.domain {
                 list.parameter(ParameterId::DOMAIN_ID, |value| value.u32(domain.0));
             }
-            // Its must-understand flag makes older peers ignore the whole participant.
+            // The must-understand flag makes older peers ignore the whole participant.
             if !self.domain_tag.is_empty() {
                 list.parameter(ParameterId::DOMAIN_TAG, |value| value.string(&self.domain_tag));
             }
@@ -223,11 +223,12 @@ impl ParticipantData {
                 return push_locator(&mut self.default_multicast, value, Cast::Multicast);
             }
             ParameterId::EXPECTS_INLINE_QOS => self.expects_inline_qos = value.bool()?,
-            // For people only: one that cannot be read is no reason to ignore a participant.
+            // For display only: an unreadable name does not invalidate the announcement.
             ParameterId::ENTITY_NAME => self.name = name(value).ok(),
             ParameterId::USER_DATA => self.user_data = UserData::read(value)?,
             ParameterId::PROPERTY_LIST => self.properties = Properties::read(value)?,
-            // Of other vendors it may be anything: what cannot be read is no reason to ignore a participant.
+            // Other vendors may use this id for another parameter: an unreadable value does not invalidate the
+            // announcement.
             ParameterId::PEREGRINE_SHARED_MEMORY => {
                 self.shared_memory = SharedMemoryAddress::read(value).ok().map(Box::new);
             }

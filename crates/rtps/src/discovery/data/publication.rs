@@ -1,4 +1,4 @@
-//! What a writer says about itself: SEDP.
+//! The announcement of a writer: SEDP.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,10 +18,10 @@ use crate::wire::{Endianness, ParameterId, ParameterListWriter, ValueError, Valu
 
 /// DiscoveredWriterData (RTPS 2.5 §8.5.4.4).
 ///
-/// ENTITY_FACTORY and WRITER_DATA_LIFECYCLE concern no other participant: they are not announced.
+/// ENTITY_FACTORY and WRITER_DATA_LIFECYCLE have no effect on other participants, so they are not announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PublicationData {
-    /// Which writer.
+    /// The writer.
     pub guid: Guid,
     /// Its topic.
     pub topic_name: String,
@@ -37,18 +37,18 @@ pub struct PublicationData {
     pub ignore_local: IgnoreLocal,
     /// Its publisher.
     pub group: Option<EntityId>,
-    /// Where it listens; empty: where its participant does.
+    /// Its addresses; empty: those of its participant.
     pub unicast: Vec<Locator>,
-    /// The groups it listens to; empty: those of its participant.
+    /// Its multicast groups; empty: those of its participant.
     pub multicast: Vec<Locator>,
-    /// Its type and what that depends on, encoded as XCDR2 (XTypes 1.3 §7.6.3.2).
+    /// Its type and the types that it depends on, encoded as XCDR2 (XTypes 1.3 §7.6.3.2).
     pub type_information: Option<Vec<u8>>,
-    /// The most bytes a sample of it has.
+    /// The greatest serialized size of its samples, in bytes.
     pub type_max_size_serialized: Option<u32>,
 }
 
 impl PublicationData {
-    /// A writer with default policies, as its announcement means them.
+    /// A writer with the default policies of an announcement.
     #[must_use]
     pub fn new(guid: Guid, topic_name: String, type_name: String) -> Self {
         let data_representation = DataRepresentation(Vec::from([RepresentationId::XCDR1]));
@@ -74,11 +74,11 @@ impl PublicationData {
         KeyHash(self.guid.to_bytes())
     }
 
-    /// Reads an announcement, encapsulation header included, from a message of this vendor. That the prefix is the
-    /// sender's is for the caller to check.
+    /// Reads an announcement, encapsulation header included, from a message of this vendor. The caller checks that the
+    /// prefix is that of the sender.
     ///
     /// # Errors
-    /// The announcement must be ignored.
+    /// The announcement is invalid and must be ignored.
     pub fn parse(payload: &[u8], vendor: VendorId) -> Result<Self, DiscoveryDataError> {
         let list = parse_list(payload)?;
         let mut data = Self::new(Guid::UNKNOWN, String::new(), String::new());
@@ -119,8 +119,8 @@ impl PublicationData {
         });
     }
 
-    /// What readers are told with each sample that ask for inline QoS (RTPS 2.5 §8.7.2, table 8.88): the policies of
-    /// the writer that change, or could change, what a reader makes of its samples. In little endian, without sentinel.
+    /// The inline QoS of each sample for readers that request inline QoS (RTPS 2.5 §8.7.2, table 8.88): the policies of
+    /// the writer that affect how a reader treats its samples. In little endian, without sentinel.
     #[must_use]
     pub fn inline_qos(&self) -> Vec<u8> {
         let Self { qos, publisher, .. } = self;
@@ -142,7 +142,7 @@ impl PublicationData {
         out
     }
 
-    /// All that decide about matching are said, even the defaults: some peers have others.
+    /// Policies that affect matching are announced even with default values, because some peers have other defaults.
     fn emit_policies(&self, list: &mut ParameterListWriter<'_>) {
         let Self { qos, publisher, .. } = self;
         qos.reliability.append(list);

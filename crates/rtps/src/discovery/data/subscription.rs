@@ -1,4 +1,4 @@
-//! What a reader says about itself: SEDP.
+//! The announcement of a reader: SEDP.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -19,10 +19,10 @@ use crate::wire::{ParameterId, ParameterListWriter, ValueError, ValueReader};
 
 /// DiscoveredReaderData (RTPS 2.5 §8.5.4.4).
 ///
-/// ENTITY_FACTORY and READER_DATA_LIFECYCLE concern no other participant: they are not announced.
+/// ENTITY_FACTORY and READER_DATA_LIFECYCLE have no effect on other participants, so they are not announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscriptionData {
-    /// Which reader.
+    /// The reader.
     pub guid: Guid,
     /// Its topic.
     pub topic_name: String,
@@ -38,37 +38,37 @@ pub struct SubscriptionData {
     pub ignore_local: IgnoreLocal,
     /// Its subscriber.
     pub group: Option<EntityId>,
-    /// Where it listens; empty: where its participant does.
+    /// Its addresses; empty: those of its participant.
     pub unicast: Vec<Locator>,
-    /// The groups it listens to; empty: those of its participant.
+    /// Its multicast groups; empty: those of its participant.
     pub multicast: Vec<Locator>,
-    /// It wants the writer's policies with each sample.
+    /// It requests the writer's policies with each sample.
     pub expects_inline_qos: bool,
-    /// It never acknowledges samples, it only asks for missing ones. Never announced by this implementation.
+    /// It never acknowledges samples and only requests missing ones. Never announced by this implementation.
     pub positive_acks_disabled: bool,
-    /// Which samples it wants.
+    /// The filter of the samples that it requests.
     pub content_filter: Option<ContentFilter>,
-    /// Its type and what that depends on, encoded as XCDR2 (XTypes 1.3 §7.6.3.2).
+    /// Its type and the types that it depends on, encoded as XCDR2 (XTypes 1.3 §7.6.3.2).
     pub type_information: Option<Vec<u8>>,
 }
 
-/// ContentFilterProperty (RTPS 2.5 §8.7.3.1): which samples a reader wants.
+/// ContentFilterProperty (RTPS 2.5 §8.7.3.1): the samples that a reader requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContentFilter {
     /// The name of the content-filtered topic.
     pub content_filtered_topic_name: String,
-    /// The name of the topic that it filters.
+    /// The name of the filtered topic.
     pub related_topic_name: String,
-    /// The language of the expression, `DDSSQL` usually.
+    /// The language of the expression, usually `DDSSQL`.
     pub filter_class_name: String,
     /// The expression.
     pub filter_expression: String,
-    /// What stands for `%0`, `%1` and so on.
+    /// The values of `%0`, `%1` and so on.
     pub expression_parameters: Vec<String>,
 }
 
 impl SubscriptionData {
-    /// A reader with default policies, as its announcement means them when it does not say anything.
+    /// A reader with the policies of an announcement that states none.
     #[must_use]
     pub fn new(guid: Guid, topic_name: String, type_name: String) -> Self {
         let data_representation = DataRepresentation(Vec::from([RepresentationId::XCDR1]));
@@ -97,11 +97,11 @@ impl SubscriptionData {
         KeyHash(self.guid.to_bytes())
     }
 
-    /// Reads an announcement, encapsulation header included, from a message of this vendor. That the prefix is the
-    /// sender's is for the caller to check.
+    /// Reads an announcement, encapsulation header included, from a message of this vendor. The caller checks that the
+    /// prefix is that of the sender.
     ///
     /// # Errors
-    /// The announcement must be ignored.
+    /// The announcement is invalid and must be ignored.
     pub fn parse(payload: &[u8], vendor: VendorId) -> Result<Self, DiscoveryDataError> {
         let list = parse_list(payload)?;
         let positive_acks_disabled = Quirks::of(vendor).positive_acks_disabled_parameter;
@@ -145,7 +145,7 @@ impl SubscriptionData {
         });
     }
 
-    /// All that decide about matching are said, even the defaults: some peers have others.
+    /// Policies that affect matching are announced even with default values, because some peers have other defaults.
     fn emit_policies(&self, list: &mut ParameterListWriter<'_>) {
         let Self { qos, subscriber, .. } = self;
         qos.reliability.append(list);
@@ -196,7 +196,7 @@ impl SubscriptionData {
 }
 
 impl ContentFilter {
-    /// A filter past a limit is left out: the reader filters for itself then.
+    /// A filter above a limit is skipped: the reader then filters by itself.
     fn read(value: &mut ValueReader<'_>) -> Result<Option<Self>, ValueError> {
         match Self::read_bounded(value) {
             Ok(filter) => Ok(Some(filter)),

@@ -1,4 +1,4 @@
-//! Announcements of other implementations, of our own, and malformed ones.
+//! Announcements of other implementations, of this one, and malformed ones.
 
 use std::boxed::Box;
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ fn writer_with(
 }
 
 #[test]
-fn cyclone_participant() {
+fn captured_cyclone_participant_is_parsed() {
     let data = ParticipantData::parse(&payloads(CYCLONE_SPDP)[0], VendorId::CYCLONE).unwrap();
     let text = |name: &str, value: &str| Property { name: name.into(), value: value.into(), propagate: true };
     assert_eq!(
@@ -88,7 +88,7 @@ fn cyclone_participant() {
 }
 
 #[test]
-fn cyclone_publication_and_participant_message() {
+fn captured_cyclone_publication_and_message_are_parsed() {
     let payloads = payloads(CYCLONE_PUBLICATION);
     let data = PublicationData::parse(&payloads[0], VendorId::CYCLONE).unwrap();
     assert_eq!(data.guid, Guid::new(PREFIX, EntityId([0, 0, 2, 2])));
@@ -106,7 +106,7 @@ fn cyclone_publication_and_participant_message() {
 }
 
 #[test]
-fn cyclone_subscription() {
+fn captured_cyclone_subscription_is_parsed() {
     let data = SubscriptionData::parse(&payloads(CYCLONE_SUBSCRIPTION)[0], VendorId::CYCLONE).unwrap();
     assert_eq!(data.guid.entity, EntityId([0, 0, 2, 7]));
     assert_eq!(data.qos.reliability, Reliability::RELIABLE);
@@ -120,7 +120,7 @@ fn cyclone_subscription() {
 
 /// The parameters of Fast DDS 2.9.1, in its order.
 #[test]
-fn fast_dds_participant_and_writer() {
+fn fast_dds_participant_and_writer_are_parsed() {
     let octets = payload(Endianness::Little, |list| {
         list.parameter(ParameterId::PROTOCOL_VERSION, |v| v.octets(&[2, 3]));
         list.parameter(ParameterId::VENDORID, |v| v.octets(&[1, 15]));
@@ -160,7 +160,7 @@ fn fast_dds_participant_and_writer() {
 }
 
 #[test]
-fn a_participant_that_says_little_has_the_defaults_of_the_standard() {
+fn absent_participant_parameters_have_standard_defaults() {
     let octets = payload(Endianness::Big, |list| {
         list.parameter(ParameterId::PARTICIPANT_GUID, |v| v.guid(Guid::new(PREFIX, EntityId::PARTICIPANT)));
         list.parameter(ParameterId::BUILTIN_ENDPOINT_SET, |v| v.u32(3));
@@ -172,7 +172,7 @@ fn a_participant_that_says_little_has_the_defaults_of_the_standard() {
 }
 
 #[test]
-fn the_endpoint_set_may_stand_where_older_ones_wrote_it() {
+fn endpoint_set_is_read_from_legacy_parameters() {
     let with = |id, vendor| {
         let octets = payload(Endianness::Little, |list| {
             list.parameter(ParameterId::PARTICIPANT_GUID, |v| v.guid(Guid::new(PREFIX, EntityId::PARTICIPANT)));
@@ -187,7 +187,7 @@ fn the_endpoint_set_may_stand_where_older_ones_wrote_it() {
 }
 
 #[test]
-fn unusable_locators_are_dropped_and_the_rest_is_capped() {
+fn unusable_and_excess_locators_are_dropped() {
     let octets = payload(Endianness::Little, |list| {
         writer_minimum(list);
         let udp = locator("10.0.0.1:7411");
@@ -215,7 +215,7 @@ fn unusable_locators_are_dropped_and_the_rest_is_capped() {
 }
 
 #[test]
-fn unknown_parameter_that_must_be_understood_invalidates_the_announcement() {
+fn unknown_mandatory_parameter_invalidates_announcement() {
     assert!(writer_with(ParameterId(0x2222), |v| v.u32(0)).is_ok());
     assert!(writer_with(ParameterId(0x8222), |v| v.u32(0)).is_ok());
     for id in [0x6222, 0xc006] {
@@ -223,12 +223,12 @@ fn unknown_parameter_that_must_be_understood_invalidates_the_announcement() {
         assert_eq!(writer_with(id, |v| v.u32(0)), Err(DiscoveryDataError::MustUnderstand(id)));
     }
     let participant = Guid::new(PREFIX, EntityId::PARTICIPANT);
-    assert!(writer_with(ParameterId(0x4050), |v| v.guid(participant)).is_ok(), "known, though it says nothing new");
+    assert!(writer_with(ParameterId(0x4050), |v| v.guid(participant)).is_ok(), "a known, redundant parameter");
     assert_eq!(writer_with(ParameterId(0x401d), |v| v.u32(1)).unwrap().qos.durability, Durability::TransientLocal);
 }
 
 #[test]
-fn values_out_of_their_range_are_refused() {
+fn values_out_of_range_are_rejected() {
     let error = |id, write: fn(&mut ValueWriter<'_>)| writer_with(id, write).unwrap_err();
     assert_eq!(
         error(ParameterId::DURABILITY, |v| v.u32(4)),
@@ -263,7 +263,7 @@ fn values_out_of_their_range_are_refused() {
 }
 
 #[test]
-fn keep_all_may_have_any_depth() {
+fn depth_is_ignored_with_keep_all() {
     let data = writer_with(ParameterId::HISTORY, |v| {
         v.u32(1);
         v.i32(-1);
@@ -272,7 +272,7 @@ fn keep_all_may_have_any_depth() {
 }
 
 #[test]
-fn an_announcement_without_its_key_or_of_the_wrong_kind_is_refused() {
+fn announcement_without_key_or_of_wrong_kind_is_rejected() {
     let missing = payload(Endianness::Little, |_| {});
     assert_eq!(
         PublicationData::parse(&missing, VendorId::UNKNOWN),
@@ -292,7 +292,7 @@ fn an_announcement_without_its_key_or_of_the_wrong_kind_is_refused() {
 }
 
 #[test]
-fn another_major_version_is_refused() {
+fn other_major_version_is_rejected() {
     let mut data = participant();
     data.version = ProtocolVersion { major: 3, minor: 0 };
     let mut out = Vec::new();
@@ -301,7 +301,7 @@ fn another_major_version_is_refused() {
 }
 
 #[test]
-fn a_filter_past_the_limits_is_left_out() {
+fn filter_above_limits_is_skipped() {
     let reader = |expression: String| {
         let guid = Guid::new(PREFIX, EntityId::user_reader(1, true));
         let mut data = SubscriptionData::new(guid, "t".into(), "T".into());
@@ -323,7 +323,7 @@ fn a_filter_past_the_limits_is_left_out() {
 }
 
 #[test]
-fn properties_that_cannot_be_read_are_left_out() {
+fn unreadable_properties_are_skipped() {
     let data = writer_with(ParameterId::PROPERTY_LIST, |v| {
         v.count(3);
         v.string(&"n".repeat(5000));
@@ -338,7 +338,7 @@ fn properties_that_cannot_be_read_are_left_out() {
 }
 
 #[test]
-fn private_properties_stay_private() {
+fn private_properties_are_not_announced() {
     let mut data = participant();
     for (name, propagate) in [("secret", false), ("open", true)] {
         data.properties.text.push(Property { name: name.into(), value: "x".into(), propagate });
@@ -353,7 +353,7 @@ fn private_properties_stay_private() {
 }
 
 #[test]
-fn disposals_name_the_entity_that_is_gone() {
+fn dispose_identifies_disposed_entity() {
     let endpoint = Guid::new(PREFIX, EntityId([0, 0, 2, 2]));
     let mut out = Vec::new();
     emit_endpoint_key(endpoint, &mut out);
@@ -381,7 +381,7 @@ fn disposals_name_the_entity_that_is_gone() {
 }
 
 #[test]
-fn participant_messages_are_read_under_either_encapsulation() {
+fn participant_message_is_read_under_either_encapsulation() {
     let octets = hex("00010000 011078f8 67233410 c25a2b68 00000002 02000000 0809");
     let message = ParticipantMessageData {
         prefix: PREFIX,
@@ -402,7 +402,7 @@ fn participant_messages_are_read_under_either_encapsulation() {
 }
 
 #[test]
-fn vendor_quirks_apply_to_that_vendor_only() {
+fn vendor_quirks_apply_to_their_vendor_only() {
     let guid = Guid::new(PREFIX, EntityId::user_reader(1, true));
     let reader = payload(Endianness::Little, |list| {
         list.parameter(ParameterId::ENDPOINT_GUID, |v| v.guid(guid));
@@ -424,9 +424,9 @@ fn vendor_quirks_apply_to_that_vendor_only() {
     assert_eq!(liveliness(VendorId::RTI), LivelinessKind::ManualByTopic);
 }
 
-/// Every policy that decides about matching is said, no vendor parameter is sent, and no empty domain tag.
+/// Announcements contain every policy that affects matching, no vendor-specific parameter, and no empty domain tag.
 #[test]
-fn announcements_contain_mandatory_parameters_and_nothing_private() {
+fn announcement_has_mandatory_and_no_private_parameters() {
     let ids = |octets: &[u8]| {
         let (list, _) = crate::wire::ParameterList::parse(&octets[4..], Endianness::Little).unwrap();
         list.iter().map(|(id, _)| id).collect::<Vec<_>>()
@@ -458,10 +458,9 @@ fn announcements_contain_mandatory_parameters_and_nothing_private() {
     assert!([writer, reader, participant].iter().flatten().all(|id| !id.is_vendor()));
 }
 
-/// The number of the parameter means something else to other vendors, and one that is too short is no announcement of
-/// shared memory.
+/// Other vendors use the id for another parameter, and a value that is too short is not an address.
 #[test]
-fn shared_memory_is_offered_by_this_vendor_only() {
+fn shared_memory_address_is_read_from_this_vendor_only() {
     let offered = SharedMemoryAddress { address: [7; 16], host: [1, 2, 3, 4, 5] };
     let announced = |vendor| {
         let data = ParticipantData { shared_memory: Some(Box::new(offered)), vendor, ..participant() };
@@ -701,9 +700,9 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever is left of a damaged announcement can be announced again.
+    /// The valid part of a damaged announcement can be announced again.
     #[test]
-    fn damaged_announcements_are_refused_or_sound(
+    fn damaged_announcements_are_rejected_or_consistent(
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         len in any::<prop::sample::Index>(),
     ) {

@@ -1,9 +1,9 @@
 //! The fast queue: new samples in front of the cache, for the common case.
 //!
-//! A sample needs no entry in the cache while no policy asks for more than keeping samples in order of arrival, the
-//! instance is alive and its writer is registered: [`ReaderHistory::select`] returns it from the queue. Any operation
-//! that needs entries (another kind of change, another selection, the removal of a sample) first flushes the queue into
-//! the cache, behind the samples that are there. Operations that change nothing count the samples of both.
+//! A sample needs no entry in the cache while no policy requires more than the order of arrival, the instance is alive
+//! and its writer is registered: [`ReaderHistory::select`] returns it from the queue. An operation that needs entries
+//! (another kind of change, another selection, the removal of a sample) first flushes the queue to the end of the
+//! cache. Operations that only count consider the samples of both.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use crate::payload::BufferPool;
 use crate::time::Instant;
 
 impl FastSample {
-    /// As it is handed out with so many behind it.
+    /// The sample as selected, with `behind` later samples in the same collection.
     #[inline]
     fn select(self, instance: &Instance, behind: u32) -> Selected {
         let info = SampleInfo {
@@ -39,16 +39,16 @@ impl FastSample {
 }
 
 impl ReaderHistory {
-    /// Whether [`Self::push_fast`] may take a value of a topic without keys from this writer. For the next sample it
-    /// may be otherwise.
+    /// Whether [`Self::push_fast`] may take one value of a topic without keys from this writer. The answer holds for
+    /// the next sample only.
     #[must_use]
     #[inline]
     pub fn can_fast_queue(&self, slot: WriterSlot) -> bool {
         self.fast_queue_room(slot) > 0
     }
 
-    /// How many values of a topic without keys [`Self::push_fast`] may take from this writer, one after the other, as
-    /// long as nothing else is done.
+    /// How many consecutive values of a topic without keys [`Self::push_fast`] may take from this writer, provided that
+    /// no other operation comes between.
     #[must_use]
     #[inline]
     pub fn fast_queue_room(&self, slot: WriterSlot) -> usize {
@@ -62,13 +62,13 @@ impl ReaderHistory {
         let (held, most) = (self.samples.len.saturating_add(self.fast_queue.len()), self.most_of_one());
         match self.config.history {
             HistoryKind::KeepAll => most.saturating_sub(held),
-            // What has to go is the oldest, which must not have its place.
+            // A full queue drops its oldest sample, which therefore must not be in the cache.
             HistoryKind::KeepLast(depth) if self.samples.len == 0 && depth.max(1) as usize <= most => usize::MAX,
             HistoryKind::KeepLast(depth) => most.min(depth.max(1) as usize).saturating_sub(held),
         }
     }
 
-    /// Takes in what [`Self::can_fast_queue`] was asked about.
+    /// Adds a sample for which [`Self::can_fast_queue`] returned true.
     #[inline]
     pub fn push_fast(&mut self, now: Instant, sample: FastSample, pool: &mut BufferPool) {
         if let HistoryKind::KeepLast(depth) = self.config.history
@@ -83,7 +83,7 @@ impl ReaderHistory {
         self.fast_queue.push_back(sample);
     }
 
-    /// Hands out the oldest samples of the queue, if that is what was asked for.
+    /// Returns the oldest samples of the queue, if these are what the selector selects.
     #[inline]
     pub(super) fn take_fast(&mut self, selector: &Selector, out: &mut Vec<Selected>) -> bool {
         if self.samples.len > 0 || self.fast_queue.is_empty() || !selector.not_read || selector.instance.is_some() {
@@ -97,7 +97,7 @@ impl ReaderHistory {
         out.reserve(count);
         for behind in (0..count).rev() {
             let Some(sample) = self.fast_queue.pop_front() else { break };
-            // There are never so many.
+            // The queue holds less than 2^32 samples.
             out.push(sample.select(instance, behind as u32));
         }
         if count > 0 {
@@ -106,9 +106,9 @@ impl ReaderHistory {
         true
     }
 
-    /// Hands out what [`Self::can_fast_queue`] was asked about, without keeping it, where a selection that takes would
-    /// hand out this and nothing else. `None` elsewhere, or if `sample`, which is asked for only then, has none: then
-    /// nothing has happened.
+    /// Returns a sample for which [`Self::can_fast_queue`] returned true without queuing it, if a taking selection
+    /// would return this sample and no other. Otherwise `None`. `sample` is called only in the first case; if it
+    /// returns `None`, the cache does not change.
     #[inline]
     pub fn pass_through(
         &mut self,
@@ -130,7 +130,7 @@ impl ReaderHistory {
         Some(selected)
     }
 
-    /// Whether the queue has something that is selected.
+    /// Whether the selector selects a sample of the queue.
     pub(super) fn fast_queue_matches(&self, selector: &Selector) -> bool {
         let instance =
             self.instances.get(self.last_instance).filter(|_| !self.fast_queue.is_empty() && selector.not_read);

@@ -6,18 +6,18 @@ use crate::payload::Payload;
 use crate::seq::SequenceNumber;
 use crate::time::Timestamp;
 
-/// A value of the instance of the last sample, without a lifespan, that every filter has accepted.
+/// A value of the last sample's instance, without a lifespan, accepted by every filter.
 #[derive(Debug)]
 pub struct FastSample {
     /// Its writer.
     pub writer: Guid,
-    /// The same, as the reader numbers its matched writers.
+    /// The number that the reader gave to the writer when it matched it.
     pub slot: WriterSlot,
-    /// Its number.
+    /// Its sequence number.
     pub sequence_number: SequenceNumber,
-    /// When it was written, as the writer tells it; [`Timestamp::INVALID`] if it does not.
+    /// When it was written, as stated by the writer; [`Timestamp::INVALID`] if not stated.
     pub source_timestamp: Timestamp,
-    /// When it came.
+    /// When the reader received it.
     pub reception_timestamp: Timestamp,
     /// The serialized sample.
     pub payload: Payload,

@@ -1,4 +1,4 @@
-//! How long samples and instances stay: LIFESPAN, READER_DATA_LIFECYCLE, and instances that give way to new ones.
+//! Lifetime of samples and instances: LIFESPAN, READER_DATA_LIFECYCLE, and the replacement of instances by new ones.
 
 use super::{Cached, ReaderHistory, Released};
 use crate::history::instance::{Instance, InstanceState, Links};
@@ -6,8 +6,8 @@ use crate::payload::BufferPool;
 use crate::time::Instant;
 
 impl ReaderHistory {
-    /// Throws away samples and instances that have ended, and stores what the time-based filter has held until now;
-    /// [`Self::next_timeout`] tells when to do it again.
+    /// Discards expired samples and instances, and stores the samples of the time-based filter that are due.
+    /// [`Self::next_timeout`] returns when to call this again.
     pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) -> Released {
         if self.next_timeout().is_none_or(|at| at > now) {
             return self.release_due(now, pool);
@@ -26,7 +26,7 @@ impl ReaderHistory {
         self.release_due(now, pool)
     }
 
-    /// When samples or instances end, or a sample that the time-based filter holds is due.
+    /// The earliest end of a sample or instance, or due time of a sample that the time-based filter holds.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         [self.lifetime.samples.next(), self.lifetime.instances.next(), self.separation.next_due()]
@@ -41,7 +41,7 @@ impl ReaderHistory {
         }
     }
 
-    /// A sample has been released.
+    /// Cleans the schedule after the release of a sample.
     #[inline]
     pub(super) fn clean_expiry(&mut self) {
         if !self.lifetime.samples.is_empty() {
@@ -55,7 +55,7 @@ impl ReaderHistory {
         let expires_at = |sample: &Cached| sample.arrival.expires_at;
         self.lifetime.samples.drop_stale(|at, index| samples.get(index).is_some_and(|s| expires_at(s) == at));
         if self.lifetime.samples.is_crowded(samples.len) {
-            // The list is as long as there are samples; the slab may be as long as it ever was.
+            // The list is as long as the number of samples; the slab keeps its greatest length.
             let mut at = self.head;
             let listed = core::iter::from_fn(|| {
                 let index = at?;
@@ -78,7 +78,7 @@ impl ReaderHistory {
         self.clean_purges();
     }
 
-    /// Bounds the schedule of purges. To be called when it has grown, and when an instance has been dropped.
+    /// Bounds the schedule of purges. Called when the schedule has grown, and when an instance has been dropped.
     pub(super) fn clean_purges(&mut self) {
         if self.lifetime.instances.is_crowded(self.instances.len) {
             let instances = &self.instances;
@@ -95,8 +95,7 @@ impl ReaderHistory {
         self.drop_instance(index);
     }
 
-    /// Makes room for a new instance by dropping one that is not alive and of which no sample is held. `false` if there
-    /// is none.
+    /// Makes room for a new instance by dropping one that is not alive and has no samples. `false` if there is none.
     pub(super) fn replace_instance(&mut self) -> bool {
         let Some(index) = self.lifetime.replaceable.head else { return false };
         #[cfg(test)]
@@ -107,7 +106,7 @@ impl ReaderHistory {
         true
     }
 
-    /// To be called when the samples or the state of an instance have changed: lists it as replaceable, or no longer.
+    /// Lists an instance as replaceable or unlists it. Called after a change of its samples or state.
     #[inline]
     pub(super) fn update_replaceable(&mut self, index: u32) {
         let Some(instance) = self.instances.get(index) else { return };
@@ -127,7 +126,7 @@ impl ReaderHistory {
         }
     }
 
-    /// Takes an instance out of the list if it is there.
+    /// Removes an instance from the list if it is listed.
     pub(super) fn unlist(&mut self, index: u32) {
         let Some(instance) = self.instances.get_mut(index).filter(|instance| instance.links.is_listed) else { return };
         let Links { previous, next, .. } = core::mem::take(&mut instance.links);
@@ -143,7 +142,7 @@ impl ReaderHistory {
 }
 
 impl Instance {
-    /// Whether the instance is over for the application: a new one may take its place.
+    /// Whether the application no longer needs the instance, so that a new one may replace it.
     const fn is_replaceable(&self) -> bool {
         self.samples == 0 && !matches!(self.state, InstanceState::Alive) && self.held.is_none()
     }

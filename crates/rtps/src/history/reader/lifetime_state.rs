@@ -1,17 +1,17 @@
-//! When samples and instances end.
+//! Schedules of the ends of samples and instances.
 
 use super::schedule::Schedule;
 
-/// What ends by itself.
+/// Samples and instances that end by time.
 #[derive(Debug, Default)]
 pub(super) struct Lifetime {
-    /// When samples end (LIFESPAN). The first entry is always current.
+    /// When samples expire (LIFESPAN). The first entry is always current.
     pub(super) samples: Schedule,
-    /// When instances that are not alive end (READER_DATA_LIFECYCLE).
+    /// When instances that are not alive are purged (READER_DATA_LIFECYCLE).
     pub(super) instances: Schedule,
-    /// The instances that a new one may replace, as a list through them: the one listed for longest first.
+    /// The replaceable instances as a linked list, the longest listed one first.
     pub(super) replaceable: List,
-    /// Instances looked at to replace one, for tests that bound the work.
+    /// Instances visited to replace one, for tests that bound the work.
     #[cfg(test)]
     pub(super) looked_at: usize,
 }

@@ -1,4 +1,4 @@
-//! What a reader holds for the application: samples in order, by instance (DDS 1.4 §2.2.2.5.1).
+//! The samples that a reader holds for the application, in order and by instance (DDS 1.4 §2.2.2.5.1).
 
 mod fast_queue;
 mod fast_sample;
@@ -33,16 +33,16 @@ use crate::payload::{BufferPool, Payload};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, Timestamp};
 
-/// What a reader's cache does with samples. Fixed, except where a method says otherwise.
+/// The configuration of a reader's cache. Fixed, except where a method says otherwise.
 #[derive(Clone, Debug)]
 pub struct ReaderHistoryConfig {
-    /// Which samples are kept.
+    /// The history policy.
     pub history: HistoryKind,
-    /// How many.
+    /// The resource limits.
     pub limits: ResourceLimits,
-    /// Whether only the strongest writer of an instance is heard (OWNERSHIP EXCLUSIVE).
+    /// Whether the reader accepts only the strongest writer of an instance (OWNERSHIP EXCLUSIVE).
     pub exclusive_ownership: bool,
-    /// Whether samples are ordered by source time stamp (DESTINATION_ORDER BY_SOURCE_TIMESTAMP).
+    /// Whether samples are ordered by source timestamp (DESTINATION_ORDER BY_SOURCE_TIMESTAMP).
     pub by_source_timestamp: bool,
     /// Whether a selection keeps samples of all instances in one order (PRESENTATION scope TOPIC or GROUP) instead of
     /// instance by instance.
@@ -53,19 +53,20 @@ pub struct ReaderHistoryConfig {
     pub autopurge_no_writers: Span,
     /// How long a disposed instance is kept (READER_DATA_LIFECYCLE).
     pub autopurge_disposed: Span,
-    /// Makes the serialized key of a new instance from its first sample (or, with `true`, from a serialized key), to be
-    /// kept for [`ReaderHistory::key_of`].
+    /// Computes the serialized key of a new instance from its first sample, kept for [`ReaderHistory::key_of`]. Without
+    /// this function, the reader keeps no keys.
     pub key_holder: Option<KeyHolder>,
-    /// Makes hash tables unpredictable to peers.
+    /// Seed that makes hash tables unpredictable to peers.
     pub seed: u64,
 }
 
-/// Makes a serialized key of a serialized sample, or with `true` of a serialized key. `None` when it cannot be decoded.
+/// Computes the serialized key from a serialized sample, or, with `true`, from a serialized key. `None` when the bytes
+/// cannot be decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHolder(pub fn(&[u8], bool) -> Option<Vec<u8>>);
 
 impl ReaderHistoryConfig {
-    /// Whether all samples of an instance that lives are kept, in the order in which they come.
+    /// Whether the policies keep all samples of a live instance in order of arrival.
     fn is_plain(&self) -> bool {
         !self.exclusive_ownership && !self.by_source_timestamp && self.minimum_separation == Span::ZERO
     }
@@ -103,27 +104,27 @@ struct Cached {
 
 /// The samples of one reader.
 ///
-/// Every operation is constant in time per sample, whatever else the cache holds, except ordering by source time
-/// stamp (as far as a sample is late). Nothing is allocated once the working size is reached.
+/// Every operation is constant in time per sample, whatever the cache holds, except ordering by source timestamp
+/// (proportional to the lateness of a sample). The cache does not allocate once it has reached its working size.
 #[derive(Debug)]
 pub struct ReaderHistory {
     config: ReaderHistoryConfig,
     samples: Slab<Cached>,
     instances: Slab<Instance>,
     by_key: HashMap<KeyHash, u32, foldhash::quality::FixedState>,
-    /// Where the instance of the last sample is: often the next one's as well.
+    /// The index of the last sample's instance, which is often the next one's as well.
     last_instance: u32,
     head: Option<u32>,
     tail: Option<u32>,
     not_read: usize,
-    /// What came last, all of one instance, and has no place yet.
+    /// The newest samples, all of one instance, not yet in the cache.
     fast_queue: VecDeque<FastSample>,
-    /// Whether no policy asks more of a sample than its instance does.
+    /// Whether no policy requires more than the order of arrival.
     is_plain: bool,
     separation: Separation,
     visit: u64,
     lifetime: Lifetime,
-    /// Sample and instance of the selection under way.
+    /// Sample and instance of the current selection.
     picked: Vec<(u32, u32)>,
 }
 
@@ -150,7 +151,7 @@ impl ReaderHistory {
         }
     }
 
-    /// How many samples are held.
+    /// The number of held samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.samples.len.saturating_add(self.fast_queue.len())
@@ -163,29 +164,29 @@ impl ReaderHistory {
         self.samples.len == 0 && self.fast_queue.is_empty()
     }
 
-    /// How many samples have not been read.
+    /// The number of samples that have not been read.
     #[must_use]
     pub fn not_read(&self) -> usize {
         self.not_read.saturating_add(self.fast_queue.len())
     }
 
-    /// How many instances are known.
+    /// The number of known instances.
     #[must_use]
     pub const fn instances(&self) -> usize {
         self.instances.len
     }
 
-    /// Changes the READER_DATA_LIFECYCLE delays, for instances that end from now on.
+    /// Changes the READER_DATA_LIFECYCLE delays for instances that end later.
     pub const fn set_autopurge(&mut self, no_writers: Span, disposed: Span) {
         self.config.autopurge_no_writers = no_writers;
         self.config.autopurge_disposed = disposed;
     }
 
-    /// Takes a sample in, making room as the history policy says. Its payload is taken out of `arrival`, unless it is
-    /// refused.
+    /// Adds a sample and makes room according to the history policy. Moves the payload out of `arrival`, unless the
+    /// sample is rejected.
     ///
     /// # Errors
-    /// Which limit keeps it out; it may be offered again later.
+    /// The limit that prevents the addition. The caller may offer the sample again later.
     pub fn insert(
         &mut self,
         now: Instant,
@@ -240,8 +241,8 @@ impl ReaderHistory {
         Ok(Inserted::Stored)
     }
 
-    /// A writer is gone or no longer alive: it gives up all its instances. Says whether the application has something
-    /// new to see.
+    /// Removes a writer that is unmatched or no longer alive from all its instances. Returns whether the application
+    /// has something new to read.
     pub fn writer_gone(&mut self, now: Instant, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
         self.flush_fast_queue();
         let mut news = false;
@@ -251,7 +252,7 @@ impl ReaderHistory {
         news
     }
 
-    /// The stronger or weaker a writer becomes, the ownership of its instances is decided anew at the next sample.
+    /// Changes the strength of a writer. The next sample of an instance then decides its owner.
     pub fn strength_changed(&mut self, slot: WriterSlot, strength: i32) {
         for instance in self.instances.slots.iter_mut().flatten() {
             if let Some(owner) = instance.owner.as_mut().filter(|owner| owner.slot == slot) {
@@ -260,7 +261,7 @@ impl ReaderHistory {
         }
     }
 
-    /// The owner of this instance did not write in time: anyone may own it now.
+    /// Removes the owner of an instance after a missed deadline: any writer may become the owner.
     pub fn owner_missed_deadline(&mut self, key: &KeyHash) {
         if let Some(instance) = self.by_key.get(key).copied().and_then(|i| self.instances.get_mut(i)) {
             instance.owner = None;
@@ -280,13 +281,13 @@ impl ReaderHistory {
         self.by_key.contains_key(key)
     }
 
-    /// The serialized key of a known instance, if it has come.
+    /// The serialized key of a known instance, if known.
     #[must_use]
     pub fn key_of(&self, key: &KeyHash) -> Option<&[u8]> {
         self.by_key.get(key).and_then(|&i| self.instances.get(i))?.key_holder.as_deref()
     }
 
-    /// Keeps the serialized key of an instance, if the instance is known and its key is not.
+    /// Sets the serialized key of a known instance without one.
     pub fn set_key(&mut self, instance: &KeyHash, serialized_key: Option<Vec<u8>>) {
         if let Some(index) = self.by_key.get(instance)
             && let Some(known) = self.instances.get_mut(*index)
@@ -296,7 +297,7 @@ impl ReaderHistory {
         }
     }
 
-    /// Forgets an instance of which nothing is held, as if it had never been written.
+    /// Removes an instance without samples, as if it had never been written.
     pub fn forget_instance(&mut self, key: &KeyHash) {
         self.flush_fast_queue();
         let Some(index) = self.by_key.get(key).copied() else { return };
@@ -337,13 +338,13 @@ impl ReaderHistory {
         }
     }
 
-    /// With an order by source time stamp: whether the instance was written or disposed later than that.
+    /// Under order by source timestamp: whether the instance was written or disposed later than that.
     fn is_late(&self, index: u32, arrival: &Arrival) -> bool {
         self.config.by_source_timestamp && self.instances.get(index).is_some_and(|i| i.newest > Some(arrival.stamp()))
     }
 
-    /// With an order by source time stamp: whether the application was shown a later value, or the last ones that it is
-    /// to be shown are all later.
+    /// Under order by source timestamp: whether the application took a later value, or the history is full of later
+    /// ones.
     fn is_superseded(&self, instance: &Instance, arrival: &Arrival) -> bool {
         if !self.config.by_source_timestamp {
             return false;
@@ -376,10 +377,10 @@ impl ReaderHistory {
         Ok(())
     }
 
-    /// Carries out what the sample does to its instance.
+    /// Applies the effect of the sample to its instance.
     fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
         self.update_writers(index, arrival);
-        // What was written before an instance was disposed does not bring it back.
+        // A sample written before the instance was disposed does not revive the instance.
         let is_late = self.is_late(index, arrival);
         let Some(instance) = self.instances.get_mut(index) else { return };
         if arrival.kind.is_alive() {
@@ -420,7 +421,7 @@ impl ReaderHistory {
         }
     }
 
-    /// When the instance was last written or disposed, by source time stamp.
+    /// Updates the source timestamp of the instance's last write or dispose.
     fn update_newest_stamp(&mut self, index: u32, arrival: &Arrival) {
         if self.config.by_source_timestamp
             && let Some(instance) = self.instances.get_mut(index)
@@ -430,7 +431,7 @@ impl ReaderHistory {
         }
     }
 
-    /// A writer gives up an instance without the application having to know.
+    /// Removes a writer from an instance without a sample for the application.
     fn remove_instance_writer_silently(&mut self, index: u32, slot: WriterSlot) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         instance.writers.remove(slot);
@@ -440,9 +441,9 @@ impl ReaderHistory {
         self.drop_idle_instance(index);
     }
 
-    /// One instance loses one writer. Says whether that is news for the application. The mark is stored beyond the
-    /// limits, for no writer would repeat it; the instance needs a sample that found room to live again, so there is
-    /// one at most.
+    /// Removes one writer from one instance. Returns whether the application has something new to read. The state
+    /// change is stored beyond the limits, because no writer would repeat it. There is at most one such entry: the
+    /// instance revives only with a sample for which there was room.
     fn remove_instance_writer(
         &mut self,
         now: Instant,
@@ -504,7 +505,7 @@ impl ReaderHistory {
         }
     }
 
-    /// An instance without writers of which nothing is held need not be remembered.
+    /// Drops an instance without writers and samples.
     fn drop_idle_instance(&mut self, index: u32) {
         let idle = |i: &Instance| i.samples == 0 && i.writers.is_empty() && i.held.is_none();
         if self.instances.get(index).is_some_and(idle) {
@@ -565,7 +566,7 @@ impl ReaderHistory {
         self.update_replaceable(index);
     }
 
-    /// Gives the payload, and the instance.
+    /// Returns the payload, and the index of the instance.
     fn unlink(&mut self, index: u32) -> Option<(Payload, u32)> {
         let sample = self.samples.get_mut(index)?;
         let payload = core::mem::take(&mut sample.arrival.payload);

@@ -1,4 +1,4 @@
-//! Samples on their way into a reader's cache, and what the application learns about them.
+//! Samples on their way into a reader's cache, and their description for the application.
 
 use crate::history::ChangeKind;
 use crate::history::instance::{InstanceState, ViewState, WriterSlot};
@@ -10,65 +10,65 @@ use crate::time::{Instant, Timestamp};
 /// A sample on its way into the cache.
 #[derive(Debug)]
 pub struct Arrival {
-    /// What it does to its instance.
+    /// The effect on its instance.
     pub kind: ChangeKind,
-    /// Which instance.
+    /// The instance.
     pub instance: KeyHash,
     /// Its writer.
     pub writer: Guid,
-    /// The same, as the reader numbers its matched writers.
+    /// The number that the reader gave to the writer when it matched it.
     pub slot: WriterSlot,
-    /// How strongly it was written (OWNERSHIP_STRENGTH).
+    /// The strength of its writer (OWNERSHIP_STRENGTH).
     pub strength: i32,
-    /// Its number.
+    /// Its sequence number.
     pub sequence_number: SequenceNumber,
-    /// When it was written, as the writer tells it; [`Timestamp::INVALID`] if it does not.
+    /// When it was written, as stated by the writer; [`Timestamp::INVALID`] if not stated.
     pub source_timestamp: Timestamp,
-    /// When it came.
+    /// When the reader received it.
     pub reception_timestamp: Timestamp,
-    /// When it stops being of interest.
+    /// When its lifespan ends.
     pub expires_at: Instant,
-    /// The serialized sample, or for a dispose or unregister the serialized key if that came.
+    /// The serialized sample, or for a dispose or unregister the serialized key if the message had it.
     pub payload: Payload,
 }
 
 impl Arrival {
-    /// What decides about the order by source time stamp, the same for every reader: among samples of the same time the
-    /// one of the greater writer is the later. A sample without a time was written when it came.
+    /// The position in the order by source timestamp, the same for every reader. Samples of the same time are ordered
+    /// by the GUID of the writer. A sample without a source timestamp has the time of its reception.
     pub(in crate::history) const fn stamp(&self) -> (Timestamp, Guid) {
         let at = if self.source_timestamp.is_valid() { self.source_timestamp } else { self.reception_timestamp };
         (at, self.writer)
     }
 }
 
-/// What became of a sample.
+/// The result of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted {
-    /// The application will see it.
+    /// The sample is visible to the application.
     Stored,
-    /// The application will see it when the time-based filter lets it, unless a later one takes its place.
+    /// The time-based filter holds the sample for later, unless a later sample replaces it.
     Held,
-    /// It is of no interest, by the QoS.
+    /// The QoS excludes the sample.
     Filtered(FilterReason),
 }
 
-/// Why the application does not see a sample that arrived.
+/// Why the application does not get a sample that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterReason {
-    /// A stronger writer owns the instance, or an equally strong one of a lesser GUID.
+    /// A stronger writer owns the instance, or an equally strong one with a lesser GUID.
     Ownership,
-    /// It came too soon after the one before, and is older than the one held until then.
+    /// It came too soon after the previous sample, and is older than the one that the filter holds.
     TimeBasedFilter,
-    /// Its lifespan is over.
+    /// Its lifespan has ended.
     Expired,
-    /// By source time stamp a newer one was taken already, or as many newer ones are held as HISTORY keeps, or the
-    /// instance was written after it was disposed here.
+    /// Under order by source timestamp: the application took a newer sample, or HISTORY is full of newer ones, or the
+    /// instance was written after this dispose.
     Superseded,
-    /// An unknown instance was unregistered, or one already gone was disposed again.
+    /// It unregisters an unknown instance, or disposes one that is disposed already.
     NothingChanged,
 }
 
-/// Why the cache cannot take a sample now (SAMPLE_REJECTED).
+/// Why the cache cannot store a sample now (SAMPLE_REJECTED).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RejectReason {
     /// `max_instances`.
@@ -79,36 +79,36 @@ pub enum RejectReason {
     SamplesPerInstance,
 }
 
-/// What the application learns about a sample besides its value (DDS 1.4 §2.2.2.5.5).
+/// The description of a sample besides its value (DDS 1.4 §2.2.2.5.5).
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SampleInfo {
-    /// Whether it was read before.
+    /// Whether the application has read it before.
     pub read_before: bool,
     /// Whether its instance is new to the application.
     pub view_state: ViewState,
-    /// Whether its instance lives.
+    /// Whether its instance is alive.
     pub instance_state: InstanceState,
-    /// Which instance.
+    /// The instance.
     pub instance: KeyHash,
     /// Its writer.
     pub writer: Guid,
-    /// Its number within the writer.
+    /// Its sequence number.
     pub sequence_number: SequenceNumber,
     /// When it was written.
     pub source_timestamp: Timestamp,
-    /// When it came.
+    /// When the reader received it.
     pub reception_timestamp: Timestamp,
-    /// How often the instance had come back after a dispose when it came.
+    /// How often the instance had been revived after a dispose when the sample arrived.
     pub disposed_generation_count: u32,
-    /// How often the instance had come back after losing its writers when it came.
+    /// How often the instance had been revived after the loss of its writers when the sample arrived.
     pub no_writers_generation_count: u32,
-    /// Samples of the same instance after this one in the same collection.
+    /// Samples of the same instance later in the same collection.
     pub sample_rank: u32,
-    /// Generations between it and the newest of its instance in the same collection.
+    /// Generations between it and the newest sample of its instance in the same collection.
     pub generation_rank: u32,
-    /// Generations between it and the newest of its instance that the reader has.
+    /// Generations between it and the newest sample of its instance in the reader.
     pub absolute_generation_rank: u32,
-    /// Whether there is a value; if not, only the instance's state has changed.
+    /// Whether the sample has a value. Otherwise it reports a change of the instance's state.
     pub valid_data: bool,
 }

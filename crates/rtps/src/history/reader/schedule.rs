@@ -1,4 +1,4 @@
-//! When the entries of a cache are due.
+//! A schedule of cache entries.
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
@@ -7,18 +7,18 @@ use crate::time::Instant;
 
 /// Instants at which places of a slab are due, earliest first.
 ///
-/// An entry of a place that has been released, or is due at another instant since, stays behind and is dropped when it
-/// comes to the front. The owner says which entries are current, and makes the schedule anew when it has
+/// An entry becomes stale when its place is released or due at another instant. A stale entry is dropped when it
+/// reaches the front. The owner decides which entries are current, and rebuilds the schedule when it has
 /// [grown](Self::is_crowded) too much.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     due: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Entries pushed, popped or made anew, for tests that bound the work.
+    /// Entries pushed, popped or rebuilt, for tests that bound the work.
     #[cfg(test)]
     visited: usize,
 }
 
-/// Entries left behind that are not worth making the schedule anew.
+/// The number of stale entries up to which the schedule is not rebuilt.
 const STALE_MIN: usize = 16;
 
 impl Schedule {
@@ -26,7 +26,8 @@ impl Schedule {
         self.due.is_empty()
     }
 
-    /// When the first entry is due. It may be one that was left behind, unless [`Self::drop_stale`] was called since.
+    /// When the first entry is due. The entry may be stale, unless [`Self::drop_stale`] was called since the last
+    /// change.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
@@ -36,14 +37,14 @@ impl Schedule {
         self.due.push(Reverse((at, place)));
     }
 
-    /// Takes out the first entry if it is due.
+    /// Removes and returns the first entry if it is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(Instant, u32)> {
         self.next().filter(|at| *at <= now)?;
         self.count_visit();
         self.due.pop().map(|Reverse(entry)| entry)
     }
 
-    /// Drops entries from the front as long as they are not current.
+    /// Drops stale entries from the front.
     pub(super) fn drop_stale(&mut self, is_current: impl Fn(Instant, u32) -> bool) {
         while let Some(&Reverse((at, place))) = self.due.peek()
             && !is_current(at, place)
@@ -53,13 +54,13 @@ impl Schedule {
         }
     }
 
-    /// Whether more than half of the entries were left behind, where so many places are in use: then it is made anew,
-    /// which bounds its memory, at a cost that is constant for each entry left behind.
+    /// Whether more than half of the entries are stale, given the number of used places. Rebuilding the schedule then
+    /// bounds its memory at a constant cost per stale entry.
     pub(super) fn is_crowded(&self, in_use: usize) -> bool {
         self.due.len() > in_use.saturating_mul(2).saturating_add(STALE_MIN)
     }
 
-    /// Makes the schedule anew.
+    /// Rebuilds the schedule.
     pub(super) fn replace(&mut self, entries: impl Iterator<Item = (Instant, u32)>) {
         self.due.clear();
         self.due.extend(entries.map(Reverse));

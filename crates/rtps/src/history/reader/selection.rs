@@ -1,4 +1,4 @@
-//! Which samples the application is handed, in which order, and how they rank (DDS 1.4 §2.2.2.5.1).
+//! Selection of samples for the application: which ones, in which order, with which ranks (DDS 1.4 §2.2.2.5.1).
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -8,7 +8,7 @@ use crate::history::instance::{Instance, InstanceState, ViewState};
 use crate::id::KeyHash;
 use crate::payload::Payload;
 
-/// Which samples to hand out.
+/// Which samples to return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Selector {
     /// Samples read before.
@@ -19,7 +19,7 @@ pub struct Selector {
     pub new: bool,
     /// Instances in view state NOT_NEW.
     pub not_new: bool,
-    /// Instances that live.
+    /// Instances that are alive.
     pub alive: bool,
     /// Disposed instances.
     pub disposed: bool,
@@ -27,12 +27,12 @@ pub struct Selector {
     pub no_writers: bool,
     /// Only this instance.
     pub instance: Option<KeyHash>,
-    /// At most so many samples.
+    /// The greatest number of samples.
     pub max_samples: usize,
 }
 
 impl Selector {
-    /// Everything.
+    /// All samples.
     pub const ANY: Self = Self {
         read: true,
         not_read: true,
@@ -45,7 +45,7 @@ impl Selector {
         max_samples: usize::MAX,
     };
 
-    /// Everything not read before.
+    /// All samples not read before.
     pub const NOT_READ: Self = Self { read: false, ..Self::ANY };
 
     pub(super) const fn wants_instance(&self, instance: &Instance) -> bool {
@@ -65,25 +65,25 @@ impl Selector {
     }
 }
 
-/// A sample handed out.
+/// A sample returned to the application.
 #[derive(Clone, Debug)]
 pub struct Selected {
-    /// About the sample.
+    /// Its description.
     pub info: SampleInfo,
-    /// Its bytes. Without `valid_data`: the serialized key, if that came.
+    /// Its bytes. Without `valid_data`: the serialized key, if known.
     pub payload: Payload,
 }
 
-/// A sample shown and not handed out.
+/// A sample shown without a change of its state.
 #[derive(Clone, Debug)]
 pub struct Peeked {
     place: u32,
-    /// What would be handed out.
+    /// The sample as [`ReaderHistory::select`] would return it.
     pub selected: Selected,
 }
 
 impl ReaderHistory {
-    /// Hands out samples, appending them to `out`; `take` removes them, else they count as read from now on.
+    /// Appends the selected samples to `out`. With `take` removes them, otherwise marks them as read.
     pub fn select(&mut self, selector: &Selector, take: bool, out: &mut Vec<Selected>) {
         if take && self.take_fast(selector, out) {
             return;
@@ -96,8 +96,7 @@ impl ReaderHistory {
         self.picked = picked;
     }
 
-    /// Shows what [`Self::select`] would hand out, appending it to `out`, and leaves everything as it is. The ranks are
-    /// not filled in.
+    /// Appends to `out` what [`Self::select`] would return, without changing any state. The ranks are not set.
     pub fn peek(&mut self, selector: &Selector, out: &mut Vec<Peeked>) {
         self.flush_fast_queue();
         let mut picked = core::mem::take(&mut self.picked);
@@ -111,7 +110,7 @@ impl ReaderHistory {
         self.picked = picked;
     }
 
-    /// Hands out samples that [`Self::peek`] has shown, as far as they are still there.
+    /// Selects samples that [`Self::peek`] has shown, unless they have been removed since.
     pub fn select_peeked(&mut self, peeked: &[Peeked], take: bool, out: &mut Vec<Selected>) {
         self.flush_fast_queue();
         let mut picked = core::mem::take(&mut self.picked);
@@ -128,7 +127,7 @@ impl ReaderHistory {
         self.picked = picked;
     }
 
-    /// Whether [`Self::select`] would hand anything out.
+    /// Whether [`Self::select`] would return a sample.
     #[must_use]
     pub fn has_any(&self, selector: &Selector) -> bool {
         if self.fast_queue_matches(selector) {
@@ -145,7 +144,7 @@ impl ReaderHistory {
         found
     }
 
-    /// The known instance after `key` in the order of keys that has samples to hand out; the first one for `None`.
+    /// The next known instance after `key`, in the order of keys, that has selected samples; the first one for `None`.
     #[must_use]
     pub fn next_instance(&self, key: Option<&KeyHash>, selector: &Selector) -> Option<KeyHash> {
         let of_fast_queue =
@@ -185,7 +184,7 @@ impl ReaderHistory {
             });
             return;
         }
-        // Instance by instance, in the order in which each has its first sample to hand out.
+        // Instance by instance, in the order of their first selected samples.
         self.visit += 1;
         let mut at = self.head;
         while let Some(sample) = at.and_then(|i| self.samples.get(i)) {
@@ -210,7 +209,7 @@ impl ReaderHistory {
         }
     }
 
-    /// Visits the wanted samples in the order of the cache, or of one instance.
+    /// Visits the selected samples in the order of the cache, or of one instance.
     fn walk(&self, selector: &Selector, mut visit: impl FnMut(u32, &Cached) -> ControlFlow<()>) {
         let of_one = selector.instance.map(|key| self.by_key.get(&key).and_then(|&i| self.instances.get(i)));
         let mut at = match of_one {
@@ -247,7 +246,7 @@ impl ReaderHistory {
         Some(Selected { info, payload })
     }
 
-    /// Everything but the ranks within the collection.
+    /// The description, without the ranks within the collection.
     fn info(&self, sample: &Cached) -> Option<SampleInfo> {
         let instance = self.instances.get(sample.instance)?;
         let arrival = &sample.arrival;
@@ -270,7 +269,7 @@ impl ReaderHistory {
         })
     }
 
-    /// Fills in the ranks, from the end: what was seen of an instance so far lies after the sample at hand.
+    /// Sets the ranks, from the end: the samples of an instance seen so far follow the current one.
     fn rank(&mut self, picked: &[(u32, u32)], collection: &mut [Selected]) {
         self.visit += 1;
         for (selected, &(_, instance)) in collection.iter_mut().zip(picked).rev() {

@@ -1,5 +1,5 @@
-//! TIME_BASED_FILTER: the newest sample of an instance that came too soon is held until it is its time, so that the
-//! last value is not lost (DDS 1.4 §2.2.3.12).
+//! TIME_BASED_FILTER: the reader holds the newest sample of an instance that came too soon until the separation has
+//! passed, so that the last value is not lost (DDS 1.4 §2.2.3.12).
 
 use super::separation_state::{Held, Released};
 use super::{Arrival, Inserted, ReaderHistory, RejectReason};
@@ -8,7 +8,7 @@ use crate::payload::BufferPool;
 use crate::time::{Instant, Span};
 
 impl ReaderHistory {
-    /// Changes the TIME_BASED_FILTER separation, also for samples that are held because of it.
+    /// Changes the TIME_BASED_FILTER separation, also for held samples.
     pub fn set_minimum_separation(&mut self, separation: Span) {
         self.config.minimum_separation = separation;
         self.is_plain = self.config.is_plain();
@@ -20,13 +20,13 @@ impl ReaderHistory {
         self.separation.schedule_all();
     }
 
-    /// How many samples were held because they came too soon, and then thrown away because of others that came later.
+    /// How many held samples were discarded because of later ones.
     #[must_use]
     pub const fn discarded_while_held(&self) -> u64 {
         self.separation.in_vain
     }
 
-    /// Stores what came too soon and is due now.
+    /// Stores held samples that are due.
     pub fn release_due(&mut self, now: Instant, pool: &mut BufferPool) -> Released {
         let mut released = Released::default();
         if core::mem::take(&mut self.separation.is_blocked) {
@@ -58,7 +58,7 @@ impl ReaderHistory {
         released
     }
 
-    /// A sample came too soon: holds it in place of an earlier one.
+    /// Holds a sample that came too soon, in place of an earlier one.
     pub(super) fn hold(
         &mut self,
         index: u32,
@@ -89,7 +89,7 @@ impl ReaderHistory {
         Ok(Inserted::Held)
     }
 
-    /// What came too soon is of no use any more, because of what came later.
+    /// Discards the held sample of an instance, because a later sample supersedes it.
     pub(super) fn discard_held(&mut self, index: u32, pool: &mut BufferPool) {
         let place = self.instances.get_mut(index).and_then(|instance| instance.held.take());
         if let Some(arrival) = place.and_then(|place| self.separation.discard(place)) {
@@ -98,7 +98,7 @@ impl ReaderHistory {
         }
     }
 
-    /// Whether a sample of this instance comes too soon, or before one that is held and due.
+    /// Whether a sample of this instance comes too soon, or precedes a held one that is due.
     pub(super) fn comes_too_soon(&self, now: Instant, index: u32, arrival: &Arrival) -> bool {
         let Some(instance) = self.instances.get(index) else { return false };
         let is_too_soon = instance.last_accepted.is_some_and(|at| now.since(at) < self.config.minimum_separation);

@@ -7,13 +7,13 @@ use super::sample::Arrival;
 use super::slab::Slab;
 use crate::time::Instant;
 
-/// Samples that came too soon, at most one of each instance.
+/// Samples that came too soon, at most one per instance.
 #[derive(Debug, Default)]
 pub(super) struct Separation {
     pub(super) held: Slab<Held>,
-    /// When which of them is due. Entries of samples that are gone are left behind, as many as there are samples.
+    /// When each held sample is due. Stale entries remain, at most as many as there are samples.
     pub(super) due: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Some are due and found no room.
+    /// Some samples are due but did not fit into the cache.
     pub(super) is_blocked: bool,
     pub(super) in_vain: u64,
 }
@@ -25,14 +25,14 @@ pub(super) struct Held {
     pub(super) due: Instant,
 }
 
-/// What [`ReaderHistory::release_due`](super::ReaderHistory::release_due) has stored of what came too soon.
+/// The held samples that [`ReaderHistory::release_due`](super::ReaderHistory::release_due) has stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Released {
-    /// Samples.
+    /// The number of samples.
     pub samples: u64,
     /// Their payload bytes.
     pub bytes: u64,
-    /// Others are due and found no room: to be called again when there is some.
+    /// Further samples are due but did not fit. Call again when there is room.
     pub is_blocked: bool,
 }
 
@@ -41,7 +41,7 @@ impl Separation {
         self.due.peek().map(|Reverse((at, _))| *at).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
-    /// Forgets a sample for which there is no use.
+    /// Removes and counts a held sample that a later one supersedes.
     pub(super) fn discard(&mut self, place: u32) -> Option<Arrival> {
         self.in_vain += 1;
         self.held.remove(place).map(|held| held.arrival)
@@ -61,7 +61,7 @@ impl Separation {
         self.due.extend(places.filter_map(|(place, held)| Some(Reverse((held.as_ref()?.due, place)))));
     }
 
-    /// Takes out of the schedule what is due by now.
+    /// Removes the first due entry from the schedule and returns its place.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<u32> {
         while self.next_due().is_some_and(|at| at <= now) {
             let Reverse((at, place)) = self.due.pop()?;

@@ -1,8 +1,8 @@
-//! A store with stable places.
+//! A store whose entries keep their index.
 
 use alloc::vec::Vec;
 
-/// Values at stable small numbers.
+/// Values at stable, small indices.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     pub(super) slots: Vec<Option<T>>,
@@ -29,7 +29,7 @@ impl<T> Slab<T> {
         self.insert_with(|| value)
     }
 
-    /// The same of a value that is best made where it is to be.
+    /// Like [`Self::insert`], but constructs the value in place.
     #[inline]
     pub(super) fn insert_with(&mut self, make: impl FnOnce() -> T) -> u32 {
         self.len += 1;
@@ -51,7 +51,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The same of a value that is not needed any more.
+    /// Like [`Self::remove`], but drops the value.
     pub(super) fn release(&mut self, index: u32) {
         if let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.is_some()) {
             *slot = None;

@@ -75,7 +75,7 @@ fn numbers(selected: &[Selected]) -> Vec<i64> {
 }
 
 #[test]
-fn reading_leaves_samples_and_taking_removes_them() {
+fn read_keeps_samples_and_take_removes_them() {
     let mut cache = Cache::keep_all();
     (0..3).for_each(|_| assert_eq!(cache.write(1), Ok(Inserted::Stored)));
     assert_eq!(cache.history.not_read(), 3);
@@ -87,11 +87,11 @@ fn reading_leaves_samples_and_taking_removes_them() {
     assert_eq!(numbers(&all), [1, 2, 3]);
     assert!(all.iter().all(|s| s.info.read_before));
     assert!(cache.history.is_empty());
-    assert_eq!(cache.history.instances(), 1, "its writer still writes it");
+    assert_eq!(cache.history.instances(), 1, "its writer is still registered");
 }
 
 #[test]
-fn samples_come_instance_by_instance_unless_the_topic_is_ordered() {
+fn samples_are_grouped_by_instance_unless_topic_is_ordered() {
     for (topic_order, expected) in [(false, [1, 3, 2, 4]), (true, [1, 2, 3, 4])] {
         let mut cache = Cache::new(ReaderHistoryConfig {
             history: HistoryKind::KeepAll,
@@ -107,7 +107,7 @@ fn samples_come_instance_by_instance_unless_the_topic_is_ordered() {
 }
 
 #[test]
-fn ranks_count_what_follows_in_the_collection_and_beyond() {
+fn ranks_count_later_samples_in_collection_and_cache() {
     let mut cache = Cache::keep_all();
     cache.write(1).unwrap();
     cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
@@ -123,7 +123,7 @@ fn ranks_count_what_follows_in_the_collection_and_beyond() {
 }
 
 #[test]
-fn view_state_is_new_once_per_life() {
+fn view_state_is_new_once_per_generation() {
     let mut cache = Cache::keep_all();
     cache.write(1).unwrap();
     assert_eq!(cache.take(&Selector::ANY)[0].info.view_state, ViewState::New);
@@ -137,7 +137,7 @@ fn view_state_is_new_once_per_life() {
 }
 
 #[test]
-fn the_last_writer_leaving_ends_an_instance() {
+fn last_writer_leaving_ends_instance() {
     let mut cache = Cache::keep_all();
     cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
     cache.put(0, ChangeKind::Alive, 1, 2).unwrap();
@@ -148,12 +148,12 @@ fn the_last_writer_leaving_ends_an_instance() {
     assert_eq!(taken.len(), 1);
     assert!(!taken[0].info.valid_data);
     assert_eq!(taken[0].info.instance_state, InstanceState::NotAliveNoWriters);
-    assert_eq!(cache.history.instances(), 0, "nothing is left to remember");
+    assert_eq!(cache.history.instances(), 0, "the instance is dropped");
     assert_eq!(cache.put(0, ChangeKind::Unregistered, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
 }
 
 #[test]
-fn keep_last_replaces_and_keep_all_rejects() {
+fn keep_last_replaces_and_keep_all_rejects_at_limit() {
     let mut last = Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepLast(2), ..Default::default() });
     (0..5).for_each(|_| assert_eq!(last.write(1), Ok(Inserted::Stored)));
     assert_eq!(numbers(&last.take(&Selector::ANY)), [4, 5]);
@@ -167,7 +167,7 @@ fn keep_last_replaces_and_keep_all_rejects() {
     assert_eq!(all.write(2), Ok(Inserted::Stored));
     assert_eq!(all.write(2), Err(RejectReason::Samples));
     assert_eq!(all.write(3), Err(RejectReason::Instances));
-    // An instance that is over and taken makes room for another.
+    // An instance that is not alive and has been taken makes room for another.
     assert_eq!(all.put(0, ChangeKind::DisposedUnregistered, 2, 1), Err(RejectReason::Samples));
     all.take(&Selector { max_samples: 1, ..Selector::ANY });
     all.put(0, ChangeKind::DisposedUnregistered, 2, 1).unwrap();
@@ -176,7 +176,7 @@ fn keep_last_replaces_and_keep_all_rejects() {
 }
 
 #[test]
-fn changes_of_state_are_bounded_by_the_limits() {
+fn state_changes_are_bounded_by_limits() {
     let limits = ResourceLimits { max_samples: 3, max_samples_per_instance: 2, ..ResourceLimits::UNLIMITED };
     let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, limits, ..ReaderHistoryConfig::default() };
     let mut cache = Cache::new(config);
@@ -186,26 +186,26 @@ fn changes_of_state_are_bounded_by_the_limits() {
         assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
     }
     assert_eq!(cache.history.len(), 2);
-    // Disposing an unknown instance is a change of state, for which there may be no room.
+    // The dispose of an unknown instance is a change of state, which needs room.
     let stored = (2..=255).filter(|k| cache.put(0, ChangeKind::Disposed, *k, 1) == Ok(Inserted::Stored)).count();
     assert_eq!((stored, cache.history.len(), cache.history.instances()), (1, 3, 2));
 }
 
 #[test]
-fn repeated_dispose_registers_its_writer() {
+fn repeated_dispose_registers_writer() {
     let mut cache = Cache::keep_all();
     cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
     let nothing_changed = Ok(Inserted::Filtered(FilterReason::NothingChanged));
     assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 2), nothing_changed);
     cache.take(&Selector::ANY);
     assert_eq!(cache.put(0, ChangeKind::DisposedUnregistered, 1, 1), nothing_changed);
-    assert_eq!(cache.history.instances(), 1, "the second writer may go on");
+    assert_eq!(cache.history.instances(), 1, "the second writer is still registered");
     assert_eq!(cache.put(0, ChangeKind::DisposedUnregistered, 1, 2), nothing_changed);
     assert_eq!(cache.history.instances(), 0);
 }
 
 #[test]
-fn a_rejected_sample_leaves_no_instance_behind() {
+fn rejected_sample_leaves_no_instance() {
     let limits = ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED };
     let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, limits, ..ReaderHistoryConfig::default() };
     let mut cache = Cache::new(config);
@@ -215,7 +215,7 @@ fn a_rejected_sample_leaves_no_instance_behind() {
 }
 
 #[test]
-fn only_the_strongest_writer_is_heard() {
+fn only_strongest_writer_is_accepted() {
     let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, exclusive_ownership: true, ..Default::default() };
     let mut cache = Cache::new(config);
     cache.put(0, ChangeKind::Alive, 1, 2).unwrap();
@@ -230,7 +230,7 @@ fn only_the_strongest_writer_is_heard() {
 }
 
 #[test]
-fn equally_strong_writers_have_the_same_order_everywhere() {
+fn equally_strong_writers_have_same_owner_in_all_readers() {
     for order in [[1, 2], [2, 1]] {
         let config = ReaderHistoryConfig { exclusive_ownership: true, ..ReaderHistoryConfig::default() };
         let mut cache = Cache::new(config);
@@ -244,7 +244,7 @@ fn equally_strong_writers_have_the_same_order_everywhere() {
 }
 
 #[test]
-fn source_order_holds_against_late_arrivals() {
+fn late_arrival_is_placed_by_source_timestamp() {
     let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, by_source_timestamp: true, ..Default::default() };
     let mut cache = Cache::new(config);
     for nanos in [30_u64, 10, 20] {
@@ -260,13 +260,13 @@ fn source_order_holds_against_late_arrivals() {
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [1]);
 }
 
-/// A cache that orders by source time stamp.
+/// A cache ordered by source timestamp.
 fn by_source(history: HistoryKind) -> Cache {
     Cache::new(ReaderHistoryConfig { history, by_source_timestamp: true, ..ReaderHistoryConfig::default() })
 }
 
 impl Cache {
-    /// What becomes of a sample written then.
+    /// Inserts a sample with this source timestamp.
     fn put_at(&mut self, nanos: u64, kind: ChangeKind, writer: u32) -> Inserted {
         let mut arrival = self.arrival(kind, 1, writer);
         arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
@@ -280,7 +280,7 @@ impl Cache {
 }
 
 #[test]
-fn source_order_decides_which_samples_are_the_last() {
+fn keep_last_follows_source_timestamps() {
     let mut cache = by_source(HistoryKind::KeepLast(1));
     assert_eq!(cache.put_at(10_000, ChangeKind::Alive, 1), Inserted::Stored);
     assert_eq!(cache.put_at(5_000, ChangeKind::Alive, 1), Inserted::Filtered(FilterReason::Superseded));
@@ -295,7 +295,7 @@ fn source_order_decides_which_samples_are_the_last() {
 }
 
 #[test]
-fn source_order_decides_which_state_is_the_last() {
+fn instance_state_follows_source_timestamps() {
     let superseded = Inserted::Filtered(FilterReason::Superseded);
     let mut cache = by_source(HistoryKind::KeepLast(2));
     cache.put_at(10_000, ChangeKind::Alive, 1);
@@ -304,7 +304,7 @@ fn source_order_decides_which_state_is_the_last() {
     assert_eq!(cache.put_at(20_000, ChangeKind::Disposed, 2), Inserted::Stored);
     assert_eq!(cache.put_at(30_000, ChangeKind::Disposed, 1), Inserted::Filtered(FilterReason::NothingChanged));
     cache.take(&Selector { max_samples: 1, ..Selector::ANY });
-    // Written before it was disposed the last time: no reason to live again.
+    // A sample written before the last dispose does not revive the instance.
     assert_eq!(cache.put_at(25_000, ChangeKind::Alive, 1), Inserted::Stored);
     assert_eq!(cache.last(), (5, InstanceState::NotAliveDisposed));
     assert_eq!(cache.put_at(31_000, ChangeKind::Alive, 1), Inserted::Stored);
@@ -312,17 +312,17 @@ fn source_order_decides_which_state_is_the_last() {
 }
 
 #[test]
-fn a_writer_leaves_an_instance_whatever_the_time() {
+fn unregister_applies_at_any_source_timestamp() {
     let mut cache = by_source(HistoryKind::KeepLast(2));
     cache.put_at(10_000, ChangeKind::Alive, 1);
     assert_eq!(cache.put_at(5_000, ChangeKind::Unregistered, 1), Inserted::Stored);
     assert_eq!(cache.last(), (1, InstanceState::NotAliveNoWriters));
     assert_eq!(cache.put_at(9_000, ChangeKind::Alive, 2), Inserted::Stored);
-    assert_eq!(cache.last().1, InstanceState::Alive, "somebody writes it again");
+    assert_eq!(cache.last().1, InstanceState::Alive, "a writer has written the instance again");
 }
 
 #[test]
-fn readers_agree_on_samples_of_the_same_time() {
+fn readers_order_samples_of_same_time_alike() {
     for order in [[1, 2], [2, 1]] {
         let mut cache = by_source(HistoryKind::KeepLast(1));
         for writer in order {
@@ -333,7 +333,7 @@ fn readers_agree_on_samples_of_the_same_time() {
 }
 
 #[test]
-fn a_sample_without_time_counts_from_its_arrival() {
+fn sample_without_source_timestamp_has_reception_time() {
     let mut cache = by_source(HistoryKind::KeepLast(1));
     let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
     arrival.source_timestamp = Timestamp::INVALID;
@@ -343,7 +343,7 @@ fn a_sample_without_time_counts_from_its_arrival() {
 }
 
 #[test]
-fn the_time_based_filter_spaces_samples_of_an_instance() {
+fn time_based_filter_separates_samples_of_instance() {
     let config = ReaderHistoryConfig {
         history: HistoryKind::KeepAll,
         minimum_separation: Span(10),
@@ -371,7 +371,7 @@ impl Cache {
 }
 
 #[test]
-fn the_newest_that_came_too_soon_comes_when_it_is_time() {
+fn newest_early_sample_is_stored_when_due() {
     let mut cache = spaced(10, ResourceLimits::UNLIMITED);
     assert_eq!(cache.put(0, ChangeKind::Alive, 1, 1), Ok(Inserted::Stored));
     assert_eq!(cache.put(3, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
@@ -380,18 +380,18 @@ fn the_newest_that_came_too_soon_comes_when_it_is_time() {
     assert_eq!((cache.pass(9), cache.pass(10)), (0, 1));
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [1, 3]);
     assert_eq!((cache.history.next_timeout(), cache.history.discarded_while_held()), (None, 1));
-    // The next one is spaced from when that came to be seen.
+    // The separation of the next sample begins when this one became visible.
     assert_eq!(cache.put(19, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
     cache.history.set_minimum_separation(Span(30));
     assert_eq!(cache.history.next_timeout(), Some(Instant(40)));
-    // The last value of an instance that is gone is of no use.
+    // The held value of a disposed instance is discarded.
     assert_eq!(cache.put(21, ChangeKind::Disposed, 1, 1), Ok(Inserted::Stored));
     assert_eq!((cache.pass(100), cache.history.discarded_while_held()), (0, 2));
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [5]);
 }
 
 #[test]
-fn the_last_value_outlives_its_writer() {
+fn held_value_outlives_its_writer() {
     let mut cache = spaced(10, ResourceLimits::UNLIMITED);
     cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
     cache.put(1, ChangeKind::Alive, 1, 1).unwrap();
@@ -404,7 +404,7 @@ fn the_last_value_outlives_its_writer() {
 }
 
 #[test]
-fn a_held_value_waits_for_room() {
+fn due_value_waits_for_room() {
     let mut cache = spaced(10, ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED });
     cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
     assert_eq!(cache.put(1, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
@@ -417,7 +417,7 @@ fn a_held_value_waits_for_room() {
 }
 
 #[test]
-fn samples_held_by_the_time_based_filter_are_bounded_by_the_limits() {
+fn samples_held_by_time_based_filter_are_bounded_by_limits() {
     let mut cache = spaced(10, ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED });
     for (k, expected) in [(1, Ok(Inserted::Held)), (2, Ok(Inserted::Held)), (3, Err(RejectReason::Samples))] {
         cache.put(0, ChangeKind::Alive, k, 1).unwrap();
@@ -434,7 +434,7 @@ fn samples_held_by_the_time_based_filter_are_bounded_by_the_limits() {
 }
 
 #[test]
-fn source_order_decides_which_value_is_held() {
+fn held_value_follows_source_timestamps() {
     let mut cache = by_source(HistoryKind::KeepLast(1));
     cache.history.set_minimum_separation(Span(10));
     assert_eq!(cache.put_at(10_000, ChangeKind::Alive, 1), Inserted::Stored);
@@ -445,7 +445,7 @@ fn source_order_decides_which_value_is_held() {
 }
 
 #[test]
-fn lifespans_and_purges_run_out() {
+fn ended_lifespans_and_purge_delays_remove_samples() {
     let config = ReaderHistoryConfig {
         history: HistoryKind::KeepAll,
         autopurge_disposed: Span(100),
@@ -469,7 +469,7 @@ fn lifespans_and_purges_run_out() {
 }
 
 #[test]
-fn next_instance_walks_all_instances_in_key_order() {
+fn next_instance_visits_all_instances_in_key_order() {
     let mut cache = Cache::keep_all();
     for k in [3, 1, 2] {
         cache.write(k).unwrap();
@@ -505,9 +505,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Against the obvious model: a list of samples, in topic order, keep-last by removing the oldest of the instance.
+    /// Comparison with a simple model: a list of samples in topic order; KEEP_LAST removes the oldest of the instance.
     #[test]
-    fn behaves_like_a_list(depth in 1u32..4, steps in proptest::collection::vec(step(), 0..200)) {
+    fn history_equals_list_model(depth in 1u32..4, steps in proptest::collection::vec(step(), 0..200)) {
         let config = ReaderHistoryConfig {
             history: HistoryKind::KeepLast(depth),
             topic_order: true,
@@ -578,26 +578,26 @@ proptest! {
 }
 
 #[test]
-fn peeked_samples_can_be_selected_while_they_are_kept() {
+fn peeked_samples_can_be_selected_while_held() {
     let mut cache = Cache::keep_all();
     for k in [1, 2, 1] {
         cache.write(k).unwrap();
     }
     let mut peeked = Vec::new();
     cache.history.peek(&Selector::ANY, &mut peeked);
-    assert_eq!(cache.history.not_read(), 3, "looking is not reading");
+    assert_eq!(cache.history.not_read(), 3, "peek does not mark samples as read");
     peeked.retain(|p| p.selected.info.instance == key(1));
     let other = cache.take(&Selector { max_samples: 1, ..Selector::ANY });
     assert_eq!(numbers(&other), [1]);
     cache.write(3).unwrap();
     let mut out = Vec::new();
     cache.history.select_peeked(&peeked, true, &mut out);
-    assert_eq!(numbers(&out), [3], "what has gone meanwhile is not confused with what took its place");
+    assert_eq!(numbers(&out), [3], "a removed sample is not confused with one that reuses its place");
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [2, 4]);
 }
 
 #[test]
-fn the_serialized_key_of_an_instance_outlives_its_samples() {
+fn serialized_key_of_instance_outlives_samples() {
     let key_holder = Some(KeyHolder(|payload, is_key| (!is_key).then(|| payload.to_vec())));
     let mut cache =
         Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepAll, key_holder, ..ReaderHistoryConfig::default() });
@@ -608,18 +608,18 @@ fn the_serialized_key_of_an_instance_outlives_its_samples() {
 }
 
 #[test]
-fn an_instance_that_is_disposed_and_then_given_up_is_forgotten() {
+fn disposed_and_unregistered_instance_is_dropped() {
     let mut cache = Cache::keep_all();
     cache.write(1).unwrap();
     cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
     assert_eq!(cache.take(&Selector::ANY).len(), 2);
-    assert_eq!(cache.history.instances(), 1, "its writer may go on");
+    assert_eq!(cache.history.instances(), 1, "its writer is still registered");
     assert_eq!(cache.put(0, ChangeKind::Unregistered, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
     assert_eq!(cache.history.instances(), 0);
 }
 
 #[test]
-fn a_weaker_writer_gives_up_an_instance_too() {
+fn unregister_by_weaker_writer_is_applied() {
     let config = ReaderHistoryConfig {
         history: HistoryKind::KeepAll,
         exclusive_ownership: true,

@@ -1,4 +1,4 @@
-//! Addresses that change, groups, and link-local addresses.
+//! Changes of addresses, multicast groups, and link-local addresses.
 
 use super::*;
 use std::format;
@@ -7,7 +7,7 @@ fn locator(text: &str) -> Locator {
     Locator::from(text.parse::<SocketAddr>().unwrap())
 }
 
-/// The last that a local writer was told of how to reach a reader.
+/// The last match of a reader that a local writer was notified of.
 fn last_match(events: &[ParticipantEvent]) -> Option<MatchedReader> {
     let reader = |e: &ParticipantEvent| match e {
         ParticipantEvent::ReaderMatched { reader, .. } => Some(reader.clone()),
@@ -17,7 +17,7 @@ fn last_match(events: &[ParticipantEvent]) -> Option<MatchedReader> {
 }
 
 #[test]
-fn new_addresses_are_announced_at_once_and_again_in_case_that_is_lost() {
+fn changed_addresses_are_announced_at_once_and_repeated() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(60));
     let (now, wall, before) = (domain.now, domain.wall(), domain.sent.len());
@@ -35,7 +35,7 @@ fn new_addresses_are_announced_at_once_and_again_in_case_that_is_lost() {
 }
 
 #[test]
-fn a_reader_offers_its_group_else_that_of_its_participant() {
+fn reader_is_reached_by_own_group_or_that_of_participant() {
     let mut with_group = config(2);
     with_group.addresses.default_multicast = vec![locator("239.255.1.1:7401")];
     let mut domain = Domain::new([(1, config(1)), (2, with_group)]);
@@ -59,7 +59,7 @@ fn a_reader_offers_its_group_else_that_of_its_participant() {
     );
     let guid = reader.guid;
     let told = domain.at(1).remote_subscription(&guid).unwrap().unicast.clone();
-    assert_eq!(told, [Locator::from(address(2, 7411))], "with an address of its own, a reader has to tell all");
+    assert_eq!(told, [Locator::from(address(2, 7411))], "with an address of its own, a reader announces all addresses");
 
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(2).config().addresses.clone();
@@ -68,11 +68,11 @@ fn a_reader_offers_its_group_else_that_of_its_participant() {
     domain.at(2).set_addresses(now, wall, addresses);
     domain.run(Span::from_secs(1));
     let reader = last_match(&domain.events(1)).unwrap();
-    assert_eq!(&*reader.to, &[Locator::from(address(77, 7411))], "and to tell it again when that changes");
+    assert_eq!(&*reader.to, &[Locator::from(address(77, 7411))], "a reader announces changed addresses again");
 }
 
 #[test]
-fn link_local_addresses_are_on_the_link_the_announcement_came_by() {
+fn link_local_addresses_have_link_of_announcement() {
     let local = |interface| LocalAddress {
         ip: "fe80::5".parse().unwrap(),
         interface,
@@ -95,9 +95,9 @@ fn link_local_addresses_are_on_the_link_the_announcement_came_by() {
         (data.default_unicast[0].scope, data.default_unicast[1].scope, domain.events(1).len())
     };
     assert_eq!(hear(&mut domain, 4), (4, 0, 1));
-    assert_eq!(hear(&mut domain, 3), (4, 0, 0), "the same host by another link is no news");
+    assert_eq!(hear(&mut domain, 3), (4, 0, 0), "the same host on another link is not a change");
     let (now, wall) = (domain.now, domain.wall());
     let addresses = Addresses { paths: Paths::new(vec![local(3)], None), ..domain.at(1).config().addresses.clone() };
     domain.at(1).set_addresses(now, wall, addresses);
-    assert_eq!(hear(&mut domain, 3), (3, 0, 1), "the old link is gone");
+    assert_eq!(hear(&mut domain, 3), (3, 0, 1), "the old link no longer exists");
 }

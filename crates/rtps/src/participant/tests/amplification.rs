@@ -1,11 +1,12 @@
-//! How much can be made to go to an address by naming it. Host 66 is the one that lies; 77 is the victim.
+//! The traffic that a participant can direct to an address by announcing it. Host 66 announces false addresses; host 77
+//! is the victim.
 
 use super::*;
 use crate::discovery::data::ParticipantMessageData;
 
 const VICTIM: u32 = 77;
 
-/// A participant on host 66 that names addresses of the victim.
+/// A participant on host 66 that announces addresses of the victim.
 fn liar() -> ParticipantConfig {
     let mut config = config(66);
     config.addresses.metatraffic_unicast = vec![Locator::from(address(VICTIM, 7410))];
@@ -18,7 +19,7 @@ fn sent_to_victim(domain: &Domain) -> usize {
     domain.sent.iter().filter(is_at_victim).map(|m| m.bytes.len()).sum()
 }
 
-/// Where a reader is to be reached, according to the last that its writer was told.
+/// The addresses of a reader in the last match of its writer.
 fn ways(events: &[ParticipantEvent]) -> Vec<Locator> {
     let matched = events.iter().rev().find_map(|e| match e {
         ParticipantEvent::ReaderMatched { reader, .. } => Some(reader.to.to_vec()),
@@ -28,7 +29,7 @@ fn ways(events: &[ParticipantEvent]) -> Vec<Locator> {
 }
 
 #[test]
-fn a_participant_that_hears_us_cannot_direct_discovery_elsewhere() {
+fn verified_participant_cannot_redirect_discovery() {
     let mut domain = Domain::of(&[1]);
     for key in 0..50 {
         domain.put_writer(1, publication(1, key, "topic"));
@@ -41,12 +42,12 @@ fn a_participant_that_hears_us_cannot_direct_discovery_elsewhere() {
         domain.run(Span::from_secs(1));
     }
     let went = sent_to_victim(&domain);
-    assert!(went <= came, "{went} octets for {came}");
-    assert!(domain.sent_to(1, VICTIM).iter().all(Sent::is_announcement), "discovery data went to the victim");
+    assert!(went <= came, "{went} bytes for {came}");
+    assert!(domain.sent_to(1, VICTIM).iter().all(Sent::is_announcement), "the victim received discovery data");
 }
 
 #[test]
-fn one_datagram_that_announces_many_is_answered_once() {
+fn datagram_with_many_announcements_is_answered_once() {
     let mut domain = Domain::of(&[1]);
     domain.run(Span::from_secs(30));
     let mut heard = announcement(liar(), None);
@@ -69,7 +70,7 @@ fn one_datagram_that_announces_many_is_answered_once() {
 }
 
 #[test]
-fn a_reader_elsewhere_is_not_matched_and_that_is_told() {
+fn reader_at_unverified_address_is_not_matched_and_reported() {
     let mut domain = Domain::of(&[1, 2]);
     domain.put_writer(1, publication(1, 1, "topic"));
     let mut far = subscription(2, 1, "topic");
@@ -79,7 +80,7 @@ fn a_reader_elsewhere_is_not_matched_and_that_is_told() {
     assert_eq!(
         ways(&domain.events(1)),
         [Locator::from(address(2, 7411))],
-        "the participant is, where it was heard from"
+        "the participant is reached at its verified address"
     );
 
     let mut elsewhere = config(3);
@@ -95,7 +96,7 @@ fn a_reader_elsewhere_is_not_matched_and_that_is_told() {
 }
 
 #[test]
-fn an_address_counts_as_soon_as_the_participant_is_heard_from_it() {
+fn message_from_address_verifies_it() {
     let mut elsewhere = config(3);
     elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
     let mut domain = Domain::new([(1, config(1)), (3, elsewhere)]);
@@ -108,9 +109,9 @@ fn an_address_counts_as_soon_as_the_participant_is_heard_from_it() {
     assert_eq!(ways(&domain.events(1)), [Locator::from(address(VICTIM, 7411))]);
 }
 
-/// Acknowledgements of user data show an address as well as discovery does.
+/// Acknowledgements of user data verify an address, as discovery does.
 #[test]
-fn user_traffic_shows_an_address_too() {
+fn user_traffic_verifies_address() {
     let mut elsewhere = config(3);
     elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
     let mut domain = Domain::new([(1, config(1)), (3, elsewhere)]);
@@ -134,7 +135,7 @@ fn user_traffic_shows_an_address_too() {
 }
 
 #[test]
-fn participant_that_names_another_address_is_still_reached_at_the_old_one() {
+fn participant_with_changed_address_stays_reachable_at_old_one() {
     let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(2).config().addresses.clone();
@@ -148,7 +149,7 @@ fn participant_that_names_another_address_is_still_reached_at_the_old_one() {
 }
 
 #[test]
-fn a_remote_writer_is_acknowledged_only_where_it_was_heard() {
+fn acknowledgements_are_sent_to_verified_addresses_only() {
     let mut elsewhere = config(3);
     elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
     let mut domain = Domain::new([(1, config(1)), (3, elsewhere)]);
@@ -170,7 +171,7 @@ fn a_remote_writer_is_acknowledged_only_where_it_was_heard() {
             _ => None,
         })
         .collect();
-    // Nothing is sent to a writer that asks for no acknowledgement.
+    // A writer that requests no acknowledgement needs no path.
     assert_eq!(matched, [(subscription(1, 1, "topic").guid.entity, vec![])]);
     domain.places.insert(3, VICTIM);
     domain.run(PERIOD);
@@ -180,7 +181,7 @@ fn a_remote_writer_is_acknowledged_only_where_it_was_heard() {
 }
 
 #[test]
-fn trust_can_be_had_by_setting() {
+fn trusting_names_allows_unverified_addresses() {
     let mut here = config(1);
     here.addresses.paths = Paths::default().trusting_names(true);
     let mut elsewhere = config(3);
@@ -193,10 +194,10 @@ fn trust_can_be_had_by_setting() {
 }
 
 #[test]
-fn drops_are_counted_by_participant() {
+fn drops_are_counted_per_participant() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
-    // One byte short in the last submessage, from one that is known and from one that is not.
+    // The last submessage is one byte short, once from a known and once from an unknown participant.
     for host in [2, 9] {
         let mut heard = announcement(config(host), None);
         let at = heard.len();
@@ -233,7 +234,7 @@ fn drops_are_counted_by_participant() {
     );
     let total = domain.counters(1);
     assert_eq!((total.drops.malformed, total.drops.forged), (2, 1));
-    // A participant that goes leaves its counts behind.
+    // The drops of a participant remain after it has left.
     let wall = domain.wall();
     domain.at(2).leave(wall);
     domain.run_until_idle();
@@ -242,7 +243,7 @@ fn drops_are_counted_by_participant() {
     assert_eq!(domain.counters(1), total_and(total, &domain.counters(1)));
 }
 
-/// The counters of before, with the messages that have come since.
+/// Earlier counters, with the current number of messages.
 fn total_and(before: ParticipantCounters, now: &ParticipantCounters) -> ParticipantCounters {
     ParticipantCounters { messages: now.messages, ..before }
 }

@@ -1,4 +1,4 @@
-//! When a participant announces itself.
+//! The times of a participant's announcements.
 
 use super::*;
 
@@ -9,9 +9,9 @@ fn times(host: u32) -> Vec<u64> {
 }
 
 #[test]
-fn a_burst_comes_first_and_then_a_period_with_bounded_jitter() {
+fn announcements_start_with_burst_and_continue_with_jitter() {
     let times = times(1);
-    assert_eq!(times[0], 1_000_000_000, "the first one leaves at once");
+    assert_eq!(times[0], 1_000_000_000, "the first announcement is sent at once");
     let waits: Vec<u64> = times.windows(2).map(|w| w[1] - w[0]).collect();
     let burst = ANNOUNCEMENT_BURST as usize - 1;
     for (index, wait) in waits.iter().enumerate() {
@@ -22,12 +22,12 @@ fn a_burst_comes_first_and_then_a_period_with_bounded_jitter() {
 }
 
 #[test]
-fn participants_started_together_do_not_stay_in_step() {
+fn participants_started_together_announce_at_different_times() {
     assert_ne!(times(1)[10..], times(2)[10..]);
 }
 
 #[test]
-fn the_next_one_can_be_called_for() {
+fn announcement_on_request_is_sent_at_once() {
     let mut domain = Domain::of(&[1]);
     domain.run(Span::from_secs(4));
     let (before, now) = (domain.sent.len(), domain.now);

@@ -1,4 +1,4 @@
-//! What happens when all places are taken.
+//! Eviction of participants when all places are taken.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn flooder(host: u32) -> Vec<u8> {
 }
 
 #[test]
-fn too_many_unverified_participants_evict_the_oldest_unverified_one() {
+fn new_unverified_participant_evicts_oldest_unverified_one() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
     domain.cut = true;
@@ -18,13 +18,13 @@ fn too_many_unverified_participants_evict_the_oldest_unverified_one() {
     }
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_UNVERIFIED_MAX + 1);
     domain.events(1);
-    // An honest newcomer with an ordinary lease outlasts as many more as there is room for.
+    // A new participant with an ordinary lease stays longer than the number of participants that fit.
     domain.hear(1, &announcement(config(9), None));
     for host in max..2 * max - 1 {
         domain.now = domain.now + Span(1);
         domain.hear(1, &flooder(1000 + host));
     }
-    assert!(domain.knows(1, 9), "the newcomer was evicted by those who lie about their lease");
+    assert!(domain.knows(1, 9), "participants with false leases evicted the new one");
     assert!(domain.knows(1, 2), "a verified participant was evicted");
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_UNVERIFIED_MAX + 1);
     let events = domain.events(1);
@@ -33,13 +33,13 @@ fn too_many_unverified_participants_evict_the_oldest_unverified_one() {
 }
 
 #[test]
-fn verified_participants_that_fall_silent_give_way_when_all_places_are_taken() {
+fn silent_verified_participant_is_evicted_when_all_places_are_taken() {
     let mut domain = Domain::of(&[1]);
     let announce = |domain: &mut Domain, host: u32| {
         let message = announcement(ParticipantConfig { lease: Span::INFINITE, ..config(host) }, Some(prefix(1)));
         domain.hear(1, &message);
     };
-    // All of them name us, and state leases without end.
+    // All of them name host 1, and announce infinite leases.
     let all = 1000..1000 + PARTICIPANTS_MAX as u32;
     for host in all.clone() {
         announce(&mut domain, host);
@@ -48,9 +48,9 @@ fn verified_participants_that_fall_silent_give_way_when_all_places_are_taken() {
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_MAX);
     domain.now = domain.now + EVICTION_MIN_SILENCE.divided_by(2);
     announce(&mut domain, 9);
-    assert!(!domain.knows(1, 9), "nobody has been silent for long");
+    assert!(!domain.knows(1, 9), "no participant has been silent for long");
     assert_eq!(domain.counters(1).drops.no_room, 1);
-    // One of them goes on announcing itself.
+    // One of them continues to announce itself.
     announce(&mut domain, 1000);
     domain.now = domain.now + EVICTION_MIN_SILENCE.divided_by(2);
     announce(&mut domain, 9);

@@ -1,4 +1,4 @@
-//! Fragments in a row.
+//! Runs of fragments.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn fragment(number: u32, endianness: Endianness, timestamp: Option<Timestamp>) -
     fragment_for(None, number, endianness, timestamp)
 }
 
-/// The same for one host.
+/// The same message for one host.
 fn fragment_for(host: Option<u32>, number: u32, endianness: Endianness, timestamp: Option<Timestamp>) -> Vec<u8> {
     let mut message = vec![];
     let header =
@@ -43,7 +43,7 @@ fn fragment_for(host: Option<u32>, number: u32, endianness: Endianness, timestam
     message
 }
 
-/// What host 2 hears in these messages, and what it counts; a run goes on through `row` of them.
+/// The inputs of host 2 from these messages, and its counters. A run continues through `row` messages.
 fn heard(messages: &[Vec<u8>], row: usize) -> (Vec<String>, ParticipantCounters) {
     let mut domain = Domain::of_a_pair();
     let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410).into() };
@@ -60,7 +60,7 @@ fn heard(messages: &[Vec<u8>], row: usize) -> (Vec<String>, ParticipantCounters)
     (heard, counters)
 }
 
-/// What happens to a message on its way.
+/// The fate of a message in transit.
 #[derive(Clone, Debug)]
 enum Fate {
     Arrives,
@@ -79,7 +79,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 #[test]
-fn all_fragments_of_a_row_are_heard() {
+fn all_fragments_of_run_are_delivered() {
     for endianness in [Endianness::Little, Endianness::Big] {
         let messages: Vec<_> =
             (1..=10).map(|number| fragment(number, endianness, Some(Timestamp { seconds: 1, fraction: 0 }))).collect();
@@ -93,7 +93,7 @@ fn all_fragments_of_a_row_are_heard() {
 }
 
 #[test]
-fn fragments_for_one_participant_are_followed() {
+fn fragments_for_one_participant_continue_run() {
     let mut domain = Domain::of_a_pair();
     let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410).into() };
     let stamp = Some(Timestamp { seconds: 1, fraction: 0 });
@@ -103,13 +103,13 @@ fn fragments_for_one_participant_are_followed() {
     domain.at(2).handle_datagram(&rx, &first, &mut run, |_, _, _| {});
     assert!(run.follow(&second).is_some());
     assert!(run.follow(&for_another).is_none());
-    domain.at(2).handle_datagram(&rx, &for_another, &mut run, |_, _, _| panic!("this is for host 3"));
+    domain.at(2).handle_datagram(&rx, &for_another, &mut run, |_, _, _| panic!("the fragment is for host 3"));
     assert!(run.follow(&for_another).is_none());
 }
 
 proptest! {
     #[test]
-    fn a_row_makes_no_difference(
+    fn run_delivers_same_inputs_as_single_messages(
         parts in prop::collection::vec(
             (prop::option::of(2..4_u32), 0..13_u32, any::<bool>(), prop::option::of(0..3_u32), fate()),
             1..40,

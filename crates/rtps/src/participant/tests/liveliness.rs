@@ -1,4 +1,4 @@
-//! How liveliness is asserted and heard of.
+//! Assertion of liveliness by participant messages.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn signs(domain: &mut Domain) -> usize {
 }
 
 #[test]
-fn automatic_liveliness_is_shown_three_times_per_lease() {
+fn automatic_liveliness_is_asserted_three_times_per_lease() {
     let mut domain = domain(LivelinessKind::Automatic);
     domain.run(WRITER_LEASE.times(10));
     let signs = signs(&mut domain);
@@ -31,7 +31,7 @@ fn automatic_liveliness_is_shown_three_times_per_lease() {
 }
 
 #[test]
-fn manual_liveliness_is_shown_when_it_was_asserted_and_only_then() {
+fn manual_liveliness_is_sent_only_after_assertion() {
     let mut domain = domain(LivelinessKind::ManualByParticipant);
     domain.run(WRITER_LEASE.times(10));
     assert_eq!(signs(&mut domain), 0);
@@ -43,7 +43,7 @@ fn manual_liveliness_is_shown_when_it_was_asserted_and_only_then() {
 }
 
 #[test]
-fn asserting_shows_nothing_for_writers_of_another_kind() {
+fn assertion_sends_nothing_for_writers_of_other_kind() {
     let mut domain = domain(LivelinessKind::ManualByTopic);
     domain.at(1).assert_liveliness();
     domain.run(WRITER_LEASE.times(10));
@@ -51,7 +51,7 @@ fn asserting_shows_nothing_for_writers_of_another_kind() {
 }
 
 #[test]
-fn without_writers_that_need_it_nothing_is_shown() {
+fn no_liveliness_is_sent_without_writers_that_need_it() {
     let mut domain = domain(LivelinessKind::Automatic);
     let (now, wall) = (domain.now, domain.wall());
     domain.at(1).remove_writer(now, wall, EntityId::user_writer(1, false));

@@ -1,9 +1,9 @@
-//! Which endpoints find each other, and why others do not.
+//! Matches of endpoints, and the reasons of mismatches.
 
 use super::*;
 
 #[test]
-fn a_change_of_qos_makes_and_breaks_a_match_and_names_both_values() {
+fn changed_qos_makes_and_breaks_match_and_reports_both_values() {
     let mut domain = Domain::of(&[1, 2]);
     let mut offered = publication(1, 1, "topic");
     let mut requested = subscription(2, 1, "topic");
@@ -36,7 +36,7 @@ fn a_change_of_qos_makes_and_breaks_a_match_and_names_both_values() {
 }
 
 #[test]
-fn a_refusal_is_told_once() {
+fn mismatch_is_reported_once() {
     let mut domain = Domain::of(&[1, 2]);
     let mut offered = publication(1, 1, "topic");
     offered.qos.reliability = Reliability::BEST_EFFORT;
@@ -52,7 +52,7 @@ fn a_refusal_is_told_once() {
 }
 
 #[test]
-fn a_refusal_is_told_again_when_its_reason_changes() {
+fn mismatch_with_changed_reason_is_reported_again() {
     let mut domain = Domain::of(&[1, 2]);
     let mut offered = publication(1, 1, "topic");
     offered.qos.reliability = Reliability::BEST_EFFORT;
@@ -75,7 +75,7 @@ fn a_refusal_is_told_again_when_its_reason_changes() {
 }
 
 #[test]
-fn endpoints_of_the_same_participant_match() {
+fn endpoints_of_same_participant_match() {
     let mut domain = Domain::of(&[1]);
     let (offered, requested) = (publication(1, 1, "topic"), subscription(1, 2, "topic"));
     domain.put_writer(1, offered.clone());
@@ -92,7 +92,7 @@ fn endpoints_of_the_same_participant_match() {
 }
 
 #[test]
-fn another_topic_is_nobodys_business() {
+fn other_topic_is_not_reported() {
     let mut domain = Domain::of(&[1, 2]);
     domain.put_writer(1, publication(1, 1, "topic"));
     domain.put_reader(2, subscription(2, 1, "another"));
@@ -102,7 +102,7 @@ fn another_topic_is_nobodys_business() {
 }
 
 #[test]
-fn a_removed_endpoint_is_unmatched_by_its_peers() {
+fn removed_endpoint_is_unmatched_by_peers() {
     let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     let (writer, gone) = (publication(1, 1, "topic").guid.entity, subscription(2, 1, "topic").guid);

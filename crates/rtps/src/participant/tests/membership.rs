@@ -1,9 +1,9 @@
-//! Participants and endpoints that come, change and go.
+//! Participants and endpoints that join, change and leave.
 
 use super::*;
 
 #[test]
-fn other_domains_and_tags_are_not_ours() {
+fn participant_of_other_domain_or_tag_is_not_discovered() {
     let mut domain = Domain::of(&[1]);
     domain.hear(1, &announcement(ParticipantConfig { domain: DomainId(1), ..config(8) }, None));
     domain.hear(1, &announcement(ParticipantConfig { domain_tag: "tag".to_string(), ..config(9) }, None));
@@ -12,7 +12,7 @@ fn other_domains_and_tags_are_not_ours() {
 }
 
 #[test]
-fn an_equal_tag_is_ours() {
+fn participant_with_equal_tag_is_discovered() {
     let tagged = |host| (host, ParticipantConfig { domain_tag: "tag".to_string(), ..config(host) });
     let mut domain = Domain::new([tagged(1), tagged(2)]);
     domain.run(Span::from_secs(1));
@@ -20,7 +20,7 @@ fn an_equal_tag_is_ours() {
 }
 
 #[test]
-fn a_participant_without_news_is_lost_when_its_lease_ends_and_not_before() {
+fn silent_participant_is_lost_at_end_of_lease() {
     let mut domain = Domain::of(&[1, 2]);
     domain.put_writer(1, publication(1, 1, "topic"));
     domain.put_reader(2, subscription(2, 1, "topic"));
@@ -42,7 +42,7 @@ fn a_participant_without_news_is_lost_when_its_lease_ends_and_not_before() {
 }
 
 #[test]
-fn a_new_lease_counts_from_the_announcement_that_brings_it() {
+fn changed_lease_counts_from_its_announcement() {
     let mut domain = Domain::of(&[1]);
     domain.hear(1, &announcement(ParticipantConfig { lease: Span::INFINITE, ..config(9) }, None));
     domain.run(LEASE.times(10));
@@ -69,7 +69,7 @@ fn participant_that_leaves_is_removed_at_once() {
 }
 
 #[test]
-fn changed_announcement_is_a_new_change_and_a_repeated_one_is_not() {
+fn changed_announcement_has_new_sequence_number() {
     let mut domain = Domain::of(&[1]);
     domain.run(PERIOD.times(2));
     let qos = ParticipantQos { user_data: UserData(vec![1]), ..ParticipantQos::default() };
@@ -88,7 +88,7 @@ fn changed_announcement_is_a_new_change_and_a_repeated_one_is_not() {
 }
 
 #[test]
-fn participant_that_returns_is_found_again() {
+fn returning_participant_is_discovered_again() {
     let mut domain = Domain::of(&[1, 2]);
     domain.put_reader(1, subscription(1, 1, "topic"));
     domain.put_writer(2, publication(2, 1, "topic"));
@@ -103,7 +103,7 @@ fn participant_that_returns_is_found_again() {
 }
 
 #[test]
-fn an_ignored_participant_does_not_exist() {
+fn ignored_participant_is_not_discovered() {
     let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     domain.at(1).ignore(now, wall, Guid::new(prefix(2), EntityId::PARTICIPANT));
@@ -115,7 +115,7 @@ fn an_ignored_participant_does_not_exist() {
 }
 
 #[test]
-fn an_ignored_endpoint_does_not_match() {
+fn ignored_endpoint_does_not_match() {
     let mut domain = Domain::of(&[1, 2]);
     let (first, second) = (subscription(2, 1, "topic").guid, subscription(2, 2, "topic").guid);
     let (now, wall) = (domain.now, domain.wall());
@@ -136,7 +136,7 @@ fn an_ignored_endpoint_does_not_match() {
 }
 
 #[test]
-fn new_addresses_are_passed_on_to_matched_endpoints() {
+fn changed_addresses_reach_matched_endpoints() {
     let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(2).config().addresses.clone();

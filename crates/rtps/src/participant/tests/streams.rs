@@ -10,7 +10,7 @@ fn place(host: u32) -> Locator {
     Locator { kind: KIND, port: host, address: [0; 16], scope: 0 }
 }
 
-/// A participant that listens for connections too.
+/// A participant that also accepts connections.
 fn listening(host: u32) -> ParticipantConfig {
     let mut config = config(host);
     config.addresses.streams = vec![place(host)];
@@ -25,7 +25,7 @@ impl Domain {
         self.at(host).handle_datagram(&rx, bytes, &mut FragmentRun::default(), |_, _, _| {});
     }
 
-    /// Messages that a participant sends now, each with where it goes.
+    /// The messages that a participant sends now, with their destinations.
     fn take_sent(&mut self, host: u32) -> Vec<(Vec<Locator>, Vec<u8>)> {
         let now = self.now;
         let participant = self.at(host);
@@ -41,7 +41,7 @@ impl Domain {
         sent
     }
 
-    /// Delivers what two participants send by connection, until neither sends.
+    /// Delivers the messages of two participants by connection, until neither sends.
     fn talk_by_stream(&mut self, hosts: [u32; 2]) {
         for _ in 0..100 {
             let mut is_idle = true;
@@ -55,7 +55,7 @@ impl Domain {
                 return;
             }
         }
-        panic!("the participants never stop talking");
+        panic!("the participants exchange messages without end");
     }
 
     fn connect(&mut self, hosts: [u32; 2]) {
@@ -67,7 +67,7 @@ impl Domain {
     }
 }
 
-/// Two participants that hear each other by a connection only.
+/// Two participants that communicate by a connection only.
 fn pair() -> Domain {
     let mut domain = Domain { cut: true, ..Domain::new([]) };
     domain.participants.extend([1, 2].map(|host| (host, Participant::new(domain.now, listening(host)))));
@@ -85,14 +85,14 @@ fn way_to_reader(events: &[ParticipantEvent]) -> Option<(Vec<Locator>, Option<Lo
 }
 
 #[test]
-fn endpoints_of_a_peer_that_was_heard_by_a_connection_are_reached_by_it() {
+fn endpoints_of_peer_on_connection_are_reached_by_connection() {
     let mut domain = pair();
     assert!(domain.knows(1, 2) && domain.knows(2, 1));
     assert_eq!(way_to_reader(&domain.events(1)), Some((vec![place(2)], None)));
 }
 
 #[test]
-fn group_of_a_reader_is_not_used_where_no_datagram_reaches_it() {
+fn group_is_not_used_for_reader_on_connection() {
     let mut domain = pair();
     let group = Locator::from(SocketAddr::new(Ipv4Addr::new(239, 255, 0, 9).into(), 7401));
     domain.put_reader(2, SubscriptionData { multicast: vec![group], ..subscription(2, 2, "topic") });
@@ -101,7 +101,7 @@ fn group_of_a_reader_is_not_used_where_no_datagram_reaches_it() {
 }
 
 #[test]
-fn datagrams_are_preferred_once_they_arrive() {
+fn datagrams_replace_connection_once_they_arrive() {
     let mut domain = pair();
     domain.events(1);
     domain.cut = false;
@@ -132,7 +132,7 @@ fn announced_stream_locators_are_bounded() {
 }
 
 #[test]
-fn known_peers_get_periodic_announcements_by_their_connection() {
+fn known_peer_receives_periodic_announcements_by_connection() {
     let mut domain = pair();
     domain.take_sent(1);
     domain.now = domain.now + Span::from_secs(60);
@@ -143,7 +143,7 @@ fn known_peers_get_periodic_announcements_by_their_connection() {
 }
 
 #[test]
-fn new_connection_is_announced_to_and_asked_what_it_misses_at_once() {
+fn new_connection_gets_announcement_and_requests_at_once() {
     let mut domain = pair();
     domain.take_sent(1);
     let (now, wall) = (domain.now, domain.wall());

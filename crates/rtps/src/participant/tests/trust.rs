@@ -1,25 +1,25 @@
-//! What is believed of participants that have not shown that they hear us.
+//! Unverified participants, and forged messages.
 
 use super::*;
 
 #[test]
-fn built_in_endpoints_are_joined_only_after_we_were_named() {
+fn built_in_endpoints_match_only_verified_participant() {
     let mut domain = Domain::of(&[1]);
     domain.put_writer(1, publication(1, 1, "topic"));
     domain.hear(1, &announcement(config(9), None));
     domain.run(Span::from_secs(5));
     assert!(domain.knows(1, 9));
-    assert!(domain.sent_to(1, 9).iter().all(Sent::is_announcement), "discovery data went to a hearsay address");
+    assert!(domain.sent_to(1, 9).iter().all(Sent::is_announcement), "an unverified address received discovery data");
     domain.hear(1, &announcement(config(9), Some(prefix(1))));
     domain.run(Span::from_millis(10));
     assert!(domain.sent_to(1, 9).iter().any(|m| !m.is_announcement()), "the association was not opened");
 }
 
 #[test]
-fn naming_another_participant_proves_nothing() {
+fn message_for_other_participant_does_not_verify_sender() {
     let mut domain = Domain::of(&[1]);
     domain.hear(1, &announcement(config(9), Some(prefix(5))));
-    assert!(!domain.knows(1, 9), "a message for somebody else was listened to");
+    assert!(!domain.knows(1, 9), "a message for another participant was handled");
     domain.hear(1, &announcement(config(9), None));
     domain.run(Span::from_secs(5));
     assert!(domain.sent_to(1, 9).iter().all(Sent::is_announcement));
@@ -49,7 +49,7 @@ fn leave_in_the_name_of_another_participant_is_ignored() {
     assert!(domain.knows(1, 2));
 }
 
-/// Host 2 goes bad and says something about an endpoint it does not have.
+/// Host 2 announces or disposes an endpoint of another participant.
 fn say(domain: &mut Domain, guid: Guid, kind: ChangeKind, payload: &[u8]) {
     let (now, wall) = (domain.now, domain.wall());
     let change =
@@ -77,12 +77,12 @@ fn endpoints_announced_or_disposed_by_another_participant_are_ignored() {
     publication(3, 7, "topic").emit(&mut payload);
     say(&mut domain, publication(3, 7, "topic").guid, ChangeKind::Alive, &payload);
     assert_eq!(domain.counters(1).drops.forged, 3);
-    assert!(domain.events(1).is_empty(), "a forgery changed something");
+    assert!(domain.events(1).is_empty(), "a forged message had an effect");
     assert!(domain.at(1).remote_publication(&others).is_some());
 }
 
 #[test]
-fn endpoints_that_are_not_kept_leave_nothing_behind() {
+fn rejected_endpoints_occupy_no_memory() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
     for key in 0..500 {
@@ -107,7 +107,7 @@ fn memory_for_one_participant_is_bounded() {
     let kept = domain.at(1).remotes[&prefix(2)].publications.len();
     assert_eq!(kept, DISCOVERY_BYTES_PER_PARTICIPANT_MAX / 60_000 - usize::from(kept < 69));
     assert_eq!(domain.counters(1).drops.no_room, 100 - kept as u64);
-    // What goes away makes room.
+    // Removed endpoints make room for others.
     let (now, wall) = (domain.now, domain.wall());
     for key in 0..10 {
         domain.at(2).remove_writer(now, wall, EntityId::user_writer(key, false));

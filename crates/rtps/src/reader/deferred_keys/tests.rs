@@ -57,19 +57,23 @@ fn values(taken: &[Selected]) -> Vec<(KeyHash, u8)> {
 }
 
 #[test]
-fn sample_without_instance_waits_for_the_callers_answer() {
+fn sample_without_instance_waits_for_caller() {
     let mut reader = reader_of(config(), true);
     assert!(give(&mut reader, 1, PLAIN, &payload(7, 1)));
     assert!(give(&mut reader, 2, PLAIN, &payload(8, 2)));
     assert!(reader.has_unkeyed() && take(&mut reader).is_empty());
-    assert_eq!(reader.acknowledged_below(writer_guid()), Some(SequenceNumber(3)), "received, for the protocol");
+    assert_eq!(
+        reader.acknowledged_below(writer_guid()),
+        Some(SequenceNumber(3)),
+        "the protocol counts the samples as received"
+    );
     find_keys(&mut reader);
     assert!(!reader.has_unkeyed());
     assert_eq!(values(&take(&mut reader)), [(key(7), 1), (key(8), 2)]);
 }
 
 #[test]
-fn reader_that_keeps_found_keys_asks_for_the_key_of_a_certain_instance_once() {
+fn reader_that_keeps_keys_requests_key_of_known_instance_once() {
     let mut reader = reader_of(ReaderConfig { keeps_found_keys: true, ..config() }, true);
     let certain = SampleMeta { key_hash: Some(key(7)), is_instance_certain: true, ..PLAIN };
     give(&mut reader, 1, certain, &payload(7, 1));
@@ -82,7 +86,7 @@ fn reader_that_keeps_found_keys_asks_for_the_key_of_a_certain_instance_once() {
 }
 
 #[test]
-fn instance_that_the_caller_cannot_find_is_the_one_that_the_writer_named() {
+fn instance_unknown_to_caller_is_taken_from_writer() {
     let mut reader = reader_of(config(), true);
     give(&mut reader, 1, SampleMeta { key_hash: Some(key(9)), ..PLAIN }, &payload(1, 1));
     give(&mut reader, 2, PLAIN, &payload(2, 2));
@@ -95,12 +99,12 @@ fn instance_that_the_caller_cannot_find_is_the_one_that_the_writer_named() {
 }
 
 #[test]
-fn disposal_by_key_hash_alone_keeps_its_place_behind_a_waiting_sample() {
+fn dispose_by_key_hash_stays_behind_waiting_sample() {
     let mut reader = reader_of(config(), true);
     give(&mut reader, 1, PLAIN, &payload(7, 1));
     let disposal = SampleMeta { kind: ChangeKind::Disposed, key_hash: Some(key(7)), ..PLAIN };
     give(&mut reader, 2, disposal, &Payload::default());
-    assert!(take(&mut reader).is_empty(), "the disposal waits as well");
+    assert!(take(&mut reader).is_empty(), "the dispose waits as well");
     find_keys(&mut reader);
     let taken = take(&mut reader);
     assert_eq!(taken.len(), 2);
@@ -126,7 +130,7 @@ fn full_cache_keeps_samples_with_instances_waiting_in_order() {
 }
 
 #[test]
-fn writer_that_departs_is_unmatched_after_its_last_sample() {
+fn unmatched_writer_is_removed_after_its_last_sample() {
     let mut reader = reader_of(config(), true);
     give(&mut reader, 1, PLAIN, &payload(7, 1));
     assert!(reader.unmatch_writer(RX.now, RX.wall, writer_guid()));
@@ -144,7 +148,7 @@ fn writer_that_departs_is_unmatched_after_its_last_sample() {
 }
 
 #[test]
-fn writer_that_matches_again_before_it_was_unmatched_stays() {
+fn writer_matched_again_before_removal_stays() {
     let mut reader = reader_of(config(), true);
     give(&mut reader, 1, PLAIN, &payload(7, 1));
     reader.unmatch_writer(RX.now, RX.wall, writer_guid());
@@ -154,7 +158,7 @@ fn writer_that_matches_again_before_it_was_unmatched_stays() {
 }
 
 #[test]
-fn reliable_samples_past_the_bound_stall_the_reader_and_arrive_later() {
+fn reliable_samples_above_bound_stall_reader_and_arrive_later() {
     let mut reader = reader_of(config(), true);
     let all = UNKEYED_SAMPLES_MAX as i64 + 3;
     for number in 1..=all {
@@ -172,7 +176,7 @@ fn reliable_samples_past_the_bound_stall_the_reader_and_arrive_later() {
 }
 
 #[test]
-fn best_effort_samples_past_the_bound_are_dropped_and_counted() {
+fn best_effort_samples_above_bound_are_dropped_and_counted() {
     let mut reader = reader_of(config(), false);
     for number in 1..=UNKEYED_SAMPLES_MAX as i64 + 3 {
         give(&mut reader, number, PLAIN, &payload(7, number as u8));
@@ -183,10 +187,10 @@ fn best_effort_samples_past_the_bound_are_dropped_and_counted() {
 }
 
 proptest! {
-    /// Whenever the caller answers, the application gets the same samples as from a reader that finds the instances
-    /// itself.
+    /// At any time of the caller's answers, the application gets the same samples as from a reader that computes the
+    /// instances itself.
     #[test]
-    fn answers_at_any_time_give_the_same_samples(
+    fn answers_at_any_time_give_equal_samples(
         steps in proptest::collection::vec((0..4_u8, 0..3_u8, 0..4_u8), 1..80),
         depth in prop_oneof![Just(HistoryKind::KeepAll), (1..4_u32).prop_map(HistoryKind::KeepLast)],
     ) {

@@ -27,7 +27,7 @@ fn matched(number: u8, reliable: bool) -> MatchedWriter {
         has_history: false,
         strength: 0,
         lifespan: Span::INFINITE,
-        // The second one has to be heard of.
+        // The second writer must be renewed within its lease.
         liveliness_lease: if number == 1 { Span(40) } else { Span::INFINITE },
         to: Arc::new([]),
         max_message_bytes: 1400,
@@ -50,18 +50,18 @@ fn meta(kind: ChangeKind, at: u64) -> SampleMeta {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many after the one that would be next, by hand or in a message.
+    /// A value with this distance from the next number, by hand-over or in a message.
     Value {
         writer: u8,
         ahead: i64,
         in_message: bool,
     },
-    /// So many, one after the other.
+    /// This number of consecutive values.
     Values {
         writer: u8,
         count: u8,
     },
-    /// One that is selected as soon as it has come.
+    /// A value that is selected as soon as it arrives.
     Passed {
         writer: u8,
         ahead: i64,
@@ -190,7 +190,7 @@ impl Side {
         (0..left).fold(true, |told, _| self.value(rx, from, 0, false) && told)
     }
 
-    /// No reader waits for it.
+    /// Passes a value through while no reader thread waits for it.
     fn passed(
         &mut self,
         rx: &Reception<'_>,
@@ -262,9 +262,9 @@ impl Side {
     }
 }
 
-/// The driver has to know, for a reader requests nothing again that is handed over.
+/// The driver needs this result, because a reader does not request handed-over samples again.
 #[test]
-fn a_reader_says_that_it_goes_on_when_samples_expire() {
+fn timeout_reports_room_when_samples_expire() {
     let mut config = ReaderConfig { reliable: true, ..ReaderConfig::new(reader_guid(1)) };
     config.cache.history = HistoryKind::KeepAll;
     config.cache.limits = ResourceLimits { max_samples: 1, ..ResourceLimits::default() };
@@ -287,10 +287,9 @@ fn a_reader_says_that_it_goes_on_when_samples_expire() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// What the application sees, what is acknowledged and what is counted does not depend on whether a value was kept
-    /// in the short way.
+    /// Visible samples, acknowledgements and counters do not depend on whether a value was inserted by the fast path.
     #[test]
-    fn values_kept_in_the_short_way_are_values_like_all_others(
+    fn fast_inserted_values_equal_other_values(
         reliable in prop::bool::weighted(0.8),
         keeps_all: bool,
         limit in prop_oneof![2 => Just(u32::MAX), 1 => 1..4_u32],
@@ -308,27 +307,27 @@ proptest! {
 }
 
 #[test]
-fn the_next_value_is_kept_and_any_other_is_not() {
+fn only_next_value_is_fast_inserted() {
     let mut config = ReaderConfig::new(reader_guid(0));
     config.reliable = true;
     config.cache.history = HistoryKind::KeepAll;
     let mut side = Side::new(&config, true);
     let rx = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: FROM };
     (0..4).for_each(|_| assert!(side.value(&rx, 0, 0, false)));
-    assert_eq!(side.kept, 3, "the first tells where it starts, and makes the instance");
+    assert_eq!(side.kept, 3, "the first value sets the start and creates the instance");
     side.value(&rx, 0, 1, false);
     side.value(&rx, 0, -2, false);
-    assert_eq!(side.kept, 3, "one was missing");
+    assert_eq!(side.kept, 3, "a value was missing");
     assert_eq!(side.reader.acknowledged_below(writer(0)), Some(SequenceNumber(7)));
     side.value(&rx, 0, 0, false);
     side.value(&rx, 0, 0, false);
     assert_eq!((side.kept, side.reader.cache().len()), (5, 8));
     (0..3).for_each(|_| assert!(side.value(&rx, 1, 0, false)));
-    assert_eq!(side.kept, 5, "a lease has to be renewed");
+    assert_eq!(side.kept, 5, "a finite lease excludes the fast path");
 }
 
 #[test]
-fn a_value_is_passed_on_while_nothing_is_kept() {
+fn value_passes_through_empty_cache() {
     let mut config = ReaderConfig::new(reader_guid(0));
     config.reliable = true;
     let mut side = Side::new(&config, true);
@@ -336,20 +335,20 @@ fn a_value_is_passed_on_while_nothing_is_kept() {
     let mut out = vec![];
     for passed in [0, 1, 2] {
         assert!(side.passed(&rx, (0, 0), &Selector::ANY, &mut out));
-        assert_eq!((side.passed, out.len()), (passed, passed + 1), "the first makes the instance");
+        assert_eq!((side.passed, out.len()), (passed, passed + 1), "the first value creates the instance");
     }
     assert!(side.value(&rx, 0, 0, false));
     assert!(side.passed(&rx, (0, 0), &Selector::ANY, &mut out));
-    assert_eq!((side.passed, out.len()), (2, 4), "one was there, and gave way to the next");
+    assert_eq!((side.passed, out.len()), (2, 4), "one value was in the cache, and the next replaced it");
     assert!(side.passed(&rx, (0, 0), &Selector { max_samples: 0, ..Selector::ANY }, &mut out));
     assert_eq!((side.passed, out.len(), side.reader.cache().len()), (2, 4, 1));
 }
 
-/// What holding a sample costs: the length of its buffer.
+/// The memory of a sample: the length of its buffer.
 const SAMPLE: usize = 1024;
 const RX: Reception<'static> = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: FROM };
 
-/// A reader of two writers that has room for one sample in its cache and for four that wait.
+/// A reader of two writers with room for one sample in its cache and for four waiting samples.
 fn short_of_memory(account: &Arc<MemoryAccount>) -> Reader {
     let mut config = ReaderConfig::new(reader_guid(0));
     config.reliable = true;
@@ -369,7 +368,7 @@ fn hand_over_change(reader: &mut Reader, from: u8, number: i64) -> bool {
     reader.handle_change(&RX, writer(from), SequenceNumber(number), meta(ChangeKind::Alive, 1), &payload)
 }
 
-/// The same in a message.
+/// Sends a sample in a message.
 fn send(reader: &mut Reader, from: u8, number: i64) {
     let data = Data {
         reader: reader_guid(0).entity,
@@ -382,7 +381,7 @@ fn send(reader: &mut Reader, from: u8, number: i64) {
     reader.handle_data(&RX, writer(from), meta(ChangeKind::Alive, 1), &data);
 }
 
-/// What the application takes: the writers and numbers.
+/// Takes all samples; returns their writers and numbers.
 fn take(reader: &mut Reader) -> Vec<(Guid, i64)> {
     let mut out = vec![];
     reader.select(&Selector::ANY, true, &mut out);
@@ -392,7 +391,7 @@ fn take(reader: &mut Reader) -> Vec<(Guid, i64)> {
     out.iter().map(|selected| (selected.info.writer, selected.info.sequence_number.0)).collect()
 }
 
-/// Its writer does not send it again: there is no room for others until the application takes some.
+/// The writer does not resend the sample: other samples have no room until the application takes some.
 #[test]
 fn handed_over_sample_is_not_evicted() {
     let account = Arc::default();
@@ -416,10 +415,10 @@ fn handed_over_sample_is_not_evicted() {
     let counters = reader.counters();
     assert_eq!((counters.samples, counters.lost, account.held_bytes()), (20, 0, 0));
     assert!(refused > 0);
-    assert_eq!(counters.memory_limited, refused, "nothing else was given up");
+    assert_eq!(counters.memory_limited, refused, "no other sample was evicted");
 }
 
-/// From then on, its writer does not send again what the reader has from a message.
+/// After the hand-over, the writer does not resend a sample that the reader has from a message.
 #[test]
 fn sample_handed_over_after_a_message_is_not_evicted() {
     for is_handed_over in [false, true] {
@@ -430,13 +429,13 @@ fn sample_handed_over_after_a_message_is_not_evicted() {
         if is_handed_over {
             assert!(hand_over_change(&mut reader, 0, 5));
         }
-        assert_eq!(hand_over_change(&mut reader, 1, 1), !is_handed_over, "the other one gives up what comes again");
+        assert_eq!(hand_over_change(&mut reader, 1, 1), !is_handed_over, "a sample that its writer resends is evicted");
         let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).filter(|(from, _)| *from == writer(0)).collect();
         assert_eq!(taken.len(), if is_handed_over { 5 } else { 4 });
     }
 }
 
-/// What has waited waits on, whatever other readers hold of the same participant by then.
+/// A waiting sample keeps its memory, however much other readers hold of the same participant by then.
 #[test]
 fn waiting_handed_over_sample_needs_no_room_again() {
     let account = Arc::new(MemoryAccount::new(4 * SAMPLE));
@@ -448,7 +447,8 @@ fn waiting_handed_over_sample_needs_no_room_again() {
     assert_eq!(account.held_bytes(), 4 * SAMPLE);
 }
 
-/// What is due first finds room among what comes again, even if others hold more that does not.
+/// The next sample finds room among samples that their writers resend, even if other writers hold more of those that
+/// are not resent.
 #[test]
 fn repairable_samples_make_room_for_others() {
     let mut reader = short_of_memory(&Arc::default());

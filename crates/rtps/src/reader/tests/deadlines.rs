@@ -1,4 +1,4 @@
-//! DEADLINE of instances, by their state.
+//! DEADLINE by the state of instances.
 
 use super::*;
 use crate::history::Change;
@@ -20,7 +20,7 @@ fn put(pair: &mut Pair, kind: ChangeKind) {
     pair.pump();
 }
 
-/// How many deadlines were missed within ten periods.
+/// The number of missed deadlines within ten periods.
 fn missed(pair: &mut Pair) -> usize {
     pair.reader_events[0].clear();
     pair.run(PERIOD.times(10));
@@ -41,7 +41,7 @@ fn instance_that_is_not_alive_misses_no_deadline() {
 }
 
 #[test]
-fn instance_whose_only_writer_is_gone_misses_no_deadline() {
+fn instance_without_writers_misses_no_deadline() {
     let mut pair = watching();
     put(&mut pair, ChangeKind::Alive);
     pair.run(Span::from_millis(1));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::limits::{GAP_REQUEST_INTERVAL, GAP_REQUESTS_MAX};
 
-/// A reader that has all samples up to 3, and no HEARTBEAT for a while.
+/// A reader that has all samples up to 3, with a pause since the last HEARTBEAT.
 fn steady() -> Fragments {
     let mut fragments = Fragments::new();
     (1..=3).for_each(|number| fragments.whole(number));
@@ -14,7 +14,7 @@ fn steady() -> Fragments {
 }
 
 #[test]
-fn later_sample_has_the_missing_one_requested_at_once() {
+fn gap_shown_by_sample_is_requested_at_once() {
     let mut fragments = steady();
     fragments.whole(5);
     assert_eq!(fragments.says(), ["ACKNACK 4/1: 4"]);
@@ -26,7 +26,7 @@ fn later_sample_has_the_missing_one_requested_at_once() {
 }
 
 #[test]
-fn later_fragment_has_the_missing_sample_requested_at_once() {
+fn gap_shown_by_fragment_is_requested_at_once() {
     let mut fragments = steady();
     [1, 2, 4].into_iter().for_each(|number| fragments.fragment(4, number));
     fragments.fragment(6, 1);
@@ -34,7 +34,7 @@ fn later_fragment_has_the_missing_sample_requested_at_once() {
 }
 
 #[test]
-fn gap_after_a_recent_request_is_requested_by_a_timer() {
+fn gap_after_recent_request_is_requested_by_timer() {
     let mut fragments = steady();
     fragments.whole(5);
     assert_eq!(fragments.says(), ["ACKNACK 4/1: 4"]);
@@ -49,7 +49,7 @@ fn gap_after_a_recent_request_is_requested_by_a_timer() {
 }
 
 #[test]
-fn gap_after_a_recent_heartbeat_is_left_to_the_next_heartbeat() {
+fn gap_after_recent_heartbeat_waits_for_next_heartbeat() {
     let mut fragments = Fragments::new();
     fragments.whole(1);
     fragments.heartbeat(1, true);
@@ -60,7 +60,7 @@ fn gap_after_a_recent_heartbeat_is_left_to_the_next_heartbeat() {
 }
 
 #[test]
-fn gap_that_no_heartbeat_confirms_is_requested_a_bounded_number_of_times() {
+fn unconfirmed_gap_is_requested_a_bounded_number_of_times() {
     let mut fragments = steady();
     fragments.whole(5);
     let mut requests = fragments.says().len() as u32;
@@ -78,7 +78,7 @@ fn gap_that_no_heartbeat_confirms_is_requested_a_bounded_number_of_times() {
 }
 
 #[test]
-fn gap_longer_than_one_request_is_left_to_the_next_heartbeat() {
+fn gap_longer_than_one_request_waits_for_next_heartbeat() {
     let mut fragments = steady();
     fragments.whole(5 + i64::from(crate::seq::SET_BITS_MAX));
     assert!(fragments.says().is_empty());

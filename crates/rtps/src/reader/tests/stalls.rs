@@ -9,7 +9,7 @@ fn guid_of(index: u32) -> Guid {
     Guid::new(GuidPrefix([1; 12]), EntityId::user_writer(index + 1, false))
 }
 
-/// A reader with room for one sample, and many writers.
+/// A reader with room for one sample, and its many writers.
 fn reader() -> (Reader, Reception<'static>) {
     let mut config = reliable();
     config.cache.limits = ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED };
@@ -54,7 +54,7 @@ fn take(reader: &mut Reader, rx: &Reception<'_>) -> Vec<Guid> {
 }
 
 #[test]
-fn stalled_writers_deliver_in_the_order_in_which_they_stalled() {
+fn stalled_writers_deliver_in_order_of_stalling() {
     let (mut reader, rx) = reader();
     for index in [7, 3, 900, 5] {
         hear(&mut reader, &rx, index);
@@ -67,7 +67,7 @@ fn stalled_writers_deliver_in_the_order_in_which_they_stalled() {
 }
 
 #[test]
-fn resume_visits_only_the_writers_that_stalled() {
+fn resume_visits_stalled_writers_only() {
     let (mut reader, rx) = reader();
     hear(&mut reader, &rx, 7);
     hear(&mut reader, &rx, 3);
@@ -78,12 +78,12 @@ fn resume_visits_only_the_writers_that_stalled() {
 }
 
 #[test]
-fn stalled_writers_remain_known_when_another_is_unmatched() {
+fn stalled_writers_remain_listed_when_other_is_unmatched() {
     let (mut reader, rx) = reader();
     for index in [7, 3, WRITERS - 1] {
         hear(&mut reader, &rx, index);
     }
-    // The last writer takes the place of the unmatched one.
+    // The last writer moves to the index of the unmatched one.
     assert!(reader.unmatch_writer(rx.now, rx.wall, guid_of(3)));
     assert_eq!(take(&mut reader, &rx), [guid_of(7)]);
     assert_eq!(take(&mut reader, &rx), [guid_of(WRITERS - 1)]);

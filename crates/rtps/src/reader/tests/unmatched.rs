@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn history_pushed_before_the_match_is_counted_and_lost() {
+fn history_pushed_before_match_is_counted_and_lost() {
     let config = ReaderConfig { reliable: false, wants_history: true, ..reliable() };
     let mut pair = Pair::new(WriterConfig { durable: true, ..writer() }, vec![config]);
     for _ in 0..3 {

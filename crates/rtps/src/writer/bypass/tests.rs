@@ -17,11 +17,11 @@ use crate::writer::{ReaderPath, WriterConfig};
 const MESSAGE: usize = 1472;
 const READERS: usize = 2;
 
-/// A writer whose samples go the short way while that is possible, with what the driver does about it.
+/// A writer that bypasses its history while possible, with the part of the driver.
 struct Bypass {
     pair: Pair,
     kept: VecDeque<(SequenceNumber, Change)>,
-    /// What each reader has not taken yet.
+    /// The changes that each reader has not taken yet.
     rings: [VecDeque<(SequenceNumber, Change)>; READERS],
     written: i64,
     bypassed: usize,
@@ -52,7 +52,7 @@ impl Bypass {
         }
     }
 
-    /// `false` when it has to wait for room.
+    /// `false` when the write has to wait for room.
     fn write(&mut self) -> bool {
         let payload = Payload::copy_of(&[0, 1, 0, 0, 7, 7, 7, 7]);
         let source_timestamp = self.pair.wall();
@@ -61,7 +61,7 @@ impl Bypass {
             if self.pair.writer.can_bypass_history() { self.pair.writer.reserve_slot(self.kept.len()) } else { None };
         let Some(most) = most else {
             self.restore();
-            // In the driver they come by the same ring.
+            // In the driver, these changes use the same ring.
             (0..READERS).for_each(|index| self.deliver(index, usize::MAX));
             let is_written = self.pair.writer.write(self.pair.now, change).is_ok();
             self.pair.pump();
@@ -108,7 +108,7 @@ impl Bypass {
         self.kept.retain(|(number, _)| *number >= acknowledged_below);
     }
 
-    /// The channel ends, or there is one from now on.
+    /// Ends or starts the channel of a reader.
     fn set_path(&mut self, index: usize, path: ReaderPath) {
         if self.pair.writer.path_to(reader_guid(index)).is_none_or(|now| now == path) {
             return;
@@ -148,9 +148,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever way samples go, and whatever is lost with a channel: each reader gets each sample once, in order.
+    /// On any path, and after any end of a channel, each reader receives each sample once and in order.
     #[test]
-    fn nothing_is_lost_or_doubled_when_the_short_way_ends(steps in steps(), max_samples in 1_u32..9) {
+    fn end_of_bypass_loses_and_duplicates_no_sample(steps in steps(), max_samples in 1_u32..9) {
         let mut bypass = Bypass::new(HistoryKind::KeepAll, max_samples, false);
         bypass.join(0, ReaderPath::HandOver);
         let mut joined_at = None;
@@ -186,28 +186,28 @@ proptest! {
 }
 
 #[test]
-fn the_short_way_is_gone_while_all_readers_are_handed_changes_and_only_then() {
+fn bypass_is_open_only_while_all_readers_are_live_on_hand_over() {
     let mut bypass = Bypass::new(HistoryKind::KeepAll, 100, false);
-    assert!(!bypass.pair.writer.can_bypass_history(), "there is nobody");
+    assert!(!bypass.pair.writer.can_bypass_history(), "no reader is matched");
     bypass.join(0, ReaderPath::HandOver);
     for _ in 0..3 {
         assert!(bypass.write());
     }
     assert_eq!((bypass.bypassed, bypass.kept.len(), bypass.pair.writer.history().len()), (3, 3, 0));
     bypass.join(1, ReaderPath::Messages);
-    assert!(!bypass.pair.writer.can_bypass_history(), "one gets messages");
+    assert!(!bypass.pair.writer.can_bypass_history(), "one reader receives messages");
     bypass.set_path(1, ReaderPath::HandOver);
     assert!(bypass.pair.writer.can_bypass_history());
     bypass.pair.writer.rewind_reader(reader_guid(1), SequenceNumber(4));
-    assert!(!bypass.pair.writer.can_bypass_history(), "one has no room");
+    assert!(!bypass.pair.writer.can_bypass_history(), "one reader has no room");
     bypass.pair.writer.resume_reader(reader_guid(1));
     bypass.pair.pump();
     assert!(bypass.pair.writer.can_bypass_history());
     bypass.pair.writer.assert_liveliness(bypass.pair.now);
-    assert!(!bypass.pair.writer.can_bypass_history(), "something is to be handed over first");
+    assert!(!bypass.pair.writer.can_bypass_history(), "a change is to be handed over first");
     bypass.pair.pump();
     bypass.pair.writer.set_deadline(Span::from_secs(1));
-    assert!(!bypass.pair.writer.can_bypass_history(), "each write has to be noted");
+    assert!(!bypass.pair.writer.can_bypass_history(), "the deadline requires the time of each write");
     bypass.pair.writer.set_deadline(Span::INFINITE);
     bypass.pair.writer.set_lifespan(Span::from_secs(1));
     assert!(!bypass.pair.writer.can_bypass_history(), "samples expire");
@@ -217,13 +217,13 @@ fn the_short_way_is_gone_while_all_readers_are_handed_changes_and_only_then() {
 }
 
 #[test]
-fn last_samples_are_the_same_on_either_path() {
+fn last_samples_are_equal_on_both_paths() {
     let mut bypass = Bypass::new(HistoryKind::KeepLast(3), u32::MAX, false);
     bypass.join(0, ReaderPath::HandOver);
     for _ in 0..2 {
         assert!(bypass.write());
     }
-    // What the history has counts.
+    // Changes in the history count against the depth.
     bypass.restore();
     assert_eq!(bypass.pair.writer.history().len(), 2);
     for _ in 0..2 {
@@ -236,5 +236,5 @@ fn last_samples_are_the_same_on_either_path() {
     }
     bypass.set_path(0, ReaderPath::Messages);
     bypass.pair.run(Span::from_secs(1));
-    assert_eq!(bypass.taken(0), [6, 7, 8], "nothing was delivered before, and three are kept");
+    assert_eq!(bypass.taken(0), [6, 7, 8], "no sample was delivered before, and three are kept");
 }

@@ -16,7 +16,7 @@ use crate::writer::WriterConfig;
 const MESSAGE: usize = 1472;
 const MOMENT: Span = Span::from_millis(500);
 
-/// How writer and reader are set up.
+/// The configuration of writer and reader.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     writer_reliable: bool,
@@ -68,7 +68,7 @@ fn join(pair: &mut Pair, index: usize, reliable: bool, path: ReaderPath) {
     pair.match_one_by(index, MESSAGE, VendorId::PEREGRINE, reliable, path);
 }
 
-/// What the application sees of a sample.
+/// A sample as the application receives it.
 #[derive(Debug, PartialEq)]
 struct Seen {
     number: i64,
@@ -93,7 +93,7 @@ enum Step {
     Join,
 }
 
-/// Everything the readers' applications have taken. Payloads are as long as they are with the padding of a message.
+/// The samples that the readers' applications have taken. Payloads have the length that the padding of a message gives.
 fn run(case: Case, steps: &[Step], path: ReaderPath, may_change: bool) -> Vec<Vec<Seen>> {
     let mut pair = case.pair(2);
     let mut path = path;
@@ -105,7 +105,7 @@ fn run(case: Case, steps: &[Step], path: ReaderPath, may_change: bool) -> Vec<Ve
         match step {
             Step::Write(k, len) => {
                 let change = pair.change(k, &vec![len as u8; 4 * len + 3]);
-                // Where the reader is full, both paths are: the sample is not written.
+                // The reader is full on both paths: the sample is not written.
                 drop(pair.writer.write(pair.now, change));
             }
             Step::Dispose(k) => {
@@ -177,21 +177,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_application_sees_the_same_by_either_path(case in case(), steps in steps()) {
+    fn application_receives_equal_samples_on_both_paths(case in case(), steps in steps()) {
         let by_messages = run(case, &steps, ReaderPath::Messages, false);
         let by_hand = run(case, &steps, ReaderPath::HandOver, false);
         prop_assert_eq!(by_messages, by_hand);
     }
 
     #[test]
-    fn the_application_does_not_notice_that_the_path_changes(case in case(), steps in steps()) {
+    fn change_of_path_is_invisible_to_application(case in case(), steps in steps()) {
         let by_messages = run(case, &steps, ReaderPath::Messages, false);
         let by_turns = run(case, &steps, ReaderPath::HandOver, true);
         prop_assert_eq!(by_messages, by_turns);
     }
 
     #[test]
-    fn nothing_is_lost_or_doubled_when_the_path_changes_over_a_rough_network(
+    fn change_of_path_over_rough_network_loses_and_duplicates_no_sample(
         seed in 1u64..1_000_000,
         steps in proptest::collection::vec((1usize..6000, 0u8..4, any::<bool>(), 1u64..3000), 1..40),
     ) {
@@ -207,7 +207,7 @@ proptest! {
                 _ => written.push(pair.write(1, &vec![7; len]).0),
             }
             pair.pump();
-            // Not long enough for everything to arrive.
+            // Too short for all messages to arrive.
             pair.run(Span::from_micros(micros));
             if takes {
                 taken.extend(pair.taken_numbers(0));
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_is_packed_and_no_timer_runs() {
+fn hand_over_packs_no_message_and_sets_no_timer() {
     for asynchronous in [false, true] {
         let mut pair = Case { asynchronous, ..Case::RELIABLE }.pair(1);
         join(&mut pair, 0, true, ReaderPath::HandOver);
@@ -234,7 +234,7 @@ fn nothing_is_packed_and_no_timer_runs() {
 }
 
 #[test]
-fn a_sample_for_two_paths_is_one_payload() {
+fn sample_on_two_paths_has_one_payload() {
     let mut pair = Case::RELIABLE.pair(2);
     join(&mut pair, 0, true, ReaderPath::HandOver);
     join(&mut pair, 1, true, ReaderPath::Messages);
@@ -249,7 +249,7 @@ fn a_sample_for_two_paths_is_one_payload() {
 }
 
 #[test]
-fn buffers_come_home_when_readers_are_done_with_them() {
+fn buffers_return_to_writer_after_use_by_readers() {
     for reliable in [true, false] {
         let mut pair = Case { writer_reliable: reliable, reader_reliable: reliable, ..Case::RELIABLE }.pair(2);
         join(&mut pair, 0, reliable, ReaderPath::HandOver);
@@ -273,7 +273,7 @@ fn buffers_come_home_when_readers_are_done_with_them() {
 }
 
 #[test]
-fn a_full_reader_holds_the_writer_up_and_is_told_of_it_once() {
+fn full_reader_blocks_writer_and_is_paused_once() {
     let case = Case { writer_samples: 3, reader_samples: 2, ..Case::RELIABLE };
     let mut pair = case.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);
@@ -283,7 +283,7 @@ fn a_full_reader_holds_the_writer_up_and_is_told_of_it_once() {
         pair.pump();
     }
     let change = pair.change(1, b"x");
-    assert!(!pair.writer.has_room_for(&change), "two are taken, three are held");
+    assert!(!pair.writer.has_room_for(&change), "the reader has two samples, and the writer holds three");
     let rejected = pair.reader_events[0].iter().filter(|e| matches!(e, ReaderEvent::SampleRejected(..)));
     assert_eq!(rejected.count(), 1);
     assert_eq!(pair.taken_numbers(0), [1, 2]);
@@ -294,7 +294,7 @@ fn a_full_reader_holds_the_writer_up_and_is_told_of_it_once() {
 }
 
 #[test]
-fn samples_that_a_full_reader_refused_are_handed_over_again() {
+fn refused_samples_are_handed_over_again() {
     let mut pair = Case { reader_samples: 1, ..Case::RELIABLE }.pair(1);
     let mut config = ReaderConfig::new(reader_guid(0));
     (config.reliable, config.memory_per_writer) = (true, 1000);
@@ -310,7 +310,7 @@ fn samples_that_a_full_reader_refused_are_handed_over_again() {
 }
 
 #[test]
-fn rewound_reader_gets_changes_again_and_batches_of_the_earlier_session_do_not_pause_it() {
+fn rewound_reader_gets_changes_again_and_ignores_earlier_session() {
     let mut pair = Case::RELIABLE.pair(2);
     (0..2).for_each(|index| join(&mut pair, index, true, ReaderPath::HandOver));
     pair.pump();
@@ -326,7 +326,7 @@ fn rewound_reader_gets_changes_again_and_batches_of_the_earlier_session_do_not_p
     assert_eq!(pair.writer.hand_over_session(reader_guid(0)), Some(stale.session));
     pair.writer.rewind_reader(reader_guid(0), SequenceNumber(2));
     assert_ne!(pair.writer.hand_over_session(reader_guid(0)), Some(stale.session));
-    // The driver has found the batch to be of an earlier session, or the reader without room for it.
+    // The driver reports that the batch is of an earlier session, or that the reader has no room for it.
     pair.writer.pause_reader(Recipient { from: SequenceNumber(3), ..stale });
     pair.writer.reclaim_hand_over(&mut batch);
     change(&mut pair);
@@ -342,7 +342,7 @@ fn rewound_reader_gets_changes_again_and_batches_of_the_earlier_session_do_not_p
 }
 
 #[test]
-fn readers_that_lack_the_same_changes_share_a_batch() {
+fn readers_at_same_position_share_batch() {
     let mut pair = Case::RELIABLE.pair(3);
     (0..3).for_each(|index| join(&mut pair, index, true, ReaderPath::HandOver));
     pair.pump();
@@ -366,7 +366,7 @@ fn readers_that_lack_the_same_changes_share_a_batch() {
 }
 
 #[test]
-fn reader_that_has_not_matched_the_writer_gets_everything_later() {
+fn reader_that_matches_late_receives_all_changes() {
     let mut pair = Case::RELIABLE.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);
     let writer = pair.readers[0].matched_writers().next().unwrap().clone();
@@ -381,7 +381,7 @@ fn reader_that_has_not_matched_the_writer_gets_everything_later() {
 }
 
 #[test]
-fn sample_written_right_after_a_change_of_path_arrives() {
+fn sample_written_right_after_change_of_path_arrives() {
     let case = Case { writer_reliable: false, reader_reliable: false, ..Case::RELIABLE };
     let mut pair = case.pair(1);
     join(&mut pair, 0, false, ReaderPath::Messages);
@@ -389,7 +389,7 @@ fn sample_written_right_after_a_change_of_path_arrives() {
     pair.run(MOMENT);
     assert_eq!(pair.taken_numbers(0), [1]);
     pair.writer.set_path(pair.now, reader_guid(0), ReaderPath::HandOver);
-    // Nothing was polled for since.
+    // The driver has not polled since.
     let change = pair.change(1, b"b");
     pair.writer.write(pair.now, change).unwrap();
     pair.pump();
@@ -397,7 +397,7 @@ fn sample_written_right_after_a_change_of_path_arrives() {
 }
 
 #[test]
-fn silent_reader_is_not_waited_for_until_it_answers() {
+fn writer_does_not_wait_for_silent_reader_until_it_answers() {
     let mut pair = Case { writer_samples: 2, reader_samples: 1, ..Case::RELIABLE }.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);
     (0..3).for_each(|_| {
@@ -408,7 +408,7 @@ fn silent_reader_is_not_waited_for_until_it_answers() {
     pair.writer.mark_reader_inactive(reader_guid(0));
     assert_eq!(pair.writer.counters().readers_inactive, 1);
     for _ in 0..10 {
-        // The driver does not deliver it.
+        // The driver does not deliver the sample.
         let change = pair.change(1, b"x");
         pair.writer.write(pair.now, change).unwrap();
     }
@@ -418,7 +418,7 @@ fn silent_reader_is_not_waited_for_until_it_answers() {
 }
 
 #[test]
-fn a_liveliness_asserted_by_hand_needs_no_message() {
+fn asserted_liveliness_reaches_reader_without_message() {
     let mut pair = Case::RELIABLE.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);
     let mut writer = pair.readers[0].matched_writers().next().unwrap().clone();
@@ -436,7 +436,7 @@ fn a_liveliness_asserted_by_hand_needs_no_message() {
     assert!(pair.sent.is_empty());
 }
 
-/// A value that knows how often it was encoded.
+/// A value that counts its encodings.
 #[derive(Debug)]
 struct Value {
     octets: Vec<u8>,
@@ -459,7 +459,7 @@ impl crate::payload::Octets for Value {
 }
 
 #[test]
-fn volatile_writer_needs_bytes_from_the_first_reader_of_messages_on() {
+fn volatile_writer_needs_bytes_once_reader_of_messages_is_matched() {
     let mut pair = Case::RELIABLE.pair(2);
     join(&mut pair, 0, true, ReaderPath::HandOver);
     assert!(!pair.writer.needs_octets());
@@ -468,11 +468,11 @@ fn volatile_writer_needs_bytes_from_the_first_reader_of_messages_on() {
 }
 
 #[test]
-fn value_is_encoded_once_and_only_for_readers_of_messages() {
+fn value_is_encoded_once_and_for_messages_only() {
     use std::sync::atomic::Ordering::Relaxed;
     let mut pair = Case { durable: true, ..Case::RELIABLE }.pair(2);
     join(&mut pair, 0, true, ReaderPath::HandOver);
-    assert!(pair.writer.needs_octets(), "a reader of messages may come later");
+    assert!(pair.writer.needs_octets(), "a reader of messages may match later");
     let octets: Vec<u8> = [0, 1, 0, 0, 1].into_iter().chain((0..50_000).map(|n| n as u8)).collect();
     let value = Arc::new(Value { octets, encoded: 0.into(), is_encoded: false.into() });
     let payload = Payload::foreign(value.clone());
@@ -485,6 +485,6 @@ fn value_is_encoded_once_and_only_for_readers_of_messages() {
     assert!(pair.writer.needs_octets());
     pair.run(MOMENT);
     let taken = pair.take(1);
-    assert_eq!(&*taken[0].payload, &*value.octets, "it came in fragments of a message each");
+    assert_eq!(&*taken[0].payload, &*value.octets, "the value arrived in fragments");
     assert_eq!(value.encoded.load(Relaxed), 1);
 }

@@ -6,10 +6,10 @@ use crate::pair::locator;
 
 const READERS: usize = 20;
 const SAMPLES: u8 = 8;
-/// All samples together are one repair.
+/// All samples together have the size of one repair.
 const LEN: usize = REPAIR_BYTES_MAX / SAMPLES as usize;
 
-/// A writer that has sent its samples before the readers of this kind come.
+/// A writer that has sent its samples before readers of this kind match.
 fn writer_with_late_joiners(is_reliable: bool) -> (Writer, Instant) {
     let now = Instant(1_000_000_000);
     let mut writer = Writer::new(WriterConfig { durable: true, ..keep_all(50) });
@@ -23,7 +23,7 @@ fn writer_with_late_joiners(is_reliable: bool) -> (Writer, Instant) {
     (writer, now)
 }
 
-/// Sends everything, as time passes. Returns the bytes of the largest batch, and of all together.
+/// Sends all messages while time passes. Returns the bytes of the largest batch, and of all batches.
 fn drain(writer: &mut Writer, mut now: Instant, end: Instant) -> (usize, usize) {
     let (mut largest, mut all) = (0, 0);
     let mut batch = TransmitBatch::default();
@@ -40,10 +40,10 @@ fn drain(writer: &mut Writer, mut now: Instant, end: Instant) -> (usize, usize) 
 }
 
 #[test]
-fn requests_of_many_readers_at_once_wait_until_the_send_queue_has_room() {
+fn concurrent_requests_wait_until_send_queue_has_room() {
     let (mut writer, now) = writer_with_late_joiners(true);
     let mut batch = TransmitBatch::default();
-    assert!(writer.poll_transmit(&mut batch), "each reader is offered the history");
+    assert!(writer.poll_transmit(&mut batch), "the writer announces the history to each reader");
     writer.reclaim(&mut batch);
     for index in 0..READERS {
         let numbers = (1..=i64::from(SAMPLES)).map(SequenceNumber);
@@ -59,7 +59,7 @@ fn requests_of_many_readers_at_once_wait_until_the_send_queue_has_room() {
 }
 
 #[test]
-fn history_for_many_late_joiners_waits_until_the_send_queue_has_room() {
+fn history_for_many_late_joiners_waits_until_send_queue_has_room() {
     let (mut writer, now) = writer_with_late_joiners(false);
     let (largest, all) = drain(&mut writer, now, now + Span::from_secs(1));
     assert!(largest < SEND_QUEUE_BYTES_MAX + 2 * HISTORY_PUSH_BYTES, "{largest} bytes wait at once");

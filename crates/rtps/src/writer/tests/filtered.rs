@@ -8,7 +8,7 @@ use crate::reader::Reader;
 use crate::wire::Gap;
 use crate::writer::ReaderPath;
 
-/// Values that are a multiple of a number.
+/// A filter for values that are a multiple of a number.
 #[derive(Debug)]
 struct MultiplesOf {
     divisor: u16,
@@ -28,8 +28,7 @@ impl SampleFilter for MultiplesOf {
     }
 }
 
-/// A pair whose readers have these filters (0 for none), after the association has opened. Sample `n` has the value
-/// `n`.
+/// A pair whose readers have these filters (0 for none), after the association has opened. Sample `n` has value `n`.
 fn pair(config: WriterConfig, divisors: &[u16]) -> Pair {
     let mut pair = unmatched(config, divisors);
     pair.match_all(1472);
@@ -67,7 +66,7 @@ fn lost(reader: &Reader) -> u64 {
     reader.counters().lost
 }
 
-/// The ranges that the GAPs sent so far name, and the bits of each.
+/// The ranges of the GAPs sent so far, and the number of bits of each.
 fn gaps(pair: &Pair) -> Vec<(i64, i64, u32)> {
     let submessages = pair.sent.iter().flat_map(|(_, message)| Submessages::new(&message[20..]).map(|s| s.unwrap()));
     submessages
@@ -79,10 +78,10 @@ fn gaps(pair: &Pair) -> Vec<(i64, i64, u32)> {
 }
 
 #[test]
-fn rejected_samples_cost_no_message_and_count_as_acknowledged() {
+fn rejected_samples_cause_no_message_and_count_as_acknowledged() {
     let mut pair = pair(keep_all(10), &[u16::MAX]);
     write(&mut pair, 1..=1000);
-    assert!(pair.writer.is_acknowledged(SequenceNumber(1000)), "a limit of 10 samples never made it wait");
+    assert!(pair.writer.is_acknowledged(SequenceNumber(1000)), "a limit of 10 samples does not block the writer");
     assert!(pair.writer.history().is_empty());
     pair.run(Span::from_secs(60));
     assert_eq!((pair.sent.len(), pair.answered.len()), (0, 0));
@@ -91,7 +90,7 @@ fn rejected_samples_cost_no_message_and_count_as_acknowledged() {
 }
 
 #[test]
-fn sample_that_passes_carries_one_gap_for_all_rejected_before() {
+fn accepted_sample_follows_one_gap_for_rejected_samples() {
     let mut pair = pair(keep_all(50), &[100]);
     write(&mut pair, 1..=100);
     assert_eq!(shapes(&pair), [vec!["GAP", "INFO_TS", "DATA"], vec!["INFO_DST", "GAP", "HEARTBEAT"]]);
@@ -100,14 +99,14 @@ fn sample_that_passes_carries_one_gap_for_all_rejected_before() {
     assert_eq!(pair.taken_numbers(0), [100]);
     assert!(pair.writer.history().is_empty() && pair.writer.is_acknowledged(SequenceNumber(100)));
     assert_eq!((pair.sent.len(), pair.answered.len()), (2, 1), "one answer and no repair");
-    // Once the reader has confirmed it, no GAP is repeated.
+    // The writer does not repeat a GAP that the reader has confirmed.
     pair.sent.clear();
     write(&mut pair, 101..=200);
     assert_eq!(gaps(&pair), [(101, 200, 0), (101, 200, 0)]);
 }
 
 #[test]
-fn samples_that_pass_in_a_row_carry_no_gap() {
+fn consecutive_accepted_samples_have_no_gap() {
     let mut pair = pair(keep_all(50), &[1]);
     write(&mut pair, 1..=20);
     pair.run(Span::from_secs(1));
@@ -116,14 +115,14 @@ fn samples_that_pass_in_a_row_carry_no_gap() {
 }
 
 #[test]
-fn rejected_samples_do_not_count_as_lost_when_their_gap_is_lost() {
+fn rejected_samples_are_not_lost_when_their_gap_is_lost() {
     let mut pair = pair(keep_all(50), &[10]);
     write(&mut pair, 1..=9);
-    assert!(pair.writer.history().is_empty(), "they need not be kept");
+    assert!(pair.writer.history().is_empty(), "rejected samples are not kept");
     pair.fate = |_, _| vec![];
     write(&mut pair, [10]);
     pair.fate = perfect;
-    // The heartbeat of the timer says that the history begins at 10.
+    // The HEARTBEAT of the timer states that the history begins at 10.
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [10]);
     assert_eq!(lost(&pair.readers[0]), 0);
@@ -131,7 +130,7 @@ fn rejected_samples_do_not_count_as_lost_when_their_gap_is_lost() {
 }
 
 #[test]
-fn rejected_samples_behind_a_missing_one_are_acknowledged_with_it() {
+fn rejected_samples_after_missing_one_are_acknowledged_with_it() {
     let mut pair = pair(keep_all(50), &[10]);
     write(&mut pair, 1..=9);
     pair.fate = |_, _| vec![];
@@ -146,7 +145,7 @@ fn rejected_samples_behind_a_missing_one_are_acknowledged_with_it() {
 }
 
 #[test]
-fn readers_with_one_filter_share_its_evaluation_and_messages() {
+fn readers_with_one_filter_share_evaluation_and_messages() {
     let mut pair = unmatched(keep_all(50), &[0, 0, 0]);
     let filter = MultiplesOf::new(2);
     for index in 0..3 {
@@ -165,11 +164,11 @@ fn readers_with_one_filter_share_its_evaluation_and_messages() {
 }
 
 #[test]
-fn readers_at_one_address_get_only_what_their_own_filter_lets_through() {
+fn readers_at_one_address_receive_samples_of_own_filter_only() {
     for seed in 1..20 {
         let divisors = [0, 2, 3, 3, 0];
         let mut pair = unmatched(keep_all(50), &divisors);
-        // The last one is elsewhere, and the first four are neighbours.
+        // The first four readers share an address; the last one has another.
         pair.addresses = [(1, 0), (2, 0), (3, 0)].into();
         pair.match_all(1472);
         (pair.fate, pair.seed) = (rough, seed);
@@ -184,7 +183,7 @@ fn readers_at_one_address_get_only_what_their_own_filter_lets_through() {
 }
 
 #[test]
-fn multicast_group_is_left_where_readers_of_another_filter_listen() {
+fn multicast_group_shared_with_other_filter_is_not_used() {
     let group = Locator { kind: Locator::UDP_V4, port: 7, address: [7; 16], scope: 0 };
     let member = |index: usize, filter: Option<Arc<dyn SampleFilter>>| {
         let to: Arc<[Locator]> = Arc::new([crate::pair::locator(index)]);
@@ -209,7 +208,7 @@ fn multicast_group_is_left_where_readers_of_another_filter_listen() {
 }
 
 #[test]
-fn request_for_a_rejected_sample_is_answered_by_a_gap() {
+fn request_for_rejected_sample_is_answered_by_gap() {
     let mut pair = pair(keep_all(500), &[2, 0]);
     pair.fate = |_, _| vec![];
     write(&mut pair, 1..=200);
@@ -220,14 +219,14 @@ fn request_for_a_rejected_sample_is_answered_by_a_gap() {
     let acknack = AckNack { reader, writer, state, count: Count(1 << 10), is_final: true };
     pair.writer.handle_acknack(pair.now + Span::from_secs(1), reader_guid(0), &acknack);
     pair.pump();
-    // All odd numbers in one GAP: the first as its range, the others as its bits.
+    // One GAP names all odd numbers: the first as its range, the others as its bits.
     assert!(gaps(&pair).contains(&(1, 2, 49)), "{:?}", gaps(&pair));
     let repaired: usize = shapes(&pair).iter().flatten().filter(|name| **name == "DATA").count();
     assert_eq!(repaired, 49);
 }
 
 #[test]
-fn request_for_fragments_of_a_rejected_sample_is_answered_by_a_gap() {
+fn request_for_fragments_of_rejected_sample_is_answered_by_gap() {
     let mut pair = pair(keep_all(500), &[2, 0]);
     pair.fate = |_, _| vec![];
     write_long(&mut pair, 1..=2, 10_000);
@@ -247,7 +246,7 @@ fn request_for_fragments_of_a_rejected_sample_is_answered_by_a_gap() {
 }
 
 #[test]
-fn late_joiners_get_the_part_of_the_history_that_their_filter_lets_through() {
+fn late_joiner_receives_accepted_part_of_history() {
     for reliable in [true, false] {
         for len in [2, 5000] {
             let config = WriterConfig { durable: true, ..keep_all(500) };
@@ -267,7 +266,7 @@ fn late_joiners_get_the_part_of_the_history_that_their_filter_lets_through() {
 }
 
 #[test]
-fn dispose_passes_every_filter() {
+fn dispose_is_accepted_by_every_filter() {
     let mut pair = pair(keep_all(50), &[u16::MAX]);
     write(&mut pair, 1..=3);
     let change = Change { kind: ChangeKind::Disposed, ..pair.change(1, b"") };
@@ -277,17 +276,17 @@ fn dispose_passes_every_filter() {
 }
 
 #[test]
-fn lost_sample_that_passed_is_repaired_although_the_flow_to_others_goes_on() {
+fn lost_accepted_sample_is_repaired_during_flow_to_others() {
     let mut pair = pair(keep_all(50), &[1000, 0]);
     let step = Span::from_millis(10);
     for value in 1..=2100 {
-        // The thousandth sample is lost on the way to the reader with the filter, and all others are rejected.
+        // The thousandth sample to the reader with the filter is lost, and all others are rejected.
         pair.fate = if value == 1000 { |_, _| vec![] } else { perfect };
         write(&mut pair, [value]);
         pair.fate = perfect;
         pair.run(step);
         if value == 1010 {
-            assert_eq!(pair.taken_numbers(0), [1000], "the flow of 100 ms later has repaired it");
+            assert_eq!(pair.taken_numbers(0), [1000], "the sample is repaired during the next 100 ms of the flow");
         }
     }
     pair.run(Span::from_secs(1));
@@ -297,7 +296,7 @@ fn lost_sample_that_passed_is_repaired_although_the_flow_to_others_goes_on() {
 }
 
 #[test]
-fn rough_network_brings_each_reader_what_its_filter_lets_through_once_and_in_order() {
+fn rough_network_delivers_accepted_samples_once_and_in_order() {
     let divisors = [0, 2, 3, 2, 7, 50];
     for seed in 1..60_u64 {
         let batching = (seed % 3 == 1).then_some(Batching { max_bytes: 400, max_delay: Span::from_millis(1) });
@@ -322,7 +321,7 @@ fn rough_network_brings_each_reader_what_its_filter_lets_through_once_and_in_ord
 }
 
 #[test]
-fn keep_last_writer_brings_nothing_that_a_filter_rejects() {
+fn keep_last_writer_delivers_no_rejected_sample() {
     for seed in 1..40 {
         let config = WriterConfig { history: HistoryKind::KeepLast(3), ..keep_all(u32::MAX) };
         let mut pair = unmatched(WriterConfig { asynchronous: seed % 2 == 0, ..config }, &[2, 5, 0]);
@@ -345,7 +344,7 @@ fn keep_last_writer_brings_nothing_that_a_filter_rejects() {
 }
 
 #[test]
-fn best_effort_readers_are_sent_what_passes_and_no_gap() {
+fn best_effort_reader_receives_accepted_samples_and_no_gap() {
     let config = WriterConfig { reliable: false, ..WriterConfig::new(writer_guid()) };
     let mut best_effort = reader(0);
     best_effort.reliable = false;
@@ -360,19 +359,19 @@ fn best_effort_readers_are_sent_what_passes_and_no_gap() {
 }
 
 #[test]
-fn assertion_of_liveliness_names_rejected_samples_first() {
+fn liveliness_assertion_follows_gap_for_rejected_samples() {
     let mut pair = pair(keep_all(50), &[10]);
     write(&mut pair, 1..=5);
     pair.writer.assert_liveliness(pair.now);
     pair.pump();
     assert_eq!(shapes(&pair), [["INFO_DST", "GAP", "HEARTBEAT(F)"]]);
     pair.run(Span::from_secs(1));
-    assert_eq!(pair.answered.len(), 0, "the reader lacks nothing");
+    assert_eq!(pair.answered.len(), 0, "the reader misses no sample");
     assert_eq!(lost(&pair.readers[0]), 0);
 }
 
 #[test]
-fn reader_with_a_filter_is_not_handed_changes() {
+fn reader_with_filter_is_not_handed_changes() {
     let mut pair = unmatched(keep_all(50), &[2, 0]);
     for index in 0..2 {
         pair.match_one_by(index, 1472, VendorId::PEREGRINE, true, ReaderPath::HandOver);
@@ -394,7 +393,7 @@ fn reader_with_a_filter_is_not_handed_changes() {
 }
 
 #[test]
-fn reader_that_gets_a_filter_returns_to_messages() {
+fn reader_with_new_filter_returns_to_messages() {
     let mut pair = unmatched(keep_all(50), &[0]);
     pair.match_one_by(0, 1472, VendorId::PEREGRINE, true, ReaderPath::HandOver);
     write(&mut pair, 1..=5);
@@ -405,7 +404,7 @@ fn reader_that_gets_a_filter_returns_to_messages() {
     write(&mut pair, 6..=10);
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [1, 2, 3, 4, 5, 6, 8, 10]);
-    // And without a filter it gets everything again, from then on.
+    // Without a filter, the reader receives all samples again from then on.
     write(&mut pair, [11]);
     pair.writer.match_reader(pair.now, info);
     write(&mut pair, 12..=15);
@@ -416,7 +415,7 @@ fn reader_that_gets_a_filter_returns_to_messages() {
 }
 
 #[test]
-fn run_of_rejected_samples_outlives_the_arrival_of_other_readers() {
+fn match_of_other_reader_keeps_run_of_rejected_samples() {
     let mut pair = unmatched(keep_all(50), &[10, 4, 0]);
     pair.match_one(0, 1472);
     pair.run(Span::from_millis(10));
@@ -426,7 +425,7 @@ fn run_of_rejected_samples_outlives_the_arrival_of_other_readers() {
     pair.run(Span::from_millis(10));
     pair.sent.clear();
     write(&mut pair, 6..=10);
-    // Sample 8 and the GAP ahead of it are for the second reader; that the first lacks nothing is told with sample 10.
+    // Sample 8 and the GAP before it are for the second reader; the GAP before sample 10 covers the first reader.
     assert_eq!(gaps(&pair)[..2], [(6, 8, 0), (1, 10, 0)]);
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [10]);
@@ -435,7 +434,7 @@ fn run_of_rejected_samples_outlives_the_arrival_of_other_readers() {
 }
 
 #[test]
-fn reader_that_never_acknowledges_is_told_what_was_rejected() {
+fn reader_that_never_acknowledges_receives_gap_for_rejected_samples() {
     let mut pair = unmatched(keep_all(500), &[10]);
     pair.match_all(1472);
     let info = pair.writer.matched_readers().next().cloned().unwrap();
@@ -453,7 +452,7 @@ fn reader_that_never_acknowledges_is_told_what_was_rejected() {
 }
 
 #[test]
-fn reader_that_leaves_takes_its_filter_along() {
+fn unmatched_reader_removes_its_filter() {
     let mut pair = pair(keep_all(50), &[3, 0]);
     write(&mut pair, 1..=2);
     pair.run(Span::from_millis(100));
@@ -461,6 +460,6 @@ fn reader_that_leaves_takes_its_filter_along() {
     pair.run(Span::from_millis(100));
     pair.sent.clear();
     write(&mut pair, 3..=4);
-    assert_eq!(shapes(&pair)[0], ["INFO_TS", "DATA", "HEARTBEAT"], "as without filters");
+    assert_eq!(shapes(&pair)[0], ["INFO_TS", "DATA", "HEARTBEAT"], "messages are as without filters");
     assert_eq!(pair.sent.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Messages that a stranger sends in the name of a peer.
+//! Forged messages in the name of a peer.
 
 use super::*;
 use crate::reader::Reception;
@@ -30,7 +30,7 @@ fn forged_acknack(pair: &mut Pair, count: i32) {
     pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack);
 }
 
-/// A pair in which ten samples have been exchanged.
+/// A pair that has exchanged ten samples.
 fn flowing() -> Pair {
     let mut pair = Pair::new(keep_all(4), vec![reader(0)]);
     pair.match_all(1472);
@@ -40,7 +40,7 @@ fn flowing() -> Pair {
     pair
 }
 
-/// Writes more than the history holds, and waits until all of it is acknowledged.
+/// Writes more samples than the history holds, and waits until all are acknowledged.
 fn flows_within_a_second(pair: &mut Pair) {
     let start = pair.now;
     let mut last = SequenceNumber::ZERO;
@@ -53,12 +53,12 @@ fn flows_within_a_second(pair: &mut Pair) {
     }
     assert_eq!(pair.taken_numbers(0).len(), 100);
     pair.run(Span::from_secs(1));
-    assert!(pair.writer.history().is_empty(), "nothing is kept that is acknowledged");
+    assert!(pair.writer.history().is_empty(), "acknowledged samples are released");
     assert!(pair.writer_events.iter().all(|event| *event == WriterEvent::Acknowledged), "{:?}", pair.writer_events);
 }
 
 #[test]
-fn heartbeat_with_a_forged_count_stops_the_flow_for_less_than_a_second() {
+fn heartbeat_with_forged_count_stops_flow_for_less_than_a_second() {
     for counts in [&[0x7fff_ffff][..], &[1000], &[100_000], &[0x7fff_fffe, 0x7fff_ffff], &[-5, -4, -3]] {
         let mut pair = flowing();
         counts.iter().for_each(|count| forged_heartbeat(&mut pair, *count, 1, 10));
@@ -71,7 +71,7 @@ fn heartbeat_with_a_forged_count_stops_the_flow_for_less_than_a_second() {
 }
 
 #[test]
-fn acknack_with_a_forged_count_stops_the_flow_for_less_than_a_second() {
+fn acknack_with_forged_count_stops_flow_for_less_than_a_second() {
     for counts in [&[0x7fff_ffff][..], &[1000], &[100_000], &[0x7fff_fffe, 0x7fff_ffff], &[-5, -4, -3]] {
         let mut pair = flowing();
         counts.iter().for_each(|count| forged_acknack(&mut pair, *count));

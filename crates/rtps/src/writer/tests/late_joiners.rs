@@ -1,9 +1,9 @@
-//! Late joiners that leave, or change their path, while the writer sends them its history.
+//! Late joiners that leave, or change their path, while the writer sends its history.
 
 use super::*;
 use crate::writer::ReaderPath;
 
-/// A best-effort late joiner that has got the first burst of a long history.
+/// A best-effort late joiner that has received the first burst of a long history.
 fn joining() -> Pair {
     let config = WriterConfig { durable: true, history: HistoryKind::KeepAll, ..WriterConfig::new(writer_guid()) };
     let mut best_effort = reader(0);
@@ -17,7 +17,7 @@ fn joining() -> Pair {
 }
 
 #[test]
-fn late_joiner_that_leaves_during_its_history_leaves_no_timer() {
+fn late_joiner_unmatched_during_history_leaves_no_timer() {
     let mut pair = joining();
     pair.writer.unmatch_reader(pair.now, reader_guid(0));
     pair.writer.handle_timeout(pair.now + HISTORY_PUSH_INTERVAL);
@@ -25,7 +25,7 @@ fn late_joiner_that_leaves_during_its_history_leaves_no_timer() {
 }
 
 #[test]
-fn late_joiner_that_changes_its_path_during_its_history_leaves_no_timer() {
+fn late_joiner_with_changed_path_during_history_leaves_no_timer() {
     let mut pair = joining();
     pair.writer.set_path(pair.now, reader_guid(0), ReaderPath::HandOver);
     pair.writer.handle_timeout(pair.now + HISTORY_PUSH_INTERVAL);

@@ -1,9 +1,9 @@
-//! Messages that are dropped on their way out because too much waits there.
+//! Messages that are dropped before they are sent, because too many wait.
 
 use super::*;
 use crate::pair::locator;
 
-/// A writer whose samples no reader has got, for so long that the timers of the readers wait for long.
+/// A writer whose samples have not arrived for so long that its timers have backed off.
 fn pair() -> Pair {
     let mut pair = Pair::new(keep_all(50), vec![reader(0), reader(1)]);
     pair.match_all(1472);
@@ -17,7 +17,7 @@ fn pair() -> Pair {
 }
 
 #[test]
-fn room_makes_the_writer_ask_at_once_what_the_readers_there_miss() {
+fn room_at_locator_triggers_request_to_its_readers() {
     let mut pair = pair();
     pair.writer.handle_room(pair.now, &locator(0));
     pair.pump();
@@ -25,7 +25,7 @@ fn room_makes_the_writer_ask_at_once_what_the_readers_there_miss() {
     assert_eq!(shapes(&pair), [["INFO_DST", "HEARTBEAT"]]);
     pair.run(Span::from_millis(1));
     assert_eq!(pair.taken_numbers(0), (1..=10).collect::<Vec<_>>());
-    assert_eq!(pair.taken_numbers(1), [], "there was no room for this one");
+    assert_eq!(pair.taken_numbers(1), [], "there was no room for the other reader");
     pair.writer.handle_room(pair.now, &locator(1));
     pair.pump();
     pair.run(Span::from_millis(1));
@@ -34,7 +34,7 @@ fn room_makes_the_writer_ask_at_once_what_the_readers_there_miss() {
 }
 
 #[test]
-fn room_for_readers_that_miss_nothing_sends_nothing() {
+fn room_for_readers_without_missing_samples_sends_nothing() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     pair.write(1, b"sample");

@@ -1,4 +1,4 @@
-//! Steady flows: how seldom the writer asks for acknowledgement, and that this delays no repair.
+//! Steady flows: the writer requests acknowledgement rarely, and this delays no repair.
 
 use super::*;
 use crate::limits::{
@@ -22,7 +22,7 @@ fn far(_: &mut u64, _: bool) -> Vec<Span> {
     vec![Span::from_millis(4)]
 }
 
-/// Writes `count` samples at this interval. Returns what the readers have taken.
+/// Writes `count` samples at this interval. Returns the samples that the readers have taken.
 fn send(pair: &mut Pair, interval: Span, count: usize) -> Vec<Vec<i64>> {
     let mut taken = vec![vec![]; pair.readers.len()];
     for _ in 0..count {
@@ -35,12 +35,12 @@ fn send(pair: &mut Pair, interval: Span, count: usize) -> Vec<Vec<i64>> {
     taken
 }
 
-/// A pair whose flow is steady.
+/// A pair with a steady flow.
 fn steady_pair(config: WriterConfig, readers: usize, interval: Span) -> Pair {
     steady_pair_at(perfect, config, readers, interval)
 }
 
-/// The same over a network with this fate of messages.
+/// Like [`steady_pair`], with this fate of messages.
 fn steady_pair_at(fate: Fate, config: WriterConfig, readers: usize, interval: Span) -> Pair {
     let mut pair = Pair::new(config, (0..readers).map(reader).collect());
     pair.fate = fate;
@@ -53,7 +53,7 @@ fn steady_pair_at(fate: Fate, config: WriterConfig, readers: usize, interval: Sp
 }
 
 #[test]
-fn steady_flow_costs_one_datagram_back_for_fifty_samples() {
+fn steady_flow_causes_one_answer_per_fifty_samples() {
     let intervals = [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10), Span::from_millis(100)];
     for (fate, name) in [(perfect as Fate, "near"), (far, "far")] {
         for interval in intervals {
@@ -64,31 +64,34 @@ fn steady_flow_costs_one_datagram_back_for_fifty_samples() {
             let answers = pair.answered.len();
             assert!((4..=20).contains(&answers), "{answers} answers to 1000 samples every {interval}, {name}");
             pair.run(Span::from_secs(10));
-            assert!(pair.writer.is_acknowledged(pair.writer.last()), "the end of the flow is asked for");
+            assert!(
+                pair.writer.is_acknowledged(pair.writer.last()),
+                "the writer requests acknowledgement of the end of the flow"
+            );
         }
     }
 }
 
 #[test]
-fn delay_of_the_application_does_not_end_a_steady_flow() {
+fn delay_of_application_does_not_end_steady_flow() {
     for interval in [Span::from_millis(1), Span::from_micros(2500), INTERVAL] {
         let mut pair = steady_pair(keep_all(4096), 1, interval);
         send(&mut pair, interval, 200);
         pair.answered.clear();
         for _ in 0..20 {
-            // Five samples are late; then all of them leave at once.
+            // Five samples are late; then they are sent at once.
             pair.run(interval.times(5));
             send(&mut pair, Span::from_micros(10), 5);
             send(&mut pair, interval, 45);
         }
         let answers = pair.answered.len();
-        // The timer asks once in each delay, and one sample of 64 does.
+        // The writer requests once per delay by a timer, and once per 64 samples.
         assert!((20..=40).contains(&answers), "{answers} answers to 1000 samples every {interval}");
     }
 }
 
 #[test]
-fn lost_last_sample_of_a_burst_is_repaired_after_a_few_gaps_of_the_burst() {
+fn lost_last_sample_of_burst_is_repaired_after_few_gaps() {
     let gap = Span::from_millis(1);
     let mut pair = steady_pair(keep_all(4096), 1, gap);
     for _ in 0..5 {
@@ -104,7 +107,7 @@ fn lost_last_sample_of_a_burst_is_repaired_after_a_few_gaps_of_the_burst() {
 }
 
 #[test]
-fn lost_sample_of_a_steady_flow_is_repaired_when_the_next_arrives() {
+fn lost_sample_of_steady_flow_is_repaired_at_next_sample() {
     for interval in [INTERVAL, Span::from_millis(100)] {
         let mut pair = steady_pair(keep_all(4096), 1, interval);
         pair.fate = lost;
@@ -118,7 +121,7 @@ fn lost_sample_of_a_steady_flow_is_repaired_when_the_next_arrives() {
 }
 
 #[test]
-fn lost_last_sample_of_a_steady_flow_is_repaired_after_a_few_intervals() {
+fn lost_last_sample_of_steady_flow_is_repaired_after_few_intervals() {
     for interval in [Span::from_millis(1), INTERVAL, Span::from_millis(100)] {
         let mut pair = steady_pair(keep_all(4096), 1, interval);
         pair.fate = lost;
@@ -130,7 +133,7 @@ fn lost_last_sample_of_a_steady_flow_is_repaired_after_a_few_intervals() {
 }
 
 #[test]
-fn lost_last_sample_of_a_lasting_flow_is_repaired_within_its_bound() {
+fn lost_last_sample_of_lasting_flow_is_repaired_within_bound() {
     for interval in [Span::from_millis(1), INTERVAL, Span::from_millis(100)] {
         let mut pair = steady_pair(keep_all(4096), 1, interval);
         send(&mut pair, interval, LASTING_SAMPLES as usize);
@@ -143,9 +146,9 @@ fn lost_last_sample_of_a_lasting_flow_is_repaired_within_its_bound() {
     }
 }
 
-/// The thread that keeps the timer sets it again only when it expires.
+/// The thread that waits for the timer sets it again only when it expires.
 #[test]
-fn timer_of_a_lasting_flow_expires_once_in_many_samples() {
+fn timer_of_lasting_flow_expires_once_in_many_samples() {
     for interval in [Span::from_micros(500), Span::from_millis(1), INTERVAL] {
         let mut pair = steady_pair(keep_all(4096), 1, interval);
         send(&mut pair, interval, LASTING_SAMPLES as usize);
@@ -164,7 +167,7 @@ fn timer_of_a_lasting_flow_expires_once_in_many_samples() {
 }
 
 #[test]
-fn reader_whose_opening_heartbeat_was_lost_is_asked_with_the_next_sample() {
+fn lost_opening_heartbeat_is_repeated_with_next_sample() {
     let mut pair = steady_pair(keep_all(4096), 2, INTERVAL);
     pair.writer.unmatch_reader(pair.now, reader_guid(1));
     pair.readers[1] = Reader::new(reader(1));
@@ -178,9 +181,9 @@ fn reader_whose_opening_heartbeat_was_lost_is_asked_with_the_next_sample() {
 }
 
 #[test]
-fn reader_that_matches_again_is_asked_with_each_sample_until_it_answers() {
+fn rematched_reader_gets_request_with_each_sample_until_it_answers() {
     let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
-    // The reader has lost and found the writer, and the writer does not know.
+    // The reader has lost and rediscovered the writer, and the writer has not noticed.
     let wall = pair.wall();
     pair.readers[0].unmatch_writer(pair.now, wall, writer_guid());
     let to = Arc::new([locator(0)]);
@@ -192,17 +195,17 @@ fn reader_that_matches_again_is_asked_with_each_sample_until_it_answers() {
 }
 
 #[test]
-fn flow_that_resumes_after_silence_asks_with_its_first_sample() {
+fn first_sample_after_silence_requests_acknowledgement() {
     let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
     pair.run(Span::from_secs(10));
-    assert_eq!(pair.writer.poll_timeout(), None, "everything is acknowledged");
+    assert_eq!(pair.writer.poll_timeout(), None, "all samples are acknowledged");
     pair.sent.clear();
     pair.write(1, b"x");
     assert_eq!(shapes(&pair), [["INFO_TS", "DATA", "HEARTBEAT"]]);
 }
 
 #[test]
-fn unanswered_request_makes_the_writer_ask_with_each_sample() {
+fn unanswered_request_leads_to_request_with_each_sample() {
     let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
     pair.fate = answers_lost;
     send(&mut pair, INTERVAL, STEADY_ASK_EVERY as usize);
@@ -215,7 +218,7 @@ fn unanswered_request_makes_the_writer_ask_with_each_sample() {
 }
 
 #[test]
-fn loss_makes_the_writer_ask_with_each_sample_for_a_while() {
+fn loss_leads_to_request_with_each_sample_for_a_while() {
     let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
     pair.fate = lost;
     pair.write(1, b"lost");
@@ -227,7 +230,7 @@ fn loss_makes_the_writer_ask_with_each_sample_for_a_while() {
 }
 
 #[test]
-fn waiting_thread_is_answered_within_a_round_trip() {
+fn waiting_thread_is_notified_within_a_round_trip() {
     let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
     let last = pair.write(1, b"x");
     assert!(!pair.writer.is_acknowledged(last));
@@ -245,7 +248,7 @@ fn asking(pair: &mut Pair) -> usize {
 }
 
 #[test]
-fn readers_of_other_vendors_are_asked_with_each_sample() {
+fn readers_of_other_vendors_get_request_with_each_sample() {
     let mut pair = Pair::new(keep_all(4096), vec![reader(0)]);
     pair.match_one_of(0, 1472, VendorId::CYCLONE, true);
     pair.run(Span::from_millis(50));
@@ -253,7 +256,7 @@ fn readers_of_other_vendors_are_asked_with_each_sample() {
 }
 
 #[test]
-fn history_too_short_for_late_repair_makes_the_writer_ask_with_each_sample() {
+fn short_history_leads_to_request_with_each_sample() {
     let keep_last = |depth| WriterConfig { history: HistoryKind::KeepLast(depth), ..keep_all(4096) };
     for depth in [1, STEADY_INTERVALS] {
         assert_eq!(asking(&mut steady_pair(keep_last(depth), 1, INTERVAL)), 100, "{depth}");
@@ -264,10 +267,10 @@ fn history_too_short_for_late_repair_makes_the_writer_ask_with_each_sample() {
 }
 
 #[test]
-fn writer_with_half_of_its_history_unacknowledged_asks_with_each_sample() {
+fn half_unacknowledged_history_leads_to_request_with_each_sample() {
     let mut pair = steady_pair(keep_all(64), 1, INTERVAL);
     pair.fate = answers_lost;
-    // The writer asks once half of its samples are not acknowledged, and goes on to ask.
+    // The writer requests acknowledgement once half of its samples are unacknowledged, and then with each sample.
     for _ in 0..32 {
         pair.write(1, b"x");
         pair.run(Span::from_micros(1));
@@ -280,7 +283,7 @@ fn writer_with_half_of_its_history_unacknowledged_asks_with_each_sample() {
 }
 
 #[test]
-fn rough_network_delivers_a_steady_flow_in_full() {
+fn rough_network_delivers_all_samples_of_steady_flow() {
     for seed in 1..60 {
         let mut pair = Pair::new(keep_all(4096), vec![reader(0), reader(1)]);
         (pair.fate, pair.seed) = (rough, seed);

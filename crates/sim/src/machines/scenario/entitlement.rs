@@ -1,4 +1,4 @@
-//! The samples that readers must have seen.
+//! The samples that readers must receive.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use super::plan::{Ending, Kind, Life, Plan, WriterPlan};
 use super::stage::Log;
 use crate::machines::config::lock;
 
-/// Key and length of each sample of a writer. Keys are of one writer each.
+/// Key and length of each sample of a writer. Writers share no key.
 pub(super) fn script(index: u32, plan: &WriterPlan, has_instances: bool) -> Vec<(u32, usize)> {
     let mut rng = fastrand::Rng::with_seed(u64::from(index) << 32 | u64::from(plan.samples));
     (0..plan.samples)
@@ -22,7 +22,7 @@ pub(super) fn last_numbers(script: &[(u32, usize)]) -> BTreeMap<u32, u32> {
     script.iter().enumerate().map(|(number, (key, _))| (*key, number as u32)).collect()
 }
 
-/// The samples that a reader is entitled to and lacks.
+/// The samples that a reader must receive and has not received.
 pub(super) fn missing(plan: &Plan, index: usize, log: &Mutex<Log>) -> Option<String> {
     let reader = &plan.readers[index];
     let topic = plan.topics[reader.topic];
@@ -49,7 +49,7 @@ pub(super) fn missing(plan: &Plan, index: usize, log: &Mutex<Log>) -> Option<Str
     None
 }
 
-/// The instances whose end a reader must see and has not seen.
+/// The instances whose end a reader must observe and has not observed.
 pub(super) fn unended(plan: &Plan, index: usize, log: &Mutex<Log>) -> Option<String> {
     let reader = &plan.readers[index];
     let topic = plan.topics[reader.topic];
@@ -66,7 +66,7 @@ pub(super) fn unended(plan: &Plan, index: usize, log: &Mutex<Log>) -> Option<Str
             let instance = log.instances.iter().find(|(_, other)| **other == key).map(|(instance, _)| instance);
             let state = instance.and_then(|instance| log.states.get(instance)).copied();
             let has_ended = match writer_plan.ends {
-                // A process that crashes leaves its instances as they were, without a writer.
+                // A process that crashes leaves its instances without a writer, and does not dispose them.
                 _ if is_doomed => state != Some(InstanceState::Alive),
                 Ending::Dispose => state == Some(InstanceState::NotAliveDisposed),
                 Ending::Leave | Ending::Unregister => state == Some(InstanceState::NotAliveNoWriters),

@@ -1,11 +1,11 @@
 //! A random world with the whole product, from a seed: hosts, processes, endpoints, ways to write and to take, faults.
 //!
 //! Properties that hold in every world, under all faults:
-//! - a reader sees the samples of a writer in order, none twice, and each as it was written;
-//! - a reliable KEEP_ALL pair loses nothing; another reliable pair does not lose the last sample of an instance;
+//! - a reader receives the samples of a writer in order, without duplicates and unchanged;
+//! - a reliable KEEP_ALL pair loses no sample; another reliable pair does not lose the last sample of an instance;
 //! - once faults have ended, samples arrive within a bounded time;
-//! - an instance ends as its writers have left it, or with the lease of a process that has crashed;
-//! - every thread ends, and every socket.
+//! - an instance ends as its writers have ended it, or with the lease of a process that has crashed;
+//! - every thread ends, and every socket is closed.
 
 mod entitlement;
 mod plan;
@@ -28,8 +28,8 @@ use entitlement::{missing, unended};
 use plan::{Fault, FaultPlan, Life, Plan};
 use stage::{Log, PATIENCE, Process, Stage};
 
-/// Once faults have ended and everything is written, readers have what they are entitled to within this time. A reader
-/// of a crashed process holds others up until it stops counting, for 10 s.
+/// Once faults have ended and all samples are written, readers receive the samples that they must receive within this
+/// time. The reader of a crashed process delays writers until they stop waiting for it, for 10 s.
 const DELIVERY_MAX: Duration = Duration::from_secs(15);
 /// Instances of a process that has crashed end with its lease, of 20 s.
 const ENDS_MAX: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ pub struct Outcome {
     pub written: u64,
     /// Values that readers have taken.
     pub taken: u64,
-    /// Pairs of endpoints that must lose nothing.
+    /// Pairs of endpoints that must lose no sample.
     pub strict_pairs: u64,
     /// Pairs in one process.
     pub same_process_pairs: u64,
@@ -63,9 +63,9 @@ pub struct Outcome {
     pub by_connections: u64,
     /// The most that readers have waited for samples after the faults had ended, in nanoseconds.
     pub delivery_ns: u64,
-    /// The most that readers have waited for the end of instances, in nanoseconds.
+    /// The longest time that readers have waited for the end of instances, in nanoseconds.
     pub ends_ns: u64,
-    /// The steps of the simulation.
+    /// The statistics of the simulation.
     pub trace: Option<Trace>,
 }
 
@@ -111,7 +111,7 @@ struct World<'p> {
     simulation: Simulation,
     plan: &'p Plan,
     stage: Arc<Stage>,
-    /// By their numbers in the plan, as far as they have started.
+    /// By their numbers in the plan; only those that have started.
     processes: Vec<Process>,
     logs: Vec<Arc<Mutex<Log>>>,
     readers: Vec<(Life, Task<()>)>,
@@ -159,7 +159,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Plays the faults. Returns when the last one has ended.
+    /// Applies the faults. Returns when the last one has ended.
     fn disturb(&self) {
         let start_and_end = |event: &FaultPlan| {
             let FaultPlan { start_ms, lasts_ms, fault } = *event;
@@ -223,7 +223,7 @@ impl<'p> World<'p> {
         self.simulation.network(|network| network.partition(&sides));
     }
 
-    /// The liveness check: no reader lacks anything within `bound`. Returns how long that took, in nanoseconds.
+    /// The liveness check: no reader misses samples after `bound`. Returns the time that this took, in nanoseconds.
     fn await_readers(
         &self,
         what: &str,
@@ -245,7 +245,7 @@ impl<'p> World<'p> {
         self.processes = others.into_iter().map(|(process, _)| process).collect();
     }
 
-    /// The crashed process, the only one that is left, gives back what it holds.
+    /// Frees the resources of the crashed process, the only remaining one.
     fn free_crashed(&mut self) {
         for process in std::mem::take(&mut self.processes) {
             self.simulation.free(&process.program);

@@ -8,8 +8,8 @@ use peregrine_rtps::time::Span;
 
 use crate::network::{Faults, NodeId};
 
-/// Faults begin within this time, and last no longer than the next one: together less than a participant's lease, and
-/// less than writers wait for a silent reader.
+/// Faults begin within this time and last at most as long as the next constant: together less than a participant's
+/// lease, and less than writers wait for a silent reader.
 const FAULT_START_MAX_MS: u64 = 2_000;
 const FAULT_MAX_MS: u64 = 4_000;
 
@@ -39,17 +39,17 @@ pub(super) struct ProcessPlan {
     pub(super) life: Life,
 }
 
-/// How long a process is there.
+/// The lifetime of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Whole,
     /// Crashes while samples pass.
     Doomed,
-    /// Starts in place of the doomed process, once the faults have ended.
+    /// Starts in place of the doomed process once the faults have ended.
     Reborn,
 }
 
-/// How a reader gets its samples.
+/// How a reader takes its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taking {
     Waiting,
@@ -58,10 +58,10 @@ pub(super) enum Taking {
     InPlace,
     Listener,
     SlowListener,
-    /// Lasts longer than the driver lets other entities wait for a listener.
+    /// Blocks longer than the driver lets other entities wait for a listener.
     BlockingListener,
     PanickingListener,
-    /// Writes each sample to a topic that nobody reads, from the listener.
+    /// Writes each sample to a topic without readers, from the listener.
     WritingListener,
     /// Creates, closes and drops other endpoints in the listener: of its own topic and of another one.
     DroppingListener,
@@ -208,7 +208,7 @@ impl Plan {
         self.processes[writer.process].life
     }
 
-    /// Whether the writer begins to write once the reader is matched.
+    /// Whether the writer begins to write only after the reader is matched.
     pub(super) fn is_awaited(&self, reader: &ReaderPlan, writer: &WriterPlan) -> bool {
         let of_its_time = match self.life_of_reader(reader) {
             Life::Whole => true,
@@ -218,7 +218,7 @@ impl Plan {
         reader.topic == writer.topic && of_its_time && !reader.is_late && !reader.leaves()
     }
 
-    /// Whether all samples of the writer are for the reader.
+    /// Whether the reader must receive all samples of the writer.
     pub(super) fn is_entitled(&self, reader: &ReaderPlan, writer: &WriterPlan) -> bool {
         let is_there = self.life_of_reader(reader) != Life::Doomed && self.life_of_writer(writer) != Life::Doomed;
         let topic = self.topics[reader.topic];

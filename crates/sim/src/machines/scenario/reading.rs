@@ -1,4 +1,4 @@
-//! The threads that read.
+//! The threads of readers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +20,7 @@ use super::values::{Keyed, Plain, Stream, Value};
 use crate::machines::Task;
 use crate::machines::config::lock;
 
-/// Calls of a listener that block, and how long each of them does.
+/// Calls of a listener that block, and the duration of each.
 const BLOCKING_CALLS: u32 = 8;
 const BLOCKING: Duration = Duration::from_millis(130);
 /// A reader that changes its policies does so after one of so many takes.

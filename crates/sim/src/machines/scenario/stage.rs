@@ -1,4 +1,4 @@
-//! State that the threads of a world share.
+//! State shared by the threads of a world.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use super::plan::{Plan, ProcessPlan};
 use crate::machines::config::lock;
 use crate::machines::{Program, Simulation, StreamNetwork, Task};
 
-/// How long endpoints wait for each other, and a write for room. Longer than any fault.
+/// How long endpoints wait for each other, and a write for room: longer than any fault.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The samples that a reader has taken, by writer; and the last state of each instance.
@@ -29,9 +29,9 @@ pub(super) struct Stage {
     pub(super) simulation: Simulation,
     /// The readers that exist, by their number in the plan.
     pub(super) readers: Mutex<BTreeMap<usize, Guid>>,
-    /// Writers of processes that do not crash which have written everything.
+    /// The number of writers of surviving processes that have written all samples.
     pub(super) written: AtomicU32,
-    /// Readers have everything: writers may end their instances and go.
+    /// Readers have all samples: writers may end their instances and leave.
     pub(super) may_leave: AtomicBool,
     pub(super) has_ended: AtomicBool,
     pub(super) panics: AtomicU32,
@@ -61,7 +61,7 @@ impl Stage {
         }
     }
 
-    /// Some virtual time passes; the thread polls where the process has no threads for that.
+    /// Advances virtual time; the calling thread polls if the process has no threads of the driver.
     pub(super) fn turn(&self, participant: &DomainParticipant) {
         participant.poll(Duration::from_millis(1));
         self.simulation.sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! The values of a world's topics. The payload follows from writer and number.
+//! The values of a world's topics. The payload is a function of writer and number.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(super) trait Value: DdsType + Clone + Send + Sync + 'static {
     fn new(key: u32, writer: u32, number: u32, len: usize) -> Self;
     fn parts(&self) -> (u32, u32, u32);
     fn is_intact(&self) -> bool;
-    /// Writes in memory of the writer.
+    /// Writes the value in memory of the writer.
     fn write_in_place(writer: &DataWriter<Self>, value: Self) -> Result<(), peregrine::Error>;
 }
 

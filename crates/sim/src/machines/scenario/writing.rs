@@ -1,4 +1,4 @@
-//! The threads that write.
+//! The threads of writers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,25 +41,25 @@ pub(super) fn spawn(plan: &Plan, index: usize, process: &Process, stage: &Arc<St
     process.program.spawn(&format!("writer{index}"), body)
 }
 
-/// A writer with what it shares.
+/// A writer with its shared state.
 struct Writing {
     participant: DomainParticipant,
     index: u32,
     plan: WriterPlan,
     policies: TopicPlan,
     is_doomed: bool,
-    /// The readers that get all samples.
+    /// The readers that must receive all samples.
     readers: Vec<usize>,
     stage: Arc<Stage>,
 }
 
 impl Writing {
-    /// The number of samples.
+    /// Writes all samples and returns their number.
     fn write<T: Value>(&self) -> u64 {
         let script = script(self.index, &self.plan, T::HAS_INSTANCES);
         match self.write_script::<T>(&script) {
             Ok(()) => script.len() as u64,
-            // The process crashes meanwhile.
+            // The process has crashed.
             Err(_) if self.is_doomed => 0,
             Err(error) => panic!("writer {}: {error}", self.index),
         }
@@ -88,7 +88,7 @@ impl Writing {
         if !self.is_doomed {
             self.stage.written.fetch_add(1, Ordering::SeqCst);
         }
-        // Durable samples stay as long as their writer does.
+        // Durable samples exist as long as their writer.
         while !self.stage.may_leave.load(Ordering::SeqCst) {
             self.stage.turn(&self.participant);
         }
@@ -128,10 +128,10 @@ impl Writing {
         builder.build().expect("a writer")
     }
 
-    /// Waits until all readers that are to get all samples are matched.
+    /// Waits until all readers that must receive all samples are matched.
     fn await_readers<T: Value>(&self, writer: &DataWriter<T>) -> Result<(), Error> {
         writer.wait_for_readers(self.readers.len(), PATIENCE)?;
-        // Readers of a process that is about to crash may have been counted.
+        // The number may include readers of a process that is about to crash.
         let end = self.stage.simulation.now_ns() + PATIENCE.as_nanos() as u64;
         let are_matched = || {
             let (matched, readers) = (writer.matched_subscriptions(), lock(&self.stage.readers));

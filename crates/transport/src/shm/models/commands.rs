@@ -14,7 +14,7 @@ type TestCommands = Commands<u32, char>;
 /// More than any model sends.
 const LIMIT: usize = 8;
 
-/// Looks and sleeps like `Reader::wait` without samples.
+/// Checks and sleeps like `Reader::wait` without samples.
 fn wait(sleeper: &mut Sleeper) {
     while !sleeper.is_interrupted() {
         sleeper.sleep_unless(std::iter::empty(), || false, None);
@@ -71,8 +71,8 @@ fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
     });
 }
 
-/// Two polling threads take in turns. One waits once and does not look at the commands afterwards, so it may consume
-/// the interrupt that was meant for the other.
+/// Two threads take turns polling. One waits once and does not check the commands afterwards, so it may consume the
+/// interrupt that was meant for the other.
 #[test]
 fn command_whose_interruption_another_thread_consumed_is_executed() {
     bounded(3).check(|| {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// First acknowledgement of a reader: it is ready.
 const READY: u64 = 1;
 
-/// A writer that waits until everything is acknowledged requests a notification for half of the missing samples, looks,
+/// A writer that waits until all samples are acknowledged requests a notification for half of the missing ones, checks,
 /// waits, and requests again when notified. The first request may precede or follow the first acknowledgement.
 #[test]
 fn writer_waiting_for_acknowledgement_is_notified() {
@@ -56,8 +56,8 @@ fn ack_request_is_answered_once() {
         sender.request_ack_notification(3);
         let seen = sender.ack();
         let told_at = reader.join().unwrap();
-        assert!(told_at.len() <= 2, "told at {told_at:?} of two questions");
-        assert!(seen == 3 || told_at.contains(&3), "told at {told_at:?}, and {seen} was there to see");
+        assert!(told_at.len() <= 2, "notified at {told_at:?} after two requests");
+        assert!(seen == 3 || told_at.contains(&3), "notified at {told_at:?}, and {seen} was visible");
     });
 }
 
@@ -113,7 +113,7 @@ impl Process {
         }
     }
 
-    /// Receives like the threads for discovery and data, until the reader knows of the end.
+    /// Receives like the threads for discovery and data, until the reader has received the end.
     fn receive(&self) {
         self.await_some(|state| {
             if std::mem::take(&mut state.is_told_of_end) {

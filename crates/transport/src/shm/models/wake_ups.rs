@@ -132,7 +132,7 @@ fn doorbell_belongs_to_one_process_while_channels_begin_and_end() {
     });
 }
 
-/// A thread of the reader's process rings without looking whether the reader sleeps, while a writer of another process
+/// A thread of the reader's process rings without checking whether the reader sleeps, while a writer of another process
 /// publishes. Changes before the interrupt are visible after it.
 #[test]
 fn interrupt_before_sleep_is_not_lost() {
@@ -167,7 +167,7 @@ fn interrupt_before_sleep_is_not_lost() {
     });
 }
 
-/// Each of several interrupts ends a wait, or precedes a look that sees its effects.
+/// Each of several interrupts ends a wait, or precedes a check that observes its effects.
 #[test]
 fn second_interrupt_is_not_lost() {
     bounded(3).check(|| {
@@ -189,7 +189,7 @@ fn second_interrupt_is_not_lost() {
     });
 }
 
-/// The other direction: the writer requests a notification, looks again, and only then waits.
+/// The other direction: the writer requests a notification, checks again, and only then waits.
 #[test]
 fn writer_waiting_for_room_is_notified() {
     bounded(3).check(|| {

@@ -96,12 +96,12 @@ fn pass_between_threads(overflow: Overflow) {
 }
 
 #[test]
-fn blocking_ring_between_threads_loses_nothing() {
+fn blocking_ring_between_threads_loses_no_entry() {
     pass_between_threads(Overflow::Block);
 }
 
 #[test]
-fn evicting_ring_between_threads_tears_nothing() {
+fn evicting_ring_between_threads_tears_no_sample() {
     pass_between_threads(Overflow::Evict);
 }
 
@@ -129,7 +129,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     /// Compares the ring with a plain model: taken entries, lost entries, and free slots.
     #[test]
-    fn ring_is_a_queue_and_unused_slots_are_free(steps in steps(), evicts: bool) {
+    fn ring_equals_queue_model_and_frees_unused_slots(steps in steps(), evicts: bool) {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
         let pages = Pages::new(4, 3, overflow);
         let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
@@ -194,7 +194,7 @@ proptest! {
         }
     }
 
-    /// Whatever a reader writes into its page, no slot is returned twice, and no slot that was not sent.
+    /// With any content of the reader's page, no slot is returned twice, and only sent slots are returned.
     #[test]
     fn hold_page_of_any_content_frees_each_slot_once(
         writes in proptest::collection::vec((0_usize..6, prop_oneof![0_u64..12, any::<u64>()]), 0..60)
@@ -224,7 +224,7 @@ proptest! {
         prop_assert_eq!(free.len(), 6);
     }
 
-    /// Whatever a writer writes into its ring, taking ends, and the reader holds no more than agreed.
+    /// With any content of the writer's ring, taking ends, and the reader holds no more than agreed.
     #[test]
     fn ring_of_any_content_yields_samples_or_an_error(
         writes in proptest::collection::vec((0_usize..48, prop_oneof![0_u64..12, any::<u64>()]), 0..100), evicts: bool
@@ -257,7 +257,7 @@ proptest! {
     }
 }
 
-/// However often the reader looks.
+/// For any number of checks by the reader.
 #[test]
 fn overwritten_entry_is_not_held() {
     let pages = Pages::new(4, 3, Overflow::Block);
@@ -279,7 +279,7 @@ fn descriptor_range_stays_within_its_segment() {
 }
 
 #[test]
-fn pages_too_small_for_what_was_agreed_are_refused() {
+fn pages_smaller_than_agreed_are_refused() {
     let small = Pages::new(1, 1, Overflow::Block);
     let large = Shape { entries: 1 << 14, holds: 1 << 14, overflow: Overflow::Block };
     let (ring, hold) = (|| Words::of(&small.ring), || Words::of(&small.hold));
@@ -300,7 +300,7 @@ fn entries_passed_and_taken_in_turn_keep_their_order() {
         let sent = Descriptor { offset: number as u32, len: number, ..Default::default() };
         sender.send(&sent, number as usize);
         assert_eq!(receiver.peek(&shared), Some(sent));
-        assert_eq!(receiver.peek(&shared), Some(sent), "nothing was done with it");
+        assert_eq!(receiver.peek(&shared), Some(sent), "the entry was neither taken nor passed");
         if number % 3 == 0 {
             let taken = receiver.take(&shared).unwrap().unwrap();
             assert_eq!(taken.descriptor, sent);
@@ -350,16 +350,16 @@ fn request_for_room_keeps_an_earlier_request_for_any_slot() {
     let held = receiver.take(&shared).unwrap().unwrap();
     sender.request_room_notification(true);
     sender.request_room_notification(false);
-    assert!(shared.release(held.cell), "the slot is what the first has asked for");
+    assert!(shared.release(held.cell), "the first request is for any slot");
     let held = receiver.take(&shared).unwrap().unwrap();
-    assert!(!held.notify && !shared.release(held.cell), "it was told, and has not asked again");
+    assert!(!held.notify && !shared.release(held.cell), "the writer was notified, and has not requested again");
     // A new request does not depend on the earlier ones.
     sender.cancel_room_notification();
     sender.reclaim(|_| {}).unwrap();
     (4..6).for_each(|number| sender.send(&Descriptor::default(), number));
     sender.request_room_notification(false);
     let held = receiver.take(&shared).unwrap().unwrap();
-    assert!(!held.notify && !shared.release(held.cell), "it has not passed half of the ring");
+    assert!(!held.notify && !shared.release(held.cell), "the reader has not passed half of the ring");
     assert!(receiver.take(&shared).unwrap().unwrap().notify);
 }
 
@@ -400,7 +400,7 @@ fn ring_that_grows_before_passed_slots_are_reclaimed_keeps_all_entries() {
         sender.send(&descriptor(0, sent), sent as usize);
         sent += 1;
     }
-    assert_eq!(sent - taken, ENTRIES, "the agreed number of entries is under way");
+    assert_eq!(sent - taken, ENTRIES, "the agreed number of entries is in use");
     take(ENTRIES, &mut taken);
     let mut reclaimed = Vec::new();
     sender.reclaim(|slot| reclaimed.push(slot as u64)).unwrap();

@@ -14,10 +14,10 @@ fn pair_with_one_slot() -> (Writer, Reader) {
     (writer, reader)
 }
 
-/// A failed loan looks for returned slots first and reads messages afterwards. The reader returns the slot in between,
+/// A failed loan checks for returned slots first and reads messages afterwards. The reader returns the slot in between,
 /// so the loan reads the only notification, and the descriptor on which the writer then waits never becomes readable.
 #[test]
-fn slot_returned_and_notified_between_two_looks_ends_the_wait() {
+fn slot_returned_and_notified_between_two_checks_ends_wait() {
     const LEN: usize = 60 << 10;
     let (mut writer, mut reader) = pair_with_one_slot();
     let slot = writer.loan(LEN).unwrap();

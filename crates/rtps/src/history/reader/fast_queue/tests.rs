@@ -26,7 +26,7 @@ enum Step {
     Peek {
         selector: Selector,
     },
-    /// What was peeked at last.
+    /// Selects the samples that were peeked last.
     HandPeeked {
         take: bool,
     },
@@ -70,7 +70,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A cache, and how many values went beside it.
+/// A cache, and the number of values that went into the fast queue.
 struct Cache {
     history: ReaderHistory,
     pool: BufferPool,
@@ -181,9 +181,9 @@ fn configs() -> impl Strategy<Value = ReaderHistoryConfig> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
 
-    /// The application cannot tell which way a value has come.
+    /// The application cannot distinguish the two paths.
     #[test]
-    fn fast_queued_samples_are_selected_like_cached_ones(config in configs(), steps in prop::collection::vec(steps(), 0..80)) {
+    fn fast_queued_samples_equal_cached_ones(config in configs(), steps in prop::collection::vec(steps(), 0..80)) {
         let (mut usual, mut short) = (Cache::new(&config, false), Cache::new(&config, true));
         for (at, step) in (1..).zip(&steps) {
             prop_assert_eq!(usual.step(at, step), short.step(at, step), "at {} {:?}", at, step);
@@ -192,22 +192,22 @@ proptest! {
 }
 
 #[test]
-fn values_are_kept_beside_the_cache_until_something_else_happens() {
+fn values_stay_in_fast_queue_until_other_operation() {
     let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, ..ReaderHistoryConfig::default() };
     let mut cache = Cache::new(&config, true);
     (1..=5).for_each(|at| drop(cache.put(at, 0, ChangeKind::Alive)));
     assert_eq!(
         (cache.fast_queued, cache.history.fast_queue.len(), cache.history.len()),
         (4, 4, 5),
-        "the first makes the instance"
+        "the first sample creates the instance"
     );
     let mut out = vec![];
     cache.history.select(&Selector { max_samples: 1, ..Selector::ANY }, true, &mut out);
-    assert_eq!((cache.history.fast_queue.len(), cache.history.len()), (0, 4), "one had its place already");
+    assert_eq!((cache.history.fast_queue.len(), cache.history.len()), (0, 4), "one sample was in the cache already");
     cache.history.select(&Selector::ANY, true, &mut out);
     (6..=8).for_each(|at| drop(cache.put(at, 0, ChangeKind::Alive)));
     assert_eq!((cache.fast_queued, cache.history.fast_queue.len()), (7, 3));
     cache.history.select(&Selector { max_samples: 2, ..Selector::NOT_READ }, true, &mut out);
-    assert_eq!((cache.history.fast_queue.len(), cache.history.samples.len), (1, 0), "nothing had to have its place");
+    assert_eq!((cache.history.fast_queue.len(), cache.history.samples.len), (1, 0), "no sample was flushed");
     assert_eq!(out.iter().map(|s| s.info.sequence_number.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
 }

@@ -47,7 +47,7 @@ impl Cache {
         out.len()
     }
 
-    /// Compares what is kept at hand with what a walk over everything finds.
+    /// Compares schedules and list with a search through all entries.
     fn check(&self) {
         let history = &self.history;
         let expiries = history.samples.slots.iter().flatten().map(|sample| sample.arrival.expires_at);
@@ -102,7 +102,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn schedules_and_list_equal_those_of_a_walk(
+    fn schedules_and_list_equal_linear_search(
         steps in steps(),
         depth in 1_u32..4,
         keeps_all in any::<bool>(),
@@ -141,7 +141,7 @@ proptest! {
 }
 
 #[test]
-fn samples_that_expire_one_after_the_other_are_each_looked_at_a_few_times() {
+fn expiring_samples_are_visited_a_few_times_each() {
     const SAMPLES: u64 = 2000;
     let mut cache = Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepAll, ..ReaderHistoryConfig::default() });
     for now in 0..SAMPLES {
@@ -156,14 +156,14 @@ fn samples_that_expire_one_after_the_other_are_each_looked_at_a_few_times() {
 }
 
 #[test]
-fn dropped_instances_leave_a_bounded_schedule() {
+fn dropped_instances_leave_bounded_schedule() {
     const INSTANCES: u16 = 20;
     let mut cache = Cache::new(ReaderHistoryConfig {
         history: HistoryKind::KeepAll,
         autopurge_disposed: Span(1000),
         ..ReaderHistoryConfig::default()
     });
-    // Each disposal schedules a purge, and each new life leaves the entry behind.
+    // Each dispose schedules a purge, and each revival leaves a stale entry.
     for now in 0..2 {
         for instance in 0..INSTANCES {
             assert!(cache.put(now, ChangeKind::Disposed, instance, None));
@@ -180,10 +180,10 @@ fn dropped_instances_leave_a_bounded_schedule() {
 }
 
 #[test]
-fn replaced_samples_leave_a_bounded_schedule() {
+fn replaced_samples_leave_bounded_schedule() {
     let mut cache =
         Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepLast(1), ..ReaderHistoryConfig::default() });
-    // One sample that stays at the front, and many that are replaced behind it, at the same instant as well.
+    // One sample stays at the front. Many samples behind it are replaced, some at the same instant.
     assert!(cache.put(0, ChangeKind::Alive, 1, Some(10)));
     for n in 0..10_000 {
         assert!(cache.put(0, ChangeKind::Alive, 2, Some(100 + n / 100)));
@@ -193,7 +193,7 @@ fn replaced_samples_leave_a_bounded_schedule() {
 }
 
 #[test]
-fn each_new_instance_looks_at_one_that_it_replaces() {
+fn new_instance_visits_only_instance_it_replaces() {
     const INSTANCES: u16 = 1000;
     let mut cache = Cache::new(ReaderHistoryConfig {
         limits: ResourceLimits { max_instances: u32::from(INSTANCES), ..ResourceLimits::UNLIMITED },
@@ -209,7 +209,7 @@ fn each_new_instance_looks_at_one_that_it_replaces() {
 }
 
 #[test]
-fn disposed_instances_are_each_purged_at_their_instant() {
+fn disposed_instances_are_purged_at_their_instants() {
     const INSTANCES: u16 = 1000;
     let mut cache =
         Cache::new(ReaderHistoryConfig { autopurge_disposed: Span(5000), ..ReaderHistoryConfig::default() });

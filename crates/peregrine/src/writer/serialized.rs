@@ -16,11 +16,11 @@ use crate::topic_type::Serialized;
 
 /// Payloads begin with their encapsulation header (RTPS 2.5 §10.2) and have to be in the representation that the writer
 /// offers ([`DataWriterBuilder::representation`](crate::DataWriterBuilder::representation); XCDR1 by default). The
-/// writer checks the header only: readers find out whether the rest is a value of the type.
+/// writer checks only the header: the rest is checked when a reader decodes it.
 ///
 /// Where the type has a key, each call finds the instance of the payload with the function of its
 /// [`SerializedType`](crate::SerializedType), before the writer is locked. A writer of serialized samples keeps no
-/// keys: its deletion unregisters its instances and does not dispose them, whatever WRITER_DATA_LIFECYCLE says.
+/// keys: its deletion unregisters its instances and does not dispose them, regardless of WRITER_DATA_LIFECYCLE.
 impl DataWriter<Serialized> {
     /// Writes a sample. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
     ///
@@ -48,8 +48,8 @@ impl DataWriter<Serialized> {
         inner.put_filled(guard, instance, source_timestamp, filled, key, now())
     }
 
-    /// Writes a sample as soon as KEEP_ALL and the resource limits leave room. There is no time limit: a future can be
-    /// dropped.
+    /// Writes a sample as soon as KEEP_ALL and the resource limits leave room. `max_blocking_time` does not apply: drop
+    /// the future to give up.
     ///
     /// # Errors
     /// See [`Self::write`]; never [`Error::Timeout`].
@@ -73,8 +73,8 @@ impl DataWriter<Serialized> {
         self.put_when_there_is_room(attempt).await
     }
 
-    /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header. An
-    /// instance that this writer has not registered is registered by it (DDS 1.4 §2.2.2.4.2.13).
+    /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header.
+    /// The call registers an instance that this writer has not registered (DDS 1.4 §2.2.2.4.2.13).
     ///
     /// # Errors
     /// See [`Self::write`]; [`Precondition::NoKeys`] on a topic without keys.
@@ -95,7 +95,7 @@ impl DataWriter<Serialized> {
     /// §2.2.2.4.2.7).
     ///
     /// # Errors
-    /// See [`Self::dispose`]; [`Precondition::NotRegistered`] when this writer has not written the instance, or has
+    /// See [`Self::dispose`]; [`Precondition::NotRegistered`] if this writer has not written the instance, or has
     /// unregistered it already.
     pub fn unregister_instance(&self, key: &[u8]) -> Result<SequenceNumber, Error> {
         self.unregister_instance_at(key, wall())
@@ -130,7 +130,7 @@ impl DataWriter<Serialized> {
 }
 
 impl WriterInner<Serialized> {
-    /// Checks a payload and finds its instance. To be called without any lock: code of the application runs here.
+    /// Checks a payload and finds its instance. The caller must hold no lock: code of the application runs here.
     fn instance_in(&self, payload: &[u8], kind: PayloadKind) -> Result<KeyHash, Error> {
         let offered = self.enabled()?.representation;
         let given = Encapsulation::parse(payload).ok().map(|header| header.representation);
@@ -141,7 +141,7 @@ impl WriterInner<Serialized> {
         found.ok_or_else(|| BadParameter::NoInstance { type_name: Arc::clone(&self.core.topic.type_name) }.into())
     }
 
-    /// What [`WriterInner::put`] is told of an instance that is new: only that it is, for its key is not kept.
+    /// The key argument of [`WriterInner::put`] for a new instance: empty, because the key is not kept.
     fn unkept_key_if_new(&self, instance: KeyHash) -> Result<Option<Vec<u8>>, Error> {
         let is_new = self.topic.has_key() && self.is_new(instance)?;
         Ok(is_new.then(Vec::new))

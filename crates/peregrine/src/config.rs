@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_written_as_elsewhere() {
+    fn valid_peer_addresses_resolve() {
         assert_eq!(resolved("10.1.2.3").len(), 5);
         assert_eq!(resolved("1@10.1.2.3"), ["10.1.2.3:7660", "10.1.2.3:7662"]);
         assert_eq!(resolved("0@udpv4://127.1.2.3"), ["127.1.2.3:7660"]);
@@ -422,13 +422,13 @@ mod tests {
     }
 
     #[test]
-    fn a_link_local_peer_needs_its_interface() {
+    fn link_local_peer_without_interface_is_refused() {
         let error = "[fe80::1]:9000".parse::<Peer>().unwrap().resolve(DomainId(1)).unwrap_err().to_string();
         assert!(error.contains("fe80::1%eth0"), "{error}");
     }
 
     #[test]
-    fn groups_are_checked() {
+    fn invalid_multicast_group_is_refused() {
         let with = |group: &str| {
             let mut config = DomainConfig::default();
             config.multicast_groups.push(group.parse().unwrap());
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_peers_are_explained() {
+    fn invalid_peer_address_is_refused_with_the_reason() {
         for (text, part) in
             [("500@10.1.2.3", "index"), ("tcpv4_lan://127.1.2.3", "tcpv4_lan"), ("", "no host"), ("host:port", "port")]
         {

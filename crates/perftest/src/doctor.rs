@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_machine_has_no_findings() {
+    fn prepared_machine_has_no_findings() {
         let fake = Fake::new(
             "ready",
             &[
@@ -324,7 +324,7 @@ mod tests {
 
     /// The load average includes earlier measurements of this program.
     #[test]
-    fn a_load_average_without_other_processes_is_no_finding() {
+    fn load_average_without_other_processes_has_no_finding() {
         let facts = HostFacts { load: "5.00 4.00 1.00".into(), cores: 2, ..HostFacts::default() };
         let circumstances = |used| Circumstances { used_by_others: Some(used), ..good() };
         assert_eq!(findings(&facts, &circumstances(0.2)), [""; 0]);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_clock_reads_rarely_in_a_fast_loop_and_always_in_a_slow_one() {
+    fn sparse_clock_reads_rarely_in_fast_loops_only() {
         let mut clock = SparseClock { last: MonotonicNs(0), stride: 1, turns_left: 1 };
         let strides: Vec<_> = (1..=8)
             .map(|reading| {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_was_never_written_is_not_intact() {
+    fn buffer_that_was_never_written_is_not_intact() {
         for number in 0..1000 {
             assert!(!is_intact(&[0; 16], number) && !is_intact(&[0xff; 16], number));
         }
@@ -172,7 +172,7 @@ mod tests {
         }
 
         #[test]
-        fn an_earlier_sample_is_not_this_one(len in 16..5_000_usize, number in 0..1_u64 << 40, distance in 1..1000_u64) {
+        fn payload_of_earlier_sample_is_not_intact(len in 16..5_000_usize, number in 0..1_u64 << 40, distance in 1..1000_u64) {
             let mut bytes = vec![0; len];
             write_some(&mut bytes, number);
             prop_assert!(!are_some_intact(&bytes, number + distance));
@@ -191,13 +191,13 @@ mod tests {
         }
 
         #[test]
-        fn another_sample_is_not_this_one(len in 16..300_usize, number in any::<u32>(), distance in 1..1000_u64) {
+        fn payload_of_other_sample_is_not_intact(len in 16..300_usize, number in any::<u32>(), distance in 1..1000_u64) {
             let number = u64::from(number);
             prop_assert!(!is_intact(&sample(len, number), number + distance));
         }
 
         #[test]
-        fn a_shift_is_found(len in 64..300_usize, number in any::<u64>(), shift in 1..32_usize) {
+        fn shifted_payload_is_not_intact(len in 64..300_usize, number in any::<u64>(), shift in 1..32_usize) {
             let bytes = sample(len, number);
             let mut shifted = bytes[shift..].to_vec();
             shifted.extend_from_slice(&bytes[..shift]);

@@ -53,7 +53,7 @@ fn subscriber(domain: u32) -> Process {
 }
 
 #[test]
-fn a_publisher_whose_output_closes_ends_the_test_with_141() {
+fn publisher_with_closed_output_exits_with_141() {
     let subscriber = subscriber(78);
     let line = "-pub -domain 78 -nic 127.0.0.1 -startDelay 0 -discoveryTimeout 20 -latencyTest";
     assert_eq!(closed_after("100, ", line, "none"), Some(CLOSED));
@@ -62,7 +62,7 @@ fn a_publisher_whose_output_closes_ends_the_test_with_141() {
 }
 
 #[test]
-fn a_publisher_whose_stdout_alone_closes_is_quiet_on_stderr() {
+fn publisher_with_closed_stdout_prints_no_error() {
     let subscriber = subscriber(79);
     let (reader, writer) = pipe().unwrap();
     let line = "-pub -domain 79 -nic 127.0.0.1 -startDelay 0 -discoveryTimeout 20 -latencyTest";
@@ -76,7 +76,7 @@ fn a_publisher_whose_stdout_alone_closes_is_quiet_on_stderr() {
 }
 
 #[test]
-fn commands_that_start_processes_end_them_first() {
+fn command_with_closed_output_ends_its_processes_first() {
     for (name, line, last) in [
         ("characterize", "--sizes 64 --repetitions 1 --time 2000", " of "),
         ("ab", "ab --blocks 1 --time 2000 --size 64", " of "),
@@ -97,7 +97,7 @@ fn commands_that_start_processes_end_them_first() {
 }
 
 #[test]
-fn commands_that_only_print_end_with_141() {
+fn printing_command_with_closed_output_exits_with_141() {
     for line in ["--help", "-help", "doctor", "selftest", "peers", "run readme --list", "load --nonsense", "-nonsense"]
     {
         // The reader is gone before the command begins, which may print everything at once.
@@ -111,7 +111,7 @@ fn commands_that_only_print_end_with_141() {
 
 /// Only standard error is closed, and a command prints nothing there.
 #[test]
-fn closed_stream_without_output_is_no_error() {
+fn closed_stream_without_output_exits_with_0() {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     let mut command = Command::new(PROGRAM);

@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn parties_of_one_host_begin_together_and_those_of_two_when_told() {
+    fn parties_of_two_hosts_begin_at_start_command() {
         let start = |delivery| common_start(&planned(delivery, "30"), MonotonicNs(1_000));
         assert_eq!(start("same_host"), Some(1_000 + LEAD.as_nanos() as u64));
         assert_eq!((start("same_process"), start("two_hosts")), (start("same_host"), None));
     }
 
     #[test]
-    fn the_latency_of_a_schedule_is_that_of_all_subscribers() {
+    fn scheduled_latency_merges_all_subscribers() {
         let latency = |value_ns, count| LatencyResult {
             count,
             min_ns: value_ns,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_without_a_sample_or_a_side_has_failed() {
+    fn case_without_samples_or_side_fails() {
         let silent = SideResult { side: Side::Subscriber, ..SideResult::default() };
         let error = put_together(&planned("same_host", "30"), vec![SideResult::default(), silent.clone()]).unwrap_err();
         assert_eq!(error, Error::NoData("no sample has arrived".into()));

@@ -278,7 +278,7 @@ mod tests {
     use crate::peers::catalog::PEERS;
 
     #[test]
-    fn names_are_unique_and_there_is_one_floor() {
+    fn series_have_unique_names_and_one_floor() {
         let mut names: Vec<_> = SERIES.iter().map(|series| &series.id).collect();
         names.sort_unstable();
         names.dedup();

@@ -68,7 +68,7 @@ mod tests {
 
     /// Periodic traffic as robots send it: cores are neither pinned nor kept awake.
     #[test]
-    fn the_periodic_plan_measures_every_rate_on_cores_that_may_idle() {
+    fn periodic_plan_measures_every_rate_on_cores_that_may_idle() {
         use peregrine_report::record::Wait;
 
         let plan = Plan::read("periodic.toml", &text_of("periodic").unwrap()).unwrap();

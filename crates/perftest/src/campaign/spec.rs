@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_file_line_key_and_what_is_permitted() {
+    fn errors_name_file_line_key_and_permitted_values() {
         for (from, to, expected) in [
             ("rates = [30]", "rate = [30]", &["p.toml, line 5", "unknown field `rate`", "`rates`"][..]),
             ("[30]", "[\"fast\"]", &["p.toml, line 5", "no rate \"fast\"", "\"unpaced\"", "matrix.rates"]),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn both_builds_do_the_lesser_work_per_sample() {
+    fn comparison_disables_features_that_one_build_lacks() {
         let (with, without) = (program(true), program(false));
         assert_eq!((with.levelling(&without), without.levelling(&with)), (Some(NO_PATTERNS), None));
         assert_eq!((with.levelling(&with), without.levelling(&without)), (None, None));

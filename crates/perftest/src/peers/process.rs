@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_case_of_a_peer_is_no_failure() {
+    fn unsupported_case_of_a_peer_does_not_fail() {
         assert_eq!(run("cannot", "echo unsupported no batches"), Ok(Outcome::Unsupported("no batches".into())));
     }
 

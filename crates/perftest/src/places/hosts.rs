@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_addresses_come_in_pairs() {
+    fn single_host_or_address_is_refused() {
         assert_eq!(two_names("me@a,b"), Ok(Names(["me@a".into(), "b".into()])));
         for wrong in ["", "a", "a,", "a,b,c", "-oProxyCommand=x,b", "a,b c"] {
             assert!(two_names(wrong).is_err(), "{wrong}");

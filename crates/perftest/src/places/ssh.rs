@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_the_shell() {
+    fn quoted_words_pass_the_shell_unchanged() {
         let word = r#"it's "$HOME" \ `x` *"#;
         let script = format!("printf %s {}", quoted(word));
         let output = Command::new("sh").args(["-c", &in_shell(&script)]).output().unwrap();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_holds_its_folder_until_its_input_ends() {
+    fn anchor_keeps_folder_until_input_ends() {
         let mut anchor = Command::new("sh")
             .args(["-c", ANCHOR])
             .stdin(Stdio::piped())

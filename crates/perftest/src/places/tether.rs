@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_to_stop_is_passed_on_once() {
+    fn stop_request_is_forwarded_once() {
         let mut command = Command::new("sh");
         command.args(["-c", "read line; echo \"heard $line\"; cat"]).stdout(Stdio::piped());
         let (mut tether, child) = Tether::start(&mut command).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_has_a_deadline() {
+    fn wait_ends_at_deadline() {
         let (mut tether, mut child) = Tether::start(&mut Command::new("cat")).unwrap();
         let status = tether.wait(&mut child, Some(MonotonicNs::now()), &Stop::default()).unwrap();
         assert_eq!(status, None);

@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn thinning_keeps_so_many_in_order_and_loses_none(len in 0..500_usize, most in 1..200_usize) {
+        fn thinning_keeps_order_and_count(len in 0..500_usize, most in 1..200_usize) {
             let mut values: Vec<usize> = (0..len).collect();
             let others = keep_evenly(&mut values, most);
             prop_assert_eq!(values.len(), len.min(most));

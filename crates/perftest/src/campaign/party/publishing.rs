@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_counts_when_its_own_echo_comes_back() {
+    fn ping_counts_when_its_own_echo_arrives() {
         // The first three pings: the third is never answered and times out after half a second.
         let job = Job { sending: Sending::PingPong, duration: Duration::from_millis(400), ..job() };
         let (published, _) = publish(&job, u64::MAX, true);

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_and_what_follows_the_window_are_not_observed() {
+    fn samples_outside_the_window_are_ignored() {
         let window = Window::of(None, 20 * MS, 30 * MS);
         let (_, sent) = sync_channel(1);
         let (used, started) = window.observe(0, &sent, &Stop::default(), MonotonicNs::now);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_chart_is_no_error() {
+    fn empty_chart_is_rendered() {
         let svg = line_chart("empty", &axis(), &axis(), &[], None);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }

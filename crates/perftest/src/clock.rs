@@ -77,7 +77,7 @@ impl Clock for SystemClock {
         match how {
             WaitMethod::Spin => time.spin_until(),
             WaitMethod::Sleep => {
-                // A late sender does not ask the kernel to wake it at once.
+                // A late sender makes no system call to sleep.
                 let now = MonotonicNs::now();
                 if now >= time {
                     return now;

@@ -71,7 +71,8 @@ impl Circumstances {
     }
 }
 
-/// Prints every finding with its command. A finding is no failure: there may be no other machine.
+/// Prints every finding with its command. A finding does not fail the command, because the user may have no other
+/// machine.
 pub fn run() -> Result<(), Error> {
     let findings = examine(&host::gather(), &Circumstances::of_this_process());
     let mut text = String::new();

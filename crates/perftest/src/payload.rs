@@ -1,8 +1,8 @@
 //! Bytes that identify their sample and their position in it.
 //!
 //! Each word of eight bytes is `base + position × step`, where `base` derives from the number of the sample. A sample
-//! that was mixed with another one, shifted, cut, or left over in a buffer differs somewhere. Writing and checking pass
-//! through memory once and need no table, so they cost little more than a copy.
+//! that was mixed with another one, shifted, truncated, or remained in a buffer differs somewhere. Writing and checking
+//! pass through memory once and need no table, so they cost little more than a copy.
 //!
 //! At the highest rates, writing and checking all of a large sample would dominate the measurement. There at most
 //! [`MAX_WORDS`] words of each sample carry the pattern, spread over the sample. They move by one word with each
@@ -45,7 +45,7 @@ pub fn is_intact(bytes: &[u8], number: u64) -> bool {
     difference == 0 && rest == &last[..rest.len()]
 }
 
-/// Fills some of `bytes` as those of sample `number`, and leaves the others as they are.
+/// Fills some of `bytes` with the pattern of sample `number`, and does not change the others.
 pub fn write_some(bytes: &mut [u8], number: u64) {
     if bytes.len() <= MAX_LEN {
         return write(bytes, number);

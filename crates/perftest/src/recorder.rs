@@ -172,7 +172,7 @@ impl ThreadRecorder {
         self.current.record(latency_ns);
     }
 
-    /// While another thread holds the lock, recording goes on, and the next value tries again.
+    /// While another thread holds the lock, recording continues, and the next value tries again.
     #[cold]
     fn hand_over(&mut self) {
         let mut exchange = match self.shared.exchange.try_lock() {
@@ -259,7 +259,7 @@ mod tests {
         let (mut first, mut second) = (collector.recorder(), collector.recorder());
         first.record(1);
         second.record(2);
-        assert_eq!(collector.take().moments().count(), 0, "no thread was asked");
+        assert_eq!(collector.take().moments().count(), 0, "no thread got a request");
         collector.ask();
         first.record(3);
         let taken = collector.take();

@@ -238,7 +238,7 @@ fn killed_campaign_resumes_where_it_stopped() {
     let counts = cases(&record);
     assert_eq!((counts.len(), counts.values().max()), (12, Some(&1)), "{counts:?}");
 
-    // No case is left.
+    // No case remains.
     let again = run(&format!("{line} --resume"));
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(cases(&read(&folder)), counts);

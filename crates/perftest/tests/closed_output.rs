@@ -58,7 +58,7 @@ fn publisher_with_closed_output_exits_with_141() {
     let line = "-pub -domain 78 -nic 127.0.0.1 -startDelay 0 -discoveryTimeout 20 -latencyTest";
     assert_eq!(closed_after("100, ", line, "none"), Some(CLOSED));
     let subscriber = subscriber.finish();
-    assert_eq!(subscriber.code, 0, "the publisher has told the subscriber of the end: {subscriber:?}");
+    assert_eq!(subscriber.code, 0, "the publisher has sent the end to the subscriber: {subscriber:?}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn command_with_closed_output_ends_its_processes_first() {
         assert_eq!(closed_after(last, &line, &folder.path("marker")), Some(CLOSED), "{line}");
         assert_eq!(processes_with(&folder.path("marker")), [""; 0], "{line}");
         let record = std::fs::read_to_string(folder.path("out/record.jsonl")).unwrap();
-        assert!(record.contains("\"complete\":false"), "{name}: the record says that it is not complete");
+        assert!(record.contains("\"complete\":false"), "{name}: the record is marked incomplete");
     }
 }
 
@@ -100,7 +100,7 @@ fn command_with_closed_output_ends_its_processes_first() {
 fn printing_command_with_closed_output_exits_with_141() {
     for line in ["--help", "-help", "doctor", "selftest", "peers", "run readme --list", "load --nonsense", "-nonsense"]
     {
-        // The reader is gone before the command begins, which may print everything at once.
+        // The reader closes before the command begins, because the command may print all output at once.
         let (reader, writer) = pipe().unwrap();
         drop(reader);
         let mut command = Command::new(PROGRAM);

@@ -33,7 +33,7 @@ fn check(measurement: &Measurement, planned: u64, probe_every: u64) -> u64 {
     assert!(0 < sent && sent <= planned, "{sent}");
     assert_eq!((outcome.sent, outcome.probe_every), (sent.div_ceil(probe_every), probe_every));
     assert_eq!((outcome.from_intended.count, outcome.from_actual.count), (outcome.answered, outcome.answered));
-    // No sample leaves before it is due.
+    // No sample is sent before it is due.
     assert!(outcome.from_intended.mean_ns >= outcome.from_actual.mean_ns);
     let received = subscriber.throughput.as_ref().unwrap();
     assert_eq!(received.samples + received.lost, sent);

@@ -111,9 +111,9 @@ fn small_receive_buffer_is_reported_at_every_verbosity() {
     }
 }
 
-/// The subscriber cannot receive samples much faster than pauses and rates let them leave. The bound is a multiple,
-/// because a subscriber that wakes late receives samples closer together. Without pauses and rates the number is many
-/// times larger.
+/// The subscriber cannot receive samples much faster than pauses and rates permit. The bound is a multiple, because a
+/// subscriber that wakes late receives samples closer together. Without pauses and rates the number is many times
+/// larger.
 #[test]
 fn pauses_and_rates_delay_samples() {
     for (domain, options, told, samples_per_second) in [

@@ -48,7 +48,7 @@ fn missing_ssh_names_its_package() {
     );
 }
 
-/// The process that started it is gone when its input ends.
+/// When the input of a process ends, the process that started it has ended.
 #[test]
 fn tethered_process_ends_with_its_input() {
     let outcome = start_command(Command::new(PROGRAM), "tethered respond -- -raw -domain 78").finish();

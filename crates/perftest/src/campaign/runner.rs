@@ -22,7 +22,7 @@ const PARTY_COMMAND: &str = "take-part";
 /// Longest time for an answer besides the measurement: a party waits up to 15 seconds for its partners, and as long for
 /// the last acknowledgment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Time in which every party of one host hears when the warm-up begins.
+/// Time in which every party of one host receives the start time of the warm-up.
 const LEAD: Duration = Duration::from_millis(20);
 
 /// Runs a case. A failed case leaves no process behind.
@@ -90,7 +90,7 @@ fn go(parties: &mut [PartyProcess<'_>], planned: &PlannedCase) -> Result<Vec<Sen
 }
 
 /// The beginning of the warm-up, so that all parties measure their processor time in the same window; `None` for hosts
-/// with different clocks, where each party begins when it is told.
+/// with different clocks, where each party begins when it receives the order.
 fn common_start(planned: &PlannedCase, now: MonotonicNs) -> Option<u64> {
     (planned.case.delivery != Delivery::TwoHosts).then(|| now.plus(LEAD).0)
 }

@@ -252,7 +252,7 @@ fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
         Path::SameProcess => "by reference within the process; a case whose samples go another way fails",
     };
     let form = match dds.form {
-        Form::Values => "values are written, and looked at in place or decoded",
+        Form::Values => "values are written, and read in place or decoded",
         Form::Flat => "FlatData: the writer copies every byte into loaned memory, and the reader reads it in place",
         Form::InPlace => {
             "zero copy: what receivers check is put where it is sent from, and seen where it arrived; a case with a copy fails"

@@ -91,12 +91,12 @@ pub struct Matrix {
     /// Other middleware to compare as well in this matrix.
     #[serde(default)]
     pub peers: Option<List<PeerName>>,
-    /// Combinations to leave out.
+    /// Combinations to exclude.
     #[serde(default)]
     pub exclude: Vec<Exclude>,
 }
 
-/// Leaves out cases that match all of its keys.
+/// Excludes cases that match all of its keys.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exclude {
@@ -148,7 +148,7 @@ impl<T: PartialEq + fmt::Debug> TryFrom<Vec<T>> for List<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "RateWord")]
 pub enum Pace {
-    /// The next sample leaves when the last one was answered.
+    /// The next sample is sent when the last one was answered.
     PingPong,
     /// The highest possible rate.
     Unpaced,

@@ -29,7 +29,7 @@ pub enum Waited {
     Done,
     /// The timeout has passed.
     TimeOver,
-    /// The run was told to stop.
+    /// A stop of the run was requested.
     Stopped(StopReason),
 }
 

@@ -113,7 +113,7 @@ impl ProcessNumber {
     }
 }
 
-/// Identifies a process of a partner, whichever program it runs.
+/// Identifies a process of a partner, for every program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partner {
     /// By the process number in its INITIALIZE.

@@ -20,7 +20,7 @@ pub(super) struct Load {
     pub(super) samples: u64,
     /// Every n-th sample requests an answer; at least 1.
     pub(super) probe_every: u64,
-    /// No sample leaves after this time: a sender that cannot keep up ends and reports how many samples it did not
+    /// No sample is sent after this time: a sender that cannot keep up ends and reports how many samples it did not
     /// send.
     pub(super) end: MonotonicNs,
     pub(super) wait: WaitMethod,
@@ -47,7 +47,7 @@ pub(super) struct Sent {
     pub(super) delay: LatencyRecorder,
 }
 
-/// Sends the samples of a run; `send` returns whether the sample left.
+/// Sends the samples of a run; `send` returns whether the sample was sent.
 pub(super) fn send_all<C: Clock>(
     load: &Load,
     clock: &C,

@@ -370,7 +370,7 @@ fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize, domain: &FreeD
     }
 }
 
-/// The case of a series. Plain sockets have no reliability and no listener, whatever the plan requests.
+/// The case of a series. Plain sockets have no reliability and no listener, regardless of the plan.
 fn case(plan: &Plan, series: &Series) -> Case {
     let is_raw = series.id == RAW_UDP;
     let is_async = matches!(&series.way, Way::Peer { variant, .. } if variant.publish == Publish::Async);

@@ -289,7 +289,7 @@ fn batching(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> 
     if is_flat(options) {
         remarks
             .errors
-            .push("-batchSize cannot go with -flatData and -zeroCopy: samples are sent from where they lie".into());
+            .push("-batchSize cannot go with -flatData and -zeroCopy: samples are sent in place".into());
     }
     if largest > MAX_UNFRAGMENTED_LEN {
         remarks.errors.push(format!(

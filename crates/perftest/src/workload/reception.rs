@@ -431,7 +431,7 @@ mod tests {
         bench.reception.on_sample(&process.introduce_with_patterns(1));
         for (publisher, seq_num) in [(0, 0), (1, 0), (1, 1), (1, 2)] {
             let mut octets = [0; 1000];
-            // The last sample is left as the one before it.
+            // The last sample remains that of the previous size.
             payload::write_some(&mut octets, number_of(publisher, seq_num.min(1)));
             let sample = Sample { seq_num, ..Sample::data(publisher, &octets) };
             bench.reception.on_sample(&sample);

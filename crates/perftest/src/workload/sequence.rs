@@ -12,7 +12,7 @@ pub(crate) enum Arrival {
     New,
     /// Was missing, and arrives after a newer one.
     Reordered,
-    /// Has arrived before; or is too far back to tell, and is not counted again.
+    /// Has arrived before, or is older than the window and not counted again.
     Duplicate,
 }
 

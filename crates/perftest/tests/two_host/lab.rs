@@ -1,4 +1,4 @@
-//! `perftest lab`: it exists, it has the requested properties, and it is gone afterwards.
+//! `perftest lab`: a lab starts, has the requested properties, and leaves nothing behind.
 
 use std::collections::BTreeSet;
 use std::io::BufReader;

@@ -256,6 +256,6 @@ fn later_measurement_removes_a_skipped_one() {
     assert_eq!(
         left,
         [(Some(Test::Latency), Some(2)), (Some(Test::Throughput), Some(1)), (Some(Test::Throughput), None)],
-        "what concerned all repetitions does no more once one of them was measured"
+        "an entry for all repetitions is removed once one of them was measured"
     );
 }

@@ -1,4 +1,4 @@
-//! Reduces a plan to a quick run: first drops values of lists, then whole questions.
+//! Reduces a plan to a quick run: first drops values of lists, then whole cases.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ impl Matrix {
     }
 }
 
-/// Removes questions, evenly over the plan, until the rest fits into `limit`, and returns them. A question that stays
-/// is asked of all series.
+/// Removes cases, evenly over the plan, until the rest fits into `limit`, and returns them. A case that stays is
+/// measured with all series.
 pub(super) fn keep_within<T>(limit: Duration, questions: &mut Vec<T>, cost: impl Fn(&T) -> Duration) -> Vec<T> {
     for most in (1..=questions.len()).rev() {
         let kept = |index: &usize| is_kept(*index, questions.len(), most);

@@ -210,7 +210,7 @@ fn peers_alternate_with_other_series_in_every_case() {
             "0 cyclonedds-udp unpaced 64 reliable",
             "0 cyclonedds-udp-batched unpaced 64 reliable",
         ],
-        "with one sample under way there is no batch"
+        "with one sample in flight there is no batch"
     );
 }
 
@@ -293,7 +293,7 @@ fn cases_skipped_by_a_quick_run_have_a_reason() {
     assert!(own.contains(&(128, quick::THINNED_OUT)) && own.contains(&(512, quick::THINNED_OUT)), "{own:?}");
     assert!(own.iter().any(|(_, reason)| *reason == quick::NO_TIME), "{own:?}");
     let elsewhere = reasons("peregrine", Delivery::TwoHosts);
-    assert!(elsewhere.iter().all(|(_, reason)| reason.contains("takes two hosts")), "what cannot be comes first");
+    assert!(elsewhere.iter().all(|(_, reason)| reason.contains("takes two hosts")), "unmeasurable cases come first");
     assert_eq!(asked_or_told(&cases), asked_or_told(&Cases::of(&plan, &here())));
     assert_eq!(cases.data_lens, [64, 128, 256, 512, 1024, 4096]);
 }

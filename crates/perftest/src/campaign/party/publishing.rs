@@ -38,7 +38,7 @@ pub(super) struct Publication<'a> {
     pub(super) publisher: u32,
     pub(super) stop: &'a Stop,
     pub(super) stack: usize,
-    /// Told when the last sample was sent.
+    /// Notified when the last sample was sent.
     pub(super) last_sent: SyncSender<()>,
 }
 
@@ -403,7 +403,7 @@ mod tests {
         } else {
             (publication.run(&mut sink, None).unwrap(), sent.try_iter().collect())
         };
-        assert_eq!(told.try_iter().count(), 1, "the end of the sending is told once");
+        assert_eq!(told.try_iter().count(), 1, "the end of sending is reported once");
         (published, stamps)
     }
 

@@ -51,7 +51,7 @@ impl<'a> Reception<'a> {
         Self { job, topic, subscriber, seen: AtomicU64::new(0) }
     }
 
-    /// Receives until told to end.
+    /// Receives until `done` is set.
     pub(super) fn run(
         &self,
         mut receiver: Box<dyn Receiver>,

@@ -29,7 +29,7 @@ fn noisy_blocks(seed: u64, count: usize, ratio: f64, width: f64) -> Vec<Block> {
 #[test]
 fn linear_drift_does_not_affect_the_ratio() {
     let blocks: Vec<_> = (0..8).map(|number| drifting(100.0 + f64::from(number), 0.0, 1.0)).collect();
-    assert_eq!(Ratio::of_blocks(&blocks), None, "a value of 0 is no time");
+    assert_eq!(Ratio::of_blocks(&blocks), None, "a value of 0 is not a time");
     let blocks: Vec<_> = (0..8).map(|number| drifting(100.0, 80.0, 1.0 + f64::from(number) / 50.0)).collect();
     let ratio = Ratio::of_blocks(&blocks).unwrap();
     let Interval { low, high, coverage } = ratio.interval.unwrap();
@@ -49,7 +49,7 @@ fn median_of_blocks_equals_hand_computed_value() {
     assert!((low - 2.0).abs() < 1e-12 && (high - 8.0).abs() < 1e-12 && coverage == 0.75, "{ratio:?}");
     assert_eq!(ratio.verdict(FEWEST_BLOCKS, None), Verdict::TooFew);
     let even = Ratio::of_pairs(&[(1.0, 2.0), (1.0, 8.0)]).unwrap();
-    assert!((even.median - 4.0).abs() < 1e-12, "between two blocks lies the geometric mean");
+    assert!((even.median - 4.0).abs() < 1e-12, "the median of two blocks is their geometric mean");
 }
 
 #[test]

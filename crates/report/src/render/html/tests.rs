@@ -129,8 +129,8 @@ fn campaign_is_shown_along_each_axis_under_each_condition() {
     assert!(
         page.contains("Peregrine, asynchronous") && page.contains("latency p50 of Peregrine, synchronous over others")
     );
-    assert!(page.contains("ten readers in one process do not fit"), "what was skipped is told with its reason");
-    assert!(page.contains("SocketReceiveBufferSize 8 MiB"), "the settings of other middlewares are told");
+    assert!(page.contains("ten readers in one process do not fit"), "skipped cases are listed with the reason");
+    assert!(page.contains("SocketReceiveBufferSize 8 MiB"), "the settings of other middlewares are listed");
     assert!(page.contains("[[matrix]]"), "the plan is there to be run again");
     assert!(page.contains("Reference document 004"));
 }

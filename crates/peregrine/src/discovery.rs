@@ -8,10 +8,10 @@ use std::time::Duration;
 use futures_core::Stream;
 use peregrine_rtps::qos::TopicQos;
 
-pub use crate::driver::observer::DiscoveryEvent;
-use crate::driver::observer::Observer;
-use crate::driver::participant::{Locked, ParticipantCore};
-use crate::driver::waiting::wait_until;
+use crate::driver::endpoint::waiting::wait_until;
+pub use crate::driver::session::observer::DiscoveryEvent;
+use crate::driver::session::observer::Observer;
+use crate::driver::session::participant::{Locked, ParticipantCore};
 use crate::status::StatusMask;
 
 /// A topic as the endpoints of other participants announce it.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 
-use crate::driver::participant::{Abandoned, ParticipantCore};
-use crate::driver::topic::Listening;
+use crate::driver::endpoint::topic::Listening;
+use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::error::{Error, Timeout, Unmatched};
 use crate::status::StatusMask;
 

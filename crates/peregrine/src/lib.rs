@@ -39,7 +39,7 @@ pub use condition::{
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
 pub use discovery::{DiscoveredTopic, DiscoveredTopicData, DiscoveryEvent, DiscoveryEvents};
-pub use driver::user_code::user_code_panics;
+pub use driver::base::user_code::user_code_panics;
 pub use entity::{
     DomainParticipant, DomainParticipantListener, Entity, ParticipantBuilder, Publisher, PublisherListener, Subscriber,
     SubscriberListener, TopicListener,

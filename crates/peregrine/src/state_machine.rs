@@ -13,7 +13,7 @@ use peregrine_rtps::writer::{Batching, Writer, WriterConfig};
 use peregrine_transport::random;
 use peregrine_xtypes::Representation;
 
-use crate::driver::participant::ParticipantCore;
+use crate::driver::session::participant::ParticipantCore;
 use crate::error::Error;
 use crate::topic_type::{Keys, TopicType};
 

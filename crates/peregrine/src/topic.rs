@@ -8,8 +8,8 @@ use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::qos::TopicQos;
 
 use crate::condition::StatusCondition;
-use crate::driver::topic::{TopicCore, TopicHook};
-use crate::driver::user_code::run_user_code;
+use crate::driver::base::user_code::run_user_code;
+use crate::driver::endpoint::topic::{TopicCore, TopicHook};
 use crate::entity::{DomainParticipant, Entity, TopicListener};
 use crate::error::{BadParameter, Error, Precondition};
 use crate::qos;

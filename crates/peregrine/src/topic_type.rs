@@ -14,7 +14,7 @@ use peregrine_xtypes::{
 };
 
 use crate::InstanceHandle;
-use crate::driver::user_code::{note_panic, run_caught, run_user_code};
+use crate::driver::base::user_code::{note_panic, run_caught, run_user_code};
 use crate::error::{BadParameter, Error};
 
 /// The type parameter of a [`Topic`](crate::Topic): a [`DdsType`], or [`Serialized`]. No other type implements this

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use super::trigger::{Trigger, condition};
+use crate::driver::endpoint::wakers::{StateGuard, Wakers};
 use crate::driver::host::Host;
-use crate::driver::wakers::{StateGuard, Wakers};
 
 /// A condition whose value the application sets. Clones are handles of the same condition.
 #[derive(Clone, Debug, Default)]

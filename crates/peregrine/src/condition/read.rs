@@ -10,9 +10,9 @@ use peregrine_xtypes::{DdsType, decode};
 
 use super::selection::{Choose, SampleCondition};
 use super::trigger::{Trigger, condition};
+use crate::driver::base::user_code::run_user_code;
+use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::host::Host;
-use crate::driver::reader::ReaderCore;
-use crate::driver::user_code::run_user_code;
 use crate::reader::{AnyReader as _, DataReader, ReaderInner};
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;

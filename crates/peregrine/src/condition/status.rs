@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 
 use super::trigger::{Trigger, condition};
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::endpoint::topic::TopicCore;
+use crate::driver::endpoint::waiting::{StatusState, Watched};
+use crate::driver::endpoint::wakers::HasWakers;
 use crate::driver::host::{Host, Hosted};
-use crate::driver::sync::{Guard, lock};
-use crate::driver::topic::TopicCore;
-use crate::driver::waiting::{StatusState, Watched};
-use crate::driver::wakers::HasWakers;
 use crate::status::StatusMask;
 
 /// True while one of the enabled statuses of an entity has changed and is unread. Each entity has one such condition.

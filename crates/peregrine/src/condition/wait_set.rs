@@ -8,10 +8,10 @@ use std::time::Duration;
 use peregrine_rtps::time::Span;
 
 use super::trigger::Condition;
-use crate::driver::clock::now;
+use crate::driver::base::clock::now;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::sync::{Guard, lock};
 use crate::driver::host::Host;
-use crate::driver::parker::Parker;
-use crate::driver::sync::{Guard, lock};
 use crate::error::{Error, Precondition, Timeout};
 
 /// Waits until one of the conditions attached to it is true.

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
 use crate::condition::StatusSource;
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::host::Host;
-use crate::driver::reader::ReaderCore;
-use crate::driver::sync::{Guard, lock};
 use crate::status::StatusMask;
 
 /// The status DATA_ON_READERS of a subscriber. Each query derives the status from the readers, so that a subscriber

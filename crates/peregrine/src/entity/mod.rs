@@ -18,10 +18,10 @@ pub use self::builder::ParticipantBuilder;
 pub(crate) use self::builder::{autoenables, default_qos, lookup, set_autoenables, set_default_qos};
 use self::data_on_readers::DataOnReaders;
 use crate::condition::StatusCondition;
-use crate::driver::domain::{Domain, DomainHandle};
-use crate::driver::participant::ParticipantCore;
-use crate::driver::topic::Listening;
-use crate::driver::writer::WriterCore;
+use crate::driver::endpoint::topic::Listening;
+use crate::driver::endpoint::writer::WriterCore;
+use crate::driver::reactor::domain::{Domain, DomainHandle};
+use crate::driver::session::participant::ParticipantCore;
 use crate::reader::{AnyDataReader, AnyReader};
 use crate::status::{
     IncompatibleQosStatus, InconsistentTopicStatus, LivelinessChangedStatus, LivelinessLostStatus, MatchedStatus,

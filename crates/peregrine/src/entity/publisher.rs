@@ -8,11 +8,11 @@ use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
 
 use super::{DomainParticipant, Entity, Publisher, PublisherInner, PublisherListener, PublisherState};
 use crate::condition::{NoStatuses, StatusCondition};
-use crate::driver::clock::now;
-use crate::driver::participant::Abandoned;
-use crate::driver::sync::{Guard, lock};
-use crate::driver::user_code::run_user_code;
-use crate::driver::writer::WriterCore;
+use crate::driver::base::clock::now;
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::base::user_code::run_user_code;
+use crate::driver::endpoint::writer::WriterCore;
+use crate::driver::session::participant::Abandoned;
 use crate::endpoint::flushed;
 use crate::error::{Error, Precondition};
 use crate::qos;

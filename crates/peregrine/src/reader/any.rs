@@ -8,7 +8,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::DataReaderQos;
 
 use crate::condition::StatusCondition;
-use crate::driver::reader::ReaderCore;
+use crate::driver::endpoint::reader::ReaderCore;
 use crate::error::Error;
 use crate::status::StatusMask;
 

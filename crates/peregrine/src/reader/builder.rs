@@ -14,9 +14,9 @@ use peregrine_rtps::qos::{
 
 use super::{AnyDataReader, AnyReader, DataReader, DataReaderListener, ReaderInner};
 use crate::condition::StatusCondition;
-use crate::driver::domain::Membership;
-use crate::driver::reader::ReaderCore;
-use crate::driver::topic::Listening;
+use crate::driver::endpoint::reader::ReaderCore;
+use crate::driver::endpoint::topic::Listening;
+use crate::driver::reactor::domain::Membership;
 use crate::entity::{Entity, Subscriber};
 use crate::error::Error;
 use crate::qos;

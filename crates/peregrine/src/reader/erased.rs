@@ -9,11 +9,11 @@ use peregrine_rtps::qos::DataReaderQos;
 
 use super::{AnyDataReader, AnyReader, DataReader, DataReaderListener, ReaderInner};
 use crate::condition::StatusCondition;
-use crate::driver::clock::now;
-use crate::driver::reader::{ReaderCore, ReaderHook};
-use crate::driver::sync::lock;
-use crate::driver::topic::Listening;
-use crate::driver::user_code::{Deferring, run_user_code};
+use crate::driver::base::clock::now;
+use crate::driver::base::sync::lock;
+use crate::driver::base::user_code::{Deferring, run_user_code};
+use crate::driver::endpoint::reader::{ReaderCore, ReaderHook};
+use crate::driver::endpoint::topic::Listening;
 use crate::endpoint::{nearest, tell};
 use crate::entity::SubscriberListener;
 use crate::error::{Error, Precondition};

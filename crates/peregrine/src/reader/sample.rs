@@ -10,8 +10,8 @@ use peregrine_rtps::payload::Payload;
 use peregrine_xtypes::flat::{self, Flat, FlatType};
 use peregrine_xtypes::{DdsType, DecodeError, Encapsulation, decode, decode_shared, plain};
 
-use crate::driver::reader::ReaderCore;
-use crate::driver::user_code::run_user_code;
+use crate::driver::base::user_code::run_user_code;
+use crate::driver::endpoint::reader::ReaderCore;
 use crate::error::{Error, Precondition};
 use crate::writer::shared;
 

@@ -9,8 +9,8 @@ use peregrine_rtps::history::Selector;
 use peregrine_xtypes::DdsType;
 
 use super::{DataReader, Sample};
-use crate::driver::reader::ReaderState;
-use crate::driver::waiting::Until;
+use crate::driver::endpoint::reader::ReaderState;
+use crate::driver::endpoint::waiting::Until;
 use crate::error::Error;
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use peregrine_xtypes::facade::DdsType;
 
-use crate::driver::parker::Parker;
+use crate::driver::base::parker::Parker;
 use crate::qos::{Limit, ResourceLimits};
 use crate::{DataReader, DataWriter, DomainConfig, DomainParticipant, Error, InterfaceSelection};
 
@@ -23,12 +23,12 @@ fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let parker = Parker::of_this_thread();
     let waker = Waker::from(Arc::clone(&parker));
-    let end = crate::driver::clock::now() + PATIENCE.into();
+    let end = crate::driver::base::clock::now() + PATIENCE.into();
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        assert!(crate::driver::clock::now() < end, "not ready within {PATIENCE:?}");
+        assert!(crate::driver::base::clock::now() < end, "not ready within {PATIENCE:?}");
         parker.park_until(end);
     }
 }

@@ -8,7 +8,7 @@ use peregrine_xtypes::{DdsType, decode_key_holder};
 use super::{DataReader, Sample};
 use crate::InstanceHandle;
 use crate::condition::SampleCondition;
-use crate::driver::user_code::run_user_code;
+use crate::driver::base::user_code::run_user_code;
 use crate::error::{BadParameter, Error};
 use crate::topic_type::instance_of;
 

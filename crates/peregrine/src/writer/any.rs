@@ -9,8 +9,8 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::DataWriterQos;
 
 use crate::condition::StatusCondition;
-use crate::driver::participant::{Abandoned, ParticipantCore};
-use crate::driver::writer::WriterCore;
+use crate::driver::endpoint::writer::WriterCore;
+use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::flushed;
 use crate::error::Error;
 use crate::status::StatusMask;

@@ -8,11 +8,11 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_xtypes::DdsType;
 
 use super::{DataWriter, WriterInner};
-use crate::driver::clock::wall;
-use crate::driver::sync::lock;
-use crate::driver::waiting::Until;
-use crate::driver::wakers::{Awaited, StateGuard};
-use crate::driver::writer::{WriteFailure, WriterState};
+use crate::driver::base::clock::wall;
+use crate::driver::base::sync::lock;
+use crate::driver::endpoint::waiting::Until;
+use crate::driver::endpoint::wakers::{Awaited, StateGuard};
+use crate::driver::endpoint::writer::{WriteFailure, WriterState};
 use crate::error::Error;
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;

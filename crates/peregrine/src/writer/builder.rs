@@ -15,8 +15,8 @@ use peregrine_rtps::writer::Batching;
 
 use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, PublishMode, WriterInner};
 use crate::condition::StatusCondition;
-use crate::driver::topic::Listening;
-use crate::driver::writer::WriterCore;
+use crate::driver::endpoint::topic::Listening;
+use crate::driver::endpoint::writer::WriterCore;
 use crate::entity::{Entity, Publisher};
 use crate::error::Error;
 use crate::qos;

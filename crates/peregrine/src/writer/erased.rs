@@ -10,12 +10,12 @@ use peregrine_rtps::qos::{DataWriterQos, Limit};
 
 use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, Enabled, WriterInner};
 use crate::condition::StatusCondition;
-use crate::driver::clock::now;
-use crate::driver::participant::{Abandoned, ParticipantCore};
-use crate::driver::sync::lock;
-use crate::driver::topic::Listening;
-use crate::driver::user_code::{Deferring, run_user_code};
-use crate::driver::writer::{WriterCore, WriterHook};
+use crate::driver::base::clock::now;
+use crate::driver::base::sync::lock;
+use crate::driver::base::user_code::{Deferring, run_user_code};
+use crate::driver::endpoint::topic::Listening;
+use crate::driver::endpoint::writer::{WriterCore, WriterHook};
+use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::{nearest, tell};
 use crate::entity::PublisherListener;
 use crate::error::{Error, Precondition};

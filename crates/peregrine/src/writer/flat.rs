@@ -13,7 +13,7 @@ use peregrine_xtypes::{
 
 use super::lent::Lent;
 use super::{DataWriter, ENCAPSULATION_OCTETS, check_len};
-use crate::driver::clock::{now, wall_at};
+use crate::driver::base::clock::{now, wall_at};
 use crate::error::{BadParameter, Error, OutOfResources, Precondition};
 
 /// Alignment of the value in bytes, so that views can access its numbers in place.

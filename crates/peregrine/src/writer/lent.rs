@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use peregrine_rtps::payload::Payload;
 
-use crate::driver::writer::{PayloadSlot, WriterCore};
+use crate::driver::endpoint::writer::{PayloadSlot, WriterCore};
 
 /// Memory for a payload, beginning with the encapsulation header. Dropping it unwritten returns the memory to the
 /// writer.

@@ -11,7 +11,7 @@ use peregrine_xtypes::{DdsType, plain};
 
 use super::lent::{Filled, Lent};
 use super::{DataWriter, WriterInner};
-use crate::driver::clock::{now, wall_at};
+use crate::driver::base::clock::{now, wall_at};
 use crate::error::{Error, Precondition};
 use crate::topic_type::instance_of;
 

@@ -1,6 +1,6 @@
 //! Synchronous and asynchronous publishing.
 
-pub use crate::driver::flow::FlowController;
+pub use crate::driver::endpoint::flow::FlowController;
 
 /// The thread that sends the samples of a writer. The mode is local to the writer: discovery does not announce it, and
 /// readers match either mode.

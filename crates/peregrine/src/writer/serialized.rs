@@ -9,8 +9,8 @@ use peregrine_rtps::time::Timestamp;
 use peregrine_xtypes::{Encapsulation, PayloadKind};
 
 use super::{DataWriter, WriterInner, check_len, ending};
-use crate::driver::clock::{now, wall};
-use crate::driver::sync::lock;
+use crate::driver::base::clock::{now, wall};
+use crate::driver::base::sync::lock;
 use crate::error::{BadParameter, Error, Precondition};
 use crate::topic_type::Serialized;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_xtypes::{DdsType, Endianness, Representation, encode, encoded_len};
 
-use crate::driver::user_code::{drop_user_value, run_user_code};
+use crate::driver::base::user_code::{drop_user_value, run_user_code};
 use crate::topic_type::serialized_key_inline;
 
 /// A shared value and, once a reader needed them, its serialized bytes. A cache may drop it under a lock; the

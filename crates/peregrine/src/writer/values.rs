@@ -13,11 +13,11 @@ use super::lent::Filled;
 use super::shared::SharedKey;
 use super::{DataWriter, ENCAPSULATION_OCTETS, PAYLOAD_BYTES_MAX, WriterInner, check_len, ending, shared};
 use crate::InstanceHandle;
-use crate::driver::clock::{now, wall, wall_at};
-use crate::driver::sync::lock;
-use crate::driver::user_code::run_user_code;
-use crate::driver::wakers::StateGuard;
-use crate::driver::writer::WriterState;
+use crate::driver::base::clock::{now, wall, wall_at};
+use crate::driver::base::sync::lock;
+use crate::driver::base::user_code::run_user_code;
+use crate::driver::endpoint::wakers::StateGuard;
+use crate::driver::endpoint::writer::WriterState;
 use crate::error::{BadParameter, Error, Precondition, Unit};
 use crate::topic_type::{instance_of, serialized_key};
 

@@ -16,17 +16,17 @@ use peregrine_transport::event::Token;
 use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Peer, ReaderKey, WriterKey};
 use tracing::Level;
 
-use super::counters::Counters;
 use super::incoming::Attachments;
 use super::requests::{ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, PendingConnection, UNANSWERED_MAX, Wanted};
 use super::services::ShmHost;
 use super::{ConnectionManager, SharedMemory, Source};
-use crate::driver::clock::now;
-use crate::driver::local_writers::WRITERS;
-use crate::driver::participant::ChannelRequests;
-use crate::driver::reader::ReaderCore;
-use crate::driver::sync::lock;
-use crate::driver::user_code::log;
+use crate::driver::base::clock::now;
+use crate::driver::base::sync::lock;
+use crate::driver::base::user_code::log;
+use crate::driver::endpoint::reader::ReaderCore;
+use crate::driver::host::counters::Counters;
+use crate::driver::route::local_writers::WRITERS;
+use crate::driver::session::participant::ChannelRequests;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
 impl SharedMemory {

@@ -3,8 +3,8 @@
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::time::Instant;
 
-use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::reader::ReaderCore;
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::reader::ReaderCore;
 
 /// A `take` of the application that polls the channels of one reader for selected samples.
 pub(in crate::driver) struct DirectTake<'s> {

@@ -19,19 +19,19 @@ use peregrine_transport::shm::{
     AckHandle, Commands, Connection, Connector, Interrupt, Reader, ReaderConfig, Sample, TakenCommands, WriterId,
 };
 
-use super::counters::Counters;
-use super::metadata::{ALIGNING, Entry};
 use super::relief::{Relief, Taker};
 use super::requests::{ChannelKey, Wanted};
 use super::services::ShmHost;
 use crate::config::WaitStrategy;
-use crate::driver::adaptive_spin::AdaptiveSpin;
-use crate::driver::clock::{NEVER, now};
-use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::reader::ReaderCore;
-use crate::driver::socket_barrier::DeferredMessage;
-use crate::driver::sync::{lock, try_lock_leaf};
-use crate::driver::user_code::Deferring;
+use crate::driver::base::adaptive_spin::AdaptiveSpin;
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::sync::{lock, try_lock_leaf};
+use crate::driver::base::user_code::Deferring;
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::reader::ReaderCore;
+use crate::driver::host::counters::Counters;
+use crate::driver::net::socket_barrier::DeferredMessage;
+use crate::driver::route::shm::metadata::{ALIGNING, Entry};
 use crate::shared_memory::NoSharedMemory;
 
 /// Entries that wait until a reader has room, or until datagrams from before have been received, at most.
@@ -57,10 +57,10 @@ pub(super) trait Attachments {
     fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory);
 }
 
-pub(super) struct Incoming {
+pub(in crate::driver) struct Incoming {
     pub(super) connector: Connector,
     interrupt: Interrupt,
-    pub(super) receiver: Mutex<ShmReceiver>,
+    pub(in crate::driver) receiver: Mutex<ShmReceiver>,
     commands: Commands<Command, Request>,
     is_closing: AtomicBool,
     pub(super) relief: Relief,
@@ -211,7 +211,7 @@ impl Octets for Held {
 }
 
 impl Incoming {
-    pub(super) fn new() -> std::io::Result<Self> {
+    pub(in crate::driver) fn new() -> std::io::Result<Self> {
         let reader = Reader::new(ReaderConfig::default())?;
         Ok(Self {
             connector: reader.connector(),
@@ -231,7 +231,7 @@ impl Incoming {
     }
 
     /// Adds a channel, which holds `count` while it exists.
-    pub(super) fn add(
+    pub(in crate::driver) fn add(
         &self,
         connection: Connection,
         wanted: Wanted,
@@ -250,7 +250,7 @@ impl Incoming {
     }
 
     /// Has a reader attach to the channel of this process.
-    pub(super) fn join(&self, wanted: Wanted, host: &dyn ShmHost, shared: &dyn Attachments) {
+    pub(in crate::driver) fn join(&self, wanted: Wanted, host: &dyn ShmHost, shared: &dyn Attachments) {
         if let Err(Command::Join(wanted)) = self.send_and_start(Command::Join(Box::new(wanted)), host) {
             shared.detached(&wanted, too_many_commands());
         }
@@ -266,13 +266,17 @@ impl Incoming {
     }
 
     /// Called when the datagrams have been received that came before the first sample of a channel.
-    pub(super) fn begin(&self, reader: Guid, writer: Guid) {
+    pub(in crate::driver) fn begin(&self, reader: Guid, writer: Guid) {
         self.commands.send(Command::Begin { reader, writer });
     }
 
     /// Has the thread that takes samples handle the message when there is nothing left to take. Returns the message if
     /// no thread takes, or too many commands wait.
-    pub(super) fn defer_behind_samples(&self, news: DeferredMessage, is_polled: bool) -> Option<DeferredMessage> {
+    pub(in crate::driver) fn defer_behind_samples(
+        &self,
+        news: DeferredMessage,
+        is_polled: bool,
+    ) -> Option<DeferredMessage> {
         if is_polled {
             return match self.commands.try_send(Command::Behind(news)) {
                 Err(Command::Behind(news)) => Some(news),
@@ -284,7 +288,7 @@ impl Incoming {
 
     /// Removes a reader that is closed, or that does not match the writer any more. Without room for the command, the
     /// thread that takes samples looks at all readers: it may not run for long, under `Poll`.
-    pub(super) fn remove(&self, reader: Guid, writer: Option<Guid>) {
+    pub(in crate::driver) fn remove(&self, reader: Guid, writer: Option<Guid>) {
         if self.commands.try_send(Command::Remove { reader, writer }).is_err() {
             self.remove_unmatched();
         }
@@ -295,7 +299,7 @@ impl Incoming {
         self.commands.request(Request::RemoveUnmatched);
     }
 
-    pub(super) fn resume(&self, reader: Guid) {
+    pub(in crate::driver) fn resume(&self, reader: Guid) {
         self.commands.request(Request::Resume { reader });
     }
 
@@ -305,7 +309,7 @@ impl Incoming {
     }
 
     /// The shared-memory thread, until no channel is left, the domain closes, or another thread has replaced this one.
-    pub(super) fn run(&self, taker: Taker, host: &dyn ShmHost, shared: &dyn Attachments) {
+    pub(in crate::driver) fn run(&self, taker: Taker, host: &dyn ShmHost, shared: &dyn Attachments) {
         self.relief.begin();
         let spin = match host.config().wait {
             WaitStrategy::SpinThenBlock(spin) => spin,
@@ -389,7 +393,7 @@ impl Incoming {
         has_taken || has_acted
     }
 
-    pub(super) fn wait(&self, end: Instant) {
+    pub(in crate::driver) fn wait(&self, end: Instant) {
         if let Some(mut receiver) = self.try_receiver()
             && !self.commands.has_some()
         {
@@ -397,13 +401,13 @@ impl Incoming {
         }
     }
 
-    pub(super) fn close(&self) {
+    pub(in crate::driver) fn close(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
         self.interrupt.interrupt();
     }
 
     /// Ends all channels, after the shared-memory thread has stopped.
-    pub(super) fn clear(&self) {
+    pub(in crate::driver) fn clear(&self) {
         self.commands.clear();
         if let Some(mut receiver) = self.try_receiver() {
             let ids: Vec<WriterId> = std::mem::take(&mut receiver.channels).0.into_iter().map(|(id, _)| id).collect();

@@ -4,30 +4,24 @@
 //! process requests the channel for the first of them, as soon as reader and writer match and their participants
 //! announce the same host. The channel exists when the writer's process has admitted it and both sides have verified
 //! the peer: user and namespaces as the kernel reports them, memory that is sealed and that both see. Further readers
-//! [attach](attachment) to the channel. Until then, and whenever a channel ends, readers get messages.
+//! [attach](super::route::shm::attachment) to the channel. Until then, and whenever a channel ends, readers get messages.
 //!
 //! | thread | task |
 //! |---|---|
 //! | control thread, or a polling thread | connects, admits and attaches ([`SharedMemory::poll_connections`]); notices ends, room and acknowledgements |
-//! | writing thread | puts samples into slots and wakes reader processes ([`outgoing`]) |
+//! | writing thread | puts samples into slots and wakes reader processes ([`route::shm`](super::route::shm)) |
 //! | shared-memory thread, or a polling thread | takes samples of all writers and gives them to the readers ([`incoming`]) |
 //!
 //! The shared-memory thread starts with the first channel and ends with the last one.
 
-mod attachment;
-mod bypass;
 mod connect_queue;
-pub(super) mod counters;
 pub(super) mod direct_take;
 mod incoming;
-mod metadata;
-pub(super) mod outgoing;
 mod relief;
 mod requests;
 pub(super) mod services;
 #[cfg(test)]
 mod tests;
-mod trim;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,18 +35,18 @@ use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Address, Gone, HostIdentity, Listener, Overflow, ReaderId, Refusal, Request, Trust};
 use tracing::Level;
 
-use super::clock::{NEVER, now};
-use super::dirty_endpoints::DirtyEndpoints;
-use super::host::SharedMemoryHost;
-use super::socket_barrier::DeferredMessage;
-use super::sync::{Guard, lock};
-use super::user_code::log;
-use super::writer::WriterCore;
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::base::user_code::log;
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::writer::WriterCore;
+use crate::driver::host::SharedMemoryHost;
+use crate::driver::host::counters::Counters;
+use crate::driver::net::socket_barrier::DeferredMessage;
+use crate::driver::route::shm::outgoing::AttachRequest;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
-use counters::Counters;
 use direct_take::{DirectTake, PollBudget};
 use incoming::Incoming;
-use outgoing::AttachRequest;
 pub(super) use relief::Taker;
 use requests::{ChannelKey, ConnectQueue, PendingConnection, Wanted, reason_of};
 use services::ShmHost;

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 
 use peregrine_rtps::time::Instant;
 
-use crate::driver::deadline_cell::DeadlineCell;
-use crate::driver::listener_queue::LISTENER_TIME_MAX;
-use crate::driver::sync::{Guard, lock};
-use crate::driver::system::{AtomicU64, Mutex};
+use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::base::system::{AtomicU64, Mutex};
+use crate::driver::host::listener_queue::LISTENER_TIME_MAX;
 
 /// The number of a thread that takes samples: the last one takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,16 +28,16 @@ pub(super) struct Relief {
 }
 
 impl Relief {
-    pub(super) fn new() -> Self {
+    pub(in crate::driver) fn new() -> Self {
         Self { current: AtomicU64::new(0), busy_since: Mutex::new(None), due: DeadlineCell::never() }
     }
 
-    pub(super) fn current(&self) -> Taker {
+    pub(in crate::driver) fn current(&self) -> Taker {
         Taker(self.current.load(Ordering::Acquire))
     }
 
     /// The calling thread begins. A thread that replaces another one waits until that is certain.
-    pub(super) fn begin(&self) {
+    pub(in crate::driver) fn begin(&self) {
         drop(self.busy_since());
     }
 
@@ -60,7 +60,7 @@ impl Relief {
         is_current
     }
 
-    pub(super) fn deadline(&self) -> u64 {
+    pub(in crate::driver) fn deadline(&self) -> u64 {
         self.due.get()
     }
 

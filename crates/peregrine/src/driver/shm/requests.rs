@@ -7,7 +7,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::shm::{Connecting, Gone};
 
-use crate::driver::reader::ReaderCore;
+use crate::driver::endpoint::reader::ReaderCore;
 use crate::shared_memory::NoSharedMemory;
 
 /// Timeout of a connection request. The peer process waits up to [`super::PATIENCE`] for its own discovery.
@@ -22,34 +22,34 @@ pub(super) const ATTEMPTS_MAX: u8 = 3;
 /// A reader that wants the samples of a writer by shared memory.
 #[derive(Clone)]
 pub(super) struct Wanted {
-    pub(super) reader: Weak<ReaderCore>,
+    pub(in crate::driver) reader: Weak<ReaderCore>,
     pub(super) reader_guid: Guid,
-    pub(super) writer: Guid,
-    pub(super) at: SharedMemoryAddress,
-    pub(super) is_reliable: bool,
+    pub(in crate::driver) writer: Guid,
+    pub(in crate::driver) at: SharedMemoryAddress,
+    pub(in crate::driver) is_reliable: bool,
     /// When it is too late for an answer.
-    pub(super) until: Instant,
+    pub(in crate::driver) until: Instant,
     pub(super) attempts: u8,
 }
 
 /// What the readers have in common that share a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ChannelKey {
-    pub(super) writer: Guid,
-    pub(super) is_reliable: bool,
+    pub(in crate::driver) writer: Guid,
+    pub(in crate::driver) is_reliable: bool,
 }
 
 /// A request for a channel, without an answer.
 pub(super) struct PendingConnection {
-    pub(super) connecting: Connecting,
+    pub(in crate::driver) connecting: Connecting,
     /// The reader that the request names.
-    pub(super) wanted: Wanted,
+    pub(in crate::driver) wanted: Wanted,
     /// Further readers for this channel.
-    pub(super) others: Vec<Wanted>,
+    pub(in crate::driver) others: Vec<Wanted>,
 }
 
 impl Wanted {
-    pub(super) fn key(&self) -> ChannelKey {
+    pub(in crate::driver) fn key(&self) -> ChannelKey {
         ChannelKey { writer: self.writer, is_reliable: self.is_reliable }
     }
 
@@ -71,7 +71,7 @@ pub(super) const CANCELLED_MAX: usize = 1024;
 #[derive(Default)]
 pub(super) struct ConnectQueue {
     /// One for each matched pair at most.
-    pub(super) wanted: Vec<Wanted>,
+    pub(in crate::driver) wanted: Vec<Wanted>,
     /// Kept while something is asked.
     pub(super) cancelled: Cancelled,
     pub(super) is_connecting: bool,
@@ -92,7 +92,7 @@ impl Default for Cancelled {
 }
 
 impl Cancelled {
-    pub(super) fn add(&mut self, reader: Guid, writer: Option<Guid>) {
+    pub(in crate::driver) fn add(&mut self, reader: Guid, writer: Option<Guid>) {
         let Self::Of(readers) = self else { return };
         if readers.len() < CANCELLED_MAX {
             readers.push((reader, writer));
@@ -102,11 +102,11 @@ impl Cancelled {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::driver) fn is_empty(&self) -> bool {
         matches!(self, Self::Of(readers) if readers.is_empty())
     }
 
-    pub(super) fn contains(&self, wanted: &Wanted) -> bool {
+    pub(in crate::driver) fn contains(&self, wanted: &Wanted) -> bool {
         match self {
             Self::Of(readers) => readers.iter().any(|(reader, writer)| wanted.is_for(*reader, *writer)),
             Self::Unmatched => !wanted.is_matched(),

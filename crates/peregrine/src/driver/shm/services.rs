@@ -7,9 +7,9 @@ use peregrine_rtps::time::Instant;
 
 use super::relief::Taker;
 use crate::config::WaitStrategy;
+use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::host::Host;
-use crate::driver::socket_barrier::DeferredMessage;
-use crate::driver::writer::WriterCore;
+use crate::driver::net::socket_barrier::DeferredMessage;
 use crate::shared_memory::DeliveryPath;
 
 /// The services of a domain for its shared memory.

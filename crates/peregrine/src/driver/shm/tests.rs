@@ -16,12 +16,12 @@ use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, 
 use super::incoming::COMMANDS_MAX;
 use super::requests::{ANSWER_TIMEOUT, CANCELLED_MAX, Cancelled, UNANSWERED_MAX};
 use super::*;
-use crate::driver::participant::ChannelRequests;
-use crate::driver::reader::ReaderCore;
-use crate::driver::sync::lock_leaf;
-use crate::driver::waiting::Watched;
-use crate::driver::wakers::Awaited;
-use crate::driver::writer::PayloadSlot;
+use crate::driver::base::sync::lock_leaf;
+use crate::driver::endpoint::reader::ReaderCore;
+use crate::driver::endpoint::waiting::Watched;
+use crate::driver::endpoint::wakers::Awaited;
+use crate::driver::endpoint::writer::PayloadSlot;
+use crate::driver::session::participant::ChannelRequests;
 use crate::qos::{DataWriterQos, History, Lifespan, Limit, Reliability, ResourceLimits};
 use crate::{
     DataReader, DataWriter, DataWriterBuilder, DdsType, DiscoveryEvent, DomainConfig, DomainParticipant,

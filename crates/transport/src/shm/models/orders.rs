@@ -1,4 +1,4 @@
-//! Models of what the middleware builds on the ring (`driver/shm` and `driver/socket_barrier.rs` there):
+//! Models of what the middleware builds on the ring (`driver/shm` and `driver/net/socket_barrier.rs` there):
 //! acknowledgements, and the order of samples at a reader whose path changes. The middleware's code is abridged; the
 //! ring and the acknowledgements are the real code. The writer's side is in the models of the middleware.
 

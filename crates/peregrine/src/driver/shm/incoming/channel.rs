@@ -11,13 +11,13 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, WriterId};
 
-use super::super::attachment::{Attachment, AttachmentKind};
-use super::super::metadata::{ALIGNING, Addressed, Entry};
 use super::super::requests::{ANSWER_TIMEOUT, ChannelKey, UNANSWERED_MAX, Wanted};
 use super::{AttachedReader, BACKLOG_MAX, Channel, Held, Order, Pending, Stage, acknowledgement};
-use crate::driver::clock::now;
-use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::reader::ReaderCore;
+use crate::driver::base::clock::now;
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::reader::ReaderCore;
+use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
+use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry};
 
 /// Samples of up to this many bytes are copied: a copy costs less than holding their slot.
 const COPIED_MAX: usize = 4096;

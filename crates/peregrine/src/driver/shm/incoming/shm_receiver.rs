@@ -7,16 +7,16 @@ use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::WriterId;
 
-use super::super::attachment::{Attachment, AttachmentKind};
-use super::super::counters::Counters;
 use super::super::requests::{Wanted, reason_of};
 use super::super::services::ShmHost;
 use super::channel::{Decision, Inserted, ProtocolViolation};
 use super::{AttachedReader, Attachments, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver, Stage};
-use crate::driver::adaptive_spin::AdaptiveSpin;
-use crate::driver::clock::{now, wall_at};
-use crate::driver::dirty_endpoints::DirtyEndpoints;
-use crate::driver::local_delivery::LOCAL_SOURCE;
+use crate::driver::base::adaptive_spin::AdaptiveSpin;
+use crate::driver::base::clock::{now, wall_at};
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::local_delivery::LOCAL_SOURCE;
+use crate::driver::host::counters::Counters;
+use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 use crate::shared_memory::NoSharedMemory;
 
 /// Samples taken before the readers are told of them.

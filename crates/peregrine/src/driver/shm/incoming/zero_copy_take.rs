@@ -9,13 +9,13 @@ use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::InPlace;
 
-use super::super::counters::Counters;
 use super::super::direct_take::{DirectTake, PollBudget};
-use super::super::metadata::ALIGNING;
 use super::super::services::ShmHost;
 use super::{Attachments, Channel, Held, Incoming, ShmReceiver, acknowledgement};
-use crate::driver::clock::{now, wall_at};
-use crate::driver::local_delivery::LOCAL_SOURCE;
+use crate::driver::base::clock::{now, wall_at};
+use crate::driver::endpoint::local_delivery::LOCAL_SOURCE;
+use crate::driver::host::counters::Counters;
+use crate::driver::route::shm::metadata::ALIGNING;
 
 /// Samples of up to this many bytes are copied. The application reads the sample at once; to hold a longer one costs no
 /// more than a copy.

@@ -3,8 +3,8 @@
 use peregrine_rtps::writer::{MatchedReader, SampleFilter};
 use peregrine_transport::shm::{USER_WORDS, UserMessage};
 
-use super::super::attachment::{Attachment, AttachmentKind};
 use super::*;
+use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 use crate::qos::Durability;
 
 const COUNT: u64 = 500;

@@ -7,8 +7,8 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use super::bounded;
-use crate::driver::listener_gate::{AfterRun, ListenerGate};
-use crate::driver::listener_queue::{ListenerQueue, RunListener};
+use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
+use crate::driver::host::listener_queue::{ListenerQueue, RunListener};
 use crate::status::StatusMask;
 
 const FIRST: StatusMask = StatusMask::DATA_AVAILABLE;

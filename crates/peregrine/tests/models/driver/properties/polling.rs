@@ -7,10 +7,10 @@ use loom::thread;
 use peregrine_rtps::time::Instant;
 
 use super::bounded;
-use crate::driver::clock::NEVER;
-use crate::driver::parker::Parker;
-use crate::driver::polling_turns::PollingTurns;
-use crate::driver::system::Mutex;
+use crate::driver::base::clock::NEVER;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::system::Mutex;
+use crate::driver::reactor::polling_turns::PollingTurns;
 
 /// A domain, of which one thread at a time polls, and two threads that wait for one sample each.
 #[derive(Default)]

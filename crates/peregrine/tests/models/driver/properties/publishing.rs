@@ -7,7 +7,8 @@ use loom::thread;
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 
 use super::bounded;
-use crate::driver::publishing::{Publish, PublishOutcome, Publishing};
+use crate::driver::host::publish::{Publish, PublishOutcome};
+use crate::driver::reactor::publishing::Publishing;
 
 /// A writer that needs two turns and then ends the publishing thread.
 struct Writer {

@@ -10,10 +10,10 @@ use loom::thread;
 use peregrine_rtps::time::Instant;
 
 use super::bounded;
-use crate::driver::clock::{NEVER, now};
-use crate::driver::parker::Parker;
-use crate::driver::shared_receiver::{Process, SharedReceiver};
-use crate::driver::system::{Datagrams, Receiver, Socket};
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::parker::Parker;
+use crate::driver::base::system::{Datagrams, Receiver, Socket};
+use crate::driver::reactor::shared_receiver::{Process, SharedReceiver};
 
 /// The effect of a datagram on the threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

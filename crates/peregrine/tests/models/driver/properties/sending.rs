@@ -10,15 +10,16 @@ use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::time::Instant;
 
 use super::bounded;
-use crate::driver::clock::NEVER;
-use crate::driver::parker::Parker;
-use crate::driver::publishing::{Publish, PublishOutcome, Publishing};
-use crate::driver::send_limit::SendLimit;
-use crate::driver::send_state::Sending;
-use crate::driver::send_turns::{self, SendInTurns, SendingState};
-use crate::driver::system::Mutex;
-use crate::driver::waiting::{Watched, wait_locked};
-use crate::driver::wakers::{Awaited, HasWakers, StateGuard, Wakers};
+use crate::driver::base::clock::NEVER;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::system::Mutex;
+use crate::driver::endpoint::send_state::Sending;
+use crate::driver::endpoint::send_turns::{self, SendInTurns, SendingState};
+use crate::driver::endpoint::waiting::{Watched, wait_locked};
+use crate::driver::endpoint::wakers::{Awaited, HasWakers, StateGuard, Wakers};
+use crate::driver::host::publish::{Publish, PublishOutcome};
+use crate::driver::net::send_limit::SendLimit;
+use crate::driver::reactor::publishing::Publishing;
 
 /// A writer with one reader.
 struct Writer {

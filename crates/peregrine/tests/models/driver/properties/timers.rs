@@ -6,9 +6,9 @@ use loom::thread;
 use peregrine_rtps::time::Instant;
 
 use super::bounded;
-use crate::driver::clock::NEVER;
-use crate::driver::deadline_cell::DeadlineCell;
-use crate::driver::wake_timer::WakeTimer;
+use crate::driver::base::clock::NEVER;
+use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::reactor::wake_timer::WakeTimer;
 
 /// A domain with a deadline of each of two endpoints.
 struct Domain {

@@ -12,11 +12,11 @@ use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Token;
 
 use super::bounded;
-use crate::driver::clock::NEVER;
-use crate::driver::parker::Parker;
-use crate::driver::system::{Mutex, Poller, Waker};
-use crate::driver::waiting::{Until, Watched, wait_locked};
-use crate::driver::wakers::{Awaited, HasWakers, StateGuard, Wakers};
+use crate::driver::base::clock::NEVER;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::system::{Mutex, Poller, Waker};
+use crate::driver::endpoint::waiting::{Until, Watched, wait_locked};
+use crate::driver::endpoint::wakers::{Awaited, HasWakers, StateGuard, Wakers};
 use crate::status::StatusMask;
 
 /// A writer whose readers report an acknowledgement only if it is demanded.

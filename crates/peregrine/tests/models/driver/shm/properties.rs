@@ -8,7 +8,7 @@ use loom::thread;
 use peregrine_rtps::time::Instant;
 
 use super::relief::{Relief, Taker};
-use crate::driver::listener_queue::LISTENER_TIME_MAX;
+use crate::driver::host::listener_queue::LISTENER_TIME_MAX;
 
 const START: Instant = Instant(1);
 

@@ -1,0 +1,9 @@
+//! What every layer uses: clock, locks, parked threads, and the rules for user code.
+
+pub(in crate::driver) mod adaptive_spin;
+pub(crate) mod clock;
+pub(in crate::driver) mod deadline_cell;
+pub(crate) mod parker;
+pub(crate) mod sync;
+pub(in crate::driver) mod system;
+pub(crate) mod user_code;

@@ -1,0 +1,162 @@
+//! How a thread of the application sleeps, and what is known of the thread as a leader of the reception.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::task::Wake;
+
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_transport::clock::MonotonicNs;
+
+use super::clock::now;
+use super::sync::lock_leaf;
+use super::system::{
+    AtomicBool, AtomicU32, Mutex, MutexGuard, Thread, Waker, current_thread, park_until, thread_local,
+};
+
+thread_local! {
+    /// How many other threads this one has woken.
+    static OTHERS_WOKEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The number of threads that the calling thread had woken at some moment.
+pub(in crate::driver) struct OthersWoken(u32);
+
+impl OthersWoken {
+    pub(in crate::driver) fn so_far() -> Self {
+        Self(OTHERS_WOKEN.with(Cell::get))
+    }
+
+    /// Whether the thread has woken others since.
+    pub(in crate::driver) fn are_more(&self) -> bool {
+        OTHERS_WOKEN.with(Cell::get) != self.0
+    }
+}
+
+/// Whether a thread leads when it waits. Only that thread uses it.
+#[derive(Default)]
+pub(in crate::driver) struct Turns {
+    /// How many waits the thread does not lead in.
+    excluded: AtomicU32,
+}
+
+impl Turns {
+    pub(in crate::driver) fn exclude(&self, waits: u32) {
+        self.excluded.store(waits, Ordering::Relaxed);
+    }
+
+    /// Whether the thread does not lead in this wait, which counts.
+    pub(in crate::driver) fn is_excluded(&self) -> bool {
+        let left = self.excluded.load(Ordering::Relaxed);
+        self.excluded.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
+    }
+}
+
+/// A thread that sleeps until it is woken. Waking it costs a system call only while it sleeps.
+pub(crate) struct Parker {
+    thread: Thread,
+    woken: Arc<AtomicBool>,
+    /// It sleeps at the socket, or is about to.
+    receiving: AtomicBool,
+    /// What ends its sleep there.
+    waker: Mutex<Weak<Waker>>,
+    pub(in crate::driver) turns: Turns,
+}
+
+impl Parker {
+    /// That of the calling thread.
+    pub(crate) fn of_this_thread() -> Arc<Self> {
+        thread_local! {
+            static PARKER: Arc<Parker> = Arc::new(Parker::new());
+        }
+        // While the thread ends, what belongs to it may be gone already.
+        PARKER.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Self::new()))
+    }
+
+    fn new() -> Self {
+        Self {
+            thread: current_thread(),
+            woken: Arc::default(),
+            receiving: AtomicBool::new(false),
+            waker: Mutex::new(Weak::new()),
+            turns: Turns::default(),
+        }
+    }
+
+    /// Sleeps until woken, or until `end`. To be called on its own thread.
+    pub(crate) fn park_until(&self, end: Instant) {
+        while !self.woken.swap(false, Ordering::SeqCst) {
+            let left = end.since(now());
+            if left == Span::ZERO {
+                return;
+            }
+            park_until(MonotonicNs(end.0), &self.woken);
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        if self.woken.swap(true, Ordering::SeqCst) || self.thread.id() == current_thread().id() {
+            return;
+        }
+        OTHERS_WOKEN.with(|woken| woken.set(woken.get().wrapping_add(1)));
+        if self.receiving.load(Ordering::SeqCst) {
+            let waker = self.waker().upgrade();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        } else {
+            self.thread.unpark();
+        }
+    }
+
+    /// From here on it sleeps at a socket, where this wakes it, between [`Self::is_woken_before_sleep`] and
+    /// [`Self::is_awake`].
+    pub(in crate::driver) fn receives_at(&self, waker: &Arc<Waker>) {
+        let mut kept = self.waker();
+        if kept.as_ptr() != Arc::as_ptr(waker) {
+            *kept = Arc::downgrade(waker);
+        }
+    }
+
+    /// Takes a wake-up; returns whether there was one. Otherwise, a thread that wakes it from here on does so at the
+    /// socket.
+    pub(in crate::driver) fn is_woken_before_sleep(&self) -> bool {
+        self.receiving.store(true, Ordering::SeqCst);
+        // A waking thread sets `woken` first and then reads `receiving`.
+        let is_woken = self.woken.swap(false, Ordering::SeqCst);
+        if is_woken {
+            self.is_awake();
+        }
+        is_woken
+    }
+
+    /// It does not sleep now.
+    pub(in crate::driver) fn is_awake(&self) {
+        self.receiving.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it was woken since the last call; its own thread calls this.
+    pub(in crate::driver) fn take_wake_up(&self) -> bool {
+        self.woken.load(Ordering::SeqCst) && self.woken.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether it was woken.
+    pub(in crate::driver) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::SeqCst)
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Weak<Waker>> {
+        lock_leaf(&self.waker)
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}

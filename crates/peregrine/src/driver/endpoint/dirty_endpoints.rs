@@ -1,0 +1,71 @@
+//! The endpoints that received datagrams and samples concerned.
+
+use std::sync::Arc;
+
+use peregrine_rtps::time::Instant;
+
+use super::reader::{self, ReaderCore};
+use super::topic::TopicCore;
+use super::writer::WriterCore;
+use crate::driver::base::clock::wall;
+
+/// The endpoints that some datagrams concerned, each once.
+#[derive(Default)]
+pub(crate) struct DirtyEndpoints {
+    readers: Vec<Arc<ReaderCore>>,
+    writers: Vec<Arc<WriterCore>>,
+    topics: Vec<Arc<TopicCore>>,
+}
+
+impl DirtyEndpoints {
+    pub(crate) fn topic(&mut self, core: &Arc<TopicCore>) {
+        if !self.topics.iter().any(|t| Arc::ptr_eq(t, core)) {
+            self.topics.push(Arc::clone(core));
+        }
+    }
+
+    pub(crate) fn reader(&mut self, core: &Arc<ReaderCore>) {
+        if !self.readers.iter().any(|r| Arc::ptr_eq(r, core)) {
+            self.readers.push(Arc::clone(core));
+        }
+    }
+
+    pub(crate) fn writer(&mut self, core: &Arc<WriterCore>) {
+        if !self.writers.iter().any(|w| Arc::ptr_eq(w, core)) {
+            self.writers.push(Arc::clone(core));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.readers.is_empty() && self.writers.is_empty() && self.topics.is_empty()
+    }
+
+    /// Calls the endpoints, whose deadlines have come.
+    pub(in crate::driver) fn handle_timeouts(&mut self, now: Instant) {
+        self.writers.drain(..).for_each(|writer| writer.handle_timeout(now));
+        self.readers.drain(..).for_each(|reader| reader.handle_timeout(now, wall()));
+    }
+
+    /// Wakes waiters, sends answers, and runs listeners or queues them. To be called without any lock.
+    pub(crate) fn after(&mut self, now: Instant) {
+        self.notify(now);
+        self.run_listeners(now);
+    }
+
+    /// Whether [`Self::notify`] has left readers whose listeners are to be run.
+    pub(in crate::driver) fn has_listeners(&self) -> bool {
+        !self.readers.is_empty()
+    }
+
+    /// Wakes waiters and sends answers. Readers whose listener is to be run stay.
+    pub(in crate::driver) fn notify(&mut self, now: Instant) {
+        self.readers.retain(|reader| reader.process_events(now));
+        self.writers.drain(..).for_each(|writer| writer.after());
+        self.topics.drain(..).for_each(|topic| topic.after());
+    }
+
+    /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
+    pub(in crate::driver) fn run_listeners(&mut self, now: Instant) {
+        reader::run_listeners(self.readers.drain(..), now);
+    }
+}

@@ -1,0 +1,17 @@
+//! Writers, readers and topics: one lock each, with those who wait for them and the turns in which they send.
+
+mod bypass;
+pub(in crate::driver) mod dirty_endpoints;
+pub(crate) mod flow;
+pub(in crate::driver) mod local_delivery;
+pub(in crate::driver) mod local_reader;
+pub(in crate::driver) mod outbox;
+pub(crate) mod reader;
+mod send_state;
+mod send_turns;
+mod sending;
+pub(crate) mod topic;
+mod trim;
+pub(crate) mod waiting;
+pub(crate) mod wakers;
+pub(crate) mod writer;

@@ -1,0 +1,583 @@
+//! A reader as the driver holds it: the state machine under its lock, and the threads that are notified.
+
+use std::any::TypeId;
+use std::sync::{Arc, Mutex};
+
+use arrayvec::ArrayVec;
+use peregrine_rtps::history::{Peeked, Selected, Selector};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::payload::Payload;
+use peregrine_rtps::qos::NonMatch;
+use peregrine_rtps::reader::{FoundInstance, MatchedWriter, Reader, ReaderEvent, Reception};
+use peregrine_rtps::receiver::Input;
+use peregrine_rtps::time::{Instant, Timestamp};
+use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_rtps::writer::Delivered;
+use peregrine_xtypes::PayloadKind;
+use tracing::Level;
+
+use super::topic::TopicCore;
+use super::waiting::{StatusState, Watched};
+use super::wakers::{HasWakers, StateGuard, Wakers};
+use crate::driver::base::clock::{now, wall};
+use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::user_code::{Deferring, log, must_defer, run_user_code};
+use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
+use crate::driver::host::listener_queue::RunListener;
+use crate::driver::host::{Host, Hosted};
+use crate::driver::route::local_writers::{LocalWriters, PendingAck};
+use crate::status::{
+    IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
+    SampleRejectedStatus, StatusMask,
+};
+
+/// How many collections are kept for the next selections: so many threads and loans at a time allocate nothing.
+const COLLECTIONS_MAX: usize = 8;
+
+/// What a listener of a reader is told. Called without any lock held.
+pub(crate) trait ReaderHook: Send + Sync {
+    /// These statuses have changed.
+    fn changed(&self, statuses: StatusMask);
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ReaderStatuses {
+    pub(crate) matched: MatchedStatus,
+    pub(crate) incompatible_qos: IncompatibleQosStatus,
+    pub(crate) deadline_missed: RequestedDeadlineMissedStatus,
+    pub(crate) liveliness: LivelinessChangedStatus,
+    pub(crate) lost: SampleLostStatus,
+    pub(crate) rejected: SampleRejectedStatus,
+    pub(crate) changed: StatusMask,
+}
+
+pub(crate) struct ReaderState {
+    pub(crate) reader: Reader,
+    pub(crate) statuses: ReaderStatuses,
+    pub(crate) matched: Vec<Guid>,
+    /// The matched writers in this process.
+    pub(in crate::driver) local: LocalWriters,
+    pub(crate) last_non_match: Option<(Guid, NonMatch)>,
+    /// The listener hook, and the statuses that it handles.
+    pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
+    pub(crate) wakers: Wakers,
+    /// Collections that come back from the application, so that a steady state allocates nothing.
+    collections: ArrayVec<Vec<Selected>, COLLECTIONS_MAX>,
+    /// Number of samples handed out whose bytes do not decode to the reader's type.
+    pub(crate) undecodable: u64,
+    spare: TransmitBatch,
+    pub(crate) closed: bool,
+}
+
+/// One reader.
+pub(crate) struct ReaderCore {
+    pub(crate) guid: Guid,
+    pub(crate) topic: Arc<TopicCore>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) gate: ListenerGate,
+    /// The Rust type it reads.
+    pub(super) type_id: TypeId,
+    /// It takes samples from protected messages only.
+    pub(in crate::driver) is_protected: bool,
+    state: Mutex<ReaderState>,
+    due: DeadlineCell,
+}
+
+impl ReaderCore {
+    pub(crate) fn new(host: Arc<dyn Host>, topic: Arc<TopicCore>, type_id: TypeId, reader: Reader) -> Self {
+        let state = ReaderState {
+            reader,
+            statuses: ReaderStatuses::default(),
+            matched: Vec::new(),
+            local: LocalWriters::default(),
+            last_non_match: None,
+            hook: None,
+            wakers: Wakers::default(),
+            collections: ArrayVec::new(),
+            undecodable: 0,
+            spare: TransmitBatch::default(),
+            closed: false,
+        };
+        Self {
+            guid: state.reader.guid(),
+            topic,
+            host,
+            gate: ListenerGate::default(),
+            type_id,
+            is_protected: state.reader.is_protected(),
+            state: Mutex::new(state),
+            due: DeadlineCell::never(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> StateGuard<'_, ReaderState> {
+        StateGuard::lock(&self.state)
+    }
+
+    /// The same if no other thread has it.
+    pub(in crate::driver) fn try_lock(&self) -> Option<StateGuard<'_, ReaderState>> {
+        StateGuard::try_lock(&self.state)
+    }
+
+    pub(crate) fn deadline(&self) -> u64 {
+        self.due.get()
+    }
+
+    /// The samples selected, to be given back.
+    pub(crate) fn collect<'c>(
+        &'c self,
+        mut guard: StateGuard<'c, ReaderState>,
+        selector: &Selector,
+        take: bool,
+    ) -> Vec<Selected> {
+        if guard.reader.cache().is_empty() && !guard.reader.is_stalled() {
+            // Fast path for a thread that polls an empty reader.
+            guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
+            return Vec::new();
+        }
+        let mut collection = guard.collections.pop().unwrap_or_default();
+        guard.reader.select(selector, take, &mut collection);
+        self.collected(guard);
+        collection
+    }
+
+    /// The samples that were peeked at, as far as they are still there, to be given back.
+    pub(crate) fn collect_peeked<'c>(
+        &'c self,
+        mut guard: StateGuard<'c, ReaderState>,
+        peeked: &[Peeked],
+        take: bool,
+    ) -> Vec<Selected> {
+        let mut collection = guard.collections.pop().unwrap_or_default();
+        guard.reader.select_peeked(peeked, take, &mut collection);
+        self.collected(guard);
+        collection
+    }
+
+    fn collected<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>) {
+        guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
+        if guard.reader.is_stalled() {
+            self.go_on_if_stalled(guard, now());
+        }
+    }
+
+    /// There may be room for samples that wait.
+    fn go_on_if_stalled<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
+        if guard.reader.is_stalled() {
+            guard.reader.resume(now, wall());
+            let owed = guard.take_pending_acks();
+            self.acknowledge(guard, now);
+            if let Some(shared) = self.host.shared_memory() {
+                shared.resume(self.guid);
+            }
+            // It may be a listener that is taking, or hold locks that one wants.
+            owed.into_iter().for_each(|owed| owed.deliver(self.guid));
+        }
+    }
+
+    pub(crate) fn give_back(&self, mut collection: Vec<Selected>) {
+        if collection.capacity() == 0 {
+            return;
+        }
+        let mut guard = self.lock();
+        for leftover in collection.drain(..) {
+            guard.reader.recycle(leftover.payload);
+        }
+        // Past the bound, the collection is let go of.
+        drop(guard.collections.try_push(collection));
+    }
+
+    pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant, wall: Timestamp) {
+        let mut guard = self.lock();
+        let goes_on = guard.reader.handle_timeout(now, wall);
+        drop(guard);
+        if goes_on && let Some(shared) = self.host.shared_memory() {
+            shared.resume(self.guid);
+        }
+        self.after(now);
+    }
+
+    /// Has `find` find the instances of the samples that wait for it: code of the application, which runs without any
+    /// lock. To be called by one thread at a time.
+    pub(crate) fn find_instances(
+        self: &Arc<Self>,
+        mut find: impl FnMut(&Payload, PayloadKind) -> Option<FoundInstance>,
+    ) {
+        let mut unkeyed = Vec::new();
+        self.lock().reader.take_unkeyed(&mut unkeyed);
+        let kind = |is_key| if is_key { PayloadKind::Key } else { PayloadKind::Data };
+        let keys: Vec<_> = unkeyed.iter().map(|(payload, is_key)| find(payload, kind(*is_key))).collect();
+        drop(unkeyed);
+        let now = now();
+        let mut guard = self.lock();
+        guard.reader.put_keys(now, wall(), keys);
+        // Samples past the bound of the waiting ones have stalled the reader.
+        self.go_on_if_stalled(guard, now);
+        self.after(now);
+    }
+
+    /// Says whether there was room for it.
+    pub(crate) fn match_writer(&self, now: Instant, writer: MatchedWriter) -> bool {
+        let mut guard = self.lock();
+        let guid = writer.guid;
+        if !guard.reader.match_writer(now, writer) {
+            let reader = self.guid;
+            log(Level::WARN, move || tracing::warn!(%reader, writer = %guid, "no room for another matched writer"));
+            return false;
+        }
+        if self.host.config().same_process && !self.is_protected {
+            guard.local.add(guid);
+        }
+        if !guard.matched.contains(&guid) {
+            guard.matched.push(guid);
+            guard.statuses.matched.gained(guid);
+            guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
+        }
+        true
+    }
+
+    /// Whether the reader is open and matches this writer.
+    pub(in crate::driver) fn is_matched(&self, writer: Guid) -> bool {
+        let state = self.lock();
+        !state.closed && state.matched.contains(&writer)
+    }
+
+    pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
+        let mut guard = self.lock();
+        guard.reader.unmatch_writer(now, wall, writer);
+        guard.local.remove(writer);
+        if guard.matched.contains(&writer) {
+            guard.matched.retain(|w| *w != writer);
+            guard.statuses.matched.lost(writer);
+            guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
+        }
+    }
+
+    pub(crate) fn writer_alive(&self, now: Instant, writer: Guid) {
+        self.lock().reader.writer_alive(now, writer);
+    }
+
+    pub(crate) fn refused(&self, writer: Guid, reason: &NonMatch) {
+        let mut guard = self.lock();
+        guard.last_non_match = Some((writer, reason.clone()));
+        if let Some(policy) = reason.policy_id().filter(|_| reason.is_incompatible_qos()) {
+            guard.statuses.incompatible_qos.count(policy);
+            guard.statuses.changed |= StatusMask::REQUESTED_INCOMPATIBLE_QOS;
+        }
+    }
+
+    /// After the state machine was given something: wakes waiters, runs the listener or queues it, then acknowledges.
+    ///
+    /// The application comes first: an acknowledgement is never what a waiter needs most.
+    pub(crate) fn after(self: &Arc<Self>, now: Instant) {
+        self.after_with(now, || {});
+    }
+
+    /// [`Self::after`] for samples of a writer of this process. A thread that sleeps in a poll looks for them.
+    pub(super) fn after_hand_over(self: &Arc<Self>, now: Instant) {
+        self.after_with(now, || self.host.note_handed());
+    }
+
+    /// `notify` runs without the lock, before the listener.
+    #[inline]
+    fn after_with(self: &Arc<Self>, now: Instant, notify: impl FnOnce()) {
+        let mut guard = self.lock();
+        let changed = guard.drain_events();
+        let has_listener = guard.has_hook_for(changed);
+        // Most calls begin and end here: one section under the lock before the listener, and one after.
+        if has_listener
+            && !must_defer()
+            && let Some(turn) = self.gate.try_begin()
+        {
+            let hook = guard.begin_call(changed);
+            drop(guard);
+            notify();
+            let first = |news| hook.into_iter().for_each(|hook| hook.changed(news));
+            if turn.run(changed, first, |news| self.call_hook(news)) == AfterRun::Queue {
+                self.host.queue_listener(Arc::clone(self) as Arc<dyn RunListener>);
+            }
+            self.acknowledge_to_all(self.lock(), now);
+        } else if has_listener && self.gate.add(changed) {
+            drop(guard);
+            notify();
+            self.run_listener_first(now);
+        } else {
+            self.acknowledge_to_all(guard, now);
+            notify();
+        }
+    }
+
+    /// Moves events of the state machine into statuses and wakes waiters. Says whether the listener is to be run, by
+    /// [`Self::run_listener_first`]; otherwise the reader has acknowledged.
+    pub(super) fn process_events(&self, now: Instant) -> bool {
+        let mut guard = self.lock();
+        let changed = guard.drain_events();
+        if guard.has_hook_for(changed) && self.gate.add(changed) {
+            return true;
+        }
+        self.acknowledge_to_all(guard, now);
+        false
+    }
+
+    /// Runs the listener, or queues it where the calling thread must not run user code; then acknowledges. To be called
+    /// without any lock.
+    pub(super) fn run_listener_first(self: &Arc<Self>, now: Instant) {
+        self.host.run_or_queue(self);
+        self.acknowledge_to_all(self.lock(), now);
+    }
+
+    /// Queues the listener behind another one that the calling thread runs first, then acknowledges.
+    pub(super) fn queue_listener_and_acknowledge(self: &Arc<Self>, now: Instant) {
+        if self.gate.set_queued() {
+            self.host.queue_behind_listener(Arc::clone(self) as Arc<dyn RunListener>);
+        }
+        self.acknowledge_to_all(self.lock(), now);
+    }
+
+    /// Leaves events to the thread that keeps timers: the caller may be a listener that takes samples, or hold locks of
+    /// the application.
+    pub(super) fn leave_events_to_timers(self: &Arc<Self>, now: Instant) {
+        let guard = self.lock();
+        let must_find = guard.reader.has_unkeyed() && self.gate.add(StatusMask::UNKEYED);
+        self.acknowledge(guard, now);
+        if must_find {
+            let _no_user_code = Deferring::begin();
+            self.host.run_or_queue(self);
+        }
+    }
+
+    /// Has the listener called for samples that are there to take, whatever the mask of the subscriber's listener says.
+    /// To be called without any lock.
+    pub(crate) fn notify_listener(self: &Arc<Self>) {
+        let has_listener = self.lock().has_hook_for(StatusMask::NOTIFIED);
+        if has_listener && self.gate.add(StatusMask::NOTIFIED) {
+            self.host.run_or_queue(self);
+        }
+    }
+
+    /// Calls the listener, if there is one for this news. To be called without any lock, by a thread that has begun a
+    /// call.
+    fn call_hook(&self, news: StatusMask) {
+        let hook = self.lock().begin_call(news);
+        hook.into_iter().for_each(|hook| hook.changed(news));
+    }
+
+    /// Acknowledges to remote writers and to those of this process.
+    fn acknowledge_to_all<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
+        let pending = if guard.local.owes_acks() { guard.take_pending_acks() } else { Vec::new() };
+        self.acknowledge(guard, now);
+        pending.into_iter().for_each(|ack| ack.deliver(self.guid));
+    }
+
+    /// No more news. `false` if the reader was closed before.
+    pub(crate) fn close(&self) -> bool {
+        let mut guard = self.lock();
+        if std::mem::replace(&mut guard.closed, true) {
+            return false;
+        }
+        let listener = guard.hook.take();
+        guard.wakers.wake_all();
+        drop(guard);
+        // It may own entities, which then go.
+        run_user_code(|| drop(listener));
+        true
+    }
+
+    pub(in crate::driver) fn acknowledge<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
+        if guard.reader.has_transmit() {
+            let mut batch = std::mem::take(&mut guard.spare);
+            while guard.reader.poll_transmit(now, &mut batch) {
+                drop(guard);
+                self.host.send(&batch);
+                batch.clear();
+                guard = self.lock();
+            }
+            guard.spare = batch;
+        }
+        // What a take has made room for is told by the control thread: it may be a listener that is taking.
+        let next = if guard.reader.has_event() { Some(now) } else { guard.reader.poll_timeout().map(|(at, _)| at) };
+        let deadline = self.due.set(next);
+        drop(guard);
+        self.host.arm(deadline);
+    }
+}
+
+/// Runs the listeners of readers whose [gates](ListenerGate) have news, then acknowledges; or
+/// queues them where the calling thread must not run user code. To be called without any lock.
+///
+/// All but the first wait in the queue: if the first listener lasts too long, another thread runs the rest.
+pub(in crate::driver) fn run_listeners(readers: impl Iterator<Item = Arc<ReaderCore>>, now: Instant) {
+    let mut readers = readers;
+    let Some(first) = readers.next() else { return };
+    let mut others = 0;
+    for reader in readers {
+        if !must_defer() && Arc::ptr_eq(&reader.host, &first.host) {
+            others += 1;
+            reader.queue_listener_and_acknowledge(now);
+        } else {
+            let _no_user_code = Deferring::begin();
+            reader.run_listener_first(now);
+        }
+    }
+    first.run_listener_first(now);
+    first.host.run_queued(others);
+}
+
+impl RunListener for ReaderCore {
+    fn gate(&self) -> &ListenerGate {
+        &self.gate
+    }
+
+    fn run_listener(&self) -> AfterRun {
+        self.gate.run(|news| self.call_hook(news))
+    }
+}
+
+impl HasWakers for ReaderState {
+    #[inline]
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
+impl Hosted for ReaderCore {
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+}
+
+impl Watched for ReaderCore {
+    type State = ReaderState;
+
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        self.host.park(parker, end);
+    }
+
+    fn state(&self) -> StateGuard<'_, ReaderState> {
+        self.lock()
+    }
+}
+
+impl StatusState for ReaderState {
+    fn changed(&self) -> StatusMask {
+        self.statuses.changed
+    }
+}
+
+impl ReaderState {
+    fn take_pending_acks(&mut self) -> Vec<PendingAck> {
+        // A closed reader has no room for what it has refused, and does not get any.
+        if self.closed {
+            return Vec::new();
+        }
+        self.local.take_pending_acks(&mut self.reader)
+    }
+
+    /// Moves events of the state machine into statuses and wakes waiters. Returns the statuses that have changed.
+    fn drain_events(&mut self) -> StatusMask {
+        while let Some(event) = self.reader.poll_event() {
+            self.note(event);
+        }
+        let mut changed = self.statuses.changed.take_unreported();
+        self.wakers.wake(changed | StatusMask::HISTORY);
+        if self.reader.has_unkeyed() {
+            changed |= StatusMask::UNKEYED;
+        }
+        changed
+    }
+
+    fn has_hook_for(&self, news: StatusMask) -> bool {
+        self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news))
+    }
+
+    /// The hook that is to be called with this news. DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any
+    /// more. A subscriber's listener is told of DATA_ON_READERS instead, and may pass it on.
+    fn begin_call(&mut self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {
+        let (hook, mask) = self.hook.as_ref().filter(|(_, mask)| mask.intersects(news))?;
+        if news.contains(StatusMask::NOTIFIED) {
+            self.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
+        } else if !mask.intersects(StatusMask::DATA_ON_READERS) {
+            self.statuses.changed.remove(*mask & news & StatusMask::DATA_AVAILABLE);
+        }
+        Some(Arc::clone(hook))
+    }
+
+    /// Samples of a writer of this process were delivered, or refused.
+    pub(in crate::driver) fn note_delivered(&mut self, writer: Guid, delivered: Delivered) {
+        self.local.note_delivered(&self.reader, writer, delivered);
+    }
+
+    /// Whether there is a writer to have history from, and all of it has come.
+    pub(crate) fn has_history(&self) -> bool {
+        !self.matched.is_empty() && self.reader.has_history()
+    }
+
+    #[inline]
+    pub(crate) fn handle(&mut self, rx: &Reception<'_>, from: Guid, input: &Input<'_>) {
+        match input {
+            Input::Data(meta, data) => self.reader.handle_data(rx, from, *meta, data),
+            Input::DataFrag(meta, frag) => self.reader.handle_data_frag(rx, from, *meta, frag),
+            Input::Heartbeat(heartbeat) => self.reader.handle_heartbeat(rx, from, heartbeat),
+            Input::HeartbeatFrag(heartbeat) => self.reader.handle_heartbeat_frag(rx, from, heartbeat),
+            Input::Gap(gap) => self.reader.handle_gap(rx, from, gap),
+            Input::AckNack(_) | Input::NackFrag(_) => {}
+        }
+    }
+
+    /// What [`ReaderCore::after`] is for, where samples have come that no thread waits for: `take` finds them. Returns
+    /// whether that was all there is to do.
+    #[inline]
+    pub(in crate::driver) fn note_data_quietly(&mut self) -> bool {
+        let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
+        let is_quiet = !has_listener
+            && self.wakers.is_empty()
+            && !self.local.owes_acks()
+            && self.reader.take_data_available_alone();
+        if is_quiet {
+            self.statuses.changed.insert_silently(StatusMask::DATA_AVAILABLE);
+        }
+        is_quiet
+    }
+
+    /// Whether no listener or waiting thread is notified of a sample that comes, so that a polling thread may have it
+    /// at once.
+    #[inline]
+    pub(in crate::driver) fn is_taken_unheard(&self) -> bool {
+        let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
+        !has_listener && !self.closed && self.wakers.is_empty() && !self.local.owes_acks()
+    }
+
+    fn note(&mut self, event: ReaderEvent) {
+        let statuses = &mut self.statuses;
+        statuses.changed |= match event {
+            ReaderEvent::DataAvailable => StatusMask::DATA_AVAILABLE,
+            ReaderEvent::SampleLost(samples, reason) => {
+                statuses.lost.count(samples, reason);
+                StatusMask::SAMPLE_LOST
+            }
+            ReaderEvent::SampleRejected(reason, instance) => {
+                statuses.rejected.count(reason, instance);
+                StatusMask::SAMPLE_REJECTED
+            }
+            ReaderEvent::DeadlineMissed(instance) => {
+                statuses.deadline_missed.count(instance);
+                StatusMask::REQUESTED_DEADLINE_MISSED
+            }
+            ReaderEvent::WriterAlive(writer) => {
+                statuses.liveliness.gained(writer);
+                StatusMask::LIVELINESS_CHANGED
+            }
+            ReaderEvent::WriterNotAlive(writer) => {
+                statuses.liveliness.lost(writer, self.matched.contains(&writer));
+                StatusMask::LIVELINESS_CHANGED
+            }
+        };
+    }
+}
+
+impl std::fmt::Debug for ReaderCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReaderCore").field("guid", &self.guid).finish_non_exhaustive()
+    }
+}

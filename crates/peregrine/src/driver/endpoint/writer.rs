@@ -1,0 +1,793 @@
+//! A writer as the driver holds it: the state machine under its lock.
+
+use std::any::TypeId;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use peregrine_rtps::history::{Change, Full};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::NonMatch;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
+use peregrine_transport::event::{Poller, Token};
+use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
+use tracing::Level;
+
+use super::flow::FlowController;
+use super::local_reader::LocalReader;
+use super::outbox::Outbox;
+use super::send_state::Sending;
+use super::topic::TopicCore;
+use super::waiting::{StatusState, Watched, wait_locked};
+use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::user_code::{is_in_listener, log, run_user_code};
+use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
+use crate::driver::host::listener_queue::RunListener;
+use crate::driver::host::{Host, Hosted};
+use crate::driver::net::send_limit::SendLimit;
+pub(crate) use crate::driver::route::shm::outgoing::PayloadSlot;
+use crate::driver::route::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
+use crate::shared_memory::SharedMemoryUse;
+use crate::status::{
+    IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
+};
+
+/// What a listener of a writer is told. Called without any lock held.
+pub(crate) trait WriterHook: Send + Sync {
+    /// These statuses have changed.
+    fn changed(&self, statuses: StatusMask);
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WriterStatuses {
+    pub(crate) matched: MatchedStatus,
+    pub(crate) incompatible_qos: IncompatibleQosStatus,
+    pub(crate) deadline_missed: OfferedDeadlineMissedStatus,
+    pub(crate) liveliness_lost: LivelinessLostStatus,
+    pub(crate) changed: StatusMask,
+}
+
+pub(crate) struct WriterState {
+    pub(crate) writer: Writer,
+    pub(crate) statuses: WriterStatuses,
+    pub(crate) matched: Vec<Guid>,
+    /// The matched readers in this process.
+    pub(in crate::driver) local: Arc<[LocalReader]>,
+    pub(crate) last_non_match: Option<(Guid, NonMatch)>,
+    /// The listener hook, and the statuses that it handles.
+    pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
+    pub(crate) wakers: Wakers,
+    /// Which thread sends.
+    pub(in crate::driver) sending: Sending<Outbox>,
+    /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
+    pub(in crate::driver) messages_first: bool,
+    pub(crate) closed: bool,
+    /// A deleted writer waits for readers that do not answer, too: the application wants to know what they miss.
+    waits_for_inactive: bool,
+    /// The last blocking write timed out; do not block again until the send queue is empty.
+    is_outpaced: bool,
+    /// A reader is gone whose acknowledgements threads may have waited for. They are woken by [`WriterCore::after`].
+    has_lost_reader: bool,
+    /// Changes were published that the history does not have.
+    pub(super) has_retained: bool,
+}
+
+/// How long a write waits for its sample to leave. What a fast network acknowledges takes less; queued instead, samples
+/// would go through memory that no cache holds any more.
+const HELD_UP_MAX: Span = Span::from_millis(2);
+
+/// One writer.
+pub(crate) struct WriterCore {
+    pub(crate) guid: Guid,
+    pub(crate) topic: Arc<TopicCore>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) gate: ListenerGate,
+    /// The Rust type it writes.
+    type_id: TypeId,
+    /// Its samples leave in protected messages only: by UDP, not by reference and not by shared memory.
+    pub(in crate::driver) is_protected: bool,
+    /// Of an asynchronous writer: how fast it sends.
+    pub(in crate::driver) flow: Option<FlowController>,
+    /// The way to readers in other processes of the host.
+    pub(in crate::driver) outgoing: Outgoing,
+    pub(in crate::driver) me: Weak<Self>,
+    /// What the state says, to be seen without its lock.
+    is_closed: AtomicBool,
+    state: Mutex<WriterState>,
+    pub(in crate::driver) due: DeadlineCell,
+}
+
+/// Why a write did not succeed.
+#[derive(Debug)]
+pub(crate) enum WriteFailure {
+    /// There was no room in time.
+    Full(Full),
+    /// The writer is being deleted.
+    Closed,
+}
+
+impl WriterCore {
+    /// Of a writer of values of this Rust type that has so many bytes of shared memory at most; with a flow controller,
+    /// of an asynchronous one.
+    pub(crate) fn new(
+        host: Arc<dyn Host>,
+        topic: Arc<TopicCore>,
+        type_id: TypeId,
+        writer: Writer,
+        flow: Option<FlowController>,
+        shared_memory_bytes: usize,
+    ) -> Arc<Self> {
+        let state = WriterState::new(writer);
+        let lending =
+            |me: Weak<Self>| SlotLender::new(move || drop(me.upgrade().inspect(|core| core.note_slot_given_back())));
+        Arc::new_cyclic(|me| Self {
+            guid: state.writer.guid(),
+            topic,
+            host,
+            gate: ListenerGate::default(),
+            type_id,
+            is_protected: state.writer.is_protected(),
+            flow,
+            outgoing: Outgoing::new(shared_memory_bytes, lending(Weak::clone(me))),
+            me: Weak::clone(me),
+            is_closed: AtomicBool::new(false),
+            state: Mutex::new(state),
+            due: DeadlineCell::never(),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> StateGuard<'_, WriterState> {
+        StateGuard::lock(&self.state)
+    }
+
+    /// Whether it is being deleted.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn deadline(&self) -> u64 {
+        self.due.get().min(self.outgoing.deadline())
+    }
+
+    /// Writes at a moment that has just been read. Takes no longer than `blocking`; waits for room until `give_up_at`.
+    /// `numbered` runs under the writer's lock, right after the change got its number.
+    pub(crate) fn write<'c>(
+        &'c self,
+        mut guard: StateGuard<'c, WriterState>,
+        mut change: Change,
+        mut at: Instant,
+        blocking: Span,
+        give_up_at: impl FnOnce() -> Option<Instant>,
+        numbered: impl FnOnce(),
+    ) -> Result<SequenceNumber, WriteFailure> {
+        if guard.has_local_readers() {
+            (guard, change) = match self.write_locally(guard, change, at) {
+                Ok(number) => return Ok(number),
+                Err(refused) => refused,
+            };
+        }
+        let mut give_up_at = Some(give_up_at);
+        let mut deadline = None;
+        loop {
+            self.spill_to_history(&mut guard);
+            if guard.closed {
+                return Err(WriteFailure::Closed);
+            }
+            if self.must_encode(&guard, &change) {
+                guard = self.encode_unlocked(guard, &change);
+                continue;
+            }
+            match guard.write(at, change) {
+                Ok(number) => {
+                    numbered();
+                    let must_wait = guard.must_wait_for_readers();
+                    let limit = SendLimit::Until(deadline.unwrap_or(at + blocking));
+                    self.transmit_in_flow(guard, limit);
+                    if must_wait {
+                        self.wait_for_readers(deadline.or_else(|| give_up_at.take().and_then(|at| at())));
+                    }
+                    return Ok(number);
+                }
+                Err((full, refused)) => {
+                    change = refused;
+                    if let Some(give_up_at) = give_up_at.take() {
+                        deadline = give_up_at();
+                    }
+                    let limit = SendLimit::Until(deadline.unwrap_or(at + blocking));
+                    self.transmit_within(guard, limit);
+                    guard = match self.wait(deadline, Awaited::Room, |s| s.closed || s.has_room(&change)) {
+                        Some(guard) => guard,
+                        None => return Err(WriteFailure::Full(full)),
+                    };
+                    at = now();
+                }
+            }
+        }
+    }
+
+    /// Whether the change is a [shared value](crate::DataWriter::write_shared) that a reader needs the bytes of, which
+    /// perhaps has come since the value was looked at.
+    #[inline]
+    fn must_encode(&self, state: &WriterState, change: &Change) -> bool {
+        change.payload.known_len().is_none() && self.needs_octets(state)
+    }
+
+    /// Encoding is user code.
+    #[cold]
+    fn encode_unlocked<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        change: &Change,
+    ) -> StateGuard<'c, WriterState> {
+        drop(guard);
+        // A value without an encoding is an empty payload from here on.
+        let _ = change.payload.len();
+        self.lock()
+    }
+
+    /// Writes if there is room; else the change comes back. `numbered`: see [`Self::write`]; `refused` runs instead
+    /// under the same lock if there is no room.
+    pub(crate) fn try_write<'c>(
+        &'c self,
+        mut guard: StateGuard<'c, WriterState>,
+        change: Change,
+        numbered: impl FnOnce(),
+        refused: impl FnOnce(),
+    ) -> Result<SequenceNumber, (WriteFailure, Change)> {
+        if guard.closed {
+            return Err((WriteFailure::Closed, change));
+        }
+        self.spill_to_history(&mut guard);
+        let written = guard.write(now(), change);
+        if written.is_ok() {
+            numbered();
+        } else {
+            refused();
+        }
+        self.transmit_in_flow(guard, SendLimit::NO_WAIT);
+        written.map_err(|(full, change)| (WriteFailure::Full(full), change))
+    }
+
+    /// Waits until `ready`, or `None` at the deadline. Under `Poll`, this thread does the receiving meanwhile.
+    pub(crate) fn wait(
+        &self,
+        deadline: Option<Instant>,
+        awaited: Awaited,
+        ready: impl Fn(&WriterState) -> bool,
+    ) -> Option<StateGuard<'_, WriterState>> {
+        let ready = |state: &mut WriterState| ready(state).then_some(());
+        let end = deadline.unwrap_or(Instant(NEVER));
+        wait_locked(self, end, awaited, ready).map(|((), guard)| guard)
+    }
+
+    /// Waits for a moment until what was written has left.
+    fn wait_for_readers(&self, deadline: Option<Instant>) {
+        let end = now() + HELD_UP_MAX;
+        let end = deadline.map_or(end, |at| at.min(end));
+        if self.wait(Some(end), Awaited::Room, |s| s.closed || !s.writer.is_held_up()).is_none() {
+            self.lock().is_outpaced = true;
+        }
+    }
+
+    /// The same after a write. A writer in full flow looks itself whether its readers have acknowledged.
+    fn transmit_in_flow<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) {
+        let expects = guard.writer.expects_acknowledgement();
+        let last = guard.writer.last();
+        self.transmit_within(guard, limit);
+        if self.outgoing.has_readers() {
+            self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
+            self.host.arm(self.outgoing.deadline());
+            self.note_ended_channels();
+        }
+        if expects {
+            self.host.poll_socket_once();
+        }
+    }
+
+    /// Publishes the batch to readers in other processes. Adds readers without ring space to `halted`.
+    #[inline]
+    pub(in crate::driver) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<Recipient>) {
+        if self.outgoing.has_readers()
+            && let Some(shared) = self.host.shared_memory()
+        {
+            self.outgoing.publish(batch, halted, shared.counters());
+            self.host.arm(self.outgoing.deadline());
+            self.note_ended_channels();
+        }
+    }
+
+    /// Has readers looked after that were found gone: they get messages from then on.
+    #[inline]
+    pub(super) fn note_ended_channels(&self) {
+        if self.outgoing.has_ended() {
+            self.report_ended_channels();
+        }
+    }
+
+    #[cold]
+    fn report_ended_channels(&self) {
+        if let Some(shared) = self.host.shared_memory() {
+            shared.note_ended();
+        }
+    }
+
+    /// Whether there are such.
+    pub(in crate::driver) fn has_ended_channels(&self) -> bool {
+        self.outgoing.has_ended()
+    }
+
+    /// Whether a reader in another process had no room, and no thread has seen it make any since.
+    pub(in crate::driver) fn is_without_room(&self, reader: Guid) -> bool {
+        self.outgoing.is_halted(reader)
+    }
+
+    /// Admits a reader in another process. When it is ready, it gets its samples by shared memory.
+    pub(in crate::driver) fn admit(
+        &self,
+        request: Request,
+        reader: Guid,
+        overflow: Overflow,
+        poller: (&Poller, Token),
+    ) -> std::io::Result<ReaderId> {
+        let may_hand_over = self.return_to_messages(reader);
+        let shared = self.host.shared_memory().filter(|_| may_hand_over);
+        let Some(shared) = shared else { return Err(std::io::ErrorKind::Unsupported.into()) };
+        self.outgoing.admit(request, reader, overflow, poller, shared.counters())
+    }
+
+    /// Attaches a reader of another process to the channel of its process, or dismisses it if that is not possible.
+    pub(in crate::driver) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
+        if !self.return_to_messages(request.reader) {
+            self.outgoing.dismiss(request);
+            return false;
+        }
+        self.outgoing.accept(request, is_reliable)
+    }
+
+    /// Tells the process of a reader that the reader gets messages.
+    pub(in crate::driver) fn dismiss(&self, request: &AttachRequest) {
+        self.outgoing.dismiss(request);
+    }
+
+    /// The reader may have had a channel before, and lack samples that it did not take from there. The answer is
+    /// whether the reader may have a channel: a reader with a content filter gets messages.
+    fn return_to_messages(&self, reader: Guid) -> bool {
+        let mut guard = self.lock();
+        self.spill_to_history(&mut guard);
+        guard.writer.set_path(now(), reader, ReaderPath::Messages);
+        guard.writer.allows_hand_over(reader)
+    }
+
+    /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on,
+    /// those that are gone by messages. To be followed by [`Self::after`].
+    pub(in crate::driver) fn poll_channels(&self) -> ChannelEvents {
+        // Acknowledgements may make room.
+        self.note_acknowledged();
+        let looked = self.outgoing.poll_channels();
+        self.host.arm(self.outgoing.deadline());
+        let mut guard = self.lock();
+        let now = now();
+        if !looked.is_empty() {
+            self.spill_to_history(&mut guard);
+        }
+        for reader in &looked.ready {
+            guard.writer.set_path(now, *reader, ReaderPath::HandOver);
+            // One that publishes by itself hands over in its turn.
+            guard.messages_first = self.flow.is_none();
+            self.outgoing.begin_session(*reader, guard.writer.hand_over_session(*reader));
+        }
+        for (reader, from) in &looked.rewound {
+            guard.writer.rewind_reader(*reader, *from);
+        }
+        for reader in &looked.resumed {
+            guard.writer.resume_reader(*reader);
+            self.outgoing.begin_session(*reader, guard.writer.hand_over_session(*reader));
+        }
+        for (reader, _) in &looked.gone {
+            guard.writer.set_path(now, *reader, ReaderPath::Messages);
+        }
+        if !looked.gone.is_empty() {
+            self.outgoing.end_if_without_readers();
+        }
+        drop(guard);
+        // Threads may have waited for acknowledgements before these readers could be asked.
+        self.note_acknowledged();
+        looked
+    }
+
+    pub(in crate::driver) fn is_open(&self, channel: ReaderId) -> bool {
+        self.outgoing.is_open(channel)
+    }
+
+    /// Whether this channel exists, or some channel is not closed yet at the other side.
+    pub(in crate::driver) fn has_channel(&self, channel: ReaderId) -> bool {
+        self.outgoing.has_channel(channel)
+    }
+
+    /// Whether the protocol writer or a reader process needs the serialized bytes, and not only the value.
+    pub(crate) fn needs_octets(&self, state: &WriterState) -> bool {
+        state.writer.needs_octets() || self.outgoing.has_readers() || state.local.iter().any(|l| !l.is_same_type)
+    }
+
+    /// How many readers get samples by shared memory.
+    pub(crate) fn local_readers(&self) -> usize {
+        self.outgoing.count()
+    }
+
+    /// The memory that readers in other processes see.
+    pub(in crate::driver) fn shared_memory_use(&self) -> SharedMemoryUse {
+        self.outgoing.memory_use()
+    }
+
+    /// Whether this is memory of this writer.
+    #[inline]
+    pub(crate) fn has_lent(&self, slot: &PayloadSlot) -> bool {
+        self.outgoing.has_lent(slot)
+    }
+
+    /// Memory that readers in other processes see, for a payload of `len` bytes; `None` if there are no such readers,
+    /// or there is none left.
+    #[inline(always)]
+    pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
+        if !self.outgoing.has_readers() {
+            return None;
+        }
+        self.outgoing.loan_at_hand(len).or_else(|| self.loan_locked(len))
+    }
+
+    #[cold]
+    fn loan_locked(&self, len: usize) -> Option<PayloadSlot> {
+        let slot = self.outgoing.loan(len);
+        self.note_ended_channels();
+        slot
+    }
+
+    /// Takes note of what readers in other processes have acknowledged, and asks them for what the waiters need.
+    fn note_acknowledged(&self) {
+        if self.outgoing.has_readers() {
+            self.sync_demand(&mut self.lock());
+        }
+    }
+
+    /// The same from time to time, for a writer in a steady flow on the fast path.
+    #[cold]
+    pub(super) fn note_acknowledged_meanwhile(&self, last: SequenceNumber) {
+        self.acknowledge(&self.outgoing.acknowledged_now(last));
+    }
+
+    pub(in crate::driver) fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
+        if !news.is_empty() {
+            self.take_note(&mut self.lock(), news);
+        }
+    }
+
+    fn take_note(&self, state: &mut WriterState, news: &[(Guid, SequenceNumber)]) {
+        if news.is_empty() {
+            return;
+        }
+        let now = now();
+        for (reader, below) in news {
+            state.writer.acknowledge(now, *reader, *below);
+        }
+        self.release_retained(state);
+        state.wakers.wake(StatusMask::ACKNOWLEDGED);
+    }
+
+    pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
+        self.note_acknowledged();
+        let mut guard = self.lock();
+        guard.writer.handle_timeout(now);
+        drop(guard);
+        self.trim_idle_memory(now);
+        self.after();
+    }
+
+    /// Says whether there was room for it.
+    pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) -> bool {
+        let guid = reader.guid;
+        let is_local = self.host.config().same_process && !self.is_protected && reader.filter.is_none();
+        let local = if is_local { LocalReader::find(guid, self.type_id) } else { None };
+        let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
+        let mut guard = self.lock();
+        self.spill_to_history(&mut guard);
+        if !guard.writer.match_reader_by(now, reader, path) {
+            let writer = self.guid;
+            log(Level::WARN, move || tracing::warn!(%writer, reader = %guid, "no room for another matched reader"));
+            return false;
+        }
+        if let Some(local) = local {
+            let others = guard.local.iter().filter(|other| other.guid != guid).cloned();
+            guard.local = others.chain([local]).collect();
+        }
+        if !guard.matched.contains(&guid) {
+            guard.matched.push(guid);
+            guard.statuses.matched.gained(guid);
+            guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
+        }
+        true
+    }
+
+    pub(crate) fn unmatch_reader(&self, now: Instant, reader: Guid) {
+        let mut guard = self.lock();
+        self.spill_to_history(&mut guard);
+        guard.writer.unmatch_reader(now, reader);
+        if guard.local.iter().any(|local| local.guid == reader) {
+            guard.local = guard.local.iter().filter(|local| local.guid != reader).cloned().collect();
+        }
+        if guard.matched.contains(&reader) {
+            guard.matched.retain(|r| *r != reader);
+            guard.statuses.matched.lost(reader);
+            guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
+        }
+        self.outgoing.remove(reader);
+        self.note_ended_channels();
+        guard.has_lost_reader = true;
+    }
+
+    pub(crate) fn refused(&self, reader: Guid, reason: &NonMatch) {
+        let mut guard = self.lock();
+        guard.last_non_match = Some((reader, reason.clone()));
+        if let Some(policy) = reason.policy_id().filter(|_| reason.is_incompatible_qos()) {
+            guard.statuses.incompatible_qos.count(policy);
+            guard.statuses.changed |= StatusMask::OFFERED_INCOMPATIBLE_QOS;
+        }
+    }
+
+    /// To be called after the state machine got an input: notifies and sends.
+    pub(crate) fn after(self: &Arc<Self>) {
+        let guard = self.lock();
+        let (guard, news) = self.note_events(guard);
+        let told = self.put_out(guard, SendLimit::CALL);
+        self.run_hook(news);
+        if let Some(told) = told {
+            told.tell(self);
+        }
+    }
+
+    /// Takes the events of the state machine, and wakes the threads that wait for them.
+    pub(super) fn note_events<'c>(
+        &'c self,
+        mut guard: StateGuard<'c, WriterState>,
+    ) -> (StateGuard<'c, WriterState>, StatusMask) {
+        let writer = self.guid;
+        let mut acknowledged = std::mem::take(&mut guard.has_lost_reader);
+        while let Some(event) = guard.writer.poll_event() {
+            match event {
+                WriterEvent::Acknowledged => acknowledged = true,
+                WriterEvent::ReaderInactive(reader) => {
+                    acknowledged = true;
+                    log(Level::WARN, move || {
+                        tracing::warn!(%writer, %reader, "a reliable reader does not answer; going on without it");
+                    });
+                }
+                WriterEvent::ReaderActive(reader) => {
+                    log(Level::INFO, move || tracing::info!(%writer, %reader, "a reader that did not answer is back"));
+                }
+                WriterEvent::DeadlineMissed(instance) => {
+                    guard.statuses.deadline_missed.count(instance);
+                    guard.statuses.changed |= StatusMask::OFFERED_DEADLINE_MISSED;
+                }
+                WriterEvent::LivelinessLost => {
+                    guard.statuses.liveliness_lost.count();
+                    guard.statuses.changed |= StatusMask::LIVELINESS_LOST;
+                }
+            }
+        }
+        if acknowledged {
+            self.schedule_trim();
+        }
+        let changed = guard.statuses.take_news();
+        let news = if acknowledged { changed | StatusMask::ACKNOWLEDGED } else { changed };
+        if !news.is_empty() {
+            guard.wakers.wake(news);
+        }
+        let has_hook = guard.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news));
+        (guard, if has_hook { news } else { StatusMask::NONE })
+    }
+
+    /// Runs the listener if there is news for it, or queues it where the calling thread must not run user code. To be
+    /// called without any lock.
+    pub(super) fn run_hook(&self, news: StatusMask) {
+        if news.is_empty() {
+            return;
+        }
+        if self.is_closed() {
+            // No listener of the application any more, but what waits for the last acknowledgements.
+            let hook = self.hook_for(news);
+            hook.into_iter().for_each(|hook| hook.changed(news));
+        } else if self.gate.add(news)
+            && let Some(me) = self.me.upgrade()
+        {
+            self.host.run_or_queue(&me);
+        }
+    }
+
+    fn hook_for(&self, news: StatusMask) -> Option<Arc<dyn WriterHook>> {
+        self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
+    }
+
+    /// Ends writing. Waiting threads are woken, and `hook` is told of what readers still acknowledge. Says whether they
+    /// have acknowledged everything, readers that do not answer among them if `waits_for_inactive`.
+    pub(crate) fn close(&self, hook: Arc<dyn WriterHook>, waits_for_inactive: bool) -> bool {
+        let mut guard = self.lock();
+        guard.closed = true;
+        guard.waits_for_inactive = waits_for_inactive;
+        self.is_closed.store(true, Ordering::Release);
+        let listener = guard.hook.replace((hook, StatusMask::ACKNOWLEDGED));
+        guard.wakers.wake_all();
+        drop(guard);
+        // It may own entities, which then go.
+        run_user_code(|| drop(listener));
+        self.note_acknowledged();
+        self.is_settled()
+    }
+
+    /// The writer is deleted: unsent samples are dropped.
+    pub(in crate::driver) fn end(&self) {
+        self.lock().sending.end();
+        self.host.stop_publishing(self.guid);
+    }
+
+    /// A deleted writer waits for readers that do not answer from now on.
+    pub(in crate::driver) fn wait_for_inactive(&self) {
+        self.lock().waits_for_inactive = true;
+    }
+
+    /// Whether everything has left and the readers have acknowledged it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.lock().is_settled()
+    }
+}
+
+impl RunListener for WriterCore {
+    fn gate(&self) -> &ListenerGate {
+        &self.gate
+    }
+
+    fn run_listener(&self) -> AfterRun {
+        self.gate.run(|news| {
+            if let Some(hook) = self.hook_for(news) {
+                hook.changed(news);
+            }
+        })
+    }
+}
+
+impl HasWakers for WriterState {
+    #[inline]
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
+impl Hosted for WriterCore {
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+}
+
+impl Watched for WriterCore {
+    type State = WriterState;
+
+    fn sync_demand(&self, state: &mut WriterState) {
+        if self.outgoing.has_readers() {
+            let news = self.outgoing.set_demand(state.writer.last(), state.demand());
+            self.take_note(state, &news);
+        }
+    }
+
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        self.host.park(parker, end);
+    }
+
+    fn state(&self) -> StateGuard<'_, WriterState> {
+        self.lock()
+    }
+}
+
+impl WriterState {
+    /// Adds a change to the writer, unless so much waits to be sent that the thread has to wait as well.
+    fn write(&mut self, at: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
+        if !self.sending.is_idle() && self.writer.is_send_queue_full() {
+            return Err((Full::SendQueue, change));
+        }
+        self.writer.write(at, change)
+    }
+
+    fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            statuses: WriterStatuses::default(),
+            matched: Vec::new(),
+            local: Arc::new([]),
+            last_non_match: None,
+            hook: None,
+            wakers: Wakers::default(),
+            sending: Sending::default(),
+            messages_first: false,
+            is_outpaced: false,
+            closed: false,
+            waits_for_inactive: false,
+            has_lost_reader: false,
+            has_retained: false,
+        }
+    }
+
+    /// Whether the writing thread waits until the sample has left. A listener does not: it may well run on the
+    /// thread that acknowledgements come to.
+    fn must_wait_for_readers(&mut self) -> bool {
+        let is_held_up = self.writer.is_held_up();
+        self.is_outpaced &= is_held_up;
+        is_held_up && !self.is_outpaced && !is_in_listener()
+    }
+
+    /// Up to which sample readers in other processes are asked to report their acknowledgements: derived from the
+    /// waiters.
+    fn demand(&self) -> Option<SequenceNumber> {
+        let last = self.writer.last();
+        if self.closed && !self.is_settled() {
+            return Some(last);
+        }
+        let wanted = self.wakers.awaited().filter_map(|awaited| match awaited {
+            Awaited::Status(_) => None,
+            Awaited::Acknowledged(number) => Some(number),
+            Awaited::Room => Some(last),
+        });
+        wanted.max()
+    }
+
+    /// Whether there is room for a change.
+    pub(crate) fn has_room(&self, change: &Change) -> bool {
+        self.writer.has_room_for(change) && !self.writer.is_send_queue_full()
+    }
+
+    /// Whether some of the matched readers are in this process.
+    pub(crate) fn has_local_readers(&self) -> bool {
+        !self.local.is_empty()
+    }
+
+    /// How many samples at least one of the readers that the writer waits for has not acknowledged.
+    pub(in crate::driver) fn unacknowledged(&self) -> u64 {
+        let acknowledged_below = match self.waits_for_inactive {
+            true => self.writer.acknowledged_below_by_all(),
+            false => self.writer.acknowledged_below(),
+        };
+        self.writer.last().next().distance_from(acknowledged_below)
+    }
+
+    fn is_settled(&self) -> bool {
+        let last = self.writer.last();
+        let is_acknowledged = match self.waits_for_inactive {
+            true => self.writer.is_acknowledged_by_all(last),
+            false => self.writer.is_acknowledged(last),
+        };
+        self.sending.is_idle() && self.writer.is_published() && is_acknowledged
+    }
+}
+
+impl StatusState for WriterState {
+    fn changed(&self) -> StatusMask {
+        self.statuses.changed
+    }
+}
+
+impl WriterStatuses {
+    /// The statuses that changed since a listener was last told.
+    fn take_news(&mut self) -> StatusMask {
+        self.changed.take_unreported()
+    }
+}
+
+impl std::fmt::Debug for WriterCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WriterCore").field("guid", &self.guid).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Entities whose listeners wait for a thread that may run user code.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use peregrine_rtps::time::Span;
+
+use super::listener_gate::{AfterRun, ListenerGate};
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::base::system::{AtomicBool, Mutex};
+
+/// How long other entities wait for a thread that is in a listener, before another thread takes over.
+pub(in crate::driver) const LISTENER_TIME_MAX: Span = Span::from_millis(50);
+
+/// An entity with a listener.
+pub(crate) trait RunListener: Send + Sync {
+    fn gate(&self) -> &ListenerGate;
+
+    /// Runs the listener with the news of the gate. To be called without any lock.
+    fn run_listener(&self) -> AfterRun;
+}
+
+/// Each entity is in here once at most ([`ListenerGate::set_queued`]): the number of entities is the bound.
+#[derive(Default)]
+pub(in crate::driver) struct ListenerQueue {
+    queue: Mutex<VecDeque<Arc<dyn RunListener>>>,
+    has_some: AtomicBool,
+    is_closed: AtomicBool,
+}
+
+impl ListenerQueue {
+    /// Queues an entity that is not queued.
+    pub(in crate::driver) fn push(&self, entity: Arc<dyn RunListener>) {
+        let mut queue = self.lock();
+        // Under the lock: `close` takes what is in the queue after it has set this.
+        if self.is_closed.load(Ordering::SeqCst) {
+            drop(queue);
+            return;
+        }
+        debug_assert!(
+            !queue.iter().any(|queued| std::ptr::addr_eq(Arc::as_ptr(queued), Arc::as_ptr(&entity))),
+            "an entity is queued twice"
+        );
+        queue.push_back(entity);
+        self.has_some.store(true, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(in crate::driver) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::SeqCst)
+    }
+
+    pub(in crate::driver) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Runs the next listener on the calling thread. Says whether there was one.
+    pub(in crate::driver) fn run_next(&self) -> bool {
+        let mut queue = self.lock();
+        let next = queue.pop_front();
+        self.has_some.store(!queue.is_empty(), Ordering::SeqCst);
+        drop(queue);
+        let Some(entity) = next else { return false };
+        entity.gate().clear_queued();
+        if entity.run_listener() == AfterRun::Queue {
+            self.push(entity);
+        }
+        true
+    }
+
+    /// Runs up to `most` listeners. Says whether any are left, for which the caller has to wake a thread: a listener
+    /// with more news than one turn allows is in the queue again, and no thread may be on its way to it.
+    #[must_use]
+    pub(in crate::driver) fn run_some(&self, most: usize) -> bool {
+        let mut rounds = 0..most;
+        while rounds.next().is_some() && self.run_next() {}
+        self.has_some()
+    }
+
+    /// Drops what is queued, which keeps entities alive, and takes no more.
+    pub(in crate::driver) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let dropped = std::mem::take(&mut *self.lock());
+        drop(dropped);
+    }
+
+    fn lock(&self) -> Guard<'_, VecDeque<Arc<dyn RunListener>>> {
+        lock(&self.queue)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::status::StatusMask;
+
+    #[derive(Default)]
+    struct Entity {
+        gate: ListenerGate,
+        calls: Mutex<usize>,
+    }
+
+    impl RunListener for Entity {
+        fn gate(&self) -> &ListenerGate {
+            &self.gate
+        }
+
+        fn run_listener(&self) -> AfterRun {
+            self.gate.run(|_| {
+                *self.calls.lock().unwrap() += 1;
+                self.gate.add(StatusMask::DATA_AVAILABLE);
+            })
+        }
+    }
+
+    #[test]
+    fn entity_with_endless_events_does_not_starve_others() {
+        let queue = ListenerQueue::default();
+        let entities: Vec<Arc<Entity>> = (0..3).map(|_| Arc::default()).collect();
+        for entity in &entities {
+            assert!(entity.gate.add(StatusMask::DATA_AVAILABLE) && entity.gate.set_queued());
+            queue.push(Arc::clone(entity) as _);
+        }
+        (0..30).for_each(|_| assert!(queue.run_next()));
+        let calls: Vec<usize> = entities.iter().map(|entity| *entity.calls.lock().unwrap()).collect();
+        assert!(calls.iter().all(|count| *count == calls[0] && *count > 0), "{calls:?}");
+        assert_eq!(queue.lock().len(), 3, "each is queued once");
+    }
+
+    #[test]
+    fn listener_with_news_beyond_its_turn_is_left_for_another_thread() {
+        let (queue, entity) = (ListenerQueue::default(), Arc::<Entity>::default());
+        assert!(entity.gate.add(StatusMask::DATA_AVAILABLE) && entity.gate.set_queued());
+        queue.push(Arc::clone(&entity) as _);
+        assert!(queue.run_some(1), "the entity has news without end");
+        assert!(!entity.gate.add(StatusMask::DATA_AVAILABLE), "no thread queues it again");
+        let quiet: Arc<Entity> = Arc::default();
+        let queue = ListenerQueue::default();
+        assert!(quiet.gate.set_queued());
+        queue.push(quiet);
+        assert!(!queue.run_some(1));
+    }
+
+    /// A thread ends the turn of an entity when another one takes that entity out of the queue.
+    #[test]
+    fn news_is_told_by_the_thread_that_ends_a_turn_or_by_the_one_that_takes_the_next() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for round in 0..20_000 {
+            let (queue, entity, begin) = (ListenerQueue::default(), Arc::<Entity>::default(), AtomicBool::new(false));
+            assert!(entity.gate.add(StatusMask::DATA_AVAILABLE) && entity.gate.set_queued());
+            queue.push(Arc::clone(&entity) as _);
+            let delay = random.u32(..300);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !begin.load(Ordering::SeqCst) {
+                        std::hint::spin_loop();
+                    }
+                    (0..delay).for_each(|_| std::hint::spin_loop());
+                    queue.run_next();
+                });
+                begin.store(true, Ordering::SeqCst);
+                if entity.run_listener() == AfterRun::Queue {
+                    queue.push(Arc::clone(&entity) as _);
+                }
+            });
+            // The entity has news without end.
+            assert_eq!(queue.len(), 1, "round {round}: no thread will tell the news");
+        }
+    }
+
+    #[test]
+    fn closed_queue_keeps_nothing() {
+        let queue = ListenerQueue::default();
+        let entity: Arc<Entity> = Arc::default();
+        queue.push(Arc::clone(&entity) as _);
+        queue.close();
+        queue.push(Arc::clone(&entity) as _);
+        assert_eq!(Arc::strong_count(&entity), 1);
+        assert!(!queue.run_next());
+    }
+}

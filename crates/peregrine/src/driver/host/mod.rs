@@ -1,0 +1,116 @@
+//! What endpoints use of the sockets, threads and timers of their domain.
+//!
+//! The domain implements [`Host`] and knows the endpoints. An endpoint knows its host only, so that a test can give it
+//! another.
+
+pub(in crate::driver) mod counters;
+pub(in crate::driver) mod listener_gate;
+pub(in crate::driver) mod listener_queue;
+pub(in crate::driver) mod publish;
+
+use std::sync::Arc;
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::participant::Addresses;
+use peregrine_rtps::time::Instant;
+use peregrine_rtps::transmit::TransmitBatch;
+
+use crate::config::{DomainConfig, WaitStrategy};
+use crate::driver::base::parker::Parker;
+use crate::driver::base::user_code;
+use crate::driver::net::send::{Route, SendSockets};
+use crate::driver::net::send_limit::SendLimit;
+use crate::error::Error;
+use counters::Counters;
+use listener_gate::AfterRun;
+use listener_queue::RunListener;
+use publish::Publish;
+
+/// The services of a domain for endpoints.
+pub(crate) trait Host: Send + Sync {
+    /// The calling thread sleeps until `parker`, its own, is woken, or until `end`; may return earlier. Meanwhile the
+    /// thread may receive; under `Poll` it does.
+    fn park(&self, parker: &Arc<Parker>, end: Instant);
+
+    fn config(&self) -> &DomainConfig;
+
+    /// Where the participants of this process can be reached now.
+    fn addresses(&self) -> Arc<Addresses>;
+
+    fn sockets(&self) -> &SendSockets;
+
+    /// Makes sure that the control thread wakes up no later than `deadline`.
+    fn arm(&self, deadline: u64);
+
+    /// Receives what has come at the socket for user data, unless another thread does: a writer in full flow looks for
+    /// acknowledgements.
+    fn poll_socket_once(&self);
+
+    /// A sample was handed over to a reader. Under `Poll`, a thread that sleeps at the sockets looks for the sample.
+    fn note_handed(&self);
+
+    /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
+    fn interrupt_poll(&self);
+
+    /// Starts the publishing thread, the first time only.
+    fn start_publishing(&self) -> Result<(), Error>;
+
+    /// Queues a writer that has something to send for the publishing thread.
+    fn publish(&self, writer: Arc<dyn Publish>);
+
+    /// Removes a deleted writer from the queue of the publishing thread.
+    fn stop_publishing(&self, writer: Guid);
+
+    /// Queues an entity whose [gate](listener_gate::ListenerGate) has news, and wakes a thread that may run user
+    /// code.
+    fn queue_listener(&self, entity: Arc<dyn RunListener>);
+
+    /// Queues an entity for the calling thread, which runs another listener first. If that one lasts too long, another
+    /// thread takes over.
+    fn queue_behind_listener(&self, entity: Arc<dyn RunListener>);
+
+    /// Runs up to `most` of the queued listeners.
+    fn run_queued(&self, most: usize);
+
+    /// `None` if the host shares no memory with other processes.
+    fn shared_memory(&self) -> Option<&dyn SharedMemoryHost>;
+}
+
+/// An entity that has a host.
+pub(crate) trait Hosted {
+    fn host(&self) -> &Arc<dyn Host>;
+}
+
+/// The services of a domain for endpoints that share memory with other processes.
+pub(crate) trait SharedMemoryHost {
+    fn counters(&self) -> &Arc<Counters>;
+
+    /// Records that a writer found the channel of a reader closed.
+    fn note_ended(&self);
+
+    /// A reader has room again for samples that wait in its channels.
+    fn resume(&self, reader: Guid);
+}
+
+impl dyn Host {
+    /// Whether the application's threads do the receiving.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.config().wait == WaitStrategy::Poll
+    }
+
+    /// Sends every message of the batch, from a thread that other threads may wait for. What finds a send buffer full
+    /// is lost, and counted by the socket: the protocol sends such messages again.
+    pub(crate) fn send(&self, batch: &TransmitBatch) {
+        self.sockets().send(batch, &mut Route::default(), SendLimit::ONE_ATTEMPT);
+    }
+
+    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity
+    /// where the calling thread must not run user code. To be called without any lock.
+    pub(in crate::driver) fn run_or_queue<E: RunListener + 'static>(&self, entity: &Arc<E>) {
+        let must_queue =
+            if user_code::must_defer() { entity.gate().set_queued() } else { entity.run_listener() == AfterRun::Queue };
+        if must_queue {
+            self.queue_listener(Arc::clone(entity) as Arc<dyn RunListener>);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Sockets, network interfaces, groups, and queues of streams: messages leave and arrive here.
+
+mod groups;
+pub(in crate::driver) mod incoming;
+pub(in crate::driver) mod network;
+pub(in crate::driver) mod open;
+pub(in crate::driver) mod send;
+pub(crate) mod send_limit;
+mod send_run;
+pub(in crate::driver) mod socket_barrier;
+pub(in crate::driver) mod streams;

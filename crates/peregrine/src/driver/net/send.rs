@@ -1,0 +1,438 @@
+//! Sends batches of messages by the sockets of a domain: one system call where one is enough.
+
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use arrayvec::ArrayVec;
+use peregrine_rtps::locator::Locator;
+use peregrine_rtps::transmit::{Message, TransmitBatch};
+use peregrine_transport::interface::InterfaceIndex;
+use peregrine_transport::udp::{ConnectedSockets, Fragmentation, SendFailure, Sent, Socket, SocketOptions, Transmit};
+use tracing::Level;
+
+use super::send_limit::SendLimit;
+use super::send_run::{Run, TRANSMITS};
+use super::streams::Streams;
+use crate::driver::base::sync::lock;
+use crate::driver::base::user_code::log;
+
+/// Slices of a message that is sent without putting others beside it.
+const FEW_SLICES: usize = 8;
+
+/// The sockets a domain sends from.
+#[derive(Debug)]
+pub(crate) struct SendSockets {
+    pub(crate) v4: Option<Arc<Socket>>,
+    pub(crate) v6: Option<Arc<Socket>>,
+    multicast: RwLock<Arc<MulticastSenders>>,
+    /// For destinations that are sent to again and again.
+    pub(crate) connected: ConnectedSockets,
+    fragmenting: Fragmenting,
+    /// Peers that no datagram reaches.
+    pub(in crate::driver) streams: Streams,
+}
+
+/// The sockets for messages that are too large for the way and cannot be made smaller: an announcement with much user
+/// data, or anything after a route has become narrower. Most processes never need one.
+#[derive(Debug)]
+struct Fragmenting {
+    options: SocketOptions,
+    v4: Mutex<Option<Arc<Socket>>>,
+    v6: Mutex<Option<Arc<Socket>>>,
+}
+
+/// One for each interface multicast leaves by, and version of the Internet protocol.
+pub(super) type MulticastSenders = Vec<MulticastSender>;
+
+/// The socket by which multicast leaves by one interface.
+#[derive(Clone, Debug)]
+pub(in crate::driver) struct MulticastSender {
+    pub(in crate::driver) interface: InterfaceIndex,
+    pub(super) is_v4: bool,
+    pub(in crate::driver) socket: Arc<Socket>,
+}
+
+/// Where a writer's samples usually go. Once that is known, a connected socket saves looking up the route each time.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    to: Option<Arc<[Locator]>>,
+    socket: Option<Arc<Socket>>,
+    /// Messages that went there, less those that went elsewhere.
+    uses: u32,
+}
+
+/// How far a batch has left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::driver) struct SendProgress {
+    /// Messages that have left to all of their destinations.
+    pub(in crate::driver) messages: usize,
+    /// The next messages have left to so many of their destinations.
+    destinations: usize,
+    /// So many of these messages have left to the destination after those.
+    ahead: usize,
+}
+
+/// A socket is connected where so many messages have gone.
+const USES_TO_CONNECT: u32 = 64;
+/// How soon a habit is forgotten.
+const USES_MAX: u32 = 128;
+
+impl Route {
+    /// The socket for messages that go to one destination, as soon as they are many.
+    #[inline]
+    fn socket(&mut self, to: &Arc<[Locator]>, destination: SocketAddr, table: &ConnectedSockets) -> Option<&Socket> {
+        if self.to.as_ref().is_none_or(|usual| !Arc::ptr_eq(usual, to) && usual != to) {
+            self.uses = self.uses.saturating_sub(2);
+            if self.uses == 0 {
+                *self = Self { to: Some(Arc::clone(to)), socket: None, uses: 1 };
+            }
+            return None;
+        }
+        if self.uses < USES_MAX {
+            self.uses += 1;
+            if self.uses == USES_TO_CONNECT {
+                self.connect(destination, table);
+            }
+        }
+        self.socket.as_deref()
+    }
+
+    #[cold]
+    fn connect(&mut self, destination: SocketAddr, table: &ConnectedSockets) {
+        match table.get(destination) {
+            Ok(socket) => self.socket = socket,
+            Err(error) => {
+                log(
+                    Level::DEBUG,
+                    move || tracing::debug!(%destination, %error, "no connected socket; going on without"),
+                );
+            }
+        }
+    }
+
+    /// Withdraws a connected socket that has failed, perhaps because addresses have changed. The table gives it to no
+    /// later sender.
+    #[cold]
+    fn give_up(&mut self, table: &ConnectedSockets) {
+        if let Some(socket) = self.socket.take() {
+            table.remove(&socket);
+        }
+        *self = Self::default();
+    }
+}
+
+impl SendSockets {
+    /// With the options of the sockets that are opened when they are needed.
+    pub(in crate::driver) fn new(connected: ConnectedSockets, options: &SocketOptions, streams: Streams) -> Self {
+        let options = SocketOptions { fragmentation: Fragmentation::Allow, ..options.clone() };
+        let fragmenting = Fragmenting { options, v4: Mutex::default(), v6: Mutex::default() };
+        Self { v4: None, v6: None, multicast: RwLock::default(), connected, fragmenting, streams }
+    }
+
+    /// Sends every message of the batch to each of its destinations. What the system refuses is counted by the sockets.
+    pub(crate) fn send(&self, batch: &TransmitBatch, route: &mut Route, mut limit: SendLimit) {
+        self.send_messages(batch.messages(), route, &mut SendProgress::default(), &mut limit);
+    }
+
+    /// Sends these messages, each to each of its destinations, from `progress` on: the first of them is the first that
+    /// has not left. Returns whether all of them have left; otherwise the time was over first.
+    pub(in crate::driver) fn send_messages<'a>(
+        &self,
+        mut messages: impl ExactSizeIterator<Item = Message<'a>>,
+        route: &mut Route,
+        progress: &mut SendProgress,
+        limit: &mut SendLimit,
+    ) -> bool {
+        let is_alone = messages.len() == 1;
+        let mut next = messages.next();
+        if is_alone
+            && let Some(only) = next
+            && only.part_count() <= FEW_SLICES
+            && let Some(destination) = only_address(only.to())
+        {
+            let has_left = self.send_one(route, only, destination, limit);
+            progress.messages += usize::from(has_left);
+            return has_left;
+        }
+        while let Some(first) = next {
+            let mut run = Run::new(first);
+            if !self.streams.is_empty() && first.to().iter().any(|locator| locator.is_of_other_transport()) {
+                run.keep_messages();
+            }
+            next = run.gather(first, &mut messages);
+            if !self.send_run(&run, route, progress, limit) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The sockets by which multicast leaves now.
+    pub(in crate::driver) fn multicast(&self) -> Arc<MulticastSenders> {
+        Arc::clone(&self.multicast.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_multicast(&self, senders: MulticastSenders) {
+        *self.multicast.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(senders);
+    }
+
+    fn unicast(&self, destination: SocketAddr) -> Option<&Socket> {
+        if destination.is_ipv4() { self.v4.as_deref() } else { self.v6.as_deref() }
+    }
+
+    /// Sends a message that is alone and goes to one address: nearly all are like that, and putting together what is
+    /// already one takes a fifth of all instructions of a write. Returns whether the message has left.
+    fn send_one(&self, route: &mut Route, message: Message<'_>, to: SocketAddr, limit: &mut SendLimit) -> bool {
+        let slices: ArrayVec<IoSlice<'_>, FEW_SLICES> = message.parts().map(IoSlice::new).collect();
+        let connected = route.socket(message.to(), to, &self.connected);
+        let transmit = Transmit { slices: &slices, destination: to, segment_bytes: None };
+        let outcome = self.send_unicast(connected, to, &[transmit], limit);
+        if !outcome.is_connected_good {
+            route.give_up(&self.connected);
+        }
+        outcome.processed == 1
+    }
+
+    /// Sends to all destinations. Returns whether the run has left; otherwise the time was over first, and `progress`
+    /// states where to go on.
+    fn send_run(&self, run: &Run<'_>, route: &mut Route, progress: &mut SendProgress, limit: &mut SendLimit) -> bool {
+        let connected = only_address(run.to).and_then(|destination| route.socket(run.to, destination, &self.connected));
+        let mut is_connected_good = true;
+        let mut has_left = true;
+        for destination in run.to.iter().filter_map(|l| l.to_socket_addr()).skip(progress.destinations) {
+            let mut ahead = std::mem::take(&mut progress.ahead);
+            let left = run.trains_from(&mut ahead);
+            let transmits: ArrayVec<Transmit<'_>, TRANSMITS> =
+                left.iter().map(|train| train.transmit(&run.slices, destination)).collect();
+            let processed = if destination.ip().is_multicast() {
+                self.send_multicast(destination, &transmits, limit)
+            } else {
+                let outcome = self.send_unicast(connected, destination, &transmits, limit);
+                is_connected_good &= outcome.is_connected_good;
+                outcome.processed
+            };
+            if processed < transmits.len() {
+                progress.ahead = ahead + left.iter().take(processed).map(|train| train.segments).sum::<usize>();
+                has_left = false;
+                break;
+            }
+            progress.destinations += 1;
+        }
+        if !is_connected_good {
+            route.give_up(&self.connected);
+        }
+        if has_left {
+            run.kept_messages().for_each(|message| self.streams.send(message));
+            *progress = SendProgress { messages: progress.messages + run.messages, ..SendProgress::default() };
+        }
+        has_left
+    }
+
+    /// Sends by every interface that multicast leaves by. Returns how many transmits are done at all of them.
+    fn send_multicast(&self, group: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> usize {
+        let senders = self.multicast();
+        let senders = senders.iter().filter(|sender| sender.is_v4 == group.is_ipv4());
+        let processed = senders.map(|sender| send(&sender.socket, group, transmits, limit).processed);
+        processed.min().unwrap_or(transmits.len())
+    }
+
+    /// Sends by the connected socket, if there is one; what that does not take, by the ordinary one.
+    fn send_unicast(
+        &self,
+        connected: Option<&Socket>,
+        destination: SocketAddr,
+        transmits: &[Transmit<'_>],
+        limit: &mut SendLimit,
+    ) -> Outcome {
+        let mut outcome = Outcome { processed: 0, is_connected_good: true };
+        if let Some(socket) = connected {
+            let sent = send(socket, destination, transmits, limit);
+            outcome.is_connected_good = sent.first_failure.is_none();
+            // What the system took after the first refusal comes twice: readers know samples by their numbers.
+            outcome.processed = sent.first_failure.map_or(sent.processed, |failure| failure.index);
+            if outcome.is_connected_good {
+                return outcome;
+            }
+        }
+        let rest = transmits.get(outcome.processed..).unwrap_or(&[]);
+        let Some(socket) = self.unicast(destination) else {
+            return Outcome { processed: transmits.len(), ..outcome };
+        };
+        let sent = send(socket, destination, rest, limit);
+        outcome.processed += sent.processed;
+        if let Some(failure) = sent.first_failure
+            && SendFailure::is_too_large(&failure)
+        {
+            self.send_in_fragments(destination, rest.get(failure.index..sent.processed).unwrap_or(&[]), limit);
+        }
+        outcome
+    }
+
+    /// Leaves it to the Internet protocol to cut what does not fit.
+    #[cold]
+    fn send_in_fragments(&self, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) {
+        if let Some(socket) = self.fragmenting.socket(destination.is_ipv4()) {
+            send(&socket, destination, transmits, limit);
+        }
+    }
+}
+
+impl Fragmenting {
+    /// Opens it at the first use. A failure is not kept: descriptors that have run out come back.
+    fn socket(&self, is_v4: bool) -> Option<Arc<Socket>> {
+        let (place, any): (_, IpAddr) = match is_v4 {
+            true => (&self.v4, Ipv4Addr::UNSPECIFIED.into()),
+            false => (&self.v6, Ipv6Addr::UNSPECIFIED.into()),
+        };
+        let mut socket = lock(place);
+        if socket.is_none() {
+            match Socket::unicast(SocketAddr::new(any, 0), &self.options) {
+                Ok(opened) => *socket = Some(Arc::new(opened)),
+                Err(error) => {
+                    log(
+                        Level::WARN,
+                        move || tracing::warn!(%error, "a message that is too large for its path is lost"),
+                    );
+                }
+            }
+        }
+        socket.clone()
+    }
+}
+
+/// The address, where there is only one, and not a group's.
+#[inline]
+fn only_address(to: &[Locator]) -> Option<SocketAddr> {
+    match to {
+        [only] => only.to_socket_addr().filter(|address| !address.ip().is_multicast()),
+        _ => None,
+    }
+}
+
+/// How sending to one address has ended.
+struct Outcome {
+    /// Transmits that are done, accepted or not.
+    processed: usize,
+    /// The connected socket, if there is one, took everything.
+    is_connected_good: bool,
+}
+
+/// Sends until all transmits are done, or until the time is over and the send buffer still full.
+fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> Sent {
+    let mut all = Sent::default();
+    loop {
+        let sent = socket.send(transmits.get(all.processed..).unwrap_or(&[]));
+        if sent.segmentation_refused {
+            log(Level::INFO, move || {
+                tracing::info!(%destination, "the kernel or network card refuses segmentation offload");
+            });
+        }
+        if let Some(failure) = sent.first_failure {
+            let index = all.processed + failure.index;
+            all.first_failure.get_or_insert(SendFailure { index, ..failure });
+        }
+        all.processed += sent.processed;
+        if all.processed >= transmits.len() || limit.is_over() {
+            return all;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, UdpSocket};
+    use std::time::Duration;
+
+    use peregrine_transport::udp::SocketOptions;
+
+    use super::*;
+    use crate::stream_link::StreamLinks;
+
+    const TABLE_CAPACITY: usize = 2;
+
+    fn senders() -> SendSockets {
+        let options = SocketOptions::default();
+        let connected = ConnectedSockets::new(TABLE_CAPACITY, &options);
+        let mut sockets = SendSockets::new(connected, &options, Streams::new(StreamLinks::default()));
+        sockets.v4 = Some(Arc::new(Socket::unicast(([127, 0, 0, 1], 0).into(), &options).unwrap()));
+        sockets
+    }
+
+    fn receiver() -> (UdpSocket, SocketAddr, Arc<[Locator]>) {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, address, Arc::new([Locator::from(address)]))
+    }
+
+    fn batch(numbers: std::ops::Range<u8>, to: &Arc<[Locator]>) -> TransmitBatch {
+        let mut batch = TransmitBatch::default();
+        // Unequal lengths, so that they do not leave as one train.
+        numbers.for_each(|number| batch.push_message(&vec![number; 4 + 4 * usize::from(number)], Arc::clone(to)));
+        batch
+    }
+
+    fn received(socket: &UdpSocket) -> u8 {
+        let mut bytes = [0; 2000];
+        socket.recv(&mut bytes).unwrap();
+        bytes[0]
+    }
+
+    #[test]
+    fn messages_in_trains_and_their_gathered_octets_arrive_whole_and_in_order() {
+        let sockets = senders();
+        let (receiver, _, to) = receiver();
+        let mut batch = TransmitBatch::default();
+        (0..100_u8).for_each(|number| batch.push_message(&[number; 1000], Arc::clone(&to)));
+        sockets.send(&batch, &mut Route::default(), SendLimit::CALL);
+        let mut octets = [0; 2000];
+        for number in 0..100 {
+            assert_eq!(receiver.recv(&mut octets).unwrap(), 1000);
+            assert!(octets[..1000].iter().all(|octet| *octet == number));
+        }
+        assert_eq!(sockets.v4.as_ref().unwrap().statistics().datagrams_sent, 100);
+    }
+
+    /// A route that has settled on a connected socket, which then fails for good.
+    fn broken_route(sockets: &SendSockets, receiver: &UdpSocket, to: &Arc<[Locator]>) -> (Route, Arc<Socket>) {
+        let mut route = Route::default();
+        for _ in 0..USES_TO_CONNECT {
+            sockets.send(&batch(0..1, to), &mut route, SendLimit::CALL);
+            assert_eq!(received(receiver), 0);
+        }
+        let connected = Arc::clone(route.socket.as_ref().unwrap());
+        socket2::SockRef::from(&*connected).shutdown(Shutdown::Write).unwrap();
+        (route, connected)
+    }
+
+    #[test]
+    fn message_refused_by_connected_socket_leaves_by_ordinary_socket() {
+        for count in [1, 5] {
+            let sockets = senders();
+            let (receiver, destination, to) = receiver();
+            let (mut route, broken) = broken_route(&sockets, &receiver, &to);
+            sockets.send(&batch(0..count, &to), &mut route, SendLimit::CALL);
+            (0..count).for_each(|number| assert_eq!(received(&receiver), number));
+            assert_eq!(broken.statistics().send_errors.other, u64::from(count));
+            assert!(route.socket.is_none());
+            let next = sockets.connected.get(destination).unwrap().unwrap();
+            assert!(!Arc::ptr_eq(&next, &broken), "the broken socket is handed out again");
+        }
+    }
+
+    #[test]
+    fn failed_route_reconnects() {
+        let sockets = senders();
+        let (receiver, _, to) = receiver();
+        let (mut route, broken) = broken_route(&sockets, &receiver, &to);
+        for _ in 0..=USES_TO_CONNECT {
+            sockets.send(&batch(0..1, &to), &mut route, SendLimit::CALL);
+            assert_eq!(received(&receiver), 0);
+        }
+        assert!(route.socket.as_ref().is_some_and(|socket| !Arc::ptr_eq(socket, &broken)));
+        let before = route.socket.as_ref().unwrap().statistics().datagrams_sent;
+        sockets.send(&batch(0..1, &to), &mut route, SendLimit::CALL);
+        assert_eq!(route.socket.as_ref().unwrap().statistics().datagrams_sent, before + 1);
+    }
+}

@@ -1,0 +1,287 @@
+//! A peer announces the end of an endpoint at the socket for discovery. Samples that the endpoint wrote before may
+//! still be queued at the socket for user data, and must be received first.
+//!
+//! So the receiving thread defers such a message, and sends a *marker* to the socket for user data, where the marker
+//! queues up behind these samples. The thread that receives the marker handles the deferred message. No thread blocks,
+//! and any thread may receive the marker. After [`PATIENCE`] the message is handled without the marker.
+//!
+//! Samples in shared memory are behind no marker: where there are any, the news takes a second socket_barrier, by the
+//! thread that takes those. And the other way round, a channel in shared memory to a best-effort reader begins when its
+//! marker comes, so that its samples do not overtake earlier ones in datagrams, which would be too late then.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use peregrine_rtps::id::{Guid, GuidPrefix};
+use peregrine_rtps::participant::ends_something;
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
+use peregrine_rtps::wire::{Endianness, Header, InfoDestination};
+use peregrine_transport::random;
+use peregrine_transport::udp::{Datagram, Socket, Transmit};
+
+use crate::driver::base::clock::NEVER;
+use crate::driver::base::sync::{Guard, lock};
+
+/// How long a marker may take. It waits behind what a data thread does, which may be a listener of the application.
+const PATIENCE: Span = Span::from_secs(1);
+
+/// Messages deferred at the same time; past that, a message takes effect at once.
+const WAITING_MAX: usize = 256;
+
+/// Bytes of a marker's number.
+const NUMBER_OCTETS: usize = size_of::<u64>();
+
+/// Defers messages until the samples before them have been received.
+pub(in crate::driver) struct SocketBarrier {
+    /// What all markers begin with; the rest is their number. They are messages from no writer to no reader: of their
+    /// identities, enough is random that no other process can make one.
+    head: Vec<u8>,
+    /// How many wait; most of the time, none.
+    count: AtomicUsize,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    news: VecDeque<DeferredMessage>,
+    next: u64,
+}
+
+/// What was put aside.
+pub(in crate::driver) struct DeferredMessage {
+    number: u64,
+    until: Instant,
+    what: What,
+}
+
+enum What {
+    /// A datagram as it came.
+    Message { source: SocketAddr, message: Arc<Vec<u8>> },
+    /// A channel in shared memory may begin.
+    Channel { reader: Guid, writer: Guid },
+}
+
+impl What {
+    fn of(datagram: &Datagram<'_>) -> Self {
+        Self::Message { source: datagram.source, message: Arc::new(datagram.bytes().to_vec()) }
+    }
+}
+
+impl DeferredMessage {
+    /// The datagram, if it is one.
+    pub(in crate::driver) fn datagram(&self) -> Option<Datagram<'_>> {
+        match &self.what {
+            What::Message { source, message } => {
+                Some(Datagram { buffer: message, range: 0..message.len(), source: *source })
+            }
+            What::Channel { .. } => None,
+        }
+    }
+
+    /// The reader and the writer of a channel, if it is one.
+    pub(in crate::driver) const fn channel(&self) -> Option<(Guid, Guid)> {
+        match self.what {
+            What::Channel { reader, writer } => Some((reader, writer)),
+            What::Message { .. } => None,
+        }
+    }
+}
+
+impl SocketBarrier {
+    pub(in crate::driver) fn new() -> std::io::Result<Self> {
+        let (mut from, mut to) = ([0; 10], [0; 12]);
+        random::fill(&mut from)?;
+        random::fill(&mut to)?;
+        let prefix = GuidPrefix::new(VendorId::PEREGRINE, from);
+        let mut head = Vec::new();
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }.emit(&mut head);
+        InfoDestination { prefix: GuidPrefix(to) }.emit(Endianness::Little, &mut head);
+        head.truncate(head.len().saturating_sub(NUMBER_OCTETS));
+        Ok(Self { head, count: AtomicUsize::new(0), waiting: Mutex::default() })
+    }
+
+    /// Puts a datagram aside that tells of the end of something, and sends a marker for it to the socket of these at
+    /// which its sender's samples come. `false`: it is to take effect at once.
+    pub(in crate::driver) fn defer_behind_data(
+        &self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        data_sockets: &[Arc<Socket>],
+    ) -> bool {
+        if !ends_something(datagram.bytes()) {
+            return false;
+        }
+        let is_v4 = |address: SocketAddr| address.is_ipv4();
+        let same = data_sockets.iter().find(|s| is_v4(s.local_address()) == is_v4(datagram.source));
+        let Some(socket) = same.or(data_sockets.first()) else { return false };
+        self.send_behind(now, What::of(datagram), socket)
+    }
+
+    /// Sends a marker for a channel in shared memory behind the datagrams that have come. `false`: it is to begin at
+    /// once.
+    pub(in crate::driver) fn defer_channel_behind_data(
+        &self,
+        now: Instant,
+        reader: Guid,
+        writer: Guid,
+        sockets: &[Arc<Socket>],
+    ) -> bool {
+        sockets.first().is_some_and(|socket| self.send_behind(now, What::Channel { reader, writer }, socket))
+    }
+
+    /// Whether news waits.
+    pub(in crate::driver) fn is_in_use(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether this datagram is a marker.
+    pub(in crate::driver) fn is_marker(&self, datagram: &Datagram<'_>) -> bool {
+        self.number_of(datagram.bytes()).is_some()
+    }
+
+    /// The news whose markers are among these, in their order.
+    pub(in crate::driver) fn take_arrived<'d>(
+        &self,
+        datagrams: impl Iterator<Item = Datagram<'d>>,
+    ) -> Vec<DeferredMessage> {
+        let numbers = datagrams.filter_map(|datagram| self.number_of(datagram.bytes()));
+        numbers.filter_map(|number| self.remove(number)).collect()
+    }
+
+    /// The datagram itself; for a marker, the news that it stands for, and nothing when that has taken effect already.
+    pub(in crate::driver) fn resolve<'d>(
+        &self,
+        datagram: Datagram<'d>,
+        arrived: &'d [DeferredMessage],
+    ) -> Option<Datagram<'d>> {
+        match self.number_of(datagram.bytes()) {
+            None => Some(datagram),
+            Some(number) => arrived.iter().find(|news| news.number == number).and_then(DeferredMessage::datagram),
+        }
+    }
+
+    /// The messages that have waited for too long.
+    pub(in crate::driver) fn take_overdue(&self, now: Instant) -> Vec<DeferredMessage> {
+        if !self.is_in_use() {
+            return Vec::new();
+        }
+        let mut waiting = self.lock();
+        let overdue = waiting.news.iter().take_while(|news| news.until <= now).count();
+        self.count.fetch_sub(overdue, Ordering::Relaxed);
+        waiting.news.drain(..overdue).collect()
+    }
+
+    /// When the next news has waited for too long.
+    pub(in crate::driver) fn deadline(&self) -> u64 {
+        if self.is_in_use() { self.lock().news.front().map_or(NEVER, |news| news.until.0) } else { NEVER }
+    }
+
+    fn send_behind(&self, now: Instant, what: What, socket: &Socket) -> bool {
+        let Some(number) = self.add(now, what) else { return false };
+        // What could not be sent may have waited for too long already, and have taken effect.
+        self.send_marker(socket, number) || self.remove(number).is_none()
+    }
+
+    fn add(&self, now: Instant, what: What) -> Option<u64> {
+        let mut waiting = self.lock();
+        if waiting.news.len() >= WAITING_MAX {
+            return None;
+        }
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.news.push_back(DeferredMessage { number, until: now + PATIENCE, what });
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Some(number)
+    }
+
+    fn remove(&self, number: u64) -> Option<DeferredMessage> {
+        let mut waiting = self.lock();
+        let at = waiting.news.iter().position(|news| news.number == number)?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        waiting.news.remove(at)
+    }
+
+    /// Says whether the system took it.
+    fn send_marker(&self, socket: &Socket, number: u64) -> bool {
+        let local = socket.local_address();
+        let here: IpAddr = match local {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let number = number.to_be_bytes();
+        let slices = [IoSlice::new(&self.head), IoSlice::new(&number)];
+        let destination = SocketAddr::new(here, local.port());
+        socket.try_send(&[Transmit { slices: &slices, destination, segment_bytes: None }]).accepted == 1
+    }
+
+    /// Which news this is the marker of, if it is one.
+    fn number_of(&self, octets: &[u8]) -> Option<u64> {
+        let number = octets.strip_prefix(&*self.head)?;
+        number.try_into().ok().map(u64::from_be_bytes)
+    }
+
+    fn lock(&self) -> Guard<'_, Waiting> {
+        lock(&self.waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peregrine_rtps::wire::{Submessage, Submessages};
+
+    use super::*;
+
+    fn datagram(message: &Arc<Vec<u8>>) -> Datagram<'_> {
+        Datagram { buffer: message, range: 0..message.len(), source: (Ipv4Addr::LOCALHOST, 1).into() }
+    }
+
+    fn add(socket_barrier: &SocketBarrier, at: Instant) -> u64 {
+        socket_barrier.add(at, What::of(&datagram(&Arc::new(vec![7; 3])))).unwrap()
+    }
+
+    /// A marker as it comes out of the socket.
+    fn marker(socket_barrier: &SocketBarrier, number: u64) -> Arc<Vec<u8>> {
+        Arc::new([&*socket_barrier.head, &number.to_be_bytes()].concat())
+    }
+
+    #[test]
+    fn news_takes_the_place_of_its_marker() {
+        let socket_barrier = SocketBarrier::new().unwrap();
+        let (first, second) = (add(&socket_barrier, Instant(0)), add(&socket_barrier, Instant(0)));
+        let sample = Arc::new(vec![1; 40]);
+        let (ours, others) = (marker(&socket_barrier, second), marker(&SocketBarrier::new().unwrap(), first));
+        let batch = [datagram(&sample), datagram(&ours), datagram(&others)];
+        let arrived = socket_barrier.take_arrived(batch.iter().cloned());
+        let resolved: Vec<_> = batch.into_iter().filter_map(|d| socket_barrier.resolve(d, &arrived)).collect();
+        assert_eq!(resolved.iter().map(Datagram::bytes).collect::<Vec<_>>(), [&sample[..], &[7; 3], &others[..]]);
+        assert!(socket_barrier.is_in_use());
+        // One that was waited for in vain has taken effect.
+        assert_eq!(socket_barrier.deadline(), PATIENCE.0);
+        assert_eq!(socket_barrier.take_overdue(Instant(0) + PATIENCE).len(), 1);
+        let late = marker(&socket_barrier, first);
+        assert!(socket_barrier.resolve(datagram(&late), &[]).is_none());
+        assert!(!socket_barrier.is_in_use());
+    }
+
+    #[test]
+    fn marker_is_ignored_by_every_receiver() {
+        let socket_barrier = SocketBarrier::new().unwrap();
+        let message = marker(&socket_barrier, 5);
+        let (_, rest) = Header::parse(&message).unwrap();
+        let submessages: Vec<_> = Submessages::new(rest).map(Result::unwrap).collect();
+        assert!(matches!(&submessages[..], [Submessage::InfoDestination(_)]), "{submessages:?}");
+    }
+
+    #[test]
+    fn deferred_messages_are_bounded_and_only_announce_ends() {
+        let socket_barrier = SocketBarrier::new().unwrap();
+        let plain = marker(&socket_barrier, 0);
+        assert!(!socket_barrier.defer_behind_data(Instant(0), &datagram(&plain), &[]));
+        (0..WAITING_MAX).for_each(|_| _ = add(&socket_barrier, Instant(0)));
+        assert_eq!(socket_barrier.add(Instant(0), What::of(&datagram(&plain))), None);
+    }
+}

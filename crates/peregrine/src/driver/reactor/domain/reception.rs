@@ -1,0 +1,141 @@
+//! Reception of user data: its threads, and what they do with datagrams.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use peregrine_rtps::time::Instant;
+use peregrine_transport::thread;
+use peregrine_transport::udp::{Datagrams, Receiver, Socket};
+use tracing::Level;
+
+use super::super::shared_receiver::{Process, SharedReceiver};
+use super::{DataReceiver, Domain, receiver_options};
+use crate::config::WaitStrategy;
+use crate::driver::base::clock::now;
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::base::user_code::{self, log};
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::outbox;
+use crate::driver::host::Host;
+use crate::error::Error;
+
+/// The reception at one socket, as its threads see the domain.
+pub(super) struct Reception<'d> {
+    pub(super) domain: &'d Domain,
+    pub(super) receiver: &'d Arc<DataReceiver>,
+}
+
+impl Domain {
+    pub(super) fn open_receiver(
+        &self,
+        socket: &Arc<Socket>,
+        is_open_to_application: bool,
+    ) -> Result<Arc<DataReceiver>, Error> {
+        let spin = match self.config.wait {
+            WaitStrategy::SpinThenBlock(spin) => spin,
+            WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
+        };
+        let receiver = Receiver::new(&receiver_options(&self.config));
+        let opened = SharedReceiver::new(Arc::clone(socket), receiver, spin, is_open_to_application);
+        let opened = Arc::new(opened.map_err(Error::system)?);
+        self.receivers().push(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Starts one more thread that receives there.
+    pub(super) fn start_receive_thread(self: &Arc<Self>, receiver: &Arc<DataReceiver>) -> Result<(), Error> {
+        let mut threads = self.threads();
+        if self.closing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        // Threads that listeners had kept busy may have ended.
+        threads.retain(|thread| !thread::has_ended(thread));
+        let (domain, receiver) = (Arc::clone(self), Arc::clone(receiver));
+        let index = self.receivers().iter().position(|known| Arc::ptr_eq(known, &receiver)).unwrap_or_default();
+        let name = format!("data-{}-{index}", self.id);
+        let thread = self.spawn(name, move || receiver.run(&Reception { domain: &domain, receiver: &receiver }))?;
+        threads.push(thread);
+        Ok(())
+    }
+
+    pub(super) fn receivers(&self) -> Guard<'_, Vec<Arc<DataReceiver>>> {
+        lock(&self.receivers)
+    }
+
+    pub(super) fn reception(&self) -> Option<Reception<'_>> {
+        self.receiver.get().map(|receiver| Reception { domain: self, receiver })
+    }
+
+    pub(super) fn wake_for_listeners(&self) {
+        match self.reception() {
+            Some(reception) => reception.receiver.wake_for_listeners(&reception),
+            None => self.note_handed(),
+        }
+    }
+
+    /// Processes datagrams with user data. The endpoints concerned are in `dirty` then.
+    pub(super) fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
+        let now = now();
+        if self.socket_barrier.is_in_use() {
+            let arrived = self.socket_barrier.take_arrived(datagrams.clone());
+            match self.shared_memory.as_ref().filter(|shared| shared.has_writers()) {
+                Some(shared) => {
+                    let samples = datagrams.clone().filter(|datagram| !self.socket_barrier.is_marker(datagram));
+                    self.hand_over(samples, now, dirty);
+                    arrived.into_iter().for_each(|news| shared.defer_behind_samples(news, self, now));
+                }
+                None => {
+                    let resolved =
+                        datagrams.clone().filter_map(|datagram| self.socket_barrier.resolve(datagram, &arrived));
+                    self.hand_over(resolved, now, dirty);
+                }
+            }
+        } else {
+            self.hand_over(datagrams.clone(), now, dirty);
+        }
+        now
+    }
+}
+
+impl Process for Reception<'_> {
+    type Dirty = DirtyEndpoints;
+
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
+        self.domain.handle(datagrams, dirty)
+    }
+
+    fn notify(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        dirty.notify(now);
+    }
+
+    fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {
+        dirty.has_listeners() || user_code::has_deferred()
+    }
+
+    fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        // A thread of the application that leads.
+        self.domain.queue_deferred();
+        // While a listener runs, other threads receive.
+        let _not_io = outbox::mark_io_thread(false);
+        dirty.run_listeners(now);
+    }
+
+    fn has_queued_listeners(&self) -> bool {
+        self.domain.listeners.has_some()
+    }
+
+    fn run_queued_listener(&self) -> bool {
+        let _not_io = outbox::mark_io_thread(false);
+        self.domain.listeners.run_next()
+    }
+
+    fn start_thread(&self) -> bool {
+        let Some(domain) = self.domain.me.upgrade() else { return false };
+        let started = domain.start_receive_thread(self.receiver);
+        let report = |error| {
+            log(Level::ERROR, move || tracing::error!(%error, "no further thread to receive while listeners run"));
+        };
+        started.map_err(report).is_ok()
+    }
+}

@@ -1,0 +1,89 @@
+//! Timers of the control thread.
+
+use std::sync::atomic::Ordering;
+
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_transport::udp::Receiver;
+
+use super::reception::Reception;
+use super::{DRAIN_MAX, Domain};
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::sync::lock;
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::host::listener_queue::LISTENER_TIME_MAX;
+
+/// A timer event that is handled so late means that the process was stopped, or its machine suspended: what waits in
+/// the sockets is handled first.
+const LATE: Span = Span::from_millis(100);
+
+/// Receptions at one socket before timers that are late.
+const LATE_RECEPTIONS_MAX: usize = 1024;
+
+impl Domain {
+    /// Calls the endpoints whose deadline has come, and sets the timer to the next one.
+    pub(super) fn handle_timers(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
+        let due = self.timer.begin_look();
+        if now().0.saturating_sub(due) > LATE.0 {
+            self.receive_overdue(receiver, dirty);
+        }
+        let now = now();
+        self.handle_overdue_deferred(now);
+        let mut due = std::mem::take(&mut *lock(&self.due));
+        let mut earliest = NEVER;
+        if let Some(shared) = &self.shared_memory {
+            if shared.deadline() <= now.0 {
+                shared.poll_connections();
+            }
+            if shared.relief_deadline() <= now.0 {
+                shared.relieve_taker(now, self);
+            }
+            earliest = shared.deadline().min(shared.relief_deadline());
+        }
+        for participant in self.snapshot().iter() {
+            if participant.deadline() <= now.0 {
+                participant.handle_timeout(now);
+            }
+            participant.collect_due(now, &mut due);
+            due.handle_timeouts(now);
+            earliest = earliest.min(participant.earliest_deadline());
+        }
+        *lock(&self.due) = due;
+        earliest = earliest.min(self.relieve_listeners(now));
+        self.timer.set(earliest.min(self.socket_barrier.deadline()));
+    }
+
+    /// Has another thread run listeners that wait behind one that lasts too long.
+    pub(super) fn relieve_listeners(&self, now: Instant) -> u64 {
+        if self.listeners_due.load(Ordering::SeqCst) <= now.0 {
+            // A thread that queues a listener from here on sets it again.
+            self.listeners_due.store(NEVER, Ordering::SeqCst);
+            if self.listeners.has_some() {
+                self.listeners_due.fetch_min((now + LISTENER_TIME_MAX).0, Ordering::SeqCst);
+                self.wake_for_listeners();
+            }
+        }
+        self.listeners_due.load(Ordering::SeqCst)
+    }
+
+    /// Handles deferred messages whose marker is lost or takes too long.
+    pub(super) fn handle_overdue_deferred(&self, now: Instant) {
+        for news in self.socket_barrier.take_overdue(now) {
+            self.handle_deferred_message(&news, now);
+        }
+    }
+
+    /// Receives what has waited in the sockets while the process was stopped, signs of life among it.
+    #[cold]
+    fn receive_overdue(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
+        for socket in &self.control_sockets {
+            let mut rounds = 0..LATE_RECEPTIONS_MAX / DRAIN_MAX;
+            while rounds.next().is_some() && self.drain(receiver, socket, dirty) {}
+        }
+        let receivers = self.receivers().clone();
+        for receiver in &receivers {
+            let reception = Reception { domain: self, receiver };
+            let mut rounds = 0..LATE_RECEPTIONS_MAX;
+            while rounds.next().is_some() && receiver.poll_socket_once(&reception) {}
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Under `Poll`: the threads that wait for their turn to poll.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use peregrine_rtps::time::{Instant, Span};
+
+use crate::driver::base::clock::now;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::sync::lock;
+use crate::driver::base::system::{AtomicBool, Mutex};
+
+/// How long a thread waits for another one that polls without sleeping, and may have stopped: it tells no thread.
+const TURN_RETRY_AFTER: Span = Span::from_millis(10);
+
+/// Threads that wait for something while another thread polls. When that one stops, the next of them polls.
+#[derive(Default)]
+pub(super) struct PollingTurns {
+    waiting: Mutex<Vec<Arc<Parker>>>,
+    has_some: AtomicBool,
+}
+
+impl PollingTurns {
+    /// Sleeps until `parker` is woken, until its turn to poll has come, or until `end`.
+    pub(in crate::driver) fn wait(
+        &self,
+        parker: &Arc<Parker>,
+        end: Instant,
+        is_any_thread_polling: impl FnOnce() -> bool,
+    ) {
+        lock(&self.waiting).push(Arc::clone(parker));
+        self.has_some.store(true, Ordering::SeqCst);
+        // A thread that stops polling from here on sees this one.
+        let is_polled = is_any_thread_polling();
+        if is_polled {
+            parker.park_until(end.min(now() + TURN_RETRY_AFTER));
+        }
+        let mut waiting = lock(&self.waiting);
+        waiting.retain(|other| !Arc::ptr_eq(other, parker));
+        self.has_some.store(!waiting.is_empty(), Ordering::SeqCst);
+        drop(waiting);
+        if !is_polled {
+            // This thread may return without polling, and another one may have taken the look above for polling.
+            self.wake_next();
+        }
+    }
+
+    /// The calling thread has stopped polling.
+    pub(super) fn wake_next(&self) {
+        if self.has_some.load(Ordering::SeqCst)
+            && let Some(next) = lock(&self.waiting).first()
+        {
+            next.unpark();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The queue of the publishing thread: asynchronous writers that have something to send, and other writers whose
+//! backlog an I/O thread has handed off. Under `Poll`, the polling thread takes the place of the publishing thread.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::time::Instant;
+
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::parker::Parker;
+use crate::driver::base::sync::{Guard, lock};
+use crate::driver::base::system::{AtomicBool, Mutex, OnceLock};
+use crate::driver::base::user_code::Deferring;
+use crate::driver::host::publish::{Publish, PublishOutcome};
+
+/// The writers that have something to send.
+#[derive(Default)]
+pub(super) struct Publishing {
+    turns: Mutex<Turns>,
+    has_turns: AtomicBool,
+    thread: OnceLock<Arc<Parker>>,
+    is_started: Mutex<bool>,
+}
+
+#[derive(Default)]
+struct Turns {
+    /// Each writer once, and from when on its flow controller lets it send.
+    queue: VecDeque<(Instant, Arc<dyn Publish>)>,
+    is_closed: bool,
+}
+
+impl Publishing {
+    /// Starts the publishing thread, the first time only.
+    pub(in crate::driver) fn start<E>(&self, start: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let mut is_started = lock(&self.is_started);
+        if !*is_started {
+            start()?;
+            *is_started = true;
+        }
+        Ok(())
+    }
+
+    /// The publishing thread, until the domain closes. `hand_off` gives the user code that the thread has left to a
+    /// thread that runs user code.
+    pub(in crate::driver) fn run(&self, hand_off: impl Fn()) {
+        let parker = Parker::of_this_thread();
+        // A thread that adds a writer adds it first, then looks for the thread to wake.
+        let _ = self.thread.set(Arc::clone(&parker));
+        let _no_user_code = Deferring::begin();
+        while !self.turns().is_closed {
+            let next = self.run_ready_writers();
+            hand_off();
+            if next > now().0 {
+                parker.park_until(Instant(next));
+            }
+        }
+    }
+
+    /// Gives each writer its turn whose time has come; returns the time of the next one.
+    pub(super) fn run_ready_writers(&self) -> u64 {
+        let now = now();
+        let writers = self.turns().queue.len();
+        for _ in 0..writers {
+            let Some((at, writer)) = self.turns().queue.pop_front() else { break };
+            let at = if at > now {
+                at
+            } else {
+                // A writer whose turn panics keeps no other one from its turn.
+                let outcome = catch_unwind(AssertUnwindSafe(|| Arc::clone(&writer).publish()));
+                match outcome.unwrap_or(PublishOutcome::Done) {
+                    PublishOutcome::Again => Instant(0),
+                    PublishOutcome::At(at) => at,
+                    PublishOutcome::Done => continue,
+                }
+            };
+            self.put(at, writer);
+        }
+        // Includes writers added meanwhile: a thread that waited in a listener may have slept through the call.
+        let turns = self.turns();
+        self.has_turns.store(!turns.queue.is_empty(), Ordering::Release);
+        turns.queue.iter().map(|(at, _)| at.0).min().unwrap_or(NEVER)
+    }
+
+    /// Whether a writer is queued.
+    #[inline]
+    pub(super) fn has_turns(&self) -> bool {
+        self.has_turns.load(Ordering::Acquire)
+    }
+
+    /// Queues a writer that is not queued.
+    pub(in crate::driver) fn add(&self, writer: Arc<dyn Publish>) {
+        self.put(Instant(0), writer);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Removes a deleted writer.
+    pub(in crate::driver) fn remove(&self, writer: Guid) {
+        self.turns().queue.retain(|(_, queued)| queued.guid() != writer);
+    }
+
+    /// Ends all turns.
+    pub(in crate::driver) fn close(&self) {
+        let mut turns = self.turns();
+        turns.is_closed = true;
+        let left = std::mem::take(&mut turns.queue);
+        drop(turns);
+        drop(left);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    fn put(&self, at: Instant, writer: Arc<dyn Publish>) {
+        let mut turns = self.turns();
+        if !turns.is_closed {
+            let is_queued = |(_, queued): &(_, Arc<dyn Publish>)| queued.guid() == writer.guid();
+            debug_assert!(!turns.queue.iter().any(is_queued), "a writer is queued twice");
+            turns.queue.push_back((at, writer));
+            self.has_turns.store(true, Ordering::Release);
+        }
+    }
+
+    fn turns(&self) -> Guard<'_, Turns> {
+        lock(&self.turns)
+    }
+}

@@ -1,0 +1,541 @@
+//! Leader/followers reception at one socket.
+//!
+//! One thread at a time *leads*: it holds [`SharedReceiver::lead`], waits at the socket and processes what it receives,
+//! in the order of arrival. A leader runs no user code. The other threads of the receiver are *followers*: they sleep
+//! in one epoll instance, in which the socket is *armed* as long as no thread leads.
+//!
+//! | thread | when it leads |
+//! |---|---|
+//! | receive thread | as long as no application thread wants the lead: blocked in `recvmsg`, one system call for each wait |
+//! | application thread that waits for data | at any rate of traffic: each sample wakes that one thread. [`APPLICATION_CREDIT`] |
+//! | writer that expects acknowledgements | for one look ([`SharedReceiver::poll_socket_once`]) |
+//!
+//! # Invariant
+//! At every moment a thread leads, or the socket is armed, or a thread is between the two: between its wake-up as a
+//! follower and its attempt to lead, or between giving up the lead and arming. No timer is involved, and no thread runs
+//! user code in between. A leader that leaves (to run a listener, or to return to the application) first gives up the
+//! lead, then arms the socket, which costs a quarter of a microsecond and wakes no thread unless a datagram has arrived
+//! meanwhile.
+//!
+//! # Threads
+//! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
+//! does. So a listener that blocks keeps one thread, and no other thread waits for it. There are never more threads
+//! than listeners that run at a time, and three. Listeners that wait behind one that lasts too long are left to another
+//! thread by the control thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::event::Token;
+use peregrine_transport::udp::{ReceiveError, Wait};
+use tracing::Level;
+
+use crate::driver::base::adaptive_spin::AdaptiveSpin;
+use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::parker::{OthersWoken, Parker};
+use crate::driver::base::sync::try_lock_leaf;
+use crate::driver::base::system::{
+    AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Waker, fence,
+};
+use crate::driver::base::user_code::{Deferring, log};
+
+/// How many receptions long receive threads follow, and leave the lead free, after an application thread has led or has
+/// found the lead taken. A thread that waits once in a while finds the lead taken at worst, and is woken by its leader.
+const APPLICATION_CREDIT: u32 = 16;
+/// How many waits an application thread does not lead after it has received for other threads only.
+const EXCLUDED_WAITS: u32 = 64;
+/// Receptions in a row of a follower, before it gives others the chance to lead.
+const FOLLOWER_RECEPTIONS_MAX: u32 = 64;
+
+/// Followers that sleep at a time. One could do; with two, a thread that returns from a listener does not end just when
+/// the other one wakes up, to be started again for the next listener.
+const IDLE_FOLLOWERS_MAX: usize = 2;
+
+const SOCKET: Token = Token(0);
+const WAKER: Token = Token(1);
+
+/// The processing of received datagrams.
+pub(super) trait Process {
+    /// The endpoints concerned, from [`Self::handle`] on until they have been told.
+    type Dirty: Default;
+
+    /// Processes datagrams. Under the lead.
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Self::Dirty) -> Instant;
+
+    /// Wakes waiters and sends answers. Endpoints whose listener is to be run stay in `dirty`. Under the lead.
+    fn notify(&self, dirty: &mut Self::Dirty, now: Instant);
+
+    /// Whether listeners are to be run.
+    fn has_listeners(&self, dirty: &Self::Dirty) -> bool;
+
+    /// Runs listeners, or queues them where the calling thread must not run user code.
+    fn run_listeners(&self, dirty: &mut Self::Dirty, now: Instant);
+
+    /// Whether a listener is queued.
+    fn has_queued_listeners(&self) -> bool;
+
+    /// Runs the next queued listener. Says whether there was one.
+    fn run_queued_listener(&self) -> bool;
+
+    /// Starts another thread that [runs](SharedReceiver::run) the receiver. Says whether that was possible.
+    fn start_thread(&self) -> bool;
+}
+
+/// See the [module](self).
+pub(super) struct SharedReceiver<D> {
+    socket: Arc<Socket>,
+    lead: Mutex<Lead<D>>,
+    /// Where followers sleep: at the socket while it is armed, and at `work`.
+    followers: Poller,
+    is_armed: AtomicBool,
+    /// Wakes a follower for queued listeners, and all of them at the end.
+    work: Waker,
+    /// Wakes an application thread that leads.
+    leader_waker: Arc<Waker>,
+    application_credit: AtomicU32,
+    /// Followers that sleep or are about to.
+    idle_followers: AtomicUsize,
+    is_closing: AtomicBool,
+    /// Whether application threads may lead.
+    is_open_to_application: bool,
+    /// How long a receive thread looks for datagrams before it blocks, whatever the traffic.
+    spin: Duration,
+}
+
+/// The state that the leader receives with.
+struct Lead<D> {
+    receiver: Receiver,
+    /// The poller of application threads, once one has led.
+    poller: Option<Poller>,
+    adaptive_spin: AdaptiveSpin,
+    dirty: D,
+}
+
+/// How an application thread's lead has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeadEnd {
+    /// The thread was woken, or its time was over.
+    Woken,
+    /// The thread has received for others only.
+    Useless,
+    /// The thread cannot wait at the socket.
+    Impossible,
+}
+
+/// The right to receive. To be given up by [`Leading::give_up`]; a panic gives it up as well.
+struct Leading<'r, D> {
+    of: &'r SharedReceiver<D>,
+    lead: Option<MutexGuard<'r, Lead<D>>>,
+    _no_user_code: Deferring,
+}
+
+impl<D: Default> SharedReceiver<D> {
+    pub(in crate::driver) fn new(
+        socket: Arc<Socket>,
+        receiver: Receiver,
+        spin: Duration,
+        is_open_to_application: bool,
+    ) -> std::io::Result<Self> {
+        let (followers, work) = (Poller::new()?, Waker::new()?);
+        followers.add_disarmed(&*socket, SOCKET)?;
+        // Disarmed by its report, so that one call wakes one follower.
+        followers.add_disarmed(&work, WAKER)?;
+        followers.arm(&work, WAKER)?;
+        // No thread leads yet.
+        followers.arm(&*socket, SOCKET)?;
+        Ok(Self {
+            socket,
+            lead: Mutex::new(Lead {
+                receiver,
+                poller: None,
+                adaptive_spin: AdaptiveSpin::for_datagrams(),
+                dirty: D::default(),
+            }),
+            followers,
+            is_armed: AtomicBool::new(true),
+            work,
+            leader_waker: Arc::new(Waker::new()?),
+            application_credit: AtomicU32::new(0),
+            idle_followers: AtomicUsize::new(0),
+            is_closing: AtomicBool::new(false),
+            is_open_to_application,
+            spin,
+        })
+    }
+
+    /// The loop of a receive thread, until the receiver closes, or until there are enough others.
+    pub(in crate::driver) fn run(&self, by: &impl Process<Dirty = D>) {
+        while !self.is_closing() {
+            let lead = if self.application_credit.load(Ordering::Relaxed) == 0 { self.try_lead() } else { None };
+            match lead {
+                Some(leading) => self.lead_blocking(leading, by),
+                None if self.follow(by) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Leads until there are listeners to run, or an application thread wants the lead.
+    fn lead_blocking(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>) {
+        leading.disarm();
+        // The thread that queued a listener may have taken this one for a follower that it wakes.
+        if by.has_queued_listeners() {
+            self.ensure_follower(by);
+        }
+        loop {
+            let Some(now) = leading.receive_blocking(self, by) else { return leading.give_up() };
+            let has_listeners = by.has_listeners(leading.dirty());
+            if has_listeners || self.application_credit.load(Ordering::Relaxed) > 0 {
+                return self.leave(leading, by, now);
+            }
+        }
+    }
+
+    /// Sleeps as a follower, then does what there is to do. `false`: there are enough followers without this thread.
+    fn follow(&self, by: &impl Process<Dirty = D>) -> bool {
+        if self.idle_followers.fetch_add(1, Ordering::SeqCst) >= IDLE_FOLLOWERS_MAX {
+            self.idle_followers.fetch_sub(1, Ordering::SeqCst);
+            return false;
+        }
+        let event = self.followers.wait_one(None);
+        self.idle_followers.fetch_sub(1, Ordering::SeqCst);
+        match event {
+            Ok(Some(SOCKET)) => {
+                // The report has disarmed the socket. The leader reads this after it has given up the lead.
+                self.is_armed.store(false, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
+                if let Some(leading) = self.try_lead() {
+                    self.receive_as_follower(leading, by);
+                }
+            }
+            Ok(Some(_)) => self.run_queued_listeners(by),
+            Ok(None) => {}
+            Err(error) => {
+                let address = self.socket.local_address();
+                log(Level::ERROR, move || tracing::error!(%error, %address, "waiting for datagrams has failed"));
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+        }
+        true
+    }
+
+    fn receive_as_follower(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>) {
+        let mut last = None;
+        for _ in 0..FOLLOWER_RECEPTIONS_MAX {
+            match leading.receive(by) {
+                Some(now) => last = Some(now),
+                None => break,
+            }
+            let credit = self.application_credit.load(Ordering::Relaxed);
+            if credit == 0 && !by.has_listeners(leading.dirty()) {
+                return self.lead_blocking(leading, by);
+            }
+            self.application_credit.store(credit.saturating_sub(1), Ordering::Relaxed);
+            if by.has_listeners(leading.dirty()) {
+                break;
+            }
+        }
+        match last {
+            Some(now) => self.leave(leading, by, now),
+            None => leading.give_up(),
+        }
+    }
+
+    /// Gives up the lead, then runs listeners, and wakers of tasks.
+    fn leave(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>, now: Instant) {
+        if !by.has_listeners(leading.dirty()) {
+            return leading.give_up();
+        }
+        let mut dirty = std::mem::take(leading.dirty());
+        let no_user_code = Deferring::begin();
+        leading.give_up();
+        self.ensure_follower(by);
+        // Runs the wakers that were left meanwhile.
+        drop(no_user_code);
+        by.run_listeners(&mut dirty, now);
+        // Its memory is used again.
+        if let Some(mut leading) = self.try_lead() {
+            *leading.dirty() = dirty;
+            leading.give_up();
+        }
+    }
+
+    fn run_queued_listeners(&self, by: &impl Process<Dirty = D>) {
+        if !self.is_closing() {
+            self.work.clear();
+        }
+        // While the receiver closes, this wakes the next follower.
+        if let Err(error) = self.followers.arm(&self.work, WAKER) {
+            log(Level::ERROR, move || tracing::error!(%error, "queued listeners wait for the next thread that looks"));
+        }
+        while !self.is_closing() && by.has_queued_listeners() {
+            // The last follower may have begun to lead, or to run a listener.
+            self.ensure_follower(by);
+            by.run_queued_listener();
+        }
+    }
+
+    /// Makes sure that a thread is there to lead while the calling one runs user code.
+    fn ensure_follower(&self, by: &impl Process<Dirty = D>) {
+        if self.idle_followers.load(Ordering::SeqCst) == 0 && !self.is_closing() {
+            by.start_thread();
+        }
+    }
+
+    /// Has a follower run queued listeners.
+    pub(super) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
+        self.ensure_follower(by);
+        self.work.wake();
+    }
+
+    /// Leads on the calling thread until `parker` is woken or `end` has come. `false`: the thread cannot lead now, and
+    /// is to sleep until it is woken.
+    pub(super) fn lead_until_woken(&self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> bool {
+        if !self.is_open_to_application || parker.turns.is_excluded() || self.is_closing() {
+            return false;
+        }
+        self.application_credit.store(APPLICATION_CREDIT, Ordering::Relaxed);
+        let Some(mut leading) = self.try_lead() else { return false };
+        leading.disarm();
+        parker.receives_at(&self.leader_waker);
+        let lead_end = self.receive_until_woken(&mut leading, parker, end, by);
+        parker.is_awake();
+        leading.give_up();
+        if lead_end == LeadEnd::Useless {
+            parker.turns.exclude(EXCLUDED_WAITS);
+        }
+        lead_end == LeadEnd::Woken
+    }
+
+    fn receive_until_woken(
+        &self,
+        leading: &mut Leading<'_, D>,
+        parker: &Parker,
+        end: Instant,
+        by: &impl Process<Dirty = D>,
+    ) -> LeadEnd {
+        let others_woken = OthersWoken::so_far();
+        while !parker.is_woken_before_sleep() {
+            let Some(has_received) = leading.wait_in_application(parker, end, by) else { return LeadEnd::Impossible };
+            parker.is_awake();
+            if has_received && others_woken.are_more() && !parker.is_woken() {
+                return LeadEnd::Useless;
+            }
+            // Datagrams that keep arriving may concern no thread.
+            if !parker.is_woken() && now() >= end {
+                break;
+            }
+        }
+        LeadEnd::Woken
+    }
+
+    /// Looks once for what has arrived, if no thread leads. Says whether there was anything. For writers that expect
+    /// acknowledgements, and for timers that are late.
+    pub(in crate::driver) fn poll_socket_once(&self, by: &impl Process<Dirty = D>) -> bool {
+        self.try_lead().is_some_and(|mut leading| leading.receive_in_application(by))
+    }
+
+    /// Ends all threads of the receiver, as far as they do not run user code. The socket is to be shut down before.
+    pub(in crate::driver) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.work.wake();
+        self.leader_waker.wake();
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst)
+    }
+
+    fn try_lead(&self) -> Option<Leading<'_, D>> {
+        let lead = try_lock_leaf(&self.lead)?;
+        Some(Leading { of: self, lead: Some(lead), _no_user_code: Deferring::begin() })
+    }
+}
+
+impl<D: Default> Leading<'_, D> {
+    /// From here on no follower is woken by the socket, until the lead is given up.
+    fn disarm(&self) {
+        if self.of.is_armed.swap(false, Ordering::SeqCst)
+            && let Err(error) = self.of.followers.disarm(&*self.of.socket, SOCKET)
+        {
+            log(
+                Level::ERROR,
+                move || tracing::error!(%error, "a socket cannot be disarmed: followers wake up for nothing"),
+            );
+        }
+    }
+
+    fn dirty(&mut self) -> &mut D {
+        &mut self.lead().dirty
+    }
+
+    fn lead(&mut self) -> &mut Lead<D> {
+        self.lead.as_mut().expect("the lead is held until `self` is dropped")
+    }
+
+    /// Waits for datagrams and processes them. `None`: nothing can be received any more.
+    fn receive_blocking(&mut self, of: &SharedReceiver<D>, by: &impl Process<Dirty = D>) -> Option<Instant> {
+        let Lead { receiver, adaptive_spin, dirty, .. } = self.lead();
+        let (datagrams, asleep_since) = match wait_for_datagrams(receiver, &of.socket, of.spin, adaptive_spin) {
+            Ok(received) => received,
+            Err(error) => {
+                of.end_with(&error);
+                return None;
+            }
+        };
+        let now = by.handle(&datagrams, dirty);
+        if let Some(since) = asleep_since {
+            adaptive_spin.on_sleep(since, now);
+        }
+        by.notify(dirty, now);
+        Some(now)
+    }
+
+    /// Processes what has arrived. `None`: nothing.
+    fn receive(&mut self, by: &impl Process<Dirty = D>) -> Option<Instant> {
+        let of = self.of;
+        let Lead { receiver, dirty, .. } = self.lead();
+        let datagrams = match receiver.receive(&of.socket, Wait::NonBlocking) {
+            Ok(datagrams) => datagrams,
+            Err(error) => {
+                of.end_with(&error);
+                return None;
+            }
+        };
+        if datagrams.len() == 0 {
+            return None;
+        }
+        let now = by.handle(&datagrams, dirty);
+        by.notify(dirty, now);
+        Some(now)
+    }
+
+    /// The same on a thread of the application, whose locks a listener may want: listeners are queued. Says whether
+    /// anything has arrived.
+    fn receive_in_application(&mut self, by: &impl Process<Dirty = D>) -> bool {
+        let Some(now) = self.receive(by) else { return false };
+        if by.has_listeners(self.dirty()) {
+            by.run_listeners(self.dirty(), now);
+        }
+        true
+    }
+
+    /// Waits until something has arrived or `parker` is woken. Says whether something has arrived; `None`: the thread
+    /// cannot wait here.
+    fn wait_in_application(&mut self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> Option<bool> {
+        let of = self.of;
+        let since = now();
+        if let Some(until) = self.lead().adaptive_spin.until(since) {
+            while now() < until {
+                if parker.is_woken() || self.receive_in_application(by) {
+                    return Some(true);
+                }
+            }
+            self.lead().adaptive_spin.on_miss();
+        }
+        let mut is_readable = false;
+        let mut is_woken = false;
+        for token in of.wait_with(&mut self.lead().poller, end)? {
+            is_readable |= token == SOCKET;
+            is_woken |= token == WAKER;
+        }
+        if is_woken {
+            of.leader_waker.clear();
+        }
+        if is_readable {
+            self.lead().adaptive_spin.on_sleep(since, now());
+        }
+        let has_received = is_readable && self.receive_in_application(by);
+        (!of.is_closing()).then_some(has_received)
+    }
+
+    /// Dropping does it; this says so.
+    fn give_up(self) {}
+}
+
+impl<D> SharedReceiver<D> {
+    fn wait_with<'p>(&self, poller: &'p mut Option<Poller>, end: Instant) -> Option<impl Iterator<Item = Token> + 'p> {
+        if poller.is_none() {
+            let made = Poller::new().and_then(|made| {
+                made.add(&*self.socket, SOCKET)?;
+                made.add(&*self.leader_waker, WAKER)?;
+                Ok(made)
+            });
+            match made {
+                Ok(made) => *poller = Some(made),
+                Err(error) => {
+                    log(
+                        Level::WARN,
+                        move || tracing::warn!(%error, "threads that wait for data cannot receive it themselves"),
+                    );
+                }
+            }
+        }
+        let deadline = (end.0 != NEVER).then_some(MonotonicNs(end.0));
+        match poller.as_mut()?.wait(deadline) {
+            Ok(tokens) => Some(tokens),
+            Err(error) => {
+                log(Level::ERROR, move || tracing::error!(%error, "an application thread cannot wait for datagrams"));
+                None
+            }
+        }
+    }
+
+    /// Nothing can be received any more.
+    fn end_with(&self, error: &ReceiveError) {
+        if !matches!(error, ReceiveError::ShutDown) {
+            let (error, address) = (error.to_string(), self.socket.local_address());
+            log(Level::ERROR, move || tracing::error!(error, %address, "receiving has ended"));
+        }
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.work.wake();
+    }
+}
+
+impl<D> Drop for Leading<'_, D> {
+    /// Gives up the lead, then arms the socket unless it is armed.
+    fn drop(&mut self) {
+        drop(self.lead.take());
+        // A follower that was woken at the socket stores `false`, then tries to lead: either its attempt comes after
+        // the lead was given up, or its store is seen here.
+        fence(Ordering::SeqCst);
+        if !self.of.is_armed.swap(true, Ordering::SeqCst)
+            && let Err(error) = self.of.followers.arm(&*self.of.socket, SOCKET)
+        {
+            log(
+                Level::ERROR,
+                move || tracing::error!(%error, "a socket cannot be armed: datagrams wait for the next reader"),
+            );
+        }
+    }
+}
+
+/// The next datagrams: looked for if `spin` says so or if they are about to come, else slept for. Since when the thread
+/// has slept is the second answer.
+fn wait_for_datagrams<'r>(
+    receiver: &'r mut Receiver,
+    socket: &Socket,
+    spin: Duration,
+    adaptive_spin: &mut AdaptiveSpin,
+) -> Result<(Datagrams<'r>, Option<Instant>), ReceiveError> {
+    let since = now();
+    let fixed = (!spin.is_zero()).then(|| since + Span::from(spin));
+    if let Some(until) = fixed.or_else(|| adaptive_spin.until(since)) {
+        while now() < until {
+            if receiver.receive(socket, Wait::NonBlocking)?.len() > 0 {
+                return Ok((receiver.datagrams(), None));
+            }
+            std::hint::spin_loop();
+        }
+        adaptive_spin.on_miss();
+    }
+    Ok((receiver.receive(socket, Wait::Block)?, Some(since)))
+}
+
+// The loom models include this file in another folder.
+#[cfg(all(test, not(loom)))]
+#[path = "shared_receiver/tests.rs"]
+mod tests;

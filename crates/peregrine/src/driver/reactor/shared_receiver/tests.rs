@@ -1,0 +1,469 @@
+//! Over a real socket, with receive threads and application threads that only note what arrived and which thread
+//! received it.
+
+use std::net::UdpSocket;
+use std::sync::mpsc::{Receiver as Channel, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::Duration;
+
+use peregrine_transport::udp::{ReceiverOptions, SocketOptions};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const HOUR: Span = Span::from_secs(3_600);
+
+/// Datagrams whose listeners have not run yet.
+type Octets = Vec<Vec<u8>>;
+
+/// The thread and what it received.
+type Received = (ThreadId, Vec<u8>);
+
+/// A further effect of processing a datagram.
+#[derive(Clone, Default)]
+enum Action {
+    #[default]
+    Nothing,
+    /// Wakes this thread.
+    Wake(Arc<Parker>),
+    /// Has a listener that tells of itself, then waits until it may return.
+    Listener,
+    Panic,
+}
+
+struct Noted {
+    received: SyncSender<Received>,
+    action: Mutex<Action>,
+    queued: Mutex<Octets>,
+    told: SyncSender<Received>,
+    may_return: Mutex<Channel<()>>,
+    receiver: Arc<SharedReceiver<Octets>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    me: std::sync::Weak<Self>,
+}
+
+impl Noted {
+    fn run_listener(&self, octets: Vec<u8>) {
+        assert!(!crate::driver::base::user_code::must_defer(), "a listener on a thread that leads");
+        self.told.send((thread::current().id(), octets)).unwrap();
+        let _ = self.may_return.lock().unwrap().recv_timeout(PATIENCE);
+    }
+}
+
+impl Process for Noted {
+    type Dirty = Octets;
+
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Octets) -> Instant {
+        let action = self.action.lock().unwrap().clone();
+        for datagram in datagrams.clone() {
+            // The channel may be full in a flood.
+            let _ = self.received.try_send((thread::current().id(), datagram.bytes().to_vec()));
+            match &action {
+                Action::Listener => dirty.push(datagram.bytes().to_vec()),
+                Action::Panic => panic!("on purpose"),
+                Action::Nothing | Action::Wake(_) => {}
+            }
+        }
+        now()
+    }
+
+    fn notify(&self, _: &mut Octets, _: Instant) {
+        if let Action::Wake(parker) = &*self.action.lock().unwrap() {
+            parker.unpark();
+        }
+    }
+
+    fn has_listeners(&self, dirty: &Octets) -> bool {
+        !dirty.is_empty()
+    }
+
+    fn run_listeners(&self, dirty: &mut Octets, _: Instant) {
+        if crate::driver::base::user_code::must_defer() {
+            self.queued.lock().unwrap().append(dirty);
+            self.receiver.wake_for_listeners(self);
+        } else {
+            dirty.drain(..).for_each(|octets| self.run_listener(octets));
+        }
+    }
+
+    fn has_queued_listeners(&self) -> bool {
+        !self.queued.lock().unwrap().is_empty()
+    }
+
+    fn run_queued_listener(&self) -> bool {
+        let next = self.queued.lock().unwrap().pop();
+        let has_next = next.is_some();
+        next.into_iter().for_each(|octets| self.run_listener(octets));
+        has_next
+    }
+
+    fn start_thread(&self) -> bool {
+        let Some(me) = self.me.upgrade() else { return false };
+        let thread = thread::spawn(move || me.receiver.run(&*me));
+        self.threads.lock().unwrap().push(thread);
+        true
+    }
+}
+
+struct World {
+    by: Arc<Noted>,
+    received: Channel<Received>,
+    told: Channel<Received>,
+    may_return: SyncSender<()>,
+    sender: UdpSocket,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self::without_threads();
+        assert!(world.by.start_thread());
+        world
+    }
+
+    fn without_threads() -> Self {
+        let socket = Arc::new(Socket::unicast("127.0.0.1:0".parse().unwrap(), &SocketOptions::default()).unwrap());
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(socket.local_address()).unwrap();
+        let receiver = Receiver::new(&ReceiverOptions::default());
+        let receiver = Arc::new(SharedReceiver::new(socket, receiver, Duration::ZERO, true).unwrap());
+        let ((notes, received), (tells, told)) = (sync_channel(100_000), sync_channel(100_000));
+        let (may_return, returns) = sync_channel(100_000);
+        let by = Arc::new_cyclic(|me| Noted {
+            received: notes,
+            action: Mutex::default(),
+            queued: Mutex::default(),
+            told: tells,
+            may_return: Mutex::new(returns),
+            receiver,
+            threads: Mutex::default(),
+            me: me.clone(),
+        });
+        Self { by, received, told, may_return, sender }
+    }
+
+    fn receiver(&self) -> &SharedReceiver<Octets> {
+        &self.by.receiver
+    }
+
+    fn set(&self, action: Action) {
+        *self.by.action.lock().unwrap() = action;
+    }
+
+    /// Sends a datagram and waits until it was received. Says by which thread.
+    fn receiver_of(&self, octets: &[u8]) -> ThreadId {
+        self.sender.send(octets).unwrap();
+        self.wait_for(octets)
+    }
+
+    fn wait_for(&self, octets: &[u8]) -> ThreadId {
+        loop {
+            let (by, received) = self.received.recv_timeout(PATIENCE).expect("a datagram lies in the socket");
+            if received == octets {
+                return by;
+            }
+        }
+    }
+
+    /// Waits until it is woken by what it receives itself.
+    fn lead_once(&self) {
+        let parker = Parker::of_this_thread();
+        self.set(Action::Wake(Arc::clone(&parker)));
+        let (me, end) = (thread::current().id(), now() + PATIENCE.into());
+        loop {
+            assert!(now() < end, "the receive thread does not leave the lead");
+            self.sender.send(b"for the application").unwrap();
+            if !self.receiver().lead_until_woken(&parker, end, &*self.by) {
+                parker.park_until(end);
+            }
+            if self.wait_for(b"for the application") == me {
+                return self.set(Action::Nothing);
+            }
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        (0..1000).for_each(|_| _ = self.may_return.try_send(()));
+        self.by.receiver.socket.shut_down();
+        self.by.receiver.close();
+        loop {
+            let Some(thread) = self.by.threads.lock().unwrap().pop() else { break };
+            let ended = thread.join();
+            assert!(thread::panicking() || ended.is_ok(), "a receive thread has panicked");
+        }
+    }
+}
+
+#[test]
+fn application_thread_that_waits_receives_its_own_data() {
+    let world = World::new();
+    world.lead_once();
+    // From then on at any rate.
+    let parker = Parker::of_this_thread();
+    world.set(Action::Wake(Arc::clone(&parker)));
+    for _ in 0..10 {
+        thread::scope(|scope| {
+            let (receiver, sender) = (world.receiver(), &world.sender);
+            scope.spawn(move || {
+                while receiver.try_lead().is_some() {
+                    thread::yield_now();
+                }
+                sender.send(b"sample").unwrap();
+            });
+            while !world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by) {
+                thread::yield_now();
+            }
+        });
+        assert_eq!(world.wait_for(b"sample"), thread::current().id());
+    }
+}
+
+#[test]
+fn datagram_after_the_leader_left_is_received_by_a_receive_thread() {
+    let world = World::new();
+    world.lead_once();
+    for _ in 0..100 {
+        assert_ne!(world.receiver_of(b"while the application computes"), thread::current().id());
+    }
+}
+
+#[test]
+fn one_look_at_the_socket_leaves_it_watched() {
+    let world = World::new();
+    world.lead_once();
+    for _ in 0..100 {
+        world.receiver().poll_socket_once(&*world.by);
+        world.receiver_of(b"after the look");
+    }
+}
+
+#[test]
+fn blocked_listener_stops_no_reception() {
+    let world = World::new();
+    world.set(Action::Listener);
+    world.sender.send(b"first").unwrap();
+    let (first, _) = world.told.recv_timeout(PATIENCE).unwrap();
+    // While it blocks, another thread receives, and runs the next listener.
+    world.sender.send(b"second").unwrap();
+    let (second, octets) = world.told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(octets, b"second");
+    assert_ne!(first, second);
+    world.set(Action::Nothing);
+    let third = world.receiver_of(b"third");
+    assert!(third != first && third != second, "both are in listeners");
+}
+
+#[test]
+fn threads_of_returned_listeners_end() {
+    let world = World::new();
+    world.set(Action::Listener);
+    const BLOCKED: usize = 10;
+    for _ in 0..BLOCKED {
+        world.sender.send(b"blocks").unwrap();
+        world.told.recv_timeout(PATIENCE).unwrap();
+    }
+    world.set(Action::Nothing);
+    assert_eq!(world.by.threads.lock().unwrap().len(), BLOCKED + 1);
+    (0..BLOCKED).for_each(|_| world.may_return.send(()).unwrap());
+    let end = now() + PATIENCE.into();
+    let alive = || world.by.threads.lock().unwrap().iter().filter(|thread| !thread.is_finished()).count();
+    while alive() > 3 {
+        assert!(now() < end, "{} threads are left", alive());
+        thread::yield_now();
+    }
+    world.receiver_of(b"those that are left receive");
+}
+
+#[test]
+fn listener_of_a_leading_application_thread_runs_elsewhere() {
+    let world = World::new();
+    world.lead_once();
+    let parker = Parker::of_this_thread();
+    world.set(Action::Listener);
+    let end = now() + PATIENCE.into();
+    loop {
+        assert!(now() < end, "the application thread does not lead");
+        world.sender.send(b"listened to").unwrap();
+        world.receiver().lead_until_woken(&parker, now() + Span::from_millis(20), &*world.by);
+        world.may_return.send(()).unwrap();
+        let (told_by, _) = world.told.recv_timeout(PATIENCE).unwrap();
+        assert_ne!(told_by, thread::current().id());
+        if world.wait_for(b"listened to") == thread::current().id() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn queued_listener_runs_while_the_leader_sleeps() {
+    let world = World::new();
+    let leader = world.receiver_of(b"who leads?");
+    world.by.queued.lock().unwrap().push(b"queued".to_vec());
+    world.receiver().wake_for_listeners(&*world.by);
+    let (told_by, octets) = world.told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(octets, b"queued");
+    assert_ne!(told_by, leader);
+    assert_eq!(world.receiver_of(b"who leads now?"), leader, "the listener blocks its own thread only");
+}
+
+/// A follower counts as idle until it has noticed that the socket woke it.
+#[test]
+fn listener_queued_while_the_only_follower_begins_to_lead_runs() {
+    let world = World::without_threads();
+    world.receiver().idle_followers.fetch_add(1, Ordering::SeqCst);
+    world.by.queued.lock().unwrap().push(b"queued".to_vec());
+    world.receiver().wake_for_listeners(&*world.by);
+    assert!(world.by.threads.lock().unwrap().is_empty(), "the follower is to run the listener");
+    world.receiver().idle_followers.fetch_sub(1, Ordering::SeqCst);
+    assert!(world.by.start_thread());
+    let (_, octets) = world.told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(octets, b"queued");
+}
+
+#[test]
+fn lead_ends_in_time() {
+    let world = World::new();
+    world.lead_once();
+    let parker = Parker::of_this_thread();
+    let begin = now();
+    while !world.receiver().lead_until_woken(&parker, begin + Span::from_millis(20), &*world.by) {}
+    assert!(now().since(begin) >= Span::from_millis(20), "no thread has woken it");
+    assert_ne!(world.receiver_of(b"after it"), thread::current().id());
+}
+
+#[test]
+fn lead_ends_in_time_whatever_keeps_arriving_for_no_thread() {
+    let world = World::new();
+    let is_over = AtomicBool::new(false);
+    let was_stopped = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let end = now() + PATIENCE.into();
+            while !is_over.load(Ordering::SeqCst) && now() < end {
+                for _ in 0..64 {
+                    world.sender.send(b"for no thread").unwrap();
+                }
+                // A receive thread that leads gives up the lead when there is nothing to receive.
+                thread::sleep(Duration::from_millis(1));
+            }
+            is_over.load(Ordering::SeqCst)
+        });
+        let parker = Parker::of_this_thread();
+        let end = now() + PATIENCE.into();
+        while !world.receiver().lead_until_woken(&parker, now() + Span::from_millis(20), &*world.by) && now() < end {}
+        is_over.store(true, Ordering::SeqCst);
+        flood.join().unwrap()
+    });
+    assert!(was_stopped, "the lead lasted as long as the flood");
+}
+
+#[test]
+fn leading_thread_is_woken_by_other_threads() {
+    let world = World::new();
+    world.lead_once();
+    let parker = Parker::of_this_thread();
+    for _ in 0..20 {
+        let waking = thread::spawn({
+            let (parker, by) = (Arc::clone(&parker), Arc::clone(&world.by));
+            move || {
+                while by.receiver.try_lead().is_some() {
+                    thread::yield_now();
+                }
+                parker.unpark();
+            }
+        });
+        // The other thread leads for moments, to see whether any thread does.
+        while !world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by) {
+            thread::yield_now();
+        }
+        waking.join().unwrap();
+        assert_ne!(world.receiver_of(b"after it"), thread::current().id());
+    }
+}
+
+#[test]
+fn thread_that_receives_for_others_only_is_excluded() {
+    let world = World::new();
+    let parker = Parker::of_this_thread();
+    world.lead_once();
+    // A sleeper that was woken before need not be woken again: hence a new one for each attempt.
+    let end = now() + PATIENCE.into();
+    while !parker.turns.is_excluded() {
+        assert!(now() < end);
+        let sleeper = thread::spawn(Parker::of_this_thread).join().unwrap();
+        world.set(Action::Wake(sleeper));
+        world.sender.send(b"for the other").unwrap();
+        world.receiver().lead_until_woken(&parker, now() + Span::from_millis(20), &*world.by);
+    }
+}
+
+#[test]
+fn panic_of_the_leader_leaves_the_socket_watched() {
+    let world = World::new();
+    world.lead_once();
+    let parker = Parker::of_this_thread();
+    world.set(Action::Panic);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _none = world.by.receiver.try_lead().map(|mut leading| {
+            world.sender.send(b"panics").unwrap();
+            while leading.receive(&*world.by).is_none() {}
+        });
+    }));
+    world.set(Action::Nothing);
+    assert!(panicked.is_err());
+    assert!(!crate::driver::base::user_code::must_defer());
+    world.receiver_of(b"after the panic");
+    drop(parker);
+}
+
+#[test]
+fn closing_ends_the_lead() {
+    let world = World::new();
+    world.lead_once();
+    let closing = thread::spawn({
+        let by = Arc::clone(&world.by);
+        move || {
+            while by.receiver.try_lead().is_some() {
+                thread::yield_now();
+            }
+            by.receiver.socket.shut_down();
+            by.receiver.close();
+        }
+    });
+    let parker = Parker::of_this_thread();
+    while !world.receiver().is_closing() {
+        world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by);
+    }
+    closing.join().unwrap();
+}
+
+/// Threads come and go as leaders in every order; a datagram that no thread receives would never be answered.
+#[test]
+fn no_datagram_waits_however_threads_take_and_leave_the_lead() {
+    let world = World::new();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for worker in 0..3_u64 {
+            let (receiver, by, is_over) = (world.receiver(), &*world.by, &is_over);
+            scope.spawn(move || {
+                let parker = Parker::of_this_thread();
+                let mut random = fastrand::Rng::with_seed(worker);
+                while !is_over.load(Ordering::SeqCst) {
+                    match random.u32(..4) {
+                        0 => _ = receiver.poll_socket_once(by),
+                        1 => _ = receiver.lead_until_woken(&parker, now(), by),
+                        2 => {
+                            let end = now() + Span(random.u64(..50_000));
+                            receiver.lead_until_woken(&parker, end, by);
+                        }
+                        _ => (0..random.u32(..2000)).for_each(|_| std::hint::spin_loop()),
+                    }
+                }
+            });
+        }
+        for number in 0..5_000_u32 {
+            world.receiver_of(&number.to_ne_bytes());
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+}

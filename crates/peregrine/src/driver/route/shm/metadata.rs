@@ -1,0 +1,116 @@
+//! Metadata of a sample beside its payload, and entries without a payload.
+
+use peregrine_rtps::history::ChangeKind;
+use peregrine_rtps::id::KeyHash;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
+use peregrine_transport::shm::Metadata;
+
+/// Bytes of a slot before a payload: with the four of the encapsulation header, the body starts at a multiple of 8.
+pub(in crate::driver) const ALIGNING: usize = 4;
+
+/// An entry of a channel, and the readers it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::driver) struct Addressed {
+    /// Index of the only reader that the entry is for. `None`: all readers that are [live](Entry::Live).
+    pub(in crate::driver) to: Option<u32>,
+    pub(in crate::driver) entry: Entry,
+}
+
+/// What an entry of a channel says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::driver) enum Entry {
+    /// A change, whose payload is in the slot.
+    Change { number: SequenceNumber, kind: ChangeKind, instance: KeyHash, source_timestamp: Timestamp },
+    /// The numbers from `from` on, below `to`, do not come.
+    Unavailable { from: SequenceNumber, to: SequenceNumber },
+    /// The first and the last number that can be had.
+    Available { first: SequenceNumber, last: SequenceNumber },
+    /// The application has asserted that the writer is alive.
+    Alive,
+    /// The addressee is live: it takes the entries for all readers whose number is not below `from`.
+    Live { from: SequenceNumber },
+    /// The addressee is not live: it takes only entries that name it. `epoch` is that of the rewind that this answers.
+    Apart { epoch: u32 },
+}
+
+const KINDS: [ChangeKind; 4] =
+    [ChangeKind::Alive, ChangeKind::Disposed, ChangeKind::Unregistered, ChangeKind::DisposedUnregistered];
+const UNAVAILABLE: u64 = 16;
+const AVAILABLE: u64 = 17;
+const ALIVE: u64 = 18;
+const LIVE: u64 = 19;
+const APART: u64 = 20;
+
+impl Addressed {
+    pub(in crate::driver) fn to_metadata(self) -> Metadata {
+        let mut metadata = self.entry.to_metadata();
+        if let (Some(to), Metadata([what, ..])) = (self.to, &mut metadata) {
+            *what |= u64::from(to).saturating_add(1) << 32;
+        }
+        metadata
+    }
+
+    /// `None` if no working writer says that.
+    pub(in crate::driver) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
+        let entry = Entry::from_metadata(Metadata([u64::from(what as u32), a, b, c, d]))?;
+        let to = ((what >> 32) as u32).checked_sub(1);
+        // Only one reader at a time becomes live or ceases to be.
+        let is_sound = to.is_some() || !matches!(entry, Entry::Live { .. } | Entry::Apart { .. });
+        is_sound.then_some(Self { to, entry })
+    }
+
+    /// Number and source timestamp of a value for all live readers.
+    #[inline]
+    pub(in crate::driver) fn value(metadata: Metadata) -> Option<(SequenceNumber, Timestamp)> {
+        match Entry::from_metadata(metadata)? {
+            Entry::Change { number, kind: ChangeKind::Alive, source_timestamp, .. } => Some((number, source_timestamp)),
+            _ => None,
+        }
+    }
+}
+
+impl Entry {
+    /// Metadata of an entry for all live readers.
+    pub(in crate::driver) fn to_metadata(self) -> Metadata {
+        Metadata(match self {
+            Self::Change { number, kind, instance, source_timestamp: Timestamp { seconds, fraction } } => {
+                let kind = KINDS.iter().position(|other| *other == kind).unwrap_or(0) as u64;
+                let timestamp = u64::from(seconds) << 32 | u64::from(fraction);
+                let wide = u128::from_ne_bytes(instance.0);
+                [kind, number.0.cast_unsigned(), timestamp, wide as u64, (wide >> 64) as u64]
+            }
+            Self::Unavailable { from, to } => [UNAVAILABLE, from.0.cast_unsigned(), to.0.cast_unsigned(), 0, 0],
+            Self::Available { first, last } => [AVAILABLE, first.0.cast_unsigned(), last.0.cast_unsigned(), 0, 0],
+            Self::Alive => [ALIVE, 0, 0, 0, 0],
+            Self::Live { from } => [LIVE, from.0.cast_unsigned(), 0, 0, 0],
+            Self::Apart { epoch } => [APART, u64::from(epoch), 0, 0, 0],
+        })
+    }
+
+    /// `None` if no working writer says that, or if the entry names a reader.
+    pub(in crate::driver) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
+        match what {
+            UNAVAILABLE => Some(Self::Unavailable { from: number(a)?, to: number(b)? }),
+            AVAILABLE => {
+                // There may be none yet: then the last one is the one before the first.
+                let last = i64::try_from(b).ok().filter(|last| *last < i64::MAX)?;
+                Some(Self::Available { first: number(a)?, last: SequenceNumber(last) })
+            }
+            ALIVE => Some(Self::Alive),
+            LIVE => Some(Self::Live { from: number(a)? }),
+            APART => Some(Self::Apart { epoch: u32::try_from(a).ok()? }),
+            kind => Some(Self::Change {
+                number: number(a)?,
+                kind: *KINDS.get(usize::try_from(kind).ok()?)?,
+                instance: KeyHash((u128::from(d) << 64 | u128::from(c)).to_ne_bytes()),
+                source_timestamp: Timestamp { seconds: (b >> 32) as u32, fraction: b as u32 },
+            }),
+        }
+    }
+}
+
+/// Numbers begin at one, and the last one is never reached.
+fn number(word: u64) -> Option<SequenceNumber> {
+    i64::try_from(word).ok().filter(|number| (1..i64::MAX).contains(number)).map(SequenceNumber)
+}

@@ -1,0 +1,193 @@
+//! Readers that attach to the channel of their process, and leave it.
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_transport::shm::{Gone, ReaderId};
+
+use super::{AttachRequest, AttachedReader, ChannelEvents, Channels, Stage, Unsent};
+use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
+
+impl Channels {
+    pub(super) fn place_of(&self, reader: Guid) -> Result<usize, usize> {
+        self.attached.binary_search_by_key(&reader, |attached| attached.guid)
+    }
+
+    pub(super) fn find(&self, reader: Guid) -> Option<&AttachedReader> {
+        self.attached.get(self.place_of(reader).ok()?)
+    }
+
+    pub(super) fn find_mut(&mut self, reader: Guid) -> Option<&mut AttachedReader> {
+        let place = self.place_of(reader).ok()?;
+        self.attached.get_mut(place)
+    }
+
+    #[cfg(test)]
+    pub(in crate::driver) fn channel_of(&self, reader: Guid) -> Option<ReaderId> {
+        self.find(reader).map(|reader| reader.channel)
+    }
+
+    #[cfg(test)]
+    pub(in crate::driver) fn channel_count(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// The readers of a channel.
+    pub(super) fn of(&self, id: ReaderId) -> impl Iterator<Item = &AttachedReader> {
+        self.attached.iter().filter(move |reader| reader.channel == id)
+    }
+
+    /// To be called whenever readers attach, leave, or begin or cease to be live.
+    pub(super) fn note_attached_changed(&mut self) {
+        let is_all_live = |id| {
+            let mut readers = self.of(id).map(|reader| reader.is_live).peekable();
+            readers.peek().is_some() && readers.all(|is_live| is_live)
+        };
+        self.are_all_live = self.channels.iter().all(|channel| is_all_live(channel.id));
+    }
+
+    pub(super) fn attach(&mut self, channel: ReaderId, index: u32, guid: Guid) {
+        let reader = AttachedReader {
+            guid,
+            channel,
+            index,
+            stage: Stage::Accepted,
+            below: SequenceNumber::ZERO,
+            is_live: false,
+            session: None,
+            epoch: 0,
+            rewind: None,
+            halted_at: None,
+        };
+        match self.place_of(guid) {
+            Ok(place) => self.attached.splice(place..=place, [reader]).for_each(drop),
+            Err(place) => self.attached.insert(place, reader),
+        }
+        self.note_attached_changed();
+    }
+
+    pub(super) fn accept(&mut self, request: &AttachRequest, is_reliable: bool) -> bool {
+        let AttachRequest { channel: id, index, reader } = *request;
+        // The reader may have attached before, by way of another channel.
+        self.remove(reader);
+        let Some(channel) = self.channels.iter().find(|channel| channel.id == id) else { return false };
+        if channel.is_reliable != is_reliable {
+            self.dismiss(id, index);
+            return false;
+        }
+        if !self.send_attachment(id, index, AttachmentKind::Accepted) {
+            return false;
+        }
+        self.attach(id, index, reader);
+        true
+    }
+
+    pub(super) fn dismiss(&mut self, channel: ReaderId, index: u32) {
+        self.send_attachment(channel, index, AttachmentKind::Dismissed);
+    }
+
+    /// A process that does not read its messages loses the channel.
+    fn send_attachment(&mut self, channel: ReaderId, index: u32, kind: AttachmentKind) -> bool {
+        let is_sent = self.writer.send_message(channel, Attachment { index, kind }.encode());
+        if !is_sent {
+            self.writer.reject(channel, "the reader process does not read its messages");
+        }
+        is_sent
+    }
+
+    /// Detaches a reader. Without readers, this side ends the channel.
+    pub(super) fn remove(&mut self, guid: Guid) {
+        self.ended.retain(|(reader, _)| *reader != guid);
+        let Ok(place) = self.place_of(guid) else { return };
+        let AttachedReader { channel, index, .. } = self.attached.remove(place);
+        if self.of(channel).next().is_some() {
+            self.dismiss(channel, index);
+        } else {
+            self.writer.remove(channel);
+        }
+        self.note_attached_changed();
+        self.find_gone();
+    }
+
+    /// Handles the messages that reader processes have sent.
+    pub(super) fn receive_attachments(&mut self, events: &mut ChannelEvents) {
+        while let Some((channel, message)) = self.writer.poll_message() {
+            let result = Attachment::decode(message).ok_or("the reader process sent a message that means nothing");
+            if let Err(what) = result.and_then(|message| self.receive_attachment(channel, message, events)) {
+                self.writer.reject(channel, what);
+            }
+        }
+        self.note_attached_changed();
+    }
+
+    fn receive_attachment(
+        &mut self,
+        id: ReaderId,
+        Attachment { index, kind }: Attachment,
+        events: &mut ChannelEvents,
+    ) -> Result<(), &'static str> {
+        let place = self.attached.iter().position(|reader| reader.channel == id && reader.index == index);
+        let reader = place.and_then(|place| self.attached.get_mut(place));
+        match (kind, reader) {
+            (AttachmentKind::Attach { reader }, _) => {
+                let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id) else { return Ok(()) };
+                if index <= channel.last_index {
+                    return Err("the reader process attached two readers with one index");
+                }
+                channel.last_index = index;
+                events.attach.push(AttachRequest { channel: id, index, reader });
+            }
+            (AttachmentKind::Ready, Some(reader)) if reader.stage == Stage::Accepted => {
+                reader.stage = Stage::Ready;
+                events.ready.push(reader.guid);
+            }
+            (AttachmentKind::Rewind { epoch, from }, Some(reader)) if reader.stage == Stage::InUse => {
+                reader.rewind = Some(epoch);
+                reader.session = None;
+                reader.is_live = false;
+                reader.halted_at = None;
+                events.rewound.push((reader.guid, from));
+            }
+            (AttachmentKind::Detach, Some(reader)) => {
+                // The reader process closes the channel when its last reader has left.
+                events.gone.push((reader.guid, Gone::Ended));
+                if let Some(place) = place {
+                    self.attached.remove(place);
+                }
+            }
+            // The reader was detached meanwhile, or the message repeats an earlier one.
+            (AttachmentKind::Ready | AttachmentKind::Rewind { .. } | AttachmentKind::Detach, _) => {}
+            (AttachmentKind::Accepted | AttachmentKind::Dismissed, _) => {
+                return Err("the reader process sent a message that only writers send");
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers readers that have asked to rewind, as far as there is room for the answers.
+    pub(super) fn answer_rewinds(&mut self, events: &mut ChannelEvents) {
+        for place in 0..self.attached.len() {
+            let Some(AttachedReader { guid, channel, index, rewind: Some(epoch), .. }) = self.attached.get(place)
+            else {
+                continue;
+            };
+            let (guid, channel, index, epoch) = (*guid, *channel, *index, *epoch);
+            match self.answer_rewind(channel, index, epoch) {
+                Ok(()) => {
+                    if let Some(reader) = self.attached.get_mut(place) {
+                        reader.epoch = epoch;
+                        reader.rewind = None;
+                    }
+                    events.resumed.push(guid);
+                }
+                // The reader process notifies the writer of room.
+                Err(Unsent::NoRoom | Unsent::NoMemory) => {}
+                Err(Unsent::Stuck | Unsent::TooLong | Unsent::NotAnnounced) => {
+                    if let Some(channel) = self.channels.iter_mut().find(|other| other.id == channel) {
+                        channel.is_closing = true;
+                    }
+                    self.must_poll = true;
+                }
+            }
+        }
+    }
+}

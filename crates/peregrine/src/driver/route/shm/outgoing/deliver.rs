@@ -1,0 +1,291 @@
+//! A batch of changes on its way into the rings of the channels.
+
+use std::sync::atomic::Ordering;
+
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::writer::{HandOverBatch, HandOverChange, Recipient};
+use peregrine_transport::shm::{LoanError, PublishError, ReaderId, SharedSlot, Slot};
+
+use super::{AttachedReader, Channels, InSlot, Unsent};
+use crate::driver::host::counters::Counters;
+use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry};
+
+/// Where the entries of a batch go.
+#[derive(Clone, Copy)]
+struct Destination {
+    channel: ReaderId,
+    /// Index of the only reader that they are for.
+    to: Option<u32>,
+    /// Number of readers that they are for.
+    readers: u64,
+}
+
+impl Channels {
+    /// Hands a batch to the readers of a channel. Adds each reader without room to `halted`, with the first change that
+    /// the reader did not take.
+    pub(super) fn deliver(
+        &mut self,
+        place: usize,
+        batch: &HandOverBatch,
+        slots: &mut Vec<Option<SharedSlot>>,
+        halted: &mut Vec<Recipient>,
+        counters: &Counters,
+    ) {
+        let Some(id) = self.channels.get(place).map(|channel| channel.id) else { return };
+        let mut recipients = std::mem::take(&mut self.recipients);
+        self.find_recipients(id, batch, &mut recipients);
+        let is_live = |(place, _): &(usize, Recipient)| self.attached.get(*place).is_some_and(|r| r.is_live);
+        let live = self.of(id).filter(|reader| reader.is_live).count();
+        let are_these_live = recipients.len() == live && recipients.iter().all(is_live);
+        if batch.is_catch_up() && !are_these_live {
+            for recipient in &recipients {
+                let mut next = recipient.1.from;
+                let result = self.send_to_one(id, recipient.0, batch, &mut next, slots, counters);
+                self.note_sent_to(place, std::slice::from_ref(recipient), next, batch.end(), result, halted);
+            }
+        } else if let Some(from) = recipients.iter().map(|(_, recipient)| recipient.from).min() {
+            let mut next = from;
+            let made_live = if are_these_live { Ok(()) } else { self.make_live(id, &recipients) };
+            let destination = Destination { channel: id, to: None, readers: recipients.len() as u64 };
+            let result = made_live.and_then(|()| self.send_all(destination, batch, &mut next, slots, counters));
+            self.note_sent_to(place, &recipients, next, batch.end(), result, halted);
+        }
+        recipients.clear();
+        self.recipients = recipients;
+    }
+
+    /// The readers of a channel that a batch is for. A reader that was rewound meanwhile lacks changes from before the
+    /// batch.
+    fn find_recipients(&self, id: ReaderId, batch: &HandOverBatch, recipients: &mut Vec<(usize, Recipient)>) {
+        for recipient in batch.recipients() {
+            let Ok(place) = self.place_of(recipient.reader) else { continue };
+            let is_meant = |reader: &AttachedReader| reader.channel == id && reader.session == Some(recipient.session);
+            if self.attached.get(place).is_some_and(is_meant) {
+                recipients.push((place, *recipient));
+            }
+        }
+    }
+
+    /// Makes the recipients the live readers of a channel.
+    fn make_live(&mut self, id: ReaderId, recipients: &[(usize, Recipient)]) -> Result<(), Unsent> {
+        for place in 0..self.attached.len() {
+            let Some(reader) = self.attached.get(place).filter(|reader| reader.channel == id) else { continue };
+            let from = recipients.iter().find(|(other, _)| *other == place).map(|(_, recipient)| recipient.from);
+            match from {
+                Some(from) if !reader.is_live => self.set_live(place, Some(from))?,
+                None if reader.is_live => self.set_live(place, None)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A reader takes the entries for all readers from this change on, or none of them.
+    fn set_live(&mut self, place: usize, from: Option<SequenceNumber>) -> Result<(), Unsent> {
+        let Some(reader) = self.attached.get(place) else { return Ok(()) };
+        let destination = Destination { channel: reader.channel, to: Some(reader.index), readers: 1 };
+        let entry = match from {
+            Some(from) => Entry::Live { from: from.max(SequenceNumber(1)) },
+            None => Entry::Apart { epoch: reader.epoch },
+        };
+        self.tell(destination, entry)?;
+        if let Some(reader) = self.attached.get_mut(place) {
+            reader.is_live = from.is_some();
+        }
+        self.note_attached_changed();
+        Ok(())
+    }
+
+    fn send_to_one(
+        &mut self,
+        channel: ReaderId,
+        place: usize,
+        batch: &HandOverBatch,
+        next: &mut SequenceNumber,
+        slots: &mut Vec<Option<SharedSlot>>,
+        counters: &Counters,
+    ) -> Result<(), Unsent> {
+        let Some(reader) = self.attached.get(place) else { return Ok(()) };
+        let destination = Destination { channel, to: Some(reader.index), readers: 1 };
+        if reader.is_live {
+            self.set_live(place, None)?;
+        }
+        self.send_all(destination, batch, next, slots, counters)
+    }
+
+    /// Notes the result for readers to which a batch was sent, as far as `next`.
+    fn note_sent_to(
+        &mut self,
+        place: usize,
+        recipients: &[(usize, Recipient)],
+        next: SequenceNumber,
+        end: SequenceNumber,
+        result: Result<(), Unsent>,
+        halted: &mut Vec<Recipient>,
+    ) {
+        let Some(channel) = self.channels.get_mut(place) else { return };
+        channel.no_progress &= recipients.iter().all(|(_, recipient)| next <= recipient.from);
+        let Err(unsent) = result else {
+            channel.is_short = false;
+            self.sent_below = self.sent_below.max(end);
+            return;
+        };
+        for (place, recipient) in recipients {
+            let from = next.max(recipient.from);
+            if let Some(reader) = self.attached.get_mut(*place) {
+                reader.halted_at = Some(from);
+                halted.push(Recipient { from, ..*recipient });
+            }
+        }
+        let is_short = matches!(unsent, Unsent::NoMemory | Unsent::Stuck);
+        channel.is_short = is_short || unsent == Unsent::NotAnnounced;
+        // A reader that returns no memory may acknowledge samples that are kept for that.
+        let is_any_behind = is_short && self.is_any_behind();
+        let no_progress = unsent == Unsent::Stuck && !is_any_behind;
+        let Some(channel) = self.channels.get_mut(place) else { return };
+        // The second time: what was acknowledged has been released since the first.
+        channel.is_closing |= unsent == Unsent::TooLong || no_progress && channel.no_progress;
+        channel.no_progress = no_progress;
+        self.must_poll |= channel.is_closing || no_progress;
+    }
+
+    fn send_all(
+        &mut self,
+        to: Destination,
+        batch: &HandOverBatch,
+        next: &mut SequenceNumber,
+        slots: &mut Vec<Option<SharedSlot>>,
+        counters: &Counters,
+    ) -> Result<(), Unsent> {
+        // Without memory for a change, nothing is sent: the reader would return the entries without a payload, and each
+        // return would cause another attempt.
+        if let Some(first) = batch.changes().iter().position(|change| change.sequence_number >= *next) {
+            self.slot_at(first, batch, slots, counters)?;
+        }
+        if batch.is_alive() {
+            self.tell(to, Entry::Alive)?;
+        }
+        if let Some((first, last)) = batch.available() {
+            self.tell(to, Entry::Available { first, last })?;
+        }
+        for (place, change) in batch.changes().iter().enumerate() {
+            let number = change.sequence_number;
+            if number < *next {
+                continue;
+            }
+            self.tell_unavailable(to, *next, number)?;
+            *next = number;
+            let slot = self.slot_at(place, batch, slots, counters)?;
+            self.bytes_since_look = self.bytes_since_look.saturating_add(slot.len());
+            self.send(to, &slot, entry_of(change))?;
+            counters.sent.fetch_add(to.readers, Ordering::Relaxed);
+            *next = number.next();
+        }
+        self.tell_unavailable(to, *next, batch.end())
+    }
+
+    fn tell_unavailable(&mut self, to: Destination, from: SequenceNumber, end: SequenceNumber) -> Result<(), Unsent> {
+        if from < end { self.tell(to, Entry::Unavailable { from, to: end }) } else { Ok(()) }
+    }
+
+    /// Tells a reader that the answer to its rewind begins here.
+    pub(super) fn answer_rewind(&mut self, channel: ReaderId, index: u32, epoch: u32) -> Result<(), Unsent> {
+        self.tell(Destination { channel, to: Some(index), readers: 1 }, Entry::Apart { epoch })
+    }
+
+    fn tell(&mut self, to: Destination, entry: Entry) -> Result<(), Unsent> {
+        if self.nothing.is_none() {
+            self.nothing = Some(self.loan(0)?.share());
+        }
+        let Some(nothing) = self.nothing.clone() else { return Err(Unsent::Stuck) };
+        self.send(to, &nothing, entry)
+    }
+
+    fn send(
+        &mut self,
+        Destination { channel, to, .. }: Destination,
+        slot: &SharedSlot,
+        entry: Entry,
+    ) -> Result<(), Unsent> {
+        let metadata = Addressed { to, entry }.to_metadata();
+        let unsent = |error: PublishError<()>| match error.is_segment_unannounced() {
+            true => Unsent::NotAnnounced,
+            false => Unsent::NoRoom,
+        };
+        match self.writer.publish_to(channel, slot, metadata).map_err(unsent) {
+            Err(Unsent::NoRoom) => {}
+            // The reader would notify the writer of each entry that it passes, and each time in vain.
+            result => return result,
+        }
+        self.writer.request_room_notification(false);
+        // There may have come some before it was asked for.
+        self.writer.publish_to(channel, slot, metadata).map_err(unsent)
+    }
+
+    /// The slot of the change at this place of the batch.
+    fn slot_at(
+        &mut self,
+        place: usize,
+        batch: &HandOverBatch,
+        slots: &mut Vec<Option<SharedSlot>>,
+        counters: &Counters,
+    ) -> Result<SharedSlot, Unsent> {
+        if let Some(Some(slot)) = slots.get(place) {
+            return Ok(slot.clone());
+        }
+        let change = batch.changes().get(place).ok_or(Unsent::Stuck)?;
+        let slot = self.slot_of(change, counters)?;
+        if slots.len() <= place {
+            slots.resize(place + 1, None);
+        }
+        if let Some(known) = slots.get_mut(place) {
+            *known = Some(slot.clone());
+        }
+        Ok(slot)
+    }
+
+    /// The slot of a change, which lies in one already unless it was encoded before there were readers here.
+    fn slot_of(&mut self, change: &HandOverChange, counters: &Counters) -> Result<SharedSlot, Unsent> {
+        // What was written before the last reader left lies in a slot of another pool.
+        if let Some(InSlot(slot)) = change.payload.value().and_then(|value| value.downcast_ref())
+            && self.writer.owns(slot)
+        {
+            return Ok(slot.clone());
+        }
+        debug_assert!(change.payload.known_len().is_some(), "user code would encode the value under a lock");
+        let payload = &*change.payload;
+        let mut slot = self.loan(payload.len().saturating_add(ALIGNING))?;
+        if let Some((aligning, octets)) = slot.split_at_mut_checked(ALIGNING) {
+            aligning.fill(0);
+            octets.copy_from_slice(payload);
+        }
+        counters.copied_in.fetch_add(1, Ordering::Relaxed);
+        Ok(slot.share())
+    }
+
+    /// Takes a slot for this many bytes. If there is none, requests a notification of room and retries once.
+    fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
+        let loaned = self.writer.loan(len).or_else(|_| {
+            self.writer.request_room_notification(true);
+            self.writer.loan(len)
+        });
+        // Else samples that are written meanwhile would take the memory that is released, and wait behind this one.
+        // Their loans come here, which ends the shortage when there is memory again, even if this sample is not wanted
+        // any more.
+        self.is_short = loaned.is_err();
+        loaned.map_err(|error| match error {
+            LoanError::TooLong { .. } => Unsent::TooLong,
+            _ if self.writer.awaits_returns() => Unsent::NoMemory,
+            _ => Unsent::Stuck,
+        })
+    }
+}
+
+fn entry_of(change: &HandOverChange) -> Entry {
+    Entry::Change {
+        number: change.sequence_number,
+        kind: change.kind,
+        instance: change.instance,
+        source_timestamp: change.source_timestamp,
+    }
+}

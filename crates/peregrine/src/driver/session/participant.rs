@@ -1,0 +1,747 @@
+//! A participant as the driver holds it: discovery and the endpoints, under one lock.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::limits::MATCHES_MAX;
+use peregrine_rtps::locator::Locator;
+use peregrine_rtps::participant::{
+    Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantConfig, ParticipantEvent, StreamChange,
+};
+use peregrine_rtps::protection::Protection;
+use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
+use peregrine_rtps::reader::Reception;
+use peregrine_rtps::receiver::Input;
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_rtps::writer::MatchedReader;
+use tracing::Level;
+
+use super::observer::{DiscoveryEvent, Observer};
+use crate::driver::base::clock::{now, wall, wall_at};
+use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::base::parker::Parker;
+use crate::driver::base::user_code::log;
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::local_reader::READERS;
+use crate::driver::endpoint::reader::{ReaderCore, ReaderState};
+use crate::driver::endpoint::topic::TopicCore;
+use crate::driver::endpoint::waiting::{Until, Watched, wait_until};
+use crate::driver::endpoint::wakers::{HasWakers, StateGuard, Wakers};
+use crate::driver::endpoint::writer::{WriterCore, WriterHook};
+use crate::driver::host::Host;
+use crate::driver::net::incoming::Incoming;
+use crate::driver::route::local_writers::WRITERS;
+use crate::error::{Error, Precondition};
+use crate::shared_memory::{DeliveryPath, SharedMemoryUse};
+use crate::status::StatusMask;
+
+pub(crate) struct Locked {
+    pub(crate) rtps: Participant,
+    pub(crate) writers: BTreeMap<EntityId, Arc<WriterCore>>,
+    pub(crate) readers: BTreeMap<EntityId, Arc<ReaderCore>>,
+    /// Woken by everything found or lost, by new topics, and by writers that are gone for good.
+    pub(crate) wakers: Wakers,
+    /// Observers of discovered and lost entities.
+    pub(crate) observers: Vec<Observer>,
+    observers_so_far: u64,
+    topics: BTreeMap<String, Weak<TopicCore>>,
+    /// Deleted writers whose last samples readers still have to acknowledge, and how long that is waited for.
+    lingering: Vec<Lingering>,
+    /// The application closes the participant, which admits no more endpoints.
+    closing: Option<Span>,
+}
+
+/// A deleted writer.
+struct Lingering {
+    until: Instant,
+    writer: Arc<WriterCore>,
+    abandoned: Arc<Abandoned>,
+    /// A thread has given up on it.
+    is_abandoned: bool,
+}
+
+/// The samples of deleted writers that readers miss.
+#[derive(Debug, Default)]
+pub(crate) struct Abandoned {
+    pub(crate) writers: AtomicUsize,
+    pub(crate) samples: AtomicU64,
+}
+
+/// The services of a domain for its participants.
+pub(crate) trait ParticipantHost: Host {
+    /// Whether the caller is one of the domain's threads.
+    fn is_own_thread(&self) -> bool;
+
+    /// `None` if the domain shares no memory with other processes.
+    fn channel_requests(&self) -> Option<&dyn ChannelRequests>;
+}
+
+/// What participants tell about matches, so that endpoints of other processes on this host are reached by shared
+/// memory.
+pub(crate) trait ChannelRequests {
+    /// A writer of this process matches a reader of another participant, which may have requested a channel already.
+    fn note_matched(&self);
+
+    /// A reader matches a writer of the participant that `data` describes.
+    fn request(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData);
+
+    /// A reader and a writer do not match any more.
+    fn cancel(&self, reader: Guid, writer: Guid);
+
+    /// A reader is deleted.
+    fn forget_reader(&self, reader: Guid);
+}
+
+/// One participant.
+pub(crate) struct ParticipantCore {
+    services: Arc<dyn ParticipantHost>,
+    /// The same, for endpoints.
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) prefix: GuidPrefix,
+    /// Protects the traffic of the participant and its endpoints.
+    pub(crate) protection: Option<Arc<dyn Protection>>,
+    locked: Mutex<Locked>,
+    due: DeadlineCell,
+    next_key: AtomicU32,
+}
+
+impl ParticipantCore {
+    pub(crate) fn new(services: Arc<dyn ParticipantHost>, config: ParticipantConfig) -> Self {
+        let (prefix, protection) = (config.prefix, config.protection.clone());
+        let rtps = Participant::new(now(), config);
+        let locked = Locked {
+            rtps,
+            writers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            wakers: Wakers::default(),
+            observers: Vec::new(),
+            observers_so_far: 0,
+            topics: BTreeMap::new(),
+            lingering: Vec::new(),
+            closing: None,
+        };
+        let host = Arc::clone(&services) as Arc<dyn Host>;
+        Self {
+            services,
+            host,
+            prefix,
+            protection,
+            locked: Mutex::new(locked),
+            due: DeadlineCell::never(),
+            next_key: AtomicU32::new(1),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> StateGuard<'_, Locked> {
+        StateGuard::lock(&self.locked)
+    }
+
+    pub(crate) fn deadline(&self) -> u64 {
+        self.due.get()
+    }
+
+    /// A number for the next entity, unique within the participant.
+    pub(crate) fn next_key(&self) -> u32 {
+        self.next_key.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Announces a writer, or news about one. `data` reads the policies under the lock of the participant: of two
+    /// threads that change them, the later one also announces later.
+    pub(crate) fn put_writer(&self, core: &Arc<WriterCore>, data: impl FnOnce() -> PublicationData) {
+        let mut locked = self.lock();
+        let data = data();
+        let mut state = core.lock();
+        if state.closed || locked.closing.is_some() {
+            return;
+        }
+        state.writer.set_inline_qos(now(), &data.inline_qos());
+        drop(state);
+        locked.writers.insert(core.guid.entity, Arc::clone(core));
+        if self.host.config().same_process && !core.is_protected {
+            WRITERS.add(core.guid, Arc::downgrade(core) as _);
+        }
+        locked.rtps.put_writer(now(), wall(), data);
+        self.finish(locked);
+    }
+
+    /// Announces a reader, or news about one. `data`: see [`Self::put_writer`].
+    pub(crate) fn put_reader(&self, core: &Arc<ReaderCore>, data: impl FnOnce() -> SubscriptionData) {
+        let mut locked = self.lock();
+        let data = data();
+        if core.lock().closed || locked.closing.is_some() {
+            return;
+        }
+        locked.readers.insert(core.guid.entity, Arc::clone(core));
+        if self.host.config().same_process && !core.is_protected {
+            READERS.add(core.guid, Arc::downgrade(core));
+        }
+        locked.rtps.put_reader(now(), wall(), data);
+        self.finish(locked);
+    }
+
+    /// A writer takes no more samples. It goes when its readers have acknowledged the last ones, or after `linger`; by
+    /// default after that of the configuration. Returns what readers miss then. Only a writer that the application
+    /// closes, or its participant, waits for readers that do not answer.
+    pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>, linger: Option<Duration>) -> Arc<Abandoned> {
+        let abandoned = Arc::<Abandoned>::default();
+        let linger_hook = Linger { participant: Arc::downgrade(self), writer: Arc::downgrade(core) };
+        let waits_for_inactive = linger.is_some() || self.is_closing();
+        if core.close(Arc::new(linger_hook), waits_for_inactive) {
+            self.remove_writer(core);
+            return abandoned;
+        }
+        let mut locked = self.lock();
+        if !locked.writers.contains_key(&core.guid.entity) {
+            // The last acknowledgement came meanwhile, and the hook has removed the writer.
+            return abandoned;
+        }
+        let linger = linger.map(Span::from).or(locked.closing).unwrap_or_else(|| self.host.config().linger.into());
+        locked.lingering.push(Lingering {
+            until: now() + linger,
+            writer: Arc::clone(core),
+            abandoned: Arc::clone(&abandoned),
+            is_abandoned: false,
+        });
+        self.finish(locked);
+        abandoned
+    }
+
+    /// Takes no more endpoints in. Deleted writers linger for `timeout` from now on. `false` when the participant is
+    /// closed already.
+    pub(crate) fn begin_to_close(&self, timeout: Duration) -> bool {
+        let mut locked = self.lock();
+        locked.wakers.wake_all();
+        locked.closing.replace(timeout.into()).is_none()
+    }
+
+    /// Whether it takes no more endpoints in.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.lock().is_closing()
+    }
+
+    /// The deleted writers that still linger, of which `is_meant`, linger until `timeout` is over. Returns what readers
+    /// miss of each of them then.
+    pub(crate) fn linger_anew(
+        &self,
+        timeout: Duration,
+        is_meant: impl Fn(&Arc<WriterCore>) -> bool,
+    ) -> Vec<(EntityId, Arc<Abandoned>)> {
+        let mut locked = self.lock();
+        let until = now() + timeout.into();
+        let meant = locked.lingering.iter_mut().filter(|lingering| is_meant(&lingering.writer));
+        let abandoned = meant.map(|lingering| {
+            lingering.until = until;
+            lingering.writer.wait_for_inactive();
+            (lingering.writer.guid.entity, Arc::clone(&lingering.abandoned))
+        });
+        let abandoned = abandoned.collect();
+        self.finish(locked);
+        abandoned
+    }
+
+    /// Waits until this deleted writer, or every one for `None`, is gone for good. Gives up on those that remain at the
+    /// end of `timeout`.
+    pub(crate) fn wait_until_gone(&self, writer: Option<EntityId>, timeout: Duration) {
+        let gone = |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
+        if wait_until(self, timeout, StatusMask::ALL, gone).is_none() {
+            self.abandon(|lingering| lingering.is_of(writer));
+        }
+    }
+
+    /// The same as a future. The thread that keeps timers gives up on a writer whose time is over.
+    pub(crate) fn until_gone(self: &Arc<Self>, writer: Option<EntityId>) -> impl Future<Output = ()> + Send + use<> {
+        let gone = move |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
+        Until::new(Arc::clone(self), StatusMask::ALL, gone)
+    }
+
+    /// Gives up on deleted writers.
+    fn abandon(&self, is_over: impl Fn(&Lingering) -> bool) {
+        let mut locked = self.lock();
+        let over = locked.lingering.iter_mut().filter(|lingering| !lingering.is_abandoned && is_over(lingering));
+        let over: Vec<_> = over
+            .map(|lingering| {
+                // The writer stays in the list until its samples are counted, because a thread in `close` waits for the
+                // count.
+                lingering.is_abandoned = true;
+                (Arc::clone(&lingering.writer), Arc::clone(&lingering.abandoned))
+            })
+            .collect();
+        drop(locked);
+        for (writer, abandoned) in over {
+            let samples = unacknowledged(&writer);
+            let guid = writer.guid;
+            log(Level::WARN, move || {
+                tracing::warn!(writer = %guid, samples, "a deleted writer goes although readers miss its last samples");
+            });
+            abandoned.writers.fetch_add(1, Ordering::Relaxed);
+            abandoned.samples.fetch_add(samples, Ordering::Relaxed);
+            self.remove_writer(&writer);
+        }
+    }
+
+    fn remove_writer(&self, core: &WriterCore) {
+        WRITERS.remove(core.guid);
+        let mut locked = self.lock();
+        locked.lingering.retain(|lingering| lingering.writer.guid != core.guid);
+        locked.rtps.remove_writer(now(), wall(), core.guid.entity);
+        locked.writers.remove(&core.guid.entity);
+        locked.wakers.wake_all();
+        self.finish(locked);
+        core.end();
+    }
+
+    /// `false` if the reader was removed before.
+    pub(crate) fn remove_reader(&self, core: &ReaderCore) -> bool {
+        if !core.close() {
+            return false;
+        }
+        READERS.remove(core.guid);
+        if let Some(shared) = self.services.channel_requests() {
+            shared.forget_reader(core.guid);
+        }
+        let mut locked = self.lock();
+        locked.rtps.remove_reader(now(), wall(), core.guid.entity);
+        locked.readers.remove(&core.guid.entity);
+        self.finish(locked);
+        true
+    }
+
+    /// Whether deleted writers linger for acknowledgements that come by the calling thread: then another thread has to
+    /// [wait](Self::settle) for them.
+    pub(crate) fn must_settle_elsewhere(&self) -> bool {
+        self.services.is_own_thread() && self.lock().lingers(None)
+    }
+
+    /// Waits for deleted writers to be gone for good, within bounds.
+    pub(crate) fn settle(&self) {
+        // These threads are the ones that the acknowledgements come by.
+        if self.services.is_own_thread() {
+            return;
+        }
+        let _ = wait_until(self, self.host.config().linger, StatusMask::ALL, |locked| {
+            (!locked.lingers(None)).then_some(())
+        });
+    }
+
+    /// The topic of this name, made if there is none: with `qos`, else with the policies that are the `default`.
+    pub(crate) fn topic(
+        &self,
+        name: &str,
+        type_name: &Arc<str>,
+        qos: Option<TopicQos>,
+        default: TopicQos,
+        is_enabled: bool,
+    ) -> Result<Arc<TopicCore>, Error> {
+        let mut locked = self.lock();
+        if locked.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
+        locked.topics.retain(|_, topic| topic.strong_count() > 0);
+        let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
+            let host = Arc::clone(&self.host);
+            let qos = qos.unwrap_or(default);
+            let topic = Arc::new(TopicCore::new(host, name.to_owned(), Arc::clone(type_name), qos, is_enabled));
+            locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
+            // A thread may wait for a topic of this name.
+            locked.wakers.wake_all();
+            return Ok(topic);
+        };
+        if known.type_name != *type_name {
+            let (existing, requested) = (Arc::clone(&known.type_name), Arc::clone(type_name));
+            return Err(Precondition::TopicHasOtherType { topic: Arc::clone(&known.name), existing, requested }.into());
+        }
+        if qos.is_some_and(|qos| known.lock().qos != qos) {
+            return Err(Precondition::TopicHasOtherQos { topic: Arc::clone(&known.name) }.into());
+        }
+        Ok(known)
+    }
+
+    pub(crate) fn topics(&self) -> Vec<Arc<TopicCore>> {
+        self.lock().topics.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Says goodbye.
+    pub(crate) fn leave(&self) {
+        let mut locked = self.lock();
+        locked.rtps.leave(wall());
+        self.finish(locked);
+    }
+
+    /// The participants known.
+    pub(crate) fn remote_participants(&self) -> Vec<ParticipantData> {
+        self.lock().rtps.remote_participants().cloned().collect()
+    }
+
+    /// Messages have come. The endpoints they concern are noted in `dirty`.
+    pub(in crate::driver) fn handle_messages<'d>(
+        &self,
+        messages: impl Iterator<Item = Incoming<'d>>,
+        now: Instant,
+        dirty: &mut DirtyEndpoints,
+    ) {
+        let wall = wall_at(now);
+        let mut locked = self.lock();
+        let Locked { rtps, writers, readers, .. } = &mut *locked;
+        let (writers, readers) = (&*writers, &*readers);
+        // Most inputs in a row are for the same reader: its lock is taken once for all of them.
+        let mut held: Option<(EntityId, StateGuard<'_, ReaderState>)> = None;
+        let mut concerns_discovery = false;
+        let mut run = FragmentRun::default();
+        for message in messages {
+            let rx = Reception { now, wall, buffer: Some(message.buffer), source: message.source };
+            concerns_discovery |= rtps.handle_datagram(&rx, message.bytes, &mut run, |rx, delivery, input| {
+                let Delivery { to, from } = delivery;
+                if !input.is_for_reader() {
+                    held = None;
+                    if let Some(writer) = writers.get(&to) {
+                        acknowledge(writer, rx.now, from, input);
+                        dirty.writer(writer);
+                    }
+                    return;
+                }
+                if held.as_ref().is_none_or(|(entity, _)| *entity != to) {
+                    held = None;
+                    let Some(reader) = readers.get(&to) else { return };
+                    dirty.reader(reader);
+                    held = Some((to, reader.lock()));
+                }
+                if let Some((_, reader)) = &mut held {
+                    reader.handle(rx, from, input);
+                }
+            });
+        }
+        drop(held);
+        if concerns_discovery {
+            self.finish(locked);
+        }
+    }
+
+    /// The connection to the peers at this locator has opened, has broken, or has room again. After a loss of messages,
+    /// all writers send the readers there a HEARTBEAT, which asks for the samples that they miss.
+    pub(in crate::driver) fn handle_stream(&self, locator: Locator, change: StreamChange, dirty: &mut DirtyEndpoints) {
+        let now = now();
+        let mut locked = self.lock();
+        locked.rtps.handle_stream(now, wall(), locator, change);
+        let writers: Vec<_> = locked.writers.values().cloned().collect();
+        self.finish(locked);
+        for writer in writers.iter().filter(|_| change != StreamChange::Lost) {
+            writer.lock().writer.handle_room(now, &locator);
+            dirty.writer(writer);
+        }
+    }
+
+    /// The addresses of this host have changed.
+    pub(crate) fn move_to(&self, addresses: &Addresses) {
+        let mut locked = self.lock();
+        if locked.rtps.config().addresses != *addresses {
+            locked.rtps.set_addresses(now(), wall(), addresses.clone());
+        }
+        self.finish(locked);
+    }
+
+    /// A writer of this participant that matches this reader, and whether nothing may be lost on the way between them.
+    pub(in crate::driver) fn matched_writer(&self, writer: EntityId, reader: &Guid) -> Option<(Arc<WriterCore>, bool)> {
+        let locked = self.lock();
+        let core = locked.writers.get(&writer).filter(|core| core.lock().matched.contains(reader))?;
+        let data = locked.rtps.remote_subscription(reader)?;
+        Some((Arc::clone(core), data.qos.reliability.kind == ReliabilityKind::Reliable))
+    }
+
+    /// How many readers in other processes get samples of writers of this participant by shared memory.
+    pub(in crate::driver) fn local_readers(&self) -> u64 {
+        self.lock().writers.values().map(|writer| writer.local_readers() as u64).sum()
+    }
+
+    /// The memory that its writers share with readers in other processes.
+    pub(in crate::driver) fn shared_memory_use(&self) -> SharedMemoryUse {
+        self.lock().writers.values().map(|writer| writer.shared_memory_use()).sum()
+    }
+
+    /// Reports to observers by which path samples go.
+    pub(in crate::driver) fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) {
+        self.lock().observe(|_| Some(DiscoveryEvent::PathChanged { local, remote, path }));
+    }
+
+    pub(crate) fn handle_timeout(&self, now: Instant) {
+        let mut locked = self.lock();
+        locked.rtps.handle_timeout(now, wall());
+        self.finish(locked);
+        self.abandon(|lingering| lingering.until <= now);
+    }
+
+    /// Notes the endpoints whose deadline has come.
+    pub(crate) fn collect_due(&self, now: Instant, due: &mut DirtyEndpoints) {
+        let locked = self.lock();
+        locked.writers.values().filter(|w| w.deadline() <= now.0).for_each(|writer| due.writer(writer));
+        locked.readers.values().filter(|r| r.deadline() <= now.0).for_each(|reader| due.reader(reader));
+    }
+
+    /// The next deadline of the participant and its endpoints.
+    pub(crate) fn earliest_deadline(&self) -> u64 {
+        let locked = self.lock();
+        let writers = locked.writers.values().map(|w| w.deadline());
+        let readers = locked.readers.values().map(|r| r.deadline());
+        writers.chain(readers).fold(self.deadline(), u64::min)
+    }
+
+    /// Carries out what discovery has found, sends its messages, and notifies endpoints, observers and waiting threads.
+    pub(crate) fn finish<'c>(&'c self, mut locked: StateGuard<'c, Locked>) {
+        let mut dirty = DirtyEndpoints::default();
+        let now = now();
+        let mut batch = TransmitBatch::default();
+        loop {
+            while let Some(event) = locked.rtps.poll_event() {
+                locked.apply(now, &event, self.services.channel_requests(), &mut dirty);
+            }
+            if !locked.rtps.poll_transmit(now, &mut batch) {
+                break;
+            }
+            drop(locked);
+            self.host.send(&batch);
+            batch.clear();
+            locked = self.lock();
+        }
+        let lingering =
+            locked.lingering.iter().filter(|lingering| !lingering.is_abandoned).map(|lingering| lingering.until);
+        let deadline = self.due.set(lingering.chain(locked.rtps.poll_timeout()).min());
+        drop(locked);
+        self.host.arm(deadline);
+        dirty.after(now);
+    }
+}
+
+fn log_matched_reader(writer: Guid, reader: &MatchedReader) {
+    let (reader, to) = (reader.guid, reader.to.clone());
+    log(Level::DEBUG, move || tracing::debug!(%writer, %reader, ?to, "matched"));
+}
+
+fn log_matched_writer(reader: Guid, writer: Guid) {
+    log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "matched"));
+}
+
+fn log_refusal(local: EntityId, remote: Guid, reason: NonMatch) {
+    log(Level::INFO, move || tracing::info!(%local, %remote, %reason, "endpoints of the same topic do not match"));
+}
+
+fn log_lost(participant: GuidPrefix, reason: LostReason) {
+    let level = if reason == LostReason::LeaseExpired { Level::WARN } else { Level::DEBUG };
+    log(level, move || match reason {
+        LostReason::LeaseExpired => tracing::warn!(%participant, "participant lost: its lease ran out"),
+        reason => tracing::debug!(%participant, ?reason, "participant gone"),
+    });
+}
+
+fn acknowledge(writer: &WriterCore, now: Instant, from: Guid, input: &Input<'_>) {
+    let mut state = writer.lock();
+    match input {
+        Input::AckNack(acknack) => state.writer.handle_acknack(now, from, acknack),
+        Input::NackFrag(nack) => state.writer.handle_nack_frag(now, from, nack),
+        _ => {}
+    }
+}
+
+impl HasWakers for Locked {
+    #[inline]
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
+impl Watched for ParticipantCore {
+    type State = Locked;
+
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
+        self.host.park(parker, end);
+    }
+
+    fn state(&self) -> StateGuard<'_, Locked> {
+        self.lock()
+    }
+}
+
+/// Removes a deleted writer as soon as its readers have acknowledged the last samples.
+struct Linger {
+    participant: Weak<ParticipantCore>,
+    writer: Weak<WriterCore>,
+}
+
+impl WriterHook for Linger {
+    fn changed(&self, _: StatusMask) {
+        let (Some(participant), Some(writer)) = (self.participant.upgrade(), self.writer.upgrade()) else { return };
+        if writer.is_settled() {
+            participant.remove_writer(&writer);
+        }
+    }
+}
+
+impl Lingering {
+    fn is_of(&self, writer: Option<EntityId>) -> bool {
+        writer.is_none_or(|entity| self.writer.guid.entity == entity)
+    }
+}
+
+/// How many samples of a deleted writer at least one of the readers that the writer waits for has not acknowledged.
+fn unacknowledged(writer: &WriterCore) -> u64 {
+    writer.lock().unacknowledged()
+}
+
+impl Locked {
+    /// Whether the participant takes no more topics and endpoints in.
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// The topic of this name, if there is one.
+    pub(crate) fn topic(&self, name: &str) -> Option<Arc<TopicCore>> {
+        self.topics.get(name).and_then(Weak::upgrade)
+    }
+
+    /// Whether this deleted writer, or any one for `None`, waits for acknowledgements.
+    fn lingers(&self, writer: Option<EntityId>) -> bool {
+        self.lingering.iter().any(|lingering| lingering.is_of(writer))
+    }
+
+    pub(crate) const fn next_observer(&mut self) -> u64 {
+        self.observers_so_far += 1;
+        self.observers_so_far
+    }
+
+    /// Reports to observers what is found and lost.
+    fn observe(&mut self, event: impl FnOnce(&Participant) -> Option<DiscoveryEvent>) {
+        self.wakers.wake_all();
+        if self.observers.is_empty() {
+            return;
+        }
+        if let Some(event) = event(&self.rtps) {
+            self.observers.iter_mut().for_each(|observer| observer.push(event.clone()));
+        }
+    }
+
+    /// Reports to observers which endpoints do not match, and why.
+    fn observe_refusal(&mut self, local: EntityId, remote: Guid, reason: &NonMatch) {
+        let local = Guid::new(self.rtps.config().prefix, local);
+        self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));
+    }
+
+    fn apply(
+        &mut self,
+        now: Instant,
+        event: &ParticipantEvent,
+        shared: Option<&dyn ChannelRequests>,
+        dirty: &mut DirtyEndpoints,
+    ) {
+        match event {
+            ParticipantEvent::ReaderMatched { writer, reader } => {
+                let Some(core) = self.writers.get(writer) else { return };
+                log_matched_reader(core.guid, reader);
+                dirty.writer(core);
+                if let Some(shared) = shared {
+                    shared.note_matched();
+                }
+                if !core.match_reader(now, reader.clone()) {
+                    let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
+                    core.refused(reader.guid, &reason);
+                    self.observe_refusal(*writer, reader.guid, &reason);
+                }
+            }
+            ParticipantEvent::ReaderUnmatched { writer, reader } => {
+                let Some(core) = self.writers.get(writer) else { return };
+                core.unmatch_reader(now, *reader);
+                dirty.writer(core);
+            }
+            ParticipantEvent::WriterMatched { reader, writer } => {
+                let Some(core) = self.readers.get(reader) else { return };
+                log_matched_writer(core.guid, writer.guid);
+                dirty.reader(core);
+                let is_new = !core.lock().matched.contains(&writer.guid);
+                let is_matched = core.match_writer(now, writer.clone());
+                if is_new
+                    && is_matched
+                    && let Some(shared) = shared
+                    && let Some(data) = self.rtps.remote_participant(&writer.guid.prefix)
+                {
+                    shared.request(core, writer.guid, data);
+                }
+                if !is_matched {
+                    let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
+                    core.refused(writer.guid, &reason);
+                    self.observe_refusal(*reader, writer.guid, &reason);
+                }
+            }
+            ParticipantEvent::WriterUnmatched { reader, writer } => {
+                let Some(core) = self.readers.get(reader) else { return };
+                core.unmatch_writer(now, wall(), *writer);
+                if let Some(shared) = shared {
+                    shared.cancel(core.guid, *writer);
+                }
+                dirty.reader(core);
+            }
+            ParticipantEvent::WriterAlive { reader, writer } => {
+                let Some(core) = self.readers.get(reader) else { return };
+                core.writer_alive(now, *writer);
+                dirty.reader(core);
+            }
+            ParticipantEvent::NotMatched { local, remote, reason } => {
+                log_refusal(*local, *remote, reason.clone());
+                let topic = if let Some(core) = self.writers.get(local) {
+                    core.refused(*remote, reason);
+                    dirty.writer(core);
+                    &core.topic
+                } else if let Some(core) = self.readers.get(local) {
+                    core.refused(*remote, reason);
+                    dirty.reader(core);
+                    &core.topic
+                } else {
+                    return;
+                };
+                if reason.is_inconsistent_topic() {
+                    topic.note_inconsistent();
+                    dirty.topic(topic);
+                }
+                self.observe_refusal(*local, *remote, reason);
+            }
+            ParticipantEvent::PublicationFound(guid) => {
+                self.observe(|rtps| rtps.remote_publication(guid).cloned().map(DiscoveryEvent::PublicationFound));
+            }
+            ParticipantEvent::PublicationLost(guid) => {
+                self.observe(|_| Some(DiscoveryEvent::PublicationLost(*guid)));
+            }
+            ParticipantEvent::SubscriptionFound(guid) => {
+                self.observe(|rtps| rtps.remote_subscription(guid).cloned().map(DiscoveryEvent::SubscriptionFound));
+            }
+            ParticipantEvent::SubscriptionLost(guid) => {
+                self.observe(|_| Some(DiscoveryEvent::SubscriptionLost(*guid)));
+            }
+            ParticipantEvent::ParticipantFound(data) => {
+                let (prefix, vendor) = (data.prefix, data.vendor);
+                log(Level::DEBUG, move || tracing::debug!(participant = %prefix, %vendor, "participant found"));
+                self.observe(|_| Some(DiscoveryEvent::ParticipantFound(data.clone())));
+            }
+            ParticipantEvent::StreamConnected { participant, locator } => {
+                let (participant, locator) = (*participant, *locator);
+                log(Level::DEBUG, move || tracing::debug!(%participant, %locator, "connection open"));
+                self.observe(|_| Some(DiscoveryEvent::StreamConnected { participant, locator }));
+            }
+            ParticipantEvent::StreamLost { participant, locator } => {
+                let (participant, locator) = (*participant, *locator);
+                log(Level::INFO, move || tracing::info!(%participant, %locator, "connection lost"));
+                self.observe(|_| Some(DiscoveryEvent::StreamLost { participant, locator }));
+            }
+            ParticipantEvent::ParticipantLost(prefix, reason) => {
+                log_lost(*prefix, *reason);
+                self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ParticipantCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParticipantCore").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,4 @@
+//! The files of this layer that the models need.
+
+#[path = "../../../../src/driver/net/send_limit.rs"]
+pub(in crate::driver) mod send_limit;

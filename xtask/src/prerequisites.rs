@@ -23,10 +23,7 @@ const SYSTEM_PACKAGES: &[SystemPackage] = &[
     SystemPackage { name: "nftables", purpose: "packet loss between network namespaces" },
     SystemPackage { name: "chromium", purpose: "rendering the report's page for screens and paper" },
     SystemPackage { name: "openssh-client", purpose: "measurements on other hosts: perftest --hosts" },
-    SystemPackage {
-        name: "openssh-server",
-        purpose: "other hosts for its tests; started in network namespaces only",
-    },
+    SystemPackage { name: "openssh-server", purpose: "other hosts for its tests; started in network namespaces only" },
     SystemPackage { name: "tshark", purpose: "capturing and decoding network traffic" },
 ];
 

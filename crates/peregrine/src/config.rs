@@ -280,7 +280,9 @@ impl DomainConfig {
             }
         }
         if self.threads.name_prefix.contains('\0') {
-            return Err(Error::bad_parameter("threads.name_prefix contains a NUL character, which a thread name cannot contain".to_owned()));
+            return Err(Error::bad_parameter(
+                "threads.name_prefix contains a NUL character, which a thread name cannot contain".to_owned(),
+            ));
         }
         if self.dscp > 63 {
             let value = self.dscp.into();

@@ -30,7 +30,9 @@ fn exchange(from: &DomainParticipant, to: &DomainParticipant) {
 #[test]
 fn twenty_participants_discover_each_other() {
     let all = participants(93, 20, "19@127.0.0.1");
-    eventually("all participants have discovered each other", || all.iter().all(|p| p.discovered_participants().len() == 19));
+    eventually("all participants have discovered each other", || {
+        all.iter().all(|p| p.discovered_participants().len() == 19)
+    });
     exchange(&all[0], &all[19]);
 }
 

@@ -100,7 +100,9 @@ fn poll_each_yields_samples_of_every_length_in_order() {
                     || shown.load(Ordering::Relaxed) == together as u64,
                 );
                 expected += together as u64;
-                pair.until("all samples are acknowledged", || pair.writer.wait_for_acknowledgments(Duration::ZERO).is_ok());
+                pair.until("all samples are acknowledged", || {
+                    pair.writer.wait_for_acknowledgments(Duration::ZERO).is_ok()
+                });
             }
         }
         assert_eq!(pair.reader.counters().samples, expected);

@@ -246,7 +246,11 @@ fn memory_for_samples_is_counted_and_released() {
     let full = memory();
     assert!(full.slots_in_use >= 6 && full.slots >= full.slots_in_use && full.segments >= 6, "{full:?}");
     assert!(full.bytes >= 6 * LEN as u64, "{full:?}");
-    assert_eq!(b.shared_memory_statistics().memory, SharedMemoryUse::default(), "segments of other processes are not counted");
+    assert_eq!(
+        b.shared_memory_statistics().memory,
+        SharedMemoryUse::default(),
+        "segments of other processes are not counted"
+    );
     (0..6).for_each(|number| assert!(take_one(&reader) == Block::new(number, LEN)));
     let mut number = 6;
     eventually("a writer that keeps writing releases unused memory", || {

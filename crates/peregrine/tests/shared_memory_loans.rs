@@ -104,7 +104,9 @@ fn written_sample_is_counted_at_once() {
     for number in 1..=70 {
         write(&pair.writer, pair.writer.loan().unwrap(), number);
         // The thread that makes the reader ready may still be delivering, the first sample included.
-        eventually("the sample is counted without a further one", || pair.here.shared_memory_statistics().sent == number);
+        eventually("the sample is counted without a further one", || {
+            pair.here.shared_memory_statistics().sent == number
+        });
     }
     let Pair { here, there: _there, writer, reader } = pair;
     write(&writer, writer.loan().unwrap(), 71);

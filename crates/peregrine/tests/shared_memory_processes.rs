@@ -200,7 +200,9 @@ fn writers_killed_in_mid_stream_leave_nothing_behind() {
         take_some(&reader, 5 + 7 * round);
         other.kill();
         eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
-        eventually("the reader has unmatched the dead writer", || reader.subscription_matched_status().current_count == 0);
+        eventually("the reader has unmatched the dead writer", || {
+            reader.subscription_matched_status().current_count == 0
+        });
         // The samples of the dead writer are still available, and are freed when they are released.
         for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
             assert!(block.is_whole());
@@ -227,7 +229,9 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
         other.kill();
         // The writer has not noticed the end of the process yet and continues to write.
         (0..20).for_each(|_| write());
-        eventually("the writer has unmatched the dead reader", || writer.publication_matched_status().current_count == 0);
+        eventually("the writer has unmatched the dead reader", || {
+            writer.publication_matched_status().current_count == 0
+        });
         (0..20).for_each(|_| write());
         await_nothing_left(&participant, &at_first);
     }

@@ -61,11 +61,7 @@ fn live_and_die(domain: u32, config: DomainConfig) {
     // An unusual order of drops. The readers still exist and acknowledge the last samples of the writer.
     let warnings = WARNINGS.load(Ordering::Relaxed);
     drop((a, writer, asynchronous, b));
-    assert_eq!(
-        WARNINGS.load(Ordering::Relaxed),
-        warnings,
-        "the writer has got its acknowledgements"
-    );
+    assert_eq!(WARNINGS.load(Ordering::Relaxed), warnings, "the writer has got its acknowledgements");
     assert!(reader.take_next().unwrap().is_none() || set.wait(Duration::ZERO).is_ok());
     drop((reader, events, set));
 }

@@ -27,7 +27,8 @@ impl Pair {
 
     /// The partner, from the environment that `cargo xtask peers` creates.
     fn partner(&self) -> Command {
-        let folder = std::env::var_os("PEREGRINE_INTEROP_DIR").expect("cargo xtask interop sets the folder of the peers");
+        let folder =
+            std::env::var_os("PEREGRINE_INTEROP_DIR").expect("cargo xtask interop sets the folder of the peers");
         let mut command = self.host.command(Path::new(&folder).join("venv/bin/python"));
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../interop/cyclonedds-py/perftest.py"));
         command

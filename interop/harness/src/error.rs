@@ -71,9 +71,9 @@ impl fmt::Display for Error {
                 write!(f, "{peer} did not answer `{command}` within {} s", limit.as_secs_f64())
             }
             Self::Garbled { peer, answer } => write!(f, "{peer} answered outside the protocol: `{answer}`"),
-            Self::NoPeers => f.write_str(
-                "PEREGRINE_INTEROP_DIR is not set: `cargo xtask interop` builds the peers and sets it",
-            ),
+            Self::NoPeers => {
+                f.write_str("PEREGRINE_INTEROP_DIR is not set: `cargo xtask interop` builds the peers and sets it")
+            }
             Self::Violated(what) => f.write_str(what),
         }
     }

@@ -1,9 +1,10 @@
-//! The only threads and locks: sockets on one side, the state machines of `peregrine-rtps` on the other.
+//! The driver has the only threads and locks of the crate: it connects sockets with the state machines of
+//! `peregrine-rtps`.
 //!
 //! # Threads
 //! One set of sockets and threads per process and domain:
 //! - **receive** threads for each socket that receives user data ([`shared_receiver`]). They deliver to readers, run
-//!   listeners, and send acknowledgements. An application thread that waits for data receives in place of them;
+//!   listeners, and send acknowledgements. An application thread that waits receives in place of them;
 //! - one **control** thread for discovery, for all timers and for connections ([`streams`]), asleep until the next
 //!   deadline;
 //! - one **shared-memory** thread, as long as there are channels ([`shm`]);

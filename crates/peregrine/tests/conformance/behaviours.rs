@@ -194,7 +194,10 @@ pub(crate) fn listener_is_notified_of_every_sample<T: Subject>(path: Path, topic
     });
     let mut heard: Vec<u32> = (0..400).map(|_| calls.recv_timeout(PATIENCE).unwrap()).collect();
     for thread in 0..2 {
-        assert!(heard.iter().filter(|v| **v % 2 == thread).is_sorted(), "the samples of each thread are in the order of writing");
+        assert!(
+            heard.iter().filter(|v| **v % 2 == thread).is_sorted(),
+            "the samples of each thread are in the order of writing"
+        );
     }
     heard.sort_unstable();
     assert_eq!(heard, Vec::from_iter(0..400));

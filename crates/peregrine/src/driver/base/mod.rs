@@ -1,4 +1,4 @@
-//! What every layer uses: clock, locks, parked threads, and the rules for user code.
+//! Foundations of every layer: clock, locks, parked threads, and the rules for user code.
 
 pub(in crate::driver) mod adaptive_spin;
 pub(crate) mod clock;

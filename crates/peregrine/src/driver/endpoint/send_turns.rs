@@ -1,4 +1,4 @@
-//! How threads take turns in sending the messages of a writer: one thread at a time ([`Sending`]), in the order of the
+//! The turns in which threads send the messages of a writer: one thread at a time ([`Sending`]), in the order of the
 //! samples.
 
 use std::fmt::Display;
@@ -13,7 +13,7 @@ use crate::driver::host::publish::PublishOutcome;
 use crate::driver::net::send_limit::SendLimit;
 use crate::status::StatusMask;
 
-/// How long an application thread sends samples that other threads have queued, behind its own sample.
+/// The longest time that an application thread sends samples of other threads behind its own sample.
 const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
 
 /// A writer whose messages threads send in turns.
@@ -21,19 +21,19 @@ pub(super) trait SendInTurns {
     type State: SendingState<Outbox = Self::Outbox>;
     type Outbox: Default;
     type Name: Display + Send + 'static;
-    /// The readers of this process that have samples and were not told.
+    /// The readers of this process that have samples and have to be notified.
     type Notify: Default;
 
-    /// For messages to the user.
+    /// The name for log messages.
     fn name(&self) -> Self::Name;
 
     fn lock(&self) -> StateGuard<'_, Self::State>;
 
-    /// Releases the lock and has the control thread wake up for the next deadline.
+    /// Releases the lock and arms the control thread for the next deadline.
     fn unlock_and_arm(&self, state: StateGuard<'_, Self::State>);
 
-    /// Hands samples over to readers of this process and of this host; may release the lock meanwhile. Says whether
-    /// all of them were handed over.
+    /// Delivers samples to readers of this process and of this host; may release the lock meanwhile. Returns whether
+    /// all samples were delivered.
     fn hand_over<'c>(
         &'c self,
         state: StateGuard<'c, Self::State>,
@@ -41,16 +41,16 @@ pub(super) trait SendInTurns {
         notify: &mut Self::Notify,
     ) -> (StateGuard<'c, Self::State>, bool);
 
-    /// Sends what was packed. Says whether all of it has left within the limit.
+    /// Sends the packed messages. Returns whether all of them were sent within the limit.
     fn send(&self, outbox: &mut Self::Outbox, limit: SendLimit) -> bool;
 
-    /// The same on the publishing thread.
+    /// [`Self::send`] on the publishing thread.
     fn send_on(&self, outbox: &mut Self::Outbox) -> bool;
 
-    /// Has the publishing thread send the rest of a writer that is parked.
+    /// Queues a parked writer for the publishing thread.
     fn leave_to_publishing(&self);
 
-    /// Everything has left.
+    /// Called when all messages were sent.
     fn note_all_has_left(&self);
 }
 
@@ -60,21 +60,20 @@ pub(super) trait SendingState: HasWakers {
 
     fn sending(&mut self) -> &mut Sending<Self::Outbox>;
 
-    /// Messages that were queued before a reader changed its path have to leave before samples are handed over to it.
+    /// Messages that were queued before a reader changed its path have to be sent before samples are delivered to it.
     fn messages_first(&mut self) -> &mut bool;
 
     fn hands_over(&self) -> bool;
 
-    /// Packs messages that wait. Says whether there were any.
+    /// Packs waiting messages. Returns whether there were any.
     fn pack(&mut self, outbox: &mut Self::Outbox) -> bool;
 
-    /// The packed messages have left: their buffers can be used again.
+    /// Reuses the buffers of sent messages.
     fn reclaim(&mut self, outbox: &mut Self::Outbox);
 }
 
-/// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
-/// too. What has not left within the limit is left to the publishing thread. Returns which readers of this process are
-/// to be told.
+/// Sends the messages of the writer, unless another thread sends for this writer, which then sends these too. Messages
+/// beyond the limit are passed to the publishing thread. Returns the readers of this process that have to be notified.
 pub(super) fn put_out<'c, W: SendInTurns>(
     writer: &'c W,
     mut guard: StateGuard<'c, W::State>,
@@ -89,7 +88,7 @@ pub(super) fn put_out<'c, W: SendInTurns>(
     // Declared behind the turn, so that a panic unlocks before the turn ends.
     let mut state = guard;
     loop {
-        // Readers of this process and of this host first: that takes no system call, or few.
+        // Readers of this process and of this host first, because they need few or no system calls.
         let mut is_handed_over = true;
         if state.hands_over() && !*state.messages_first() {
             (state, is_handed_over) = writer.hand_over(state, &mut outbox, notify.get_or_insert_default());
@@ -135,8 +134,8 @@ fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c,
     }
 }
 
-/// Sends what was [handed off](hand_off_backlog). Returns the state of the writer if all of that has left: then the
-/// caller sends what was queued meanwhile.
+/// Sends the [handed-off](hand_off_backlog) messages. Returns the state of the writer if all of them were sent: the
+/// caller then sends messages that were queued meanwhile.
 pub(super) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
     let Some(mut outbox) = writer.lock().sending().resume() else { return Err(PublishOutcome::Done) };
     let turn = SendTurn::new(writer, SendLimit::CALL);
@@ -152,7 +151,7 @@ pub(super) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, 
     Ok(guard)
 }
 
-/// Threads that wait for room in the send queue have it now.
+/// Wakes threads that wait for room in the send queue.
 pub(super) fn wake_for_queue_room(state: &mut impl HasWakers) {
     let wakers = state.wakers();
     if !wakers.is_empty() {
@@ -163,7 +162,7 @@ pub(super) fn wake_for_queue_room(state: &mut impl HasWakers) {
 /// The turn of a thread that sends for a writer. A panic ends the turn as well, and the next thread takes over.
 pub(super) struct SendTurn<'c, W: SendInTurns> {
     writer: &'c W,
-    /// Up to when the thread sends its own sample, then those of others.
+    /// The time limit of the thread's own sample, then that of samples of other threads.
     limit: SendLimit,
     is_first: bool,
     /// The thread has sent its own sample.
@@ -175,8 +174,8 @@ impl<'c, W: SendInTurns> SendTurn<'c, W> {
         Self { writer, limit, is_first: true, is_for_others: false }
     }
 
-    /// Whether the thread is to leave the rest to the publishing thread: the thread has sent for others long enough, or
-    /// readers of this process take so much that the turn would never end.
+    /// Whether the thread has to pass the rest to the publishing thread: the thread has sent for others long enough, or
+    /// deliveries to readers of this process would never end.
     fn is_over(&mut self, is_handed_over: bool) -> bool {
         if std::mem::take(&mut self.is_first) {
             return !is_handed_over;
@@ -233,7 +232,7 @@ mod tests {
     struct State {
         wakers: Wakers,
         sending: Sending<usize>,
-        /// Samples to be handed over, and to be sent.
+        /// Samples to deliver, and samples to send.
         queued: [usize; 2],
         messages_first: bool,
     }
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_that_ends_with_a_panic_is_given_back() {
+    fn turn_that_panics_is_released() {
         for step in [Step::HandedOver, Step::Sent] {
             let writer = Writer::default();
             *lock(&writer.panics_at) = Some(step);

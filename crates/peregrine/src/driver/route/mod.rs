@@ -1,6 +1,7 @@
 //! How samples reach readers without messages: endpoints of this process, and shared memory.
 //!
-//! The parts that endpoints own. What delivers to endpoints is in [`endpoint`](super::endpoint) and [`shm`](super::shm).
+//! This layer has the parts that endpoints own. Delivery to endpoints is in [`endpoint`](super::endpoint) and
+//! [`shm`](super::shm).
 
 pub(in crate::driver) mod local_writers;
 pub(in crate::driver) mod registry;

@@ -5,6 +5,7 @@
 mod code;
 mod cycles;
 mod findings;
+mod layers;
 mod manifests;
 mod measured;
 mod prose;
@@ -35,7 +36,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     sources::check_crate_roots(workspace, &files, &mut findings);
     sources::check_fuzz_targets(&files, &mut findings);
     measured::check(workspace.root(), &mut findings)?;
-    Cycles::find(workspace, &files, &mut findings)?.check(workspace.root(), &mut findings)?;
+    let cycles = Cycles::find(workspace, &files, &mut findings)?;
+    cycles.check(workspace.root(), &mut findings)?;
+    layers::check(&files, cycles.arrows(layers::PACKAGE)?, &mut findings);
     Vague::find(&files).check(workspace.root(), &mut findings)?;
 
     for warning in &findings.warnings {

@@ -333,7 +333,8 @@ impl DomainParticipant {
         StatusMask::NONE
     }
 
-    /// The condition on the statuses of the participant; never true, because the standard gives the participant no statuses.
+    /// The condition on the statuses of the participant; never true, because the standard gives the participant no
+    /// statuses.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition

@@ -164,7 +164,8 @@ impl Publisher {
     /// Enables the publisher, and its writers unless its ENTITY_FACTORY policy disables that.
     ///
     /// # Errors
-    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of [`DataWriter::enable`](crate::DataWriter::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of
+    /// [`DataWriter::enable`](crate::DataWriter::enable).
     pub fn enable(&self) -> Result<(), Error> {
         self.check_open()?;
         if !self.inner.participant.is_enabled() {
@@ -231,7 +232,8 @@ impl Publisher {
         StatusMask::NONE
     }
 
-    /// The condition on the statuses of the publisher; never true, because the standard gives the publisher no statuses.
+    /// The condition on the statuses of the publisher; never true, because the standard gives the publisher no
+    /// statuses.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition

@@ -132,7 +132,8 @@ impl Subscriber {
     /// Enables the subscriber, and its readers unless its ENTITY_FACTORY policy disables that.
     ///
     /// # Errors
-    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of [`DataReader::enable`](crate::DataReader::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of
+    /// [`DataReader::enable`](crate::DataReader::enable).
     pub fn enable(&self) -> Result<(), Error> {
         self.check_open()?;
         if !self.inner.participant.is_enabled() {

@@ -26,18 +26,23 @@ use cargo_metadata::{Package, Target, TargetKind};
 use self::allowed::ALLOWED_CYCLES;
 use self::graph::{Cycle, cycles};
 use self::modules::{Modules, Sources};
-use self::uses::{Arrows, uses};
+pub(super) use self::uses::Arrows;
+use self::uses::uses;
 use super::findings::{Findings, TrackedFile};
 use crate::workspace::Workspace;
 
-/// The cycles of each package that has any.
-pub(super) struct Cycles(BTreeMap<String, Vec<Cycle>>);
+/// The dependencies between the files of each package, and the cycles among them.
+pub(super) struct Cycles {
+    arrows: BTreeMap<String, Arrows>,
+    /// Of each package that has any.
+    found: BTreeMap<String, Vec<Cycle>>,
+}
 
 impl Cycles {
     /// Finds the cycles of every package and prints them.
     pub(super) fn find(workspace: &Workspace, files: &[TrackedFile], findings: &mut Findings) -> Result<Self> {
         let sources: Sources<'_> = files.iter().filter_map(|file| Some((file.path.as_str(), file.text()?))).collect();
-        let mut found = BTreeMap::new();
+        let (mut all, mut found) = (BTreeMap::new(), BTreeMap::new());
         for package in workspace.metadata.workspace_packages() {
             let arrows = arrows_of(workspace, package, &sources, findings)?;
             let cycles = cycles(&arrows);
@@ -47,13 +52,19 @@ impl Cycles {
             if !cycles.is_empty() {
                 found.insert(package.name.to_string(), cycles);
             }
+            all.insert(package.name.to_string(), arrows);
         }
-        Ok(Self(found))
+        Ok(Self { arrows: all, found })
+    }
+
+    /// The dependencies between the files of a package.
+    pub(super) fn arrows(&self, package: &str) -> Result<&Arrows> {
+        self.arrows.get(package).with_context(|| format!("there is no package {package}"))
     }
 
     /// Compares the cycles with the list of allowed ones.
     pub(super) fn check(&self, root: &Path, findings: &mut Findings) -> Result<()> {
-        for disagreement in allowed::disagreements(&self.0, &allowed::read(root)?) {
+        for disagreement in allowed::disagreements(&self.found, &allowed::read(root)?) {
             findings.error(ALLOWED_CYCLES, disagreement);
         }
         Ok(())
@@ -61,11 +72,24 @@ impl Cycles {
 
     /// Removes files from that list that are in no cycle any more.
     pub(super) fn shrink_allowed(&self, root: &Path) -> Result<()> {
-        allowed::shrink(root, &self.0)
+        allowed::shrink(root, &self.found)
     }
 }
 
+<<<<<<< HEAD
 /// The dependencies in all targets of a package except its tests and benchmarks.
+=======
+/// The dependencies between the files of a made-up crate, the first of which is its root.
+#[cfg(test)]
+pub(super) fn arrows_between(files: &[(&str, &str)]) -> Arrows {
+    let root = files.first().map_or("", |(root, _)| root);
+    let found = uses(&Modules::parse(root, &files.iter().copied().collect()).unwrap());
+    assert!(found.lost.is_empty(), "{:?}", found.lost);
+    found.arrows
+}
+
+/// The dependencies in all targets of a package but its tests and benchmarks.
+>>>>>>> layers
 fn arrows_of(
     workspace: &Workspace,
     package: &Package,

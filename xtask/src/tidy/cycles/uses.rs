@@ -14,7 +14,7 @@ use super::modules::{ModuleId, Modules, Space, attributes_of, imports, plain};
 use super::resolve::{Answer, Found, Resolver};
 
 /// The files that each file depends on, each with one name that causes the dependency.
-pub(super) type Arrows = BTreeMap<String, BTreeMap<String, String>>;
+pub(in crate::tidy) type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The dependencies between the files of a target, and the paths that could not be followed.
 #[derive(Default)]

@@ -53,13 +53,13 @@ fn by_both_paths(config: &DomainConfig) -> [DomainConfig; 2] {
 }
 
 /// The listener blocks on the first sample while two more samples and the message about the deletion arrive.
-fn what_came_before_the_end_is_received(domain: u32, does_leave: bool) {
+fn assert_samples_before_the_end_are_received(domain: u32, does_leave: bool) {
     for config in by_both_paths(&config()) {
-        what_came_before_the_end_is_received_by(&config, domain, does_leave);
+        assert_samples_before_the_end_are_received_by(&config, domain, does_leave);
     }
 }
 
-fn what_came_before_the_end_is_received_by(config: &DomainConfig, domain: u32, does_leave: bool) {
+fn assert_samples_before_the_end_are_received_by(config: &DomainConfig, domain: u32, does_leave: bool) {
     let (here, there) = (apart(domain, config.clone(), 0), apart(domain, config.clone(), 1));
     let (is_there, called) = sync_channel(1);
     let (release, go) = sync_channel(16);
@@ -90,12 +90,12 @@ fn what_came_before_the_end_is_received_by(config: &DomainConfig, domain: u32, d
 
 #[test]
 fn last_samples_of_a_deleted_writer_are_received() {
-    what_came_before_the_end_is_received(123, false);
+    assert_samples_before_the_end_are_received(123, false);
 }
 
 #[test]
 fn last_samples_of_a_leaving_participant_are_received() {
-    what_came_before_the_end_is_received(124, true);
+    assert_samples_before_the_end_are_received(124, true);
 }
 
 /// Samples taken that carry a value.

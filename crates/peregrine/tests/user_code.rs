@@ -64,18 +64,18 @@ macro_rules! by_each_route {
 }
 
 by_each_route!(
-    blocked_listener_stops_no_other_entity,
-    blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs,
-    many_blocked_listeners_stop_no_other_entity,
-    panicking_listener_is_called_again_and_stops_no_reader,
-    listener_set_later_is_told_of_what_has_come_before,
-    removed_listener_has_returned_and_is_not_called_again,
-    panicking_deadline_listener_leaves_timers_and_discovery_running,
-    write_in_a_listener_with_a_full_history_gets_room,
-    closure_that_fills_a_sample_may_use_its_writer,
+    blocked_listener_does_not_delay_other_entities,
+    blocked_listener_does_not_delay_other_readers_of_the_sample,
+    many_blocked_listeners_do_not_delay_other_entities,
+    panicking_listener_is_called_again_and_readers_continue,
+    listener_set_later_is_notified_of_earlier_samples,
+    removed_listener_is_not_called_again,
+    timers_and_discovery_continue_after_panic_of_deadline_listener,
+    write_in_listener_with_full_history_gets_room,
+    fill_closure_can_use_its_writer,
 );
 
-fn blocked_listener_stops_no_other_entity(route: Route) {
+fn blocked_listener_does_not_delay_other_entities(route: Route) {
     let (a, b) = route.participants(10);
     let (begun, has_begun) = sync_channel(1);
     let (release, released) = sync_channel::<()>(1);
@@ -116,7 +116,7 @@ fn blocked_listener_stops_no_other_entity(route: Route) {
 }
 
 /// One datagram, or a ring entry for each, is for all three readers.
-fn blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs(route: Route) {
+fn blocked_listener_does_not_delay_other_readers_of_the_sample(route: Route) {
     let (a, b) = route.participants(9);
     let topic = b.topic::<Reading>("three").unwrap();
     let (told, calls) = sync_channel(10);
@@ -143,7 +143,7 @@ fn blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs(route:
     is_over.store(true, Ordering::SeqCst);
 }
 
-fn many_blocked_listeners_stop_no_other_entity(route: Route) {
+fn many_blocked_listeners_do_not_delay_other_entities(route: Route) {
     const BLOCKED: u32 = 8;
     let (a, b) = route.participants(11);
     let blocked = Arc::new(AtomicU32::new(0));
@@ -183,7 +183,7 @@ fn many_blocked_listeners_stop_no_other_entity(route: Route) {
     is_over.store(true, Ordering::SeqCst);
 }
 
-fn panicking_listener_is_called_again_and_stops_no_reader(route: Route) {
+fn panicking_listener_is_called_again_and_readers_continue(route: Route) {
     let (a, b) = route.participants(12);
     let (told, calls) = sync_channel(100);
     let panicking = b.topic::<Reading>("panics").unwrap().reader_builder().reliable().keep_all();
@@ -212,7 +212,7 @@ fn panicking_listener_is_called_again_and_stops_no_reader(route: Route) {
 }
 
 /// Samples arrive between `build` and `set_listener`.
-fn listener_set_later_is_told_of_what_has_come_before(route: Route) {
+fn listener_set_later_is_notified_of_earlier_samples(route: Route) {
     let (a, b) = route.participants(18);
     let writer = a.topic::<Reading>("early").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Reading>("early").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -225,7 +225,7 @@ fn listener_set_later_is_told_of_what_has_come_before(route: Route) {
     assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), 1);
 }
 
-fn removed_listener_has_returned_and_is_not_called_again(route: Route) {
+fn removed_listener_is_not_called_again(route: Route) {
     let (a, b) = route.participants(19);
     let writer = a.topic::<Reading>("removed").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let (begun, has_begun) = sync_channel(1);
@@ -249,7 +249,7 @@ fn removed_listener_has_returned_and_is_not_called_again(route: Route) {
     assert_eq!(reader.listener_panics(), 0);
 }
 
-fn panicking_deadline_listener_leaves_timers_and_discovery_running(route: Route) {
+fn timers_and_discovery_continue_after_panic_of_deadline_listener(route: Route) {
     struct Panics(Mutex<std::sync::mpsc::SyncSender<()>>);
     impl DataReaderListener<Reading> for Panics {
         fn on_requested_deadline_missed(
@@ -329,7 +329,7 @@ fn slow_listener_does_not_stop_announcements() {
 }
 
 /// The acknowledgements that free room arrive while the listener waits for them.
-fn write_in_a_listener_with_a_full_history_gets_room(route: Route) {
+fn write_in_listener_with_full_history_gets_room(route: Route) {
     const SAMPLES: u32 = 300;
     let (a, b) = route.participants(15);
     let limits = ResourceLimits { max_samples: Limit::At(4), ..ResourceLimits::default() };
@@ -361,7 +361,7 @@ fn write_in_a_listener_with_a_full_history_gets_room(route: Route) {
     assert_eq!(failures.load(Ordering::SeqCst), 0);
 }
 
-fn closure_that_fills_a_sample_may_use_its_writer(route: Route) {
+fn fill_closure_can_use_its_writer(route: Route) {
     let (a, b) = route.participants(16);
     let writer = a.topic::<Block>("filled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Block>("filled").unwrap().reader_builder().reliable().keep_all().build().unwrap();

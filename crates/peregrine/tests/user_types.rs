@@ -365,7 +365,7 @@ fn publishing_thread_wakes_no_task_itself() {
     assert!(!keeps_timers(&thread), "{thread}");
 }
 
-/// A waker of a task that panics, after it has told on which thread.
+/// A waker of a task that reports its thread and then panics.
 struct Panics(Mutex<SyncSender<String>>);
 
 impl Wake for Panics {

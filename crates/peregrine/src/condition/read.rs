@@ -64,13 +64,13 @@ impl<T: DdsType> DataReader<T> {
 }
 
 impl<T: TopicType> ReadCondition<T> {
-    /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
+    /// The reader of the condition (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` after its last handle was dropped.
     #[must_use]
     pub fn reader(&self) -> Option<DataReader<T>> {
         self.inner.reader.upgrade().map(DataReader::from)
     }
 
-    /// The states it asks for.
+    /// The selected states.
     #[must_use]
     pub fn selector(&self) -> &Selector {
         &self.inner.selector
@@ -78,13 +78,13 @@ impl<T: TopicType> ReadCondition<T> {
 }
 
 impl<T: DdsType> QueryCondition<T> {
-    /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
+    /// The reader of the condition (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` after its last handle was dropped.
     #[must_use]
     pub fn reader(&self) -> Option<DataReader<T>> {
         self.inner.states.reader.upgrade().map(DataReader::from)
     }
 
-    /// The states it asks for.
+    /// The selected states.
     #[must_use]
     pub fn selector(&self) -> &Selector {
         &self.inner.states.selector

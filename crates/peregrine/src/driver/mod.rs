@@ -21,16 +21,10 @@
 //!
 //! # Threads
 //! One set of sockets and threads per process and domain:
-<<<<<<< HEAD
-//! - **receive** threads for each socket that receives user data ([`shared_receiver`]). They deliver to readers, run
-//!   listeners, and send acknowledgements. An application thread that waits receives in place of them;
-//! - one **control** thread for discovery, for all timers and for connections ([`streams`]), asleep until the next
-=======
 //! - **receive** threads for each socket that receives user data ([`reactor::shared_receiver`]). They deliver to
-//!   readers, run listeners, and send acknowledgements. An application thread that waits for data receives in place of
+//!   readers, run listeners, and send acknowledgements. An application thread that waits receives in place of
 //!   them;
 //! - one **control** thread for discovery, for all timers and for connections ([`net::streams`]), asleep until the next
->>>>>>> layers
 //!   deadline;
 //! - one **shared-memory** thread, as long as there are channels ([`shm`]);
 //! - one **publishing** thread for asynchronous writers and backlogs, started with the first of them

@@ -75,7 +75,7 @@ const RETIRE_ROUNDS_MAX: usize = 4;
 const ENCAPSULATION_OCTETS: usize = 4;
 
 /// Writes samples of a topic. Clones are handles of the same writer. Dropping the last handle deletes the writer, which
-/// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE says otherwise; the drop blocks
+/// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE disables that. The drop blocks
 /// until a listener that runs on another thread returns.
 pub struct DataWriter<T: TopicType> {
     inner: Arc<WriterInner<T>>,

@@ -76,9 +76,6 @@ impl Cycles {
     }
 }
 
-<<<<<<< HEAD
-/// The dependencies in all targets of a package except its tests and benchmarks.
-=======
 /// The dependencies between the files of a made-up crate, the first of which is its root.
 #[cfg(test)]
 pub(super) fn arrows_between(files: &[(&str, &str)]) -> Arrows {
@@ -88,8 +85,7 @@ pub(super) fn arrows_between(files: &[(&str, &str)]) -> Arrows {
     found.arrows
 }
 
-/// The dependencies in all targets of a package but its tests and benchmarks.
->>>>>>> layers
+/// The dependencies in all targets of a package except its tests and benchmarks.
 fn arrows_of(
     workspace: &Workspace,
     package: &Package,

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! Foundations of every layer: clock, locks, parked threads, and the rules for user code.
-=======
 //! Clock, locks, parked threads and the rules for user code, for every layer.
->>>>>>> layers
 
 pub(in crate::driver) mod adaptive_spin;
 pub(crate) mod clock;

@@ -163,7 +163,7 @@ const CHANNELS_MAX: usize = 128;
 /// Readers that have acknowledged more, each with the first number that it lacks. Few readers need no allocation.
 pub(in crate::driver) type Acknowledged = SmallVec<[(Guid, SequenceNumber); 8]>;
 
-/// A reader process asks to attach another reader to a channel.
+/// A request of a reader process to attach another reader to a channel.
 pub(in crate::driver) struct AttachRequest {
     pub(in crate::driver) channel: ReaderId,
     pub(in crate::driver) index: u32,

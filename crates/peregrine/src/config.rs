@@ -90,7 +90,7 @@ pub struct DomainConfig {
     /// uses a group when that saves datagrams. The default is none.
     pub multicast_groups: Vec<IpAddr>,
     /// Whether writers send to the multicast groups that readers announce, when that saves datagrams. If `false`, each
-    /// reader address gets its own datagram, and a reader that announces only a group is unreachable; set this on
+    /// reader address gets its own datagram, and a reader that announces only a group is unreachable; use `false` on
     /// networks that must not carry multicast user data. [`Self::multicast`] controls multicast discovery. The default
     /// is `true`.
     pub send_to_groups: bool,

@@ -17,7 +17,7 @@ use crate::status::StatusMask;
 const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
 
 /// A writer whose messages threads send in turns.
-pub(super) trait SendInTurns {
+pub(in crate::driver) trait SendInTurns {
     type State: SendingState<Outbox = Self::Outbox>;
     type Outbox: Default;
     type Name: Display + Send + 'static;
@@ -55,7 +55,7 @@ pub(super) trait SendInTurns {
 }
 
 /// The state of such a writer, under its lock.
-pub(super) trait SendingState: HasWakers {
+pub(in crate::driver) trait SendingState: HasWakers {
     type Outbox;
 
     fn sending(&mut self) -> &mut Sending<Self::Outbox>;
@@ -74,7 +74,7 @@ pub(super) trait SendingState: HasWakers {
 
 /// Sends the messages of the writer, unless another thread sends for this writer, which then sends these too. Messages
 /// beyond the limit are passed to the publishing thread. Returns the readers of this process that have to be notified.
-pub(super) fn put_out<'c, W: SendInTurns>(
+pub(in crate::driver) fn put_out<'c, W: SendInTurns>(
     writer: &'c W,
     mut guard: StateGuard<'c, W::State>,
     limit: SendLimit,
@@ -136,7 +136,7 @@ fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c,
 
 /// Sends the [handed-off](hand_off_backlog) messages. Returns the state of the writer if all of them were sent: the
 /// caller then sends messages that were queued meanwhile.
-pub(super) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
+pub(in crate::driver) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
     let Some(mut outbox) = writer.lock().sending().resume() else { return Err(PublishOutcome::Done) };
     let turn = SendTurn::new(writer, SendLimit::CALL);
     let has_left = writer.send_on(&mut outbox);
@@ -152,7 +152,7 @@ pub(super) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, 
 }
 
 /// Wakes threads that wait for room in the send queue.
-pub(super) fn wake_for_queue_room(state: &mut impl HasWakers) {
+pub(in crate::driver) fn wake_for_queue_room(state: &mut impl HasWakers) {
     let wakers = state.wakers();
     if !wakers.is_empty() {
         wakers.wake(StatusMask::ACKNOWLEDGED);
@@ -160,7 +160,7 @@ pub(super) fn wake_for_queue_room(state: &mut impl HasWakers) {
 }
 
 /// The turn of a thread that sends for a writer. A panic ends the turn as well, and the next thread takes over.
-pub(super) struct SendTurn<'c, W: SendInTurns> {
+pub(in crate::driver) struct SendTurn<'c, W: SendInTurns> {
     writer: &'c W,
     /// The time limit of the thread's own sample, then that of samples of other threads.
     limit: SendLimit,

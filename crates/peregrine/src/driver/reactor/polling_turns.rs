@@ -15,7 +15,7 @@ const TURN_RETRY_AFTER: Span = Span::from_millis(10);
 
 /// Threads that wait while another thread polls. When that thread stops, the next of them polls.
 #[derive(Default)]
-pub(super) struct PollingTurns {
+pub(in crate::driver) struct PollingTurns {
     waiting: Mutex<Vec<Arc<Parker>>>,
     has_some: AtomicBool,
 }
@@ -46,7 +46,7 @@ impl PollingTurns {
     }
 
     /// Called by a thread that has stopped polling: wakes the next one.
-    pub(super) fn wake_next(&self) {
+    pub(in crate::driver) fn wake_next(&self) {
         if self.has_some.load(Ordering::SeqCst)
             && let Some(next) = lock(&self.waiting).first()
         {

@@ -18,7 +18,7 @@ use crate::driver::host::publish::{Publish, PublishOutcome};
 
 /// The writers with messages to send.
 #[derive(Default)]
-pub(super) struct Publishing {
+pub(in crate::driver) struct Publishing {
     turns: Mutex<Turns>,
     has_turns: AtomicBool,
     thread: OnceLock<Arc<Parker>>,
@@ -60,7 +60,7 @@ impl Publishing {
     }
 
     /// Gives each due writer its turn; returns the time of the next one.
-    pub(super) fn run_ready_writers(&self) -> u64 {
+    pub(in crate::driver) fn run_ready_writers(&self) -> u64 {
         let now = now();
         let writers = self.turns().queue.len();
         for _ in 0..writers {
@@ -86,7 +86,7 @@ impl Publishing {
 
     /// Whether a writer is queued.
     #[inline]
-    pub(super) fn has_turns(&self) -> bool {
+    pub(in crate::driver) fn has_turns(&self) -> bool {
         self.has_turns.load(Ordering::Acquire)
     }
 

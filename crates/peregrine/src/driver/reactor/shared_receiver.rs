@@ -58,7 +58,7 @@ const SOCKET: Token = Token(0);
 const WAKER: Token = Token(1);
 
 /// The processing of received datagrams.
-pub(super) trait Process {
+pub(in crate::driver) trait Process {
     /// The endpoints concerned, from [`Self::handle`] until their notification.
     type Dirty: Default;
 
@@ -85,7 +85,7 @@ pub(super) trait Process {
 }
 
 /// See the [module](self).
-pub(super) struct SharedReceiver<D> {
+pub(in crate::driver) struct SharedReceiver<D> {
     socket: Arc<Socket>,
     lead: Mutex<Lead<D>>,
     /// The poller at which followers sleep: for the socket while it is armed, and for `work`.
@@ -287,14 +287,19 @@ impl<D: Default> SharedReceiver<D> {
     }
 
     /// Wakes a follower for queued listeners.
-    pub(super) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
+    pub(in crate::driver) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
         self.ensure_follower(by);
         self.work.wake();
     }
 
     /// Leads on the calling thread until `parker` is woken or `end` is reached. Returns `false` if the thread cannot
     /// lead now and has to sleep until it is woken.
-    pub(super) fn lead_until_woken(&self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> bool {
+    pub(in crate::driver) fn lead_until_woken(
+        &self,
+        parker: &Parker,
+        end: Instant,
+        by: &impl Process<Dirty = D>,
+    ) -> bool {
         if !self.is_open_to_application || parker.turns.is_excluded() || self.is_closing() {
             return false;
         }

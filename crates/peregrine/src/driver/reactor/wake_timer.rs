@@ -10,7 +10,7 @@ use crate::driver::base::sync::lock;
 use crate::driver::base::system::{AtomicU64, Mutex, Timer};
 
 /// The wake-up time of the control thread: no later than the earliest deadline that any thread has [armed](Self::arm).
-pub(super) struct WakeTimer {
+pub(in crate::driver) struct WakeTimer {
     timer: Timer,
     next_wake: AtomicU64,
     /// Held while the timer is set, so that the earlier of two concurrent deadlines lasts.
@@ -44,7 +44,7 @@ impl WakeTimer {
 
     /// Called before the control thread reads all deadlines and [sets](Self::set) the earliest. Returns its planned
     /// wake-up time.
-    pub(super) fn begin_look(&self) -> u64 {
+    pub(in crate::driver) fn begin_look(&self) -> u64 {
         self.timer.clear();
         // A thread that arms from here on sees that no deadline is set and sets the timer itself.
         self.next_wake.swap(NEVER, Ordering::SeqCst)

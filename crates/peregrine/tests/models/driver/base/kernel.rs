@@ -85,23 +85,23 @@ impl Kernel {
 }
 
 /// An object that a poller may wait for.
-pub(super) trait Source {
+pub(in crate::driver) trait Source {
     fn number(&self) -> usize;
 }
 
 #[derive(Debug)]
-pub(super) struct Waker(usize);
+pub(in crate::driver) struct Waker(usize);
 
 impl Waker {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(in crate::driver) fn new() -> io::Result<Self> {
         Ok(Self(KERNEL.add_source()))
     }
 
-    pub(super) fn wake(&self) {
+    pub(in crate::driver) fn wake(&self) {
         KERNEL.change(self.0, |source| source.is_set = true);
     }
 
-    pub(super) fn clear(&self) {
+    pub(in crate::driver) fn clear(&self) {
         KERNEL.change(self.0, |source| source.is_set = false);
     }
 }
@@ -113,46 +113,46 @@ impl Source for Waker {
 }
 
 #[derive(Debug)]
-pub(super) struct Timer(usize);
+pub(in crate::driver) struct Timer(usize);
 
 impl Timer {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(in crate::driver) fn new() -> io::Result<Self> {
         Ok(Self(KERNEL.add_source()))
     }
 
-    pub(super) fn set(&self, deadline: Option<MonotonicNs>) {
+    pub(in crate::driver) fn set(&self, deadline: Option<MonotonicNs>) {
         KERNEL.change(self.0, |source| source.is_set = deadline.is_some());
     }
 
     /// Ends an expiry that was not read. The timer may have expired since it was read, so no setting survives this.
-    pub(super) fn clear(&self) {
+    pub(in crate::driver) fn clear(&self) {
         KERNEL.change(self.0, |source| source.is_set = false);
     }
 
     /// Sleeps until the timer expires.
-    pub(super) fn wait(&self) {
+    pub(in crate::driver) fn wait(&self) {
         KERNEL.await_some(|state| state.sources[self.0].is_set.then_some(()));
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Socket(usize);
+pub(in crate::driver) struct Socket(usize);
 
 impl Socket {
-    pub(super) fn open() -> Self {
+    pub(in crate::driver) fn open() -> Self {
         Self(KERNEL.add_source())
     }
 
     /// A datagram arrives.
-    pub(super) fn deliver(&self, datagram: u64) {
+    pub(in crate::driver) fn deliver(&self, datagram: u64) {
         KERNEL.change(self.0, |source| source.datagrams.push_back(datagram));
     }
 
-    pub(super) fn shut_down(&self) {
+    pub(in crate::driver) fn shut_down(&self) {
         KERNEL.change(self.0, |source| source.is_shut_down = true);
     }
 
-    pub(super) fn local_address(&self) -> SocketAddr {
+    pub(in crate::driver) fn local_address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], 0))
     }
 }
@@ -165,12 +165,12 @@ impl Source for Socket {
 
 /// Receives one datagram at a time.
 #[derive(Debug, Default)]
-pub(super) struct Receiver {
+pub(in crate::driver) struct Receiver {
     received: Option<u64>,
 }
 
 impl Receiver {
-    pub(super) fn receive(&mut self, socket: &Socket, wait: Wait) -> Result<Datagrams<'_>, ReceiveError> {
+    pub(in crate::driver) fn receive(&mut self, socket: &Socket, wait: Wait) -> Result<Datagrams<'_>, ReceiveError> {
         self.received = KERNEL.await_some(|state| {
             let source = &mut state.sources[socket.0];
             match source.datagrams.pop_front() {
@@ -182,49 +182,49 @@ impl Receiver {
         Ok(self.datagrams())
     }
 
-    pub(super) fn datagrams(&self) -> Datagrams<'_> {
+    pub(in crate::driver) fn datagrams(&self) -> Datagrams<'_> {
         Datagrams(self.received.as_slice())
     }
 }
 
-pub(super) struct Datagrams<'r>(&'r [u64]);
+pub(in crate::driver) struct Datagrams<'r>(&'r [u64]);
 
 impl Datagrams<'_> {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::driver) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn numbers(&self) -> &[u64] {
+    pub(in crate::driver) fn numbers(&self) -> &[u64] {
         self.0
     }
 }
 
-pub(super) struct Poller(usize);
+pub(in crate::driver) struct Poller(usize);
 
 impl Poller {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(in crate::driver) fn new() -> io::Result<Self> {
         let mut state = KERNEL.lock();
         state.pollers.push(Vec::new());
         Ok(Self(state.pollers.len() - 1))
     }
 
-    pub(super) fn add(&self, source: &impl Source, token: Token) -> io::Result<()> {
+    pub(in crate::driver) fn add(&self, source: &impl Source, token: Token) -> io::Result<()> {
         self.push(source, token, Mode::Level)
     }
 
-    pub(super) fn add_disarmed(&self, source: &impl Source, token: Token) -> io::Result<()> {
+    pub(in crate::driver) fn add_disarmed(&self, source: &impl Source, token: Token) -> io::Result<()> {
         self.push(source, token, Mode::Disarmed)
     }
 
-    pub(super) fn arm(&self, source: &impl Source, _: Token) -> io::Result<()> {
+    pub(in crate::driver) fn arm(&self, source: &impl Source, _: Token) -> io::Result<()> {
         self.set_mode(source, Mode::Armed)
     }
 
-    pub(super) fn disarm(&self, source: &impl Source, _: Token) -> io::Result<()> {
+    pub(in crate::driver) fn disarm(&self, source: &impl Source, _: Token) -> io::Result<()> {
         self.set_mode(source, Mode::Disarmed)
     }
 
-    pub(super) fn wait(&mut self, _: Option<MonotonicNs>) -> io::Result<impl Iterator<Item = Token> + '_> {
+    pub(in crate::driver) fn wait(&mut self, _: Option<MonotonicNs>) -> io::Result<impl Iterator<Item = Token> + '_> {
         let ready = KERNEL.await_some(|state| {
             let State { sources, pollers } = state;
             let is_ready = |interest: &&Interest| sources[interest.source].is_readable();
@@ -235,7 +235,7 @@ impl Poller {
     }
 
     /// The report disarms the source.
-    pub(super) fn wait_one(&self, _: Option<MonotonicNs>) -> io::Result<Option<Token>> {
+    pub(in crate::driver) fn wait_one(&self, _: Option<MonotonicNs>) -> io::Result<Option<Token>> {
         Ok(Some(KERNEL.await_some(|state| {
             let State { sources, pollers } = state;
             let is_ready =

@@ -4,10 +4,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LockResult, TryLockError, TryLockResult};
 
 use loom::sync::atomic::Ordering;
-pub(super) use loom::sync::atomic::fence;
+pub(in crate::driver) use loom::sync::atomic::fence;
 use peregrine_transport::clock::MonotonicNs;
 
-pub(super) use super::kernel::{Datagrams, Poller, Receiver, Socket, Timer, Waker};
+pub(in crate::driver) use super::kernel::{Datagrams, Poller, Receiver, Socket, Timer, Waker};
 
 /// Thread-local variables of loom, whose macro accepts no `const` block.
 macro_rules! thread_locals {
@@ -18,7 +18,7 @@ macro_rules! thread_locals {
         loom::thread_local! { $($any)+ }
     };
 }
-pub(super) use thread_locals as thread_local;
+pub(in crate::driver) use thread_locals as thread_local;
 
 /// A load or store with `SeqCst` needs a fence: loom makes it acquire or release only. A change in one step needs none,
 /// because it sees the latest value.
@@ -32,25 +32,25 @@ macro_rules! atomics {
     ($($name:ident of $value:ty { $($method:ident),* })*) => {
         $(
             #[derive(Debug, Default)]
-            pub(super) struct $name(loom::sync::atomic::$name);
+            pub(in crate::driver) struct $name(loom::sync::atomic::$name);
 
             impl $name {
-                pub(super) fn new(value: $value) -> Self {
+                pub(in crate::driver) fn new(value: $value) -> Self {
                     Self(loom::sync::atomic::$name::new(value))
                 }
 
-                pub(super) fn load(&self, order: Ordering) -> $value {
+                pub(in crate::driver) fn load(&self, order: Ordering) -> $value {
                     fence_if_ordered(order);
                     self.0.load(order)
                 }
 
-                pub(super) fn store(&self, value: $value, order: Ordering) {
+                pub(in crate::driver) fn store(&self, value: $value, order: Ordering) {
                     self.0.store(value, order);
                     fence_if_ordered(order);
                 }
 
                 $(
-                    pub(super) fn $method(&self, value: $value, order: Ordering) -> $value {
+                    pub(in crate::driver) fn $method(&self, value: $value, order: Ordering) -> $value {
                         self.0.$method(value, order)
                     }
                 )*
@@ -67,7 +67,7 @@ atomics! {
 }
 
 impl AtomicU64 {
-    pub(super) fn compare_exchange(
+    pub(in crate::driver) fn compare_exchange(
         &self,
         current: u64,
         new: u64,
@@ -77,7 +77,7 @@ impl AtomicU64 {
         self.0.compare_exchange(current, new, success, failure)
     }
 
-    pub(super) fn fetch_update(
+    pub(in crate::driver) fn fetch_update(
         &self,
         set: Ordering,
         fetch: Ordering,
@@ -89,7 +89,7 @@ impl AtomicU64 {
 
 /// A lock. Loom's own lock blocks in `try_lock`, and orders a thread that fails there after the owner's accesses.
 #[derive(Debug, Default)]
-pub(super) struct Mutex<T> {
+pub(in crate::driver) struct Mutex<T> {
     is_locked: loom::sync::atomic::AtomicBool,
     /// Held by a thread that finds the lock taken, until it sleeps.
     queue: loom::sync::Mutex<()>,
@@ -98,7 +98,7 @@ pub(super) struct Mutex<T> {
 }
 
 impl<T> Mutex<T> {
-    pub(super) fn new(value: T) -> Self {
+    pub(in crate::driver) fn new(value: T) -> Self {
         Self {
             is_locked: loom::sync::atomic::AtomicBool::new(false),
             queue: loom::sync::Mutex::new(()),
@@ -107,7 +107,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    pub(super) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+    pub(in crate::driver) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         if !self.try_acquire() {
             let mut queue = self.queue.lock().unwrap();
             while !self.try_acquire() {
@@ -117,7 +117,7 @@ impl<T> Mutex<T> {
         Ok(self.guard())
     }
 
-    pub(super) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+    pub(in crate::driver) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         // A failing thread may have read an old value.
         if self.is_locked.load(Ordering::Relaxed) || !self.try_acquire() {
             return Err(TryLockError::WouldBlock);
@@ -142,7 +142,7 @@ impl<T> Mutex<T> {
 }
 
 #[derive(Debug)]
-pub(super) struct MutexGuard<'m, T> {
+pub(in crate::driver) struct MutexGuard<'m, T> {
     mutex: &'m Mutex<T>,
     value: Option<std::sync::MutexGuard<'m, T>>,
 }
@@ -170,20 +170,24 @@ impl<T> Drop for MutexGuard<'_, T> {
 
 /// A condition of one lock.
 #[derive(Debug, Default)]
-pub(super) struct Condvar {
+pub(in crate::driver) struct Condvar {
     /// The number of notifications.
     notified: loom::sync::Mutex<u32>,
     changed: loom::sync::Condvar,
 }
 
 impl Condvar {
-    pub(super) fn notify_all(&self) {
+    pub(in crate::driver) fn notify_all(&self) {
         *self.notified.lock().unwrap() += 1;
         self.changed.notify_all();
     }
 }
 
-pub(super) fn wait_for<'m, T>(condition: &Condvar, mutex: &'m Mutex<T>, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+pub(in crate::driver) fn wait_for<'m, T>(
+    condition: &Condvar,
+    mutex: &'m Mutex<T>,
+    guard: MutexGuard<'m, T>,
+) -> MutexGuard<'m, T> {
     let mut notified = condition.notified.lock().unwrap();
     let before = *notified;
     drop(guard);
@@ -196,17 +200,17 @@ pub(super) fn wait_for<'m, T>(condition: &Condvar, mutex: &'m Mutex<T>, guard: M
 
 /// A cell that is set once, as a lock: loom has no such cell.
 #[derive(Debug)]
-pub(super) struct OnceLock<T> {
+pub(in crate::driver) struct OnceLock<T> {
     value: std::sync::OnceLock<T>,
     is_set: AtomicBool,
 }
 
 impl<T> OnceLock<T> {
-    pub(super) fn get(&self) -> Option<&T> {
+    pub(in crate::driver) fn get(&self) -> Option<&T> {
         self.is_set.load(Ordering::Acquire).then(|| self.value.get()).flatten()
     }
 
-    pub(super) fn set(&self, value: T) -> Result<(), T> {
+    pub(in crate::driver) fn set(&self, value: T) -> Result<(), T> {
         self.value.set(value)?;
         self.is_set.store(true, Ordering::Release);
         Ok(())
@@ -221,7 +225,7 @@ impl<T> Default for OnceLock<T> {
 
 /// The handle of a thread that [sleeps](park_until). Loom's own handle would also wake a thread that waits for a lock.
 #[derive(Clone)]
-pub(super) struct Thread(Arc<Token>);
+pub(in crate::driver) struct Thread(Arc<Token>);
 
 struct Token {
     thread: loom::thread::ThreadId,
@@ -230,17 +234,17 @@ struct Token {
 }
 
 impl Thread {
-    pub(super) fn id(&self) -> loom::thread::ThreadId {
+    pub(in crate::driver) fn id(&self) -> loom::thread::ThreadId {
         self.0.thread
     }
 
-    pub(super) fn unpark(&self) {
+    pub(in crate::driver) fn unpark(&self) {
         *self.0.is_available.lock().unwrap() = true;
         self.0.changed.notify_one();
     }
 }
 
-pub(super) fn current_thread() -> Thread {
+pub(in crate::driver) fn current_thread() -> Thread {
     loom::thread_local! {
         static CURRENT: Thread = Thread(Arc::new(Token {
             thread: loom::thread::current().id(),
@@ -252,7 +256,7 @@ pub(super) fn current_thread() -> Thread {
 }
 
 /// Sleeps until the thread is unparked. The deadline is never reached.
-pub(super) fn park_until(_end: MonotonicNs, _is_woken: &Arc<AtomicBool>) {
+pub(in crate::driver) fn park_until(_end: MonotonicNs, _is_woken: &Arc<AtomicBool>) {
     let thread = current_thread();
     let mut is_available = thread.0.is_available.lock().unwrap();
     while !std::mem::take(&mut *is_available) {

@@ -1,4 +1,4 @@
-//! `cargo xtask hunt`: looks for tests that fail when their threads wait for a processor.
+//! `cargo xtask hunt`: finds tests that fail when their threads wait for a processor.
 //!
 //! Each test program runs pinned to one core, which it shares with a busy loop, in a network of its own. Every core
 //! has such a loop and runs one program at a time, in rounds over all programs, until the budget is used up.
@@ -313,7 +313,7 @@ fn run_once(program: &Program, output: &Path, deadline: Instant) -> Result<Verdi
     Ok(if status.success() { Verdict::Passed } else { Verdict::Failed(status.to_string()) })
 }
 
-/// The arguments by which a test program leaves out these tests. A program without a test harness takes none.
+/// The arguments that make a test program skip these tests. A program without a test harness takes none.
 fn skip_arguments<'t>(skipped: &[&'t str]) -> Vec<&'t str> {
     let exact = (!skipped.is_empty()).then_some("--exact");
     exact.into_iter().chain(skipped.iter().flat_map(|test| ["--skip", test])).collect()
@@ -367,7 +367,7 @@ fn allowed_cores() -> Result<Vec<usize>> {
 fn number(variable: &str) -> Result<Option<u32>> {
     let Some(text) = env::var_os(variable) else { return Ok(None) };
     let number = text.to_str().and_then(|text| text.parse().ok());
-    number.map(Some).with_context(|| format!("{variable}={} is no whole number", text.display()))
+    number.map(Some).with_context(|| format!("{variable}={} is not a whole number", text.display()))
 }
 
 fn seed_of_now() -> u32 {
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_tests_are_named_exactly() {
+    fn skip_arguments_name_tests_exactly() {
         assert!(skip_arguments(&[]).is_empty());
         assert_eq!(skip_arguments(&["a::b", "c"]), ["--exact", "--skip", "a::b", "--skip", "c"]);
     }

@@ -90,7 +90,7 @@ fn peregrine(workspace: &Workspace, out: &Path) -> Result<()> {
         "peregrine-interop-peer",
     ]))?;
     let built = workspace.metadata.target_directory.as_std_path().join(PROFILE).join("peregrine-peer");
-    // By its name, the program knows which kind of endpoints it is to have.
+    // The name of the program selects its kind of endpoints.
     for name in ["peregrine-peer", "peregrine-serialized-peer"] {
         let program = out.join(name);
         // A copy over a program that still runs would fail.

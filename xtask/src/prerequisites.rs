@@ -21,13 +21,10 @@ const SYSTEM_PACKAGES: &[SystemPackage] = &[
     SystemPackage { name: "python3-venv", purpose: "interop peer: Cyclone DDS 11 from its Python wheel" },
     SystemPackage { name: "iproute2", purpose: "network namespaces, veth pairs, rate limits" },
     SystemPackage { name: "nftables", purpose: "packet loss between network namespaces" },
-    SystemPackage { name: "chromium", purpose: "looking at the report's page on screens and on paper" },
+    SystemPackage { name: "chromium", purpose: "rendering the report's page for screens and paper" },
     SystemPackage { name: "openssh-client", purpose: "measurements on other hosts: perftest --hosts" },
-    SystemPackage {
-        name: "openssh-server",
-        purpose: "other hosts for its tests; never started but in network namespaces",
-    },
-    SystemPackage { name: "tshark", purpose: "capturing and decoding what went over the wire" },
+    SystemPackage { name: "openssh-server", purpose: "other hosts for its tests; started in network namespaces only" },
+    SystemPackage { name: "tshark", purpose: "capturing and decoding network traffic" },
 ];
 
 const CARGO_FUZZ: &str = "cargo-fuzz";
@@ -54,7 +51,7 @@ pub(crate) fn ensure() -> Result<()> {
     }
     let command_line = format!("apt-get install --yes --no-install-recommends {}", missing.join(" "));
     if !Path::new("/usr/bin/apt-get").exists() {
-        bail!("these Debian packages, or what corresponds to them here, are missing: {}", missing.join(", "));
+        bail!("these Debian packages, or their equivalents on this system, are missing: {}", missing.join(", "));
     }
     if !is_root() {
         bail!("packages are missing; as root, run: {command_line}");

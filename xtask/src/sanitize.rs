@@ -1,14 +1,14 @@
-//! `cargo xtask sanitize`: everything with `unsafe` code, and shared memory through the middleware, under the address
-//! sanitizer; the ring under the thread sanitizer. On nightly.
+//! `cargo xtask sanitize`: all crates with `unsafe` code, and shared memory through the API, under the address
+//! sanitizer; the ring under the thread sanitizer. Needs nightly Rust.
 //!
-//! The standard library is the one that comes with the toolchain, not instrumented: the address sanitizer does not see
-//! its own mistakes, and the thread sanitizer does not see the order that its locks make. That was tried: five programs
-//! that are right, which share memory by `Mutex`, `Condvar`, `mpsc`, `Arc` and `park` alone, get one to seven reports
-//! each. Hiding those would hide what is looked for, since suppressions name functions and not the missing order. So
-//! under it run only tests that share memory by the atomics of the crate, and there are no suppressions; the test
-//! harness hands its results over by such locks, too, and so only reports count in which code of the crate takes part.
-//! Neither sees through two mappings of the same memory: what one process may do to another is for the models (`cargo
-//! xtask models`) and for the tests that do it.
+//! The standard library comes with the toolchain and is not instrumented. The address sanitizer therefore does not see
+//! errors in it, and the thread sanitizer does not see the order that its locks establish: five correct programs that
+//! share memory only by `Mutex`, `Condvar`, `mpsc`, `Arc` and `park` get one to seven false reports each. Suppressions
+//! would also hide real errors, because they name functions and not the missing order. The thread sanitizer therefore
+//! runs only tests that share memory by the atomics of the crate, without suppressions. The test harness passes its
+//! results through such locks too, so a report counts only if code of the crate takes part. Neither sanitizer
+//! recognizes two mappings of the same memory: the models (`cargo xtask models`) and tests with several processes cover
+//! effects of one process on another.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ struct Sanitizer {
     flags: &'static str,
     /// The selected tests, as arguments of `cargo test`.
     runs: &'static [&'static [&'static str]],
-    /// Whose reports count; `None`: all, by the status of the tests.
+    /// The code whose reports count; `None`: all reports, by the status of the tests.
     judges: Option<&'static str>,
 }
 
@@ -46,7 +46,7 @@ const SANITIZERS: &[Sanitizer] = &[
     },
 ];
 
-/// Runs them all; fails with the first that finds something.
+/// Runs all sanitizers; fails at the first one that reports an error.
 pub(crate) fn sanitize(workspace: &Workspace) -> Result<()> {
     prerequisites::ensure_nightly()?;
     let target = host()?;
@@ -54,7 +54,7 @@ pub(crate) fn sanitize(workspace: &Workspace) -> Result<()> {
         let folder = workspace.metadata.target_directory.join("sanitize").join(sanitizer.name);
         for words in sanitizer.runs {
             let mut command = Command::new("rustup");
-            // A target of its own keeps build scripts and macros, which run in the compiler, out of it.
+            // An explicit target excludes build scripts and macros, which run in the compiler.
             command
                 .args(["run", "nightly", "cargo", "test", "--locked", "--target", &target])
                 .args(*words)
@@ -72,7 +72,7 @@ pub(crate) fn sanitize(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Runs tests whose status does not depend on the thread sanitizer, and fails when one of its reports names `whose`.
+/// Runs tests with a status that is independent of the thread sanitizer, and fails if one of its reports names `whose`.
 fn run_and_judge(command: &mut Command, whose: &str) -> Result<()> {
     let output = command.env("TSAN_OPTIONS", "exitcode=0").output().context("cannot start rustup")?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

@@ -11,7 +11,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Reads `cargo metadata` of the workspace around this package, whatever the current directory is.
+    /// Reads `cargo metadata` of the workspace around this package, independent of the current directory.
     pub(crate) fn load() -> Result<Self> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let metadata = MetadataCommand::new().manifest_path(manifest).exec().context("cargo metadata failed")?;

@@ -1,7 +1,7 @@
 //! Forwards one topic from one domain to another without knowing the type: `cargo run -p peregrine --example bridge --
 //! FROM TO TOPIC`
 //!
-//! Instances of a topic with a key are told apart by the first member, which has to be a key of four bytes.
+//! The first member identifies the instances of a topic with a key; it has to be a key of four bytes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -80,7 +80,7 @@ impl Bridge {
         let at = sample.info().source_timestamp;
         match sample.info().instance_state {
             _ if sample.info().valid_data => writer.write_at(sample.bytes(), at)?,
-            // Without a value, the bytes are the serialized key.
+            // The bytes of a sample without a value are the serialized key.
             InstanceState::NotAliveDisposed => writer.dispose_at(sample.bytes(), at)?,
             _ => writer.unregister_instance_at(sample.bytes(), at)?,
         };

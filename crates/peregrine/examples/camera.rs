@@ -1,5 +1,4 @@
-//! Images of a fixed size that are built in the memory they are sent from, and seen where they arrive: nothing is
-//! copied.
+//! Images of a fixed size that are built in the memory from which they are sent, and read in place: zero copy.
 //!
 //! `cargo run -p peregrine --example camera`
 #![forbid(unsafe_code)]
@@ -28,8 +27,8 @@ fn main() -> Result<(), Error> {
     reader.wait_for_writers(1, Duration::from_secs(10))?;
 
     for number in 0..4 {
-        // Memory of the writer, which readers in other processes of this host see too. It has the values of an earlier
-        // image, or none.
+        // Memory of the writer, which readers in other processes of this host map too. Its initial content is
+        // unspecified.
         let mut image = writer.loan()?;
         image.number = number;
         image.pixels.fill(number as u8); // as a camera would
@@ -38,7 +37,7 @@ fn main() -> Result<(), Error> {
         reader.wait_for_data(Duration::from_secs(10))?;
         reader.take_each(&Selector::ANY, |sample| match sample.borrow() {
             Some(image) => println!("image {} begins with {}", image.number, image.pixels[0]),
-            None => println!("{:?}: no image, or not where it can be seen in place", sample.info().instance_state),
+            None => println!("{:?}: no image, or an image that cannot be read in place", sample.info().instance_state),
         })?;
     }
     Ok(())

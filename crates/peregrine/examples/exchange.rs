@@ -1,11 +1,11 @@
-//! Samples from a reliable writer to a reader, each taken before the next is written: the subject of
-//! `cargo xtask bench instructions`. Its parts stay functions of their own, so that a profile tells them apart.
+//! Samples from a reliable writer to a reader, each taken before the next is written. `cargo xtask bench instructions`
+//! profiles this program; its parts are separate functions, so that the profile distinguishes them.
 //!
-//! `exchange each|flow|fragments|batch COUNT`: samples of 32 octets of which each asks for its acknowledgement, or as
-//! many as usual do; samples of 63000 bytes in messages as Ethernet takes them; samples of 32 bytes in batches of 128.
+//! `exchange each|flow|fragments|batch COUNT`: samples of 32 bytes of which each requests an acknowledgement, or as
+//! many as usual do; samples of 63000 bytes in messages for an Ethernet MTU; samples of 32 bytes in batches of 128.
 //!
-//! `exchange memory|loan|same-process COUNT`: samples of 32 octets by shared memory, between two participants that know
-//! nothing of each other's process, encoded or made in place; and made in place for a listener of the same participant.
+//! `exchange memory|loan|same-process COUNT`: samples of 32 bytes by shared memory between two participants, as between
+//! processes, encoded or built in place; and built in place for a listener of the same participant.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use peregrine::{
 };
 
 const DOMAIN: u32 = 120;
-/// No announcement but those at the start is due in a run.
+/// So long that no periodic announcement is due during a run.
 const LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Exchanges before anything is counted, so that every pool has its buffers.
 const ROUNDS_BEFORE: u32 = 2000;
@@ -29,9 +29,9 @@ const LARGE_OCTETS: usize = 63_000;
 /// Samples of 32 bytes in a batch of [`BATCH_BYTES`].
 const BATCH_SAMPLES: u64 = 128;
 const BATCH_BYTES: usize = 4096;
-/// What a datagram over IPv4 holds where packets have 1500 bytes.
+/// UDP payload of an IPv4 packet of 1500 bytes.
 const ETHERNET_MESSAGE_BYTES: usize = 1472;
-/// No run takes longer, under callgrind neither.
+/// The longest duration of a run, also under callgrind.
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, DdsType)]
@@ -48,7 +48,7 @@ struct Large {
     octets: Vec<u8>,
 }
 
-/// What can be made in the memory it is sent from.
+/// A plain type, which can be built in the memory from which it is sent.
 type Plain = [u64; 4];
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -83,7 +83,7 @@ fn exchange<T: DdsType + PartialEq>(
 ) -> Result<()> {
     let [a, b] = sides(message_bytes)?;
     let writer = a.topic::<T>("samples")?.writer_builder().reliable().keep_all();
-    // A writer that may hold two samples asks with each.
+    // A writer that may hold only two samples requests an acknowledgement with each.
     let limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
     let writer = if asks_each { writer.resource_limits(limits) } else { writer }.build()?;
     let reader = b.topic::<T>("samples")?.reader_builder().reliable().keep_all().build()?;
@@ -110,7 +110,7 @@ fn exchange<T: DdsType + PartialEq>(
     Ok(())
 }
 
-/// Whole batches, of at least so many samples.
+/// Exchanges whole batches of at least `count` samples in total.
 fn exchange_batches<T: DdsType + PartialEq>(count: u64, sample: impl Fn(u64) -> T) -> Result<()> {
     let [a, b] = sides(None)?;
     let writer = a.topic::<T>("samples")?.writer_builder().reliable().keep_all();
@@ -172,12 +172,12 @@ fn exchange_by_memory(is_lent: bool, count: u64, sample: impl Fn(u64) -> Plain) 
             return Err("a sample came that was not written".into());
         }
     }
-    // None is sent.
+    // No datagram is sent.
     println!("{} 0", writer.counters().samples_sent);
     Ok(())
 }
 
-/// To a listener, which has returned when the write does.
+/// Exchanges samples with a listener, which has returned when the write returns.
 fn exchange_within(count: u64, sample: impl Fn(u64) -> Plain) -> Result<()> {
     let mut config = config(255, None, false)?;
     config.same_process = true;
@@ -242,7 +242,7 @@ fn side_by(receive_buffers: usize, message_bytes: Option<usize>, shared_memory: 
 
 fn config(receive_buffers: usize, message_bytes: Option<usize>, shared_memory: bool) -> Result<DomainConfig> {
     let mut config = DomainConfig::default();
-    // What is measured is RTPS over UDP, or shared memory, also between participants of one process.
+    // The example measures RTPS over UDP, or shared memory, although both participants are in one process.
     config.same_process = false;
     config.shared_memory = shared_memory;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
@@ -276,7 +276,7 @@ fn write_lent(writer: &DataWriter<Plain>, sample: WriteLoan<Plain>) -> Result<()
     Ok(())
 }
 
-/// The one sample that is there.
+/// Takes the only sample of the reader.
 #[inline(never)]
 fn take_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
     let mut taken = None;
@@ -284,7 +284,7 @@ fn take_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
     black_box(taken)
 }
 
-/// The same, received first.
+/// Receives and takes the only sample.
 #[inline(never)]
 fn receive_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
     let mut taken = None;
@@ -302,7 +302,7 @@ fn take<T: DdsType>(reader: &DataReader<T>) -> Result<Option<T>> {
     Ok(reader.take_next()?.and_then(|sample| black_box(sample.into_value())))
 }
 
-/// The number of the sample that has to come next.
+/// Takes a batch; `number` is the number of the next expected sample.
 #[inline(never)]
 fn take_batch<T: DdsType + PartialEq>(
     reader: &DataReader<T>,
@@ -319,7 +319,7 @@ fn take_batch<T: DdsType + PartialEq>(
     if is_right { Ok(number) } else { Err("a sample came that was not written".into()) }
 }
 
-/// Not the same code as [`receive`], lest the compiler make one function of them.
+/// Different code from [`receive`], so that the compiler does not merge the two functions.
 #[inline(never)]
 fn hear_acknowledgement(participant: &DomainParticipant) {
     participant.poll(black_box(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! The example of the README: a writer and a reader of one process meet, and a value goes from one to the other.
+//! The example of the README: a writer and a reader of one process discover each other and exchange a value.
 //!
 //! `cargo run -p peregrine --example hello`
 #![forbid(unsafe_code)]

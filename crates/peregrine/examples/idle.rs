@@ -1,7 +1,7 @@
-//! One participant with ten readers that nobody writes to, until standard input ends: what joining a domain costs.
+//! One participant with ten readers that receive no samples, until standard input ends: the cost of joining a domain.
 //!
-//! `idle writers`: the ten writers for them, in another process of the host, that write nothing. Each of the two says
-//! so when it is ready, the writers when all readers share memory with them.
+//! `idle writers`: ten matching writers in another process of the host, which write no samples. Each program prints a
+//! line when it is ready; the program of the writers is ready when all readers share memory with it.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ fn wait_for_shared_memory(participant: &DomainParticipant) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Whatever comes, or that nothing more can: it is time to leave.
+/// Waits for input, or for the end of the input.
 fn wait_for_end() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }

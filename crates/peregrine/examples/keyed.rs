@@ -1,4 +1,4 @@
-//! Instances with a deadline, and a writer that has to show that it is alive: who is late, and who is gone.
+//! Instances with a deadline, and a writer with a liveliness lease: late instances and lost writers are reported.
 //!
 //! `cargo run -p peregrine --example keyed`
 #![forbid(unsafe_code)]
@@ -22,17 +22,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn main() -> Result<(), Error> {
     let participant = DomainParticipant::new(0)?;
     let topic = participant.topic::<Temperature>("temperatures")?;
-    // The writer promises a value of each motor at least every 200 ms, and a sign of life every 400 ms.
+    // The writer offers a value of each motor at least every 200 ms, and asserts its liveliness at least every 400 ms.
     let writer =
         topic.writer_builder().deadline(PERIOD).liveliness(LivelinessKind::ManualByTopic, 2 * PERIOD).build()?;
-    // The reader asks for no more than that. A shorter deadline here would not match: see `last_non_match`.
+    // The reader requests no more than that. A reader with a shorter deadline would not match: see `last_non_match`.
     let reader = topic.reader_builder().reliable().keep_last(8).deadline(PERIOD).build()?;
     writer.wait_for_readers(1, PATIENCE)?;
 
     for id in [1, 2] {
         writer.write(&Temperature { id, celsius: 40.0 })?;
     }
-    // Motor 2 is disposed: readers learn that it no longer exists. Motor 1 falls silent, and then the writer.
+    // Motor 2 is disposed: readers get its new instance state. Then the writer stops writing motor 1 and asserting
+    // liveliness.
     writer.dispose(&Temperature { id: 2, celsius: 0.0 })?;
 
     let missed = reader.status_condition();
@@ -55,7 +56,7 @@ fn main() -> Result<(), Error> {
             println!("motor {} is late", reader.get_key_value(instance)?.id);
         }
         if reader.liveliness_changed_status().not_alive_count > 0 {
-            println!("the writer shows no sign of life");
+            println!("the writer has lost its liveliness");
             return Ok(());
         }
     }

@@ -1,10 +1,9 @@
 //! The cost of many endpoints in two processes: memory of the channels between them, and a write to many readers.
 //!
-//! `many_endpoints WRITERS READERS [udp]` matches so many writers and readers of one topic and prints the time until
-//! all are matched and the growth of both processes' resident memory, private and shared. Then the first writer writes
-//! samples of 32 bytes; printed are the processor time of the writing thread and that of the whole process of readers,
-//! each for one write. With `udp`, no sample goes through shared memory: the difference in memory is that of the
-//! channels.
+//! `many_endpoints WRITERS READERS [udp]` matches this number of writers and readers of one topic, and prints the time
+//! until all are matched and the growth of the resident memory of both processes, private and shared. Then the first
+//! writer writes samples of 32 bytes, and the program prints the processor time per write of the writing thread and of
+//! the readers' process. With `udp`, no sample uses shared memory: the difference in memory is that of the channels.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -17,12 +16,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Set for both processes when samples go by UDP only.
 const UDP: &str = "PEREGRINE_MANY_ENDPOINTS_UDP";
-/// Says how many readers the process has, if it is that of the readers.
+/// Number of readers; set in the readers' process only.
 const READERS: &str = "PEREGRINE_MANY_ENDPOINTS_READERS";
 const DOMAIN: u32 = 213;
 const PATIENCE: Duration = Duration::from_secs(60);
 const WRITES: u64 = 2000;
-/// Between two writes, so that each one finds readers that wait.
+/// Pause between two writes, so that each write finds waiting readers.
 const PAUSE: Duration = Duration::from_micros(200);
 
 #[derive(Clone, Debug, DdsType)]
@@ -101,7 +100,7 @@ fn write(writers: usize, readers: usize, by_udp: bool) -> Result<()> {
     other.ask("end").map(drop)
 }
 
-/// The process of the readers. Each line of its input is a question.
+/// The readers' process. Each line of its input is a request.
 fn read(readers: usize) -> Result<()> {
     let participant = participant(std::env::var_os(UDP).is_some())?;
     let memory_before = Resident::now()?;
@@ -195,7 +194,7 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // Its input ends, and with it the process.
+        // Closing its input ends the process.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -1,7 +1,7 @@
-//! What a sample to another process of this host takes, one way: by shared memory, by UDP, and by a bare UDP socket.
+//! One-way latency of a sample to another process of this host: by shared memory, by UDP, and by a bare UDP socket.
 //!
-//! The program starts itself again as the other process, which sends every sample back from a listener; a round trip
-//! counts twice. Prints a line for each size and way: median and 99th percentile, in microseconds.
+//! The program starts itself again as the other process, which returns every sample from a listener. The latency is
+//! half of a round trip. The program prints a line for each size and path: median and 99th percentile, in microseconds.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Half of what a round trip takes.
+/// Measures and prints half of the round-trip time.
 fn measure(
     way: &str,
     size: usize,
@@ -82,16 +82,16 @@ fn measure(
     }
     halves.sort_unstable();
     let at = |part: usize| halves.get(halves.len() * part / 100).map_or(0.0, |half| half.as_secs_f64() * 1e6);
-    println!("{way:>13} {size:>6} octets: {:7.2} us  p99 {:7.2} us", at(50), at(99));
+    println!("{way:>13} {size:>6} bytes: {:7.2} us  p99 {:7.2} us", at(50), at(99));
     Ok(())
 }
 
-/// What one writer gets through to a reader that sends nothing back.
+/// Measures and prints the throughput of one writer to one reader.
 fn throughput(way: &str, participant: &DomainParticipant) -> Result<(), Box<dyn Error>> {
     let topic = participant.topic::<Blob>("flow")?;
     let writer = topic.writer_builder().reliable().keep_all().max_blocking_time(PATIENCE).build()?;
     writer.wait_for_readers(1, PATIENCE)?;
-    // The way is found out in a moment.
+    // The processes agree on the path shortly after the match.
     while way == "shared memory" && participant.shared_memory_statistics().readers < 2 {
         std::thread::yield_now();
     }
@@ -103,7 +103,7 @@ fn throughput(way: &str, participant: &DomainParticipant) -> Result<(), Box<dyn 
         }
         writer.wait_for_acknowledgments(PATIENCE)?;
         let rate = f64::from(samples) / start.elapsed().as_secs_f64();
-        println!("{way:>13} {size:>6} octets: {rate:9.0} samples/s, {:8.0} Mbit/s", rate * size as f64 * 8e-6);
+        println!("{way:>13} {size:>6} bytes: {rate:9.0} samples/s, {:8.0} Mbit/s", rate * size as f64 * 8e-6);
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ fn send_back(shared_memory: bool) -> Result<(), Box<dyn Error>> {
         .build()?;
     let flow = participant.topic::<Blob>("flow")?.reader_builder().reliable().keep_all();
     let _flow = flow.on_data(|reader: &DataReader<Blob>| drop(reader.take())).build()?;
-    // It is ended by who has started it.
+    // The process that has started this one ends it.
     let _ = all_gone.recv();
     Ok(())
 }
@@ -159,7 +159,7 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

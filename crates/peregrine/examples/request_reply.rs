@@ -1,7 +1,7 @@
 //! Requests and replies between two tasks of tokio: `cargo run -p peregrine --example request_reply`
 //!
-//! Peregrine needs no runtime of its own and no feature for one: its futures run on any executor. Nothing here blocks a
-//! thread of tokio, `close_async` at the end included.
+//! The futures of Peregrine run on any executor, without a runtime of their own or a feature. No call of this example
+//! blocks a thread of tokio, including `close_async` at the end.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         println!("reply to {id}: {}", reply.sum);
     }
 
-    // Leaves when everything is acknowledged, and ends the task of the server: its reader is deleted.
+    // Leaves the domain when all samples are acknowledged. The task of the server ends because its reader is deleted.
     client.close_async(PATIENCE).await?;
     server.close_async(PATIENCE).await?;
     match serving.await? {
@@ -65,7 +65,7 @@ async fn serve(requests: DataReader<Request>, replies: DataWriter<Reply>) -> Res
     }
 }
 
-/// Replies to requests of other clients come here as well.
+/// The reader also receives replies to requests of other clients.
 async fn reply_to(id: u32, replies: &DataReader<Reply>) -> Result<Reply, Error> {
     loop {
         match replies.next().await?.into_value() {

@@ -1,7 +1,7 @@
-//! How long it takes from `write` until the listener of a reader in the same process has come back, by the size of the
-//! sample and the way of writing: encoded, made in place, shared.
+//! Time from `write` to the return of the listener of a reader in the same process, by size of the sample and form of
+//! writing: encoded, built in place, shared.
 //!
-//! `same_process [COUNT]`: so many writes of each kind, 100,000 if not given, fewer where they are large.
+//! `same_process [COUNT]`: the number of writes of each form (default 100,000), fewer for large samples.
 
 #![forbid(unsafe_code)]
 
@@ -16,14 +16,14 @@ use peregrine::{
 
 const DOMAIN: u32 = 121;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes copied for one row at most.
+/// Maximum number of bytes copied for one row.
 const OCTETS_MAX: usize = 4 << 30;
-/// Writes between two looks at the clock.
+/// Writes between two readings of the clock.
 const BATCH: usize = 20;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Looks at every sample in place.
+/// A listener that reads every sample in place.
 struct Look(Arc<AtomicU64>);
 
 impl<T: DdsType + Numbered> DataReaderListener<T> for Look {
@@ -56,13 +56,13 @@ impl<const N: usize> Numbered for [u64; N] {
 fn main() -> Result<()> {
     let count = match std::env::args().nth(1) {
         None => 100_000,
-        Some(word) => word.parse().map_err(|_| format!("usage: same_process [COUNT]; \"{word}\" is no number"))?,
+        Some(word) => word.parse().map_err(|_| format!("usage: same_process [COUNT]; \"{word}\" is not a number"))?,
     };
     let mut config = DomainConfig::default();
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     let participant = DomainParticipant::builder(DOMAIN).config(config).build()?;
     println!("from write to the listener's return, ns: p50 and p99 of the mean of {BATCH} in a row");
-    println!("{:>10} {:>8} {:>15} {:>15} {:>15}", "octets", "count", "write", "write_loan", "write_shared");
+    println!("{:>10} {:>8} {:>15} {:>15} {:>15}", "bytes", "count", "write", "write_loan", "write_shared");
     measure::<4>(&participant, count)?;
     measure::<128>(&participant, count)?;
     measure::<8192>(&participant, count)?;
@@ -99,9 +99,9 @@ fn measure<const N: usize>(participant: &DomainParticipant, count: usize) -> Res
     Ok(())
 }
 
-/// The reader has let go of the value, so that it can be written again.
+/// The reader has released the value, so that it can be written again.
 fn write_shared<const N: usize>(writer: &DataWriter<[u64; N]>, value: &mut Arc<[u64; N]>, number: u64) -> Result<()> {
-    Arc::get_mut(value).ok_or("somebody still holds the value")?.set_number(number);
+    Arc::get_mut(value).ok_or("a reader still holds the value")?.set_number(number);
     writer.write_shared(Arc::clone(value))?;
     Ok(())
 }
@@ -120,7 +120,7 @@ fn time(count: usize, seen: &AtomicU64, mut write: impl FnMut(u64) -> Result<()>
         if seen.load(Ordering::Relaxed) != number {
             return Err("the listener has not seen the last sample when write returns".into());
         }
-        // A tenth more, to warm up.
+        // The first tenth is the warm-up.
         if round > count / BATCH / 10 {
             times.push(spent);
         }

@@ -1,4 +1,4 @@
-//! Lists the topics of a domain, and which endpoints of them match none: `cargo run -p peregrine --example topics --
+//! Lists the topics of a domain, and their endpoints without a match: `cargo run -p peregrine --example topics --
 //! [DOMAIN]`
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use peregrine::{DiscoveryEvent, DomainParticipant};
 
-/// How long others have to answer.
+/// Time for discovery.
 const LISTEN: Duration = Duration::from_secs(3);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

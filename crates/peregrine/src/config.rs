@@ -17,18 +17,18 @@ use crate::stream_link::StreamLinks;
 /// How receive threads wait for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitStrategy {
-    /// Asleep in the kernel. A thread of the application that waits for data again and again, or writes as fast as
-    /// readers acknowledge, receives in place of the receive threads, but never runs listeners.
+    /// Receive threads block in the kernel. An application thread that waits (for data, room or acknowledgements)
+    /// receives in place of a receive thread, but never runs listeners.
     #[default]
     Block,
-    /// Looking again and again for so long, then asleep. Costs a processor core while it looks.
+    /// Receive threads poll for this long, then block. A polling thread uses a whole processor core.
     SpinThenBlock(Duration),
-    /// There are no receive threads: [`DomainParticipant::poll`](crate::DomainParticipant::poll) receives and runs
-    /// timers and listeners on the thread that calls it, which has to do so often.
+    /// The domain has no threads. [`DomainParticipant::poll`](crate::DomainParticipant::poll) receives and runs timers
+    /// and listeners on the calling thread; the application has to call it often.
     Poll,
 }
 
-/// The threads of a domain: those that receive, and that of asynchronous writers.
+/// Settings of the threads of a domain: receive, control, shared-memory and publishing threads.
 ///
 /// ```
 /// use peregrine::{DomainConfig, Scheduling, ThreadSettings};
@@ -39,15 +39,16 @@ pub enum WaitStrategy {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSettings {
-    /// Prefix of the names of threads: `pg` by default, as in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 bytes of a
-    /// name.
+    /// Prefix of thread names. The default is `pg`, as in `pg-data-0-0` and `pg-ctrl-0`. Linux shows at most 15 bytes
+    /// of a name.
     pub name_prefix: String,
-    /// The processors they may run on; `None`, the default, for all. The application's own threads run where they did.
+    /// Indices of the processors on which the threads may run. `None`, the default, permits all. Application threads
+    /// are not affected.
     pub affinity: Option<Vec<usize>>,
-    /// How they are scheduled; `None`, the default, for that of the process. If set, no thread of the application
-    /// receives in their place.
+    /// Scheduling policy of the threads; `None`, the default, inherits that of the process. If set, application threads
+    /// do not receive in place of receive threads.
     pub scheduling: Option<Scheduling>,
-    /// Bytes of stack; listeners run on it. The default is 2 MiB.
+    /// Stack size of each thread in bytes. Listeners run on this stack. The default is 2 MiB.
     pub stack_bytes: usize,
 }
 
@@ -71,76 +72,83 @@ impl Default for ThreadSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainConfig {
-    /// Which network interfaces to use. The default is [`InterfaceSelection::Default`].
+    /// Network interfaces to use. The default is [`InterfaceSelection::Default`].
     pub interfaces: InterfaceSelection,
     /// UDP over IPv4. The default is `true`.
     pub udp_v4: bool,
     /// UDP over IPv6. The default is `false`.
     pub udp_v6: bool,
-    /// Whether samples go to and come from other processes of this host in memory that both see, where that is
-    /// possible: at both ends this configuration, the same user and the same namespaces, and Linux 5.16 or newer.
-    /// Everything else goes over the network, and [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged)
-    /// tells why. Readers then look at samples in memory that a process of the same user, which could change any memory
-    /// of theirs, can change too. The default is `true`.
+    /// Whether samples between processes of this host are passed in shared memory where possible. Both processes need
+    /// this setting, the same user, the same namespaces, and Linux 5.16 or newer. Other samples are sent over UDP, and
+    /// [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged) gives the reason. The writer's process could
+    /// change a sample in shared memory while a reader reads it; a process of the same user could change all other
+    /// memory of the reader as well. The default is `true`.
     pub shared_memory: bool,
-    /// Whether participants are looked for by multicast. The default is `true`.
+    /// Whether the participant announces itself, and is discovered, by multicast. The default is `true`.
     pub multicast: bool,
-    /// Multicast groups by which user data reaches the readers that [name none](crate::DataReaderBuilder::multicast).
-    /// Writers use a group where that saves datagrams. The default is none.
+    /// Multicast groups for the user data of readers that [set no group](crate::DataReaderBuilder::multicast). A writer
+    /// uses a group when that saves datagrams. The default is none.
     pub multicast_groups: Vec<IpAddr>,
-    /// Whether writers send to the multicast groups that readers announce, where that saves datagrams. Without, each
-    /// address of readers is sent to for itself, and a reader that announces nothing but a group is not reached: for
-    /// networks that must not carry multicast, whatever peers ask for. That participants are looked for by multicast is
-    /// [`Self::multicast`]. The default is `true`.
+    /// Whether writers send to the multicast groups that readers announce, when that saves datagrams. If `false`, each
+    /// reader address gets its own datagram, and a reader that announces only a group is unreachable; use `false` on
+    /// networks that must not carry multicast user data. [`Self::multicast`] controls multicast discovery. The default
+    /// is `true`.
     pub send_to_groups: bool,
-    /// Whether samples and discovery data are sent to addresses that a participant names and has not been heard from.
-    /// Without, no peer can have this process flood another host by naming it; an endpoint with no other address is not
-    /// matched, which is reported as [`NonMatch::Unreachable`](crate::qos::NonMatch::Unreachable). For networks in
-    /// which hosts send from other addresses than those they are reached at. The default is `false`.
+    /// Whether samples and discovery data are sent to an announced address before a datagram of that participant has
+    /// come from it. If `false`, a peer cannot make this process flood a third host by announcing the address of that
+    /// host; an endpoint without a verified address is not matched, and the participant reports
+    /// [`NonMatch::Unreachable`](crate::qos::NonMatch::Unreachable). Set it to `true` on networks in which hosts send
+    /// from other addresses than they announce. The default is `false`.
     pub send_to_unheard_addresses: bool,
-    /// Addresses to look for participants at, besides multicast. The default is none.
+    /// Unicast addresses to which participants announce themselves, in addition to multicast. The default is none.
     pub peers: Vec<Peer>,
-    /// The largest message, in bytes. `None`, the default: what the way to each peer takes without IP fragmentation.
+    /// Maximum RTPS message length in bytes. `None`, the default, uses the largest length that the path to each peer
+    /// carries without IP fragmentation.
     pub message_bytes: Option<usize>,
-    /// Bytes of socket receive buffer to ask for. The default is 8 MiB; the system may grant less (Linux:
+    /// Requested socket receive buffer in bytes. The default is 8 MiB. The system may grant less (Linux:
     /// `net.core.rmem_max`).
     pub receive_buffer_bytes: usize,
-    /// Bytes of socket send buffer to ask for; `None`, the default, for the system's default.
+    /// Requested socket send buffer in bytes; `None`, the default, uses the system's default.
     pub send_buffer_bytes: Option<usize>,
-    /// Buffers of 64 KiB that readers may hold by reference; past that, samples are copied. The default is 256.
+    /// Number of receive buffers of 64 KiB that readers may hold by reference. Beyond this number, samples are copied.
+    /// The default is 256.
     pub receive_buffers: usize,
-    /// Differentiated services code point of everything sent, 0 to 63. The default is 0.
+    /// Differentiated services code point of all sent datagrams, 0 to 63. The default is 0.
     pub dscp: u8,
-    /// Routers a multicast datagram may pass, plus one. The default is 1: the local network only.
+    /// Time to live of multicast datagrams: the number of routers they may pass, plus one. The default is 1, the local
+    /// network only.
     pub multicast_ttl: u8,
-    /// Whether endpoints of this process reach each other without messages, by reference. It takes both sides. Without,
-    /// samples between them go through the sockets, as between processes: to measure that. The default is `true`.
+    /// Whether writers pass samples by reference to readers of the same process. Both participants need this setting.
+    /// If `false`, such samples are sent through sockets, as between processes, for example to measure that path. The
+    /// default is `true`.
     pub same_process: bool,
-    /// How long a writer that is deleted, or whose process drops its last participant, waits for readers to acknowledge
+    /// Longest time that a deleted writer, or the drop of the last participant handle, waits for readers to acknowledge
     /// the last samples. The default is one second.
     pub linger: Duration,
-    /// How many acknowledgement requests in a row a reliable reader may leave unanswered until writers stop waiting for
-    /// it: its samples no longer count against KEEP_ALL and RESOURCE_LIMITS, and it may lose those that are replaced.
-    /// The reader counts again as soon as it answers. The wait between two requests doubles from 1 ms to 1 s. The
-    /// default is 20, about ten seconds; at least 1. [`WriterCounters::readers_inactive`](crate::DataWriter::counters)
-    /// counts such readers.
+    /// Number of consecutive unanswered acknowledgement requests after which a writer stops waiting for a reliable
+    /// reader. Unacknowledged samples of that reader then no longer count against KEEP_ALL and RESOURCE_LIMITS, and the
+    /// reader may lose samples that are replaced. The writer waits for the reader again as soon as the reader answers.
+    /// The time between two requests doubles from 1 ms to 1 s. The default is 20, about ten seconds; the minimum is 1.
+    /// [`WriterCounters::readers_inactive`](crate::DataWriter::counters) counts such readers.
     pub unanswered_heartbeats: u32,
-    /// The largest serialized sample that readers accept, in bytes. A longer one is lost (SAMPLE_LOST with
-    /// [`SampleLostReason::TooLong`](crate::status::SampleLostReason)) and not asked for again. Samples of this process
-    /// and in shared memory exist already and are not refused. The default is 1 GiB, which is also the most.
+    /// Maximum length in bytes of a serialized sample that a reader accepts in messages. A longer sample is lost
+    /// (SAMPLE_LOST with [`SampleLostReason::TooLong`](crate::status::SampleLostReason)), and the reader does not
+    /// request it again. The limit does not apply to samples of the same process or in shared memory, which need no
+    /// further memory. The default and the maximum are 1 GiB.
     pub max_sample_bytes: u32,
-    /// How many instances a reader holds where RESOURCE_LIMITS leaves `max_instances` unlimited, which is the default
-    /// there. It bounds what writers with ever new keys make a KEEP_LAST reader hold. Samples of further instances are
-    /// rejected (SAMPLE_REJECTED with [`RejectReason::Instances`](crate::status::RejectReason)), and a reliable writer
-    /// waits until the application has taken samples of instances that have ended. The default is 1,048,576; an
-    /// instance takes about 400 bytes and its samples.
+    /// Maximum number of instances of a reader whose RESOURCE_LIMITS leave `max_instances` unlimited (the default of
+    /// the standard). It bounds the memory of a KEEP_LAST reader whose writers keep creating instances. The reader
+    /// rejects samples of further instances (SAMPLE_REJECTED with
+    /// [`RejectReason::Instances`](crate::status::RejectReason)), and a reliable writer waits until the application has
+    /// taken samples of instances that have ended. The default is 1,048,576; an instance takes about 400 bytes and its
+    /// samples.
     pub max_instances_per_reader: u32,
-    /// Transports besides UDP whose destinations are connections. The default is none.
+    /// Transports with connections, in addition to UDP. The default is none.
     #[doc(hidden)]
     pub stream_links: StreamLinks,
-    /// How receive threads wait. The default is [`WaitStrategy::Block`].
+    /// Wait method of receive threads. The default is [`WaitStrategy::Block`].
     pub wait: WaitStrategy,
-    /// The domain's own threads. The default is that of [`ThreadSettings`].
+    /// Settings of the domain's threads. The default is that of [`ThreadSettings`].
     pub threads: ThreadSettings,
 }
 
@@ -174,9 +182,9 @@ impl Default for DomainConfig {
     }
 }
 
-/// A method for each field, for use in a chain: a struct that is not exhaustive cannot be written as a literal. A list
-/// or an option takes everything that converts into it. A number takes its own type only: an untyped literal such as
-/// `46` has no other type to be inferred.
+/// Defines a chainable setter for each field, because users cannot write a `non_exhaustive` struct as a literal.
+/// Setters of lists and options take `impl Into`; setters of numbers take the plain type, so that the type of a literal
+/// such as `46` can be inferred.
 macro_rules! setters {
     ($($name:ident = $field:ident: $type:ty,)* ; into $($into_name:ident = $into_field:ident: $into_type:ty,)*) => {
         $(
@@ -300,8 +308,8 @@ impl DomainConfig {
         Ok(())
     }
 
-    /// The names and addresses of [`Self::interfaces`] that no usable interface of this host has now. They are used
-    /// as soon as they come, provided that something else could be used until then.
+    /// The names and addresses in [`Self::interfaces`] that no usable interface of this host has now. A running domain
+    /// uses such an interface as soon as the interface appears. A domain cannot start without any usable interface.
     ///
     /// # Errors
     /// The system does not list its interfaces.
@@ -313,7 +321,8 @@ impl DomainConfig {
 
 /// Where to look for participants: `[index@][udpv4://|udpv6://]host[:port]`, or `locator://kind/[address/]port`.
 ///
-/// An IPv6 address with a port is in brackets. A link-local one names its interface, as in `[fe80::1%eth0]:7410`.
+/// Write an IPv6 address with a port in brackets. A link-local address includes its interface, as in
+/// `[fe80::1%eth0]:7410`.
 ///
 /// Without a port, the discovery ports of participant indices 0 to `index` (4 if not given) are tried.
 ///
@@ -461,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_written_as_elsewhere() {
+    fn valid_peer_addresses_resolve() {
         assert_eq!(resolved("10.1.2.3").len(), 5);
         assert_eq!(resolved("1@10.1.2.3"), ["10.1.2.3:7660", "10.1.2.3:7662"]);
         assert_eq!(resolved("0@udpv4://127.1.2.3"), ["127.1.2.3:7660"]);
@@ -506,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_checked() {
+    fn invalid_multicast_group_is_refused() {
         let with = |group: &str| {
             let mut config = DomainConfig::default();
             config.multicast_groups.push(group.parse().unwrap());
@@ -518,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_peers_are_explained() {
+    fn invalid_peer_address_is_refused_with_the_reason() {
         for (text, part) in
             [("500@10.1.2.3", "index"), ("tcpv4_lan://127.1.2.3", "tcpv4_lan"), ("", "no host"), ("host:port", "port")]
         {

@@ -1,4 +1,4 @@
-//! What is found in the domain: the builtin topics as events (DDS 1.4 §2.2.5).
+//! Discovered entities of the domain: the builtin topics as events (DDS 1.4 §2.2.5).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use crate::status::StatusMask;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub struct DiscoveredTopic {
-    /// Its name.
+    /// The name of the topic.
     pub name: String,
-    /// The name of its type.
+    /// The name of the type of the topic.
     pub type_name: String,
-    /// Whether its type has a key.
+    /// Whether the type of the topic has a key.
     pub has_key: bool,
 }
 
-/// What endpoints of other participants announce about a topic.
+/// The data that endpoints of other participants announce about a topic.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct DiscoveredTopicData {
-    /// Its names.
+    /// The topic.
     pub topic: DiscoveredTopic,
-    /// Its policies, as an endpoint has them. Policies that endpoints do not announce (HISTORY, RESOURCE_LIMITS,
-    /// TRANSPORT_PRIORITY) have their defaults.
+    /// The policies of the topic, as an endpoint announces them. Policies that endpoints do not announce (HISTORY,
+    /// RESOURCE_LIMITS, TRANSPORT_PRIORITY) have their defaults.
     pub qos: TopicQos,
 }
 
-/// The events of one participant, in order: to be asked, waited for, or used as a stream. They end when the participant
-/// is closed.
+/// The discovery events of one participant, in order. A program polls them, waits for them, or uses them as a stream.
+/// The events end when the participant is closed.
 pub struct DiscoveryEvents {
     core: Arc<ParticipantCore>,
     id: u64,
@@ -62,13 +62,13 @@ impl DiscoveryEvents {
         Self { core, id, condition, waiting: None }
     }
 
-    /// The next event, if there is one.
+    /// Takes the next event without waiting; `None` if there is none.
     #[must_use]
     pub fn try_next(&mut self) -> Option<DiscoveryEvent> {
         take(&mut self.core.lock(), self.id)
     }
 
-    /// Waits for the next event; `None` when `timeout` is over, or the participant is closed.
+    /// Waits for the next event and takes it; `None` after `timeout`, or when the participant is closed.
     #[must_use]
     pub fn wait_next(&mut self, timeout: Duration) -> Option<DiscoveryEvent> {
         wait_until(&*self.core, timeout, StatusMask::ALL, |locked| take_or_end(locked, self.id)).flatten()
@@ -119,7 +119,7 @@ fn take(locked: &mut Locked, id: u64) -> Option<DiscoveryEvent> {
     locked.observers.iter_mut().find(|o| o.id() == id)?.next()
 }
 
-/// The next event as soon as there is one, or the end.
+/// The next event, or the end of the events; `None` if there is neither yet.
 fn take_or_end(locked: &mut Locked, id: u64) -> Option<Option<DiscoveryEvent>> {
     let event = take(locked, id);
     (event.is_some() || locked.is_closing()).then_some(event)

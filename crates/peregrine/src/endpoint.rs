@@ -1,4 +1,4 @@
-//! What the handles of writers and of readers have in common.
+//! Operations that the handles of writers and readers have in common.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,23 +12,23 @@ use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::error::{Error, Timeout, Unmatched};
 use crate::status::StatusMask;
 
-/// What can be done with a handle of an endpoint, with its type (`$typed`) and without (`$any`).
+/// The common operations of the handle of an endpoint, with its type (`$typed`) and without (`$any`).
 macro_rules! endpoint_handles {
     ($typed:ident, $any:ident) => {
         impl $any {
-            /// Its GUID.
+            /// The GUID of the endpoint.
             #[must_use]
             pub fn guid(&self) -> Guid {
                 self.0.core().guid
             }
 
-            /// The name of its topic.
+            /// The name of the topic of the endpoint.
             #[must_use]
             pub fn topic_name(&self) -> &str {
                 &self.0.core().topic.name
             }
 
-            /// The name of its type.
+            /// The name of the type of the endpoint.
             #[must_use]
             pub fn type_name(&self) -> &str {
                 &self.0.core().topic.type_name
@@ -67,7 +67,7 @@ macro_rules! endpoint_handles {
         }
 
         impl<T: TopicType> Drop for $typed<T> {
-            /// The last one waits for the listener, if that is running on another thread.
+            /// The drop of the last handle waits until a listener that runs on another thread returns.
             fn drop(&mut self) {
                 self.inner.core.gate.close_and_wait(|running| Arc::strong_count(&self.inner) <= running + 1);
             }
@@ -83,7 +83,7 @@ macro_rules! endpoint_handles {
 }
 pub(crate) use endpoint_handles;
 
-/// Tells the nearest listener of each status that has changed, with its value.
+/// Calls the nearest listener for each changed status, with the value of the status.
 macro_rules! tell {
     ($hook:ident, $endpoint:ident as $any:ident, $statuses:ident: $($status:ident: $told:ident($read:ident),)*) => {$(
         if $statuses.contains(StatusMask::$status) {
@@ -97,7 +97,7 @@ macro_rules! tell {
 }
 pub(crate) use tell;
 
-/// The first listener that is to be told of this status.
+/// The nearest listener that handles this status.
 pub(crate) fn nearest<'l, L: ?Sized + 'l>(
     status: StatusMask,
     listeners: impl IntoIterator<Item = &'l Listening<L>>,
@@ -105,7 +105,7 @@ pub(crate) fn nearest<'l, L: ?Sized + 'l>(
     listeners.into_iter().flatten().find(|(_, mask)| mask.contains(status)).map(|(listener, _)| listener)
 }
 
-/// Why no more endpoints match: the last one that was found not to, else what is missing.
+/// Why no more endpoints match: the last endpoint that did not match, otherwise the missing endpoint or participant.
 pub(crate) fn why_unmatched(last: Option<(Guid, NonMatch)>, participant: &ParticipantCore) -> Unmatched {
     if let Some((endpoint, reason)) = last {
         return Unmatched::Mismatch { endpoint, reason };
@@ -116,7 +116,7 @@ pub(crate) fn why_unmatched(last: Option<(Guid, NonMatch)>, participant: &Partic
     }
 }
 
-/// The outcome of closing writers, of which readers miss this.
+/// The result of closing writers; `abandoned` holds the samples that readers miss.
 pub(crate) fn flushed(abandoned: impl IntoIterator<Item = Arc<Abandoned>>, waited: Duration) -> Result<(), Error> {
     let (mut writers, mut samples) = (0, 0);
     for writer in abandoned {

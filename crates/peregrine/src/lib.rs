@@ -2,15 +2,14 @@
 //!
 #![doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```")]
 //! # Logging
-//! Peregrine reports what happens besides the calls of a program as [`tracing`](https://docs.rs/tracing) events, under
-//! targets that begin with `peregrine`: the start of a domain with its addresses, matches, endpoints that do not match
-//! and why, participants that are lost, limits that are reached. The environment variable `PEREGRINE_LOG` shows them on
-//! standard error in any program that has no subscriber of its own: `off`, the default, `error`, `warn`, `info`,
-//! `debug` or `trace`. With the variable set, a program has to install its own subscriber before it creates the first
-//! participant.
+//! Peregrine logs events with [`tracing`](https://docs.rs/tracing), under targets that begin with `peregrine`: the
+//! start of a domain with its addresses, matches, endpoints that do not match and the reason, lost participants,
+//! reached limits. The environment variable `PEREGRINE_LOG` prints the events on standard error in any program without
+//! its own subscriber. Its values are `off` (the default), `error`, `warn`, `info`, `debug` and `trace`. With the
+//! variable set, a program that has its own subscriber must install it before it creates the first participant.
 #![forbid(unsafe_code)]
 
-// What the derive macro generates names this crate.
+// Code that the derive macro generates refers to this crate by name.
 #[cfg(test)]
 extern crate self as peregrine;
 

@@ -10,11 +10,11 @@ use crate::error::{BadParameter, Error};
 /// Names the level of the events to show.
 const VARIABLE: &str = "PEREGRINE_LOG";
 
-/// Writes events to standard error if the environment asks for that and the program has no subscriber. Looks once for
-/// each process.
+/// Writes events to standard error if the environment variable is set and the program has no subscriber. Reads the
+/// variable once per process.
 ///
 /// # Errors
-/// The variable has a value that is no level.
+/// The value of the variable is not a level.
 pub(crate) fn start_from_environment() -> Result<(), Error> {
     static STARTED: Once = Once::new();
     let Ok(text) = std::env::var(VARIABLE) else { return Ok(()) };
@@ -22,7 +22,7 @@ pub(crate) fn start_from_environment() -> Result<(), Error> {
         return Err(BadParameter::LogLevel { value: text }.into());
     };
     STARTED.call_once(|| {
-        // The program may have a subscriber already, which then sees the events.
+        // If the program has a subscriber already, that subscriber gets the events.
         let _ =
             tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).try_init();
     });

@@ -9,7 +9,7 @@ pub use peregrine_rtps::time::Span;
 
 use crate::error::{Argument, BadParameter, Error, Unsupported, UnsupportedValue};
 
-/// Refuses what peers could not be told.
+/// Refuses policies that are too long to be announced.
 pub(crate) fn check_participant(qos: &ParticipantQos) -> Result<(), Error> {
     let text = qos.properties.text.iter().map(|p| p.name.len() + p.value.len());
     let binary = qos.properties.binary.iter().map(|p| p.name.len() + p.value.len());
@@ -21,7 +21,7 @@ pub(crate) fn check_participant(qos: &ParticipantQos) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses what is not enforced: nothing a user asks for is silently ignored.
+/// Refuses policies that are not enforced, so that no requested policy is silently ignored.
 pub(crate) fn check_topic(qos: &TopicQos) -> Result<(), Error> {
     qos.check()?;
     check_opaque(PolicyId::TopicData, &qos.topic_data.0)?;
@@ -85,7 +85,7 @@ pub(crate) fn check_subscriber(qos: &SubscriberQos) -> Result<(), Error> {
     check_opaque(PolicyId::GroupData, &qos.group_data.0)
 }
 
-/// Peers take over no more partitions than we do, and would match by those alone.
+/// Peers read no more partition names than this process does, and would match by those names alone.
 fn check_partition(partition: &Partition) -> Result<(), Error> {
     let names = &partition.0;
     if names.len() > PARTITIONS_MAX {
@@ -107,7 +107,7 @@ fn check_opaque(policy: PolicyId, bytes: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Peers take over no more properties than we do, and an announcement is a sample of bounded length.
+/// Peers read no more properties than this process does, and an announcement is a sample of bounded length.
 fn check_properties(properties: &Properties) -> Result<(), Error> {
     let text = || properties.text.iter().filter(|p| p.propagate).map(|p| (p.name.len(), p.value.len()));
     let binary = || properties.binary.iter().filter(|p| p.propagate).map(|p| (p.name.len(), p.value.len()));
@@ -152,25 +152,25 @@ macro_rules! copy {
     ($from:ident to $to:ident: $($policy:ident),*) => {$( $to.$policy.clone_from(&$from.$policy); )*};
 }
 
-/// The policies of a writer that those of a topic say too, taken from there (DDS 1.4 §2.2.2.4.1.16).
+/// Copies the policies that topics and writers have in common to a writer (DDS 1.4 §2.2.2.4.1.16).
 pub(crate) fn copy_to_writer(topic: &TopicQos, qos: &mut DataWriterQos) {
     copy!(topic to qos: durability, durability_service, deadline, latency_budget, liveliness, reliability,
         destination_order, history, resource_limits, transport_priority, lifespan, ownership, data_representation);
 }
 
-/// The policies of a reader that those of a topic say too, taken from there (DDS 1.4 §2.2.2.5.2.13).
+/// Copies the policies that topics and readers have in common to a reader (DDS 1.4 §2.2.2.5.2.13).
 pub(crate) fn copy_to_reader(topic: &TopicQos, qos: &mut DataReaderQos) {
     copy!(topic to qos: durability, deadline, latency_budget, liveliness, reliability, destination_order, history,
         resource_limits, ownership, data_representation);
 }
 
-/// The policies of a topic that a writer announces.
+/// Sets the policies of a topic from those that a writer announces.
 pub(crate) fn copy_from_writer(writer: &DataWriterQos, qos: &mut TopicQos) {
     copy!(writer to qos: durability, durability_service, deadline, latency_budget, liveliness, reliability,
         destination_order, lifespan, ownership, data_representation);
 }
 
-/// The policies of a topic that a reader announces.
+/// Sets the policies of a topic from those that a reader announces.
 pub(crate) fn copy_from_reader(reader: &DataReaderQos, qos: &mut TopicQos) {
     copy!(reader to qos: durability, deadline, latency_budget, liveliness, reliability, destination_order, ownership,
         data_representation);

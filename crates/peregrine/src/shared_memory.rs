@@ -1,70 +1,70 @@
-//! How samples reach other processes of the host: which way, and why not by shared memory.
+//! Delivery of samples to other processes of the host: the path, and the reason if the path is not shared memory.
 
 use std::fmt;
 
-/// By which way the samples of a writer reach a reader.
+/// The path on which the samples of a writer reach a reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DeliveryPath {
-    /// In memory that both processes see.
+    /// In memory that both processes map.
     SharedMemory,
-    /// In RTPS messages, although both processes offer shared memory: why not by that.
+    /// In RTPS messages, although both processes offer shared memory, with the reason.
     Messages(NoSharedMemory),
 }
 
-/// Why the samples of a writer do not reach a reader by shared memory.
+/// Why samples of a writer do not reach a reader by shared memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NoSharedMemory {
-    /// They are not at one place: another host, container, namespace or user, as this text says.
+    /// The processes differ in host, container, namespace or user; the text names the difference.
     Apart(String),
-    /// The other process is not there, not trusted, or has refused, as this text says.
+    /// The other process cannot be reached, is not trusted, or has refused; the text gives the reason.
     NotConnected(String),
-    /// What the other process has written makes no sense, as this text says.
+    /// The other process has violated the protocol; the text describes the violation.
     Broken(String),
     /// The other process has closed the connection, or has ended.
     Ended,
-    /// There was a sample that no memory was left for: it is longer than
+    /// A sample found no memory: it is longer than
     /// [`DataWriterBuilder::shared_memory_bytes`](crate::DataWriterBuilder::shared_memory_bytes) allows, the samples
-    /// that the writer keeps take all of that, or the system has no more. The reader's process sees that the channel
-    /// [has ended](Self::Ended).
+    /// that the writer holds use all of this memory, or the system has none. In the reader's process the channel [has
+    /// ended](Self::Ended).
     NoMemory,
-    /// DDS Security protects the topic. Shared memory carries plain samples, so protected ones go in messages.
+    /// DDS Security protects the topic. Shared memory carries plain samples, so protected samples are sent in messages.
     Protected,
 }
 
-/// What the participants of a process share by shared memory in a domain.
+/// Counters of the shared memory of a process in a domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SharedMemoryStatistics {
-    /// Readers of other processes that get the samples of writers of this one by shared memory now.
+    /// Readers in other processes that are attached to writers of this process now.
     pub readers: u64,
-    /// Writers of other processes whose samples come by shared memory now, counted once for each of the readers here.
+    /// Writers in other processes that are attached to readers of this process now, counted once for each reader.
     pub writers: u64,
-    /// Samples handed to readers of other processes, counted once for each of them.
+    /// Samples delivered to readers in other processes, counted once for each reader.
     pub sent: u64,
-    /// Samples that have come from other processes, counted once for each reader.
+    /// Samples received from other processes, counted once for each reader.
     pub received: u64,
-    /// Samples that had to be copied into shared memory, because they were encoded elsewhere.
+    /// Samples that were encoded in other memory and copied into shared memory.
     pub copied_in: u64,
-    /// Writers and readers that both offered shared memory and use messages, or have gone back to them.
+    /// Pairs of a writer and a reader that offered shared memory and use messages, from the beginning or again.
     pub fallbacks: u64,
-    /// What the writers of this process have made of it.
+    /// Shared memory that the writers of this process have allocated.
     pub memory: SharedMemoryUse,
 }
 
-/// Memory for the samples of all writers of a process in a domain. It comes and goes by whole segments; those of other
-/// processes, which this one has mapped for its readers, are counted there.
+/// Memory for the samples of all writers of a process in a domain. Writers allocate and release whole segments.
+/// Segments of other processes that this process has mapped for its readers are counted in those processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SharedMemoryUse {
-    /// Segments that exist. Each is a descriptor.
+    /// Number of segments. Each needs one file descriptor.
     pub segments: u64,
-    /// Their size in all, in bytes.
+    /// Total size of the segments in bytes.
     pub bytes: u64,
-    /// The samples they have room for.
+    /// Number of slots, each for one sample.
     pub slots: u64,
-    /// Samples that are on loan, in a writer's history, under way, or not yet known to have been let go of by readers.
+    /// Slots whose samples are on loan, in a writer's history, in transit, or not yet released by all readers.
     pub slots_in_use: u64,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for NoSharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Apart(what) | Self::NotConnected(what) | Self::Broken(what) => f.write_str(what),
-            Self::Ended => f.write_str("the other process has closed the connection or ended"),
+            Self::Ended => f.write_str("the other process has ended or has closed the connection"),
             Self::Protected => f.write_str("the topic is protected, and shared memory carries plain samples"),
             Self::NoMemory => {
                 f.write_str("the writer's shared_memory_bytes, or the system, leaves no memory for a sample")

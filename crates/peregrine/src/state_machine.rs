@@ -34,7 +34,8 @@ pub(crate) fn new_writer(
 ) -> Result<Writer, Error> {
     let host = &*participant.host;
     let manual = qos.liveliness.kind != LivelinessKind::Automatic;
-    // A kept sample may leave through any interface later, so it is cut for the interface with the smallest messages.
+    // A kept sample may be sent through any interface later, so it is fragmented for the interface with the smallest
+    // messages.
     let default_message_bytes = host.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
     Ok(Writer::new(WriterConfig {
         reliable: qos.reliability.kind == ReliabilityKind::Reliable,
@@ -105,8 +106,8 @@ pub(crate) fn new_reader(
     Ok(Reader::new(config))
 }
 
-/// A writer whose policies name no representation writes XCDR version 1; of flat samples, version 2, which is their
-/// form in memory.
+/// A writer whose policies name no representation writes XCDR1; a writer of flat samples writes XCDR2, their form in
+/// memory.
 pub(crate) fn normalized_writer_qos<T: TopicType>(mut qos: DataWriterQos) -> DataWriterQos {
     if qos.data_representation.0.is_empty() {
         let id = if T::WRITES_XCDR2 { RepresentationId::XCDR2 } else { RepresentationId::XCDR1 };
@@ -115,7 +116,7 @@ pub(crate) fn normalized_writer_qos<T: TopicType>(mut qos: DataWriterQos) -> Dat
     qos
 }
 
-/// A reader whose policies name no representation takes both versions of XCDR.
+/// A reader whose policies name no representation accepts XCDR1 and XCDR2.
 pub(crate) fn normalized_reader_qos(mut qos: DataReaderQos) -> DataReaderQos {
     if qos.data_representation.0.is_empty() {
         qos.data_representation = DataRepresentation(vec![RepresentationId::XCDR1, RepresentationId::XCDR2]);

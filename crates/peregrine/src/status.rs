@@ -15,7 +15,7 @@ use crate::{Guid, InstanceHandle};
 #[derive(Clone, Copy, Default)]
 pub struct StatusMask {
     bits: u32,
-    /// The statuses that no listener has been notified of yet.
+    /// The statuses of which no listener has been notified yet.
     unreported: u32,
 }
 
@@ -23,9 +23,9 @@ macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
         impl StatusMask {
             $($(#[$doc])* pub const $name: Self = Self { bits: 1 << $bit, unreported: 1 << $bit };)*
-            /// None.
+            /// The empty set.
             pub const NONE: Self = Self { bits: 0, unreported: 0 };
-            /// All.
+            /// All statuses.
             pub const ALL: Self = Self { bits: $(1 << $bit |)* 0, unreported: $(1 << $bit |)* 0 };
         }
 
@@ -41,36 +41,37 @@ macro_rules! statuses {
     };
 }
 statuses! {
-    /// Another topic of the same name contradicts.
+    /// An endpoint with the same topic name and another type was discovered.
     INCONSISTENT_TOPIC = 0;
-    /// A writer did not write in time.
+    /// A writer has not written an instance within its DEADLINE period.
     OFFERED_DEADLINE_MISSED = 1;
-    /// A reader did not hear in time.
+    /// A reader has not received a sample of an instance within its DEADLINE period.
     REQUESTED_DEADLINE_MISSED = 2;
-    /// A reader wants more than the writer offers.
+    /// A reader does not match because it requests more than the writer offers.
     OFFERED_INCOMPATIBLE_QOS = 5;
-    /// A writer offers less than the reader wants.
+    /// A writer does not match because it offers less than the reader requests.
     REQUESTED_INCOMPATIBLE_QOS = 6;
-    /// Samples will never come.
+    /// Samples of a matched writer will never reach the reader.
     SAMPLE_LOST = 7;
-    /// A sample found no room.
+    /// The reader has rejected a sample because a resource limit is reached.
     SAMPLE_REJECTED = 8;
-    /// A subscriber has news.
+    /// A reader of the subscriber has unread samples.
     DATA_ON_READERS = 9;
-    /// A reader has news.
+    /// The reader has unread samples.
     DATA_AVAILABLE = 10;
-    /// A writer did not show in time that it is alive.
+    /// A writer has not asserted its liveliness within its lease.
     LIVELINESS_LOST = 11;
-    /// Writers have come to life or ceased to live.
+    /// A matched writer has become alive or not alive.
     LIVELINESS_CHANGED = 12;
-    /// Readers match or match no longer.
+    /// A reader has been matched or unmatched.
     PUBLICATION_MATCHED = 13;
-    /// Writers match or match no longer.
+    /// A writer has been matched or unmatched.
     SUBSCRIPTION_MATCHED = 14;
 }
 
 impl StatusMask {
-    /// No status, but news of the same kind: acknowledgements have come, and with them perhaps room.
+    /// Internal flag, not a status of the standard: the writer has received acknowledgements, which may have freed
+    /// room.
     pub(crate) const ACKNOWLEDGED: Self = Self { bits: 1 << 31, unreported: 0 };
 
     /// The same: shared memory may have come back.
@@ -79,10 +80,10 @@ impl StatusMask {
     /// The same for readers: what writers had kept from before may be complete.
     pub(crate) const HISTORY: Self = Self { bits: 1 << 30, unreported: 0 };
 
-    /// The same for readers: samples wait until the application has found their instances.
+    /// Internal flag of readers: samples wait for the application's key function.
     pub(crate) const UNKEYED: Self = Self { bits: 1 << 29, unreported: 0 };
 
-    /// The same for readers: the application has called
+    /// Internal flag of readers: the application has called
     /// [`Subscriber::notify_readers`](crate::Subscriber::notify_readers).
     pub(crate) const NOTIFIED: Self = Self { bits: 1 << 28, unreported: 0 };
 
@@ -112,7 +113,7 @@ impl StatusMask {
         self.bits == 0
     }
 
-    /// Takes statuses out.
+    /// Removes statuses.
     pub const fn remove(&mut self, other: Self) {
         self.bits &= !other.bits;
         self.unreported &= !other.bits;
@@ -123,7 +124,7 @@ impl StatusMask {
         self.bits |= other.bits;
     }
 
-    /// Of the statuses in the set, those of `kinds` count as put in anew: a listener is to be told of them.
+    /// Marks the statuses of the set that are in `kinds` as unreported, so that a listener is notified of them.
     pub(crate) const fn mark_unreported(&mut self, kinds: Self) {
         self.unreported |= self.bits & kinds.bits;
     }
@@ -133,12 +134,12 @@ impl StatusMask {
         Self { bits: self.bits & !other.bits, unreported: self.unreported & !other.bits }
     }
 
-    /// Whether there are statuses that a listener has not been told of.
+    /// Whether the set contains statuses of which no listener has been notified.
     pub(crate) const fn has_unreported(self) -> bool {
         self.unreported != 0
     }
 
-    /// The statuses put in since the last call.
+    /// Returns the unreported statuses and marks them as reported.
     pub(crate) const fn take_unreported(&mut self) -> Self {
         let unreported = self.unreported;
         self.unreported = 0;
@@ -146,7 +147,7 @@ impl StatusMask {
     }
 }
 
-/// What a listener was told does not tell sets apart.
+/// Equality ignores which statuses are reported.
 impl PartialEq for StatusMask {
     fn eq(&self, other: &Self) -> bool {
         self.bits == other.bits
@@ -181,18 +182,18 @@ impl BitOrAssign for StatusMask {
     }
 }
 
-/// PUBLICATION_MATCHED and SUBSCRIPTION_MATCHED: how many endpoints match.
+/// PUBLICATION_MATCHED and SUBSCRIPTION_MATCHED: the number of matched endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MatchedStatus {
-    /// Ever.
+    /// Number of matches since the endpoint was created.
     pub total_count: u32,
-    /// Ever, since this status was last read.
+    /// Change of `total_count` since this status was last read.
     pub total_count_change: u32,
-    /// Now.
+    /// Number of endpoints that match now.
     pub current_count: u32,
-    /// Now, compared with when this status was last read.
+    /// Change of `current_count` since this status was last read.
     pub current_count_change: i32,
-    /// The last one that came or went.
+    /// The endpoint that was last matched or unmatched.
     pub last: Option<Guid>,
 }
 
@@ -219,16 +220,16 @@ impl MatchedStatus {
     }
 }
 
-/// OFFERED_INCOMPATIBLE_QOS and REQUESTED_INCOMPATIBLE_QOS: endpoints that would match but for their policies.
+/// OFFERED_INCOMPATIBLE_QOS and REQUESTED_INCOMPATIBLE_QOS: endpoints that do not match because of their policies.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct IncompatibleQosStatus {
-    /// How many.
+    /// Number of such endpoints since this endpoint was created.
     pub total_count: u32,
-    /// How many since this status was last read.
+    /// Change of `total_count` since this status was last read.
     pub total_count_change: u32,
-    /// The policy at fault with the last one.
+    /// The incompatible policy of the last such endpoint.
     pub last_policy: Option<PolicyId>,
-    /// How often each policy was at fault.
+    /// For each incompatible policy, the number of such endpoints.
     pub policies: Vec<(PolicyId, u32)>,
 }
 
@@ -255,9 +256,9 @@ macro_rules! counted {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct $name {
-            /// How often.
+            /// Number of occurrences since the entity was created.
             pub total_count: u64,
-            /// How often since this status was last read.
+            /// Change of `total_count` since this status was last read.
             pub total_count_change: u64,
             $($(#[$field_doc])* pub $field: $type,)*
         }
@@ -277,30 +278,30 @@ macro_rules! counted {
     )*};
 }
 counted! {
-    /// OFFERED_DEADLINE_MISSED: instances that were not written in time.
+    /// OFFERED_DEADLINE_MISSED: DEADLINE periods in which an instance was not written.
     OfferedDeadlineMissedStatus {
         /// The last instance.
         last_instance: Option<InstanceHandle>
     }
-    /// REQUESTED_DEADLINE_MISSED: instances that were not heard of in time.
+    /// REQUESTED_DEADLINE_MISSED: DEADLINE periods in which no sample of an instance was received.
     RequestedDeadlineMissedStatus {
         /// The last instance.
         last_instance: Option<InstanceHandle>
     }
-    /// LIVELINESS_LOST: the writer did not show in time that it is alive.
+    /// LIVELINESS_LOST: leases in which the writer's liveliness was not asserted.
     LivelinessLostStatus {}
-    /// INCONSISTENT_TOPIC: endpoints of a topic of the same name with another type.
+    /// INCONSISTENT_TOPIC: discovered endpoints with the same topic name and another type.
     InconsistentTopicStatus {}
-    /// SAMPLE_LOST: samples that will never come.
+    /// SAMPLE_LOST: samples that will never reach the reader.
     SampleLostStatus {
-        /// Why the last ones did not.
+        /// Why the last samples were lost.
         last_reason: Option<SampleLostReason>
     }
-    /// SAMPLE_REJECTED: samples that found no room.
+    /// SAMPLE_REJECTED: samples that the reader rejected because of a resource limit.
     SampleRejectedStatus {
-        /// Which limit the last one met.
+        /// The limit that caused the last rejection.
         last_reason: Option<RejectReason>,
-        /// The instance of the last one.
+        /// The instance of the last rejected sample.
         last_instance: Option<InstanceHandle>
     }
 }
@@ -346,18 +347,18 @@ impl SampleRejectedStatus {
     }
 }
 
-/// LIVELINESS_CHANGED: how many of the matched writers are alive.
+/// LIVELINESS_CHANGED: the number of matched writers that are alive and not alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LivelinessChangedStatus {
     /// Matched writers that are alive.
     pub alive_count: u32,
-    /// Matched writers that did not show in time that they are.
+    /// Matched writers that have not asserted their liveliness within their lease.
     pub not_alive_count: u32,
     /// The change of `alive_count` since this status was last read.
     pub alive_count_change: i32,
     /// The change of `not_alive_count` since this status was last read.
     pub not_alive_count_change: i32,
-    /// The last writer that came to life, ceased to live or left.
+    /// The writer that last became alive or not alive, or was unmatched.
     pub last: Option<Guid>,
 }
 
@@ -372,7 +373,7 @@ impl LivelinessChangedStatus {
         self.last = Some(writer);
     }
 
-    /// `stays`: the writer is matched still, only not alive.
+    /// `stays`: the writer is still matched, but not alive.
     pub(crate) const fn lost(&mut self, writer: Guid, stays: bool) {
         self.alive_count = self.alive_count.saturating_sub(1);
         self.alive_count_change = self.alive_count_change.saturating_sub(1);

@@ -1,8 +1,8 @@
 //! Transports whose destinations are connections, such as TCP.
 //!
-//! A [`StreamLink`] provides ordered streams of bytes and nothing else. The driver cuts them into messages, keeps a
-//! bounded queue for each peer, and decides what is dropped. Peers are named by the locators at which they listen, also
-//! when the peer has opened the connection: a link learns the locator when a connection opens.
+//! A [`StreamLink`] provides ordered streams of bytes and nothing else. The driver splits them into messages, keeps a
+//! bounded queue for each peer, and decides what is dropped. A peer is identified by the locator at which it listens,
+//! also when the peer has opened the connection: the link learns the locator when the connection opens.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use std::sync::Arc;
 use peregrine_rtps::locator::Locator;
 use peregrine_transport::event::Waker;
 
-/// A transport whose destinations are connections. No call blocks; whatever takes time ends with a [`StreamEvent`].
+/// A transport whose destinations are connections. No call blocks; an operation that takes time completes with a
+/// [`StreamEvent`].
 ///
-/// There is at most one connection with a peer, whichever side has opened it.
+/// There is at most one connection per peer, opened by either side.
 pub trait StreamLink: Send + Sync + fmt::Debug {
     /// The kind of the locators of this transport.
     fn kind(&self) -> i32;
 
-    /// Where this process listens.
+    /// The locator at which this process listens.
     fn address(&self) -> Locator;
 
     /// Begins to listen. From now on the link wakes `ready` whenever there is an event.
@@ -26,12 +27,12 @@ pub trait StreamLink: Send + Sync + fmt::Debug {
     /// Opens a connection. [`StreamEvent::Connected`] or [`StreamEvent::Lost`] follows.
     fn connect(&self, peer: Locator);
 
-    /// Sends as many of the bytes as there is room for, and returns how many. If that is not all of them,
-    /// [`StreamEvent::Writable`] or [`StreamEvent::Lost`] follows.
+    /// Sends as many of the bytes as fit and returns their number. If some bytes do not fit, [`StreamEvent::Writable`]
+    /// or [`StreamEvent::Lost`] follows.
     fn write(&self, peer: Locator, bytes: &[u8]) -> usize;
 
-    /// Receives bytes that have come, and returns how many. If some are left, another [`StreamEvent::Readable`]
-    /// follows.
+    /// Copies received bytes into `buffer` and returns their number. If received bytes remain, another
+    /// [`StreamEvent::Readable`] follows.
     fn read(&self, peer: Locator, buffer: &mut [u8]) -> usize;
 
     /// Ends a connection. [`StreamEvent::Lost`] follows on both sides.
@@ -40,7 +41,7 @@ pub trait StreamLink: Send + Sync + fmt::Debug {
     /// The next event.
     fn poll_event(&self) -> Option<StreamEvent>;
 
-    /// Ends all connections, and listens no more.
+    /// Ends all connections and stops listening.
     fn close(&self);
 }
 
@@ -49,11 +50,11 @@ pub trait StreamLink: Send + Sync + fmt::Debug {
 pub enum StreamEvent {
     /// The connection is open.
     Connected(Locator),
-    /// Bytes have come.
+    /// Bytes have been received.
     Readable(Locator),
     /// There is room for bytes again.
     Writable(Locator),
-    /// The connection has broken, or could not be opened. What was under way is lost.
+    /// The connection has broken, or could not be opened. Bytes in transit are lost.
     Lost(Locator),
 }
 
@@ -67,7 +68,7 @@ pub struct StreamStatistics {
     pub lost: u64,
     /// Messages that were queued for a peer.
     pub messages_sent: u64,
-    /// Messages that have come.
+    /// Messages that were received.
     pub messages_received: u64,
     /// Messages dropped because too many bytes waited to be sent to their peer.
     pub dropped_full: u64,
@@ -77,9 +78,9 @@ pub struct StreamStatistics {
     pub dropped_peers: u64,
     /// Messages dropped because no link has locators of their kind.
     pub dropped_kind: u64,
-    /// Connections ended because the peer sent what is no message.
+    /// Connections ended because the peer sent bytes that are not a message.
     pub malformed: u64,
-    /// The most bytes that have waited for one peer.
+    /// Highest number of bytes that have waited for one peer.
     pub queued_bytes_max: u64,
 }
 
@@ -88,7 +89,7 @@ pub struct StreamStatistics {
 pub struct StreamLinks(Vec<Arc<dyn StreamLink>>);
 
 impl StreamLinks {
-    /// These links, each of another kind.
+    /// A list of links. Each link must have a different kind.
     #[must_use]
     pub const fn new(links: Vec<Arc<dyn StreamLink>>) -> Self {
         Self(links)

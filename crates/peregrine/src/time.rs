@@ -1,4 +1,4 @@
-//! Time stamps of the wire as the time of the system.
+//! Conversion between RTPS timestamps and the system time.
 
 use std::time::SystemTime;
 
@@ -6,11 +6,11 @@ use peregrine_rtps::time::Timestamp;
 
 /// Converts between [`Timestamp`] and [`SystemTime`].
 pub trait TimestampExt: Sized {
-    /// From the time of the system. Times before 1970 become 1970, times after 2106 the latest time stamp.
+    /// Converts a system time. Times before 1970 become 1970; times after 2106 become the latest timestamp.
     #[must_use]
     fn from_system_time(time: SystemTime) -> Self;
 
-    /// To the time of the system; `None` for [`Timestamp::INVALID`] and [`Timestamp::INFINITE`].
+    /// Converts to a system time; `None` for [`Timestamp::INVALID`] and [`Timestamp::INFINITE`].
     #[must_use]
     fn to_system_time(self) -> Option<SystemTime>;
 }
@@ -32,7 +32,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn times_survive_the_way_there_and_back() {
+    fn system_time_converted_to_timestamp_and_back_is_equal() {
         for nanos in [0, 1, 1_700_000_000_123_456_789] {
             let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos);
             assert_eq!(Timestamp::from_system_time(time).to_system_time(), Some(time));

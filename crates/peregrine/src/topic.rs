@@ -16,7 +16,7 @@ use crate::qos;
 use crate::status::{InconsistentTopicStatus, StatusMask};
 use crate::topic_type::{SerializedType, TopicType};
 
-/// A name for values of type `T`. Topics of the same name of one participant are the same topic.
+/// A name for values of type `T`. A participant has at most one topic of each name; all handles refer to it.
 pub struct Topic<T> {
     pub(crate) core: Arc<TopicCore>,
     /// The run-time description of the type.
@@ -56,32 +56,32 @@ impl<T: TopicType> Topic<T> {
         Ok(Self { core, data_type, participant: participant.clone(), condition, marker: PhantomData })
     }
 
-    /// Its name.
+    /// The name of the topic.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.core.name
     }
 
-    /// The name of its type.
+    /// The name of the type of the topic.
     #[must_use]
     pub fn type_name(&self) -> &str {
         self.data_type.name()
     }
 
-    /// Whether its type has a key.
+    /// Whether the type of the topic has a key.
     #[must_use]
     #[inline]
     pub fn has_key(&self) -> bool {
         T::KEYED.unwrap_or_else(|| self.data_type.has_key())
     }
 
-    /// Its participant.
+    /// The participant of the topic.
     #[must_use]
     pub const fn participant(&self) -> &DomainParticipant {
         &self.participant
     }
 
-    /// Its policies. Writers and readers take them over only where asked to (`copy_from_topic_qos`).
+    /// The policies of the topic. Writers and readers use them only if their builders call `copy_from_topic_qos`.
     #[must_use]
     pub fn qos(&self) -> TopicQos {
         self.core.lock().qos.clone()
@@ -90,8 +90,9 @@ impl<T: TopicType> Topic<T> {
     /// Changes policies. New TOPIC_DATA is announced with all endpoints of the topic.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the topic is enabled; others contradict each
-    /// other or are not available; [`Error::AlreadyDeleted`] after its participant was closed.
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the topic is enabled;
+    /// [`Error::InconsistentPolicy`] and [`Error::Unsupported`] for policies that contradict each other or are not
+    /// available; [`Error::AlreadyDeleted`] after the participant was closed.
     pub fn set_qos(&self, qos: TopicQos) -> Result<(), Error> {
         qos::check_topic(&qos)?;
         self.participant.check_open()?;
@@ -108,9 +109,9 @@ impl<T: TopicType> Topic<T> {
         Ok(())
     }
 
-    /// From now on only the policies that the standard calls changeable may change (DDS 1.4 §2.2.2.1.1.7). A topic is
-    /// enabled from the start unless its participant's ENTITY_FACTORY says otherwise. Its writers and readers do not
-    /// depend on it.
+    /// Enables the topic: from now on only the changeable policies may change (DDS 1.4 §2.2.2.1.1.7). A topic is
+    /// created enabled unless the ENTITY_FACTORY policy of its participant disables that. Writers and readers work with
+    /// a topic that is not enabled.
     ///
     /// # Errors
     /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`] after its participant was closed.
@@ -123,7 +124,7 @@ impl<T: TopicType> Topic<T> {
         Ok(())
     }
 
-    /// Whether it is enabled.
+    /// Whether the topic is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.core.lock().is_enabled
@@ -143,7 +144,7 @@ impl<T: TopicType> Topic<T> {
         self.core.lock().changed
     }
 
-    /// The condition on its statuses.
+    /// The condition on the statuses of the topic.
     #[must_use]
     pub const fn status_condition(&self) -> &StatusCondition {
         &self.condition
@@ -159,8 +160,8 @@ impl<T: TopicType> Topic<T> {
 
     /// Replaces the listener of the topic and its statuses. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
-    /// hold a lock that it waits for. In a listener this does not wait.
+    /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The
+    /// caller must not hold a lock that the previous listener takes. The previous listener is not called afterwards.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (Told::hook(listener), mask));
         let gone = std::mem::replace(&mut self.core.lock().own, listener);
@@ -176,7 +177,7 @@ impl<T: TopicType> From<&Topic<T>> for Entity {
     }
 }
 
-/// Hands what a topic tells to a listener.
+/// Forwards the status changes of a topic to its listener.
 pub(crate) struct Told(Arc<dyn TopicListener>);
 
 impl Told {

@@ -24,8 +24,8 @@ pub trait TopicType: sealed::Sealed {}
 /// Samples that their endpoint neither encodes nor decodes, of a type that is named at run time
 /// ([`DomainParticipant::serialized_topic`](crate::DomainParticipant::serialized_topic)).
 ///
-/// [`DataReader<Serialized>`](crate::DataReader) hands samples out on loan,
-/// [`DataWriter<Serialized>`](crate::DataWriter) writes bytes.
+/// [`DataReader<Serialized>`](crate::DataReader) lends samples, [`DataWriter<Serialized>`](crate::DataWriter) writes
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Serialized {}
 
@@ -41,14 +41,14 @@ pub struct SerializedType {
 /// Finds the instance in a payload. See [`SerializedType::with_key`].
 pub(crate) type FindInstance = dyn Fn(&[u8], PayloadKind) -> Option<InstanceHandle> + Send + Sync;
 
-/// How endpoints of a topic tell instances apart.
+/// How endpoints of a topic find the instance of a sample.
 #[derive(Clone)]
 pub(crate) enum Keys {
     /// The type has no key.
     None,
-    /// By functions that call no code of the application, so that they may run under a lock.
+    /// By generated functions, which call no code of the application and may run under a lock.
     Generated(KeyExtractor, KeyHolder),
-    /// By functions that call code of a hand-written type, which runs under no lock.
+    /// By functions of a hand-written type, which run under no lock.
     HandWritten(KeyExtractor, KeyHolder),
     /// By a closure of the application, which runs under no lock.
     Application(Arc<FindInstance>),
@@ -61,12 +61,13 @@ pub(crate) mod sealed {
     use super::{DdsType, PayloadKind, Representation, Serialized, serialized_key_of_payload};
 
     pub trait Sealed: Clone + 'static {
-        /// Whether the type has a key, where that is known at compile time.
+        /// Whether the type has a key; `None` if only the run-time description states this.
         const KEYED: Option<bool>;
-        /// Whether samples are best written in XCDR2.
+        /// Whether a writer without a DATA_REPRESENTATION policy writes XCDR2.
         const WRITES_XCDR2: bool;
 
-        /// A serialized key, as an endpoint keeps it, in this representation; `None` if that is not possible.
+        /// Converts a serialized key, as an endpoint keeps it, into this representation; `None` if that is not
+        /// possible.
         fn key_in(representation: Representation, key: &[u8]) -> Option<Vec<u8>>;
 
         /// The serialized key in a payload, as an endpoint keeps it; `None` if the payload is no value of the type.
@@ -129,7 +130,7 @@ impl SerializedType {
         Self { name: name.into(), keys: Keys::Application(Arc::new(find)), max_size: None }
     }
 
-    /// What endpoints of a Rust type know of it, for samples that stay serialized.
+    /// The description of a Rust type, for endpoints whose samples stay serialized.
     #[must_use]
     pub fn of<T: DdsType>() -> Self {
         let max_size = T::MAX_SIZE.and_then(|size| u32::try_from(size).ok());
@@ -144,13 +145,13 @@ impl SerializedType {
         KeyHash(key_hash_of_serialized_key(key, max_bytes))
     }
 
-    /// Its name.
+    /// The name of the type.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it has a key.
+    /// Whether the type has a key.
     #[must_use]
     pub fn has_key(&self) -> bool {
         self.keys.has_key()
@@ -194,12 +195,12 @@ impl Keys {
         !matches!(self, Self::None)
     }
 
-    /// Whether the instances of samples are found by code of the application.
+    /// Whether code of the application finds the instance of a sample.
     pub(crate) const fn is_user_code(&self) -> bool {
         matches!(self, Self::HandWritten(..) | Self::Application(_))
     }
 
-    /// The instance of a payload. To be called without any lock. A panic of the application's code counts as a payload
+    /// The instance of a payload. The caller must hold no lock. A panic of the application's code counts as a payload
     /// without an instance.
     pub(crate) fn instance_of(&self, payload: &[u8], kind: PayloadKind) -> Option<InstanceHandle> {
         let found = run_caught(|| match self {
@@ -215,7 +216,7 @@ impl Keys {
         })
     }
 
-    /// The same with the key, if readers keep it.
+    /// The instance of a payload and, if readers keep it, the serialized key. The caller must hold no lock.
     pub(crate) fn find(&self, payload: &[u8], kind: PayloadKind) -> Option<FoundInstance> {
         let instance = self.instance_of(payload, kind)?;
         let key = match self {
@@ -235,14 +236,14 @@ pub(crate) fn serialized_key<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeErr
     run_user_code(|| serialized_key_inline(value))
 }
 
-/// The same under any lock, of a type that calls no code of the application.
+/// The serialized key of a value of a generated type, whose key functions may run under a lock.
 pub(crate) fn serialized_key_inline<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = vec![0; encoded_key_len(value, Representation::Xcdr2)];
     encode_key(value, Representation::Xcdr2, Endianness::NATIVE, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The instance a value belongs to.
+/// The instance of a value.
 pub(crate) fn instance_of<T: DdsType>(value: &T) -> KeyHash {
     if T::HAS_KEY { KeyHash(run_user_code(|| key_hash(value))) } else { KeyHash::NIL }
 }

@@ -1,4 +1,4 @@
-//! What a sample costs in a steady state: no allocation on either side, unless it is taken in a form that returns a
+//! Allocations per sample in a steady state: none on either side, unless the sample is taken in a form that returns a
 //! `Vec`.
 
 mod common;
@@ -47,25 +47,26 @@ fn same_process_polled() -> DomainConfig {
     config
 }
 
-/// How a sample is taken.
+/// The form in which a sample is taken.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// On loan, looked at in place.
+    /// On loan, read in place.
     Loan,
-    /// Shown one after another.
+    /// By `take_each`.
     Each,
-    /// One, decoded.
+    /// By `take_next`, decoded.
     Next,
     /// Decoded into a `Vec`.
     Vec,
 }
 
-/// Rounds, of which the quietest counts: discovery of strangers and timers may allocate meanwhile.
+/// Number of rounds. The round with the fewest allocations counts, because discovery of other participants and timers
+/// may allocate.
 const ROUNDS: u32 = 8;
 const SAMPLES_PER_ROUND: u32 = 500;
 const WARM_UP: u32 = 2000;
 
-/// Blocks allocated in the quietest round while samples go from a writer through the sockets and a wait set to an
+/// Blocks allocated in the best round while samples pass from a writer through the sockets and a wait set to the
 /// application.
 fn exchange(domain: u32, config: DomainConfig, mode: PublishMode, form: Form) -> u64 {
     let participant = DomainParticipant::builder(domain).config(config).build().unwrap();
@@ -91,7 +92,7 @@ fn exchange(domain: u32, config: DomainConfig, mode: PublishMode, form: Form) ->
     (0..ROUNDS).map(|_| round(0..SAMPLES_PER_ROUND)).min().unwrap()
 }
 
-/// The only sample there is.
+/// Takes the only sample of the reader.
 fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
     match form {
         Form::Loan => *reader.take_loaned(&Selector::ANY).unwrap().first().unwrap().borrow().unwrap(),
@@ -105,12 +106,11 @@ fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
     }
 }
 
-/// What is allocated in the quietest round, in blocks and bytes, while flat samples are built where they are sent from
-/// and read where they arrive.
+/// Blocks and bytes allocated in the best round while flat samples are built and read in place.
 fn exchange_flat(domain: u32, config: DomainConfig, len: usize, by_shared_memory: bool) -> (u64, u64) {
     let mut apart = config.clone();
     if by_shared_memory {
-        // Participants with different settings share nothing, as those of two processes.
+        // Participants with different settings share neither sockets nor threads, as in two processes.
         apart.threads.name_prefix = "b".to_owned();
     }
     let [a, b] = [config, apart].map(|c| DomainParticipant::builder(domain).config(c).build().unwrap());
@@ -149,7 +149,7 @@ fn exchange_flat(domain: u32, config: DomainConfig, len: usize, by_shared_memory
     (0..ROUNDS).map(|_| round(0..50)).min().unwrap()
 }
 
-/// Blocks allocated in the quietest round while samples are made in shared memory and read there, or copied out of it.
+/// Blocks allocated in the best round while samples are built in shared memory and read there, or copied out of it.
 fn exchange_lent<const N: usize>(domain: u32, config: DomainConfig) -> u64 {
     let mut apart = config.clone();
     apart.threads.name_prefix = "b".to_owned();
@@ -175,8 +175,8 @@ fn exchange_lent<const N: usize>(domain: u32, config: DomainConfig) -> u64 {
     (0..ROUNDS).map(|_| round(0..u64::from(SAMPLES_PER_ROUND))).min().unwrap()
 }
 
-/// One test, for what other tests allocate would count.
-/// Blocks allocated in the quietest round of calls that end with [`Error::Timeout`].
+/// A single test, because allocations of other tests would count. Blocks allocated in the best round of calls that end
+/// with [`Error::Timeout`].
 fn timeouts(domain: u32) -> u64 {
     let participant = DomainParticipant::builder(domain).config(same_process()).build().unwrap();
     let topic = participant.topic::<u32>("numbers").unwrap();
@@ -204,7 +204,7 @@ fn timeouts(domain: u32) -> u64 {
 }
 
 #[test]
-fn nothing_is_allocated_per_sample() {
+fn steady_state_allocates_nothing_per_sample() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let asynchronous = || PublishMode::Asynchronous { flow: FlowController::fast() };
     for (domain, config, mode) in [
@@ -218,24 +218,24 @@ fn nothing_is_allocated_per_sample() {
         for form in [Form::Loan, Form::Each, Form::Next] {
             assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");
         }
-        // The others return a `Vec`, and so at least that is counted.
+        // The other forms return a `Vec`, which is counted.
         let allocations = exchange(domain, config(), mode, Form::Vec);
         assert_eq!(allocations, u64::from(SAMPLES_PER_ROUND), "domain {domain}");
     }
     for (domain, config) in [(66, config as fn() -> DomainConfig), (67, same_process), (68, polled)] {
         for len in [1000, 60_000] {
-            assert_eq!(exchange_flat(domain, config(), len, false).0, 0, "domain {domain}, {len} octets");
+            assert_eq!(exchange_flat(domain, config(), len, false).0, 0, "domain {domain}, {len} bytes");
         }
     }
     assert_eq!(exchange_lent::<4>(61, config()), 0, "small ones are copied to where there is room");
-    // What refers to a slot that a reader holds.
+    // The reader allocates a reference for each slot that it holds.
     assert_eq!(timeouts(69), 0, "a timeout allocates nothing");
     let allocations = exchange_lent::<8192>(65, config());
     assert!(allocations <= u64::from(SAMPLES_PER_ROUND), "{allocations} for {SAMPLES_PER_ROUND} samples");
-    // By shared memory, what refers to a slot is allocated for each sample, and nothing of its length. What comes in
-    // fragments is put together in a buffer that the reader keeps.
+    // With shared memory, the reader allocates a reference to the slot of each sample and no memory of its length.
+    // Fragments are reassembled in a buffer that the reader reuses.
     for (domain, by_shared_memory) in [(69, true), (70, false)] {
         let (_, bytes) = exchange_flat(domain, config(), 1 << 20, by_shared_memory);
-        assert!(bytes < 50 * 1000, "domain {domain}: {bytes} octets for 50 samples of 1 MiB");
+        assert!(bytes < 50 * 1000, "domain {domain}: {bytes} bytes for 50 samples of 1 MiB");
     }
 }

@@ -1,4 +1,4 @@
-//! Asynchronous writers: what they write arrives like that of others, only later.
+//! Asynchronous writers: their samples arrive like those of other writers, only later.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn rate(bits_per_second: u64) -> PublishMode {
     asynchronous(FlowController::bits_per_second(bits_per_second).unwrap())
 }
 
-/// One datagram, and then none for longer than any test takes.
+/// A flow controller that permits one datagram, and then none for longer than a test takes.
 fn hardly_any() -> PublishMode {
     let period = Span::from_secs(36_000);
     let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, octets_per_token: 65_536, period };
@@ -47,7 +47,7 @@ const fn at_most(samples: u32) -> ResourceLimits {
     }
 }
 
-/// A writer that keeps up to `queue` samples and a reader that keeps all, which know each other.
+/// A writer that keeps up to `queue` samples and a reader that keeps all samples, matched.
 fn pair<T: DdsType>(
     participant: &DomainParticipant,
     mode: PublishMode,
@@ -69,7 +69,7 @@ fn participant(domain: u32, config: DomainConfig) -> DomainParticipant {
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }
 
-/// The next samples are these.
+/// Asserts that these samples are taken next.
 fn expect<T: DdsType + PartialEq + std::fmt::Debug>(reader: &DataReader<T>, samples: impl IntoIterator<Item = T>) {
     for sample in samples {
         assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(sample));
@@ -77,13 +77,13 @@ fn expect<T: DdsType + PartialEq + std::fmt::Debug>(reader: &DataReader<T>, samp
 }
 
 #[test]
-fn everything_arrives_in_order() {
+fn samples_of_asynchronous_writer_arrive_in_order() {
     let modes = [asynchronous(FlowController::fast()), rate(100_000_000)];
     for (domain, config) in [(80, config()), (81, polled())] {
         let participant = participant(domain, config);
         for mode in &modes {
             for reliable in [true, false] {
-                // Many more than the queue holds: writing waits.
+                // More samples than the queue holds: writing waits.
                 let (writer, reader) = pair::<Reading>(&participant, mode.clone(), reliable, 16);
                 for value in 0..200 {
                     writer.write(&Reading::new(value % 3, value)).unwrap();
@@ -97,7 +97,7 @@ fn everything_arrives_in_order() {
 }
 
 #[test]
-fn large_samples_arrive() {
+fn large_samples_of_asynchronous_writer_arrive() {
     for (domain, config) in [(82, config()), (83, polled())] {
         let participant = participant(domain, config);
         let (writer, reader) = pair::<Block>(&participant, rate(400_000_000), true, 4);
@@ -111,7 +111,7 @@ fn large_samples_arrive() {
 }
 
 #[test]
-fn batches_leave_when_they_are_flushed() {
+fn flush_sends_incomplete_batch() {
     let participant = participant(84, config());
     let topic = participant.topic::<Reading>("batches").unwrap();
     let mode = asynchronous(FlowController::fast());
@@ -127,7 +127,7 @@ fn batches_leave_when_they_are_flushed() {
 }
 
 #[test]
-fn writers_with_one_controller_are_both_served() {
+fn writers_with_one_controller_share_its_rate() {
     let participant = participant(85, config());
     let flow = FlowController::bits_per_second(100_000_000).unwrap();
     let topic = participant.topic::<Reading>("shared").unwrap();
@@ -150,7 +150,7 @@ fn writers_with_one_controller_are_both_served() {
 }
 
 #[test]
-fn writing_waits_for_room_and_not_for_the_network() {
+fn write_waits_for_room_but_not_for_the_network() {
     for (domain, config) in [(86, config()), (87, polled())] {
         let participant = participant(domain, config);
         let topic = participant.topic::<Reading>("room").unwrap();
@@ -158,14 +158,14 @@ fn writing_waits_for_room_and_not_for_the_network() {
         let writer = builder.max_blocking_time(Duration::ZERO).publish_mode(hardly_any()).build().unwrap();
         let reader = topic.reader_builder().best_effort().keep_all().build().unwrap();
         writer.wait_for_readers(1, PATIENCE).unwrap();
-        // The first may leave.
+        // The flow controller permits the first sample.
         writer.write(&Reading::new(1, 0)).unwrap();
         expect(&reader, [Reading::new(1, 0)]);
         common::eventually("its place is free", || {
             participant.poll(Duration::ZERO);
             writer.wait_for_acknowledgments(Duration::ZERO).is_ok()
         });
-        // The next is put together and waits for the controller, three more wait behind it.
+        // The next sample is packed and waits for the controller; three more wait behind it.
         writer.write(&Reading::new(1, 1)).unwrap();
         common::eventually("it is taken from the queue", || {
             participant.poll(Duration::ZERO);
@@ -178,13 +178,13 @@ fn writing_waits_for_room_and_not_for_the_network() {
         assert!(matches!(&error, Error::Timeout(peregrine::error::Timeout::NoRoom { held: 3, .. })), "{error}");
         assert!(matches!(writer.wait_for_acknowledgments(Duration::ZERO), Err(Error::Timeout(_))));
         assert!(reader.take_next().unwrap().is_none());
-        // Its deletion waits for what cannot leave, but not for ever.
+        // The deletion waits for samples that cannot be sent, but for a limited time.
         drop(writer);
     }
 }
 
 #[test]
-fn a_writer_that_is_deleted_sends_what_is_queued() {
+fn deleted_writer_sends_queued_samples() {
     for (domain, config) in [(88, config()), (89, polled())] {
         let (a, b) = (participant(domain, config.clone()), participant(domain, config));
         let topic = a.topic::<Reading>("deleted").unwrap();

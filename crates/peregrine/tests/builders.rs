@@ -1,4 +1,4 @@
-//! Builders: what they set arrives at the peer.
+//! Policies that builders set are announced to the peer.
 
 mod common;
 
@@ -13,7 +13,7 @@ use peregrine::{
 };
 
 #[test]
-fn policies_of_builders_arrive_at_the_peer() {
+fn policies_set_by_builders_reach_the_peer() {
     let lo = InterfaceSelection::Only(vec!["lo".to_owned()]);
     let other = DomainConfig::default().with_interfaces(lo).with_same_process(false).with_linger(Duration::ZERO);
     assert_ne!(other, config());
@@ -64,7 +64,7 @@ fn policies_of_builders_arrive_at_the_peer() {
 }
 
 #[test]
-fn numbers_of_configuration_are_set_by_untyped_literals() {
+fn untyped_literal_sets_number_of_configuration() {
     let threads = ThreadSettings::default()
         .with_name_prefix("radar")
         .with_affinity(vec![0])
@@ -92,7 +92,7 @@ fn numbers_of_configuration_are_set_by_untyped_literals() {
 
 /// Every type that a public call returns can be the type of a field.
 #[test]
-fn types_of_results_can_be_named() {
+fn result_types_are_exported() {
     struct Seen {
         writer: WriterCounters,
         reader: ReaderCounters,

@@ -1,4 +1,4 @@
-//! Closing writers and participants: what is waited for, what is reported as lost, and what does not work afterwards.
+//! Closing writers and participants: the wait for acknowledgements, reported losses, and calls after the close.
 
 mod common;
 
@@ -15,7 +15,7 @@ use peregrine::{
     DataReader, DataWriter, DiscoveryEvent, DomainParticipant, Error, FlowController, LostReason, PublishMode,
 };
 
-/// Long enough to expire, short enough to wait for.
+/// A timeout that expires.
 const SHORT: Duration = Duration::from_millis(50);
 
 struct Unpark(Thread);
@@ -44,7 +44,7 @@ fn writer_of(participant: &DomainParticipant) -> DataWriter<Reading> {
     participant.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all().build().unwrap()
 }
 
-/// A writer whose samples leave slowly, after `write` has returned.
+/// A writer whose samples are sent slowly, after `write` has returned.
 fn slow_writer(participant: &DomainParticipant) -> DataWriter<Reading> {
     let builder = participant.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all();
     let flow = FlowController::bits_per_second(200_000).unwrap();
@@ -69,7 +69,7 @@ fn silent_reader(domain: u32, writer: &DataWriter<Reading>) -> (DomainParticipan
         silent.poll(Duration::ZERO);
         writer.matched_subscriptions().len() == 1 && reader.matched_publications().len() == 1
     });
-    // The reader acknowledges what the writer had before.
+    // The reader acknowledges the samples from before.
     write(writer, 1);
     common::eventually("the reader has answered", || {
         silent.poll(Duration::ZERO);
@@ -86,12 +86,12 @@ fn lost(outcome: &Result<(), Error>) -> (usize, u64) {
 }
 
 #[test]
-fn participant_closes_when_readers_have_acknowledged_everything() {
+fn participant_close_returns_after_all_acknowledgements() {
     let (a, b) = (participant(40), participant(40));
     let (writer, reader) = (slow_writer(&a), reader_of(&b));
     writer.wait_for_readers(1, PATIENCE).unwrap();
     write(&writer, 200);
-    // It was dropped before: its samples are waited for as well.
+    // A writer that is dropped before the close: the close waits for its samples as well.
     let dropped = slow_writer(&a);
     dropped.wait_for_readers(1, PATIENCE).unwrap();
     write(&dropped, 50);
@@ -118,7 +118,7 @@ fn participant_closes_when_readers_have_acknowledged_everything() {
 }
 
 #[test]
-fn participant_that_closes_too_late_reports_the_samples_that_readers_miss() {
+fn participant_close_timeout_reports_missed_samples() {
     let a = participant(41);
     let writer = writer_of(&a);
     let _silent = silent_reader(41, &writer);
@@ -129,7 +129,7 @@ fn participant_that_closes_too_late_reports_the_samples_that_readers_miss() {
 }
 
 #[test]
-fn async_close_waits_without_blocking_and_ends_the_threads() {
+fn async_close_does_not_block_and_ends_the_threads() {
     let mut config = config();
     config.threads.name_prefix = "c42".to_owned();
     let a = DomainParticipant::builder(42).config(config).build().unwrap();
@@ -149,13 +149,13 @@ fn async_close_waits_without_blocking_and_ends_the_threads() {
         silent.poll(Duration::ZERO);
         look().map(Result::unwrap).is_ready()
     });
-    // One is from before.
+    // One sample is from before.
     assert_eq!(values(&reader), 201);
     assert!(!cfg!(target_os = "linux") || threads() == 0);
 }
 
 #[test]
-fn async_close_that_is_too_late_reports_the_samples_that_readers_miss() {
+fn async_close_timeout_reports_missed_samples() {
     let a = participant(43);
     let writer = writer_of(&a);
     let _silent = silent_reader(43, &writer);
@@ -164,7 +164,7 @@ fn async_close_that_is_too_late_reports_the_samples_that_readers_miss() {
 }
 
 #[test]
-fn writer_closes_when_readers_have_acknowledged_its_samples() {
+fn writer_close_returns_after_all_acknowledgements() {
     for is_async in [false, true] {
         let (a, b) = (participant(44), participant(44));
         let (writer, reader) = (slow_writer(&a), reader_of(&b));
@@ -178,7 +178,7 @@ fn writer_closes_when_readers_have_acknowledged_its_samples() {
         assert!(!a.contains_entity(writer.guid()), "it has left the domain");
         assert!(matches!(writer.write(&Reading::new(1, 1)), Err(Error::AlreadyDeleted)));
         assert!(matches!(writer.close(PATIENCE), Err(Error::AlreadyDeleted)));
-        // The participant goes on.
+        // The participant continues to work.
         let next = writer_of(&a);
         next.wait_for_readers(1, PATIENCE).unwrap();
         next.close(PATIENCE).unwrap();
@@ -186,7 +186,7 @@ fn writer_closes_when_readers_have_acknowledged_its_samples() {
 }
 
 #[test]
-fn writer_that_closes_too_late_reports_the_samples_that_readers_miss() {
+fn writer_close_timeout_reports_missed_samples() {
     for is_async in [false, true] {
         let a = participant(45);
         let writer = writer_of(&a);
@@ -199,7 +199,7 @@ fn writer_that_closes_too_late_reports_the_samples_that_readers_miss() {
 }
 
 #[test]
-fn publisher_that_closes_reports_the_samples_of_writers_that_were_dropped() {
+fn publisher_close_reports_missed_samples_of_dropped_writers() {
     for is_async in [false, true] {
         let a = participant(46);
         let topic = a.topic::<Reading>("readings").unwrap();

@@ -27,7 +27,7 @@ fn pair(domain: u32, config: DomainConfig) -> Pair {
 }
 
 #[test]
-fn a_read_condition_is_true_while_there_are_samples_in_its_states() {
+fn samples_in_selected_states_trigger_read_condition() {
     for (domain, config) in [(60, config()), (61, polled())] {
         let Pair { writer, reader } = pair(domain, config);
         let (fresh, any) = (reader.read_condition(Selector::NOT_READ), reader.read_condition(Selector::ANY));
@@ -51,7 +51,7 @@ fn a_read_condition_is_true_while_there_are_samples_in_its_states() {
 }
 
 #[test]
-fn a_query_condition_looks_at_values() {
+fn values_accepted_by_query_trigger_query_condition() {
     let Pair { writer, reader } = pair(62, config());
     let high = reader.query_condition(Selector::ANY, |reading: &Reading| reading.value >= 100);
     let set = WaitSet::new();
@@ -72,7 +72,7 @@ fn a_query_condition_looks_at_values() {
 }
 
 #[test]
-fn a_guard_condition_ends_a_wait_in_another_thread() {
+fn guard_condition_ends_wait_of_another_thread() {
     for (domain, config) in [(63, config()), (64, polled())] {
         let Pair { reader, .. } = pair(domain, config);
         let guard = GuardCondition::new();
@@ -91,13 +91,13 @@ fn a_guard_condition_ends_a_wait_in_another_thread() {
 }
 
 #[test]
-fn one_thread_at_a_time_waits() {
+fn second_thread_waiting_on_wait_set_is_refused() {
     let set = Arc::new(WaitSet::new());
     let guard = GuardCondition::new();
     set.attach(&guard);
     let waiting = {
         let set = Arc::clone(&set);
-        // It may come while the other one has a glance.
+        // The call may come while the other thread waits.
         std::thread::spawn(move || {
             loop {
                 match set.wait(PATIENCE) {
@@ -115,7 +115,7 @@ fn one_thread_at_a_time_waits() {
 }
 
 #[test]
-fn status_conditions_follow_the_statuses_they_are_asked_for() {
+fn enabled_statuses_trigger_status_condition() {
     let Pair { writer, reader } = pair(65, config());
     let (of_writer, of_reader) = (writer.status_condition(), reader.status_condition());
     assert_eq!(of_writer.enabled_statuses(), StatusMask::ALL);
@@ -141,10 +141,9 @@ fn status_conditions_follow_the_statuses_they_are_asked_for() {
     assert_eq!(writer.publication_matched_status().current_count, 0);
 }
 
-/// Conditions are checked in the order in which they were attached: once the query is asked, the status condition was
-/// found false.
+/// Conditions are checked in the order of attachment: when the query runs, the status condition was false.
 #[test]
-fn statuses_enabled_while_a_thread_waits_end_the_wait() {
+fn status_enabled_during_wait_ends_the_wait() {
     for (domain, config) in [(67, config()), (68, polled())] {
         let Pair { writer, reader } = pair(domain, config);
         writer.write(&Reading::new(1, 1)).unwrap();
@@ -171,7 +170,7 @@ fn statuses_enabled_while_a_thread_waits_end_the_wait() {
     }
 }
 
-/// The query consumes the wake-up by the guard condition, which was looked at before the query.
+/// The query consumes the wake-up of the guard condition, which was checked before the query.
 #[test]
 fn wake_up_consumed_by_a_waiting_query_ends_the_wait() {
     for (domain, config) in [(58, config()), (59, polled())] {
@@ -199,7 +198,7 @@ fn wake_up_consumed_by_a_waiting_query_ends_the_wait() {
 }
 
 #[test]
-fn a_wait_set_works_after_a_query_has_panicked() {
+fn wait_set_works_after_panic_of_query() {
     let Pair { writer, reader } = pair(69, config());
     writer.write(&Reading::new(1, 1)).unwrap();
     reader.wait_for_data(PATIENCE).unwrap();
@@ -216,7 +215,7 @@ fn a_wait_set_works_after_a_query_has_panicked() {
 }
 
 #[test]
-fn a_type_of_another_name_makes_the_topic_inconsistent() {
+fn endpoint_with_another_type_makes_topic_inconsistent() {
     #[derive(Clone, Debug, peregrine::DdsType)]
     struct Other {
         #[dds(key)]

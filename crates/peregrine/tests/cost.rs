@@ -1,4 +1,4 @@
-//! What a sample, and what silence, costs in system calls: counted by the sockets themselves, over loopback.
+//! System calls per sample and while idle, counted by the sockets, over loopback.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// No announcement but those at the start falls into a test.
+/// So long that no periodic announcement is due during a test.
 const LEASE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -17,12 +17,12 @@ struct Blob {
     octets: Vec<u8>,
 }
 
-/// Two sides with sockets of their own, as two processes have: participants with different settings share nothing.
+/// Two participants with separate sockets, as in two processes: participants with different settings share none.
 fn sides(domain: u32) -> [DomainParticipant; 2] {
     sides_with(domain, false)
 }
 
-/// The same, which use shared memory or the network only.
+/// Two such participants, with shared memory or with the network only.
 fn sides_with(domain: u32, shared_memory: bool) -> [DomainParticipant; 2] {
     [255, 256].map(|receive_buffers| {
         let mut config = DomainConfig::default();
@@ -63,7 +63,7 @@ impl Calls {
     }
 }
 
-/// Waits until the burst of announcements is over: nothing is sent or received for longer than its last pause.
+/// Waits until the burst of announcements is over: no datagram is sent or received for longer than its last pause.
 fn settle(sides: &[DomainParticipant; 2]) {
     let end = Instant::now() + PATIENCE;
     let mut before = sides.each_ref().map(Calls::of);
@@ -74,7 +74,7 @@ fn settle(sides: &[DomainParticipant; 2]) {
             return;
         }
         before = now;
-        assert!(Instant::now() < end, "the participants never fall silent");
+        assert!(Instant::now() < end, "the participants keep sending");
     }
 }
 
@@ -95,7 +95,7 @@ fn exchange(writer: &DataWriter<Blob>, reader: &DataReader<Blob>, blob: &Blob) {
 }
 
 #[test]
-fn a_sample_costs_its_writer_one_system_call() {
+fn best_effort_sample_costs_writer_one_system_call() {
     let sides = sides(70);
     let (writer, reader) = pair(&sides, false);
     settle(&sides);
@@ -105,13 +105,13 @@ fn a_sample_costs_its_writer_one_system_call() {
     }
     let calls = Calls::of(&sides[0]).since(before);
     assert_eq!((calls.sent, calls.datagrams_sent), (1000, 1000));
-    assert_eq!(calls.received, 0, "nothing comes back from a best-effort reader");
+    assert_eq!(calls.received, 0, "a best-effort reader sends no datagram");
 }
 
-/// Heartbeats ride on samples. On a machine so busy that an acknowledgement takes longer than the writer's patience it
-/// asks again, so the quietest of some rounds counts.
+/// Heartbeats are part of sample messages. On a busy machine a late acknowledgement makes the writer send a separate
+/// heartbeat, so the round with the fewest calls counts.
 #[test]
-fn a_reliable_sample_costs_its_writer_one_system_call() {
+fn reliable_sample_costs_writer_one_system_call() {
     let sides = sides(71);
     let (writer, reader) = pair(&sides, true);
     settle(&sides);
@@ -170,7 +170,7 @@ fn acknowledgement_of_a_sample_that_is_returned_costs_no_datagram() {
 }
 
 #[test]
-fn a_large_reliable_sample_costs_each_side_forty_system_calls_at_most() {
+fn large_reliable_sample_costs_at_most_forty_system_calls() {
     let sides = sides(72);
     let (writer, reader) = pair(&sides, true);
     settle(&sides);
@@ -209,7 +209,7 @@ fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
+fn idle_participant_makes_no_system_calls() {
     let sides = sides_with(73, true);
     let topic = |side: usize, number: u32| sides[side].topic::<Blob>(&format!("topic{number}")).unwrap();
     let readers: Vec<_> = (0..10).map(|n| topic(1, n).reader_builder().reliable().build().unwrap()).collect();
@@ -222,10 +222,10 @@ fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
     await_idleness(&sides, 73, 5, text);
 }
 
-/// Once a writer has given back what large samples took, it is as if there had been none.
+/// A writer that has released the memory of large samples makes no system calls.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_writer_that_has_given_its_memory_back_does_nothing_at_all() {
+fn idle_writer_after_trimming_makes_no_system_calls() {
     let sides = sides_with(34, true);
     let (writer, reader) = pair(&sides, true);
     let end = Instant::now() + PATIENCE;
@@ -239,13 +239,13 @@ fn a_writer_that_has_given_its_memory_back_does_nothing_at_all() {
     for number in 0..3 {
         exchange(&writer, &reader, &Blob { number, octets: vec![7; 5_000_000] });
     }
-    await_that("memory is given back", &|| sides[0].shared_memory_statistics().memory.bytes < 5_000_000);
+    await_that("memory is released", &|| sides[0].shared_memory_statistics().memory.bytes < 5_000_000);
     // No other test here has samples in shared memory.
-    await_that("the reader has let go of it as well", &|| largest_segment() < 5_000_000);
+    await_that("the reader has unmapped it as well", &|| largest_segment() < 5_000_000);
     await_idleness(&sides, 34, 5, "as above");
 }
 
-/// The most bytes of samples that are mapped in one piece, by whichever side.
+/// The length in bytes of the largest mapped segment, of either side.
 #[cfg(target_os = "linux")]
 fn largest_segment() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -257,7 +257,7 @@ fn largest_segment() -> u64 {
     lines.filter_map(len).max().unwrap_or(0)
 }
 
-/// Waits for three seconds in which these threads of a domain do nothing, and its sockets neither.
+/// Waits for a window of three seconds in which neither the threads of the domain nor its sockets are active.
 #[cfg(target_os = "linux")]
 fn await_idleness(sides: &[DomainParticipant; 2], domain: u32, threads: usize, which: &str) {
     settle(sides);

@@ -1,4 +1,4 @@
-//! What calls say of entities that are deleted, or not enabled yet.
+//! Errors of calls of entities that are deleted or not enabled.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn poll_stream<S: Stream>(stream: S) -> Poll<Option<S::Item>> {
     pin!(stream).poll_next(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Each form of taking and of waiting, with what it says.
+/// Each form of taking and of waiting, with its error.
 fn outcomes(reader: &DataReader<Reading>) -> Vec<(&'static str, Option<Error>)> {
     let any = reader.read_condition(Selector::ANY);
     let query = reader.query_condition(Selector::ANY, |_| true);
@@ -44,7 +44,7 @@ fn disabled() -> SubscriberQos {
 }
 
 #[test]
-fn a_reader_that_is_deleted_or_disabled_says_so_whatever_is_called() {
+fn every_call_of_deleted_or_disabled_reader_fails() {
     for config in [common::config(), polled()] {
         let participant = DomainParticipant::builder(15).config(config).build().unwrap();
         let topic = participant.topic::<Reading>("readings").unwrap();
@@ -117,7 +117,7 @@ fn calls_of_deleted_entities_fail() {
 }
 
 #[test]
-fn wait_for_a_discovery_event_ends_when_the_participant_is_closed() {
+fn closing_participant_ends_wait_for_discovery_event() {
     let participant = participant(28);
     let mut events = participant.discovery_events();
     let wait = std::thread::spawn(move || while events.wait_next(Duration::MAX).is_some() {});
@@ -126,7 +126,7 @@ fn wait_for_a_discovery_event_ends_when_the_participant_is_closed() {
 }
 
 #[test]
-fn a_wait_ends_when_its_entity_is_deleted() {
+fn deleting_entity_ends_its_waits() {
     let participant = participant(16);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let (writer, reader) = (topic.writer().unwrap(), topic.reader().unwrap());
@@ -143,7 +143,7 @@ fn a_wait_ends_when_its_entity_is_deleted() {
 }
 
 #[test]
-fn publishers_and_subscribers_refuse_policies_that_their_endpoints_would() {
+fn invalid_default_policies_of_endpoints_are_refused() {
     let participant = participant(17);
     let presentation = Presentation { scope: AccessScope::Group, ..Presentation::default() };
     let group = PublisherQos { presentation, ..PublisherQos::default() };
@@ -157,7 +157,7 @@ fn publishers_and_subscribers_refuse_policies_that_their_endpoints_would() {
     assert!(matches!(participant.subscriber(long), Err(Error::BadParameter(_))));
 }
 
-/// A listener that asks for the status of its topic when it is dropped.
+/// A listener that reads the status of its topic when it is dropped.
 struct Asks(peregrine::Topic<Reading>);
 
 impl TopicListener for Asks {}
@@ -169,7 +169,7 @@ impl Drop for Asks {
 }
 
 #[test]
-fn a_listener_that_is_replaced_is_dropped_without_a_lock() {
+fn replaced_listener_is_dropped_without_a_lock() {
     let participant = participant(18);
     let topic = participant.topic_with_qos::<Reading>("readings", TopicQos::default()).unwrap();
     let (done, is_done) = std::sync::mpsc::sync_channel(1);
@@ -178,7 +178,7 @@ fn a_listener_that_is_replaced_is_dropped_without_a_lock() {
         topic.set_listener(None, StatusMask::NONE);
         done.send(()).unwrap();
     });
-    is_done.recv_timeout(PATIENCE).expect("it does not wait for itself");
+    is_done.recv_timeout(PATIENCE).expect("the call does not wait for itself");
     replacing.join().unwrap();
 }
 
@@ -191,7 +191,7 @@ fn at_once<F: Future>(future: F) -> Option<F::Output> {
 }
 
 #[test]
-fn asynchronous_wait_of_disabled_or_deleted_endpoint_ends_with_error() {
+fn asynchronous_wait_of_disabled_or_deleted_endpoint_fails() {
     let participant = participant(19);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let entity_factory = EntityFactory { autoenable_created_entities: false };
@@ -251,7 +251,7 @@ fn calls_of_closed_participant_and_its_entities_return_already_deleted() {
 }
 
 #[test]
-fn closed_publisher_and_subscriber_admit_no_endpoints() {
+fn closed_publisher_and_subscriber_refuse_new_endpoints() {
     let participant = participant(21);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let publisher = participant.publisher(PublisherQos::default()).unwrap();
@@ -303,7 +303,7 @@ fn closed_reader_leaves_its_writer_and_keeps_loans() {
     assert!(matches!(other.wait_for_data(Duration::ZERO), Err(Error::AlreadyDeleted)));
 }
 
-/// A waker that runs the participants of this process until the reader has no writer any more.
+/// A waker that polls the participants of this process until the reader has no writer.
 struct RunsUntilUnmatched {
     participant: DomainParticipant,
     reader: DataReader<Reading>,

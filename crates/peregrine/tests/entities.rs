@@ -1,4 +1,4 @@
-//! Finding entities and what they announce: the factory, defaults, lookups.
+//! Finding entities and their discovery data: the factory, defaults, lookups.
 
 mod common;
 
@@ -22,7 +22,7 @@ struct Other {
 }
 
 #[test]
-fn participants_are_found_by_domain_while_they_exist() {
+fn lookup_finds_oldest_existing_participant_of_domain() {
     assert!(DomainParticipantFactory::lookup_participant(23).is_none());
     let first = participant(23);
     let second = participant(23);
@@ -33,7 +33,7 @@ fn participants_are_found_by_domain_while_they_exist() {
     assert!(DomainParticipantFactory::lookup_participant(23).is_none());
 }
 
-/// The default is the process's: each test that builds a participant with policies of its own names them.
+/// The default holds for the whole process: tests that need other policies set them in the builder.
 #[test]
 fn entities_created_without_policies_have_the_defaults() {
     let named = ParticipantQos { user_data: UserData(b"default".to_vec()), ..ParticipantQos::default() };
@@ -70,7 +70,7 @@ fn entities_created_without_policies_have_the_defaults() {
 }
 
 #[test]
-fn topics_are_found_here_and_in_the_domain() {
+fn find_topic_returns_local_and_discovered_topics() {
     let (a, b) = (participant(25), participant(25));
     assert!(a.lookup_topic::<Reading>("readings").is_none());
     let found = a.find_topic::<Reading>("readings", Duration::ZERO);
@@ -93,7 +93,7 @@ fn topics_are_found_here_and_in_the_domain() {
 }
 
 #[test]
-fn endpoints_are_found_by_topic_with_what_their_matches_announce() {
+fn lookup_by_topic_finds_endpoint_and_data_of_its_matches() {
     let (a, b) = (participant(26), participant(26));
     let topic = a.topic::<Reading>("readings").unwrap();
     let publisher = a.publisher(PublisherQos::default()).unwrap();
@@ -115,7 +115,7 @@ fn endpoints_are_found_by_topic_with_what_their_matches_announce() {
     assert!(own.matched_publication_data(own.guid()).is_none());
     writer.write(&Reading::new(1, 1)).unwrap();
     publisher.wait_for_acknowledgments(PATIENCE).unwrap();
-    eventually("it has come", || own.wait_for_data(Duration::ZERO).is_ok());
+    eventually("the sample was received", || own.wait_for_data(Duration::ZERO).is_ok());
 }
 
 struct Silent;
@@ -123,7 +123,7 @@ struct Silent;
 impl SubscriberListener for Silent {}
 
 #[test]
-fn listeners_are_told_apart_by_getters() {
+fn getters_return_listener_and_mask() {
     let participant = participant(27);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let reader = topic.reader_builder().on_data(|_: &DataReader<Reading>| {}).build().unwrap();
@@ -139,7 +139,7 @@ fn listeners_are_told_apart_by_getters() {
     assert_eq!(mask, StatusMask::SAMPLE_LOST);
 }
 
-/// The announcement of the earlier change must not be the later one.
+/// The changes must be announced in the order in which they were made.
 #[test]
 fn last_of_two_concurrent_changes_of_qos_is_announced() {
     let (here, there) = (participant(74), participant(74));
@@ -182,7 +182,7 @@ fn find_topic_returns_topic_that_another_thread_creates() {
 }
 
 #[test]
-fn entities_of_a_participant_are_contained_until_they_are_deleted() {
+fn contains_is_true_until_entity_is_deleted() {
     let (participant, other) = (participant(28), participant(28));
     let topic = participant.topic::<Reading>("readings").unwrap();
     let entity_factory = EntityFactory { autoenable_created_entities: false };
@@ -211,7 +211,7 @@ fn entities_of_a_participant_are_contained_until_they_are_deleted() {
 }
 
 #[test]
-fn endpoints_without_their_type_have_its_operations() {
+fn untyped_endpoint_has_operations_of_typed_one() {
     let participant = participant(29);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let entity_factory = EntityFactory { autoenable_created_entities: false };
@@ -282,5 +282,5 @@ fn discovered_topic_data_has_policies_of_remote_endpoint() {
     assert_eq!(data.qos.deadline.period, Span::from_secs(3));
     assert_eq!(data.qos.topic_data.0, b"unit: K");
     drop(writer);
-    eventually("it is gone", || a.discovered_topic_data(&found).is_none());
+    eventually("the topic is not known any more", || a.discovered_topic_data(&found).is_none());
 }

@@ -1,4 +1,4 @@
-//! The policies of the factory, which hold for the whole process: each test here would disturb others beside it.
+//! The policies of the factory. They hold for the whole process, so this program has no other test.
 
 mod common;
 
@@ -7,7 +7,7 @@ use peregrine::qos::EntityFactory;
 use peregrine::{DomainParticipant, DomainParticipantFactory, Error};
 
 #[test]
-fn factory_says_whether_participants_are_enabled() {
+fn factory_policy_decides_whether_participants_are_enabled() {
     assert!(DomainParticipantFactory::qos().autoenable_created_entities);
     DomainParticipantFactory::set_qos(EntityFactory { autoenable_created_entities: false });
     let created = DomainParticipant::builder(73).config(config()).build().unwrap();

@@ -1,4 +1,4 @@
-//! FlatData that is built where it is sent from and read where it arrived.
+//! FlatData that is built and read in place.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -31,7 +31,7 @@ struct Loose {
     second: u32,
 }
 
-/// How samples travel between the two sides of a test.
+/// The path of samples between the two sides of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Path {
     SameProcess,
@@ -41,7 +41,7 @@ enum Path {
 
 const PATHS: [Path; 3] = [Path::SameProcess, Path::SharedMemory, Path::Udp];
 
-/// More than is copied instead of held, on every path, and with the headers less than a datagram.
+/// More bytes than any path copies out, and few enough for one datagram with headers.
 const PIXELS: usize = 60_000;
 
 fn participant(domain: u32, path: Path, side: &str) -> DomainParticipant {
@@ -49,7 +49,7 @@ fn participant(domain: u32, path: Path, side: &str) -> DomainParticipant {
     config.same_process = path == Path::SameProcess;
     config.shared_memory = path == Path::SharedMemory;
     if path == Path::SharedMemory {
-        // Participants with different settings share nothing, as those of two processes.
+        // Participants with different settings share neither sockets nor threads, as in two processes.
         config.threads.name_prefix = side.to_owned();
     }
     let tag = format!("flat {} {path:?}", std::process::id());
@@ -86,7 +86,7 @@ fn assert_is(image: ImageView<'_>, number: u64) {
     assert!(pixels.len() == PIXELS && pixels.iter().all(|octet| *octet == number as u8), "sample {number} is torn");
 }
 
-/// Takes the next sample on loan and looks at it.
+/// Takes the next sample on loan and passes it to `look`.
 fn take_one<T: DdsType>(reader: &DataReader<T>, look: impl FnOnce(&LoanedSample<T>)) {
     reader.wait_for_data(PATIENCE).unwrap();
     let loan = reader.take_loaned(&Selector { max_samples: 1, ..Selector::ANY }).unwrap();
@@ -102,7 +102,7 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Whether bytes lie in memory that is shared between processes.
+/// Whether bytes are in shared memory.
 fn is_shared(octets: &[u8]) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let range = |line: &str| {
@@ -114,7 +114,7 @@ fn is_shared(octets: &[u8]) -> bool {
 }
 
 #[test]
-fn in_shared_memory_a_sample_is_built_and_read_where_both_see_it() {
+fn flat_sample_in_shared_memory_is_built_and_read_in_place() {
     let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(55, Path::SharedMemory, 1);
     for number in 0..50 {
         let image = build(&writer, number);
@@ -125,7 +125,7 @@ fn in_shared_memory_a_sample_is_built_and_read_where_both_see_it() {
             let image = sample.view().unwrap();
             assert_is(image, number);
             assert!(is_shared(image.pixels().as_slice().unwrap()) && is_shared(image.camera().as_bytes()));
-            assert_eq!(sample.bytes().len(), len, "what was built, not what was asked for");
+            assert_eq!(sample.bytes().len(), len, "the length of the built sample, not the capacity");
         });
     }
     let statistics = writer.publisher().participant().shared_memory_statistics();
@@ -133,7 +133,7 @@ fn in_shared_memory_a_sample_is_built_and_read_where_both_see_it() {
 }
 
 #[test]
-fn in_the_same_process_the_reader_sees_the_memory_that_was_built_in() {
+fn flat_sample_in_same_process_is_read_where_it_was_built() {
     let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(56, Path::SameProcess, 1);
     for number in 0..50 {
         let image = build(&writer, number);
@@ -148,7 +148,7 @@ fn in_the_same_process_the_reader_sees_the_memory_that_was_built_in() {
 }
 
 #[test]
-fn reader_over_udp_sees_the_received_bytes() {
+fn flat_sample_over_udp_is_read_in_receive_buffer() {
     let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(57, Path::Udp, 1);
     for number in 0..50 {
         writer.write_flat(build(&writer, number)).unwrap();
@@ -161,8 +161,8 @@ fn reader_over_udp_sees_the_received_bytes() {
     assert!(writer.publisher().participant().shared_memory_statistics().sent == 0);
 }
 
-/// A writer that keeps one sample has no other place for what it writes next than that of the sample before, if that
-/// were free.
+/// A writer that keeps one sample would reuse the memory of the previous sample for the next one if that memory were
+/// free.
 #[test]
 fn held_sample_is_not_overwritten() {
     for path in PATHS {
@@ -183,7 +183,7 @@ fn held_sample_is_not_overwritten() {
 }
 
 #[test]
-fn flat_and_ordinary_endpoints_understand_each_other() {
+fn flat_and_ordinary_endpoints_exchange_samples() {
     for path in PATHS {
         let (writer, reader) = pair::<Flat<Image>, Image>(59, path, 1);
         writer.write_flat(build(&writer, 3)).unwrap();
@@ -217,9 +217,9 @@ fn flat_and_ordinary_endpoints_understand_each_other() {
     }
 }
 
-/// A value that readers of this process share was checked when it was made.
+/// A value that readers of this process share was checked when it was created.
 #[test]
-fn a_shared_sample_is_seen_where_its_writer_has_it() {
+fn shared_flat_sample_is_read_in_place() {
     let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(62, Path::SameProcess, 1);
     let sample = std::sync::Arc::new(Flat::from_payload(build(&writer, 5).payload().to_vec()).unwrap());
     let built = addresses(sample.payload());
@@ -231,7 +231,7 @@ fn a_shared_sample_is_seen_where_its_writer_has_it() {
 }
 
 #[test]
-fn misuse_is_an_error_that_says_what() {
+fn misuse_of_loans_is_refused_with_the_reason() {
     let participant = participant(63, Path::SameProcess, "a");
     let topic = participant.topic::<Flat<Image>>("images").unwrap();
     let (writer, other) = (topic.writer().unwrap(), topic.writer().unwrap());
@@ -250,9 +250,9 @@ fn misuse_is_an_error_that_says_what() {
     assert!(matches!(refused, Err(Error::PreconditionNotMet(Precondition::NotXcdr2))));
 }
 
-/// What is built is what encoding writes, whatever the memory held before.
+/// A built sample equals the encoding of the value, regardless of the previous content of the memory.
 #[test]
-fn loan_is_the_encoding() {
+fn bytes_of_flat_loan_equal_the_encoding() {
     for path in PATHS {
         let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(64, path, 1);
         drop(build(&writer, 255));

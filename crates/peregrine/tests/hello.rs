@@ -27,7 +27,7 @@ fn participant(domain: u32) -> DomainParticipant {
 }
 
 #[test]
-fn a_sample_goes_from_writer_to_reader() {
+fn written_sample_reaches_reader() {
     let (a, b) = (participant(50), participant(50));
     let writer = a.topic::<Counter>("counters").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Counter>("counters").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -69,7 +69,7 @@ fn many_samples_of_all_sizes_arrive_in_order() {
 }
 
 #[test]
-fn a_listener_is_told_of_what_its_own_takes_make_room_for() {
+fn listener_is_notified_of_samples_that_its_takes_make_room_for() {
     let (a, b) = (participant(88), participant(88));
     let writer = a.topic::<Counter>("room").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let (tell, told) = mpsc::sync_channel(1000);
@@ -95,7 +95,8 @@ fn a_listener_is_told_of_what_its_own_takes_make_room_for() {
     }
 }
 
-/// An acknowledgement and the next write meet in the writer, from two threads: whichever comes last says when to ask.
+/// An acknowledgement and the next write reach the writer from two threads; the later one decides when to request the
+/// next acknowledgement.
 #[test]
 fn every_write_of_concurrent_writers_is_acknowledged() {
     let participant = participant(89);
@@ -114,11 +115,11 @@ fn every_write_of_concurrent_writers_is_acknowledged() {
         }
     });
     let last: Vec<_> = reader.take().unwrap().into_iter().map(|s| s.into_value().unwrap().value).collect();
-    assert_eq!(last, [499; 4], "what was acknowledged is there");
+    assert_eq!(last, [499; 4], "acknowledged samples were received");
 }
 
 #[test]
-fn a_participant_that_leaves_is_noticed() {
+fn leaving_participant_is_unmatched() {
     let (a, b) = (participant(52), participant(52));
     let writer = a.topic::<Counter>("leave").unwrap().writer().unwrap();
     let reader = b.topic::<Counter>("leave").unwrap().reader().unwrap();
@@ -131,7 +132,7 @@ fn a_participant_that_leaves_is_noticed() {
 }
 
 #[test]
-fn a_sample_serialized_by_the_writer_of_it_arrives() {
+fn sample_serialized_by_application_arrives() {
     let (a, b) = (participant(53), participant(53));
     let writer = a.topic::<Counter>("serialized").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Counter>("serialized").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -154,7 +155,7 @@ fn a_sample_serialized_by_the_writer_of_it_arrives() {
 }
 
 #[test]
-fn endpoints_that_do_not_match_are_told_why() {
+fn mismatch_is_reported_with_the_policy() {
     let (a, b) = (participant(54), participant(54));
     let writer = a.topic::<Counter>("unequal").unwrap().writer_builder().best_effort().build().unwrap();
     let reader = b.topic::<Counter>("unequal").unwrap().reader_builder().reliable().build().unwrap();
@@ -167,7 +168,7 @@ fn endpoints_that_do_not_match_are_told_why() {
 }
 
 #[test]
-fn the_last_handle_waits_for_the_listener() {
+fn drop_of_last_handle_waits_for_listener() {
     let (a, b) = (participant(53), participant(53));
     let writer = a.topic::<Counter>("last").unwrap().writer().unwrap();
     let (started, has_started) = mpsc::sync_channel(4);
@@ -195,7 +196,7 @@ fn the_last_handle_waits_for_the_listener() {
 }
 
 #[test]
-fn the_readme_shows_an_example_that_is_built() {
+fn readme_shows_the_hello_example() {
     let (readme, example) = (include_str!("../../../README.md"), include_str!("../examples/hello.rs"));
     let shown = readme.split_once("```rust\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
     assert!(example.ends_with(shown), "the README and examples/hello.rs differ");

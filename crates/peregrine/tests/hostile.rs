@@ -1,8 +1,8 @@
-//! A participant under attack goes on with its work, in bounded memory.
+//! A participant under attack continues to work, in bounded memory.
 //!
-//! Without security nobody can stop a sender that speaks in the name of a matched writer from saying that its samples
-//! are over. So two kinds of attackers are told apart: strangers and hostile members of the domain, who must not be
-//! able to disturb others, and impostors, who may disturb those they imitate and nobody else.
+//! Without security, a sender that forges the GUID of a matched writer can make the reader skip samples of that writer.
+//! The test therefore distinguishes two kinds of attackers. Strangers and hostile members of the domain must not
+//! disturb other participants. Impostors may disturb only the participants that they imitate.
 #![cfg(target_os = "linux")]
 
 #[path = "support/forge.rs"]
@@ -27,14 +27,14 @@ use peregrine_rtps::vendor::VendorId;
 const DOMAIN: u32 = 65;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Packets thrown by strangers and hostile members, and by impostors.
+/// Packets sent by strangers and hostile members, and by impostors.
 const STRANGE_PACKETS: u64 = 800_000;
 const IMPOSTOR_PACKETS: u64 = 200_000;
 
-/// By how much the attack may make the process grow, in bytes. What a stranger can fill is: 512 unverified
-/// participants with their announcements, 4 MiB of discovery data of each hostile member, the samples the reader's
-/// limits let in (10,000 of up to 1,500 bytes, twice), what waits in order behind a missing sample (4,096 per writer),
-/// 64 samples under reassembly per writer, and the pools of receive buffers (16 MiB per socket). Measured: 9 MiB.
+/// Maximum growth of the process during the attack, in bytes. An attacker can fill: 512 unverified participants with
+/// their announcements, 4 MiB of discovery data of each hostile member, samples within the limits of the reader (10,000
+/// of up to 1,500 bytes, twice), out-of-order samples behind a missing one (4,096 per writer), 64 samples under
+/// reassembly per writer, and the pools of receive buffers (16 MiB per socket). Measured: 9 MiB.
 const GROWTH_MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -56,7 +56,7 @@ fn participant(receive_buffers: usize) -> DomainParticipant {
     DomainParticipant::builder(DOMAIN).config(config).build().unwrap()
 }
 
-/// A reader and a writer that talk to their counterparts: one sends, the other sends it back.
+/// A reader and a writer that exchange samples with their counterparts: one side sends, the other returns the sample.
 struct Side {
     reader: DataReader<Counter>,
     writer: DataWriter<Counter>,
@@ -77,7 +77,7 @@ impl Side {
         }
     }
 
-    /// The next value of this writer, whatever others have said meanwhile.
+    /// The next value of this writer; skips samples of other writers.
     fn hear(&self, from: Guid, patience: Duration) -> Option<Counter> {
         let end = Instant::now() + patience;
         while Instant::now() < end {
@@ -91,7 +91,7 @@ impl Side {
         None
     }
 
-    /// Says something and waits until it comes back.
+    /// Sends a value and waits until it is returned.
     fn exchange(&self, from: Guid, value: u64) {
         let sent = Counter { id: (value % 4) as u32, value, octets: vec![value as u8; (value * 37 % 4000) as usize] };
         self.writer.write(&sent).unwrap();
@@ -100,7 +100,7 @@ impl Side {
     }
 }
 
-/// Sends back what comes from `from` until told to stop.
+/// Returns the samples of `from` until `stop` is set.
 fn echo(side: &Side, from: Guid, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         if let Some(counter) = side.hear(from, Duration::from_millis(200)) {
@@ -114,10 +114,10 @@ fn resident_bytes() -> u64 {
     statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Where a participant listens.
+/// The addresses at which a participant listens.
 fn targets(victim: &DomainParticipant) -> Vec<SocketAddr> {
     let listening = victim.transport_statistics();
-    // Discovery, its group, and user data; what comes to a group's port by unicast is taken as well.
+    // The ports of discovery, its multicast group, and user data. The group's port receives unicast as well.
     listening.iter().map(|(address, _)| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port())).collect()
 }
 
@@ -125,7 +125,7 @@ fn received(victim: &DomainParticipant) -> u64 {
     victim.transport_statistics().iter().map(|(_, s)| s.datagrams_received + s.kernel_drops).sum()
 }
 
-/// What others' implementations really send, as recorded.
+/// Recorded messages of other implementations.
 fn captured() -> Vec<Vec<u8>> {
     let files = [include_str!("support/captured/cyclone_dds.hex"), include_str!("support/captured/fast_dds.hex")];
     let lines = files.iter().flat_map(|file| file.lines()).filter(|line| !line.starts_with('#'));
@@ -136,7 +136,7 @@ fn captured() -> Vec<Vec<u8>> {
     datagrams
 }
 
-/// Throws mutated messages at the victim, never so fast that the kernel has to drop most of them.
+/// Sends mutated messages to the victim, at a rate at which the kernel does not drop most of them.
 fn attack(victim: &DomainParticipant, seed: u64, packets: u64, forges: &[Forge], peak: &AtomicU64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -152,7 +152,7 @@ fn attack(victim: &DomainParticipant, seed: u64, packets: u64, forges: &[Forge],
         } else {
             mutate(&mut rng, &known)
         };
-        // What the kernel refuses does not arrive, which is as good as lost.
+        // A datagram that the kernel refuses counts as lost.
         drop(socket.send_to(&bytes, targets[rng.usize(0..targets.len())]));
         if packet % 64 == 63 {
             let before = received(victim);
@@ -231,11 +231,11 @@ fn million_hostile_packets_leave_other_traffic_intact() {
         stop.store(true, Ordering::Relaxed);
 
         let arrived = received(&victim) - before;
-        // A busy machine loses many before they are received.
+        // A busy machine drops many datagrams before they are received.
         assert!(arrived > STRANGE_PACKETS / 4, "only {arrived} packets reached the victim");
         let growth = peak.load(Ordering::Relaxed).saturating_sub(resident);
         println!("{arrived} packets, {value} exchanges, {} KiB more, {:?}", growth >> 10, victim.counters());
-        assert!(growth < GROWTH_MAX_BYTES, "the process grew by {growth} octets");
+        assert!(growth < GROWTH_MAX_BYTES, "the process grew by {growth} bytes");
         value
     });
     assert!(exchanges > 200, "only {exchanges} exchanges during the attack");
@@ -252,7 +252,7 @@ fn million_hostile_packets_leave_other_traffic_intact() {
     ] {
         assert!(count > 0, "nothing was dropped for this reason: {reason}; {counters:?}");
     }
-    // All invented identities of a peer share one entry.
+    // All forged identities share one entry.
     let (drops, known) = (victim.drops(), victim.discovered_participants().len());
     assert!(drops.len() <= known + 1, "{} entries, {known} participants", drops.len());
     let malformed = |peers: &[PeerDrops]| peers.iter().map(|peer| peer.drops.malformed).sum::<u64>();
@@ -279,7 +279,7 @@ fn repeated_disposals_keep_reader_within_limits() {
         writer.dispose(&counter(0)).unwrap();
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
-    assert_eq!(reader.read().unwrap().len(), 2, "what is disposed again is no news");
+    assert_eq!(reader.read().unwrap().len(), 2, "a repeated disposal is not a new sample");
     for id in 1..100 {
         writer.dispose(&counter(id)).unwrap();
     }
@@ -302,7 +302,7 @@ fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim:
     attack(victim, 99, IMPOSTOR_PACKETS, &[impostor], &peak);
     let (arrived, counters) = (received(victim) - before.0, victim.counters());
     assert!(arrived > IMPOSTOR_PACKETS / 4, "only {arrived} packets of impostors reached the victim");
-    // What they spoil is seen for what it is, as that of strangers.
+    // Damaged messages of impostors are dropped with the same reasons as those of strangers.
     for (reason, count, earlier) in [
         ("not RTPS", counters.not_rtps, before.1.not_rtps),
         ("malformed", counters.drops.malformed, before.1.drops.malformed),
@@ -312,7 +312,7 @@ fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim:
     }
     let growth = peak.load(Ordering::Relaxed).saturating_sub(resident);
     println!("impostors: {} KiB more, {:?}", growth >> 10, victim.counters());
-    assert!(growth < GROWTH_MAX_BYTES, "the process grew by {growth} octets");
+    assert!(growth < GROWTH_MAX_BYTES, "the process grew by {growth} bytes");
 
     let newcomer = participant(94);
     let (at_victim, at_newcomer) = (Side::new(victim, "ask", "tell"), Side::new(&newcomer, "tell", "ask"));

@@ -1,4 +1,4 @@
-//! Readers that ask for inline QoS, which ours never do: made by hand, on real sockets.
+//! Readers that request inline QoS, which readers of Peregrine never do: written by hand, on real sockets.
 
 mod common;
 
@@ -19,14 +19,14 @@ use peregrine_rtps::wire::{
 const DOMAIN: u32 = 37;
 const TOPIC: &str = "inline";
 
-/// What inline QoS says of the topic's name, as it is on the wire, and of the writer's strength.
+/// The topic name (as on the wire) and ownership strength from inline QoS.
 #[derive(Debug, PartialEq)]
 struct Told {
     topic: Vec<u8>,
     strength: Option<i32>,
 }
 
-/// A participant of one best-effort reader.
+/// A hand-written participant with one best-effort reader.
 struct HandMade {
     socket: UdpSocket,
     prefix: GuidPrefix,
@@ -39,7 +39,7 @@ impl HandMade {
         Self { socket, prefix: GuidPrefix::new(VendorId::PEREGRINE, [number; 10]) }
     }
 
-    /// Makes itself and its reader known to another participant.
+    /// Announces the participant and its reader to another participant.
     fn announce(&self, to: &DomainParticipant, expects_inline_qos: bool) {
         let address = Locator::from(self.socket.local_addr().unwrap());
         let mut participant = ParticipantData::new(self.prefix, ProtocolVersion::V2_5, VendorId::PEREGRINE);
@@ -62,7 +62,7 @@ impl HandMade {
         self.say(to, reader, writer, &payload);
     }
 
-    /// The first sample of a built-in writer.
+    /// Sends the first sample of a built-in writer.
     fn say(&self, to: &DomainParticipant, reader: EntityId, writer: EntityId, payload: &[u8]) {
         let mut message = Vec::new();
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.prefix }.emit(&mut message);
@@ -99,7 +99,7 @@ impl HandMade {
 }
 
 #[test]
-fn readers_that_ask_are_told_the_policies_with_each_sample_and_others_are_not() {
+fn inline_qos_is_sent_only_to_readers_that_request_it() {
     let here = DomainParticipant::builder(DOMAIN).config(config()).build().unwrap();
     let strong = |strength| DataWriterQos {
         ownership: Ownership::Exclusive,

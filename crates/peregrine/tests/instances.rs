@@ -1,4 +1,4 @@
-//! Instances as a writer keeps them: limits, registration, what ends them.
+//! Instances of a writer: limits, registration, disposal.
 
 mod common;
 
@@ -27,12 +27,12 @@ fn poll_once<F: Future>(future: F) -> Option<F::Output> {
 }
 
 #[test]
-fn an_instance_past_max_instances_is_refused_at_once() {
+fn instance_past_max_instances_is_refused_at_once() {
     for is_matched in [false, true] {
         let participant = participant(10);
         let topic = participant.topic::<Reading>("readings").unwrap();
         let builder = topic.writer_builder().keep_all().resource_limits(one_instance());
-        // Longer than the test may take: waiting would be noticed.
+        // Longer than the test may take, so that a wait fails the test.
         let writer = builder.max_blocking_time(10 * PATIENCE).build().unwrap();
         let _reader = is_matched.then(|| {
             let reader = topic.reader_builder().reliable().build().unwrap();
@@ -53,7 +53,8 @@ fn an_instance_past_max_instances_is_refused_at_once() {
         }
         assert!(start.elapsed() < PATIENCE, "nothing waits");
         assert_eq!(writer.lookup_instance(&Reading::new(2, 1)), None);
-        // The place of an instance that is unregistered is free again, if need be once readers have acknowledged that.
+        // The place of an unregistered instance is free again, at the latest when readers have acknowledged the
+        // unregistration.
         writer.unregister_instance(&Reading::new(1, 0)).unwrap();
         writer.write(&Reading::new(2, 1)).unwrap();
         assert_eq!(writer.get_key_value(writer.lookup_instance(&Reading::new(2, 0)).unwrap()).unwrap().id, 2);
@@ -68,7 +69,7 @@ fn register_instance_waits_until_the_unregistered_one_is_acknowledged() {
     let builder = topic.writer_builder().keep_all().resource_limits(one_instance());
     let writer = builder.max_blocking_time(PATIENCE).build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
-    // The reader has room for the first sample only, and so does not acknowledge the second one.
+    // The reader has room for the first sample only, so it does not acknowledge the second one.
     writer.write(&Reading::new(1, 1)).unwrap();
     writer.write(&Reading::new(1, 2)).unwrap();
     writer.unregister_instance(&Reading::new(1, 0)).unwrap();
@@ -99,7 +100,7 @@ fn register_instance_times_out_while_the_unregistered_one_is_not_acknowledged() 
 }
 
 #[test]
-fn an_instance_that_is_not_registered_cannot_be_unregistered() {
+fn unregistering_unregistered_instance_is_refused() {
     let participant = participant(11);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let writer = topic.writer().unwrap();
@@ -131,10 +132,9 @@ fn disposing_registers_an_instance() {
     writer.unregister_instance(&Reading::new(1, 0)).unwrap();
 }
 
-/// The listener runs before the call that made it run returns: what it writes comes after the change, and before the
-/// return.
+/// The listener runs before the call that caused it returns: the sample of the listener follows the change.
 #[test]
-fn an_instance_written_while_it_is_unregistered_stays_registered() {
+fn instance_written_during_unregistration_stays_registered() {
     let mut config = DomainConfig::default();
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     let participant = DomainParticipant::builder(13).config(config).build().unwrap();
@@ -161,7 +161,7 @@ fn an_instance_written_while_it_is_unregistered_stays_registered() {
 
 /// While a write waits for room, another thread unregisters its instance: the write registers the instance again.
 #[test]
-fn an_instance_unregistered_while_a_write_waits_is_registered_by_the_write() {
+fn waiting_write_registers_instance_unregistered_meanwhile() {
     let participant = participant(14);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
@@ -182,7 +182,7 @@ fn an_instance_unregistered_while_a_write_waits_is_registered_by_the_write() {
         let writer = writer.clone();
         std::thread::spawn(move || {
             for _ in 0..4 {
-                // Refused while it is not registered.
+                // The call fails while the instance is not registered.
                 let _ = writer.unregister_instance(&Reading::new(1, 0));
             }
         })
@@ -195,7 +195,7 @@ fn an_instance_unregistered_while_a_write_waits_is_registered_by_the_write() {
     }
     writing.join().unwrap();
     ending.join().unwrap();
-    // Whichever came last: what the writer says of the instance is what it does.
+    // In either order, the state that the writer reports for the instance agrees with its behaviour.
     match writer.lookup_instance(&Reading::new(1, 0)) {
         Some(handle) => {
             assert_eq!(writer.get_key_value(handle).unwrap().id, 1);

@@ -1,4 +1,4 @@
-//! Both versions of the Internet protocol at once, and the newer one alone.
+//! IPv4 and IPv6 together, and IPv6 alone.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{PATIENCE, Reading, config, eventually};
 use peregrine::{DomainConfig, DomainParticipant};
 
 fn start(domain: u32, number: usize, mut config: DomainConfig) -> DomainParticipant {
-    // Sockets of its own: no other here has the same configuration.
+    // Separate sockets: no other participant has the same configuration.
     config.receive_buffers = 100 + number;
     config.shared_memory = false;
     DomainParticipant::builder(domain).config(config).build().unwrap()
@@ -19,14 +19,14 @@ fn dual() -> DomainConfig {
     config
 }
 
-/// Datagrams of user data and discovery sent by these sockets, IPv4 first.
+/// Datagrams that the sockets of the participant have sent, IPv4 first.
 fn sent(participant: &DomainParticipant) -> [u64; 2] {
     let statistics = participant.transport_statistics();
     [true, false]
         .map(|v4| statistics.iter().filter(|(address, _)| address.is_ipv4() == v4).map(|(_, s)| s.datagrams_sent).sum())
 }
 
-/// Sends samples from one to the other, and returns what the sender has sent for them in either family.
+/// Sends samples from one participant to the other, and returns the number of datagrams sent per address family.
 fn exchange(from: &DomainParticipant, to: &DomainParticipant) -> [u64; 2] {
     let topic = from.topic::<Reading>("families").unwrap();
     let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
@@ -48,11 +48,11 @@ fn exchange(from: &DomainParticipant, to: &DomainParticipant) -> [u64; 2] {
 }
 
 #[test]
-fn a_host_with_both_announces_both_and_is_reached_by_one() {
+fn dual_stack_participant_announces_both_and_is_reached_by_one() {
     let (here, there) = (start(49, 0, dual()), start(49, 1, dual()));
     let [v4, v6] = exchange(&here, &there);
     let (most, least) = (v4.max(v6), v4.min(v6));
-    // Announcements go to every peer named, and come on top.
+    // Announcements to all configured peers are included.
     assert!((200..280).contains(&most) && least < 50, "{v4} over IPv4, {v6} over IPv6");
     let found = here.discovered_participants();
     let data = found.iter().find(|p| p.prefix == there.guid().prefix).unwrap();
@@ -62,7 +62,7 @@ fn a_host_with_both_announces_both_and_is_reached_by_one() {
 }
 
 #[test]
-fn one_that_speaks_only_ipv6_meets_one_that_speaks_both() {
+fn ipv6_participant_discovers_dual_stack_participant() {
     let mut only = dual();
     only.udp_v4 = false;
     only.peers = vec!["::1".parse().unwrap()];

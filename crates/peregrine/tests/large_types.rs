@@ -1,11 +1,11 @@
-//! Types that are larger than the stack: only a call that hands out a value of such a type needs the room for it.
+//! Types that are larger than the stack: only a call that returns a value of such a type needs stack for it.
 
 mod common;
 
 use common::{PATIENCE, participant};
 use peregrine::{DdsType, DomainParticipant, Selector};
 
-/// Of the application's thread. The threads of the domain have 2 MiB, which a value does not fit either.
+/// Stack of the application thread. The threads of the domain have 2 MiB, which is also too small for a value.
 const STACK_BYTES: usize = 256 << 10;
 const LARGE: usize = 4 << 20;
 
@@ -26,7 +26,7 @@ struct Keyless {
     data: [u8; LARGE],
 }
 
-/// Runs on a thread with a small stack: a value there ends the process.
+/// Runs on a thread with a small stack, on which a value would overflow the stack and abort the process.
 fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap().join().unwrap();
 }
@@ -82,7 +82,7 @@ fn samples_of_large_keyed_type_are_exchanged_on_a_small_stack() {
         assert_eq!(loan.first().unwrap().to_shared().unwrap().id, 5);
         drop(loan);
 
-        // The disposal is a serialized key, which the reader finds the instance by.
+        // The disposal carries a serialized key, by which the reader finds the instance.
         drop(writer);
         reader.wait_for_data(PATIENCE).unwrap();
         let loan = reader.take_loaned(&Selector::ANY).unwrap();

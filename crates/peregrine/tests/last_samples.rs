@@ -1,5 +1,5 @@
-//! The last samples of a writer that is gone, and of a participant that is, are received although the news of its end
-//! comes by another socket, to another thread.
+//! The last samples of a deleted writer or participant are received, although the message about its deletion arrives at
+//! another socket, on another thread.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn apart(domain: u32, mut config: DomainConfig, number: usize) -> DomainParticip
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }
 
-/// Says that it was called, then stays until it is let go.
+/// A listener that reports its call and then blocks until it is released.
 struct Busy {
     is_there: SyncSender<()>,
     go: Mutex<Receiver<()>>,
@@ -31,7 +31,7 @@ impl DataReaderListener<Reading> for Busy {
     }
 }
 
-/// Datagrams that have come to a participant for discovery.
+/// Number of discovery datagrams that a participant has received.
 fn discovery_heard(participant: &DomainParticipant) -> u64 {
     let discovery = |port: u16| port.is_multiple_of(2);
     let statistics = participant.transport_statistics();
@@ -52,14 +52,14 @@ fn by_both_paths(config: &DomainConfig) -> [DomainConfig; 2] {
     [by(false), by(true)]
 }
 
-/// The thread that receives is busy with the first sample while two more come, and news that there will be none.
-fn what_came_before_the_end_is_received(domain: u32, does_leave: bool) {
+/// The listener blocks on the first sample while two more samples and the message about the deletion arrive.
+fn assert_samples_before_the_end_are_received(domain: u32, does_leave: bool) {
     for config in by_both_paths(&config()) {
-        what_came_before_the_end_is_received_by(&config, domain, does_leave);
+        assert_samples_before_the_end_are_received_by(&config, domain, does_leave);
     }
 }
 
-fn what_came_before_the_end_is_received_by(config: &DomainConfig, domain: u32, does_leave: bool) {
+fn assert_samples_before_the_end_are_received_by(config: &DomainConfig, domain: u32, does_leave: bool) {
     let (here, there) = (apart(domain, config.clone(), 0), apart(domain, config.clone(), 1));
     let (is_there, called) = sync_channel(1);
     let (release, go) = sync_channel(16);
@@ -90,12 +90,12 @@ fn what_came_before_the_end_is_received_by(config: &DomainConfig, domain: u32, d
 
 #[test]
 fn last_samples_of_a_deleted_writer_are_received() {
-    what_came_before_the_end_is_received(123, false);
+    assert_samples_before_the_end_are_received(123, false);
 }
 
 #[test]
-fn last_samples_of_a_participant_that_leaves_are_received() {
-    what_came_before_the_end_is_received(124, true);
+fn last_samples_of_a_leaving_participant_are_received() {
+    assert_samples_before_the_end_are_received(124, true);
 }
 
 /// Samples taken that carry a value.
@@ -105,9 +105,9 @@ fn valid(reader: &DataReader<Reading>) -> usize {
     valid
 }
 
-/// Many times, whoever receives: no two threads agree on an order by chance so often.
+/// Many repetitions under each wait strategy, so that a wrong order does not pass by chance.
 #[test]
-fn nothing_is_lost_at_the_end_whatever_the_wait_strategy() {
+fn last_samples_are_received_under_each_wait_strategy() {
     let mut spinning = config();
     spinning.wait = WaitStrategy::SpinThenBlock(Duration::from_micros(50));
     let strategies = [config(), polled(), spinning];
@@ -140,11 +140,11 @@ fn nothing_is_lost_at_the_end_whatever_the_wait_strategy() {
 /// The entities that the listener drops.
 type Handles = (DataWriter<Block>, DataReader<Reading>);
 
-/// More than a writer sends before its readers acknowledge.
+/// More samples and bytes than a writer sends before its readers acknowledge.
 const UNSENT: (u64, usize) = (64, 100_000);
 
 #[test]
-fn samples_before_the_last_handle_is_dropped_in_a_listener_are_received() {
+fn samples_before_last_handle_is_dropped_in_listener_are_received() {
     let [mut polled, mut blocking] = [polled(), config().with_linger(PATIENCE)];
     polled.shared_memory = false;
     blocking.shared_memory = false;

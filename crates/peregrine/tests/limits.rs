@@ -52,11 +52,11 @@ fn lease_below_minimum_is_refused_with_its_unit() {
     }
 }
 
-/// More than RTPS can carry, without memory that is in use: the kernel maps zeroed pages when they are touched.
+/// Longer than RTPS can carry. The payload uses no memory, because the kernel allocates zeroed pages on first access.
 const TOO_LONG: usize = 1 << 31;
 
 #[test]
-fn payload_that_is_too_long_is_refused_before_it_is_copied() {
+fn overlong_payload_is_refused_before_it_is_copied() {
     let participant = with(99, config());
     let topic = participant.topic::<Block>("blocks").unwrap();
     let writer = topic.writer().unwrap();
@@ -84,7 +84,7 @@ fn payload_that_is_too_long_is_refused_before_it_is_copied() {
 }
 
 #[test]
-fn reader_that_leaves_so_many_requests_unanswered_is_inactive() {
+fn reader_past_unanswered_heartbeats_is_inactive() {
     let a = with(80, config().with_unanswered_heartbeats(2_u32).with_shared_memory(false));
     let silent = with(80, polled().with_shared_memory(false));
     let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all();
@@ -103,7 +103,7 @@ fn reader_that_leaves_so_many_requests_unanswered_is_inactive() {
 }
 
 #[test]
-fn sample_that_is_too_long_is_lost_with_a_reason_and_does_not_stop_others() {
+fn overlong_sample_is_lost_with_reason_and_others_arrive() {
     for is_reliable in [true, false] {
         let a = with(81, config().with_shared_memory(false));
         let b = with(81, config().with_shared_memory(false).with_max_sample_bytes(10_000_u32));
@@ -130,7 +130,7 @@ fn sample_that_is_too_long_is_lost_with_a_reason_and_does_not_stop_others() {
 }
 
 #[test]
-fn keep_last_reader_holds_so_many_instances_where_resource_limits_are_unlimited() {
+fn keep_last_reader_rejects_instances_past_default_limit() {
     let a = with(82, config());
     let b = with(82, config().with_max_instances_per_reader(10_u32));
     let writer = a.topic::<Reading>("readings").unwrap().writer_builder().best_effort().keep_last(1).build().unwrap();

@@ -16,7 +16,7 @@ use peregrine::{
     Subscriber, SubscriberListener, TopicListener,
 };
 
-/// A listener that does everything an application could think of.
+/// A listener that writes, takes, creates and deletes entities.
 struct Busy {
     told: SyncSender<u32>,
     answers: DataWriter<Reading>,
@@ -41,7 +41,7 @@ impl DataReaderListener<Reading> for Busy {
 }
 
 #[test]
-fn a_listener_may_write_take_create_and_delete() {
+fn listener_can_write_take_create_and_delete() {
     let (a, b) = (participant(90), participant(90));
     let (told, calls) = sync_channel(100);
     let questions = a.topic::<Reading>("questions").unwrap().writer_builder().reliable().keep_all().build().unwrap();
@@ -65,13 +65,13 @@ fn a_listener_may_write_take_create_and_delete() {
 }
 
 #[test]
-fn a_listener_may_let_go_of_the_last_participant() {
+fn listener_can_drop_last_participant() {
     let a = participant(91);
     let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().build().unwrap();
     let (told, ended) = sync_channel(1);
     let own: Arc<Mutex<Option<DataReader<Reading>>>> = Arc::default();
     {
-        // Sockets and threads of its own.
+        // A participant with separate sockets and threads.
         let mut config = common::config();
         config.receive_buffers = 17;
         let b = peregrine::DomainParticipant::builder(91).config(config).build().unwrap();
@@ -95,7 +95,7 @@ fn a_listener_may_let_go_of_the_last_participant() {
     eventually("the participant has left", || writer.matched_subscriptions().is_empty());
 }
 
-/// Tells which listener was told of what.
+/// A listener that reports its name and each call.
 #[derive(Clone)]
 struct Witness(&'static str, SyncSender<(&'static str, String)>);
 
@@ -136,7 +136,7 @@ impl SubscriberListener for Witness {
 }
 
 #[test]
-fn the_nearest_listener_is_told() {
+fn nearest_listener_is_notified() {
     let participant = participant(92);
     let (tell, told) = sync_channel(100);
     let witness = |who| Arc::new(Witness(who, tell.clone()));
@@ -163,13 +163,13 @@ fn the_nearest_listener_is_told() {
     writer.write(&Reading::new(1, 3)).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 3)));
-    assert!(told.try_recv().is_err(), "the reader's own listener keeps it from the subscriber's");
+    assert!(told.try_recv().is_err(), "the subscriber's listener is not called beside the reader's own");
 }
 
-/// A thread that waits may receive in place of the receive threads, but not run listeners: one may want a lock that
-/// this thread holds.
+/// A thread that waits may receive in place of a receive thread, but must not run listeners: a listener may take a lock
+/// that the waiting thread holds.
 #[test]
-fn no_listener_runs_on_a_thread_that_waits() {
+fn waiting_thread_runs_no_listener() {
     struct Noting(Arc<Mutex<(u32, HashSet<ThreadId>)>>);
     impl DataReaderListener<Reading> for Noting {
         fn on_data_available(&self, reader: &DataReader<Reading>) {
@@ -199,7 +199,7 @@ fn no_listener_runs_on_a_thread_that_waits() {
     assert!(!noted.lock().unwrap().1.contains(&thread::current().id()));
 }
 
-/// Runs for a moment.
+/// A listener that runs for a moment.
 struct Slow {
     called: SyncSender<()>,
     has_returned: AtomicBool,
@@ -231,7 +231,7 @@ impl SubscriberListener for Slow {
     }
 }
 
-/// Has the listener called by what `cause` does, on another thread, and removes it meanwhile.
+/// Removes the listener while a call that `cause` has triggered runs on another thread.
 fn assert_removed_after_its_call<R>(set: impl Fn(Option<Arc<Slow>>), cause: impl FnOnce() -> R) -> R {
     let (called, calls) = sync_channel(1);
     let slow = Arc::new(Slow { called, has_returned: AtomicBool::new(false) });
@@ -244,7 +244,7 @@ fn assert_removed_after_its_call<R>(set: impl Fn(Option<Arc<Slow>>), cause: impl
 }
 
 #[test]
-fn removing_a_listener_waits_for_its_running_call() {
+fn listener_removal_waits_for_running_call() {
     let (a, b) = (participant(93), participant(93));
     let topic = a.topic::<Reading>("readings").unwrap();
     let publisher = a.publisher(PublisherQos::default()).unwrap();
@@ -271,7 +271,7 @@ fn removing_a_listener_waits_for_its_running_call() {
     ];
 }
 
-/// Each call lasts until the test has it return.
+/// A listener whose calls block until the test releases them.
 struct Held {
     running: AtomicU32,
     has_overlapped: Arc<AtomicBool>,
@@ -285,7 +285,7 @@ impl DataReaderListener<Reading> for Held {
             self.has_overlapped.store(true, Ordering::SeqCst);
         } else {
             self.called.send(()).unwrap();
-            // An error at the end of the test, when the deleted writer disposes its instance.
+            // Fails at the end of the test, when the deleted writer disposes its instance.
             let _ = self.go_on.lock().unwrap().recv();
         }
         self.running.fetch_sub(1, Ordering::SeqCst);

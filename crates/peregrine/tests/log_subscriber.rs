@@ -1,4 +1,4 @@
-//! The subscriber of `tracing` is code of the application: it runs under no lock, and on no thread that keeps timers.
+//! A subscriber of `tracing` is user code: it runs under no lock, and on no thread that keeps timers.
 
 mod common;
 
@@ -12,7 +12,7 @@ use peregrine::{DomainParticipant, user_code_panics};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Asks a participant at each event of the driver, and panics once.
+/// A subscriber that uses a participant at each event of the driver, and panics once.
 #[derive(Default)]
 struct Asking {
     participant: Mutex<Option<DomainParticipant>>,
@@ -50,7 +50,7 @@ impl Subscriber for Shared {
 }
 
 #[test]
-fn subscriber_that_uses_its_participant_and_panics_stops_no_thread() {
+fn panicking_log_subscriber_stops_no_thread() {
     let asking = Arc::<Asking>::default();
     tracing::subscriber::set_global_default(Shared(Arc::clone(&asking))).unwrap();
     let here = DomainParticipant::builder(10).config(config()).build().unwrap();

@@ -1,4 +1,4 @@
-//! Events in a program that does not subscribe to them. Each test starts this program again with another environment.
+//! Log events in a program without a subscriber. Each test starts this program again with another environment.
 
 mod common;
 
@@ -9,7 +9,7 @@ use peregrine::DomainParticipant;
 
 const ROLE: &str = "PEREGRINE_TEST_ROLE";
 
-/// What the other process does, if this is that one.
+/// Runs the child process, if this process is the child.
 fn is_child() -> bool {
     std::env::var_os(ROLE).is_some()
 }
@@ -24,12 +24,12 @@ fn child(test: &str, level: Option<&str>) -> Output {
 }
 
 #[test]
-fn start_of_a_domain_is_shown_where_the_environment_asks_for_it() {
+fn log_variable_prints_start_of_domain() {
     if is_child() {
         drop(participant(83));
         return;
     }
-    let test = "start_of_a_domain_is_shown_where_the_environment_asks_for_it";
+    let test = "log_variable_prints_start_of_domain";
     let shown = String::from_utf8(child(test, Some("info")).stderr).unwrap();
     let line = shown.lines().find(|line| line.contains("the process takes part in a domain")).unwrap_or_default();
     for part in ["domain=83", "multicast=true", "127.0.0.1"] {
@@ -40,12 +40,12 @@ fn start_of_a_domain_is_shown_where_the_environment_asks_for_it() {
 }
 
 #[test]
-fn level_that_does_not_exist_is_an_error_with_the_permitted_ones() {
+fn unknown_log_level_is_refused_with_permitted_levels() {
     if is_child() {
         println!("{}", DomainParticipant::builder(84).config(config()).build().unwrap_err());
         return;
     }
-    let test = "level_that_does_not_exist_is_an_error_with_the_permitted_ones";
+    let test = "unknown_log_level_is_refused_with_permitted_levels";
     let said = String::from_utf8(child(test, Some("loud")).stdout).unwrap();
     assert!(said.contains("PEREGRINE_LOG is \"loud\"") && said.contains("debug"), "{said}");
 }

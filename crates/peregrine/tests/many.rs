@@ -5,7 +5,7 @@ mod common;
 use common::{PATIENCE, Reading, config, eventually};
 use peregrine::DomainParticipant;
 
-/// Participants that share neither sockets nor threads, for their configurations differ.
+/// Participants that share neither sockets nor threads, because their configurations differ.
 fn participants(domain: u16, count: usize, peer: &str) -> Vec<DomainParticipant> {
     (0..count)
         .map(|n| {
@@ -28,14 +28,16 @@ fn exchange(from: &DomainParticipant, to: &DomainParticipant) {
 }
 
 #[test]
-fn twenty_participants_find_each_other() {
+fn twenty_participants_discover_each_other() {
     let all = participants(93, 20, "19@127.0.0.1");
-    eventually("everyone knows everyone", || all.iter().all(|p| p.discovered_participants().len() == 19));
+    eventually("all participants have discovered each other", || {
+        all.iter().all(|p| p.discovered_participants().len() == 19)
+    });
     exchange(&all[0], &all[19]);
 }
 
 #[test]
-fn participants_past_the_last_index_are_found() {
+fn participants_past_last_port_index_are_discovered() {
     const DOMAIN: u16 = 94;
     // There are 120 indices; plain sockets take all but the last two.
     let ports = (0..118).map(|index| 7400 + 250 * DOMAIN + 10 + 2 * index);

@@ -1,4 +1,4 @@
-//! What a wait for matches says when it fails.
+//! Errors of waits for matches.
 
 mod common;
 
@@ -9,13 +9,13 @@ use peregrine::error::{Timeout, Unmatched};
 use peregrine::qos::{DataReaderQos, Deadline, NonMatch, Span};
 use peregrine::{DdsType, DomainParticipant, Error};
 
-/// As a [`Reading`], without a key, and of another name.
+/// A [`Reading`] without a key and with another name.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 struct Plain {
     id: u32,
 }
 
-/// The name of a [`Reading`], without its key.
+/// A type with the name of [`Reading`] and without a key.
 mod same_name {
     #[derive(Clone, Debug, PartialEq, peregrine::DdsType)]
     pub(super) struct Reading {
@@ -35,7 +35,7 @@ fn why<T: std::fmt::Debug>(result: Result<T, Error>) -> (Unmatched, String) {
 }
 
 #[test]
-fn a_wait_without_other_participants_says_so() {
+fn failed_wait_without_participants_gives_that_reason() {
     let participant = participant(19);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let (writer, reader) = (topic.writer().unwrap(), topic.clone());
@@ -48,7 +48,7 @@ fn a_wait_without_other_participants_says_so() {
 }
 
 #[test]
-fn a_wait_without_another_endpoint_of_the_topic_says_so() {
+fn failed_wait_without_endpoints_gives_that_reason() {
     let (a, b) = (participant(20), participant(20));
     let reader = a.topic::<Reading>("readings").unwrap().reader().unwrap();
     let _other = b.topic::<Reading>("other").unwrap().writer().unwrap();
@@ -57,7 +57,7 @@ fn a_wait_without_another_endpoint_of_the_topic_says_so() {
 }
 
 #[test]
-fn a_wait_names_what_does_not_match_with_both_values() {
+fn failed_wait_names_policy_with_both_values() {
     let deadline = |ms| Deadline { period: Span::from_millis(ms) };
     for kind in 0..4 {
         let a = DomainParticipant::builder(21).config(config()).build().unwrap();

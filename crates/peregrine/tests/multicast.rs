@@ -1,4 +1,4 @@
-//! User data by multicast: one datagram for all who listen, whichever way the application receives.
+//! User data by multicast: one datagram for all readers, with each form of receiving.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn group() -> IpAddr {
     GROUP.parse().unwrap()
 }
 
-/// A participant with sockets of its own: no other here has the same configuration.
+/// A participant with separate sockets: no other participant has the same configuration.
 fn apart(domain: u32, number: usize, mut config: DomainConfig) -> DomainParticipant {
     config.receive_buffers = 100 + number;
     config.shared_memory = false;
@@ -36,7 +36,7 @@ fn sent(participant: &DomainParticipant) -> u64 {
     participant.transport_statistics().iter().map(|(_, statistics)| statistics.datagrams_sent).sum()
 }
 
-/// Takes `count` samples; `poll` lets the reader's participant receive, where nobody else does.
+/// Takes `count` samples. `poll` makes the reader's participant receive under `Poll`.
 fn take(reader: &DataReader<Reading>, count: usize, poll: impl Fn()) -> Vec<u32> {
     let mut values = Vec::new();
     eventually("samples", || {
@@ -47,8 +47,8 @@ fn take(reader: &DataReader<Reading>, count: usize, poll: impl Fn()) -> Vec<u32>
     values
 }
 
-/// How many datagrams the writer's process sends for 200 samples to so many readers, each in a process of its own as
-/// far as sockets go.
+/// The number of datagrams that the writer's participant sends for 200 samples to `readers` readers, each with separate
+/// sockets.
 fn datagrams(domain: u32, readers: usize, by_group: bool) -> u64 {
     datagrams_of(apart(domain, 0, config()), readers, by_group)
 }
@@ -73,10 +73,10 @@ fn datagrams_of(here: DomainParticipant, readers: usize, by_group: bool) -> u64 
 }
 
 #[test]
-fn number_of_datagrams_does_not_grow_with_listeners_of_the_group() {
+fn multicast_sample_needs_one_datagram_for_all_readers() {
     let (one, two, five) = (datagrams(41, 1, true), datagrams(42, 2, true), datagrams(43, 5, true));
     let unicast = datagrams(44, 5, false);
-    // A busy machine asks for acknowledgement more often.
+    // On a busy machine the writer requests acknowledgement more often.
     assert!((200..500).contains(&one), "{one}");
     assert!((200..500).contains(&two), "{two}");
     assert!((200..500).contains(&five), "{five}");
@@ -84,7 +84,7 @@ fn number_of_datagrams_does_not_grow_with_listeners_of_the_group() {
 }
 
 #[test]
-fn nothing_is_sent_to_a_group_where_that_is_forbidden() {
+fn disabled_send_to_groups_uses_unicast_only() {
     let mut forbidding = config();
     forbidding.send_to_groups = false;
     let here = apart(39, 0, forbidding);
@@ -93,7 +93,7 @@ fn nothing_is_sent_to_a_group_where_that_is_forbidden() {
 }
 
 #[test]
-fn a_group_of_the_domain_serves_readers_that_name_none() {
+fn default_group_serves_readers_without_group() {
     let mut config = config();
     config.multicast_groups = vec![group()];
     let here = apart(45, 0, common::config());
@@ -114,7 +114,7 @@ fn a_group_of_the_domain_serves_readers_that_name_none() {
 }
 
 #[test]
-fn a_group_is_received_without_threads_too() {
+fn group_is_received_under_poll() {
     let mut polled = config();
     polled.wait = WaitStrategy::Poll;
     let here = apart(46, 0, config());
@@ -141,7 +141,7 @@ fn a_group_is_received_without_threads_too() {
 }
 
 #[test]
-fn a_group_is_left_with_its_last_reader_and_can_be_joined_again() {
+fn group_is_left_with_last_reader_and_can_be_joined_again() {
     let here = apart(47, 0, config());
     let there = [apart(47, 1, config()), apart(47, 2, config())];
     let writer = writer(&here);

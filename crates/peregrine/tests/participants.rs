@@ -1,5 +1,5 @@
-//! What participants, publishers and conditions do besides communicating: enabling, ignoring, suspending, naming their
-//! entities.
+//! Operations of participants, publishers and conditions: enabling, ignoring, suspending, finding the entity of a
+//! condition.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn knows(participant: &DomainParticipant, other: &DomainParticipant) -> bool {
 }
 
 #[test]
-fn disabled_participant_is_unseen_until_it_is_enabled() {
+fn disabled_participant_is_not_discovered_until_enabled() {
     let (silent, observer) = (disabled(72), participant(72));
     assert!(!silent.is_enabled() && observer.is_enabled());
     let writer = readings(&silent).writer_builder().reliable().transient_local().build().unwrap();
@@ -31,7 +31,7 @@ fn disabled_participant_is_unseen_until_it_is_enabled() {
         let expected = [Precondition::PublisherNotEnabled, Precondition::ParticipantNotEnabled];
         assert!(matches!(&refused, Err(Error::PreconditionNotMet(why)) if expected.contains(why)), "{refused:?}");
     }
-    // Before it is enabled, every policy may change.
+    // Every policy of a disabled participant may change.
     let mut qos = ParticipantQos { user_data: UserData(vec![7]), ..silent.qos() };
     qos.properties.text.push(Property { name: "a".to_owned(), value: "b".to_owned(), propagate: true });
     silent.set_qos(qos).unwrap();
@@ -52,7 +52,7 @@ fn disabled_participant_is_unseen_until_it_is_enabled() {
 }
 
 #[test]
-fn participant_that_does_not_autoenable_leaves_its_entities_disabled() {
+fn participant_without_autoenable_creates_disabled_entities() {
     let participant = disabled(74);
     let factory = EntityFactory { autoenable_created_entities: false };
     participant.set_qos(ParticipantQos { entity_factory: factory, ..participant.qos() }).unwrap();
@@ -65,7 +65,7 @@ fn participant_that_does_not_autoenable_leaves_its_entities_disabled() {
 }
 
 #[test]
-fn ignored_topic_has_no_endpoints_of_other_participants() {
+fn ignored_topic_matches_no_remote_endpoints() {
     let (a, b) = (participant(75), participant(75));
     let (ignored, other) = (readings(&a), a.topic::<Reading>("other").unwrap());
     let known = readings(&b).writer_builder().reliable().build().unwrap();
@@ -75,7 +75,7 @@ fn ignored_topic_has_no_endpoints_of_other_participants() {
     a.ignore_topic("readings");
     assert!(reader.matched_publications().is_empty());
     assert!(a.discovered_publications().iter().all(|data| data.guid != known.guid()));
-    // One that comes later is not found either, although it was announced before another one that is.
+    // A later endpoint of the topic is not discovered either, although it was announced before an endpoint that is.
     let _late = readings(&b).writer_builder().reliable().build().unwrap();
     let _found = b.topic::<Reading>("other").unwrap().writer_builder().reliable().build().unwrap();
     other_reader.wait_for_writers(1, PATIENCE).unwrap();
@@ -86,13 +86,13 @@ fn ignored_topic_has_no_endpoints_of_other_participants() {
 }
 
 #[test]
-fn suspended_publisher_sends_what_it_has_gathered_when_it_resumes() {
+fn resumed_publisher_sends_gathered_samples() {
     let messages = config().with_shared_memory(false);
     let (a, b) = (
         DomainParticipant::builder(76).config(messages.clone()).build().unwrap(),
         DomainParticipant::builder(76).config(messages).build().unwrap(),
     );
-    // Best effort: a heartbeat would send what is gathered.
+    // Best effort, because a heartbeat would send the gathered samples.
     let publisher = a.publisher(PublisherQos::default()).unwrap();
     let writer = publisher.writer(&readings(&a)).best_effort().keep_all().build().unwrap();
     let reader = readings(&b).reader_builder().best_effort().keep_all().build().unwrap();
@@ -102,7 +102,7 @@ fn suspended_publisher_sends_what_it_has_gathered_when_it_resumes() {
     assert!(matches!(unmatched, Err(Error::PreconditionNotMet(Precondition::NotSuspended))), "{unmatched:?}");
     publisher.suspend_publications();
     publisher.suspend_publications();
-    // A writer that is created meanwhile is suspended too.
+    // A writer that is created during the suspension is suspended too.
     let late = publisher.writer(&readings(&a)).best_effort().keep_all().build().unwrap();
     late.wait_for_readers(1, PATIENCE).unwrap();
     reader.wait_for_writers(2, PATIENCE).unwrap();
@@ -114,17 +114,17 @@ fn suspended_publisher_sends_what_it_has_gathered_when_it_resumes() {
     assert!(matches!(reader.wait_for_data(GLANCE), Err(Error::Timeout(_))), "suspended twice");
     publisher.resume_publications().unwrap();
     let mut values = Vec::new();
-    eventually("all samples have come", || {
+    eventually("all samples were received", || {
         values.extend(reader.take().unwrap().into_iter().filter_map(peregrine::Sample::into_value));
         values.len() == 20
     });
-    // From here on each sample leaves by itself.
+    // From here on each sample is sent at once.
     writer.write(&Reading::new(1, 10)).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 10)));
 }
 
 #[test]
-fn suspended_samples_leave_when_a_thread_waits_for_their_acknowledgement() {
+fn wait_for_acknowledgements_sends_suspended_samples() {
     let (a, b) = (participant(77), participant(77));
     let publisher = a.publisher(PublisherQos::default()).unwrap();
     let writer = publisher.writer(&readings(&a)).reliable().keep_all().build().unwrap();
@@ -136,7 +136,7 @@ fn suspended_samples_leave_when_a_thread_waits_for_their_acknowledgement() {
 }
 
 #[test]
-fn condition_names_its_entity_while_that_has_handles() {
+fn condition_returns_entity_while_it_has_handles() {
     let participant = participant(78);
     let topic = readings(&participant);
     let publisher = participant.publisher(PublisherQos::default()).unwrap();

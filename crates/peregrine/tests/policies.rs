@@ -37,7 +37,7 @@ fn values(reader: &DataReader<Reading>) -> Vec<u32> {
     reader.take().unwrap().into_iter().filter_map(|s| s.into_value()).map(|r| r.value).collect()
 }
 
-/// Waits until the statuses asked for have changed.
+/// Waits until one of the statuses in `mask` has changed.
 fn wait_for(condition: &peregrine::StatusCondition, mask: StatusMask) {
     condition.set_enabled_statuses(mask);
     let set = WaitSet::new();
@@ -46,7 +46,7 @@ fn wait_for(condition: &peregrine::StatusCondition, mask: StatusMask) {
 }
 
 #[test]
-fn a_missed_deadline_is_reported_on_both_sides() {
+fn missed_deadline_is_reported_on_both_sides() {
     let participant = participant(76);
     let deadline = Deadline { period: Span::from_millis(30) };
     let writer = write_to(&participant, DataWriterQos { deadline, ..writer_qos() });
@@ -59,7 +59,7 @@ fn a_missed_deadline_is_reported_on_both_sides() {
     assert_eq!(reader.requested_deadline_missed_status().last_instance, Some(instance));
     assert_eq!(writer.offered_deadline_missed_status().last_instance, Some(instance));
 
-    // A deadline may change; with none, none is missed.
+    // DEADLINE may change; with an infinite period no deadline is missed.
     writer.set_qos(DataWriterQos { deadline: Deadline::default(), ..writer_qos() }).unwrap();
     let policy = || reader.requested_incompatible_qos_status().last_policy;
     eventually("the pair no longer matches", || policy() == Some(PolicyId::Deadline));
@@ -70,7 +70,7 @@ fn a_missed_deadline_is_reported_on_both_sides() {
 }
 
 #[test]
-fn a_writer_that_does_not_assert_itself_counts_as_dead() {
+fn writer_without_assertion_loses_liveliness() {
     let participant = participant(77);
     let liveliness = Liveliness { kind: LivelinessKind::ManualByTopic, lease_duration: Span::from_millis(40) };
     let writer = write_to(&participant, DataWriterQos { liveliness, ..writer_qos() });
@@ -79,17 +79,17 @@ fn a_writer_that_does_not_assert_itself_counts_as_dead() {
     writer.write(&Reading::new(1, 1)).unwrap();
     wait_for(writer.status_condition(), StatusMask::LIVELINESS_LOST);
     assert_eq!(writer.liveliness_lost_status().total_count, 1);
-    eventually("the writer counts as dead", || reader.liveliness_changed_status().not_alive_count == 1);
+    eventually("the writer is not alive", || reader.liveliness_changed_status().not_alive_count == 1);
     eventually("its instance has no writer", || {
         reader.take().unwrap().last().is_some_and(|s| s.info().instance_state == InstanceState::NotAliveNoWriters)
     });
     writer.assert_liveliness().unwrap();
-    eventually("the writer is back", || reader.liveliness_changed_status().alive_count == 1);
+    eventually("the writer is alive", || reader.liveliness_changed_status().alive_count == 1);
     assert_eq!(reader.liveliness_changed_status().not_alive_count, 0);
 }
 
 #[test]
-fn the_stronger_writer_owns_an_instance_and_strength_may_change() {
+fn strongest_writer_owns_instance_after_strength_change() {
     let participant = participant(78);
     let strong = |strength| DataWriterQos {
         ownership: Ownership::Exclusive,
@@ -134,12 +134,12 @@ fn time_based_filter_and_lifespan_drop_samples() {
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let received = (all.counters().samples, filtered.counters().samples, filtered.counters().filtered);
-    assert_eq!(received, (5, 1, 3), "the newest is held until it is its time");
+    assert_eq!(received, (5, 1, 3), "the newest sample is held until the separation has passed");
     eventually("all samples have expired", || all.read().unwrap().is_empty() && filtered.read().unwrap().is_empty());
 }
 
 #[test]
-fn a_time_based_filter_keeps_the_last_value() {
+fn time_based_filter_delivers_last_value() {
     let participant = participant(89);
     let writer = write_to(&participant, writer_qos());
     let rare = TimeBasedFilter { minimum_separation: Span::from_secs(3600) };
@@ -157,7 +157,7 @@ fn a_time_based_filter_keeps_the_last_value() {
 }
 
 #[test]
-fn samples_can_be_ordered_by_when_they_were_written() {
+fn samples_are_ordered_by_source_timestamp() {
     let participant = participant(80);
     let destination_order = DestinationOrder::BySourceTimestamp;
     let early = write_to(&participant, DataWriterQos { destination_order, ..writer_qos() });
@@ -173,7 +173,7 @@ fn samples_can_be_ordered_by_when_they_were_written() {
 }
 
 #[test]
-fn a_deleted_writer_disposes_its_instances_unless_told_otherwise() {
+fn deleted_writer_disposes_instances_with_autodispose() {
     let (a, b) = (participant(81), participant(81));
     let reader = read_from(&b, reader_qos());
     for (autodispose, expected) in [(true, InstanceState::NotAliveDisposed), (false, InstanceState::NotAliveNoWriters)]
@@ -194,12 +194,12 @@ fn a_deleted_writer_disposes_its_instances_unless_told_otherwise() {
             }
             ended == 50
         });
-        assert_eq!(values, 50, "what was written last is not lost with the writer");
+        assert_eq!(values, 50, "the last samples are received although the writer is deleted");
     }
 }
 
 #[test]
-fn a_reader_forgets_instances_that_ended_long_ago() {
+fn reader_purges_ended_instances_after_delay() {
     let participant = participant(82);
     let reader_data_lifecycle = ReaderDataLifecycle {
         autopurge_disposed_samples_delay: Span::from_millis(30),
@@ -217,7 +217,7 @@ fn a_reader_forgets_instances_that_ended_long_ago() {
 }
 
 #[test]
-fn partitions_may_change() {
+fn changed_partition_changes_matches() {
     let participant = participant(83);
     let partition = |names: &[&str]| Partition(names.iter().map(|n| (*n).to_owned()).collect());
     let publisher =
@@ -232,17 +232,17 @@ fn partitions_may_change() {
     reader.wait_for_writers(1, PATIENCE).unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     subscriber.set_qos(SubscriberQos::default()).unwrap();
-    eventually("they part again", || writer.matched_subscriptions().is_empty());
+    eventually("the endpoints are unmatched", || writer.matched_subscriptions().is_empty());
 }
 
 #[test]
-fn endpoints_that_do_not_match_are_told_of_with_both_values() {
+fn mismatch_is_reported_with_both_values() {
     let (a, b) = (participant(98), participant(98));
     let mut events = a.discovery_events();
     let writer = write_to(&a, DataWriterQos { reliability: Reliability::BEST_EFFORT, ..writer_qos() });
     let reader = read_from(&b, reader_qos());
     loop {
-        let event = events.wait_next(PATIENCE).expect("nobody is told of the refusal");
+        let event = events.wait_next(PATIENCE).expect("the mismatch is reported");
         if let DiscoveryEvent::NotMatched { local, remote, reason } = event {
             assert_eq!((local, remote), (writer.guid(), reader.guid()));
             assert_eq!(reason.to_string(), "RELIABILITY: offered BEST_EFFORT, requested RELIABLE");
@@ -251,7 +251,7 @@ fn endpoints_that_do_not_match_are_told_of_with_both_values() {
     }
 }
 
-/// What a call says to an argument that it refuses.
+/// The error text of a refused argument.
 fn refused<T>(result: Result<T, Error>) -> String {
     match result {
         Err(Error::BadParameter(cause)) => cause.to_string(),
@@ -266,7 +266,7 @@ fn properties(lengths: impl IntoIterator<Item = usize>) -> Properties {
 }
 
 #[test]
-fn policy_that_cannot_be_announced_is_refused() {
+fn overlong_policy_is_refused() {
     let participant = participant(96);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let many = Partition((0..65).map(|n| n.to_string()).collect());
@@ -299,7 +299,7 @@ fn policy_that_cannot_be_announced_is_refused() {
 }
 
 #[test]
-fn as_much_as_may_be_announced_arrives() {
+fn longest_announcement_arrives() {
     let (a, b) = (participant(97), participant(97));
     let partition = Partition((0..64).map(|n| format!("{n:0>256}")).collect());
     let octets = vec![7; 65_528];
@@ -315,7 +315,7 @@ fn as_much_as_may_be_announced_arrives() {
     let writer = publisher.writer(&topic).qos(qos).build().unwrap();
     let mut events = b.discovery_events();
     loop {
-        if let DiscoveryEvent::PublicationFound(data) = events.wait_next(PATIENCE).expect("it does not arrive") {
+        if let DiscoveryEvent::PublicationFound(data) = events.wait_next(PATIENCE).expect("the announcement arrives") {
             let news = (data.guid, data.publisher.partition, data.qos.user_data.0, data.qos.properties);
             assert_eq!(news, (writer.guid(), partition, octets, properties));
             return;
@@ -345,7 +345,7 @@ fn change_of_an_immutable_policy_names_the_policy() {
 }
 
 #[test]
-fn a_topic_lends_its_policies_and_announces_its_data() {
+fn topic_policies_are_copied_and_topic_data_announced() {
     let (a, b) = (participant(85), participant(85));
     let qos = TopicQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..TopicQos::default() };
     let topic = a.topic_with_qos::<Reading>("readings", qos.clone()).unwrap();
@@ -361,7 +361,7 @@ fn a_topic_lends_its_policies_and_announces_its_data() {
     a.set_qos(peregrine::qos::ParticipantQos { user_data: UserData(vec![3]), ..a.qos() }).unwrap();
     let (mut topic_data, mut user_data) = (false, false);
     while !(topic_data && user_data) {
-        match events.wait_next(PATIENCE).expect("the news do not come") {
+        match events.wait_next(PATIENCE).expect("the change of the topic is announced") {
             DiscoveryEvent::SubscriptionFound(data) if data.guid == reader.guid() => {
                 topic_data |= data.topic_data == TopicData(vec![1, 2]);
             }
@@ -375,7 +375,7 @@ fn a_topic_lends_its_policies_and_announces_its_data() {
     assert!(b.discovered_subscriptions().iter().any(|s| s.guid == guid));
     drop(reader);
     loop {
-        let event = events.wait_next(PATIENCE).expect("the reader is not gone");
+        let event = events.wait_next(PATIENCE).expect("the reader is deleted");
         if matches!(event, DiscoveryEvent::SubscriptionLost(lost) if lost == guid) {
             break;
         }
@@ -399,14 +399,14 @@ fn late_reader_waits_for_historical_data() {
     assert_eq!(reader.take().unwrap().len(), 200);
     let nobodys = b.topic::<Reading>("nobody writes it").unwrap();
     let lonely = nobodys.reader_builder().reliable().transient_local().build().unwrap();
-    assert!(!lonely.has_historical_data(), "nobody is known to have had nothing to say");
+    assert!(!lonely.has_historical_data(), "a reader without a writer has no historical data");
     assert!(matches!(lonely.wait_for_historical_data(GLANCE), Err(Error::Timeout(_))));
     let volatile = topic.reader().unwrap();
     assert!(matches!(volatile.wait_for_historical_data(Duration::ZERO), Err(Error::PreconditionNotMet(_))));
 }
 
 #[test]
-fn every_policy_may_change_until_the_entity_is_enabled() {
+fn every_policy_of_disabled_entity_can_change() {
     let participant = participant(93);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let mut participant_qos = participant.qos();
@@ -451,7 +451,7 @@ fn every_policy_may_change_until_the_entity_is_enabled() {
     reader.wait_for_historical_data(PATIENCE).unwrap();
     let loan = reader.take_loaned(&Selector::ANY).unwrap();
     let values: Vec<_> = loan.iter().map(|sample| sample.value().unwrap().value).collect();
-    assert_eq!(values, [0, 1, 2], "in the order of the topic, with all that was written before");
+    assert_eq!(values, [0, 1, 2], "in the order of the topic, with the historical data");
     let encapsulation = Encapsulation::parse(loan[0].bytes()).unwrap();
     assert_eq!(encapsulation.representation, Representation::Xcdr2);
 
@@ -462,7 +462,7 @@ fn every_policy_may_change_until_the_entity_is_enabled() {
     assert_eq!(immutable(changed), fixed);
 }
 
-/// The policy that could not change.
+/// The policy of an [`Error::ImmutablePolicy`].
 fn immutable(result: Result<(), Error>) -> Result<(), PolicyId> {
     match result {
         Err(Error::ImmutablePolicy(policy)) => Err(policy),
@@ -474,7 +474,7 @@ fn immutable(result: Result<(), Error>) -> Result<(), PolicyId> {
 }
 
 #[test]
-fn entities_may_wait_to_be_enabled() {
+fn disabled_entities_communicate_after_enable() {
     let participant = participant(87);
     let mut publisher_qos = PublisherQos::default();
     publisher_qos.entity_factory.autoenable_created_entities = false;

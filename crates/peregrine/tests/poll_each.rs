@@ -34,7 +34,7 @@ impl Pair {
         let reader = b.topic::<Block>("polled").unwrap().reader_builder().reliable().keep_all().build().unwrap();
         let pair = Self { a, b, writer, reader };
         let channels = u64::from(shared_memory);
-        pair.until("they find each other", || {
+        pair.until("the endpoints match", || {
             pair.writer.matched_subscriptions().len() == 1
                 && pair.reader.matched_publications().len() == 1
                 && pair.a.shared_memory_statistics().readers == channels
@@ -57,7 +57,7 @@ impl Pair {
         let end = Instant::now() + PATIENCE;
         while !enough() {
             assert!(Instant::now() < end, "not within {PATIENCE:?}");
-            // One at a time: others may have been brought in with it.
+            // One sample at a time: a poll may have received several.
             self.reader
                 .poll_each(&Selector { max_samples: 1, ..Selector::ANY }, |sample| {
                     if sample.info().valid_data {
@@ -78,12 +78,12 @@ impl Pair {
 }
 
 #[test]
-fn samples_of_every_length_are_shown_whole_and_in_order_by_either_way() {
+fn poll_each_yields_samples_of_every_length_in_order() {
     for (domain, shared_memory) in [(40, true), (41, false)] {
         let pair = Pair::new(domain, shared_memory);
         let mut expected = 0;
         for round in 0..20 {
-            // One at a time, and several that wait.
+            // Single samples, and several waiting samples.
             let together = 1 + round % 3;
             for _ in 0..LENGTHS.len() / together {
                 for ahead in 0..together as u64 {
@@ -100,36 +100,38 @@ fn samples_of_every_length_are_shown_whole_and_in_order_by_either_way() {
                     || shown.load(Ordering::Relaxed) == together as u64,
                 );
                 expected += together as u64;
-                pair.until("all is acknowledged", || pair.writer.wait_for_acknowledgments(Duration::ZERO).is_ok());
+                pair.until("all samples are acknowledged", || {
+                    pair.writer.wait_for_acknowledgments(Duration::ZERO).is_ok()
+                });
             }
         }
         assert_eq!(pair.reader.counters().samples, expected);
-        assert!(!pair.reader.status_changes().intersects(StatusMask::DATA_AVAILABLE), "all of it was taken");
+        assert!(!pair.reader.status_changes().intersects(StatusMask::DATA_AVAILABLE), "all samples were taken");
         let received = pair.b.shared_memory_statistics().received;
         assert_eq!(received, if shared_memory { expected } else { 0 });
     }
 }
 
 #[test]
-fn cached_samples_come_first() {
+fn poll_each_yields_cached_samples_first() {
     let pair = Pair::new(42, true);
     for number in 0..3 {
         pair.writer.write(&Block::new(number, 100)).unwrap();
     }
-    // Brought in, and looked at.
-    pair.until("they have come", || pair.reader.read().unwrap().len() == 3);
+    // Received and read, so that the samples are in the cache.
+    pair.until("the samples were received", || pair.reader.read().unwrap().len() == 3);
     pair.writer.write(&Block::new(3, 100)).unwrap();
     assert_eq!(pair.poll_numbers(4), [0, 1, 2, 3]);
     for number in 4..8 {
         pair.writer.write(&Block::new(number, 5000)).unwrap();
     }
     assert_eq!(pair.poll_numbers(1), [4]);
-    pair.until("the next are taken otherwise", || pair.reader.take_next().unwrap().is_some());
+    pair.until("take_next gets the next samples", || pair.reader.take_next().unwrap().is_some());
     assert_eq!(pair.poll_numbers(2), [6, 7]);
 }
 
 #[test]
-fn only_selected_samples_are_shown() {
+fn poll_each_yields_selected_samples_only() {
     let pair = Pair::new(43, true);
     pair.writer.write(&Block::new(0, 8)).unwrap();
     assert_eq!(pair.poll_numbers(1), [0]);
@@ -170,11 +172,11 @@ fn polled_samples_notify_listener() {
 }
 
 #[test]
-fn callback_may_write_and_poll_again() {
+fn callback_can_write_and_poll_again() {
     let pair = Pair::new(46, true);
     let echoes = pair.b.topic::<Block>("echoes").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let by_a = pair.a.topic::<Block>("echoes").unwrap().reader_builder().reliable().keep_all().build().unwrap();
-    pair.until("they find each other", || {
+    pair.until("the endpoints match", || {
         echoes.matched_subscriptions().len() == 1 && by_a.matched_publications().len() == 1
     });
     for (number, len) in (0..).zip(LENGTHS) {
@@ -193,7 +195,7 @@ fn callback_may_write_and_poll_again() {
                         .poll_each(&Selector::ANY, |next| {
                             echoes.write(&next.decode().unwrap()).unwrap();
                             shown.push(next.decode().unwrap().number);
-                            assert_eq!(sample.decode().unwrap(), block, "it is held meanwhile");
+                            assert_eq!(sample.decode().unwrap(), block, "the sample is held during the call");
                         })
                         .unwrap();
                 })
@@ -202,7 +204,7 @@ fn callback_may_write_and_poll_again() {
         }
         assert_eq!(shown, [2 * number, 2 * number + 1]);
         let mut echoed = 0;
-        pair.until("the echoes come", || {
+        pair.until("the echoes arrive", || {
             echoed += by_a
                 .poll_each(&Selector::ANY, |sample| assert_eq!(sample.decode().unwrap().octets.len(), len))
                 .unwrap();
@@ -212,7 +214,7 @@ fn callback_may_write_and_poll_again() {
 }
 
 #[test]
-fn poll_each_without_polling_takes() {
+fn poll_each_under_block_takes_samples() {
     let mut config = polled();
     config.wait = WaitStrategy::Block;
     config.same_process = true;

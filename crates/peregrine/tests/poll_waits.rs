@@ -21,7 +21,7 @@ fn matched(here: &DomainParticipant, writer: &DataWriter<Reading>) {
     });
 }
 
-/// The thread that waits keeps the timers itself.
+/// The waiting thread runs the timers itself.
 #[test]
 fn deadline_missed_by_a_writer_ends_the_wait() {
     let (here, there) = (polling_participant(70), participant(70));
@@ -58,9 +58,9 @@ fn guard_condition_of_another_thread_ends_the_wait() {
     });
 }
 
-/// One of two threads polls; the other one sleeps, and polls when the first has what it waited for.
+/// One of two threads polls. The other thread sleeps, and polls after the first has got its data.
 #[test]
-fn two_threads_that_wait_get_their_data() {
+fn two_waiting_threads_get_their_data() {
     let (here, there) = (polling_participant(72), participant(72));
     let names = ["first", "second"];
     let readers = names.map(|name| here.topic::<Reading>(name).unwrap().reader_builder().reliable().build().unwrap());
@@ -80,9 +80,9 @@ fn two_threads_that_wait_get_their_data() {
     }
 }
 
-/// The processor time of the process tells whether the second thread sleeps: a spinning thread takes all of its core.
+/// The processor time shows whether the second thread sleeps: a spinning thread would use a whole core.
 #[test]
-fn thread_that_waits_while_another_polls_takes_no_processor() {
+fn thread_waiting_for_polling_thread_uses_no_processor_time() {
     let here = polling_participant(73);
     let readers = ["a", "b"].map(|name| here.topic::<Reading>(name).unwrap().reader().unwrap());
     let pause = Duration::from_millis(500);

@@ -1,6 +1,6 @@
-//! Calls of several threads on one entity: the outcome is that of the calls one after another, in some order.
+//! Calls of several threads on one entity: the result equals that of the calls in some sequential order.
 //!
-//! The tests repeat a race many times. Each possible outcome of a race passes, so that chance fails no test.
+//! The tests repeat a race many times. Every permitted result passes, so no test fails by chance.
 
 mod common;
 
@@ -22,7 +22,7 @@ use peregrine::{
 
 const ROUNDS: u32 = 5_000;
 
-/// One thread begins up to so many turns of a loop after the other.
+/// One thread begins up to this many loop iterations after the other.
 const DELAYS: u32 = 256;
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -33,9 +33,10 @@ struct Frame {
     value: u32,
 }
 
-/// A sample of another publisher, sent later to the same socket, tells when a sample that had left would have come.
+/// A sample of another publisher is sent later to the same socket. When it arrives, any earlier sample has arrived as
+/// well.
 #[test]
-fn writers_are_suspended_if_the_last_of_concurrent_calls_suspends() {
+fn last_of_concurrent_calls_decides_suspension() {
     let messages = config().with_shared_memory(false);
     let [a, b] = [(); 2].map(|()| DomainParticipant::builder(10).config(messages.clone()).build().unwrap());
     let publisher = a.publisher(PublisherQos::default()).unwrap();
@@ -66,7 +67,7 @@ fn writers_are_suspended_if_the_last_of_concurrent_calls_suspends() {
 }
 
 #[test]
-fn instance_unregistered_while_its_sample_is_serialized_is_unknown_to_the_write() {
+fn write_of_instance_unregistered_during_fill_is_refused() {
     let participant = participant(11);
     let writer = participant.topic::<Reading>("readings").unwrap().writer().unwrap();
     let instance = writer.register_instance(&Reading::new(1, 0)).unwrap();
@@ -78,7 +79,7 @@ fn instance_unregistered_while_its_sample_is_serialized_is_unknown_to_the_write(
 }
 
 #[test]
-fn asynchronous_write_registers_an_instance_that_another_thread_has_unregistered() {
+fn asynchronous_write_registers_instance_unregistered_meanwhile() {
     let participant = participant(12);
     let writer = participant.topic::<Reading>("readings").unwrap().writer().unwrap();
     race_with_unregistration(&writer, &Reading::new(1, 0), || {
@@ -91,7 +92,7 @@ fn asynchronous_write_registers_an_instance_that_another_thread_has_unregistered
 }
 
 #[test]
-fn flat_write_registers_an_instance_that_another_thread_has_unregistered() {
+fn flat_write_registers_instance_unregistered_meanwhile() {
     let participant = participant(13);
     let writer = participant.topic::<Flat<Frame>>("frames").unwrap().writer().unwrap();
     let frame = Frame { id: 1, value: 0 };
@@ -100,9 +101,9 @@ fn flat_write_registers_an_instance_that_another_thread_has_unregistered() {
     });
 }
 
-/// A writer that knows the listener reports to it that it matches.
+/// The listener is notified of the match of the endpoint.
 #[test]
-fn listener_set_while_an_endpoint_is_built_is_the_listener_of_the_endpoint() {
+fn listener_set_during_build_reaches_endpoint() {
     struct Matched(SyncSender<()>);
     impl PublisherListener for Matched {
         fn on_publication_matched(&self, _: &AnyDataWriter, _: MatchedStatus) {
@@ -146,8 +147,8 @@ fn listener_set_while_an_endpoint_is_built_is_the_listener_of_the_endpoint() {
     );
 }
 
-/// Has one thread write a sample of a registered instance while another one unregisters the instance. The later of the
-/// two changes tells whether the writer knows the instance afterwards.
+/// One thread writes a sample of a registered instance while another thread unregisters the instance. The later of the
+/// two changes decides whether the instance is registered afterwards.
 fn race_with_unregistration<T: DdsType + Sync>(
     writer: &DataWriter<T>,
     key_holder: &T,
@@ -166,8 +167,8 @@ fn race_with_unregistration<T: DdsType + Sync>(
     );
 }
 
-/// Has two threads act at nearly the same moment, round by round. They spin, because waking a thread takes longer than
-/// the calls that race. `check` is given both results; no thread acts meanwhile.
+/// Runs `act` and `other_act` on two threads at nearly the same time, round by round. The threads spin, because waking
+/// a thread takes longer than the racing calls. `check` gets both results while neither thread acts.
 fn race<A, B: Send>(rounds: u32, act: impl Fn() -> A, other_act: impl Fn() -> B + Sync, check: impl Fn(A, B)) {
     let (begun, is_over, other_result) = (AtomicU32::new(0), AtomicBool::new(false), Mutex::new(None));
     thread::scope(|scope| {
@@ -183,7 +184,7 @@ fn race<A, B: Send>(rounds: u32, act: impl Fn() -> A, other_act: impl Fn() -> B 
                 *other_result.lock().unwrap() = Some(result);
             }
         });
-        // A failed check ends the other thread, too.
+        // A failed check ends the other thread as well.
         let _over = Over(&is_over);
         for round in 1..=rounds {
             begun.store(round, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What is special about readers in the writer's process: nothing is sent, nothing is copied, listeners run at once.
+//! Readers in the writer's process: no datagrams, no copies, and listeners that run at once.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn direct() -> DomainConfig {
     config
 }
 
-/// A participant that meets only those of this test process.
+/// A participant that discovers only participants of this test process.
 fn participant(config: DomainConfig) -> DomainParticipant {
     let tag = format!("same process {}", std::process::id());
     DomainParticipant::builder(47).config(config).domain_tag(tag).build().unwrap()
@@ -42,21 +42,21 @@ struct Plain {
     octets: [u64; 200],
 }
 
-/// From here on nobody is about to tell one of them of the other, and what is written is there at once.
+/// Waits until the endpoints match and discovery is complete, so that later samples are delivered at once.
 fn greet(writer: &DataWriter<Reading>, reader: &DataReader<Reading>) {
     writer.write(&Reading::new(1, 0)).unwrap();
     reader.wait_and_take(PATIENCE).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }
 
-/// The datagrams that carried anything for the writer's readers.
+/// Number of datagrams for the writer's readers.
 fn sent<T: DdsType>(writer: &DataWriter<T>) -> u64 {
     let counters = writer.counters();
     counters.samples_sent + counters.heartbeats + counters.acknowledgements
 }
 
 #[test]
-fn nothing_is_sent() {
+fn same_process_delivery_sends_no_datagrams() {
     let mut strategies = vec![WaitStrategy::Block, WaitStrategy::Poll];
     strategies.push(WaitStrategy::SpinThenBlock(Duration::from_micros(10)));
     for wait in strategies {
@@ -70,7 +70,7 @@ fn nothing_is_sent() {
         }
         for value in 0..100 {
             writer.write(&Reading::new(1, value)).unwrap();
-            assert_eq!(reader.take().unwrap()[0].value().unwrap().value, value, "it is there at once");
+            assert_eq!(reader.take().unwrap()[0].value().unwrap().value, value, "the sample is delivered at once");
             own_writer.write(&Reading::new(1, value)).unwrap();
             assert_eq!(own_reader.take().unwrap().len(), 1);
         }
@@ -88,7 +88,7 @@ fn delivery_by_reference_needs_both_participants() {
     writer.write(&Reading::new(1, 1)).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 1)));
     assert_eq!(writer.counters().samples_sent, 1, "one side is to go through the sockets");
-    // A reader elsewhere and one of this process: encoded once for both.
+    // A reader over sockets and one by reference: the sample is encoded once for both.
     let near = a.topic::<Reading>("both sides").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(2, PATIENCE).unwrap();
     writer.write_shared(Arc::new(Reading::new(1, 2))).unwrap();
@@ -99,7 +99,7 @@ fn delivery_by_reference_needs_both_participants() {
 }
 
 #[test]
-fn readers_see_the_memory_that_was_written() {
+fn readers_share_memory_of_writer() {
     let a = participant(direct());
     let (writer, reader) = pair::<Plain>(&a, &a, "memory");
     let other = a.topic::<Plain>("memory").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -115,7 +115,7 @@ fn readers_see_the_memory_that_was_written() {
         assert!(std::ptr::eq(seen, memory));
         assert_eq!((seen.number, seen.octets[199]), (7, 9));
     }
-    // What is written by reference lies in one place for both as well.
+    // A sample that is passed by reference is in the same memory for both readers.
     writer.write(&Plain { number: 8, octets: [1; 200] }).unwrap();
     let [first, second] = [&reader, &other].map(|reader| {
         reader.wait_for_data(PATIENCE).unwrap();
@@ -136,7 +136,7 @@ fn sample_taken_by_only_reader_is_acknowledged_at_once() {
         writer.wait_for_acknowledgments(PATIENCE).unwrap();
         assert_eq!(take(&reader), [number]);
     }
-    // Another reader comes and goes: each gets what is written while it is there.
+    // A second reader is created and deleted: each reader gets the samples that are written while it exists.
     let second = participant.topic::<u64>("only reader").unwrap();
     let second = second.reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(2, PATIENCE).unwrap();
@@ -151,7 +151,7 @@ fn sample_taken_by_only_reader_is_acknowledged_at_once() {
 }
 
 #[test]
-fn threads_that_write_by_one_writer_are_read_in_the_order_of_its_numbers() {
+fn concurrent_writes_are_read_in_sequence_number_order() {
     const EACH: u64 = 2000;
     let participant = participant(direct());
     let (writer, reader) = pair::<u64>(&participant, &participant, "threads");
@@ -204,7 +204,7 @@ fn loan_without_shared_memory_arrives_over_sockets() {
 }
 
 #[test]
-fn shared_values_are_the_very_same() {
+fn shared_value_reaches_reader_as_same_allocation() {
     let a = participant(direct());
     let (writer, reader) = pair::<Named>(&a, &a, "shared");
     let value = Arc::new(Named { name: "it".to_owned(), value: 5 });
@@ -216,10 +216,10 @@ fn shared_values_are_the_very_same() {
     drop(lent);
     assert!(Arc::ptr_eq(&kept, &value));
     drop(kept);
-    assert_eq!(Arc::strong_count(&value), 1, "nobody holds it any more");
+    assert_eq!(Arc::strong_count(&value), 1, "the value is released");
 }
 
-/// The same name, so that they match, and another Rust type.
+/// Another Rust type of the same name, so that the endpoints match.
 mod double {
     #[derive(Clone, Debug, PartialEq, peregrine::DdsType)]
     #[dds(name = "Double")]
@@ -246,7 +246,7 @@ fn reader_of_another_rust_type_gets_bytes() {
     assert_eq!(lent[0].value().unwrap().texts, ["a"]);
 }
 
-/// Tells which thread runs it.
+/// A listener that reports its thread.
 struct Here(SyncSender<(ThreadId, u32)>);
 
 impl DataReaderListener<Reading> for Here {
@@ -307,7 +307,7 @@ fn asynchronous_write_runs_listener_on_another_thread() {
     }
 }
 
-/// Passes each value on, one more, until there are enough.
+/// A listener that increments each value and passes it on, up to a limit.
 struct Volley {
     to: DataWriter<Reading>,
     deepest: Arc<AtomicU32>,
@@ -325,7 +325,7 @@ impl DataReaderListener<Reading> for Volley {
         DEPTH.set(DEPTH.get() + 1);
         self.deepest.fetch_max(DEPTH.get(), Ordering::Relaxed);
         for sample in reader.take().unwrap() {
-            // A writer that goes disposes its instance.
+            // A deleted writer disposes its instance.
             let Some(Reading { value, .. }) = sample.into_value() else { continue };
             if value >= VOLLEYS {
                 self.done.send(()).unwrap();
@@ -338,7 +338,7 @@ impl DataReaderListener<Reading> for Volley {
 }
 
 #[test]
-fn listeners_that_write_to_each_other_neither_dead_lock_nor_go_deeper_and_deeper() {
+fn mutually_writing_listeners_neither_deadlock_nor_recurse_deeply() {
     let a = participant(direct());
     let (done, is_done) = sync_channel(100);
     let deepest = Arc::new(AtomicU32::new(0));
@@ -406,9 +406,9 @@ fn polling_thread_returns_on_local_delivery() {
     });
 }
 
-/// An asynchronous writer hands over in its turn, and has one whenever there is something.
+/// An asynchronous writer delivers by reference in its turns on the publishing thread.
 #[test]
-fn late_joiners_of_an_asynchronous_writer_get_what_is_kept() {
+fn late_joiner_of_asynchronous_writer_gets_kept_samples() {
     let here = participant(direct());
     let topic = here.topic::<Reading>("late joiners").unwrap();
     let mode = PublishMode::Asynchronous { flow: FlowController::fast() };
@@ -420,9 +420,9 @@ fn late_joiners_of_an_asynchronous_writer_get_what_is_kept() {
     }
 }
 
-/// Listeners do not run on the publishing thread, which sends what the listener waits for.
+/// Listeners do not run on the publishing thread, which sends the sample that the listener waits for.
 #[test]
-fn listener_that_waits_for_an_asynchronous_writer_sees_its_acknowledgement() {
+fn listener_waiting_for_asynchronous_writer_gets_acknowledgement() {
     let here = participant(direct());
     let mode = || PublishMode::Asynchronous { flow: FlowController::fast() };
     let [first, second] = ["asked", "answered"].map(|name| here.topic::<Reading>(name).unwrap());
@@ -445,9 +445,9 @@ fn listener_that_waits_for_an_asynchronous_writer_sees_its_acknowledgement() {
     assert_eq!(answered.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 7)));
 }
 
-/// By that the writer goes, and is to be taken from its reader.
+/// Dropping the listener deletes the writer, which has to be unmatched from its reader.
 #[test]
-fn listener_may_own_writer_of_its_samples() {
+fn listener_can_own_writer_of_its_samples() {
     let here = participant(direct());
     let (writer, reader) = pair::<Reading>(&here, &here, "owned");
     let name_of_topic = writer.topic().name().to_owned();
@@ -458,6 +458,6 @@ fn listener_may_own_writer_of_its_samples() {
         listener.set_listener(None, StatusMask::NONE);
         done.send(()).unwrap();
     });
-    is_done.recv_timeout(PATIENCE).expect("it does not wait for itself");
-    common::eventually("the writer is gone", || reader.subscription_matched_status().current_count == 0);
+    is_done.recv_timeout(PATIENCE).expect("the call does not wait for itself");
+    common::eventually("the writer is unmatched", || reader.subscription_matched_status().current_count == 0);
 }

@@ -24,7 +24,7 @@ fn values(samples: &[Sample<Reading>]) -> Vec<u32> {
 }
 
 #[test]
-fn instances_are_read_one_by_one() {
+fn next_instance_calls_visit_each_instance_once() {
     let participant = participant(67);
     let (writer, reader) = pair::<Reading>(&participant);
     for (id, value) in [(3, 1), (1, 2), (2, 3), (1, 4)] {
@@ -51,7 +51,7 @@ fn instances_are_read_one_by_one() {
 }
 
 #[test]
-fn next_sample_and_bounds_are_respected() {
+fn next_sample_and_max_samples_select_samples() {
     let participant = participant(68);
     let (writer, reader) = pair::<Reading>(&participant);
     for value in 0..4 {
@@ -71,7 +71,7 @@ fn next_sample_and_bounds_are_respected() {
 }
 
 #[test]
-fn keys_of_all_sizes_are_told_on_both_sides() {
+fn keys_of_all_sizes_are_returned_on_both_sides() {
     let participant = participant(69);
     let (writer, reader) = pair::<Named>(&participant);
     let name = "a name longer than a key hash".to_owned();
@@ -91,7 +91,7 @@ fn keys_of_all_sizes_are_told_on_both_sides() {
     assert_eq!((sample.info().disposed_generation_count, sample.info().absolute_generation_rank), (1, 0));
 }
 
-/// The same topic type for discovery, another one for whoever decodes.
+/// The same type name for discovery, with another structure.
 mod liar {
     #[derive(Clone, Debug, peregrine::DdsType)]
     #[dds(name = "Mood")]
@@ -111,7 +111,7 @@ mod liar {
 }
 
 #[test]
-fn a_sample_that_cannot_be_decoded_does_not_take_others_with_it() {
+fn undecodable_sample_leaves_others_readable() {
     let (a, b) = (participant(70), participant(70));
     let writer = a.topic::<liar::Said>("moods").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<liar::Meant>("moods").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -136,7 +136,7 @@ struct Plain {
 }
 
 #[test]
-fn loans_show_plain_values_in_place() {
+fn plain_value_is_borrowed_in_place() {
     assert_eq!(Plain::EXTENSIBILITY, Extensibility::Final);
     let participant = participant(71);
     let (writer, reader) = pair::<Plain>(&participant);
@@ -159,11 +159,11 @@ fn loans_show_plain_values_in_place() {
     assert!(read.get(3).is_none());
     drop(taken);
     assert!(reader.take_loaned(&Selector::ANY).unwrap().is_empty());
-    assert_eq!(read[0].borrow().unwrap().number, 0, "a loan outlives what happens to the reader");
+    assert_eq!(read[0].borrow().unwrap().number, 0, "a loan stays valid after a take");
 }
 
 #[test]
-fn loans_decode_samples_that_cannot_be_shown_in_place() {
+fn value_that_cannot_be_borrowed_is_decoded() {
     let participant = participant(94);
     let (writer, reader) = pair::<Reading>(&participant);
     writer.write(&Reading::new(1, 7)).unwrap();
@@ -181,7 +181,7 @@ fn loans_decode_samples_that_cannot_be_shown_in_place() {
 }
 
 #[test]
-fn long_plain_values_come_in_place_or_decoded() {
+fn long_plain_value_is_borrowed_or_decoded() {
     let participant = participant(95);
     let (writer, reader) = pair::<[f64; 4000]>(&participant);
     for number in 0..4 {

@@ -16,7 +16,7 @@ use peregrine::{
     Serialized, SerializedType, Topic, WaitSet, WaitStrategy,
 };
 
-/// Two participants for each path by which samples go: messages, shared memory, within the process.
+/// Two participants for each path of samples: messages, shared memory, within the process.
 fn paths(domain: u32) -> impl Iterator<Item = (&'static str, DomainParticipant, DomainParticipant)> {
     let apart = |mut config: DomainConfig| {
         config.threads.name_prefix = "b".to_owned();
@@ -28,12 +28,12 @@ fn paths(domain: u32) -> impl Iterator<Item = (&'static str, DomainParticipant, 
     if cfg!(target_os = "linux") {
         paths.push(("shared memory", config(), apart(config())));
     }
-    // One pair at a time: a writer would match readers of the pair before that are being deleted.
+    // One pair at a time, because a writer would match readers of the previous pair that are being deleted.
     let with = move |config: DomainConfig| DomainParticipant::builder(domain).config(config).build().unwrap();
     paths.into_iter().map(move |(path, a, b)| (path, with(a), with(b)))
 }
 
-/// Waits for the path to be the one that is meant, too.
+/// Waits for the match and for the intended path.
 fn await_match<A: peregrine::TopicType, B: peregrine::TopicType>(
     path: &str,
     writer: &DataWriter<A>,
@@ -59,7 +59,7 @@ fn key_of<T: DdsType>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// What an application knows of [`Reading`] that has no Rust type for it: the key is the first member.
+/// A run-time description of [`Reading`]: the key is the first member.
 fn reading_by_hand() -> SerializedType {
     SerializedType::with_key(Reading::TYPE_NAME, |payload, _| {
         let header = Encapsulation::parse(payload).ok()?;
@@ -73,7 +73,7 @@ fn serialized(participant: &DomainParticipant, topic: &str) -> Topic<Serialized>
     participant.serialized_topic(topic, reading_by_hand()).unwrap()
 }
 
-/// The next sample: its bytes, its instance, and the state of that.
+/// The next sample: its bytes, whether it has data, its instance, and the instance state.
 fn take_one(reader: &DataReader<Serialized>) -> (Vec<u8>, bool, InstanceHandle, InstanceState) {
     reader.wait_for_data(PATIENCE).unwrap_or_else(|error| panic!("no sample: {error}"));
     let loan = reader.take_loaned(&Selector { max_samples: 1, ..Selector::ANY }).unwrap();
@@ -82,7 +82,7 @@ fn take_one(reader: &DataReader<Serialized>) -> (Vec<u8>, bool, InstanceHandle, 
 }
 
 #[test]
-fn typed_samples_reach_a_serialized_reader_as_their_bytes_and_instances() {
+fn serialized_reader_gets_bytes_and_instances_of_typed_samples() {
     for (path, a, b) in paths(28) {
         let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all().build().unwrap();
         let topic = serialized(&b, "readings");
@@ -110,7 +110,7 @@ fn typed_samples_reach_a_serialized_reader_as_their_bytes_and_instances() {
 }
 
 #[test]
-fn serialized_samples_reach_a_typed_reader_as_values_and_instances() {
+fn typed_reader_gets_values_and_instances_of_serialized_samples() {
     for (path, a, b) in paths(29) {
         let topic = serialized(&a, "readings");
         assert!(topic.has_key() && topic.type_name() == Reading::TYPE_NAME);
@@ -143,7 +143,7 @@ fn bytes_pass_unchanged_between_serialized_endpoints_of_a_type_without_key() {
         let writer = topic(&a).writer_builder().reliable().keep_all().build().unwrap();
         let reader = topic(&b).reader_builder().reliable().keep_all().build().unwrap();
         await_match(path, &writer, &reader);
-        // Of every length class: in a message, by reference, in fragments.
+        // One length of each class: in a message, by reference, in fragments.
         for len in [4, 8, 1000, 20_000, 300_000] {
             let mut payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
             payload[..4].copy_from_slice(&[0, 1, 0, 0]);
@@ -169,7 +169,7 @@ fn keep_last_keeps_the_last_sample_of_each_instance() {
         }
         writer.wait_for_acknowledgments(PATIENCE).unwrap();
         let mut values = Vec::new();
-        // Acknowledged samples may wait for a thread that finds their instances.
+        // Acknowledged samples may still wait for a thread that runs the key function.
         common::eventually("the last samples", || {
             reader
                 .read_loaned(&Selector::ANY)
@@ -186,7 +186,7 @@ fn keep_last_keeps_the_last_sample_of_each_instance() {
 }
 
 #[test]
-fn key_function_may_use_its_reader_and_its_writer() {
+fn key_function_can_use_its_reader_and_writer() {
     let (a, b) = (participant(33), participant(33));
     let reader: Arc<Mutex<Option<DataReader<Serialized>>>> = Arc::default();
     let writer: Arc<Mutex<Option<DataWriter<Serialized>>>> = Arc::default();
@@ -195,7 +195,7 @@ fn key_function_may_use_its_reader_and_its_writer() {
         let (reader, writer, calls) = (Arc::clone(&reader), Arc::clone(&writer), Arc::clone(&calls));
         SerializedType::with_key(Reading::TYPE_NAME, move |payload, _| {
             calls.fetch_add(1, Ordering::Relaxed);
-            // Each of these calls takes the lock of the endpoint, or of its participant.
+            // Each of these calls takes the lock of the endpoint or of its participant.
             let (reader, writer) = (reader.lock().unwrap().clone(), writer.lock().unwrap().clone());
             reader.iter().for_each(|reader| drop((reader.counters(), reader.read_loaned(&Selector::ANY).unwrap())));
             reader.iter().for_each(|reader| drop(reader.subscriber().participant().discovered_participants()));
@@ -214,13 +214,13 @@ fn key_function_may_use_its_reader_and_its_writer() {
         assert_eq!(decode::<Reading>(&take_one(&its_reader).0).unwrap().value, value);
     }
     assert_eq!(calls.load(Ordering::Relaxed), 20, "once for each sample at each end");
-    // The closure and the endpoints hold each other.
+    // The closure and the endpoints refer to each other.
     reader.lock().unwrap().take();
     writer.lock().unwrap().take();
 }
 
 #[test]
-fn sample_whose_instance_is_not_found_goes_by_its_key_hash_or_is_counted() {
+fn sample_without_found_instance_uses_key_hash_or_is_counted() {
     let (a, b) = (participant(34), participant(34));
     let is_panicking = Arc::new(AtomicBool::new(false));
     let clueless = {
@@ -266,7 +266,7 @@ fn payload_in_another_representation_is_refused() {
 }
 
 #[test]
-fn type_with_a_long_key_needs_no_function_where_there_is_a_rust_type() {
+fn long_key_of_rust_type_needs_no_key_function() {
     for (path, a, b) in paths(36) {
         let topic = |participant: &DomainParticipant| {
             participant.serialized_topic("named", SerializedType::of::<Named>()).unwrap()
@@ -284,7 +284,7 @@ fn type_with_a_long_key_needs_no_function_where_there_is_a_rust_type() {
 }
 
 #[test]
-fn waiting_listening_and_polling_work_as_with_values() {
+fn serialized_reader_supports_waits_listeners_and_polling() {
     let (a, b) = (participant(38), participant(38));
     let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let (told, is_told) = std::sync::mpsc::sync_channel(8);
@@ -316,7 +316,7 @@ fn waiting_listening_and_polling_work_as_with_values() {
 }
 
 #[test]
-fn key_of_a_dispose_says_so_to_the_key_function() {
+fn key_function_of_dispose_gets_payload_kind_key() {
     let (a, b) = (participant(39), participant(39));
     let kinds = Arc::new(Mutex::new(Vec::new()));
     let noting = {

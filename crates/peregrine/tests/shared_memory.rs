@@ -1,4 +1,4 @@
-//! Shared memory between participants that do not share their domain's sockets, as those of two processes.
+//! Shared memory between participants with separate sockets and threads, as in two processes.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -13,7 +13,7 @@ use peregrine::{
     DomainParticipant, InstanceState, NoSharedMemory, Selector, SharedMemoryUse, WaitStrategy,
 };
 
-/// Another configuration, so that it has sockets, threads and shared memory of its own.
+/// A different configuration, so that the participant has separate sockets, threads and shared memory.
 fn apart(mut config: DomainConfig) -> DomainConfig {
     config.threads.name_prefix = "b".to_owned();
     config
@@ -27,7 +27,7 @@ fn two(domain: u32) -> (DomainParticipant, DomainParticipant) {
     (with(domain, config()), with(domain, apart(config())))
 }
 
-/// Waits until this many channels are there.
+/// Waits until this many channels exist.
 fn await_channels(from: &DomainParticipant, to: &DomainParticipant, channels: u64) {
     eventually("shared memory is used", || {
         let (readers, writers) = (from.shared_memory_statistics().readers, to.shared_memory_statistics().writers);
@@ -46,13 +46,13 @@ fn reliable_pair<T: DdsType>(
     (writer, reader)
 }
 
-/// Datagrams that have come to the ports of user data.
+/// Number of datagrams received at the ports of user data.
 fn user_datagrams(participant: &DomainParticipant) -> u64 {
     let sockets = participant.transport_statistics();
     sockets.iter().filter(|(address, _)| address.port() % 2 == 1).map(|(_, counts)| counts.datagrams_received).sum()
 }
 
-/// The next sample with data: the end of a writer is told of as one without.
+/// The next sample with data; the deletion of a writer causes a sample without data.
 fn take_one<T: DdsType>(reader: &DataReader<T>) -> T {
     loop {
         if let Some(value) = reader.wait_and_take(PATIENCE).unwrap().into_value() {
@@ -69,14 +69,14 @@ fn write_all(writer: &DataWriter<Block>, numbers: std::ops::Range<u64>, len: usi
 
 fn path_of(events: &mut DiscoveryEvents) -> DeliveryPath {
     loop {
-        if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("the path is told of") {
+        if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("the path is reported") {
             return path;
         }
     }
 }
 
 #[test]
-fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
+fn samples_of_every_size_use_shared_memory_without_datagrams() {
     let (a, b) = two(100);
     let mut events = [a.discovery_events(), b.discovery_events()];
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "sizes");
@@ -90,18 +90,17 @@ fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
             assert!(take_one(&reader) == sent, "sample {number} of round {round}");
         }
         writer.wait_for_acknowledgments(PATIENCE).unwrap();
-        // Before the channel was there, one may have asked the other in messages, whose answer comes in the first
-        // round.
+        // Before the channel existed, a HEARTBEAT may have been sent, whose answer arrives in the first round.
         let datagrams = (user_datagrams(&a), user_datagrams(&b));
         assert_eq!(*before.get_or_insert(datagrams), datagrams, "no sample, heartbeat or acknowledgement");
     }
     assert_eq!(a.shared_memory_statistics().sent, 2 * lengths.len() as u64);
-    assert_eq!(a.shared_memory_statistics().copied_in, 0, "each was encoded where it was read");
+    assert_eq!(a.shared_memory_statistics().copied_in, 0, "each sample was encoded in shared memory");
     assert_eq!(b.shared_memory_statistics().fallbacks, 0);
 }
 
 #[test]
-fn loan_lies_in_memory_of_other_processes() {
+fn loan_is_in_shared_memory() {
     let (a, b) = two(53);
     let (writer, reader) = reliable_pair::<[u64; 8192]>(&a, &b, "lent");
     drop(writer.loan().unwrap());
@@ -113,7 +112,7 @@ fn loan_lies_in_memory_of_other_processes() {
         let mut seen = 0;
         reader
             .take_each(&Selector::ANY, |taken| {
-                let value = taken.borrow().expect("it lies as the type wants it");
+                let value = taken.borrow().expect("the sample is aligned");
                 assert_eq!((value.first(), value.last()), (Some(&number), Some(&number)));
                 seen += 1;
             })
@@ -124,7 +123,7 @@ fn loan_lies_in_memory_of_other_processes() {
     assert_eq!((statistics.sent, statistics.copied_in), (100, 0));
 }
 
-/// The short way of samples begins and ends: while it is gone, others write, and readers come that get messages or
+/// The fast path begins and ends. In between, other threads write, and readers are added that get messages or
 /// references.
 #[test]
 fn changing_readers_receive_samples_once_and_in_order() {
@@ -163,7 +162,7 @@ fn changing_readers_receive_samples_once_and_in_order() {
         writer.wait_for_readers(2, PATIENCE).unwrap();
         other.wait_for_writers(1, PATIENCE).unwrap();
         write(first + EACH..first + 2 * EACH);
-        // Datagrams to a reader before it, of the same participant, may be under way still.
+        // Datagrams to an earlier reader of the same participant may still be in transit.
         let mut taken_by_other = vec![0];
         while taken_by_other.last().is_some_and(|last| *last < first + 2 * EACH - 1) {
             taken_by_other.push(take_one(&other)[0]);
@@ -172,13 +171,13 @@ fn changing_readers_receive_samples_once_and_in_order() {
         taken_by_other.retain(|number| *number >= first + EACH);
         assert_eq!(taken_by_other, Vec::from_iter(first + EACH..first + 2 * EACH), "round {round}");
         drop((other, topic));
-        // While it goes.
+        // Written while the reader is being deleted.
         write(first + 2 * EACH..first + 3 * EACH);
         if round % 3 == 0 {
             writer.wait_for_acknowledgments(PATIENCE).unwrap();
         }
         take_all(&reader, &mut taken, (3 * EACH * (round + 1)) as usize);
-        eventually("the other one is gone", || writer.matched_subscriptions().len() == 1);
+        eventually("the other reader is unmatched", || writer.matched_subscriptions().len() == 1);
     }
     assert_eq!(taken, Vec::from_iter(0..36 * EACH));
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
@@ -186,10 +185,10 @@ fn changing_readers_receive_samples_once_and_in_order() {
 }
 
 #[test]
-fn held_sample_is_consistent_until_writer_is_gone() {
+fn held_sample_is_consistent_until_writer_is_deleted() {
     let (a, b) = two(55);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "held");
-    // The first is copied out of shared memory, the second stays there.
+    // The first sample is copied out of shared memory, the second stays there.
     for (number, len) in [(0, 100), (1, 63_000)] {
         writer.write(&Block::new(number, len)).unwrap();
     }
@@ -203,11 +202,11 @@ fn held_sample_is_consistent_until_writer_is_gone() {
     assert!(copied.is_consistent() && in_place.is_consistent());
     assert_eq!(in_place.decode().unwrap(), Block::new(1, 63_000));
     drop(writer);
-    eventually("what its writer may use again is not vouched for", || !in_place.is_consistent());
+    eventually("a sample whose memory may be reused is not consistent", || !in_place.is_consistent());
     assert!(copied.is_consistent());
 }
 
-/// Bytes of shared memory that this process has mapped: by writers, and again by readers.
+/// Bytes of shared memory that this process has mapped, once for writers and once for readers.
 fn mapped_bytes() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let lines = maps.lines().filter(|line| line.contains("memfd:peregrine"));
@@ -219,7 +218,7 @@ fn mapped_bytes() -> u64 {
 }
 
 #[test]
-fn large_samples_written_singly_need_memory_for_few() {
+fn single_large_samples_need_memory_for_few() {
     let (a, b) = two(54);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "few");
     const LEN: usize = 64 << 20;
@@ -229,12 +228,12 @@ fn large_samples_written_singly_need_memory_for_few() {
         assert_eq!((block.number, block.octets.last()), (number, Some(&(number as u8))));
     }
     let mapped = mapped_bytes();
-    assert!(mapped < 8 * LEN as u64, "{mapped} octets for 20 samples of {LEN}, one at a time");
+    assert!(mapped < 8 * LEN as u64, "{mapped} bytes for 20 samples of {LEN}, one at a time");
 }
 
-/// While few are under way there is memory for few, and without readers for none.
+/// A writer has memory for the samples in transit, and none without readers.
 #[test]
-fn memory_for_samples_is_accounted_for_and_given_back() {
+fn memory_for_samples_is_counted_and_released() {
     let (a, b) = two(57);
     const LEN: usize = 5 << 20;
     let memory = || a.shared_memory_statistics().memory;
@@ -247,29 +246,33 @@ fn memory_for_samples_is_accounted_for_and_given_back() {
     let full = memory();
     assert!(full.slots_in_use >= 6 && full.slots >= full.slots_in_use && full.segments >= 6, "{full:?}");
     assert!(full.bytes >= 6 * LEN as u64, "{full:?}");
-    assert_eq!(b.shared_memory_statistics().memory, SharedMemoryUse::default(), "what others have made");
+    assert_eq!(
+        b.shared_memory_statistics().memory,
+        SharedMemoryUse::default(),
+        "segments of other processes are not counted"
+    );
     (0..6).for_each(|number| assert!(take_one(&reader) == Block::new(number, LEN)));
     let mut number = 6;
-    eventually("a writer that writes on gives up what it does not need", || {
+    eventually("a writer that keeps writing releases unused memory", || {
         writer.write(&Block::new(number, 5000)).unwrap();
         assert_eq!(take_one(&reader).number, number);
         number += 1;
         memory().bytes < LEN as u64
     });
     drop(reader);
-    eventually("without readers there is none", || memory() == SharedMemoryUse::default());
+    eventually("a writer without readers has no memory", || memory() == SharedMemoryUse::default());
 }
 
 #[test]
-fn memory_of_a_writer_that_writes_no_more_is_given_back() {
+fn idle_writer_releases_memory() {
     let (a, b) = two(23);
     const LEN: usize = 50 << 20;
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "silent");
     writer.write(&Block::new(0, LEN)).unwrap();
     assert!(take_one(&reader) == Block::new(0, LEN));
     assert!(a.shared_memory_statistics().memory.bytes >= LEN as u64);
-    eventually("nobody needs it", || a.shared_memory_statistics().memory.bytes < LEN as u64);
-    // As before, from the beginning.
+    eventually("the unused memory is released", || a.shared_memory_statistics().memory.bytes < LEN as u64);
+    // Memory is allocated again as at the beginning.
     writer.write(&Block::new(1, LEN)).unwrap();
     assert!(take_one(&reader) == Block::new(1, LEN));
 }
@@ -282,7 +285,7 @@ fn next_fallback(events: &mut DiscoveryEvents) -> NoSharedMemory {
     }
 }
 
-/// The most shared memory of some writers, in bytes.
+/// A limit for the shared memory of a writer, in bytes.
 const BOUND: usize = 1 << 20;
 
 fn bounded(a: &DomainParticipant, topic: &str) -> DataWriterBuilder<Block> {
@@ -297,7 +300,7 @@ fn writer_with_little_memory_delivers_everything() {
     let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
     await_channels(&a, &b, 1);
     let check = || assert!(a.shared_memory_statistics().memory.bytes <= BOUND as u64);
-    // At once, for which there is no room by far, and one after the other.
+    // First many at once, for which there is not enough room, then one after the other.
     for number in 0..100 {
         writer.write(&Block::new(number, 100_000)).unwrap();
         check();
@@ -311,7 +314,7 @@ fn writer_with_little_memory_delivers_everything() {
         check();
         assert_eq!(take_one(&reader).number, number);
     }
-    // What is written while others wait for memory does not take it.
+    // A sample must not take the memory for which earlier samples wait.
     let thread = std::thread::spawn(move || {
         write_all(&writer, 200..500, 100_000);
         writer.wait_for_acknowledgments(PATIENCE).unwrap();
@@ -327,9 +330,9 @@ fn writer_with_little_memory_delivers_everything() {
     assert!(statistics.copied_in > 0, "{statistics:?}");
 }
 
-/// All of them from then on, in their order.
+/// Later samples use messages as well, in order.
 #[test]
-fn samples_that_no_memory_is_allowed_for_come_in_messages() {
+fn samples_past_memory_limit_are_sent_in_messages() {
     let (a, b) = two(27);
     let writer = bounded(&a, "longer").build().unwrap();
     let topic = b.topic::<Block>("longer").unwrap();
@@ -393,7 +396,7 @@ fn writer_at_full_rate_loses_nothing() {
     });
     let mut next = 0;
     while next < SAMPLES {
-        // The end of the writer is told of as a sample without data.
+        // The deletion of the writer causes a sample without data.
         for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
             assert_eq!(block.number, next);
             next += 1;
@@ -405,7 +408,7 @@ fn writer_at_full_rate_loses_nothing() {
     thread.join().unwrap();
 }
 
-/// A reader without room makes the writer wait, and goes on where it was.
+/// A full reader makes the writer wait, and then continues without a gap.
 #[test]
 fn full_reader_blocks_writer_and_misses_nothing() {
     let (a, b) = two(42);
@@ -417,7 +420,7 @@ fn full_reader_blocks_writer_and_misses_nothing() {
     let writer = a.topic::<Block>("stalled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     await_channels(&a, &b, 1);
     write_all(&writer, 0..50, 6000);
-    assert!(writer.wait_for_acknowledgments(GLANCE).is_err(), "it has room for three");
+    assert!(writer.wait_for_acknowledgments(GLANCE).is_err(), "the reader has room for three samples");
     for number in 0..50 {
         assert!(take_one(&reader) == Block::new(number, 6000), "sample {number}");
     }
@@ -437,14 +440,14 @@ fn late_joiner_gets_history() {
         reader.take().unwrap().into_iter().map(|sample| sample.into_value().unwrap().number).collect();
     assert_eq!(numbers, [4, 5, 6, 7, 8]);
     await_channels(&a, &b, 1);
-    // Whatever way it came, nothing comes twice.
+    // No sample is received twice, on any path.
     writer.write(&Block::new(9, 5000)).unwrap();
     assert_eq!(take_one(&reader).number, 9);
     assert!(reader.take().unwrap().is_empty());
 }
 
 #[test]
-fn instances_live_and_end_as_over_the_network() {
+fn instance_states_match_those_over_network() {
     let (a, b) = two(44);
     let (writer, reader) = reliable_pair::<Named>(&a, &b, "instances");
     let named = |name: &str, value| Named { name: format!("{name}, a name too long for a key hash"), value };
@@ -461,7 +464,7 @@ fn instances_live_and_end_as_over_the_network() {
         let last = samples.iter().rev().find(|sample| sample.info().instance == handle);
         last.unwrap().info().instance_state
     });
-    // To unregister is to dispose, unless the writer's policies say otherwise.
+    // By default, unregistering an instance also disposes it.
     assert_eq!(states, [InstanceState::NotAliveDisposed; 2]);
 }
 
@@ -560,7 +563,7 @@ fn nonblocking_poll_gets_samples_from_shared_memory_and_datagrams() {
         for writer in &writers {
             writer.write(&Block::new(number, 100)).unwrap();
             let mut taken = Vec::new();
-            eventually("the sample has come", || {
+            eventually("the sample was received", || {
                 b.poll(Duration::ZERO);
                 taken.extend(reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()));
                 !taken.is_empty()
@@ -583,9 +586,10 @@ fn spinning_thread_takes_from_shared_memory() {
     }
 }
 
-/// What a deleted writer has written is still delivered, and its channel goes; so does that of a deleted reader.
+/// The samples of a deleted writer are still delivered, and its channel ends; the channel of a deleted reader ends as
+/// well.
 #[test]
-fn channels_end_with_their_writers_and_readers() {
+fn channel_ends_with_its_writer_or_readers() {
     let (a, b) = two(50);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "ends");
     write_all(&writer, 0..20, 5000);

@@ -1,8 +1,8 @@
-//! Processes that are killed while they write or take, again and again, and what that leaves in the one that survives:
-//! nothing. This binary starts itself again as the other process.
+//! Processes are killed repeatedly while they write or take; no resource may remain in the surviving process. This
+//! binary starts itself again as the other process.
 //!
-//! `PEREGRINE_SHM_ROUNDS` says how many processes are killed in each role, more than 10; 20 unless it is set. What the
-//! survivor has after the last is compared with what it had after the tenth.
+//! `PEREGRINE_SHM_ROUNDS` sets the number of processes that are killed in each role: more than 10, by default 20. The
+//! test compares the resources of the survivor after the last round with those after the tenth.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -26,9 +26,9 @@ const ROUND: &str = "PEREGRINE_TEST_ROUND";
 const ROUNDS: &str = "PEREGRINE_SHM_ROUNDS";
 const DOMAIN: u32 = 55;
 const LEASE: Duration = Duration::from_secs(2);
-/// After so many, everything has been allocated that is kept.
+/// Number of rounds after which all permanent memory is allocated.
 const WARM_UP: u64 = 10;
-/// Blocks that tables may grow by, whatever the number of rounds.
+/// Number of blocks by which tables may grow, regardless of the number of rounds.
 const BLOCKS_OF_TABLES: usize = 60;
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -61,7 +61,7 @@ fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("writer") => return roles::writer(),
         Ok("reader") => return roles::reader(),
-        Ok(role) => panic!("{ROLE}={role} is no role"),
+        Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {}
     }
     let rounds = std::env::var(ROUNDS).map_or(20, |text| text.parse().expect("PEREGRINE_SHM_ROUNDS is a number"));
@@ -76,14 +76,14 @@ fn main() {
 mod roles {
     use super::*;
 
-    /// Writes on and on.
+    /// Writes until it is killed.
     pub(super) fn writer() {
         let participant = participant();
         let writer = super::writer(&participant);
         writer.wait_for_readers(1, PATIENCE).unwrap();
         let round = std::env::var(ROUND).unwrap().parse().unwrap();
         for number in 0.. {
-            // It is killed; should nobody do that, it ends with its only reader.
+            // If the process is not killed, it ends with its only reader.
             let has_reader = writer.publication_matched_status().current_count > 0;
             if !has_reader || writer.write(&Block::new(round, number)).is_err() {
                 return;
@@ -91,7 +91,8 @@ mod roles {
         }
     }
 
-    /// Takes on and on with several readers, which share a channel, and prints a line after the first sample of each.
+    /// Takes with several readers, which share a channel, until it is killed. Prints a line after the first sample of
+    /// each reader.
     pub(super) fn reader() {
         let participant = participant();
         let mut readers = [(); 3].map(|()| (super::reader(&participant), true));
@@ -121,10 +122,10 @@ fn reader(participant: &DomainParticipant) -> DataReader<Block> {
     participant.topic::<Block>("blocks").unwrap().reader_builder().reliable().keep_last(8).build().unwrap()
 }
 
-/// Another process, which is killed.
+/// The other process, which is killed.
 struct Other {
     child: Child,
-    /// The inodes of its sockets, as last looked at.
+    /// The inodes of its sockets, as last read.
     sockets: HashSet<String>,
 }
 
@@ -141,10 +142,10 @@ impl Other {
         line.trim().to_owned()
     }
 
-    /// After which nothing of it is left in the system.
+    /// Kills the process and waits until its sockets are gone.
     fn kill(mut self) {
         self.sockets = self.own_sockets();
-        assert!(!self.sockets.is_empty(), "it is not there any more");
+        assert!(!self.sockets.is_empty(), "the process has ended");
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         eventually("its sockets are gone", || {
@@ -165,20 +166,20 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have been killed already.
+        // The process may have been killed already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the survivor has when nobody else is there.
+/// The resources of the survivor without other processes.
 struct Rest {
     holdings: Holdings,
     heap: dhat::HeapStats,
 }
 
 impl Rest {
-    /// To be called when the last of the others has been killed.
+    /// Measures them; the caller has killed the last other process.
     fn of(participant: &DomainParticipant) -> Self {
         eventually("the channels end", || {
             let statistics = participant.shared_memory_statistics();
@@ -198,7 +199,7 @@ impl Rest {
         Self { holdings: Holdings::now(), heap: dhat::HeapStats::get() }
     }
 
-    /// Waits until the survivor has no more than this.
+    /// Waits until the survivor holds no more than `self`.
     fn compare(&self, participant: &DomainParticipant) {
         let after = Self::of(participant);
         println!(
@@ -206,7 +207,7 @@ impl Rest {
             after.heap.curr_bytes, after.heap.curr_blocks, self.heap.curr_bytes, self.heap.curr_blocks, after.holdings
         );
         Holdings::await_no_more_than(&self.holdings);
-        eventually("memory is given back", || {
+        eventually("memory is released", || {
             dhat::HeapStats::get().curr_blocks <= self.heap.curr_blocks + BLOCKS_OF_TABLES
         });
     }
@@ -216,7 +217,8 @@ fn writers_killed_while_they_write_leave_nothing_behind(rounds: u64) {
     let _profiler = dhat::Profiler::builder().testing().build();
     let participant = participant();
     let mut random = fastrand::Rng::with_seed(1);
-    // Readers and writers keep buffers for as many samples as they ever had at a time, so each part has its own.
+    // Readers and writers keep buffers for the highest number of samples that they have held, so each part has its own
+    // endpoints.
     kill_writers(&participant, 0..WARM_UP, &mut random);
     let warm = Rest::of(&participant);
     kill_writers(&participant, WARM_UP..rounds, &mut random);
@@ -225,7 +227,7 @@ fn writers_killed_while_they_write_leave_nothing_behind(rounds: u64) {
 
 fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, random: &mut fastrand::Rng) {
     let reader = reader(participant);
-    // Share its channels. The first one takes nothing.
+    // Two further readers on the same channels. The first one takes no samples.
     let siblings = [self::reader(participant), self::reader(participant)];
     for round in rounds {
         siblings[1].take().unwrap();
@@ -235,7 +237,7 @@ fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
             let sample = reader.wait_and_take(PATIENCE).unwrap();
             let Some(block) = sample.into_value() else { continue };
             assert!(block.is_whole(), "sample {} of round {} is torn", block.number, block.round);
-            // There may be some left of those before.
+            // Samples of earlier rounds may remain.
             if block.round == round {
                 left = Some(left.map_or_else(|| random.u32(0..60), |left: u32| left - 1));
             }
@@ -247,7 +249,7 @@ fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
     eventually("the channels end", || participant.shared_memory_statistics().writers == 0);
     eventually("discovery has forgotten them", || participant.discovered_participants().is_empty());
     println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
-    // What it holds of dead writers is still there.
+    // The samples of dead writers are still available.
     let samples = siblings.iter().chain([&reader]).flat_map(|reader| reader.take().unwrap());
     samples.filter_map(|sample| sample.into_value()).for_each(|block| assert!(block.is_whole()));
 }
@@ -270,7 +272,7 @@ fn kill_readers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
         move || {
             let mut number = 0;
             while !is_over.load(Ordering::Relaxed) {
-                // Whatever becomes of its readers, it goes on.
+                // The writer continues although its readers are killed.
                 writer.write(&Block::new(0, number)).unwrap();
                 number += 1;
                 if writer.publication_matched_status().current_count == 0 {

@@ -1,4 +1,4 @@
-//! Memory that a writer lends while its samples go by shared memory: by whom it is filled, and when it comes back.
+//! Memory that a writer lends in shared memory: filling it, writing it, and its release.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -28,7 +28,7 @@ struct Pair<T: DdsType> {
 }
 
 impl<T: DdsType> Pair<T> {
-    /// Two sides that share nothing but memory, as those of two processes.
+    /// Two participants with separate sockets and threads that use shared memory, as in two processes.
     fn new(domain: u32) -> Self {
         let mut apart = config();
         apart.threads.name_prefix = "b".to_owned();
@@ -57,7 +57,7 @@ impl Pair<Plain> {
 
     /// Keeps writing: a writer checks periodically which slots readers have released.
     fn await_all_back(&self) {
-        eventually("all slots are back", || {
+        eventually("all slots are free", || {
             self.writer.write(&[0; 4]).unwrap();
             self.take(1);
             self.slots_in_use() <= UNDER_WAY
@@ -74,7 +74,7 @@ impl Pair<Plain> {
     }
 }
 
-/// Between two looks of a writer that writes on.
+/// Samples between two checks of a writer for released slots.
 const UNDER_WAY: u64 = 64;
 
 fn write(writer: &DataWriter<Plain>, mut loan: WriteLoan<Plain>, number: u64) {
@@ -87,7 +87,7 @@ fn write_during_fill_precedes_filled_sample() {
     let pair = Pair::<Plain>::new(62);
     for round in 0..100 {
         let number = 4 * round;
-        // By this writer and another, in every way there is, as deep as a program likes.
+        // With this and another writer, in every form, nested.
         pair.write_serialized([number + 3; 4], || {
             pair.writer.write(&[number; 4]).unwrap();
             pair.write_serialized([number + 2; 4], || write(&pair.writer, pair.writer.loan().unwrap(), number + 1));
@@ -99,18 +99,20 @@ fn write_during_fill_precedes_filled_sample() {
 }
 
 #[test]
-fn every_sample_is_counted_when_it_is_written() {
+fn written_sample_is_counted_at_once() {
     let pair = Pair::<Plain>::new(69);
     for number in 1..=70 {
         write(&pair.writer, pair.writer.loan().unwrap(), number);
         // The thread that makes the reader ready may still be delivering, the first sample included.
-        eventually("it is counted, without another one", || pair.here.shared_memory_statistics().sent == number);
+        eventually("the sample is counted without a further one", || {
+            pair.here.shared_memory_statistics().sent == number
+        });
     }
     let Pair { here, there: _there, writer, reader } = pair;
     write(&writer, writer.loan().unwrap(), 71);
     drop(writer);
     reader.wait_for_data(PATIENCE).unwrap();
-    eventually("also those of a writer that is gone", || here.shared_memory_statistics().sent == 71);
+    eventually("samples of a deleted writer are counted too", || here.shared_memory_statistics().sent == 71);
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn panicking_fill_writes_nothing_and_leaks_nothing() {
     pair.await_all_back();
 }
 
-/// As many at a time as a program likes, of which some are written, in whatever order, and some are not.
+/// Many loans at a time: some are written, in any order, and some are dropped.
 #[test]
 fn loans_are_written_in_any_order_or_dropped() {
     let pair = Pair::<Plain>::new(64);
@@ -161,7 +163,8 @@ fn loan_outlives_writer_and_is_refused_by_others() {
     drop((loan, loans));
 }
 
-/// The channel of a loan ends before it is written: it goes to whoever reads then, in messages or by another channel.
+/// The channel ends before the loan is written: the sample reaches the readers of that time in messages or by another
+/// channel.
 #[test]
 fn loan_of_ended_channel_is_still_written() {
     let pair = Pair::<Plain>::new(66);
@@ -173,7 +176,7 @@ fn loan_of_ended_channel_is_still_written() {
     let Pair { here, there, writer, reader } = pair;
     let topic = reader.topic().clone();
     drop(reader);
-    eventually("the reader is gone", || writer.matched_subscriptions().is_empty());
+    eventually("the reader is unmatched", || writer.matched_subscriptions().is_empty());
     let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
     eventually("shared memory is used", || writer.shared_memory_readers() == 1);
     for (loan, number) in loans.into_iter().zip(40..) {
@@ -186,7 +189,7 @@ fn loan_of_ended_channel_is_still_written() {
 }
 
 #[test]
-fn threads_that_write_by_one_writer_have_memory_of_their_own() {
+fn concurrent_loans_have_separate_memory() {
     const EACH: u64 = 3000;
     let pair = Pair::<Plain>::new(67);
     let writer = Arc::new(pair.writer.clone());
@@ -212,7 +215,7 @@ fn threads_that_write_by_one_writer_have_memory_of_their_own() {
 }
 
 #[test]
-fn memory_of_large_loans_that_are_dropped_is_given_back() {
+fn dropped_large_loans_release_memory() {
     let pair = Pair::<Flat<Image>>::new(68);
     const LEN: usize = 8 << 20;
     let loan = |number| {
@@ -233,10 +236,10 @@ fn memory_of_large_loans_that_are_dropped_is_given_back() {
         assert_eq!(pair.reader.take_loaned(&Selector::ANY).unwrap().len(), 1);
     }
     let bytes = || pair.here.shared_memory_statistics().memory.bytes;
-    eventually("nobody uses it", || bytes() < LEN as u64);
-    // The first loan after that, which nobody writes, and nothing follows.
+    eventually("the unused memory is released", || bytes() < LEN as u64);
+    // The first loans after that are dropped unwritten, and no write follows.
     let held = [loan(7), loan(8)];
     assert!(bytes() >= 2 * LEN as u64);
     drop(held);
-    eventually("nobody uses it any more", || bytes() < LEN as u64);
+    eventually("the memory of the dropped loans is released", || bytes() < LEN as u64);
 }

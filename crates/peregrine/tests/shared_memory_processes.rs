@@ -1,5 +1,5 @@
-//! Shared memory between processes, which end at any moment, live in other namespaces or run as other users. This
-//! binary starts itself again as the other process. Needs root, as making namespaces and changing users do.
+//! Shared memory between processes that end at any time, are in other namespaces, or run as other users. This binary
+//! starts itself again as the other process. Creating namespaces and changing users needs root.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -39,7 +39,7 @@ fn main() {
         Ok("stale writer") => return roles::stale_writer(),
         Ok("reader") => return roles::reader(),
         Ok("teller of the path") => return println!("{:?}", path_to(&["env"])),
-        Ok(role) => panic!("{ROLE}={role} is no role"),
+        Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {}
     }
     let scenarios: [(&str, fn()); 11] = [
@@ -51,8 +51,8 @@ fn main() {
         ("another user namespace gets messages", another_user_namespace_gets_messages),
         ("another PID namespace gets messages", another_pid_namespace_gets_messages),
         ("another user gets messages", another_user_gets_messages),
-        ("the user nobody gets messages even of itself", process_of_user_nobody_gets_messages),
-        ("a peer that is no more is told of, and the next one is reached", ended_peer_is_reported),
+        ("a process of the user nobody gets messages from its own user", process_of_user_nobody_gets_messages),
+        ("an ended peer is reported, and the next one is reached", ended_peer_is_reported),
         ("a read-only /dev/shm does not matter", read_only_dev_shm_is_no_obstacle),
     ];
     for (name, scenario) in scenarios {
@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-/// Another process, killed and waited for when this is dropped.
+/// The other process. The drop kills it and waits for its end.
 struct Other(Child);
 
 impl Other {
@@ -89,7 +89,7 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -98,14 +98,14 @@ impl Drop for Other {
 mod roles {
     use super::*;
 
-    /// Writes on and on, sizes of all kinds.
+    /// Writes samples of all sizes until it is killed.
     pub(super) fn writer() {
         let participant = participant();
         let writer = super::writer(&participant);
         writer.wait_for_readers(1, PATIENCE).unwrap();
         println!("matched");
         for number in 0.. {
-            // It is killed; should nobody do that, it ends with its only reader.
+            // If the process is not killed, it ends with its only reader.
             let has_reader = writer.publication_matched_status().current_count > 0;
             if !has_reader || writer.write(&Block::new(number, length(number))).is_err() {
                 return;
@@ -113,14 +113,14 @@ mod roles {
         }
     }
 
-    /// Says that it is there, for longer than any test lasts, and is killed.
+    /// Announces itself with a lease longer than a test, and is killed.
     pub(super) fn stale_writer() {
         let participant = DomainParticipant::builder(DOMAIN).config(config()).lease(5 * PATIENCE).build().unwrap();
         let _writer = super::writer(&participant);
         std::thread::sleep(PATIENCE);
     }
 
-    /// Takes on and on, and tells of the first.
+    /// Takes until it is killed, and prints a line after the first sample.
     pub(super) fn reader() {
         let participant = participant();
         let reader = super::reader(&participant);
@@ -153,7 +153,7 @@ fn reader(participant: &DomainParticipant) -> DataReader<Block> {
     participant.topic::<Block>("blocks").unwrap().reader_builder().reliable().keep_last(8).build().unwrap()
 }
 
-/// Takes some samples, all of them whole.
+/// Takes `count` samples and checks that they are intact.
 fn take_some(reader: &DataReader<Block>, count: usize) {
     let mut taken = 0;
     while taken < count {
@@ -172,17 +172,17 @@ fn samples_of_every_size_arrive() {
     eventually("shared memory is used", || participant.shared_memory_statistics().writers == 1);
     let before = participant.shared_memory_statistics().received;
     take_some(&reader, 50);
-    eventually("they come that way", || participant.shared_memory_statistics().received >= before + 50);
+    eventually("the samples use shared memory", || participant.shared_memory_statistics().received >= before + 50);
 }
 
-/// What this process has while there is no channel.
+/// The resources of this process without channels.
 fn without_channels(participant: &DomainParticipant) -> Holdings {
     let statistics = participant.shared_memory_statistics();
     assert_eq!((statistics.readers, statistics.writers), (0, 0));
     Holdings::now()
 }
 
-/// Waits until there is no more left than at the beginning.
+/// Waits until this process holds no more than at the beginning.
 fn await_nothing_left(participant: &DomainParticipant, at_first: &Holdings) {
     eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
     eventually("the channel ends", || participant.shared_memory_statistics().readers == 0);
@@ -200,8 +200,10 @@ fn writers_killed_in_mid_stream_leave_nothing_behind() {
         take_some(&reader, 5 + 7 * round);
         other.kill();
         eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
-        eventually("the reader is done with it", || reader.subscription_matched_status().current_count == 0);
-        // What it holds of the dead writer is still there, and goes when it is let go of.
+        eventually("the reader has unmatched the dead writer", || {
+            reader.subscription_matched_status().current_count == 0
+        });
+        // The samples of the dead writer are still available, and are freed when they are released.
         for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
             assert!(block.is_whole());
         }
@@ -227,13 +229,15 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
         other.kill();
         // The writer has not noticed the end of the process yet and continues to write.
         (0..20).for_each(|_| write());
-        eventually("the writer is done with it", || writer.publication_matched_status().current_count == 0);
+        eventually("the writer has unmatched the dead reader", || {
+            writer.publication_matched_status().current_count == 0
+        });
         (0..20).for_each(|_| write());
         await_nothing_left(&participant, &at_first);
     }
 }
 
-/// In mid-stream, with channels both ways.
+/// While samples are in transit, with channels in both directions.
 fn ended_participant_leaves_nothing_behind() {
     let before = Holdings::now();
     for _ in 0..3 {
@@ -252,7 +256,7 @@ fn ended_participant_leaves_nothing_behind() {
     Holdings::await_no_more_than(&before);
 }
 
-/// What becomes of a writer that another process is started with, by the word of this participant.
+/// Starts a writer with `wrapper` in another process, and returns the path that this participant reports.
 fn path_to(wrapper: &[&str]) -> DeliveryPath {
     let participant = participant();
     let mut events = participant.discovery_events();
@@ -265,7 +269,7 @@ fn path_to(wrapper: &[&str]) -> DeliveryPath {
             break path;
         }
     };
-    // By whatever way: it works.
+    // Samples arrive on any path.
     take_some(&reader, 10);
     let is_shared = path == DeliveryPath::SharedMemory;
     assert_eq!(participant.shared_memory_statistics().writers, u64::from(is_shared));
@@ -284,7 +288,7 @@ fn another_ipc_namespace_gets_messages() {
     assert!(reason(&path_to(&["unshare", "--ipc"])).contains("IPC namespaces"));
 }
 
-/// In which it is the same user with another name.
+/// In the other user namespace the same user has another id.
 fn another_user_namespace_gets_messages() {
     assert!(reason(&path_to(&["unshare", "--user", "--map-root-user"])).contains("user namespaces"));
 }
@@ -298,7 +302,7 @@ fn another_user_gets_messages() {
     assert!(reason(&path_to(&["setpriv", "--reuid", "4321", "--clear-groups"])).contains("different users"));
 }
 
-/// What is not known in a user namespace is shown as nobody: two of them need not be the same.
+/// The kernel shows users that are unknown in a user namespace as `nobody`, so two such users need not be the same.
 fn process_of_user_nobody_gets_messages() {
     let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
     assert!(reason(&path_to(&nobody)).contains("different users"));
@@ -306,7 +310,7 @@ fn process_of_user_nobody_gets_messages() {
     assert!(told.contains("stands for every user unknown in this user namespace"), "{told}");
 }
 
-/// Its announcement is still believed when a reader asks it for memory.
+/// The announcement of the ended peer is still valid when a reader requests its memory.
 fn ended_peer_is_reported() {
     let participant = participant();
     let mut events = participant.discovery_events();

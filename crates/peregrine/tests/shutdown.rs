@@ -1,4 +1,4 @@
-//! Nothing is left of a participant: no thread, no descriptor.
+//! A deleted participant leaves no thread and no descriptor.
 
 mod common;
 
@@ -10,7 +10,7 @@ use peregrine::{DomainConfig, DomainParticipant, FlowController, PublishMode, Se
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Counts the warnings given.
+/// Counts the logged warnings.
 struct Warnings;
 
 static WARNINGS: AtomicUsize = AtomicUsize::new(0);
@@ -50,7 +50,7 @@ fn live_and_die(domain: u32, config: DomainConfig) {
     let events = a.discovery_events();
     writer.write(&Reading::new(1, 1)).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 1)));
-    // What it has queued leaves before it goes.
+    // The writer sends its queued samples before it is deleted.
     let flow = FlowController::bits_per_second(1_000_000).unwrap();
     let asynchronous = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all();
     let asynchronous = asynchronous.publish_mode(PublishMode::Asynchronous { flow }).build().unwrap();
@@ -58,14 +58,10 @@ fn live_and_die(domain: u32, config: DomainConfig) {
     for value in 0..100 {
         asynchronous.write(&Reading::new(2, value)).unwrap();
     }
-    // In an order that nobody would choose. The readers are still there to acknowledge the writer's last words.
+    // An unusual order of drops. The readers still exist and acknowledge the last samples of the writer.
     let warnings = WARNINGS.load(Ordering::Relaxed);
     drop((a, writer, asynchronous, b));
-    assert_eq!(
-        WARNINGS.load(Ordering::Relaxed),
-        warnings,
-        "the writer has not waited for its acknowledgements in vain"
-    );
+    assert_eq!(WARNINGS.load(Ordering::Relaxed), warnings, "the writer has got its acknowledgements");
     assert!(reader.take_next().unwrap().is_none() || set.wait(Duration::ZERO).is_ok());
     drop((reader, events, set));
 }
@@ -76,9 +72,9 @@ fn thread_names() -> Vec<String> {
     names.map(|name| name.trim_end().to_owned()).collect()
 }
 
-/// One test, for threads of other tests would count.
+/// A single test, because threads of other tests would count.
 #[test]
-fn threads_and_descriptors_are_given_back() {
+fn dropped_participants_release_threads_and_descriptors() {
     tracing::subscriber::set_global_default(Warnings).unwrap();
     let mut named = config();
     named.threads.name_prefix = "arm".to_owned();
@@ -98,7 +94,7 @@ fn threads_and_descriptors_are_given_back() {
     for round in 0..3 {
         live_and_die(74, config());
         live_and_die(75, polled());
-        // A thread that was joined may stay listed for a moment.
+        // A joined thread may remain listed for a moment.
         common::eventually("all threads have ended", || entries("/proc/self/task") == threads);
         assert_eq!(entries("/proc/self/fd"), descriptors, "round {round}");
     }

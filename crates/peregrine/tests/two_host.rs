@@ -1,5 +1,5 @@
-//! Shared memory and two network namespaces of one host: abstract sockets do not reach from one to the other, so
-//! samples go in messages, and the reason is told. Needs root. This binary starts itself again as the processes in the
+//! Shared memory and two network namespaces of one host: abstract sockets do not connect them, so samples are sent in
+//! messages, and the reason is reported. Needs root. This binary starts itself again as the processes in the
 //! namespaces.
 #![cfg(target_os = "linux")]
 
@@ -22,7 +22,7 @@ const SPDP_PORT: u16 = 7400;
 /// A quarter of a mebibyte.
 const IMAGE_BYTES: usize = 1 << 18;
 const BLOCKING_MAX: Duration = Duration::from_millis(100);
-/// How long the fast writer writes.
+/// Duration of the fast writer.
 const WRITING: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -45,7 +45,7 @@ fn main() {
         Ok("group member") => roles::group_member(),
         Ok("fast writer") => roles::fast_writer(),
         Ok("image reader") => roles::image_reader(),
-        Ok(role) => panic!("{ROLE}={role} is no role"),
+        Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {
             two_network_namespaces_get_messages();
             println!("test two network namespaces get messages ... ok");
@@ -74,14 +74,14 @@ mod roles {
             writer.write(&Number { value }).unwrap();
         }
         println!("written");
-        // Until it is killed, or the reader has gone.
+        // Until the process is killed or the reader is deleted.
         writer.wait_for_readers(1, PATIENCE).unwrap();
         while writer.publication_matched_status().current_count > 0 {
             std::thread::park_timeout(Duration::from_millis(100));
         }
     }
 
-    /// Tells by which path the samples come, and that they do.
+    /// Prints the path of the samples, and that they arrive.
     pub(super) fn reader() {
         let participant = participant();
         let mut events = participant.discovery_events();
@@ -100,7 +100,7 @@ mod roles {
         }
     }
 
-    /// A participant on the loopback interface, until it is killed.
+    /// A participant on the loopback interface that runs until the process is killed.
     pub(super) fn announcer() {
         let mut config = DomainConfig::default();
         config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
@@ -110,7 +110,7 @@ mod roles {
         drop(participant);
     }
 
-    /// Receives announcements by multicast only. Says when one has come.
+    /// Receives announcements by multicast only, and prints a line for the first one.
     pub(super) fn group_member() {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
         socket.set_reuse_address(true).unwrap();
@@ -121,13 +121,13 @@ mod roles {
         let socket = UdpSocket::from(socket);
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut datagram = [0; 2048];
-        let len = socket.recv(&mut datagram).expect("an announcement comes to the group");
+        let len = socket.recv(&mut datagram).expect("an announcement reaches the group");
         assert_eq!(datagram[..len].get(..4), Some(&b"RTPS"[..]));
         println!("announcement by multicast");
     }
 
-    /// Four threads write by one best-effort writer, much faster than the link. Tells how long the longest write took,
-    /// and by how much the memory of the process has grown.
+    /// Four threads write with one best-effort writer, much faster than the link. Prints the duration of the longest
+    /// write and the growth of the memory of the process.
     pub(super) fn fast_writer() {
         let participant = participant();
         let topic = participant.topic::<Image>("images").unwrap();
@@ -179,7 +179,7 @@ mod roles {
     }
 }
 
-/// A network namespace, deleted on drop with what was started in it.
+/// A network namespace. The drop deletes it and ends the processes in it.
 struct Host(String);
 
 impl Host {
@@ -197,7 +197,7 @@ impl Host {
         host
     }
 
-    /// Two of them, with a cable between.
+    /// Two namespaces, connected by a veth pair.
     fn pair() -> [Self; 2] {
         let hosts = ["a", "b"].map(Self::new);
         let [a, b] = &hosts;
@@ -210,7 +210,7 @@ impl Host {
         hosts
     }
 
-    /// This binary in that role.
+    /// Starts this binary in a role.
     fn start(&self, role: &str) -> Other {
         let own = std::env::current_exe().unwrap();
         let mut command = Command::new("ip");
@@ -221,12 +221,12 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // What fails is the end of the test run anyway, and the name is that of a process which is no more.
+        // A failure is harmless: the test run ends, and the name contains the id of this process.
         let _ = Command::new("ip").args(["netns", "delete", &self.0]).output();
     }
 }
 
-/// A process in a namespace, killed and waited for when this is dropped.
+/// A process in a namespace. The drop kills it and waits for its end.
 struct Other(Child);
 
 impl Other {
@@ -239,7 +239,7 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -251,7 +251,7 @@ fn ip(words: &[&str]) {
     assert!(output.status.success(), "ip {}: {text} (this needs root)", words.join(" "));
 }
 
-/// By which path the samples of a writer on one host come to a reader on the other.
+/// The path of samples from a writer on one host to a reader on the other.
 fn path(from: &Host, to: &Host) -> String {
     let mut writer = from.start("writer");
     assert_eq!(writer.line(), "written");
@@ -293,7 +293,7 @@ fn writes_over_a_slow_link_end_in_time_and_take_little_memory() {
     assert!(grown < 32 << 10, "the process has grown by {grown} KiB");
 }
 
-/// So that it is not the namespaces as such.
+/// The control: processes in one namespace share memory.
 fn one_network_namespace_shares_memory() {
     let [a, _b] = Host::pair();
     assert_eq!(path(&a, &a), "shared memory");

@@ -1,4 +1,4 @@
-//! Code of the application that blocks, panics, is slow or uses the entity that calls it: nothing else may suffer.
+//! User code that blocks, panics, is slow or uses the entity that calls it does not affect other entities.
 
 mod common;
 
@@ -16,7 +16,7 @@ use peregrine::{
     WaitStrategy,
 };
 
-/// The route of samples between two participants of this process, each with sockets and threads of its own.
+/// The path of samples between two participants of this process, each with separate sockets and threads.
 #[derive(Clone, Copy)]
 enum Route {
     Udp,
@@ -24,7 +24,7 @@ enum Route {
 }
 
 impl Route {
-    /// Participants of a domain that no test uses by another route.
+    /// Two participants of a domain that no test of another route uses.
     fn participants(self, domain: u32) -> (DomainParticipant, DomainParticipant) {
         (participant(self.domain(domain)), self.observer(domain))
     }
@@ -36,10 +36,10 @@ impl Route {
         DomainParticipant::builder(self.domain(domain)).config(config).build().unwrap()
     }
 
-    /// Waits until samples of `writer` go to so many readers by this route.
+    /// Waits until samples of `writer` reach this many readers by this route.
     fn wait_until_used(self, writer: &DomainParticipant, readers: u64) {
         if matches!(self, Self::SharedMemory) {
-            eventually("channels are there", || writer.shared_memory_statistics().readers >= readers);
+            eventually("channels exist", || writer.shared_memory_statistics().readers >= readers);
         }
     }
 
@@ -64,18 +64,18 @@ macro_rules! by_each_route {
 }
 
 by_each_route!(
-    blocked_listener_stops_no_other_entity,
-    blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs,
-    many_blocked_listeners_stop_no_other_entity,
-    panicking_listener_is_called_again_and_stops_no_reader,
-    listener_set_later_is_told_of_what_has_come_before,
-    removed_listener_has_returned_and_is_not_called_again,
-    panicking_deadline_listener_leaves_timers_and_discovery_running,
-    write_in_a_listener_with_a_full_history_gets_room,
-    closure_that_fills_a_sample_may_use_its_writer,
+    blocked_listener_does_not_delay_other_entities,
+    blocked_listener_does_not_delay_other_readers_of_the_sample,
+    many_blocked_listeners_do_not_delay_other_entities,
+    panicking_listener_is_called_again_and_readers_continue,
+    listener_set_later_is_notified_of_earlier_samples,
+    removed_listener_is_not_called_again,
+    timers_and_discovery_continue_after_panic_of_deadline_listener,
+    write_in_listener_with_full_history_gets_room,
+    fill_closure_can_use_its_writer,
 );
 
-fn blocked_listener_stops_no_other_entity(route: Route) {
+fn blocked_listener_does_not_delay_other_entities(route: Route) {
     let (a, b) = route.participants(10);
     let (begun, has_begun) = sync_channel(1);
     let (release, released) = sync_channel::<()>(1);
@@ -96,7 +96,7 @@ fn blocked_listener_stops_no_other_entity(route: Route) {
     route.wait_until_used(&a, 2);
     to_blocking.write(&Reading::new(1, 1)).unwrap();
     has_begun.recv_timeout(PATIENCE).unwrap();
-    // Data, acknowledgements, discovery and matching go on.
+    // Data, acknowledgements, discovery and matching continue.
     for value in 0..100 {
         to_other.write(&Reading::new(1, value)).unwrap();
         assert_eq!(other.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
@@ -107,16 +107,16 @@ fn blocked_listener_stops_no_other_entity(route: Route) {
     late.wait_for_readers(1, PATIENCE).unwrap();
     late.write(&Reading::new(1, 7)).unwrap();
     assert_eq!(late_reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 7)));
-    // What came for the blocked reader is there, and was acknowledged.
+    // The samples of the blocked reader were received and acknowledged.
     to_blocking.write(&Reading::new(1, 2)).unwrap();
     to_blocking.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(blocking.take().unwrap().len(), 2);
-    // From now on it returns at once.
+    // From now on the listener returns at once.
     drop(release);
 }
 
-/// One datagram, or one entry of a ring for each, concerns all three.
-fn blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs(route: Route) {
+/// One datagram, or a ring entry for each, is for all three readers.
+fn blocked_listener_does_not_delay_other_readers_of_the_sample(route: Route) {
     let (a, b) = route.participants(9);
     let topic = b.topic::<Reading>("three").unwrap();
     let (told, calls) = sync_channel(10);
@@ -143,7 +143,7 @@ fn blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs(route:
     is_over.store(true, Ordering::SeqCst);
 }
 
-fn many_blocked_listeners_stop_no_other_entity(route: Route) {
+fn many_blocked_listeners_do_not_delay_other_entities(route: Route) {
     const BLOCKED: u32 = 8;
     let (a, b) = route.participants(11);
     let blocked = Arc::new(AtomicU32::new(0));
@@ -183,7 +183,7 @@ fn many_blocked_listeners_stop_no_other_entity(route: Route) {
     is_over.store(true, Ordering::SeqCst);
 }
 
-fn panicking_listener_is_called_again_and_stops_no_reader(route: Route) {
+fn panicking_listener_is_called_again_and_readers_continue(route: Route) {
     let (a, b) = route.participants(12);
     let (told, calls) = sync_channel(100);
     let panicking = b.topic::<Reading>("panics").unwrap().reader_builder().reliable().keep_all();
@@ -211,8 +211,8 @@ fn panicking_listener_is_called_again_and_stops_no_reader(route: Route) {
     eventually("each panic is counted", || panicking.listener_panics() >= 5);
 }
 
-/// Samples came between `build` and `set_listener`.
-fn listener_set_later_is_told_of_what_has_come_before(route: Route) {
+/// Samples arrive between `build` and `set_listener`.
+fn listener_set_later_is_notified_of_earlier_samples(route: Route) {
     let (a, b) = route.participants(18);
     let writer = a.topic::<Reading>("early").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Reading>("early").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -225,7 +225,7 @@ fn listener_set_later_is_told_of_what_has_come_before(route: Route) {
     assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), 1);
 }
 
-fn removed_listener_has_returned_and_is_not_called_again(route: Route) {
+fn removed_listener_is_not_called_again(route: Route) {
     let (a, b) = route.participants(19);
     let writer = a.topic::<Reading>("removed").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let (begun, has_begun) = sync_channel(1);
@@ -249,7 +249,7 @@ fn removed_listener_has_returned_and_is_not_called_again(route: Route) {
     assert_eq!(reader.listener_panics(), 0);
 }
 
-fn panicking_deadline_listener_leaves_timers_and_discovery_running(route: Route) {
+fn timers_and_discovery_continue_after_panic_of_deadline_listener(route: Route) {
     struct Panics(Mutex<std::sync::mpsc::SyncSender<()>>);
     impl DataReaderListener<Reading> for Panics {
         fn on_requested_deadline_missed(
@@ -271,7 +271,7 @@ fn panicking_deadline_listener_leaves_timers_and_discovery_running(route: Route)
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Reading::new(1, 1)).unwrap();
     for _ in 0..3 {
-        calls.recv_timeout(PATIENCE).expect("timers go on after the panic");
+        calls.recv_timeout(PATIENCE).expect("timers continue after the panic");
     }
     let late = a.topic::<Reading>("late").unwrap().writer_builder().build().unwrap();
     let _late_reader = b.topic::<Reading>("late").unwrap().reader_builder().build().unwrap();
@@ -279,9 +279,10 @@ fn panicking_deadline_listener_leaves_timers_and_discovery_running(route: Route)
     drop(reader);
 }
 
-/// Two threads write faster than the listener takes, which runs on the threads that write, and where they leave off.
+/// Two threads write faster than the listener takes. The listener runs on the writing threads and on threads of the
+/// domain.
 #[test]
-fn listener_slower_than_its_stream_stops_no_announcements() {
+fn slow_listener_does_not_stop_announcements() {
     let lease = Duration::from_secs(1);
     let mut direct = config();
     direct.same_process = true;
@@ -327,8 +328,8 @@ fn listener_slower_than_its_stream_stops_no_announcements() {
     assert!(calls.load(Ordering::Relaxed) > 0);
 }
 
-/// The acknowledgements that make room come while the listener waits for them.
-fn write_in_a_listener_with_a_full_history_gets_room(route: Route) {
+/// The acknowledgements that free room arrive while the listener waits for them.
+fn write_in_listener_with_full_history_gets_room(route: Route) {
     const SAMPLES: u32 = 300;
     let (a, b) = route.participants(15);
     let limits = ResourceLimits { max_samples: Limit::At(4), ..ResourceLimits::default() };
@@ -360,12 +361,12 @@ fn write_in_a_listener_with_a_full_history_gets_room(route: Route) {
     assert_eq!(failures.load(Ordering::SeqCst), 0);
 }
 
-fn closure_that_fills_a_sample_may_use_its_writer(route: Route) {
+fn fill_closure_can_use_its_writer(route: Route) {
     let (a, b) = route.participants(16);
     let writer = a.topic::<Block>("filled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Block>("filled").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
-    // Shorter than what a message has place for, around the sizes at which buffers change, and long.
+    // Lengths for inline storage, around the limits of buffer classes, and for fragments.
     for len in [8, 36, 64, 100, 1_000, 5_000, 70_000] {
         let (done, is_done) = sync_channel(1);
         let writer = writer.clone();
@@ -386,9 +387,9 @@ fn closure_that_fills_a_sample_may_use_its_writer(route: Route) {
     }
 }
 
-/// Under `Poll` a listener that waits polls in turn.
+/// Under `Poll` a listener that waits polls itself.
 #[test]
-fn listener_under_poll_may_wait() {
+fn listener_under_poll_can_wait() {
     let mut polled = config();
     polled.wait = WaitStrategy::Poll;
     polled.receive_buffers = 18;
@@ -420,7 +421,7 @@ fn listener_under_poll_may_wait() {
     assert_eq!(answered.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 3)));
 }
 
-/// A key member that asks its writer when it is encoded, as a hand-written type may.
+/// A hand-written key member whose encoding uses its writer.
 #[derive(Clone, Debug, PartialEq)]
 struct Asking(u32);
 
@@ -478,7 +479,7 @@ impl DdsType for Asking {
 }
 
 #[test]
-fn type_that_asks_its_writer_when_it_is_encoded_is_written() {
+fn encoding_can_use_its_writer() {
     let a = participant(60);
     let writer = a.topic::<Asked>("asked").unwrap().writer_builder().build().unwrap();
     *ASKED.lock().unwrap() = Some(writer.clone());

@@ -1,5 +1,5 @@
-//! Types of the application whose code uses the entity that holds a value: it runs under no lock, and on no thread that
-//! keeps timers or leads the reception.
+//! Code of hand-written types that uses the entity of the value: it runs under no lock, and on no thread that keeps
+//! timers or leads the reception.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::{PATIENCE, Reading, config, eventually, participant};
 use peregrine::xtypes::{DecodeError, Decoder, EncodeError, Encoder, Extents, KeyFacts, LengthCode, Sink};
 use peregrine::{DdsType, DomainParticipant, FlowController, InstanceHandle, PublishMode, user_code_panics};
 
-/// A function of the test that a type calls whenever the code of the type runs.
+/// A function of the test that each call of the type's code invokes.
 type Hook = Mutex<Option<Arc<dyn Fn() + Send + Sync>>>;
 
 fn call(hook: &Hook) {
@@ -114,14 +114,14 @@ probe!(late);
 probe!(replaced);
 probe!(expired);
 
-/// Samples go by reference between participants of this configuration.
+/// A participant that exchanges samples by reference with others of this configuration.
 fn direct(domain: u32) -> DomainParticipant {
     let mut config = config();
     config.same_process = true;
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }
 
-/// A participant whose samples of others come over sockets.
+/// A participant that exchanges samples over sockets.
 fn apart(domain: u32) -> DomainParticipant {
     let mut config = config();
     config.receive_buffers = 17;
@@ -129,19 +129,19 @@ fn apart(domain: u32) -> DomainParticipant {
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }
 
-/// Runs `body` on a thread of its own, which a deadlock does not end.
+/// Runs `body` on a separate thread, so that a deadlock fails the test.
 fn within_patience<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, is_done) = sync_channel(64);
     thread::spawn(move || done.send(body()));
     is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: waits for a lock, or has panicked"))
 }
 
-/// Whether this is the name of a thread of a domain that keeps timers or sends for others.
+/// Whether this is the name of a control, publishing or other thread that must not run user code.
 fn keeps_timers(thread: &str) -> bool {
     thread.contains("-ctrl-") || thread.contains("-pub-")
 }
 
-/// Drops the function of the hook without the lock of the hook.
+/// Drops the function of the hook without holding the lock of the hook.
 fn clear(hook: &Hook) {
     let gone = hook.lock().unwrap().take();
     drop(gone);
@@ -152,7 +152,7 @@ fn set(hook: &Hook, with: impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn key_function_uses_its_writer_while_the_writer_is_deleted() {
+fn key_function_can_use_writer_during_deletion() {
     use deleted::{HOOK, Keyed, keyed};
     let a = participant(62);
     let writer = a.topic::<Keyed>("deleted").unwrap().writer_builder().reliable().build().unwrap();
@@ -169,7 +169,7 @@ fn key_function_uses_its_writer_while_the_writer_is_deleted() {
 }
 
 #[test]
-fn decoding_of_a_key_value_uses_its_writer_and_its_reader() {
+fn decoding_of_key_value_can_use_its_endpoints() {
     use recalled::{HOOK, Keyed, keyed};
     let a = direct(63);
     let topic = a.topic::<Keyed>("recalled").unwrap();
@@ -192,7 +192,7 @@ fn decoding_of_a_key_value_uses_its_writer_and_its_reader() {
 }
 
 #[test]
-fn key_function_of_a_received_sample_uses_its_reader_and_participant() {
+fn key_function_of_received_sample_can_use_its_entities() {
     use received::{HOOK, Keyed, keyed};
     let (a, b) = (participant(64), apart(64));
     let reader = b.topic::<Keyed>("received").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -219,7 +219,7 @@ fn key_function_of_a_received_sample_uses_its_reader_and_participant() {
 }
 
 #[test]
-fn shared_value_is_encoded_without_a_lock_for_a_reader_that_comes_later() {
+fn shared_value_is_encoded_without_lock_for_later_reader() {
     use late::{HOOK, Keyed, keyed};
     let (a, b) = (direct(65), apart(65));
     let topic = a.topic::<Keyed>("late").unwrap();
@@ -247,7 +247,7 @@ fn shared_value_is_encoded_without_a_lock_for_a_reader_that_comes_later() {
 }
 
 #[test]
-fn destructor_of_a_replaced_shared_value_uses_its_reader_and_writer() {
+fn destructor_of_replaced_shared_value_can_use_its_endpoints() {
     use replaced::{HOOK, Keyed, keyed};
     let a = direct(66);
     let topic = a.topic::<Keyed>("replaced").unwrap();
@@ -274,7 +274,7 @@ fn destructor_of_a_replaced_shared_value_uses_its_reader_and_writer() {
 }
 
 #[test]
-fn destructor_of_an_expired_shared_value_runs_on_no_thread_that_keeps_timers() {
+fn destructor_of_expired_shared_value_runs_on_no_timer_thread() {
     use expired::{HOOK, Keyed, keyed};
     let a = direct(67);
     let topic = a.topic::<Keyed>("expired").unwrap();
@@ -294,7 +294,7 @@ fn destructor_of_an_expired_shared_value_runs_on_no_thread_that_keeps_timers() {
     clear(&HOOK);
 }
 
-/// A waker of a task that tells on which thread it runs.
+/// A waker of a task that reports its thread.
 struct Tells(Mutex<SyncSender<String>>);
 
 impl Tells {
@@ -310,13 +310,13 @@ impl Wake for Tells {
     }
 }
 
-/// Leaves the waker with the future, which is not ready.
+/// Polls a pending future, which keeps the waker.
 fn poll_pending(future: Pin<&mut impl Future>, waker: &Waker) {
     assert!(future.poll(&mut Context::from_waker(waker)).is_pending());
 }
 
 #[test]
-fn task_is_woken_while_a_thread_of_the_application_receives() {
+fn task_is_woken_while_application_thread_leads() {
     let (a, b) = (participant(69), apart(69));
     let [task, thread] = ["task", "thread"].map(|name| {
         let writer = a.topic::<Reading>(name).unwrap().writer_builder().reliable().build().unwrap();
@@ -333,7 +333,7 @@ fn task_is_woken_while_a_thread_of_the_application_receives() {
             took.send(()).unwrap();
         }
     });
-    // From its second wait on, the thread receives itself.
+    // From its second wait on, the thread leads the reception.
     for value in 0..3 {
         writer.write(&Reading::new(1, value)).unwrap();
         has_taken.recv_timeout(PATIENCE).unwrap();
@@ -350,7 +350,7 @@ fn task_is_woken_while_a_thread_of_the_application_receives() {
 
 /// The publishing thread hands the samples of an asynchronous writer to readers of this process.
 #[test]
-fn task_is_woken_by_another_thread_than_the_publishing_thread() {
+fn publishing_thread_wakes_no_task_itself() {
     let a = direct(70);
     let topic = a.topic::<Reading>("published").unwrap();
     let mode = PublishMode::Asynchronous { flow: FlowController::fast() };
@@ -365,7 +365,7 @@ fn task_is_woken_by_another_thread_than_the_publishing_thread() {
     assert!(!keeps_timers(&thread), "{thread}");
 }
 
-/// A waker of a task that panics, after it has told on which thread.
+/// A waker of a task that reports its thread and then panics.
 struct Panics(Mutex<SyncSender<String>>);
 
 impl Wake for Panics {
@@ -392,7 +392,7 @@ fn panicking_waker_is_counted_and_stops_no_thread() {
     eventually("the panic is counted", || user_code_panics() > before);
     let mut poll = || Pin::new(&mut matched).poll(&mut Context::from_waker(Waker::noop()));
     eventually("the future is ready", || poll().is_ready());
-    // Discovery and data go on.
+    // Discovery and data continue.
     writer.write(&Reading::new(1, 1)).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 1)));
     let late = a.topic::<Reading>("late").unwrap().writer_builder().reliable().build().unwrap();

@@ -77,7 +77,7 @@ impl Clock for SystemClock {
         match how {
             WaitMethod::Spin => time.spin_until(),
             WaitMethod::Sleep => {
-                // A late sender does not ask the kernel to wake it at once.
+                // A late sender makes no system call to sleep.
                 let now = MonotonicNs::now();
                 if now >= time {
                     return now;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_has_as_many_intervals_as_samples() {
+    fn rate_has_as_many_intervals_as_samples() {
         assert_eq!([0, 1, 2, 3].map(|samples| with_one_interval_more(6000, samples)), [6000, 6000, 12_000, 9000]);
         assert_eq!(with_one_interval_more(u64::MAX / 2, 1_000_000_000), u64::MAX / 2 + 9_223_372_046);
     }

@@ -71,7 +71,8 @@ impl Circumstances {
     }
 }
 
-/// Prints every finding with its command. A finding is no failure: there may be no other machine.
+/// Prints every finding with its command. A finding does not fail the command, because the user may have no other
+/// machine.
 pub fn run() -> Result<(), Error> {
     let findings = examine(&host::gather(), &Circumstances::of_this_process());
     let mut text = String::new();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_machine_has_no_findings() {
+    fn prepared_machine_has_no_findings() {
         let fake = Fake::new(
             "ready",
             &[
@@ -324,7 +325,7 @@ mod tests {
 
     /// The load average includes earlier measurements of this program.
     #[test]
-    fn a_load_average_without_other_processes_is_no_finding() {
+    fn load_average_without_other_processes_has_no_finding() {
         let facts = HostFacts { load: "5.00 4.00 1.00".into(), cores: 2, ..HostFacts::default() };
         let circumstances = |used| Circumstances { used_by_others: Some(used), ..good() };
         assert_eq!(findings(&facts, &circumstances(0.2)), [""; 0]);

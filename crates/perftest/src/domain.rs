@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measurements_at_the_same_time_have_different_domains() {
+    fn concurrent_measurements_get_different_domains() {
         let held: Vec<_> = (0..4).map(|_| FreeDomain::reserve().unwrap()).collect();
         let ids: BTreeSet<_> = held.iter().map(FreeDomain::id).collect();
         assert_eq!(ids.len(), held.len(), "{ids:?}");
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_whose_ports_are_used_is_left_alone() {
+    fn domain_with_used_ports_is_skipped() {
         let free = FreeDomain::reserve().unwrap();
         let user =
             UdpSocket::bind((Ipv4Addr::UNSPECIFIED, u16::try_from(7400 + 250 * free.id() + 11).unwrap())).unwrap();

@@ -1,8 +1,8 @@
-//! The time at which the next sample leaves.
+//! The time at which the next sample is due.
 //!
-//! A rate is an absolute schedule: sample n is due at `start + n / rate`, whatever happened to earlier samples. After a
-//! stall all due samples leave at once, and each records its delay. A fixed delay between samples would hide the
-//! samples that a stall delayed (coordinated omission).
+//! A rate is an absolute schedule: sample n is due at `start + n / rate`, regardless of delays of earlier samples.
+//! After a stall all due samples are sent at once, and each records its delay. A fixed delay between samples would hide
+//! the samples that a stall delayed (coordinated omission).
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Pacer {
         }
     }
 
-    /// Waits until sample `index` may leave.
+    /// Waits until sample `index` is due.
     #[inline]
     pub fn wait(&mut self, index: u64, stop: &Stop) {
         match self {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_clock_reads_rarely_in_a_fast_loop_and_always_in_a_slow_one() {
+    fn sparse_clock_reads_rarely_in_fast_loops_only() {
         let mut clock = SparseClock { last: MonotonicNs(0), stride: 1, turns_left: 1 };
         let strides: Vec<_> = (1..=8)
             .map(|reading| {

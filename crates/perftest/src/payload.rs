@@ -1,8 +1,8 @@
 //! Bytes that identify their sample and their position in it.
 //!
 //! Each word of eight bytes is `base + position × step`, where `base` derives from the number of the sample. A sample
-//! that was mixed with another one, shifted, cut, or left over in a buffer differs somewhere. Writing and checking pass
-//! through memory once and need no table, so they cost little more than a copy.
+//! that was mixed with another one, shifted, truncated, or remained in a buffer differs somewhere. Writing and checking
+//! pass through memory once and need no table, so they cost little more than a copy.
 //!
 //! At the highest rates, writing and checking all of a large sample would dominate the measurement. There at most
 //! [`MAX_WORDS`] words of each sample carry the pattern, spread over the sample. They move by one word with each
@@ -45,7 +45,7 @@ pub fn is_intact(bytes: &[u8], number: u64) -> bool {
     difference == 0 && rest == &last[..rest.len()]
 }
 
-/// Fills some of `bytes` as those of sample `number`, and leaves the others as they are.
+/// Fills some of `bytes` with the pattern of sample `number`, and does not change the others.
 pub fn write_some(bytes: &mut [u8], number: u64) {
     if bytes.len() <= MAX_LEN {
         return write(bytes, number);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_was_never_written_is_not_intact() {
+    fn buffer_that_was_never_written_is_not_intact() {
         for number in 0..1000 {
             assert!(!is_intact(&[0; 16], number) && !is_intact(&[0xff; 16], number));
         }
@@ -172,7 +172,7 @@ mod tests {
         }
 
         #[test]
-        fn an_earlier_sample_is_not_this_one(len in 16..5_000_usize, number in 0..1_u64 << 40, distance in 1..1000_u64) {
+        fn payload_of_earlier_sample_is_not_intact(len in 16..5_000_usize, number in 0..1_u64 << 40, distance in 1..1000_u64) {
             let mut bytes = vec![0; len];
             write_some(&mut bytes, number);
             prop_assert!(!are_some_intact(&bytes, number + distance));
@@ -191,13 +191,13 @@ mod tests {
         }
 
         #[test]
-        fn another_sample_is_not_this_one(len in 16..300_usize, number in any::<u32>(), distance in 1..1000_u64) {
+        fn payload_of_other_sample_is_not_intact(len in 16..300_usize, number in any::<u32>(), distance in 1..1000_u64) {
             let number = u64::from(number);
             prop_assert!(!is_intact(&sample(len, number), number + distance));
         }
 
         #[test]
-        fn a_shift_is_found(len in 64..300_usize, number in any::<u64>(), shift in 1..32_usize) {
+        fn shifted_payload_is_not_intact(len in 64..300_usize, number in any::<u64>(), shift in 1..32_usize) {
             let bytes = sample(len, number);
             let mut shifted = bytes[shift..].to_vec();
             shifted.extend_from_slice(&bytes[..shift]);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_output_alone_is_no_failure() {
+    fn end_of_output_alone_does_not_fail() {
         let mut process = shell("echo one; read line");
         assert_eq!(process.hear_or_end(soon(), &Stop::default()), Ok(Some("one".into())));
         assert!(!process.has_ended());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_fails_is_quoted() {
+    fn failed_process_is_quoted() {
         let mut process = shell("echo first >&2; echo 'no such topic' >&2; exit 3");
         let text = process.hear(soon(), &Stop::default()).unwrap_err().to_string();
         assert!(
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_at_its_deadline_and_on_a_request_to_stop() {
+    fn wait_ends_at_its_deadline_and_on_a_request_to_stop() {
         let mut process = shell("read line");
         let error = process.hear(MonotonicNs::now(), &Stop::default()).unwrap_err();
         assert!(error.to_string().contains("the shell gave no answer in time"), "{error}");

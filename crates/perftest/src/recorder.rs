@@ -172,7 +172,7 @@ impl ThreadRecorder {
         self.current.record(latency_ns);
     }
 
-    /// While another thread holds the lock, recording goes on, and the next value tries again.
+    /// While another thread holds the lock, recording continues, and the next value tries again.
     #[cold]
     fn hand_over(&mut self) {
         let mut exchange = match self.shared.exchange.try_lock() {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dump_keeps_the_order_of_arrival_and_counts_what_it_drops() {
+    fn dump_keeps_order_of_arrival_and_counts_drops() {
         let mut recorder = LatencyRecorder::new(3);
         for value in [9, 7, 8, 6] {
             recorder.record(value);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_gives_what_one_recorder_would_have() {
+    fn merged_recorders_equal_a_single_one() {
         let (mut one, mut left, mut right) =
             (LatencyRecorder::new(9), LatencyRecorder::new(9), LatencyRecorder::new(9));
         for value in 0..10_000_u64 {
@@ -259,7 +259,7 @@ mod tests {
         let (mut first, mut second) = (collector.recorder(), collector.recorder());
         first.record(1);
         second.record(2);
-        assert_eq!(collector.take().moments().count(), 0, "no thread was asked");
+        assert_eq!(collector.take().moments().count(), 0, "no thread got a request");
         collector.ask();
         first.record(3);
         let taken = collector.take();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_or_counted_twice_between_threads() {
+    fn values_of_several_threads_are_counted_once() {
         const VALUES: u64 = 100_000;
         let mut collector = Collector::new(0);
         let mut all = LatencyRecorder::new(0);

@@ -213,7 +213,7 @@ mod tests {
     const STAT: &str = "42 (a (b) c) S 1 42 42 0 -1 4194304 100 0 7 0 30 10 0 0 20 0 3 0 1000 10000000 500 1844";
 
     #[test]
-    fn a_process_is_described_by_its_files() {
+    fn resource_use_is_read_from_files() {
         let fake = Fake::new(
             "process",
             &[
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_the_files_is_no_part_of_the_interval() {
+    fn interval_excludes_reading_of_files() {
         let fake = Fake::new("edges", &[("proc/self/stat", STAT)]);
         let status = fake.system.path("proc/self/status");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

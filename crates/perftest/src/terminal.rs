@@ -29,7 +29,7 @@ pub fn is_closed() -> bool {
     IS_CLOSED.load(Ordering::Relaxed)
 }
 
-/// Prints a line on stderr. A failed write is ignored: there is no other place to report to.
+/// Prints a line on stderr. A failed write is ignored, because no other output remains.
 pub fn message(line: impl Display) {
     let text = format!("{line}\n");
     // A single write, so that lines of several processes do not mix.

@@ -149,7 +149,7 @@ mod tests {
     use crate::cli::option::ThreadAffinity;
 
     #[test]
-    fn a_thread_moves_to_its_cores() {
+    fn thread_moves_to_its_cores() {
         let core = allowed_cores()[0];
         let affinity = ThreadAffinity { receive: vec![core], ..ThreadAffinity::default() };
         let plan = ThreadPlan { affinity: Some(affinity), ..ThreadPlan::default() };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_does_not_exist_is_named() {
+    fn missing_core_is_named() {
         let affinity = ThreadAffinity { main: vec![1023], ..ThreadAffinity::default() };
         let plan = ThreadPlan { affinity: Some(affinity), ..ThreadPlan::default() };
         let error = std::thread::spawn(move || apply_to_current_thread(&plan, ThreadKind::Main)).join().unwrap();

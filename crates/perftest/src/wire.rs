@@ -27,7 +27,7 @@ impl WireMeter {
     }
 }
 
-/// What is carried during one measurement after the other.
+/// The traffic of consecutive measurements.
 pub(crate) struct WireSpan {
     meter: WireMeter,
     before: WireUse,
@@ -45,13 +45,13 @@ impl WireSpan {
         self.before = self.meter.read();
     }
 
-    /// What was carried since it began.
+    /// The traffic since the beginning of the span.
     pub(crate) fn spent(&self) -> WireUse {
         spent(&self.before, self.meter.read())
     }
 }
 
-/// What was used between two readings; the path is that of the later one.
+/// The traffic between two readings; the path is that of the later one.
 pub(crate) fn spent(before: &WireUse, after: WireUse) -> WireUse {
     WireUse {
         send_calls: after.send_calls.saturating_sub(before.send_calls),

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentile_that_depends_on_single_values_is_no_number() {
+    fn percentile_of_single_values_is_a_dash() {
         let latency = LatencyResult { count: 100, max_ns: 5_000, histogram: vec![(5_000, 100)], ..Default::default() };
         assert_eq!((percentile_us(&latency, 0.5, 1), percentile_us(&latency, 0.99, 3)), ("5.0".into(), "-".into()));
         assert_eq!(percentile_us(&LatencyResult::default(), 0.5, 1), "-");

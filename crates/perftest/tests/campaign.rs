@@ -238,14 +238,14 @@ fn killed_campaign_resumes_where_it_stopped() {
     let counts = cases(&record);
     assert_eq!((counts.len(), counts.values().max()), (12, Some(&1)), "{counts:?}");
 
-    // No case is left.
+    // No case remains.
     let again = run(&format!("{line} --resume"));
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(cases(&read(&folder)), counts);
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured() {
+fn ctrl_c_keeps_completed_measurements() {
     let folder = Folder::new("campaign-interrupted");
     write_plan(&folder, "repetitions = 1000\nseries = [\"raw-udp\"]\n[[matrix]]\nrates = [100]\nsizes = [64]\n");
     let process = start(&format!("run {} --out {}", folder.path("plan.toml"), folder.path("out")));
@@ -259,7 +259,7 @@ fn ctrl_c_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_case_that_fails_is_recorded_and_the_others_go_on() {
+fn failed_case_is_recorded_and_others_continue() {
     let folder = Folder::new("campaign-failed");
     // More sockets than a process may open.
     write_plan(

@@ -90,7 +90,7 @@ fn quick_run_is_shorter_and_reports_idle_states() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured() {
+fn ctrl_c_keeps_completed_measurements() {
     let folder = Folder::new("interrupted");
     let out = folder.path("out");
     let process = start(&format!("--sizes 64 --repetitions 1000 --time 20 --out {out}"));

@@ -53,16 +53,16 @@ fn subscriber(domain: u32) -> Process {
 }
 
 #[test]
-fn a_publisher_whose_output_closes_ends_the_test_with_141() {
+fn publisher_with_closed_output_exits_with_141() {
     let subscriber = subscriber(78);
     let line = "-pub -domain 78 -nic 127.0.0.1 -startDelay 0 -discoveryTimeout 20 -latencyTest";
     assert_eq!(closed_after("100, ", line, "none"), Some(CLOSED));
     let subscriber = subscriber.finish();
-    assert_eq!(subscriber.code, 0, "the publisher has told the subscriber of the end: {subscriber:?}");
+    assert_eq!(subscriber.code, 0, "the publisher has sent the end to the subscriber: {subscriber:?}");
 }
 
 #[test]
-fn a_publisher_whose_stdout_alone_closes_is_quiet_on_stderr() {
+fn publisher_with_closed_stdout_prints_no_error() {
     let subscriber = subscriber(79);
     let (reader, writer) = pipe().unwrap();
     let line = "-pub -domain 79 -nic 127.0.0.1 -startDelay 0 -discoveryTimeout 20 -latencyTest";
@@ -76,7 +76,7 @@ fn a_publisher_whose_stdout_alone_closes_is_quiet_on_stderr() {
 }
 
 #[test]
-fn commands_that_start_processes_end_them_first() {
+fn command_with_closed_output_ends_its_processes_first() {
     for (name, line, last) in [
         ("characterize", "--sizes 64 --repetitions 1 --time 2000", " of "),
         ("ab", "ab --blocks 1 --time 2000 --size 64", " of "),
@@ -92,15 +92,15 @@ fn commands_that_start_processes_end_them_first() {
         assert_eq!(closed_after(last, &line, &folder.path("marker")), Some(CLOSED), "{line}");
         assert_eq!(processes_with(&folder.path("marker")), [""; 0], "{line}");
         let record = std::fs::read_to_string(folder.path("out/record.jsonl")).unwrap();
-        assert!(record.contains("\"complete\":false"), "{name}: the record says that it is not complete");
+        assert!(record.contains("\"complete\":false"), "{name}: the record is marked incomplete");
     }
 }
 
 #[test]
-fn commands_that_only_print_end_with_141() {
+fn printing_command_with_closed_output_exits_with_141() {
     for line in ["--help", "-help", "doctor", "selftest", "peers", "run readme --list", "load --nonsense", "-nonsense"]
     {
-        // The reader is gone before the command begins, which may print everything at once.
+        // The reader closes before the command begins, because the command may print all output at once.
         let (reader, writer) = pipe().unwrap();
         drop(reader);
         let mut command = Command::new(PROGRAM);
@@ -111,7 +111,7 @@ fn commands_that_only_print_end_with_141() {
 
 /// Only standard error is closed, and a command prints nothing there.
 #[test]
-fn closed_stream_without_output_is_no_error() {
+fn closed_stream_without_output_exits_with_0() {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     let mut command = Command::new(PROGRAM);

@@ -27,7 +27,7 @@ fn alternatives_take_turns_and_are_compared_again_from_the_record() {
 
 /// An older build does not check payloads; then the newer one does not either.
 #[test]
-fn two_builds_take_turns() {
+fn comparison_of_two_builds_alternates() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = Folder::new("builds");
@@ -62,7 +62,7 @@ fn two_builds_take_turns() {
 }
 
 #[test]
-fn two_records_are_compared_and_strangers_are_named() {
+fn two_records_are_compared_and_unknown_series_named() {
     let folder = Folder::new("compare");
     let [one, other] = ["one", "other"].map(|name| folder.path(name));
     for out in [&one, &other] {
@@ -106,7 +106,7 @@ fn doctor_and_selftest_report_their_findings() {
 }
 
 #[test]
-fn an_independent_program_and_this_one_both_measure_raw_udp() {
+fn independent_program_and_this_one_both_measure_raw_udp() {
     use std::process::Command;
 
     let folder = Folder::new("independent");

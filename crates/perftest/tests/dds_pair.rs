@@ -26,7 +26,7 @@ fn assert_all_arrived(subscriber: &Outcome, samples: f64) {
 }
 
 #[test]
-fn a_latency_test_measures_every_ping_but_the_first() {
+fn latency_test_measures_every_ping_but_the_first() {
     let (publisher, subscriber) = pair(10, "", "-latencyTest -dataLen 64 -numIter 500 -nsResolution -cpu");
     assert_all_arrived(&subscriber, 500.0);
     let row = columns(&publisher.stdout[0]);
@@ -35,13 +35,13 @@ fn a_latency_test_measures_every_ping_but_the_first() {
 }
 
 #[test]
-fn reliable_samples_arrive_as_fast_as_they_can_be_sent() {
+fn unpaced_reliable_samples_arrive() {
     let (_, subscriber) = pair(11, "", "-dataLen 200 -numIter 20000 -batchSize 0");
     assert_all_arrived(&subscriber, 20_000.0);
 }
 
 #[test]
-fn the_last_batch_is_sent_although_it_is_not_full() {
+fn incomplete_last_batch_is_sent() {
     let (publisher, subscriber) = pair(12, "", "-dataLen 100 -numIter 20001 -batchSize 8192 -latencyCount 10");
     assert!(publisher.stderr.contains("Batching: 8192 bytes"));
     assert_all_arrived(&subscriber, 20_001.0);
@@ -55,13 +55,13 @@ fn keyed_samples_of_several_instances_arrive_in_their_order() {
 }
 
 #[test]
-fn best_effort_samples_that_are_paced_arrive() {
+fn paced_best_effort_samples_arrive() {
     let (_, subscriber) = pair(14, "-bestEffort", "-numIter 1000 -latencyCount 100 -pubRate 2000:sleep");
     assert_all_arrived(&subscriber, 1000.0);
 }
 
 #[test]
-fn asynchronous_writers_send_everything() {
+fn asynchronous_writer_sends_all_samples() {
     for (domain, both, line) in [
         (41, "-asynchronous -dataLen 100", "-numIter 20001 -latencyCount 1000"),
         (42, "-asynchronous -dataLen 1000", "-numIter 5000 -latencyCount 1000 -batchSize 0 -flowController 1Gbps"),
@@ -78,7 +78,7 @@ fn asynchronous_writers_send_everything() {
 }
 
 #[test]
-fn two_subscribers_get_every_sample_each() {
+fn each_of_two_subscribers_gets_every_sample() {
     let second = start(&format!("-sub {QUICK} -domain 15 -sidMultiSubTest 1"));
     let (_, first) = pair(15, "", "-numSubscribers 2 -latencyTest -numIter 100");
     assert_all_arrived(&first, 100.0);
@@ -98,7 +98,7 @@ fn two_publishers_are_summed() {
 }
 
 #[test]
-fn a_scan_over_batched_and_unbatched_sizes_gives_a_row_for_each() {
+fn scan_over_batched_and_unbatched_sizes_gives_a_row_for_each() {
     let (publisher, subscriber) = pair(17, "", "-scan 32:4096:4200:63000 -numIter 300 -latencyCount 1");
     for outcome in [&publisher, &subscriber] {
         let sizes: Vec<_> = outcome.stdout.iter().map(|row| columns(row)[0]).collect();
@@ -108,7 +108,7 @@ fn a_scan_over_batched_and_unbatched_sizes_gives_a_row_for_each() {
 }
 
 #[test]
-fn a_megabyte_uses_the_unbounded_type() {
+fn megabyte_uses_the_unbounded_type() {
     let (publisher, subscriber) = pair(18, "-dataLen 1000000", "-latencyTest -numIter 20");
     assert!(publisher.stderr.contains("TestDataLarge_t"), "{}", publisher.stderr);
     assert_all_arrived(&subscriber, 20.0);
@@ -171,7 +171,7 @@ fn running_pair(domain: u32, publisher: &str) -> (Process, Process) {
 }
 
 #[test]
-fn a_subscriber_that_dies_ends_a_latency_test() {
+fn killed_subscriber_ends_latency_test() {
     let (publisher, subscriber) = running_pair(29, "-latencyTest");
     subscriber.kill();
     let outcome = publisher.finish();
@@ -180,7 +180,7 @@ fn a_subscriber_that_dies_ends_a_latency_test() {
 }
 
 #[test]
-fn a_subscriber_that_dies_ends_a_throughput_test() {
+fn killed_subscriber_ends_throughput_test() {
     for (domain, options) in [(30, "-pubRate 1000:sleep"), (31, "-pubRate 1000:sleep -batchSize 0")] {
         let (publisher, subscriber) = running_pair(domain, options);
         subscriber.kill();
@@ -195,7 +195,7 @@ fn a_subscriber_that_dies_ends_a_throughput_test() {
 }
 
 #[test]
-fn a_publisher_that_dies_ends_the_subscriber_with_its_results() {
+fn killed_publisher_ends_subscriber_with_results() {
     let (publisher, subscriber) = running_pair(32, "-pubRate 1000:sleep");
     publisher.kill();
     let outcome = subscriber.finish();

@@ -9,7 +9,7 @@ use common::{columns, run, start};
 const QUICK: &str = "-raw -startDelay 0 -discoveryTimeout 20";
 
 #[test]
-fn a_wrong_command_line_ends_with_255_and_names_every_mistake() {
+fn wrong_command_line_ends_with_255_and_names_every_mistake() {
     let outcome = run("-pub -nonsense -dataLen 5 -secureGovernanceFile g.xml");
     assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
     for expected in
@@ -61,7 +61,7 @@ fn missing_partner_ends_the_wait() {
 }
 
 #[test]
-fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
+fn killed_subscriber_ends_publisher_with_results() {
     let subscriber = start(&format!("-sub {QUICK} -domain 72"));
     let publisher = start(&format!("-pub {QUICK} -domain 72 -latencyTest -noOutputHeaders -partnerTimeout 1"));
     publisher.wait_for_stdout(|line| line.contains(','));
@@ -73,7 +73,7 @@ fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
 }
 
 #[test]
-fn a_publisher_that_dies_ends_the_subscriber_with_its_results() {
+fn killed_publisher_ends_subscriber_with_results() {
     let subscriber = start(&format!("-sub {QUICK} -domain 73 -noPrint -noOutputHeaders -partnerTimeout 1"));
     let publisher = start(&format!("-pub {QUICK} -domain 73 -latencyTest -noOutputHeaders"));
     publisher.wait_for_stdout(|line| line.contains(','));
@@ -113,7 +113,7 @@ fn ctrl_c_at_the_subscriber_ends_both_with_their_results() {
 
 /// A short test, or one on a slow link, sends only one ping.
 #[test]
-fn the_only_answer_of_a_short_test_is_its_latency() {
+fn only_answer_of_a_short_test_is_its_latency() {
     let subscriber = start(&format!("-sub {QUICK} -domain 77 -noPrint -noOutputHeaders"));
     let publisher = run(&format!(
         "-pub {QUICK} -domain 77 -numIter 20 -latencyCount 20 -pubRate 1000:sleep -nsResolution -noPrint -noOutputHeaders"

@@ -27,7 +27,8 @@ impl Pair {
 
     /// The partner, from the environment that `cargo xtask peers` creates.
     fn partner(&self) -> Command {
-        let folder = std::env::var_os("PEREGRINE_INTEROP_DIR").expect("cargo xtask interop says where the peers are");
+        let folder =
+            std::env::var_os("PEREGRINE_INTEROP_DIR").expect("cargo xtask interop sets the folder of the peers");
         let mut command = self.host.command(Path::new(&folder).join("venv/bin/python"));
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../interop/cyclonedds-py/perftest.py"));
         command
@@ -64,26 +65,26 @@ fn assert_publishes_latency(both: &str, options: &str, partner: &str) {
 }
 
 #[test]
-fn publisher_of_a_latency_test() {
+fn latency_publisher_interoperates() {
     assert_publishes_latency("-dataLen 100", "", "--size 100");
     assert_publishes_latency("-dataLen 1000 -keyed -instances 300", "", "--size 1000 --keyed --instances 300");
 }
 
 #[test]
-fn publisher_of_a_latency_test_of_a_large_type() {
+fn latency_publisher_of_large_type_interoperates() {
     assert_publishes_latency("-dataLen 100000", "-initialBurstSize 5", "--size 100000");
     assert_publishes_latency("-dataLen 70000 -keyed", "-initialBurstSize 5", "--size 70000 --keyed");
 }
 
 #[test]
-fn publisher_of_a_latency_test_without_reliability() {
+fn best_effort_latency_publisher_interoperates() {
     let (row, told) = Pair::new().publish("-bestEffort -latencyTest -numIter 200", "--best-effort");
     assert!(row[3] > 0.0, "{row:?}");
     assert_eq!((&told["last"], &told["in_order"]), (&199.into(), &true.into()), "{told}");
 }
 
 #[test]
-fn publisher_of_a_throughput_test() {
+fn throughput_publisher_interoperates() {
     for (options, partner) in [
         ("-batchSize 0", ""),
         // Batches are DATA submessages in one message, which any DDS reads.
@@ -105,7 +106,7 @@ fn assert_subscribes_latency(options: &str, partner: &str) {
 }
 
 #[test]
-fn subscriber_of_a_latency_test() {
+fn latency_subscriber_interoperates() {
     assert_subscribes_latency("", "");
     assert_subscribes_latency("-keyed -instances 5 -dataLen 2000", "--keyed --instances 5 --size 2000");
     assert_subscribes_latency("-dataLen 100000", "--size 100000");
@@ -113,7 +114,7 @@ fn subscriber_of_a_latency_test() {
 }
 
 #[test]
-fn subscriber_of_a_throughput_test() {
+fn throughput_subscriber_interoperates() {
     for (options, partner) in [("", ""), ("-keyed -instances 7", "--keyed --instances 7")] {
         let (row, told) = Pair::new().subscribe(options, &format!("{partner} --count 1000"));
         assert_eq!((row[0], row[1], row[4]), (100.0, 1000.0, 0.0), "{row:?}");

@@ -33,7 +33,7 @@ fn check(measurement: &Measurement, planned: u64, probe_every: u64) -> u64 {
     assert!(0 < sent && sent <= planned, "{sent}");
     assert_eq!((outcome.sent, outcome.probe_every), (sent.div_ceil(probe_every), probe_every));
     assert_eq!((outcome.from_intended.count, outcome.from_actual.count), (outcome.answered, outcome.answered));
-    // No sample leaves before it is due.
+    // No sample is sent before it is due.
     assert!(outcome.from_intended.mean_ns >= outcome.from_actual.mean_ns);
     let received = subscriber.throughput.as_ref().unwrap();
     assert_eq!(received.samples + received.lost, sent);
@@ -51,7 +51,7 @@ fn check(measurement: &Measurement, planned: u64, probe_every: u64) -> u64 {
 }
 
 #[test]
-fn every_sample_a_probe_over_plain_sockets() {
+fn load_of_probes_over_plain_sockets_is_answered() {
     let (measurement, outcome) = load("load-raw", "--rate 1000 --size 100 -- -raw -domain 70");
     check(&measurement, 300, 1);
     let written = measurement.publisher.payload.unwrap();
@@ -61,7 +61,7 @@ fn every_sample_a_probe_over_plain_sockets() {
 }
 
 #[test]
-fn a_load_over_shared_memory_loses_nothing_and_makes_no_datagrams() {
+fn load_over_shared_memory_loses_nothing_and_makes_no_datagrams() {
     let (measurement, _) = load("load-shm", "--rate 1000 --size 63000 -- -raw -transport SHMEM -domain 76");
     let sent = measurement.publisher.send.as_ref().unwrap().samples;
     let received = measurement.subscriber.throughput.as_ref().unwrap();
@@ -75,7 +75,7 @@ fn a_load_over_shared_memory_loses_nothing_and_makes_no_datagrams() {
 }
 
 #[test]
-fn the_record_of_a_load_is_rendered_again() {
+fn record_of_a_load_is_rendered_again() {
     let folder = Folder::new("load-report");
     let out = folder.path("out");
     let outcome = run(&format!("load --rate 500 --time 50 --size 100 --repetitions 2 --out {out} -- -raw -domain 77"));
@@ -88,7 +88,7 @@ fn the_record_of_a_load_is_rendered_again() {
 }
 
 #[test]
-fn probes_among_a_load_over_dds() {
+fn probes_within_load_over_dds_are_answered() {
     let (measurement, _) = load("load-dds", "--rate 2000 --size 64 --probe-every 10 -- -domain 71");
     let sent = check(&measurement, 600, 10);
     let probes = measurement.publisher.probes.unwrap();
@@ -100,7 +100,7 @@ fn probes_among_a_load_over_dds() {
 }
 
 #[test]
-fn without_patterns_the_record_says_so() {
+fn record_without_patterns_states_that() {
     let (measurement, outcome) = load("load-plain", "--rate 500 --size 60 --no-patterns -- -raw -domain 72");
     for side in [measurement.publisher, measurement.subscriber] {
         let payload = side.payload.unwrap();
@@ -110,7 +110,7 @@ fn without_patterns_the_record_says_so() {
 }
 
 #[test]
-fn a_search_ends_at_the_highest_rate_or_below_it() {
+fn search_result_is_at_most_the_highest_rate() {
     let folder = Folder::new("search");
     let outcome = run(&format!(
         "search --first 500 --highest 1000 --time 50 --p99-limit 60000000 --resolution 50 --size 64 --out {} -- -domain 73",

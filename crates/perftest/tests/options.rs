@@ -62,7 +62,7 @@ fn counters_and_limits_go_to_stderr() {
 }
 
 #[test]
-fn a_low_resolution_clock_times_all_round_trips_at_once() {
+fn low_resolution_clock_times_all_round_trips_at_once() {
     let (publisher, _) = pair(62, "", "-latencyTest -numIter 100 -lowResolutionClock -nsResolution", "");
     let line = publisher.stderr.lines().find(|line| line.contains("two clock readings around all 100 round trips"));
     let mean_us: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
@@ -82,7 +82,7 @@ fn samples_of_1264_bytes_are_data() {
 }
 
 #[test]
-fn a_subscriber_need_not_know_how_many_instances_there_are() {
+fn subscriber_without_instances_option_accepts_any_number() {
     for (domain, options) in [(66, "-latencyTest"), (67, "-latencyCount 1 -batchSize 0")] {
         let options = format!("-instances 70 -numIter 300 {options}");
         let (publisher, subscriber) = pair(domain, "-keyed", &options, "");
@@ -111,11 +111,11 @@ fn small_receive_buffer_is_reported_at_every_verbosity() {
     }
 }
 
-/// The subscriber cannot receive samples much faster than pauses and rates let them leave. The bound is a multiple,
-/// because a subscriber that wakes late receives samples closer together. Without pauses and rates the number is many
-/// times larger.
+/// The subscriber cannot receive samples much faster than pauses and rates permit. The bound is a multiple, because a
+/// subscriber that wakes late receives samples closer together. Without pauses and rates the number is many times
+/// larger.
 #[test]
-fn pauses_and_rates_hold_samples_back() {
+fn pauses_and_rates_delay_samples() {
     for (domain, options, told, samples_per_second) in [
         (69, "-pubRatebps 8000000 -dataLen 1000 -numIter 500 -latencyCount 500", "8000000 bps (Spin)", 1000.0),
         (70, "-sleep 10 -batchSize 0 -numIter 50 -latencyCount 50", "Unlimited (Not set)", 100.0),
@@ -131,7 +131,7 @@ fn pauses_and_rates_hold_samples_back() {
 }
 
 #[test]
-fn only_the_instance_named_is_written() {
+fn write_instance_option_writes_only_that_instance() {
     let mut config = DomainConfig::default();
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     let observer = DomainParticipant::builder(72).config(config).build().unwrap();

@@ -65,7 +65,7 @@ fn two_publishers_with_one_number_end_the_test() {
 }
 
 #[test]
-fn missing_partners_are_waited_for_until_the_timeout() {
+fn missing_partner_ends_wait_at_timeout() {
     let publisher = run(&format!("-pub {DDS} -domain 44 -discoveryTimeout 200ms -numSubscribers 2"));
     assert_eq!(publisher.code, 1, "{publisher:?}");
     assert!(
@@ -148,7 +148,7 @@ fn lost_duplicate_and_reordered_samples_are_distinguished() {
 }
 
 #[test]
-fn a_publisher_without_data_is_a_row_of_zeros_and_a_failure() {
+fn publisher_without_data_gives_row_of_zeros_and_failure() {
     for (domain, format) in [(46, "csv"), (47, "json"), (48, "legacy")] {
         let subscriber = start(&format!("-sub {RAW} -domain {domain} -outputFormat {format}"));
         let publisher = PlayedPublisher::meet(domain);
@@ -297,7 +297,7 @@ fn payload_file_is_sent_repeatedly() {
 }
 
 #[test]
-fn a_latency_test_without_answers_prints_no_row_and_fails() {
+fn latency_test_without_answers_prints_no_row_and_fails() {
     for (domain, format) in [(52, "csv"), (53, "json"), (54, "legacy")] {
         let line = format!("-pub {RAW} -domain {domain} -latencyTest -numIter 100 -partnerTimeout 300ms");
         let publisher = start(&format!("{line} -outputFormat {format}"));

@@ -38,7 +38,7 @@ fn host_mistakes_are_reported() {
 }
 
 #[test]
-fn without_ssh_its_package_is_named() {
+fn missing_ssh_names_its_package() {
     let mut command = Command::new(PROGRAM);
     command.env("PATH", "/nonexistent");
     let outcome = start_command(command, "load --hosts a,b").finish();
@@ -48,9 +48,9 @@ fn without_ssh_its_package_is_named() {
     );
 }
 
-/// The process that started it is gone when its input ends.
+/// When the input of a process ends, the process that started it has ended.
 #[test]
-fn a_tethered_process_ends_with_its_input() {
+fn tethered_process_ends_with_its_input() {
     let outcome = start_command(Command::new(PROGRAM), "tethered respond -- -raw -domain 78").finish();
     assert_eq!(outcome.code, 130, "{outcome:?}");
 }

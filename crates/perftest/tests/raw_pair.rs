@@ -8,7 +8,7 @@ use common::{Folder, columns, run, start};
 const QUICK: &str = "-raw -startDelay 0 -discoveryTimeout 20 -partnerTimeout 5";
 
 #[test]
-fn a_latency_test_gives_one_row_on_each_side() {
+fn latency_test_gives_one_row_on_each_side() {
     let subscriber = start(&format!("-sub {QUICK} -domain 60 -noPrint"));
     let publisher =
         run(&format!("-pub {QUICK} -domain 60 -noPrint -latencytest -datalen 64 -numIter 500 -nsResolution"));
@@ -31,7 +31,7 @@ fn a_latency_test_gives_one_row_on_each_side() {
 }
 
 #[test]
-fn a_paced_throughput_test_loses_nothing_and_counts_its_pings() {
+fn paced_throughput_test_loses_nothing_and_counts_its_pings() {
     let subscriber = start(&format!("-sub {QUICK} -domain 61 -noPrint -noOutputHeaders -cpu"));
     let publisher = run(&format!(
         "-pub {QUICK} -domain 61 -noPrint -noOutputHeaders -numIter 1000 -pubRate 5000:sleep -latencyCount 10 -dataLen 1000"
@@ -45,7 +45,7 @@ fn a_paced_throughput_test_loses_nothing_and_counts_its_pings() {
 }
 
 #[test]
-fn batches_arrive_sample_by_sample() {
+fn batched_samples_arrive_individually() {
     let subscriber = start(&format!("-sub {QUICK} -domain 62 -noPrint -noOutputHeaders"));
     let publisher = run(&format!(
         "-pub {QUICK} -domain 62 -noPrint -batchSize 8192 -dataLen 100 -numIter 1001 -latencyCount 2 -pubRate 20000"
@@ -57,7 +57,7 @@ fn batches_arrive_sample_by_sample() {
 }
 
 #[test]
-fn a_scan_gives_a_row_per_size_on_each_side() {
+fn scan_gives_a_row_per_size_on_each_side() {
     let subscriber = start(&format!("-sub {QUICK} -domain 63 -noPrint -noOutputHeaders"));
     let publisher =
         run(&format!("-pub {QUICK} -domain 63 -noPrint -noOutputHeaders -scan 32:1024:63000 -exec 50ms -latencyTest"));
@@ -87,7 +87,7 @@ fn json_is_a_document_on_each_side() {
 }
 
 #[test]
-fn two_subscribers_answer_in_turn() {
+fn two_subscribers_alternate_answers() {
     let subscribers: Vec<_> = (0..2)
         .map(|id| start(&format!("-sub {QUICK} -domain 65 -noPrint -noOutputHeaders -sidMultiSubTest {id}")))
         .collect();
@@ -127,7 +127,7 @@ fn multicast_reaches_every_subscriber() {
 }
 
 #[test]
-fn files_are_appended_to() {
+fn output_files_are_appended() {
     let folder = Folder::new("files");
     let (rows, values, record) = (folder.path("rows.csv"), folder.path("values.csv"), folder.path("record.jsonl"));
     for repetition in 0..2 {

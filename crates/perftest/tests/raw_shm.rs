@@ -20,7 +20,7 @@ fn pair(domain: u32, both: &str, publisher_options: &str) -> (common::Outcome, c
 }
 
 #[test]
-fn a_latency_test_gives_one_row_on_each_side() {
+fn latency_test_gives_one_row_on_each_side() {
     let (publisher, subscriber) = pair(10, "", "-latencyTest -dataLen 64 -numIter 500 -nsResolution");
     assert_eq!((publisher.stdout.len(), subscriber.stdout.len()), (1, 1));
     let row = columns(&publisher.stdout[0]);
@@ -36,7 +36,7 @@ fn a_latency_test_gives_one_row_on_each_side() {
 }
 
 #[test]
-fn an_unpaced_throughput_test_loses_nothing() {
+fn unpaced_throughput_test_loses_nothing() {
     let (publisher, subscriber) = pair(11, "", "-numIter 200000 -latencyCount 100 -dataLen 1000");
     let row = columns(&subscriber.stdout[0]);
     assert_eq!((row[0], row[1], row[4]), (1000.0, 200_000.0, 0.0), "{row:?}");
@@ -44,13 +44,13 @@ fn an_unpaced_throughput_test_loses_nothing() {
 }
 
 #[test]
-fn batches_arrive_sample_by_sample() {
+fn batched_samples_arrive_individually() {
     let (_, subscriber) = pair(12, "", "-batchSize 100000 -dataLen 100 -numIter 20001 -latencyCount 2");
     assert_eq!(columns(&subscriber.stdout[0])[1], 20_001.0);
 }
 
 #[test]
-fn a_scan_gives_a_row_per_size_on_each_side() {
+fn scan_gives_a_row_per_size_on_each_side() {
     for (domain, test) in [(13, "-latencyTest"), (14, "-latencyCount 10")] {
         let (publisher, subscriber) = pair(domain, "", &format!("-scan 32:1024:63000 -exec 50ms {test}"));
         for outcome in [&publisher, &subscriber] {
@@ -62,7 +62,7 @@ fn a_scan_gives_a_row_per_size_on_each_side() {
 }
 
 #[test]
-fn large_samples_are_in_one_piece() {
+fn large_samples_of_raw_shared_memory_arrive() {
     let (_, subscriber) = pair(15, "", "-dataLen 1000000 -numIter 300 -latencyCount 10");
     assert_eq!(columns(&subscriber.stdout[0])[..2], [1_000_000.0, 300.0]);
     let (_, subscriber) = pair(16, "-waitStrategy spin:50", "-dataLen 52428800 -numIter 12 -latencyTest");
@@ -77,7 +77,7 @@ fn every_wait_method_gives_results() {
 }
 
 #[test]
-fn two_subscribers_answer_in_turn() {
+fn two_subscribers_alternate_answers() {
     let subscribers: Vec<_> =
         (0..2).map(|id| start(&format!("-sub {QUICK} -domain 18 -sidMultiSubTest {id}"))).collect();
     let publisher = run(&format!("-pub {QUICK} -domain 18 -numSubscribers 2 -latencyTest -numIter 100"));
@@ -124,7 +124,7 @@ fn missing_partner_ends_the_wait_with_its_expected_place() {
 }
 
 #[test]
-fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
+fn killed_subscriber_ends_publisher_with_results() {
     for (domain, test) in [(22, "-latencyTest"), (23, "-latencyCount 100")] {
         let subscriber = start(&format!("-sub {QUICK} -domain {domain}"));
         let publisher = start(&format!(
@@ -148,7 +148,7 @@ fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
 }
 
 #[test]
-fn a_publisher_that_dies_ends_the_subscriber() {
+fn killed_publisher_ends_subscriber() {
     let subscriber = start(&format!("-sub {QUICK} -domain 24 -partnerTimeout 1"));
     let publisher = start(&format!("-pub {QUICK} -domain 24 -latencyCount 100"));
     // It has introduced itself by then.

@@ -46,7 +46,7 @@ fn samples_within_a_process_are_not_sent() {
 }
 
 #[test]
-fn the_document_of_both_sides_is_one() {
+fn both_sides_share_one_document() {
     let outcome = run(&format!("{QUICK} -domain 57 -outputFormat json -scan 64:1000 -numIter 50 -latencyCount 1"));
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let document: serde_json::Value = serde_json::from_str(&outcome.stdout.join("\n")).unwrap();

@@ -439,7 +439,7 @@ fn script_thread_cpu_affinity() {
     script.assert_rows_of("affinity", &[1024]);
 }
 
-/// The script runs this one with sudo. Where real-time priorities or locked memory are not to be had, that is said.
+/// The script runs this command with sudo. Without real-time priorities or locked memory, the program reports that.
 #[test]
 fn script_thread_priorities_and_pinned_memory() {
     let folder = Folder::new("priorities");
@@ -499,7 +499,7 @@ fn script_output_files() {
     }
 }
 
-// What waits for features to come. A line that starts to work belongs among those above.
+// Lines that need features that are not available yet. A line that starts to work moves to the tests above.
 
 /// A publisher's line, a subscriber's line, and what both are refused for.
 type Pending = (String, String, &'static [&'static str], &'static [&'static str]);

@@ -69,7 +69,7 @@ fn messages_of_many_packets_fill_a_slow_link_further() {
 }
 
 #[test]
-fn a_megabyte_fills_a_slow_link() {
+fn megabyte_samples_fill_a_slow_link() {
     assert_fills_the_link("-dataLen 1000000", "-executionTime 3", 1, 92.0);
 }
 

@@ -82,7 +82,7 @@ fn packets_for(hosts: &TwoHosts, subscribers: usize, both: &str, samples: u32) -
 }
 
 #[test]
-fn data_by_multicast_costs_the_same_for_four_as_for_one() {
+fn multicast_data_needs_same_datagrams_for_four_readers() {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     let samples = 5000;
     for groups in
@@ -98,21 +98,21 @@ fn data_by_multicast_costs_the_same_for_four_as_for_one() {
 }
 
 #[test]
-fn data_by_multicast_arrives_with_5_percent_lost() {
+fn multicast_data_arrives_with_5_percent_lost() {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     hosts.drop_randomly(50).unwrap();
     packets_for(&hosts, 3, "-multicast", 2000);
 }
 
 #[test]
-fn data_by_multicast_goes_with_peers_found_by_address() {
+fn multicast_data_reaches_peers_discovered_by_address() {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     let [a, b] = TwoHosts::ADDRESSES;
     packets_for(&hosts, 3, &format!("-multicast -peer {a} -peer {b}"), 1000);
 }
 
 #[test]
-fn hosts_meet_over_ipv6() {
+fn hosts_discover_each_other_over_ipv6() {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     let [a, b] = TwoHosts::ADDRESSES_V6;
     for peers in [String::new(), format!("-peer {a} -peer {b}")] {
@@ -122,7 +122,7 @@ fn hosts_meet_over_ipv6() {
 
 /// Link-local addresses, discovered by multicast, and named with the interface.
 #[test]
-fn hosts_meet_by_link_local_addresses() {
+fn hosts_discover_each_other_by_link_local_addresses() {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     let interface = TwoHosts::INTERFACE;
     for (host, address) in [(&hosts.a, TwoHosts::ADDRESSES_V6[0]), (&hosts.b, TwoHosts::ADDRESSES_V6[1])] {
@@ -150,7 +150,7 @@ fn hosts_of_the_tutorial() -> TwoHosts {
 
 /// The lines of the tutorial on characterizing two machines, unchanged except for their duration, each pair in turn.
 #[test]
-fn the_lines_of_the_tutorial_run_as_written() {
+fn tutorial_command_lines_run_unchanged() {
     let hosts = hosts_of_the_tutorial();
     for (publisher, subscriber, sizes) in [
         (

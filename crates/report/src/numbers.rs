@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_are_grouped_and_rounded() {
         assert_eq!(microseconds(3_104.0), "3.10");
         assert_eq!(microseconds(47_680.0), "47.7");
         assert_eq!(microseconds(4_003_839.0), "4004");

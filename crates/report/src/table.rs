@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_to_the_floor_is_the_same_everywhere() {
+    fn ratio_to_floor_is_equal_in_all_tables() {
         let mut record = example::record();
         // In the repetitions 2, 10 and 2; the medians of both are 4 and 10 us.
         for measurement in record.measurements.iter_mut().filter(|one| one.series == "dds" && one.repetition == 1) {
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_floor_there_is_no_ratio() {
+    fn record_without_floor_has_no_ratio() {
         let mut record = example::record();
         record.header.series[0].floor = false;
         let table = Table::of(&record);

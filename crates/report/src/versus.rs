@@ -98,7 +98,7 @@ mod tests {
     use crate::table::Source;
 
     #[test]
-    fn a_row_is_compared_with_its_floor_repetition_by_repetition() {
+    fn row_is_compared_with_its_floor_repetition_by_repetition() {
         let table = Table::of(&example::record());
         let versus = to_floor(&table);
         // Two sizes, the median latency and the rate; 100 samples are too few for a 99th percentile.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_are_compared_with_peers_and_not_with_each_other() {
+    fn series_of_peregrine_are_compared_with_peers_only() {
         let sources = [Source { name: "peers".into(), record: example::campaign() }];
         let table = Table::of_all(&sources);
         let view = View::new(&sources, &table);

@@ -129,7 +129,7 @@ const OUR_NAME: &str = "Peregrine";
 pub(crate) struct Facet<'a> {
     /// The conditions as text; empty if the records have none.
     pub(crate) title: String,
-    /// Whether samples left on a schedule.
+    /// Whether samples were sent on a schedule.
     pub(crate) paced: bool,
     pub(crate) rows: Vec<&'a Row>,
 }

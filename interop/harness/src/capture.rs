@@ -1,4 +1,4 @@
-//! What went over the wire, and what an independent decoder says to it.
+//! Recording of network traffic, and the complaints of an independent decoder about it.
 
 use std::env;
 use std::fs;
@@ -17,18 +17,19 @@ use crate::lab::NetNs;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
-/// The kernel gathers packets for up to 250 ms before the recorder sees them, and nothing tells that it has seen all.
+/// The kernel collects packets for up to 250 ms before the recorder gets them, and the recorder does not report when it
+/// has got all.
 const GATHERING: Duration = Duration::from_millis(400);
 /// Memory of the kernel for packets that the recorder has not written yet.
 const BUFFER_MIB: &str = "256";
 
-/// Packets that are no RTPS although nothing else speaks on these networks, that the decoder calls malformed, or to
-/// which it has something to say of severity warning or error. Notes and chats are not complaints, nor are datagrams of
-/// a single byte: by these, Cyclone DDS wakes its own receive threads when it leaves.
+/// Packets that are not RTPS (no other protocol is used on these networks), that the decoder calls malformed, or for
+/// which the decoder has expert information of severity warning or error. Notes and chats are not complaints. Datagrams
+/// of a single byte are not complaints either: Cyclone DDS wakes its own receive threads with them when it shuts down.
 const COMPLAINTS: &str = "udp.length > 9 && (!rtps || _ws.malformed || _ws.expert.severity >= 0x00600000)";
 
-/// What a datagram is, is told by its content, not by its ports: a source port that the kernel chose may well be the
-/// registered one of another protocol.
+/// The decoder identifies a datagram by its content, not by its ports: the kernel may choose a source port that is
+/// registered for another protocol.
 const CONTENT_FIRST: [&str; 2] = ["-o", "udp.try_heuristic_first:TRUE"];
 
 /// A running recording of an interface.
@@ -46,14 +47,14 @@ pub struct Decoded {
     file: PathBuf,
 }
 
-/// A packet that the decoder does not like.
+/// A packet with a complaint of the decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     /// The number of the packet in the recording, from 1.
     pub frame: u64,
     /// The submessages in it.
     pub summary: String,
-    /// What is wrong.
+    /// The complaint of the decoder.
     pub reason: String,
 }
 
@@ -77,7 +78,7 @@ impl Capture {
             .map_err(|cause| Error::Start { command: "dumpcap".to_owned(), cause })?;
         let messages = lines_of(recorder.stderr.take());
         let capture = Self { recorder, messages, file };
-        // It names the file once the interface is open.
+        // The recorder prints the name of the file once the interface is open.
         loop {
             match capture.messages.recv_timeout(START_LIMIT) {
                 Ok(line) if line.starts_with("File:") => return Ok(capture),
@@ -121,7 +122,7 @@ impl Drop for Capture {
 }
 
 impl Decoded {
-    /// How many packets carry RTPS.
+    /// The number of packets with RTPS.
     ///
     /// # Errors
     /// When `tshark` fails.
@@ -129,7 +130,7 @@ impl Decoded {
         Ok(self.fields("rtps", &["frame.number"])?.lines().count())
     }
 
-    /// The most samples, whole ones, that a packet carries.
+    /// The highest number of whole samples in a packet.
     ///
     /// # Errors
     /// When `tshark` cannot be started or cannot read the recording.
@@ -139,7 +140,7 @@ impl Decoded {
         Ok(ids.lines().map(|packet| packet.matches(DATA).count()).max().unwrap_or(0))
     }
 
-    /// Every packet that the decoder does not like; none is the verdict to demand.
+    /// All packets with a complaint of the decoder. Tests require an empty list.
     ///
     /// # Errors
     /// When `tshark` fails.
@@ -148,7 +149,7 @@ impl Decoded {
         Ok(self.fields(COMPLAINTS, &fields)?.lines().map(complaint).collect())
     }
 
-    /// The recording, for a closer look while it exists.
+    /// The file of the recording, which exists as long as `self`.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -219,7 +220,7 @@ mod tests {
     use super::{Decoded, complaint, has_lost_packets};
 
     #[test]
-    fn lost_packets_are_read_from_the_recorders_last_words() {
+    fn lost_packets_are_read_from_last_lines_of_recorder() {
         let line = |counts| {
             format!("Packets received/dropped on interface 'Loopback: lo': {counts} (pcap:0/dumpcap:0) (100.0%)")
         };
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_names_its_reason() {
+    fn complaint_names_its_reason() {
         assert_eq!(complaint("7\tINFO_TS, DATA\t\tbad length").reason, "bad length");
         assert_eq!(complaint("7\tUDP\t\t").reason, "is not RTPS");
         assert_eq!(complaint("7\tDATA\tMalformed Packet\t").frame, 7);
@@ -237,7 +238,7 @@ mod tests {
 
     /// 41170 and 1900 belong to Manolito and SSDP; as an ephemeral port, the former is a participant's once in a while.
     #[test]
-    fn a_message_from_the_port_of_another_protocol_is_rtps() {
+    fn message_from_port_of_another_protocol_is_rtps() {
         let heartbeat = [
             b"RTPS\x02\x05\x01\x03ABCDEFGHIJKL".as_slice(),
             &[7, 1, 28, 0, 0, 0, 0, 0xc7, 0, 0, 3, 0xc2],

@@ -2,33 +2,33 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// The result of everything in this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a test could not go on, or what it found.
+/// Why a test could not continue, or the violation that it found.
 #[derive(Debug)]
 pub enum Error {
     /// A program could not be started.
     Start {
         /// The command line.
         command: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// A program that sets something up or reads a capture failed.
+    /// A program for setup or for reading a capture failed.
     Tool {
         /// The command line.
         command: String,
-        /// What it wrote to its standard error.
+        /// The standard error of the program.
         output: String,
     },
-    /// The peer carried out a command and says that it failed.
+    /// The peer reports that a command failed.
     Refused {
         /// The peer's program.
         peer: String,
         /// The line it was sent.
         command: String,
-        /// Its own words.
+        /// The reason that the peer gave.
         reason: String,
     },
     /// The peer's process has ended, or closed its output, before it answered.
@@ -44,19 +44,19 @@ pub enum Error {
         peer: String,
         /// The line it was sent.
         command: String,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
     },
     /// The peer answered with something that is not in the protocol.
     Garbled {
         /// The peer's program.
         peer: String,
-        /// What it answered.
+        /// The answer of the peer.
         answer: String,
     },
-    /// Where the peers are is not known.
+    /// The location of the peers is unknown.
     NoPeers,
-    /// What a scenario demands did not happen.
+    /// The peers did not behave as a scenario demands.
     Violated(String),
 }
 
@@ -71,9 +71,9 @@ impl fmt::Display for Error {
                 write!(f, "{peer} did not answer `{command}` within {} s", limit.as_secs_f64())
             }
             Self::Garbled { peer, answer } => write!(f, "{peer} answered outside the protocol: `{answer}`"),
-            Self::NoPeers => f.write_str(
-                "PEREGRINE_INTEROP_DIR is not set: `cargo xtask interop` builds the peers and says where they are",
-            ),
+            Self::NoPeers => {
+                f.write_str("PEREGRINE_INTEROP_DIR is not set: `cargo xtask interop` builds the peers and sets it")
+            }
             Self::Violated(what) => f.write_str(what),
         }
     }

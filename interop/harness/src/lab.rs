@@ -1,4 +1,4 @@
-//! Networks of their own: one host with loopback only, or two hosts joined by a link.
+//! Isolated networks: one host with loopback only, or two hosts joined by a link.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{Error, Result};
 
-/// Namespaces are named after the process that owns them, so that what a killed run left can be told and removed.
+/// The name of a namespace contains the id of the owning process, so that namespaces of a killed run can be recognized
+/// and removed.
 const PREFIX: &str = "peregrine-";
 
-/// A network namespace, deleted on drop together with whatever still runs in it.
+/// A network namespace. The drop deletes it and ends the processes in it.
 #[derive(Debug)]
 pub struct NetNs {
     name: String,
@@ -42,7 +43,7 @@ impl NetNs {
         command
     }
 
-    /// The name under which `ip netns` knows it.
+    /// The name of the namespace for `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -50,7 +51,7 @@ impl NetNs {
     /// Runs `ip` with these words on this host.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The standard error of `ip`.
     pub fn ip(&self, words: &[&str]) -> Result<()> {
         run(&[&["ip", "-n", &self.name], words].concat())
     }
@@ -66,31 +67,32 @@ impl Drop for NetNs {
     }
 }
 
-/// A bound on what a host can put on the link: a token bucket.
+/// A rate limit of a host's end of the link: a token bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Including link, network and transport headers.
     pub bits_per_second: u64,
     /// The bucket.
     pub burst_bytes: u32,
-    /// What waits for tokens; more is dropped silently, so a socket's send buffer must be smaller to block instead.
+    /// The queue of packets that wait for tokens. Further packets are dropped silently, so a socket's send buffer must
+    /// be smaller to block instead.
     pub queue_bytes: u32,
 }
 
-/// What the cable between two hosts is like.
+/// The properties of the link between two hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     /// The largest IP packet.
     pub mtu_bytes: u32,
-    /// In each direction; `None` for as fast as the machine is.
+    /// The rate limit in each direction; `None` for no limit.
     pub rate: Option<Rate>,
-    /// Whether a UDP segmentation train crosses as one packet, as between real offloading interfaces. Without, it is
-    /// cut up first, so that loss hits its segments one by one, as on a real wire.
+    /// Whether a UDP segmentation train crosses the link as one packet, as between real offloading interfaces. If
+    /// `false`, the sender segments it first, so that each segment is lost independently, as on a real wire.
     pub segments_offloaded: bool,
 }
 
 impl Default for Link {
-    /// Ethernet, unlimited, cut up.
+    /// Ethernet MTU, no rate limit, segmented trains.
     fn default() -> Self {
         Self { mtu_bytes: 1500, rate: None, segments_offloaded: false }
     }
@@ -145,7 +147,7 @@ impl TwoHosts {
         self.a.ip(&[&["link", "add", Self::INTERFACE, "type", "veth"], &other_end[..]].concat())?;
         let [v4, v6] = [Self::ADDRESSES, Self::ADDRESSES_V6];
         for (host, address, address_v6) in [(&self.a, v4[0], v6[0]), (&self.b, v4[1], v6[1])] {
-            // Detection of duplicates would keep the link-local addresses from use for a second or two.
+            // Duplicate address detection would delay the use of the link-local addresses for a second or two.
             let detection = format!("net.ipv6.conf.{}.accept_dad=0", Self::INTERFACE);
             host.tool(&["sysctl", "-q", "-w", &detection])?;
             host.ip(&["address", "add", &format!("{address}/24"), "dev", Self::INTERFACE])?;
@@ -173,7 +175,7 @@ impl TwoHosts {
         address.map(str::to_owned).ok_or_else(|| Error::Tool { command: words.join(" "), output: text.clone() })
     }
 
-    /// How many packets a host has put on the link so far.
+    /// The number of packets that a host has sent over the link.
     ///
     /// # Errors
     /// When there is no link.
@@ -190,8 +192,8 @@ impl TwoHosts {
     /// # Errors
     /// Without the command `nft`.
     pub fn drop_randomly(&self, permille: u32) -> Result<()> {
-        // Before reassembly, so that what is dropped is what the wire carries. Deleting a table that is not there is
-        // an error, so it is made first.
+        // Before reassembly, so that single packets of the wire are dropped. The table is created first, because
+        // deleting a missing table is an error.
         let rules = format!(
             "add table inet loss; delete table inet loss; add table inet loss; \
              add chain inet loss arriving {{ type filter hook prerouting priority -450; }}; \
@@ -237,7 +239,8 @@ fn remove_stale() {
     }
 }
 
-/// Ends what runs in the namespace, by process id, and deletes it. What fails is left to the next run's cleaning.
+/// Ends the processes in the namespace, by process id, and deletes it. Failures are left to the cleanup of the next
+/// run.
 fn remove(name: &str) {
     if let Ok(output) = Command::new("ip").args(["netns", "pids", name]).output() {
         for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -254,7 +257,7 @@ fn run(words: &[&str]) -> Result<()> {
     output(words).map(drop)
 }
 
-/// Runs such a command for what it prints.
+/// Runs such a command and returns its standard output.
 fn output(words: &[&str]) -> Result<String> {
     let command = words.join(" ");
     let output = Command::new(words[0])

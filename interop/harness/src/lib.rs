@@ -1,10 +1,10 @@
 //! Interoperability tests with real processes: peers of any vendor that speak one line protocol (`interop/README.md`),
-//! networks of their own to run them on, captures of what they sent, and the scenarios they go through.
+//! isolated networks to run them on, captures of their traffic, and scenarios.
 //!
-//! A peer is a [`Program`]; which vendor's makes no difference to a [`scenario`]. Everything that waits is bounded, and
-//! everything that is created (processes, namespaces, files) is removed on drop, also when a test panics.
+//! A peer is a [`Program`]; a [`scenario`] does not depend on its vendor. Every wait is bounded, and every created
+//! object (process, namespace, file) is removed on drop, also when a test panics.
 //!
-//! Needs Linux and root, because it creates network namespaces. Nothing is sent outside them.
+//! Needs Linux and root, because it creates network namespaces. No packet leaves them.
 
 #![forbid(unsafe_code)]
 

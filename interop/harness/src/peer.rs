@@ -16,17 +16,17 @@ use crate::error::{Error, Result};
 use crate::lab::NetNs;
 use crate::qos::{DataType, PolicyId, Qos};
 
-/// Time that a peer gets on top of what a command itself may take; a debugger or a loaded machine needs some.
+/// Additional time for an answer beyond the time limit of the command, for loaded machines and debuggers.
 const GRACE: Duration = Duration::from_secs(20);
-/// Time that a peer gets to leave by itself after `quit`.
+/// Time for a peer to exit after `quit`.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
-/// An answer with more samples than any test takes at once stays below this.
+/// The longest permitted answer; more than any test needs.
 const ANSWER_LIMIT_BYTES: u64 = 64 << 20;
 
-/// What to run: a peer's program.
+/// The program of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// For messages.
+    /// The name for messages.
     pub name: String,
     /// The executable.
     pub path: PathBuf,
@@ -76,7 +76,7 @@ impl Program {
     /// A program in the folder into which `cargo xtask peers` builds.
     ///
     /// # Errors
-    /// When the environment does not say where that is.
+    /// When the environment does not name the folder.
     pub fn built(name: &str, file: &str) -> Result<Self> {
         let folder = env::var_os("PEREGRINE_INTEROP_DIR").ok_or(Error::NoPeers)?;
         Ok(Self { name: name.to_owned(), path: PathBuf::from(folder).join(file) })
@@ -88,13 +88,13 @@ impl Program {
 pub struct Participant {
     /// Addresses to announce to by unicast; with any, multicast is off.
     pub unicast_peers: Vec<String>,
-    /// How long others wait for a sign of life; `None` is 10 s.
+    /// The lease; `None` is 10 s.
     pub lease_ms: Option<u32>,
-    /// The largest RTPS message sent; `None` is the peer's own choice.
+    /// The largest sent RTPS message; `None` is the peer's default.
     pub message_size_max_bytes: Option<u32>,
-    /// So many bytes of user data in its announcement; only Peregrine's peer has that.
+    /// Bytes of USER_DATA in the announcement; only Peregrine's peer supports this.
     pub user_data_bytes: Option<u32>,
-    /// Without threads of its own: the application polls; only Peregrine's peer has that.
+    /// Whether the peer has no internal threads and polls; only Peregrine's peer supports this.
     pub is_polled: bool,
 }
 
@@ -154,7 +154,7 @@ pub struct Status {
     pub matched_total: u32,
     /// Endpoints that did not match because of QoS.
     pub incompatible_qos: u32,
-    /// The policy that was to blame last.
+    /// The last incompatible policy.
     incompatible_policy: u32,
     /// Writers alive, of a reader.
     pub alive: u32,
@@ -173,7 +173,7 @@ impl Status {
     }
 }
 
-/// A running peer; on drop it is asked to leave and, if it does not, killed by its process id.
+/// A running peer. The drop asks it to exit, and kills it by its process id if it does not.
 #[derive(Debug)]
 pub struct Peer {
     name: String,
@@ -247,7 +247,7 @@ impl Peer {
         self.run(&command)
     }
 
-    /// Creates a writer; `name` is how later commands call it.
+    /// Creates a writer, which later commands call `name`.
     ///
     /// # Errors
     /// As of every command.
@@ -255,7 +255,7 @@ impl Peer {
         self.run(&format!("writer {name} {topic} {}{qos}", data_type.name()))
     }
 
-    /// Creates a reader; `name` is how later commands call it.
+    /// Creates a reader, which later commands call `name`.
     ///
     /// # Errors
     /// As of every command.
@@ -297,15 +297,15 @@ impl Peer {
         self.run(&format!("unregister {writer} {key}"))
     }
 
-    /// Waits until every matched reliable reader has acknowledged everything written.
+    /// Waits until every matched reliable reader has acknowledged all written samples.
     ///
     /// # Errors
-    /// As of every command; not being acknowledged in time is a refusal.
+    /// As of every command; a timeout is a refusal.
     pub fn wait_acknowledged(&mut self, writer: &str, limit: Duration) -> Result<()> {
         self.request(&format!("wait-acked {writer} {}", limit.as_millis()), limit).map(drop)
     }
 
-    /// Takes until it has `count` samples or the time is over, and returns those it has.
+    /// Takes until `count` samples were received or the time is over, and returns the samples.
     ///
     /// # Errors
     /// As of every command.
@@ -314,7 +314,7 @@ impl Peer {
         Ok(self.parse::<Taken>(&answer)?.samples)
     }
 
-    /// Waits until exactly `count` endpoints match, and fails when that does not come to be in time.
+    /// Waits until exactly `count` endpoints match, and fails if they do not in time.
     ///
     /// # Errors
     /// As of every command; [`Error::Violated`] when the time is over.
@@ -345,7 +345,7 @@ impl Peer {
         self.parse(&answer)
     }
 
-    /// Ends the process without any chance to say good-bye.
+    /// Kills the process, so that it cannot announce its end.
     ///
     /// # Errors
     /// When the operating system refuses.
@@ -356,7 +356,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Lets the peer delete everything and end; waits for that.
+    /// Makes the peer delete all entities and exit, and waits for its end.
     pub fn leave(self) {
         drop(self);
     }
@@ -365,7 +365,7 @@ impl Peer {
         self.request(command, Duration::ZERO).map(drop)
     }
 
-    /// Sends a command and returns the line that answers it; `own_time` is how long the command itself may take.
+    /// Sends a command and returns the answer; `own_time` is the time limit of the command itself.
     fn request(&mut self, command: &str, own_time: Duration) -> Result<String> {
         let ended = || Error::Ended { peer: self.name.clone(), command: command.to_owned() };
         let commands = self.commands.as_mut().ok_or_else(ended)?;
@@ -397,7 +397,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // End of input is what `quit` is.
+        // The end of the input has the effect of `quit`.
         drop(self.commands.take());
         let deadline = Instant::now() + LEAVE_LIMIT;
         // The reading thread ends with the peer's output, which is the event to wait for.

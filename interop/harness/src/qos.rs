@@ -102,7 +102,7 @@ impl PolicyId {
     pub const RELIABILITY: Self = Self(11);
 }
 
-/// The QoS of a writer or reader. What is left at its default is what the protocol says an absent option means.
+/// The QoS of a writer or reader. The default of each field is that of the absent option in the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qos {
     /// RELIABILITY.
@@ -121,7 +121,7 @@ pub struct Qos {
     pub ownership: Ownership,
     /// PARTITION of the publisher or subscriber.
     pub partitions: Vec<String>,
-    /// DATA_REPRESENTATION; `None` is the peer's own choice that everybody understands.
+    /// DATA_REPRESENTATION; `None` is the peer's default, which every peer reads.
     pub representation: Option<Representation>,
 }
 
@@ -170,13 +170,13 @@ mod tests {
     use super::{History, Ownership, Qos, Representation};
 
     #[test]
-    fn defaults_are_written_out() {
+    fn default_qos_is_written_as_explicit_options() {
         let words = " reliability=reliable durability=volatile history=keep_all liveliness=automatic";
         assert_eq!(Qos::default().to_string(), words);
     }
 
     #[test]
-    fn every_option_has_its_word() {
+    fn every_policy_is_written_as_its_option() {
         let qos = Qos {
             history: History::KeepLast(3),
             deadline_ms: Some(100),

@@ -1,7 +1,7 @@
-//! What two peers go through together, whoever made them.
+//! Scenarios for a pair of peers of any vendors.
 //!
-//! A scenario starts one peer that writes and one that reads, and returns [`Error::Violated`] with what it saw when
-//! they do not do what the standard demands. It waits for events and not for time to pass.
+//! A scenario starts a writing and a reading peer. It returns [`Error::Violated`] with its observation if they do not
+//! behave as the standard demands. Scenarios wait for events, not for fixed times.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::lab::NetNs;
 use crate::peer::{InstanceState, Participant, Peer, Program, Received, Write};
 use crate::qos::{DataType, Durability, History, Liveliness, Ownership, PolicyId, Qos, Reliability, Representation};
 
-/// For one thing that needs discovery or repair; far more than it takes.
+/// The time limit of one event that needs discovery or repair.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The participant lease where a peer's death is to be noticed.
+/// The participant lease in scenarios with a killed peer.
 const LEASE_MS: u32 = 2000;
 const TOPIC: &str = "Topic";
-/// What is written to see whether a pair is connected, apart from everything else that is written.
+/// The first sequence number of samples that probe a connection, distinct from all other samples.
 const FIRST_PROBE_SEQ: u32 = 1_000_000;
 const PROBES: u32 = 20;
 
@@ -29,14 +29,14 @@ macro_rules! demand {
     };
 }
 
-/// One of the two peers: what it is and where it runs.
+/// One of the two peers: its program and host.
 #[derive(Clone, Debug)]
 pub struct Side<'a> {
-    /// Whose.
+    /// The program of the peer.
     pub program: &'a Program,
-    /// On which host.
+    /// The host on which the peer runs.
     pub host: &'a NetNs,
-    /// How it joins domain 0.
+    /// The options of its participant in domain 0.
     pub participant: Participant,
 }
 
@@ -49,7 +49,7 @@ pub struct Pair<'a> {
     pub reader: Side<'a>,
 }
 
-/// What a writer writes in an exchange.
+/// The samples of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// The length of `data`.
@@ -58,12 +58,12 @@ pub struct Load {
     pub count: u32,
     /// Pause after each.
     pub period_us: u32,
-    /// How long the reader may take for all of them.
+    /// The time limit of the reader for all samples.
     pub limit: Duration,
 }
 
 impl Load {
-    /// Small, some fragments' worth, and a thousand fragments' worth.
+    /// Small samples, samples of some fragments, and samples of a thousand fragments.
     pub const ALL: [Self; 3] = [
         Self { size_bytes: 32, count: 100, period_us: 0, limit: LIMIT },
         Self { size_bytes: 4096, count: 50, period_us: 0, limit: LIMIT },
@@ -72,13 +72,13 @@ impl Load {
 }
 
 impl<'a> Pair<'a> {
-    /// Both on one host, found by multicast.
+    /// Both peers on one host, discovered by multicast.
     pub fn on_one_host(writer: &'a Program, reader: &'a Program, host: &'a NetNs) -> Self {
         let side = |program| Side { program, host, participant: Participant::default() };
         Self { writer: side(writer), reader: side(reader) }
     }
 
-    /// Starts both, with their participants.
+    /// Starts both peers and creates their participants.
     fn start(&self) -> Result<(Peer, Peer)> {
         Ok((self.writer.start()?, self.reader.start()?))
     }
@@ -109,7 +109,7 @@ pub fn reliable_keyed(pair: &Pair<'_>) -> Result<()> {
     exchange(pair, DataType::KeyedSample, &Qos::default(), &Load::ALL)
 }
 
-/// Best effort, without a key: what arrives is right, in order and no duplicate.
+/// Best effort, without a key: received samples are intact, in order and unique.
 pub fn best_effort_unkeyed(pair: &Pair<'_>) -> Result<()> {
     exchange(pair, DataType::Sample, &best_effort(), &Load::ALL)
 }
@@ -132,8 +132,8 @@ pub fn unicast_discovery(pair: &Pair<'_>) -> Result<()> {
     exchange(&pair, DataType::KeyedSample, &Qos::default(), &Load::ALL[..1])
 }
 
-/// Writes each load and demands what the reliability promises: everything in order, or at least no corruption,
-/// duplicate or change of order.
+/// Writes each load and checks the guarantee of the reliability: all samples in order, or no corruption, duplicate or
+/// change of order.
 pub fn exchange(pair: &Pair<'_>, data_type: DataType, qos: &Qos, loads: &[Load]) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;
     writer.writer("w", TOPIC, data_type, qos)?;
@@ -163,12 +163,13 @@ pub fn exchange(pair: &Pair<'_>, data_type: DataType, qos: &Qos, loads: &[Load])
     Ok(())
 }
 
-/// Disposed and unregistered instances are seen as such, others are not touched, and a disposed one can live again.
+/// The reader gets the states of disposed and unregistered instances, other instances are unaffected, and a disposed
+/// instance can be written again.
 pub fn end_of_instances(pair: &Pair<'_>) -> Result<()> {
     end_of_instances_of(pair, DataType::KeyedSample, &Qos::default())
 }
 
-/// The same with an appendable type in XCDR2, whose serialized key looks different; for pairs that both have it.
+/// [`end_of_instances`] with an appendable type in XCDR2, whose serialized key differs; for pairs that both support it.
 pub fn end_of_instances_xcdr2(pair: &Pair<'_>) -> Result<()> {
     end_of_instances_of(pair, DataType::AppendableSample, &xcdr2())
 }
@@ -197,8 +198,7 @@ fn end_of_instances_of(pair: &Pair<'_>, data_type: DataType, qos: &Qos) -> Resul
     Ok(())
 }
 
-/// A reader that comes late to a transient-local writer gets the last samples of each instance, in order, and then
-/// what is written from then on.
+/// A late joiner of a transient-local writer gets the last samples of each instance, in order, and then later samples.
 pub fn late_joiner(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;
     let offered = Qos { durability: Durability::TransientLocal, history: History::KeepLast(3), ..Qos::default() };
@@ -216,7 +216,7 @@ pub fn late_joiner(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A reader that comes late to a volatile writer gets nothing of what was before.
+/// A late joiner of a volatile writer gets no earlier samples.
 pub fn late_joiner_of_volatile(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;
     writer.writer("w", TOPIC, DataType::Sample, &Qos::default())?;
@@ -229,7 +229,7 @@ pub fn late_joiner_of_volatile(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Each policy that does not fit keeps the two from matching, and both are told which it was.
+/// Each incompatible policy prevents the match, and both sides report the policy.
 pub fn incompatible_qos(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;
     let plain = Qos::default;
@@ -256,13 +256,13 @@ pub fn incompatible_qos(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Partitions match by name and by pattern, and keep apart what does not match.
+/// Partitions match by name and by pattern; endpoints of other partitions do not match.
 pub fn partitions(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;
     let within = |name: &str| Qos { partitions: vec![name.to_owned()], ..Qos::default() };
     writer.writer("apart", "Apart", DataType::Sample, &within("alpha"))?;
     reader.reader("apart", "Apart", DataType::Sample, &within("beta"))?;
-    // Announced after the others: once these match, the others have been looked at.
+    // Announced after the other endpoints: once this one matches, the others have been processed.
     writer.writer("w", TOPIC, DataType::Sample, &within("alpha"))?;
     reader.reader("r", TOPIC, DataType::Sample, &within("al*"))?;
     connect(&mut writer, &mut reader)?;
@@ -276,7 +276,7 @@ pub fn partitions(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A deleted reader, and then a deleted writer, is gone for the other side at once.
+/// The other side unmatches a deleted reader, and then a deleted writer, at once.
 pub fn deleted_endpoints(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;
     writer.writer("w", TOPIC, DataType::Sample, &Qos::default())?;
@@ -290,7 +290,7 @@ pub fn deleted_endpoints(pair: &Pair<'_>) -> Result<()> {
     reader.wait_matched("r", 0, before_lease())
 }
 
-/// A participant that says good-bye is gone for the other side at once, whichever of the two it is.
+/// The other side removes a participant at once that announces its end, in both roles.
 pub fn clean_leave(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;
     writer.writer("w", TOPIC, DataType::Sample, &Qos::default())?;
@@ -305,7 +305,7 @@ pub fn clean_leave(pair: &Pair<'_>) -> Result<()> {
     second.wait_matched("r", 0, before_lease())
 }
 
-/// A killed reader is gone for the writer when its lease ends, and the writer goes on with others.
+/// The writer unmatches a killed reader when its lease ends, and continues with other readers.
 pub fn killed_reader(pair: &Pair<'_>) -> Result<()> {
     let pair = pair.with_lease(LEASE_MS);
     let (mut writer, mut reader) = pair.start()?;
@@ -323,7 +323,7 @@ pub fn killed_reader(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A killed writer is gone for the reader when its lease ends.
+/// The reader unmatches a killed writer when its lease ends.
 pub fn killed_writer(pair: &Pair<'_>) -> Result<()> {
     reader_of_killed_writer(pair).map(drop)
 }
@@ -336,7 +336,7 @@ pub fn instances_of_killed_writer(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A reader that has taken one sample of instance 1 and then noticed that its only writer was killed.
+/// A reader that has taken one sample of instance 1 and then unmatched its only, killed writer.
 fn reader_of_killed_writer(pair: &Pair<'_>) -> Result<Peer> {
     let pair = pair.with_lease(LEASE_MS);
     let (mut writer, mut reader) = pair.start()?;
@@ -363,7 +363,7 @@ fn one(key: u32, seq: u32) -> Write {
     Write { key, first_seq: seq, size_bytes: 32, count: 1, period_us: 0 }
 }
 
-/// Well below the lease of 10 s that a participant has by default, so that it is not the lease that is seen to end.
+/// Well below the default lease of 10 s, so that the end of the lease is not the cause.
 fn before_lease() -> Duration {
     Duration::from_secs(6)
 }
@@ -373,17 +373,17 @@ fn connect(writer: &mut Peer, reader: &mut Peer) -> Result<()> {
     connect_with(writer, reader, Reliability::Reliable)
 }
 
-/// Waits until `w` and `r` have each matched exactly one, and until what `w` writes arrives.
+/// Waits until `w` and `r` have each matched exactly one endpoint, and until samples of `w` arrive.
 ///
-/// To have matched is not enough: Cyclone DDS counts a reliable writer as matched before its first HEARTBEAT, and until
-/// then treats it as a best-effort one. An acknowledgement tells that it has seen one.
+/// A match is not enough: Cyclone DDS counts a reliable writer as matched before its first HEARTBEAT, and treats it as
+/// best effort until then. An acknowledgement shows that a HEARTBEAT was received.
 fn connect_with(writer: &mut Peer, reader: &mut Peer, reliability: Reliability) -> Result<()> {
     writer.wait_matched("w", 1, LIMIT)?;
     reader.wait_matched("r", 1, LIMIT)?;
     for seq in FIRST_PROBE_SEQ..FIRST_PROBE_SEQ + PROBES {
         writer.write("w", &one(0, seq))?;
         let mut received = reader.take("r", 1, Duration::from_millis(500))?;
-        // From the first that arrives on, a reliable reader gets every one.
+        // A reliable reader gets every sample from the first received one on.
         while let Some(sample) = received.pop() {
             demand!(sample.seq >= FIRST_PROBE_SEQ, "written before the reader came: {sample:?}");
             if sample.seq == seq {
@@ -398,7 +398,7 @@ fn connect_with(writer: &mut Peer, reader: &mut Peer, reliability: Reliability) 
     Err(Error::Violated(format!("matched, but {PROBES} samples in a row did not arrive")))
 }
 
-/// What arrives until nothing comes any more; only loss makes it wait at all.
+/// Takes until no more samples arrive. The call waits only after a loss.
 fn take_best_effort(reader: &mut Peer, count: u32) -> Result<Vec<Received>> {
     let mut received = Vec::new();
     while received.len() < count as usize {

@@ -5,18 +5,18 @@
 use peregrine_interop::scenario::{self, Pair};
 use peregrine_interop::{Capture, DataType, Error, NetNs, Program, Qos, Result};
 
-/// What a pair is known not to do, although the standard demands it. A test fails when it does it after all, or when
-/// it fails in another way.
+/// A behaviour that the standard demands and that a pair is known to lack. A test fails if the pair supports the
+/// behaviour, or fails in another way.
 struct KnownFailure {
     pair: &'static str,
     scenario: &'static str,
-    /// Part of what the scenario then says.
+    /// Part of the error of the scenario.
     error: &'static str,
-    /// Read by whoever finds it in the list; not by a program.
+    /// For readers of the list; no program uses it.
     _reason: &'static str,
 }
 
-/// The states that a reader has seen in the end are not those that the writer has brought about.
+/// The reader's final instance states differ from those that the writer has caused.
 const WRONG_ENDS: &str = "disposed 1 and unregistered 2, but the reader saw";
 const READER_NOT_TOLD: &str = "`matched = 0` of r not within 6 s";
 const WRITER_NOT_TOLD: &str = "`matched = 0` of w not within 6 s";
@@ -166,7 +166,8 @@ fn check((pair, writer, reader): (&str, Maker, Maker), (name, scenario): (&str, 
     let run = || {
         let (host, writer, reader) = (NetNs::isolated()?, writer()?, reader()?);
         let ours = Program::peregrine()?;
-        // What we send is decoded whatever the scenario is; with others, an ordinary exchange is enough.
+        // The traffic of two Peregrine peers is decoded in every scenario; for other pairs an ordinary exchange is
+        // enough.
         let capture = (writer == ours && reader == ours).then(|| Capture::start(&host, "lo")).transpose()?;
         scenario(&Pair::on_one_host(&writer, &reader, &host))?;
         capture.map_or(Ok(()), no_complaints)
@@ -185,7 +186,7 @@ fn check((pair, writer, reader): (&str, Maker, Maker), (name, scenario): (&str, 
     }
 }
 
-/// What the pair sends in an ordinary exchange has nothing that an independent decoder complains of.
+/// An independent decoder has no complaint about an ordinary exchange of the pair.
 fn check_decoded(writer: Maker, reader: Maker) {
     let run = || {
         let host = NetNs::isolated()?;

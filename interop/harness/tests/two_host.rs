@@ -9,7 +9,7 @@ use peregrine_interop::{
     Capture, DataType, Link, NetNs, Participant, Peer, Program, Qos, Rate, Result, TwoHosts, Write,
 };
 
-/// What an Ethernet packet holds of a UDP datagram, so that a lost packet is one lost message.
+/// A message that fits into one Ethernet packet, so that a lost packet is one lost message.
 const MESSAGE_SIZE_MAX_BYTES: u32 = 1400;
 
 type Maker = fn() -> Result<Program>;
@@ -86,17 +86,17 @@ fn a_slow_link_carries_everything_and_decodes(writer: Maker, reader: Maker) {
 }
 
 #[test]
-fn a_slow_link_between_cyclones() {
+fn samples_arrive_over_slow_link_between_cyclones() {
     a_slow_link_carries_everything_and_decodes(Program::cyclone_dds, Program::cyclone_dds);
 }
 
 #[test]
-fn a_slow_link_between_peregrines() {
+fn samples_arrive_over_slow_link_between_peregrines() {
     a_slow_link_carries_everything_and_decodes(Program::peregrine, Program::peregrine);
 }
 
-/// One announcement is one message, which only the Internet protocol can cut.
-fn an_announcement_larger_than_a_packet_is_understood(reader: Maker, by_unicast: bool) {
+/// An announcement is one message, which only IP can fragment.
+fn assert_fragmented_announcement_is_understood(reader: Maker, by_unicast: bool) {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     let [a, b] = TwoHosts::ADDRESSES.map(|address| if by_unicast { vec![address.to_owned()] } else { vec![] });
     let large = Participant {
@@ -118,18 +118,18 @@ fn an_announcement_larger_than_a_packet_is_understood(reader: Maker, by_unicast:
 }
 
 #[test]
-fn a_large_announcement_to_a_group() {
-    an_announcement_larger_than_a_packet_is_understood(Program::cyclone_dds, false);
-    an_announcement_larger_than_a_packet_is_understood(Program::peregrine, false);
+fn large_multicast_announcement_is_understood() {
+    assert_fragmented_announcement_is_understood(Program::cyclone_dds, false);
+    assert_fragmented_announcement_is_understood(Program::peregrine, false);
 }
 
 #[test]
-fn a_large_announcement_to_an_address() {
-    an_announcement_larger_than_a_packet_is_understood(Program::cyclone_dds, true);
-    an_announcement_larger_than_a_packet_is_understood(Program::peregrine, true);
+fn large_unicast_announcement_is_understood() {
+    assert_fragmented_announcement_is_understood(Program::cyclone_dds, true);
+    assert_fragmented_announcement_is_understood(Program::peregrine, true);
 }
 
-/// How long anything may take that is going to happen.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 const DOMAIN: u32 = 5;
 
@@ -154,7 +154,7 @@ impl Stream {
         Ok(Self { writer, reader, next_seq: 1 })
     }
 
-    /// Writes ten samples, all of which arrive.
+    /// Writes ten samples and checks that all arrive.
     fn exchange(&mut self) -> Result<()> {
         const COUNT: u32 = 10;
         let first_seq = self.next_seq;
@@ -169,8 +169,8 @@ impl Stream {
     }
 }
 
-/// Both begin with nothing but loopback. Then there is a link; then the host of the writer, or of the reader, gets
-/// another address in place of its own, in another network; then the link is gone for a while.
+/// Both hosts begin with loopback only. Then a link is added; then the host of the writer or of the reader gets an
+/// address in another network in place of its own; then the link is removed for a while.
 fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs, participant: &Participant) -> Result<()> {
     let hosts = TwoHosts::apart()?;
     let mut stream = Stream::start(&hosts.a, &hosts.b, participant)?;
@@ -195,17 +195,17 @@ fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs, participant: &
 }
 
 #[test]
-fn a_writer_that_moves_is_followed() {
+fn writer_with_new_address_is_followed() {
     peers_follow_the_addresses_of(|hosts| &hosts.a, &Participant::default()).unwrap();
 }
 
 #[test]
-fn a_reader_that_moves_is_followed() {
+fn reader_with_new_address_is_followed() {
     peers_follow_the_addresses_of(|hosts| &hosts.b, &Participant::default()).unwrap();
 }
 
 #[test]
-fn whoever_is_polled_follows_and_is_followed() {
+fn polled_participant_follows_and_is_followed() {
     let polled = Participant { is_polled: true, ..Participant::default() };
     peers_follow_the_addresses_of(|hosts| &hosts.a, &polled).unwrap();
     peers_follow_the_addresses_of(|hosts| &hosts.b, &polled).unwrap();

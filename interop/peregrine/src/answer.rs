@@ -1,4 +1,4 @@
-//! What is answered, as the protocol has it.
+//! Answers in the form of the protocol.
 
 use serde::Serialize;
 
@@ -100,7 +100,7 @@ mod tests {
     use super::{Answer, Status};
 
     #[test]
-    fn a_condition_names_a_field_and_an_operator() {
+    fn condition_with_unknown_field_or_operator_is_false() {
         let status = Status { matched: 2, ..Status::default() };
         assert!(status.holds("matched", "=", 2));
         assert!(status.holds("matched", ">=", 1));

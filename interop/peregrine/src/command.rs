@@ -40,7 +40,7 @@ impl<'l> Command<'l> {
         word.parse().ok().with_context(|| format!("word {index} of `{}` is no number: {word}", self.name()))
     }
 
-    /// As [`Self::number`], for one that may be left out.
+    /// Like [`Self::number`], for an optional number.
     pub(crate) fn number_or<N: FromStr>(&self, index: usize, absent: N) -> Result<N> {
         if self.words.len() > index { self.number(index) } else { Ok(absent) }
     }
@@ -62,7 +62,7 @@ impl<'l> Command<'l> {
         Ok(self.option_number(name)?.map(Duration::from_millis))
     }
 
-    /// The choice that the option makes; the first one when it is absent.
+    /// The choice of the option; the first one if it is absent.
     pub(crate) fn choice<C: Copy>(&self, name: &str, choices: &[(&str, C)]) -> Result<C> {
         let chosen = match self.option(name) {
             None => choices.first(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_command_is_refused_with_the_reason() {
         let error = |result: anyhow::Result<u32>| result.unwrap_err().to_string();
         assert_eq!(error(Command::parse("take r").number(2)), "word 2 of `take` is missing");
         assert_eq!(error(Command::parse("take r x").number(2)), "word 2 of `take` is no number: x");

@@ -1,4 +1,4 @@
-//! Makes the endpoints that a command asks for, by the name of their type.
+//! Creates the endpoints of a command by the name of their type.
 
 use anyhow::Result;
 use peregrine::DomainParticipant;

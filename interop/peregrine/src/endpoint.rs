@@ -1,4 +1,4 @@
-//! Writers and readers, whichever type they have.
+//! Writers and readers of any type.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,13 +13,13 @@ use crate::news::News;
 use crate::qos::EndpointQos;
 use crate::types::{Content, is_intact, payload};
 
-/// What a command can name.
+/// An entity that a command can name.
 pub(crate) enum Endpoint {
     Writer(Box<dyn Writer>),
     Reader(Box<dyn Reader>),
 }
 
-/// What `write` is told.
+/// The samples of a `write` command.
 pub(crate) struct Load {
     pub(crate) key: u32,
     pub(crate) first_seq: u32,
@@ -151,7 +151,7 @@ impl<T: Content> Reader for ReaderOf<T> {
             taken.extend(samples.iter().map(|sample| describe(sample.info(), sample.value())));
             Ok(taken.len() >= count)
         };
-        // An error is something to stop for as well.
+        // An error ends the wait as well.
         let stopped = self.news.wait(limit, || more().map(|is_enough| is_enough.then_some(())).transpose());
         stopped.transpose()?;
         Ok(taken)
@@ -215,7 +215,7 @@ pub(crate) fn describe<T: Content>(info: &SampleInfo, value: Option<&T>) -> Take
     }
 }
 
-/// A key of at most 16 bytes stands in the key hash itself, big endian (RTPS 2.5 §9.6.4.8).
+/// A key of at most 16 bytes is stored in the key hash, big endian (RTPS 2.5 §9.6.4.8).
 fn key_of(handle: InstanceHandle) -> u32 {
     let [a, b, c, d, ..] = handle.0;
     u32::from_be_bytes([a, b, c, d])

@@ -27,7 +27,7 @@ use crate::endpoint::{Endpoint, Load};
 use crate::polling::Polling;
 use crate::qos::EndpointQos;
 
-/// What the other vendors' peers have when they are not told.
+/// The default of the other vendors' peers.
 const LEASE_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Under this name, the program works with endpoints whose samples stay serialized.
@@ -56,7 +56,7 @@ fn say(answer: &Answer) -> io::Result<()> {
     out.flush()
 }
 
-/// Everything that commands have created. Endpoints go before their participant.
+/// The entities that commands have created. Endpoints are dropped before their participant.
 #[derive(Default)]
 struct Session {
     endpoints: HashMap<String, Endpoint>,

@@ -1,4 +1,4 @@
-//! Waiting for what listeners tell of.
+//! Waiting for calls of listeners.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use peregrine::status::{
 };
 use peregrine::{DataReader, DataReaderListener, DataWriter, DataWriterListener, TopicType};
 
-/// Counts what has happened to an endpoint, so that nothing between a look and a wait is missed. Clones count together.
+/// Counts the events of an endpoint, so that no event between a check and a wait is missed. Clones share the count.
 #[derive(Clone, Default)]
 pub(crate) struct News(Arc<(Mutex<u64>, Condvar)>);
 
 impl News {
-    /// Looks at once and then whenever there is news, until it finds something or the time is over.
+    /// Calls `look` at once and after each event, until it returns a result or the time is over.
     pub(crate) fn wait<R>(&self, limit: Duration, mut look: impl FnMut() -> Option<R>) -> Option<R> {
         let end = Instant::now() + limit;
         let (count, changed) = &*self.0;

@@ -1,4 +1,4 @@
-//! A participant without threads of its own: somebody has to poll it.
+//! A thread that polls a participant without internal threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use peregrine::DomainParticipant;
 
-/// How soon the polling ends when it is to.
+/// The longest delay until the polling thread ends.
 const TURN: Duration = Duration::from_millis(20);
 
-/// Polls as long as this exists.
+/// Polls until it is dropped.
 pub(crate) struct Polling {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

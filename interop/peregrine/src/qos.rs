@@ -11,10 +11,10 @@ use peregrine::qos::{
 
 use crate::command::Command;
 
-/// How long a write waits for room; other vendors' peers are given the same.
+/// The `max_blocking_time` of writers; the peers of other vendors use the same.
 const MAX_BLOCKING_TIME: Duration = Duration::from_secs(10);
 
-/// What writers and readers both have.
+/// The policies that writers and readers have in common.
 pub(crate) struct EndpointQos {
     durability: Durability,
     deadline: Deadline,
@@ -106,7 +106,7 @@ mod tests {
     use super::{Command, EndpointQos, History, ReliabilityKind, RepresentationId};
 
     #[test]
-    fn absent_options_mean_what_the_protocol_says() {
+    fn absent_options_have_defaults_of_the_protocol() {
         let qos = EndpointQos::parse(&Command::parse("writer w Topic Sample")).unwrap().writer();
         assert_eq!(qos.reliability.kind, ReliabilityKind::Reliable);
         assert_eq!(qos.history, History::KeepAll);

@@ -1,4 +1,4 @@
-//! The same of endpoints whose samples stay serialized: this program encodes and decodes them itself, and finds their
+//! Writers and readers whose samples stay serialized: this program encodes and decodes the samples, and finds their
 //! keys.
 
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl<T: Content> Reader for ReaderOf<T> {
             }
             Ok(taken.len() >= count)
         };
-        // An error is something to stop for as well.
+        // An error ends the wait as well.
         let stopped = self.news.wait(limit, || more().map(|is_enough| is_enough.then_some(())).transpose());
         stopped.transpose()?;
         Ok(taken)

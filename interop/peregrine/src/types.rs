@@ -2,10 +2,10 @@
 
 use peregrine::DdsType;
 
-/// A prime, so that no displacement by a power of two, and hardly one by a fragment, goes unseen.
+/// A prime, so that a displacement by a power of two or by a fragment is detected.
 const PAYLOAD_PERIOD: usize = 251;
 
-/// What the peer does with a sample, whichever of the types it is.
+/// The operations of the peer on a sample of any of the types.
 pub(crate) trait Content: DdsType + Send + Sync + 'static {
     fn new(key: u32, seq: u32, stamp_ns: u64, data: Vec<u8>) -> Self;
     fn instance_key(&self) -> u32;
@@ -85,7 +85,7 @@ mod tests {
     use super::{is_intact, payload};
 
     #[test]
-    fn a_payload_proves_itself() {
+    fn changed_payload_is_not_intact() {
         let data = payload(250, 300);
         assert_eq!(data[..3], [250, 0, 1]);
         assert!(is_intact(250, &data));

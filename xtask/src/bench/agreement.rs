@@ -1,10 +1,10 @@
-//! `cargo xtask bench agreement`: what `perftest` calls raw UDP, against an independent program that does the same.
+//! `cargo xtask bench agreement`: raw UDP as `perftest` measures it, compared with an independent program.
 //!
-//! Both take turns in blocks of four: the same cores, the same call that waits, the same length. A pair of processes
-//! keeps for its whole life what it happens to get (where its pages lie, in which rhythm its sides wake each other),
-//! and that differs by some ten percent from pair to pair. So there are many short runs of new processes instead of a
-//! few long ones, and the median over the blocks is what counts. An instrument that is right finds the same; one whose
-//! own work shows, or that halves the wrong time, does not.
+//! The two programs take turns in blocks of four, with the same cores, the same waiting call and the same length.
+//! Random properties of a pair of processes (placement of pages, rhythm of wake-ups) last for its whole life and change
+//! the result by some ten percent. The benchmark therefore makes many short runs of new processes, and takes the median
+//! over the blocks. A correct instrument agrees with the independent program; an instrument with overhead in the
+//! measured time, or that halves the wrong time, does not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ use super::{build_perftest, keep_awake, two_cores};
 use crate::process::{output, run};
 use crate::workspace::Workspace;
 
-/// How far the two may be apart.
+/// The permitted relative difference of the two results.
 const TOLERANCE: f64 = 0.05;
 const BLOCKS: usize = 30;
 const SIZES: [u32; 3] = [64, 1024, 16_384];
@@ -26,7 +26,7 @@ const SIZES: [u32; 3] = [64, 1024, 16_384];
 const ENCAPSULATION_LEN: u32 = 4;
 const MEASUREMENT_MS: u32 = 100;
 
-/// Prints the ratio of both for some sizes. Fails when it cannot measure, never because of what it finds.
+/// Prints the ratio of both for some sizes. Fails if a measurement is impossible, never because of a result.
 pub(crate) fn agreement(workspace: &Workspace) -> Result<()> {
     let program = build_perftest(workspace)?;
     let independent = compile(workspace)?;
@@ -37,7 +37,7 @@ pub(crate) fn agreement(workspace: &Workspace) -> Result<()> {
     for data_len in SIZES {
         let mut blocks = Vec::new();
         for number in 0..BLOCKS {
-            // Every second block begins with the other one.
+            // Every second block begins with the other program.
             let order = if number % 2 == 0 { [0, 1, 1, 0] } else { [1, 0, 0, 1] };
             let mut values: [Vec<f64>; 2] = Default::default();
             for side in order {
@@ -69,7 +69,7 @@ fn independent_us(program: &Path, data_len: u32, cores: [usize; 2]) -> Result<f6
     let len = (data_len + ENCAPSULATION_LEN).to_string();
     let [one, other] = cores.map(|core| core.to_string());
     let text = output(Command::new(program).args([&len, &MEASUREMENT_MS.to_string(), &one, &other]))?;
-    let ns: f64 = text.trim().parse().with_context(|| format!("`{text}` is no time"))?;
+    let ns: f64 = text.trim().parse().with_context(|| format!("`{text}` is not a time"))?;
     ensure!(ns > 0.0, "the independent program has measured nothing");
     Ok(ns / 1e3)
 }
@@ -97,7 +97,7 @@ fn verdict(median: f64, interval: &Interval) -> &'static str {
     match (within.contains(&interval.low), within.contains(&interval.high)) {
         (true, true) => "they agree",
         (false, false) if interval.low > *within.end() || interval.high < *within.start() => "they disagree",
-        _ if within.contains(&median) => "they agree as far as this machine is steady enough to tell",
+        _ if within.contains(&median) => "no difference shown; the machine is too noisy for a closer bound",
         _ => "the machine is too unsteady to tell",
     }
 }
@@ -109,12 +109,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wide_interval_proves_neither() {
+    fn interval_partly_within_tolerance_gives_no_verdict() {
         let of = |low, median, high| verdict(median, &Interval { low, high, coverage: CONFIDENCE });
         assert_eq!(of(0.99, 1.0, 1.02), "they agree");
         assert_eq!(of(1.06, 1.1, 1.2), "they disagree");
         assert_eq!(of(0.7, 0.8, 0.94), "they disagree");
         assert_eq!(of(0.98, 1.06, 1.2), "the machine is too unsteady to tell");
-        assert!(of(0.8, 1.01, 1.2).contains("as far as"));
+        assert!(of(0.8, 1.01, 1.2).starts_with("no difference shown"));
     }
 }

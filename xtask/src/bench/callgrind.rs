@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_instructions_and_those_of_calls_are_told_apart() {
+    fn own_and_inclusive_instructions_are_distinguished() {
         let text = "positions: line\nevents: Ir\nsummary: 21\n\nob=/bin/x\nfl=a.rs\nfn=x::outer::h0123456789abcdef\n\
                     0 5\nfi=b.rs\n0 3\nfe=a.rs\n0 1\ncfi=c.rs\ncfn=x::inner\ncalls=2 0\n0 12\n\nfl=c.rs\nfn=x::inner\n0 12\n";
         let profile = Profile::parse(text);

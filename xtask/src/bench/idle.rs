@@ -11,11 +11,10 @@ use anyhow::{Context, Result, ensure};
 
 const RSS_MIB_AT_MOST: f64 = 6.0;
 const THREADS_AT_MOST: u64 = 3;
-/// For so long wake-ups are counted.
+/// Duration for which wake-ups are counted.
 const WATCHED: Duration = Duration::from_secs(5);
 
-/// Prints how often the thread for shared memory of ten readers wakes up whose writers, in another process, write
-/// nothing.
+/// Prints how often the shared-memory thread of ten readers wakes up while their writers in another process are idle.
 pub(super) fn print_shared_memory(program: &Path) -> Result<()> {
     let (mut readers, mut writers) = (start(program, &[])?, start(program, &["writers"])?);
     let measured = (|| {
@@ -76,7 +75,7 @@ fn measure(pid: u32, ready: Option<impl BufRead>) -> Result<(f64, u64, f64)> {
     Ok((field(&status, "VmRSS:")? as f64 / 1024.0, field(&status, "Threads:")?, wakeups_per_s))
 }
 
-/// How many threads of the process have such a name, and how often any of them has given up its core to wait.
+/// The number of matching threads of the process, and the sum of their voluntary context switches.
 fn wakeups(pid: u32, is_meant: impl Fn(&str) -> bool) -> Result<(usize, u64)> {
     let (mut threads, mut sum) = (0, 0);
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -1,9 +1,8 @@
-//! `cargo xtask bench instructions`: how many instructions one sample takes from `write` to `take`, by part and by
-//! place.
+//! `cargo xtask bench instructions`: instructions per sample from `write` to `take`, by part, function and file.
 //!
-//! Two runs that differ only in the number of samples are counted by callgrind; the difference is what samples cost.
-//! The kernel's work is not in it. Where every sample is acknowledged, the numbers are the same in every run but for a
-//! few instructions; in the usual flow, acknowledgement is asked for by the clock too.
+//! Callgrind counts two runs that differ only in the number of samples; the difference is the cost of the samples,
+//! without work of the kernel. If every sample is acknowledged, repeated runs differ by a few instructions only; in the
+//! usual flow, acknowledgement requests depend on the clock as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,10 +20,10 @@ const COUNTS: [u64; 2] = [1000, 3000];
 /// The arguments of the example.
 const MODES: [(&str, &str); 5] = [
     ("each", "32 bytes, every sample is acknowledged"),
-    ("flow", "32 bytes, acknowledged as usual: this depends on the clock"),
+    ("flow", "32 bytes, acknowledged as usual (depends on the clock)"),
     ("fragments", "63000 bytes in messages of 1472, acknowledged as usual"),
-    ("batch", "32 bytes, 128 of them in a batch, acknowledged as usual"),
-    ("same-process", "32 bytes, made in place for a listener of the same process"),
+    ("batch", "32 bytes, in batches of 128, acknowledged as usual"),
+    ("same-process", "32 bytes, built in place for a listener of the same process"),
 ];
 /// The argument of the example of samples in place: bytes of payload, left unfilled.
 const FLAT_BYTES: &str = "32";
@@ -34,12 +33,12 @@ const ROWS: usize = 20;
 const PARTS: [(&str, &str); 8] = [
     ("exchange::lend", "loan: the memory for a sample"),
     ("exchange::write_lent", "write: number, keep, hand over"),
-    ("exchange::take_in_place", "take: out of the cache, looked at, given back"),
+    ("exchange::take_in_place", "take: out of the cache, read, returned"),
     ("exchange::write", "write: encode, store, pack, send"),
-    ("exchange::receive", "receive: to the reader's cache, and answer"),
+    ("exchange::receive", "receive: into the reader's cache, and answer"),
     ("exchange::take", "take: out of the cache, decode"),
-    ("exchange::take_batch", "take: all that is there, decode"),
-    ("exchange::hear_acknowledgement", "the writer's side looks for an answer"),
+    ("exchange::take_batch", "take: all samples, decode"),
+    ("exchange::hear_acknowledgement", "the writer's side polls for an answer"),
 ];
 
 /// The parts of a sample in place, in the same way.
@@ -85,7 +84,7 @@ struct Counted {
 impl Counted {
     fn acknowledgements(&self) -> Result<u64> {
         let acknowledgements = self.told.split_whitespace().nth(1).and_then(|number| number.parse().ok());
-        acknowledgements.context("the example has not told how many acknowledgements came")
+        acknowledgements.context("the example has not printed the number of acknowledgements")
     }
 }
 
@@ -116,9 +115,9 @@ fn print_tables(parts: &[(&str, &str)], few: &Profile, many: &Profile) {
     for (name, what) in parts {
         println!("  {:>8.1}  {what}", per_sample(of(few, name), of(many, name)));
     }
-    print_top("function, with what the compiler has put into it", &few.functions, &many.functions);
-    print_top("function, with all that it calls", &few.inclusive, &many.inclusive);
-    print_top("source file, wherever the compiler has put its code", &few.files, &many.files);
+    print_top("function, with inlined code", &few.functions, &many.functions);
+    print_top("function, with its callees", &few.inclusive, &many.inclusive);
+    print_top("source file, including code inlined elsewhere", &few.files, &many.files);
 }
 
 fn print_top(what: &str, few: &BTreeMap<String, u64>, many: &BTreeMap<String, u64>) {
@@ -133,7 +132,7 @@ fn print_top(what: &str, few: &BTreeMap<String, u64>, many: &BTreeMap<String, u6
     }
 }
 
-/// A path from its last directory that says which crate it is of.
+/// The path from its last directory that identifies a crate.
 fn short(name: &str) -> &str {
     let starts = ["/crates/", "/registry/src/", "/library/"];
     starts.iter().find_map(|start| name.rfind(start).map(|at| &name[at + 1..])).unwrap_or(name)

@@ -1,8 +1,8 @@
 //! `cargo xtask bench floor`: Peregrine's speed as ratios to raw UDP sockets in the same run.
 //!
 //! Every row is measured as floor, Peregrine, Peregrine, floor, so that changes of the machine affect both. The table
-//! sets target and measurement side by side, with the range of the ratio over the runs: two runs of each give no
-//! interval. The command fails when it cannot measure, never because something is slow.
+//! shows target and measurement with the range of the ratio over the runs, because two runs of each give no interval.
+//! The command fails if a measurement is impossible, never because of slow results.
 
 mod agreement;
 mod callgrind;
@@ -51,12 +51,12 @@ pub(crate) fn floor(workspace: &Workspace) -> Result<()> {
     idle::print(&program.join("examples/idle"))
 }
 
-/// Prints the cost of the measuring itself.
+/// Prints the cost of measuring.
 pub(crate) fn recorder(workspace: &Workspace) -> Result<()> {
     run(Command::new(build_perftest(workspace)?).arg("selftest"))
 }
 
-/// The program alone, without the programs of the other benchmarks.
+/// Builds perftest alone, without the programs of the other benchmarks.
 fn build_perftest(workspace: &Workspace) -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "perftest"]);
@@ -72,9 +72,9 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.metadata.target_directory.as_std_path().join("release"))
 }
 
-/// Two cores that are as far apart as this process may go.
+/// The first and the last core that this process may use.
 fn two_cores() -> Result<[usize; 2]> {
-    let allowed = rustix::thread::sched_getaffinity(None).context("cannot tell which cores may be used")?;
+    let allowed = rustix::thread::sched_getaffinity(None).context("the permitted cores are unknown")?;
     let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
     match cores[..] {
         [first, .., last] => Ok([first, last]),
@@ -82,8 +82,8 @@ fn two_cores() -> Result<[usize; 2]> {
     }
 }
 
-/// A core that sleeps deeply takes tens of microseconds to wake. Says whether that is prevented, for as long as the
-/// device is held open.
+/// Keeps idle cores awake while the returned file is open, because a core in a deep idle state takes tens of
+/// microseconds to wake. Prints whether this succeeded.
 fn keep_awake() -> Option<File> {
     let open = || -> std::io::Result<File> {
         let mut device = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
@@ -102,7 +102,7 @@ fn keep_awake() -> Option<File> {
     }
 }
 
-/// The two runs of the floor, and ours.
+/// The two runs of the floor, and of Peregrine.
 fn measure(pairs: &mut Pairs, row: &Row) -> Result<[Two; 2]> {
     let mut run = |index: usize| {
         let case = [&row.floor, &row.ours][index];
@@ -121,7 +121,7 @@ impl Two {
         (self.0 + self.1) / 2.0
     }
 
-    /// Half the distance of the two, in percent of their mean.
+    /// Half of the difference of the two runs, in percent of their mean.
     fn spread_percent(self) -> f64 {
         (self.0 - self.1).abs() / 2.0 / self.mean() * 100.0
     }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn target_within_the_range_of_the_runs_is_said_to_be() {
+    fn target_within_range_of_runs_is_marked() {
         let say = |target, ours| verdict(target, Two(10.0, 10.0), ours).1;
         assert_eq!(say(Target::AtMost(1.25), Two(11.0, 12.0)), "met");
         assert_eq!(say(Target::AtMost(1.25), Two(11.0, 13.0)), "met, within the range");

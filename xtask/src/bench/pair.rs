@@ -1,4 +1,4 @@
-//! One run of `perftest`: a publisher and a subscriber, each on its core, and the number that comes out.
+//! One run of `perftest`: a publisher and a subscriber, each on its core, and the result.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use super::rows::{Case, Measure, Place};
 
 /// The default duration of a run.
 const MEASUREMENT_MS: u32 = 700;
-/// No run takes longer.
+/// The time limit of a run.
 const LIMIT: Duration = Duration::from_secs(40);
 /// Domains used in turn, so that no run meets leftovers of an earlier run.
 const DOMAINS: std::ops::Range<u32> = 60..100;
@@ -21,7 +21,7 @@ const DOMAINS: std::ops::Range<u32> = 60..100;
 /// Runs pairs of processes.
 pub(super) struct Pairs {
     program: PathBuf,
-    /// Of the publisher, and of the subscriber.
+    /// The cores of the publisher and of the subscriber.
     cores: [usize; 2],
     /// The rows that need this value report the reason for its absence.
     two_hosts: Result<TwoHosts, String>,
@@ -36,7 +36,7 @@ impl Pairs {
         Self { program, cores, two_hosts, runs: 0, measurement: format!("{MEASUREMENT_MS}ms") }
     }
 
-    /// Measures for so long in each run.
+    /// Sets the duration of each measurement.
     pub(super) fn measuring_for(self, time_ms: u32) -> Self {
         Self { measurement: format!("{time_ms}ms"), ..self }
     }

@@ -2,7 +2,7 @@
 
 /// The comparison of one row of the table.
 pub(super) struct Row {
-    /// For readers.
+    /// The description in the table.
     pub(super) what: &'static str,
     pub(super) measure: Measure,
     pub(super) place: Place,
@@ -12,7 +12,7 @@ pub(super) struct Row {
     pub(super) target: Target,
 }
 
-/// One way of moving samples, as options of `perftest`.
+/// One path of samples, as options of `perftest`.
 #[derive(Clone, Copy)]
 pub(super) struct Case {
     /// Bytes of a sample.
@@ -78,7 +78,7 @@ const fn throughput(what: &'static str, data_len: u32, publisher: &'static [&'st
     }
 }
 
-/// Everything of ours is reliable.
+/// Rows of the table. All measurements of Peregrine are reliable.
 pub(super) const ROWS: &[Row] = &[
     latency("listener, one-way p50, 32 B", 32, &[], 1.25),
     latency("listener, one-way p50, 1024 B", 1024, &[], 1.25),

@@ -1,9 +1,8 @@
-//! `cargo xtask bench shared-memory`: samples between processes of a host, and within one, as ratios to the least that
-//! any way of it costs: a word that is looked at again and again, a futex, the copies.
+//! `cargo xtask bench shared-memory`: samples between processes of one host and within one process, as ratios to the
+//! lower bound of each path: a polled word, a futex, the copies.
 //!
-//! In each round every row is measured once, its floor right before or after it; what is printed are medians over the
-//! rounds. The targets were set beside floors of one machine, so a target is a ratio: to the floor that is measured
-//! here.
+//! Each round measures every row once, directly before or after its floor. The table shows medians over the rounds.
+//! Targets are ratios to the floor measured here, because they were set on another machine.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -31,7 +30,7 @@ struct Row {
     floor: Floor,
     ours: Ours,
     unit: Unit,
-    /// The floor beside which the target was set.
+    /// The floor on the machine on which the target was set.
     reference: f64,
     target: f64,
 }
@@ -39,9 +38,9 @@ struct Row {
 /// The lower bound of its cost.
 #[derive(Clone, Copy)]
 enum Floor {
-    /// One way of `perftest floors`, with messages of so many bytes.
+    /// A floor of `perftest floors`, with messages of this many bytes.
     Way(&'static str, usize),
-    /// A function call, which is not measured: the target is a time.
+    /// A function call, which is not measured; the target is a time.
     Call,
 }
 
@@ -168,7 +167,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Floor and ours.
+    /// The results of the floor and of Peregrine.
     fn measure(&mut self, row: &Row, within: &Result<String>, floor_first: bool) -> Result<[f64; 2]> {
         let before = floor_first.then(|| self.floors.measure(row)).transpose()?;
         let ours = self.ours(row, within).context("ours")?;
@@ -197,7 +196,7 @@ impl Bench {
     }
 }
 
-/// The median of a column, which the example tells in nanoseconds.
+/// The median of a column; the example prints nanoseconds.
 fn column_of(table: &str, bytes: usize, column: usize) -> Result<f64> {
     let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.rfind(|row| row.first() == Some(&&*bytes.to_string()));
@@ -267,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_columns_of_the_example_are_found() {
+    fn output_of_example_yields_its_columns() {
         let table = "from write, ns\n    bytes    count           write      write_loan    write_shared\n\
                      32    20000       810 / 900       780 / 820       790 / 830\n";
         assert_eq!(column_of(table, 32, WRITE_LOAN).unwrap(), 0.78);

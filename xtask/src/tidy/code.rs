@@ -1,4 +1,4 @@
-//! Tells code, comments and literals of a Rust source apart.
+//! Separates code, comments and literals of a Rust source.
 
 /// Replaces the inside of comments, string and character literals by spaces; line ends stay where they are.
 pub(super) fn code_only(source: &str) -> String {
@@ -88,7 +88,7 @@ fn quoted_end(chars: &[char], mut at: usize, quote: char) -> usize {
     chars.len()
 }
 
-/// `at` is behind the `r`; a raw identifier such as `r#type` is no string.
+/// `at` is behind the `r`; a raw identifier such as `r#type` is not a string.
 fn raw_string_end(chars: &[char], at: usize) -> Option<usize> {
     let hashes = chars[at..].iter().take_while(|&&c| c == '#').count();
     let open = at + hashes;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unterminated_literal_ends_with_the_file() {
+    fn unterminated_literal_ends_with_the_file() {
         for source in ["\"abc", "/* abc", "r#\"abc\"", "'\\", "\"\\"] {
             assert_eq!(code_only(source).trim(), "", "{source}");
         }

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_and_record_go_together() {
+    fn tables_without_record_are_refused() {
         let record = Record::default();
         let with = |text: &str| format!("a\n{}\n{text}{}\nb\n", MARKS[0], MARKS[1]);
         assert_eq!(disagreement("no tables", None), None);

@@ -1,7 +1,7 @@
 //! The part of the rule for prose (CONTRIBUTING.md) that a program can check: no sentence of a comment or document
 //! begins with `who`, `whoever`, `somebody`, `nobody`, `those`, `what`, `whatever` or `something`.
 //!
-//! A list holds how many such sentences each part of the tree still has. The numbers only become smaller.
+//! A list has the number of such sentences in each part of the tree. The numbers may only become smaller.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn more_sentences_than_allowed_are_refused_and_fewer_too() {
+    fn count_other_than_the_listed_one_is_refused() {
         let vague = Vague::find(&[file("docs/a.md", "Who a.\nWho b.\n"), file(QUOTING, "Who c.\n")]);
         let allowed = |count| BTreeMap::from([("docs".to_owned(), count)]);
         assert!(vague.disagreements(&allowed(2)).is_empty());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_warned_of_and_then_refused() {
+    fn long_file_causes_warning_then_error() {
         let mut findings = Findings::default();
         super::check_length("a.rs", 801, &mut findings);
         assert_eq!((findings.errors.len(), findings.warnings.len()), (0, 1));

@@ -13,7 +13,7 @@ const RECORDS: &str = "docs/measurements/";
 /// Excluded, because the tables below contain the forbidden words.
 const SELF: &str = "xtask/src/tidy/text.rs";
 
-/// Folders of one person's machine.
+/// Absolute paths that exist on one machine only.
 const MACHINE_PATHS: &[&str] = &["/home/", "/root/", "/Users/", "/work/", "/tmp/"];
 
 /// Words about unfinished work or the organisation of work, which do not concern a reader.
@@ -125,7 +125,7 @@ fn hosts(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Numbers, names reserved for documentation (RFC 2606), and patterns that are no address at all.
+/// Numbers, names reserved for documentation (RFC 2606), and patterns that are not an address.
 fn is_local(host: &str) -> bool {
     host.is_empty()
         || host == "localhost"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn places_on_one_machine_are_found() {
+    fn paths_of_one_machine_are_found() {
         assert_eq!(errors("a.txt", "see /home/someone/x").len(), 1);
         assert!(errors("a.txt", "crates/work/x and ../tmp/x and ~/work/").is_empty());
     }

@@ -8,7 +8,7 @@ use super::trigger::{Trigger, condition};
 use crate::driver::endpoint::wakers::{StateGuard, Wakers};
 use crate::driver::host::Host;
 
-/// A condition that is true when the application says so. Clones are the same condition.
+/// A condition whose value the application sets. Clones are handles of the same condition.
 #[derive(Clone, Debug, Default)]
 pub struct GuardCondition {
     pub(super) inner: Arc<Inner>,
@@ -21,13 +21,13 @@ pub(super) struct Inner {
 }
 
 impl GuardCondition {
-    /// A condition that is not true.
+    /// Creates a condition that is false.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes the condition true or false.
+    /// Sets the value of the condition.
     pub fn set_trigger_value(&self, value: bool) {
         // A waiting thread clears its signal first and then reads `is_set`.
         self.inner.is_set.store(value, Ordering::SeqCst);

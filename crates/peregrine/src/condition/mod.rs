@@ -1,4 +1,4 @@
-//! Conditions: what a [`WaitSet`] waits for (DDS 1.4 §2.2.4.4).
+//! Conditions, for which a [`WaitSet`] waits (DDS 1.4 §2.2.4.4).
 
 mod discovery;
 mod guard;

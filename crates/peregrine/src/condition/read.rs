@@ -18,14 +18,15 @@ use crate::status::StatusMask;
 use crate::topic_type::TopicType;
 use crate::writer::shared;
 
-/// True while a reader has samples in these states. Clones are the same condition.
+/// True while a reader has samples in the states of a [`Selector`]. Clones are handles of the same condition.
 pub struct ReadCondition<T: TopicType> {
     pub(super) inner: Arc<States<T>>,
 }
 
-/// True while a reader has samples in these states with values that a query accepts. Clones are the same condition.
+/// True while a reader has samples in the states of a [`Selector`] whose values a query accepts. Clones are handles of
+/// the same condition.
 ///
-/// Whether it holds is found by decoding the samples in these states, each time it is asked.
+/// Each evaluation of the condition decodes the samples in these states.
 pub struct QueryCondition<T: DdsType> {
     pub(super) inner: Arc<Query<T>>,
 }
@@ -42,7 +43,7 @@ pub(super) struct Query<T: DdsType> {
 }
 
 impl<T: TopicType> DataReader<T> {
-    /// A condition that is true while there are samples in these states.
+    /// Creates a condition that is true while the reader has samples in these states.
     #[must_use]
     pub fn read_condition(&self, states: Selector) -> ReadCondition<T> {
         ReadCondition { inner: Arc::new(States::new(self.inner(), states)) }
@@ -50,7 +51,7 @@ impl<T: TopicType> DataReader<T> {
 }
 
 impl<T: DdsType> DataReader<T> {
-    /// A condition that is true while there are samples in these states with a value that `query` accepts.
+    /// Creates a condition that is true while the reader has samples in these states with a value that `query` accepts.
     #[must_use]
     pub fn query_condition(
         &self,
@@ -63,13 +64,13 @@ impl<T: DdsType> DataReader<T> {
 }
 
 impl<T: TopicType> ReadCondition<T> {
-    /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
+    /// The reader of the condition (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` after its last handle was dropped.
     #[must_use]
     pub fn reader(&self) -> Option<DataReader<T>> {
         self.inner.reader.upgrade().map(DataReader::from)
     }
 
-    /// The states it asks for.
+    /// The selected states.
     #[must_use]
     pub fn selector(&self) -> &Selector {
         &self.inner.selector
@@ -77,13 +78,13 @@ impl<T: TopicType> ReadCondition<T> {
 }
 
 impl<T: DdsType> QueryCondition<T> {
-    /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
+    /// The reader of the condition (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` after its last handle was dropped.
     #[must_use]
     pub fn reader(&self) -> Option<DataReader<T>> {
         self.inner.states.reader.upgrade().map(DataReader::from)
     }
 
-    /// The states it asks for.
+    /// The selected states.
     #[must_use]
     pub fn selector(&self) -> &Selector {
         &self.inner.states.selector
@@ -97,7 +98,7 @@ impl<T: TopicType> States<T> {
 }
 
 impl<T: DdsType> Query<T> {
-    /// The samples in these states that the query accepts. It runs without any lock held.
+    /// The samples in these states that the query accepts. The query runs under no lock.
     fn matches(&self, instance: Option<KeyHash>) -> Vec<Peeked> {
         let States { core, selector, .. } = &self.states;
         let selector = Selector { instance: instance.or(selector.instance), max_samples: usize::MAX, ..*selector };

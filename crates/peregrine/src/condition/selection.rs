@@ -1,10 +1,10 @@
-//! Which samples of a reader satisfy a condition.
+//! Selection of the samples of a reader that satisfy a condition.
 
 pub(crate) use sealed::Choose;
 
 use crate::topic_type::TopicType;
 
-/// A condition whose samples [`DataReader::take_w_condition`](crate::DataReader::take_w_condition) hands out:
+/// A condition on samples, for [`DataReader::take_w_condition`](crate::DataReader::take_w_condition):
 /// [`ReadCondition`](crate::ReadCondition) or [`QueryCondition`](crate::QueryCondition).
 pub trait SampleCondition<T: TopicType>: Choose {}
 
@@ -19,7 +19,8 @@ mod sealed {
 
         fn selector(&self) -> Selector;
 
-        /// The samples, of one instance if one is given; `None` if the selector describes them completely.
+        /// The samples that satisfy the condition, of one instance if `instance` is given; `None` if the selector
+        /// describes them completely.
         fn choose(&self, instance: Option<KeyHash>) -> Option<Vec<Peeked>>;
     }
 }

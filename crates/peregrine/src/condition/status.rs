@@ -13,7 +13,7 @@ use crate::driver::endpoint::wakers::HasWakers;
 use crate::driver::host::{Host, Hosted};
 use crate::status::StatusMask;
 
-/// True while one of the enabled statuses of an entity has changed and was not read since. Each entity has one.
+/// True while one of the enabled statuses of an entity has changed and is unread. Each entity has one such condition.
 #[derive(Clone)]
 pub struct StatusCondition {
     pub(super) inner: Arc<Inner>,
@@ -22,16 +22,17 @@ pub struct StatusCondition {
 pub(crate) struct Inner {
     source: Arc<dyn StatusSource>,
     enabled: AtomicU32,
-    /// Finds the entity while the entity has handles. The type of entities is defined above conditions.
+    /// Finds the entity while the entity has handles. The modules of entities depend on this module, so the type is
+    /// erased.
     entity: OnceLock<Box<FindEntity>>,
-    /// Wait sets that have the condition attached: they are woken when other statuses become enabled.
+    /// Wait sets to which the condition is attached. They are woken when the enabled statuses change.
     watches: Mutex<Vec<Watch>>,
 }
 
 type FindEntity = dyn Fn() -> Option<Box<dyn Any>> + Send + Sync;
 
 struct Watch {
-    /// The number that the source has given to the waker.
+    /// The id of the waker at the source.
     of_source: u64,
     id: u64,
     waker: Waker,
@@ -39,7 +40,7 @@ struct Watch {
 
 /// An entity as its [`StatusCondition`] sees it.
 pub(crate) trait StatusSource: Send + Sync {
-    /// The statuses that have changed and were not read since.
+    /// The statuses that have changed and are unread.
     fn changes(&self) -> StatusMask;
 
     fn watch(&self, interest: StatusMask, waker: Waker) -> u64;
@@ -55,7 +56,7 @@ impl StatusCondition {
         Self { inner: core.shared(|| Self::new(Arc::clone(core) as Arc<_>).inner) }
     }
 
-    /// All statuses are enabled at first.
+    /// Creates a condition with all statuses enabled.
     pub(crate) fn new(source: Arc<dyn StatusSource>) -> Self {
         let enabled = AtomicU32::new(StatusMask::ALL.bits());
         Self { inner: Arc::new(Inner { source, enabled, entity: OnceLock::new(), watches: Mutex::new(Vec::new()) }) }
@@ -72,20 +73,20 @@ impl StatusCondition {
         self.inner.entity.get().and_then(|find| find())
     }
 
-    /// The statuses that make it true.
+    /// The statuses that make the condition true.
     #[must_use]
     pub fn enabled_statuses(&self) -> StatusMask {
         StatusMask::from_bits(self.inner.enabled.load(Ordering::SeqCst))
     }
 
-    /// Chooses the statuses that make it true. A thread that waits on a wait set with this condition attached checks
-    /// the condition again at once (DDS 1.4 §2.2.2.1.9.1).
+    /// Sets the statuses that make the condition true. A thread that waits on a wait set with this condition checks the
+    /// condition again at once (DDS 1.4 §2.2.2.1.9.1).
     pub fn set_enabled_statuses(&self, mask: StatusMask) {
-        // A waiting thread clears its signal, then reads the mask: both are sequentially consistent, so that one of the
-        // two sides sees the other.
+        // A waiting thread clears its signal, then reads the mask. Both accesses are sequentially consistent, so either
+        // this thread or the waiting thread sees the other's store.
         self.inner.enabled.store(mask.bits(), Ordering::SeqCst);
         let wakers: Vec<Waker> = self.inner.watches().iter().map(|watch| watch.waker.clone()).collect();
-        // Not under the lock: a waker may do anything.
+        // Without the lock, because a waker is user code.
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -131,7 +132,7 @@ impl std::fmt::Debug for StatusCondition {
     }
 }
 
-/// An entity that has no statuses of its own.
+/// The status source of an entity without statuses.
 pub(crate) struct NoStatuses(pub(crate) Arc<dyn Host>);
 
 impl StatusSource for NoStatuses {

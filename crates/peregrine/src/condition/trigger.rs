@@ -1,11 +1,11 @@
-//! What all kinds of conditions have in common.
+//! The common interface of all kinds of conditions.
 
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
 use crate::driver::host::Host;
-/// Any condition. Two are equal when they are the same one.
+/// A condition of any kind. Two values are equal if they are handles of the same condition.
 #[derive(Clone)]
 pub struct Condition(pub(crate) Arc<dyn Trigger>);
 
@@ -13,7 +13,8 @@ pub struct Condition(pub(crate) Arc<dyn Trigger>);
 pub(crate) trait Trigger: Send + Sync {
     fn is_triggered(&self) -> bool;
 
-    /// Wakes `waker` whenever the condition may have become true, from now on until `unwatch`.
+    /// Registers `waker`, which is woken whenever the condition may have become true, until `unwatch` is called with
+    /// the returned id.
     fn watch(&self, waker: Waker) -> u64;
 
     fn unwatch(&self, id: u64);
@@ -44,7 +45,7 @@ impl fmt::Debug for Condition {
     }
 }
 
-/// Lets a kind of condition stand where any condition may, and be compared with one.
+/// Implements conversion to [`Condition`] and comparison with it for one kind of condition.
 macro_rules! condition {
     ($name:ident $(<$type:ident: $bound:path>)?) => {
         impl $(<$type: $bound>)? $name $(<$type>)? {

@@ -16,10 +16,10 @@ use crate::error::{Error, Precondition, Timeout};
 
 /// Waits until one of the conditions attached to it is true.
 ///
-/// Waking a thread that waits costs one system call, waking one that is about to wait none; neither allocates.
+/// Waking a thread that sleeps costs one system call, waking a thread that is about to sleep none; neither allocates.
 pub struct WaitSet {
     signal: Arc<Signal>,
-    /// Replaced as a whole, so that no lock is held while conditions are looked at.
+    /// Replaced as a whole, so that a thread evaluates conditions without a lock.
     attached: Mutex<Arc<[Attached]>>,
     is_waiting: AtomicBool,
 }
@@ -30,14 +30,15 @@ struct Attached {
     watch: u64,
 }
 
-/// What conditions wake.
+/// The waker that conditions call.
 struct Signal {
-    /// A condition may have become true since the waiting thread cleared this. That thread does not sleep meanwhile.
+    /// A condition may have become true since the waiting thread cleared this flag. While it is set, that thread does
+    /// not sleep.
     is_set: AtomicBool,
     sleeper: Mutex<Option<Arc<Parker>>>,
 }
 
-/// How long a thread that waits for several polled domains stays with one of them.
+/// How long a thread that waits for several polled domains polls one of them.
 const POLLING_TURN: Span = Span::from_millis(1);
 
 /// The polled domains of a wait, by the conditions attached. The thread polls each of them in turn.
@@ -47,7 +48,7 @@ struct PolledTurns {
 }
 
 impl WaitSet {
-    /// A wait set without conditions.
+    /// Creates a wait set without conditions.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -57,7 +58,8 @@ impl WaitSet {
         }
     }
 
-    /// Attaches a condition; a wait under way waits for it too. One that is attached already stays so.
+    /// Attaches a condition. A running wait includes the condition at once. Attaching an attached condition has no
+    /// effect.
     pub fn attach(&self, condition: impl Into<Condition>) {
         let condition = condition.into();
         let mut attached = self.lock();
@@ -73,7 +75,7 @@ impl WaitSet {
     /// Detaches a condition.
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] when it is not attached.
+    /// [`Error::PreconditionNotMet`] if the condition is not attached.
     pub fn detach(&self, condition: impl Into<Condition>) -> Result<(), Error> {
         let condition = condition.into();
         let mut attached = self.lock();
@@ -89,23 +91,24 @@ impl WaitSet {
         Ok(())
     }
 
-    /// The conditions attached.
+    /// The attached conditions.
     #[must_use]
     pub fn conditions(&self) -> Vec<Condition> {
         self.lock().iter().map(|a| a.condition.clone()).collect()
     }
 
-    /// Waits until at least one condition is true, and tells which are.
+    /// Waits until at least one condition is true, and returns the conditions that are true.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] when another thread waits already.
+    /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] if another thread waits on this wait set.
     pub fn wait(&self, timeout: Duration) -> Result<Vec<Condition>, Error> {
         let mut active = Vec::new();
         self.wait_into(&mut active, timeout)?;
         Ok(active)
     }
 
-    /// The same, into a vector of the caller's, which is emptied first: with enough capacity nothing is allocated.
+    /// [`Self::wait`] with a vector of the caller, which is cleared first. With enough capacity the call allocates
+    /// nothing.
     ///
     /// # Errors
     /// See [`Self::wait`].
@@ -130,7 +133,7 @@ impl WaitSet {
         *lock(&self.signal.sleeper) = Some(Arc::clone(&parker));
         loop {
             let attached = Arc::clone(&self.lock());
-            // What becomes true from here on sets the signal again.
+            // A condition that becomes true from here on sets the signal again.
             self.signal.is_set.store(false, Ordering::SeqCst);
             active.clear();
             active.extend(attached.iter().map(|a| &a.condition).filter(|c| c.trigger_value()).cloned());
@@ -140,7 +143,7 @@ impl WaitSet {
             if now() >= end {
                 return false;
             }
-            // A query of the application may itself have waited, and thereby consumed the wake-up of the thread.
+            // A query of the application may itself have waited and thereby consumed the wake-up of this thread.
             if self.signal.is_set.load(Ordering::SeqCst) {
                 continue;
             }
@@ -161,7 +164,7 @@ impl WaitSet {
     }
 }
 
-/// The one thread that waits. A query of the application may end the wait by a panic.
+/// Marks the waiting thread. The guard also handles a panic of a query of the application.
 struct Waiting<'s>(&'s WaitSet);
 
 impl Drop for Waiting<'_> {
@@ -205,7 +208,7 @@ impl Signal {
         if self.is_set.swap(true, Ordering::SeqCst) {
             return;
         }
-        // The thread may make a condition true itself, by a timer that it runs: it then ends its own sleep.
+        // The waiting thread may itself make a condition true, by a timer that it runs, and then ends its own sleep.
         if let Some(parker) = &*lock(&self.sleeper) {
             parker.unpark();
         }

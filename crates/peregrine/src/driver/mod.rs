@@ -1,4 +1,5 @@
-//! The only threads and locks: sockets on one side, the state machines of `peregrine-rtps` on the other.
+//! The driver has the only threads and locks of the crate: it connects sockets with the state machines of
+//! `peregrine-rtps`.
 //!
 //! # Layers
 //! A folder is a layer. It may use only layers that stand before it here; `cargo xtask tidy` checks the exact table
@@ -21,7 +22,7 @@
 //! # Threads
 //! One set of sockets and threads per process and domain:
 //! - **receive** threads for each socket that receives user data ([`reactor::shared_receiver`]). They deliver to
-//!   readers, run listeners, and send acknowledgements. An application thread that waits for data receives in place of
+//!   readers, run listeners, and send acknowledgements. An application thread that waits receives in place of
 //!   them;
 //! - one **control** thread for discovery, for all timers and for connections ([`net::streams`]), asleep until the next
 //!   deadline;

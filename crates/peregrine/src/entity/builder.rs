@@ -1,4 +1,4 @@
-//! How a participant is described and made; the participants of this process.
+//! The builder of participants, and the list of participants of this process.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +24,10 @@ use crate::process::{is_own_prefix, new_prefix};
 use crate::state_machine::random_u64;
 use crate::{logging, qos};
 
-/// How long a participant counts as present without news of it.
+/// Default lease of a participant.
 const LEASE_DEFAULT: Duration = Duration::from_secs(20);
 
-/// The shortest lease, in milliseconds: the participant announces itself three times in it.
+/// The shortest lease, in milliseconds: three announcements fit into it.
 const LEASE_MIN_MS: u64 = 100;
 
 /// Announcements per lease: two may be lost without harm.
@@ -36,13 +36,13 @@ const ANNOUNCEMENTS_PER_LEASE: u64 = 3;
 /// The participants of this process.
 static PARTICIPANTS: Mutex<Vec<Weak<ParticipantInner>>> = Mutex::new(Vec::new());
 
-/// The policies of participants that are not given any; `None`: those of the standard.
+/// The policies of participants whose builder sets none; `None`: the defaults of the standard.
 static DEFAULT_QOS: Mutex<Option<ParticipantQos>> = Mutex::new(None);
 
-/// Whether participants are enabled from the start.
+/// Whether participants are created enabled.
 static AUTOENABLES: AtomicBool = AtomicBool::new(true);
 
-/// Creates a participant that is not all defaults.
+/// Describes and creates a participant.
 #[derive(Clone, Debug)]
 pub struct ParticipantBuilder {
     domain: DomainId,
@@ -56,7 +56,7 @@ pub struct ParticipantBuilder {
     protection: Option<MakeProtection>,
 }
 
-/// Makes the protection of the participant with this prefix.
+/// Creates the protection of the participant with the given prefix.
 #[derive(Clone)]
 struct MakeProtection(Arc<dyn Fn(GuidPrefix) -> Arc<dyn Protection> + Send + Sync>);
 
@@ -75,7 +75,7 @@ impl DomainParticipant {
         Self::builder(domain).build()
     }
 
-    /// A participant to be described further.
+    /// Starts the description of a participant.
     #[must_use]
     pub fn builder(domain: u32) -> ParticipantBuilder {
         ParticipantBuilder {
@@ -93,7 +93,7 @@ impl DomainParticipant {
 }
 
 impl ParticipantBuilder {
-    /// Divides the domain: only participants with the same tag meet. The default is empty.
+    /// Divides the domain: participants discover only participants with the same tag. The default is empty.
     #[must_use]
     pub fn domain_tag(mut self, tag: impl Into<String>) -> Self {
         self.domain_tag = tag.into();
@@ -157,9 +157,9 @@ impl ParticipantBuilder {
         self
     }
 
-    /// Protects the traffic of the participant and its endpoints; `make` gets the GUID prefix of the participant. Both
-    /// sides have to know each other's keys: there is no authentication yet. Topics with a level of protection use
-    /// neither shared memory nor delivery within the process.
+    /// Protects the traffic of the participant and its endpoints. `make` creates the protection for the GUID prefix of
+    /// the participant. Both sides have to know each other's keys: there is no authentication yet. Topics with a level
+    /// of protection use neither shared memory nor delivery within the process.
     #[doc(hidden)]
     #[must_use]
     pub fn protection(mut self, make: impl Fn(GuidPrefix) -> Arc<dyn Protection> + Send + Sync + 'static) -> Self {
@@ -170,9 +170,9 @@ impl ParticipantBuilder {
     /// Joins the domain.
     ///
     /// # Errors
-    /// The domain or a setting is out of range, the environment variable `PEREGRINE_LOG` is no level, a policy is too
-    /// long to be announced, an interface does not exist, a peer cannot be resolved, or the system refuses sockets or
-    /// threads.
+    /// The domain or a setting is out of range, the environment variable `PEREGRINE_LOG` is not a level, a policy is
+    /// too long to be announced, an interface does not exist, a peer cannot be resolved, or the system refuses sockets
+    /// or threads.
     pub fn build(self) -> Result<DomainParticipant, Error> {
         logging::start_from_environment()?;
         self.config.check()?;
@@ -240,7 +240,7 @@ impl ParticipantBuilder {
 /// The oldest participant of this process in this domain.
 pub(crate) fn lookup(domain: u32) -> Option<DomainParticipant> {
     let participants: Vec<_> = lock(&PARTICIPANTS).clone();
-    // Without the lock: a handle that is dropped here may be the last one.
+    // Upgraded without the lock, because a handle that is dropped here may be the last one.
     let mut participants = participants.iter().filter_map(Weak::upgrade).map(|inner| DomainParticipant { inner });
     participants.find(|participant| participant.domain() == DomainId(domain))
 }

@@ -1,4 +1,4 @@
-//! DATA_ON_READERS: readers of a subscriber have samples that were not read yet (DDS 1.4 §2.2.4.1).
+//! DATA_ON_READERS: readers of a subscriber have unread samples (DDS 1.4 §2.2.4.1).
 
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
@@ -23,7 +23,7 @@ struct State {
     next: u64,
 }
 
-/// A waker left with every reader.
+/// A waker that is registered with every reader.
 struct Watcher {
     id: u64,
     waker: Waker,

@@ -1,6 +1,6 @@
 //! Participants, publishers and subscribers: their handles, which refer to each other, and their listeners.
 //!
-//! What the handles do is in the child modules, which use topics, writers and readers.
+//! The child modules implement the handles; they use topics, writers and readers.
 
 mod builder;
 mod data_on_readers;
@@ -77,8 +77,8 @@ impl From<AnyDataReader> for Entity {
     }
 }
 
-/// A member of a domain. Clones are the same participant; it leaves the domain when the last of them, and of everything
-/// created from it, is gone.
+/// A member of a domain. Clones are handles of the same participant. The participant leaves the domain when the last
+/// handle of it, and of all entities created from it, is dropped.
 #[derive(Clone)]
 pub struct DomainParticipant {
     pub(crate) inner: Arc<ParticipantInner>,
@@ -104,7 +104,7 @@ struct ParticipantState {
     listener: Listening<dyn DomainParticipantListener>,
 }
 
-/// The policies of what is created without any.
+/// The policies of entities whose builders set none.
 #[derive(Default)]
 struct Defaults {
     publisher: PublisherQos,
@@ -130,10 +130,10 @@ struct PublisherState {
     is_enabled: bool,
     /// The application has closed it.
     is_closed: bool,
-    /// How many more times publications were suspended than resumed.
+    /// The number of suspensions without a matching resumption.
     suspended: usize,
     writers: Vec<Weak<dyn AnyWriter>>,
-    /// The same, and writers that were dropped and still linger.
+    /// The writers, and dropped writers that still wait for acknowledgements.
     writer_cores: Vec<Weak<WriterCore>>,
     listener: Listening<dyn PublisherListener>,
 }
@@ -172,7 +172,8 @@ pub trait TopicListener: Send + Sync {
 /// §2.2.4.2.3).
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait SubscriberListener: Send + Sync {
-    /// Readers have samples that were not read yet. Called instead of `on_data_available` of all listeners.
+    /// Readers of the subscriber have unread samples. This method is called instead of `on_data_available` of all
+    /// listeners.
     fn on_data_on_readers(&self, subscriber: &Subscriber) {}
     /// See [`DataReaderListener::on_data_available`](crate::DataReaderListener::on_data_available).
     fn on_data_available(&self, reader: &AnyDataReader) {}
@@ -206,14 +207,14 @@ pub trait PublisherListener: Send + Sync {
     fn on_liveliness_lost(&self, writer: &AnyDataWriter, status: LivelinessLostStatus) {}
 }
 
-/// Callbacks for the statuses of all entities of a participant that are in the mask of no other listener.
+/// Callbacks for the statuses of all entities of a participant that no other listener handles.
 pub trait DomainParticipantListener: TopicListener + PublisherListener + SubscriberListener {}
 
 impl<L: TopicListener + PublisherListener + SubscriberListener> DomainParticipantListener for L {}
 
 impl StatusCondition {
-    /// The entity of this condition (`get_entity`, DDS 1.4 §2.2.2.1.9.3); `None` when the last handle of the entity is
-    /// gone.
+    /// The entity of this condition (`get_entity`, DDS 1.4 §2.2.2.1.9.3); `None` after the last handle of the entity
+    /// was dropped.
     #[must_use]
     pub fn entity(&self) -> Option<Entity> {
         self.find_entity()?.downcast().ok().map(|entity| *entity)

@@ -39,19 +39,19 @@ use crate::topic::{Told, Topic};
 use crate::topic_type::{Serialized, SerializedType};
 
 impl DomainParticipant {
-    /// Its GUID.
+    /// The GUID of the participant.
     #[must_use]
     pub fn guid(&self) -> Guid {
         Guid::new(self.inner.core.prefix, EntityId::PARTICIPANT)
     }
 
-    /// Its domain.
+    /// The domain of the participant.
     #[must_use]
     pub fn domain(&self) -> DomainId {
         self.inner.domain.id
     }
 
-    /// Its policies.
+    /// The policies of the participant.
     #[must_use]
     pub fn qos(&self) -> ParticipantQos {
         self.inner.lock().qos.clone()
@@ -60,13 +60,14 @@ impl DomainParticipant {
     /// Changes policies. New USER_DATA is announced at once.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for properties, which are fixed; [`Error::BadParameter`] for what is too long to be
+    /// [`Error::Unsupported`] for a change of properties; [`Error::BadParameter`] for policies that are too long to be
     /// announced; [`Error::AlreadyDeleted`] after [`Self::close`].
     pub fn set_qos(&self, qos: ParticipantQos) -> Result<(), Error> {
         qos::check_participant(&qos)?;
         let mut state = self.inner.lock();
         let core = &self.inner.core;
-        // Under the lock of the policies: of two threads that change them, the later one also announces later.
+        // The lock of the policies is held, so that two threads announce their changes in the order in which they made
+        // them.
         let mut locked = core.lock();
         if locked.is_closing() {
             return Err(Error::AlreadyDeleted);
@@ -85,12 +86,12 @@ impl DomainParticipant {
         Ok(())
     }
 
-    /// Joins the domain, where [`ParticipantBuilder::enabled`](crate::ParticipantBuilder::enabled) or the factory left
-    /// that to the application (DDS 1.4 §2.2.2.1.1.7); then enables what is in the participant, unless ENTITY_FACTORY
-    /// says otherwise. Does nothing if the participant is enabled.
+    /// Enables a participant that [`ParticipantBuilder::enabled`](crate::ParticipantBuilder::enabled) or the factory
+    /// created disabled (DDS 1.4 §2.2.2.1.1.7): the participant joins the domain, and its entities are enabled unless
+    /// its ENTITY_FACTORY policy disables that. Does nothing if the participant is enabled.
     ///
-    /// Before, the participant is silent and discovers nothing, every policy of it may change, and what is created in
-    /// it is not enabled.
+    /// A disabled participant sends and discovers nothing, every policy of it may change, and its new entities are
+    /// disabled.
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`] after [`Self::close`]; those of [`Publisher::enable`] and [`Subscriber::enable`].
@@ -119,7 +120,7 @@ impl DomainParticipant {
         Ok(())
     }
 
-    /// Whether the participant takes part in the domain.
+    /// Whether the participant is enabled: it takes part in the domain.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.inner.is_enabled.load(Ordering::SeqCst)
@@ -142,7 +143,7 @@ impl DomainParticipant {
         Topic::new(self, name, SerializedType::of::<T>(), None)
     }
 
-    /// The topic of this name, if this participant has one with values of type `T` (`lookup_topicdescription`).
+    /// The topic of this name with values of type `T` (`lookup_topicdescription`); `None` if this participant has none.
     #[must_use]
     pub fn lookup_topic<T: DdsType>(&self, name: &str) -> Option<Topic<T>> {
         let exists = |topic: &Arc<TopicCore>| &*topic.name == name && &*topic.type_name == T::TYPE_NAME;
@@ -152,8 +153,8 @@ impl DomainParticipant {
         topic
     }
 
-    /// The topic of this name as soon as this participant has it, also if a thread creates it during the wait, or
-    /// another participant has an endpoint of it (DDS 1.4 §2.2.2.2.1.11).
+    /// Waits until this participant has the topic of this name, or another participant has an endpoint of it, and
+    /// returns the topic (DDS 1.4 §2.2.2.2.1.11). Another thread may create the topic during the wait.
     ///
     /// # Errors
     /// [`Timeout::NoTopic`]; see [`Self::topic`].
@@ -164,13 +165,13 @@ impl DomainParticipant {
         topic
     }
 
-    /// The policies of topics that are created without any.
+    /// The policies of topics that are created without policies.
     #[must_use]
     pub fn default_topic_qos(&self) -> TopicQos {
         self.inner.lock().defaults.topic.clone()
     }
 
-    /// Changes the policies of topics that are created without any from now on.
+    /// Changes the policies of topics that are created without policies from now on.
     ///
     /// # Errors
     /// See [`Self::topic_with_qos`].
@@ -180,13 +181,13 @@ impl DomainParticipant {
         Ok(())
     }
 
-    /// The policies of the publishers that topics make for their writers.
+    /// The policies of the publishers that topics create for their writers.
     #[must_use]
     pub fn default_publisher_qos(&self) -> PublisherQos {
         self.inner.lock().defaults.publisher.clone()
     }
 
-    /// Changes the policies of the publishers that topics make for their writers from now on.
+    /// Changes the policies of the publishers that topics create for their writers from now on.
     ///
     /// # Errors
     /// See [`Self::publisher`].
@@ -196,13 +197,13 @@ impl DomainParticipant {
         Ok(())
     }
 
-    /// The policies of the subscribers that topics make for their readers.
+    /// The policies of the subscribers that topics create for their readers.
     #[must_use]
     pub fn default_subscriber_qos(&self) -> SubscriberQos {
         self.inner.lock().defaults.subscriber.clone()
     }
 
-    /// Changes the policies of the subscribers that topics make for their readers from now on.
+    /// Changes the policies of the subscribers that topics create for their readers from now on.
     ///
     /// # Errors
     /// See [`Self::subscriber`].
@@ -212,7 +213,7 @@ impl DomainParticipant {
         Ok(())
     }
 
-    /// A topic with these policies.
+    /// The topic of this name, created with these policies.
     ///
     /// # Errors
     /// See [`Self::topic`]; policies contradict each other or are not available yet; the topic exists with other
@@ -221,9 +222,9 @@ impl DomainParticipant {
         Topic::new(self, name, SerializedType::of::<T>(), Some(qos))
     }
 
-    /// A topic whose samples stay serialized, with default policies unless the topic exists already: for recorders,
-    /// routers and bindings, which learn the type at run time. Its endpoints match typed endpoints with the same names,
-    /// in any process.
+    /// A topic whose samples stay serialized, for recorders, routers and bindings, which learn the type at run time. A
+    /// topic that does not exist is created with default policies. Its endpoints match typed endpoints with the same
+    /// topic and type names, in any process.
     ///
     /// # Errors
     /// See [`Self::topic`]; [`Error::BadParameter`] for a name of a type that is empty or longer than 256 bytes.
@@ -286,25 +287,27 @@ impl DomainParticipant {
         subscriber
     }
 
-    /// Deletes its writers and readers: from now on their calls fail with [`Error::AlreadyDeleted`].
+    /// Deletes all writers and readers of the participant. Their calls then fail with [`Error::AlreadyDeleted`].
     pub fn delete_contained_entities(&self) {
         self.inner.publishers().iter().for_each(|publisher| publisher.delete_contained());
         self.inner.subscribers().iter().for_each(|subscriber| subscriber.delete_contained());
     }
 
-    /// Deletes everything in the participant, waits until the reliable readers of its writers have acknowledged their
-    /// last samples, leaves the domain, and ends the threads of the domain if this is the last participant of this
-    /// process with its configuration. Waits for writers that were dropped before, too. Afterwards calls of anything in
-    /// the participant fail with [`Error::AlreadyDeleted`], and dropping the handles waits for nothing.
+    /// Deletes all entities of the participant, waits until the reliable readers have acknowledged the last samples of
+    /// its writers (also of writers that were dropped before), and leaves the domain. Ends the threads of the domain if
+    /// no other participant of this process has the same configuration. Afterwards calls of the participant and its
+    /// entities fail with [`Error::AlreadyDeleted`], and dropping their handles does not block.
     ///
-    /// Dropping the last handle without this call waits for [`DomainConfig::linger`](crate::DomainConfig::linger) at
-    /// most and reports nothing. Dropped in a listener, it waits for nothing: a short-lived thread does.
+    /// Without this call, dropping the last handle blocks for at most
+    /// [`DomainConfig::linger`](crate::DomainConfig::linger) and reports no error. If a listener drops the last handle,
+    /// a short-lived thread waits instead.
     ///
-    /// Not to be called in a listener: the call waits for running listeners to return.
+    /// Do not call this function in a listener: it waits for running listeners to return.
     ///
     /// # Errors
-    /// [`Timeout::NotFlushed`]: `timeout` was over first. The participant has left all the same, and the error has the
-    /// number of samples that readers may miss. [`Error::AlreadyDeleted`] if the participant was closed before.
+    /// [`Timeout::NotFlushed`]: readers had not acknowledged all samples after `timeout`. The participant has left the
+    /// domain nevertheless; the error has the number of samples that readers may miss. [`Error::AlreadyDeleted`] if the
+    /// participant was closed before.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let abandoned = self.inner.delete_all(timeout)?;
         self.inner.core.wait_until_gone(None, timeout);
@@ -313,14 +316,15 @@ impl DomainParticipant {
         flushed(abandoned, timeout)
     }
 
-    /// The same as a future, for programs that must not block: a short-lived thread waits for the threads of the domain
-    /// to end. When the future is dropped, everything in the participant has been deleted, and the participant leaves
-    /// with its last handle.
+    /// [`Self::close`] as a future, for programs that must not block: a short-lived thread waits for the threads of the
+    /// domain to end. If the future is dropped early, all entities of the participant have been deleted, and the
+    /// participant leaves the domain with its last handle.
     ///
     /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
     ///
     /// # Errors
-    /// See [`Self::close`]; [`Error::System`] if the system refuses the thread; the calling thread has waited then.
+    /// See [`Self::close`]; [`Error::System`] if the system refuses the thread; in that case the calling thread has
+    /// waited.
     pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
         let abandoned = self.inner.delete_all(timeout)?;
         self.inner.core.until_gone(None).await;
@@ -331,24 +335,24 @@ impl DomainParticipant {
         flushed(abandoned, timeout)
     }
 
-    /// The statuses that have changed since they were last read: always none, for a participant has no statuses of its
-    /// own.
+    /// The statuses that have changed since they were last read: always none, because a participant has no statuses.
     #[must_use]
     pub const fn status_changes(&self) -> StatusMask {
         StatusMask::NONE
     }
 
-    /// The condition on its statuses, of which the standard gives it none.
+    /// The condition on the statuses of the participant; never true, because the standard gives the participant no
+    /// statuses.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition
     }
 
-    /// Replaces the listener of the participant. The listener handles these statuses of all entities of the participant
-    /// that no listener of theirs handles. `None` removes the listener.
+    /// Replaces the listener of the participant. The listener handles the statuses in `mask` of all entities of the
+    /// participant, except statuses that another listener handles. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
-    /// hold a lock that it waits for. In a listener this does not wait.
+    /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The
+    /// caller must not hold a lock that the previous listener takes. The previous listener is not called afterwards.
     pub fn set_listener(&self, listener: Option<Arc<dyn DomainParticipantListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
@@ -364,31 +368,31 @@ impl DomainParticipant {
         topics.iter().for_each(|topic| topic.gate.wait_until_idle());
     }
 
-    /// The listener and the statuses that it is told of; `None` without one.
+    /// The listener of the participant and the statuses that the listener handles; `None` without a listener.
     #[must_use]
     pub fn listener(&self) -> Option<(Arc<dyn DomainParticipantListener>, StatusMask)> {
         self.inner.lock().listener.clone()
     }
 
-    /// The participants known besides this one.
+    /// The discovered participants, without this one.
     #[must_use]
     pub fn discovered_participants(&self) -> Vec<ParticipantData> {
         self.inner.core.remote_participants()
     }
 
-    /// The writers known of other participants (builtin topic DCPSPublication).
+    /// The discovered writers of other participants (builtin topic DCPSPublication).
     #[must_use]
     pub fn discovered_publications(&self) -> Vec<PublicationData> {
         self.inner.core.lock().rtps.remote_publications().cloned().collect()
     }
 
-    /// The readers known of other participants (builtin topic DCPSSubscription).
+    /// The discovered readers of other participants (builtin topic DCPSSubscription).
     #[must_use]
     pub fn discovered_subscriptions(&self) -> Vec<SubscriptionData> {
         self.inner.core.lock().rtps.remote_subscriptions().cloned().collect()
     }
 
-    /// The topics that endpoints of other participants have, without those of ignored participants and endpoints.
+    /// The topics of the endpoints of other participants, without ignored participants and endpoints.
     #[must_use]
     pub fn discovered_topics(&self) -> Vec<DiscoveredTopic> {
         let locked = self.inner.core.lock();
@@ -402,8 +406,8 @@ impl DomainParticipant {
         written.chain(read).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What other participants announce about a topic (`get_discovered_topic_data`, DDS 1.4 §2.2.2.2.1.30): the
-    /// policies of an endpoint of it, a writer if there is one. `None` when all endpoints of the topic are gone.
+    /// The data that other participants announce about a topic (`get_discovered_topic_data`, DDS 1.4 §2.2.2.2.1.30):
+    /// the policies of one endpoint of the topic, preferably a writer. `None` if the topic has no endpoints any more.
     #[must_use]
     pub fn discovered_topic_data(&self, topic: &DiscoveredTopic) -> Option<DiscoveredTopicData> {
         let locked = self.inner.core.lock();
@@ -422,8 +426,8 @@ impl DomainParticipant {
         Some(DiscoveredTopicData { topic: topic.clone(), qos })
     }
 
-    /// Whether this is the GUID of this participant, or of a writer or reader of it, also of one that is not enabled
-    /// (DDS 1.4 §2.2.2.2.1.12). Publishers, subscribers and topics have no GUID: see [`Self::contains`].
+    /// Whether `guid` is the GUID of this participant or of one of its writers and readers, enabled or not (DDS 1.4
+    /// §2.2.2.2.1.12). Publishers, subscribers and topics have no GUID: see [`Self::contains`].
     #[must_use]
     pub fn contains_entity(&self, guid: Guid) -> bool {
         if guid == self.guid() {
@@ -436,9 +440,9 @@ impl DomainParticipant {
         writers.any(|writer| writer.core().guid == guid) || readers.any(|reader| reader.core().guid == guid)
     }
 
-    /// Whether this is this participant or an entity in it (`contains_entity`, DDS 1.4 §2.2.2.2.1.12). An entity that
-    /// is not enabled counts, one that is deleted does not. [`Entity`] is made from a reference to a participant,
-    /// topic, publisher, subscriber, writer or reader.
+    /// Whether `entity` is this participant or one of its entities (`contains_entity`, DDS 1.4 §2.2.2.2.1.12). A
+    /// disabled entity counts, a deleted one does not. [`Entity`] is made from a reference to a participant, topic,
+    /// publisher, subscriber, writer or reader.
     #[must_use]
     pub fn contains(&self, entity: impl Into<Entity>) -> bool {
         let is_this = |participant: &Self| Arc::ptr_eq(&participant.inner, &self.inner);
@@ -454,27 +458,28 @@ impl DomainParticipant {
         }
     }
 
-    /// The time by which samples are stamped.
+    /// The current time of the clock that timestamps samples.
     #[must_use]
     pub fn current_time(&self) -> Timestamp {
         wall()
     }
 
-    /// What is found and lost in the domain from now on; what is known already comes first.
+    /// The discovery events of this participant: first one event for each entity that is known already, then one for
+    /// each change.
     #[must_use]
     pub fn discovery_events(&self) -> DiscoveryEvents {
         DiscoveryEvents::new(Arc::clone(&self.inner.core))
     }
 
-    /// Never again hears of this participant or endpoint.
+    /// Ignores a participant or endpoint: discards its data now and from now on. This cannot be reverted.
     pub fn ignore(&self, guid: Guid) {
         let mut locked = self.inner.core.lock();
         locked.rtps.ignore(now(), wall(), guid);
         self.inner.core.finish(locked);
     }
 
-    /// Never again hears of writers and readers of other participants with a topic of this name, and forgets the known
-    /// ones (DDS 1.4 §2.2.2.2.1.15). There is no way back. Endpoints of this participant are not affected.
+    /// Ignores the writers and readers of other participants whose topic has this name: discards the known ones and all
+    /// later ones (DDS 1.4 §2.2.2.2.1.15). This cannot be reverted. Endpoints of this participant are not affected.
     pub fn ignore_topic(&self, topic: &str) {
         let mut locked = self.inner.core.lock();
         locked.rtps.ignore_topic(now(), wall(), topic);
@@ -494,9 +499,9 @@ impl DomainParticipant {
         Ok(())
     }
 
-    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll): receives, runs timers and listeners on this thread,
-    /// until something has come or `timeout` is over. With a zero timeout it looks once and does not sleep. Otherwise
-    /// it does nothing: other threads do all that.
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll): receives, and runs timers and listeners on this thread,
+    /// until a message has been received or `timeout` is over. A zero timeout polls once and does not block. Under
+    /// other strategies the call does nothing, because the threads of the domain do this work.
     pub fn poll(&self, timeout: Duration) {
         self.inner.domain.poll(timeout);
     }
@@ -507,16 +512,17 @@ impl DomainParticipant {
         self.inner.core.lock().rtps.counters()
     }
 
-    /// The same by the participant that it came from, each with its vendor; one entry for all that are not known, or
-    /// not any more. Only those of which anything was dropped.
+    /// Dropped messages by sending participant, each with its vendor, and one entry for all unknown and removed
+    /// participants. Participants without dropped messages have no entry.
     ///
-    /// What readers do not take of a matched writer is in their own counters, and in SAMPLE_LOST and SAMPLE_REJECTED.
+    /// Samples of matched writers that a reader did not accept are counted by the reader, in
+    /// [`DataReader::counters`](crate::DataReader::counters), SAMPLE_LOST and SAMPLE_REJECTED.
     #[must_use]
     pub fn drops(&self) -> Vec<PeerDrops> {
         self.inner.core.lock().rtps.drops()
     }
 
-    /// What the sockets of this domain have done so far, each with its address.
+    /// The counters of each socket of this domain since it was opened, with the address of the socket.
     #[must_use]
     pub fn transport_statistics(&self) -> Vec<(std::net::SocketAddr, Statistics)> {
         self.inner.domain.statistics()
@@ -550,7 +556,7 @@ impl DomainParticipant {
         if self.inner.core.is_closing() { Err(Error::AlreadyDeleted) } else { Ok(()) }
     }
 
-    /// Whether what is made from it is enabled from the start.
+    /// Whether entities of the participant are created enabled.
     pub(crate) fn autoenables(&self) -> bool {
         self.is_enabled() && self.inner.lock().qos.entity_factory.autoenable_created_entities
     }
@@ -574,7 +580,7 @@ impl DomainParticipant {
         found.unwrap_or_else(|| Err(Timeout::NoTopic { topic: name.into(), waited: timeout }.into()))
     }
 
-    /// What a writer of this participant or of another one has announced.
+    /// The discovery data of a writer of this or another participant.
     pub(crate) fn publication_data(&self, writer: Guid) -> Option<PublicationData> {
         let own = self.inner.publishers().into_iter().flat_map(|publisher| publisher.writers());
         if let Some(own) = own.into_iter().find(|own| own.core().guid == writer) {
@@ -583,7 +589,7 @@ impl DomainParticipant {
         self.inner.core.lock().rtps.remote_publication(&writer).cloned()
     }
 
-    /// What a reader of this participant or of another one has announced.
+    /// The discovery data of a reader of this or another participant.
     pub(crate) fn subscription_data(&self, reader: Guid) -> Option<SubscriptionData> {
         let own = self.inner.subscribers().into_iter().flat_map(|subscriber| subscriber.readers());
         if let Some(own) = own.into_iter().find(|own| own.core().guid == reader) {
@@ -592,9 +598,9 @@ impl DomainParticipant {
         self.inner.core.lock().rtps.remote_subscription(&reader).cloned()
     }
 
-    /// Lets a topic know of the participant's listener.
+    /// Passes the participant's listener to a topic.
     pub(crate) fn refresh_topic(&self, topic: &TopicCore) {
-        // Of two threads that exchange the listener, the later one also tells the topic later.
+        // The lock is held, so that two threads that replace the listener reach the topic in the same order.
         let state = self.inner.lock();
         let upper = state.listener.clone();
         let upper = upper.map(|(listener, mask)| (Told::hook(listener as Arc<dyn TopicListener>), mask));
@@ -604,7 +610,7 @@ impl DomainParticipant {
         run_user_code(|| drop(gone));
     }
 
-    /// The policies of a topic have changed.
+    /// Announces the endpoints of a topic again after its policies have changed.
     pub(crate) fn announce_endpoints_of(&self, topic: &Arc<TopicCore>) {
         let writers = self.inner.publishers().into_iter().flat_map(|p| p.writers());
         writers.filter(|w| Arc::ptr_eq(&w.core().topic, topic)).for_each(|w| w.announce());
@@ -628,8 +634,8 @@ impl ParticipantInner {
 }
 
 impl ParticipantInner {
-    /// Deletes what is in it. Returns what readers miss of the writers that wait for acknowledgements, when those have
-    /// waited for `timeout`.
+    /// Deletes all entities. The deleted writers wait for acknowledgements for at most `timeout`; the result then
+    /// states the samples that readers miss.
     fn delete_all(&self, timeout: Duration) -> Result<Vec<Arc<Abandoned>>, Error> {
         if !self.core.begin_to_close(timeout) {
             return Err(Error::AlreadyDeleted);
@@ -639,18 +645,18 @@ impl ParticipantInner {
         Ok(self.core.linger_anew(timeout, |_| true).into_iter().map(|(_, abandoned)| abandoned).collect())
     }
 
-    /// Takes part in the domain from now on.
+    /// Enables the participant in the domain.
     pub(super) fn join(&self) {
         let domain = &self.domain;
         domain.add(&self.core);
         // The addresses of the host may have changed before the domain had this participant in its list.
         self.core.move_to(&domain.addresses());
-        // The first announcement leaves at once.
+        // The first announcement is sent at once.
         self.core.handle_timeout(now());
     }
 
     fn leave(&self) {
-        // Others do not know a participant that has never been enabled.
+        // Peers do not know a participant that has never been enabled.
         if self.is_enabled.load(Ordering::SeqCst) {
             leave(&self.core, &self.domain);
         }
@@ -661,7 +667,7 @@ impl ParticipantInner {
         let (core, domain, handle) = (Arc::clone(&self.core), Arc::clone(&self.domain), Arc::clone(handle));
         let end = move || {
             core.settle();
-            // Only writers of a participant that was enabled linger.
+            // Only writers of an enabled participant wait for acknowledgements.
             leave(&core, &domain);
             drop(handle);
         };
@@ -679,7 +685,7 @@ fn leave(core: &Arc<ParticipantCore>, domain: &Domain) {
     domain.remove(core);
 }
 
-/// Drops a handle on a thread of its own: the last one waits for the threads of the domain.
+/// Drops a handle on a separate thread, because the drop of the last handle waits for the threads of the domain.
 fn end_elsewhere(handle: Arc<DomainHandle>) -> Result<impl Future<Output = ()> + Send, Error> {
     let ended = Arc::new(Mutex::new((false, None::<Waker>)));
     let by_thread = Arc::clone(&ended);

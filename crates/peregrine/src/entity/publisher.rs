@@ -42,24 +42,24 @@ impl Publisher {
         Self { inner }
     }
 
-    /// Its participant.
+    /// The participant of the publisher.
     #[must_use]
     pub fn participant(&self) -> &DomainParticipant {
         &self.inner.participant
     }
 
-    /// Its policies.
+    /// The policies of the publisher.
     #[must_use]
     pub fn qos(&self) -> PublisherQos {
         self.inner.lock().qos.clone()
     }
 
-    /// Changes policies. Its writers are announced anew, and matched anew where PARTITION has changed.
+    /// Changes policies. The writers of the publisher are announced again, and matched again if PARTITION has changed.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet;
-    /// [`Error::BadParameter`] for what is too long to be announced; [`Error::AlreadyDeleted`] after [`Self::close`] or
-    /// the end of its participant.
+    /// [`Error::ImmutablePolicy`] for a policy that cannot change once the publisher is enabled; [`Error::Unsupported`]
+    /// for a policy that is not available yet; [`Error::BadParameter`] for policies that are too long to be announced;
+    /// [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
     pub fn set_qos(&self, qos: PublisherQos) -> Result<(), Error> {
         qos::check_publisher(&qos)?;
         self.check_open()?;
@@ -74,18 +74,18 @@ impl Publisher {
         Ok(())
     }
 
-    /// A writer of this topic, to be described further.
+    /// Starts the description of a writer of this topic.
     pub fn writer<T: TopicType>(&self, topic: &Topic<T>) -> DataWriterBuilder<T> {
         DataWriterBuilder::new(self.clone(), topic.clone(), self.default_writer_qos())
     }
 
-    /// The policies of writers whose builder is not given any.
+    /// The policies of writers whose builder sets none.
     #[must_use]
     pub fn default_writer_qos(&self) -> DataWriterQos {
         self.inner.lock().default_writer_qos.clone()
     }
 
-    /// Changes the policies of writers that are described from now on and whose builder is not given any.
+    /// Changes the policies of writers that are described from now on and whose builder sets none.
     ///
     /// # Errors
     /// [`Error::InconsistentPolicy`], [`Error::Unsupported`], [`Error::BadParameter`].
@@ -95,27 +95,27 @@ impl Publisher {
         Ok(())
     }
 
-    /// Waits until every matched reliable reader has acknowledged everything that the writers have written so far.
+    /// Waits until every matched reliable reader has acknowledged all samples that the writers have written so far.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::AlreadyDeleted`] after [`Self::close`] or the end of its participant.
+    /// [`Error::Timeout`]; [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
     pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
         self.check_open()?;
         let end = now() + timeout.into();
         let writers = self.inner.writers();
         writers.iter().try_for_each(|writer| match writer.wait_for_acknowledgments(end.since(now()).into()) {
-            // Nothing is written by those any more, or yet.
+            // A deleted or disabled writer writes no samples.
             Err(Error::AlreadyDeleted | Error::NotEnabled) => Ok(()),
             outcome => outcome,
         })
     }
 
-    /// Says that several samples are about to be written (DDS 1.4 §2.2.2.4.1.8): until [`Self::resume_publications`],
-    /// the writers gather samples into messages of the greatest size, whatever their batching says. A message leaves
-    /// when it is full, [`DataWriter::flush`](crate::DataWriter::flush) sends the others, and a wait for
-    /// acknowledgements does. Readers in this process and by shared memory get samples at once.
+    /// Announces that several samples follow (DDS 1.4 §2.2.2.4.1.8): until [`Self::resume_publications`], the writers
+    /// gather samples into messages of the maximum length, regardless of their batching settings. A full message is
+    /// sent at once; [`DataWriter::flush`](crate::DataWriter::flush) and a wait for acknowledgements send the rest.
+    /// Readers in this process and readers by shared memory get samples at once.
     ///
-    /// Calls nest: as many calls of `resume_publications` end the suspension.
+    /// Calls nest: the suspension ends after as many calls of `resume_publications`.
     pub fn suspend_publications(&self) {
         let mut state = self.inner.lock();
         state.suspended += 1;
@@ -126,7 +126,7 @@ impl Publisher {
         }
     }
 
-    /// Sends what the writers have gathered since [`Self::suspend_publications`] (DDS 1.4 §2.2.2.4.1.9).
+    /// Sends the samples that the writers have gathered since [`Self::suspend_publications`] (DDS 1.4 §2.2.2.4.1.9).
     ///
     /// # Errors
     /// [`Precondition::NotSuspended`] without a matching call.
@@ -141,30 +141,31 @@ impl Publisher {
         Ok(())
     }
 
-    /// Has `apply` take over whether publications are suspended. No other thread changes that meanwhile. `apply` takes
-    /// at most the lock of a writer.
+    /// Calls `apply` with whether publications are suspended. No other thread can change this during the call. `apply`
+    /// takes at most the lock of a writer.
     pub(crate) fn with_suspension<R>(&self, apply: impl FnOnce(bool) -> R) -> R {
         let state = self.inner.lock();
         apply(state.suspended > 0)
     }
 
-    /// A writer of the topic of this name, if there is one (`lookup_datawriter`).
+    /// A writer of the topic of this name (`lookup_datawriter`); `None` if there is none.
     #[must_use]
     pub fn lookup_writer(&self, topic: &str) -> Option<AnyDataWriter> {
         let is_it = |core: &WriterCore| &*core.topic.name == topic && !core.is_closed();
         self.inner.writers().into_iter().find(|writer| is_it(writer.core())).map(AnyDataWriter::new)
     }
 
-    /// The listener and the statuses that it is told of; `None` without one.
+    /// The listener of the publisher and the statuses that the listener handles; `None` without a listener.
     #[must_use]
     pub fn listener(&self) -> Option<(Arc<dyn PublisherListener>, StatusMask)> {
         self.inner.lock().listener.clone()
     }
 
-    /// Lets it take part in communication, and its writers unless ENTITY_FACTORY says otherwise.
+    /// Enables the publisher, and its writers unless its ENTITY_FACTORY policy disables that.
     ///
     /// # Errors
-    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of [`DataWriter::enable`](crate::DataWriter::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of
+    /// [`DataWriter::enable`](crate::DataWriter::enable).
     pub fn enable(&self) -> Result<(), Error> {
         self.check_open()?;
         if !self.inner.participant.is_enabled() {
@@ -181,25 +182,25 @@ impl Publisher {
         Ok(())
     }
 
-    /// Whether it takes part in communication.
+    /// Whether the publisher is enabled: it takes part in communication.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.inner.lock().is_enabled
     }
 
-    /// Deletes its writers: from now on their calls fail with [`Error::AlreadyDeleted`].
+    /// Deletes all writers of the publisher. Their calls then fail with [`Error::AlreadyDeleted`].
     pub fn delete_contained_entities(&self) {
         self.inner.delete_contained();
     }
 
     /// Deletes the publisher and its writers, and waits until the reliable readers of the writers have acknowledged the
-    /// last samples, also those of writers that were dropped before. Afterwards the publisher admits no writers: calls
-    /// of it and of its writers fail with [`Error::AlreadyDeleted`].
+    /// last samples, also those of writers that were dropped before. Afterwards calls of the publisher and of its
+    /// writers fail with [`Error::AlreadyDeleted`].
     ///
     /// # Errors
-    /// [`Timeout::NotFlushed`](crate::error::Timeout::NotFlushed): `timeout` was over first. The writers have left all
-    /// the same, and the error has the number of samples that readers may miss. [`Error::AlreadyDeleted`] if the
-    /// publisher or its participant was closed before.
+    /// [`Timeout::NotFlushed`](crate::error::Timeout::NotFlushed): readers had not acknowledged all samples after
+    /// `timeout`. The writers are deleted nevertheless; the error has the number of samples that readers may miss.
+    /// [`Error::AlreadyDeleted`] if the publisher or its participant was closed before.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let end = now() + timeout.into();
         let (writers, abandoned) = self.delete(timeout)?;
@@ -210,7 +211,7 @@ impl Publisher {
         flushed(abandoned, timeout)
     }
 
-    /// The same as a future, for programs that must not block. A future that is dropped does not stop the deletion.
+    /// [`Self::close`] as a future, for programs that must not block. Dropping the future does not stop the deletion.
     ///
     /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
     ///
@@ -225,24 +226,24 @@ impl Publisher {
         flushed(abandoned, timeout)
     }
 
-    /// The statuses that have changed since they were last read: always none, for a publisher has no statuses of its
-    /// own.
+    /// The statuses that have changed since they were last read: always none, because a publisher has no statuses.
     #[must_use]
     pub const fn status_changes(&self) -> StatusMask {
         StatusMask::NONE
     }
 
-    /// The condition on its statuses, of which the standard gives it none.
+    /// The condition on the statuses of the publisher; never true, because the standard gives the publisher no
+    /// statuses.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition
     }
 
-    /// Replaces the listener of the publisher. The listener handles these statuses of the publisher's writers that
-    /// their own listeners do not handle. `None` removes the listener.
+    /// Replaces the listener of the publisher. The listener handles the statuses in `mask` of the publisher's writers,
+    /// except statuses that the writers' own listeners handle. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
-    /// hold a lock that it waits for. In a listener this does not wait.
+    /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The
+    /// caller must not hold a lock that the previous listener takes. The previous listener is not called afterwards.
     pub fn set_listener(&self, listener: Option<Arc<dyn PublisherListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
@@ -256,7 +257,7 @@ impl Publisher {
         &self.inner
     }
 
-    /// Refuses calls after [`Self::close`], or that of the participant.
+    /// Refuses calls after the publisher or its participant was closed.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.inner.lock().is_closed {
             return Err(Error::AlreadyDeleted);
@@ -264,7 +265,7 @@ impl Publisher {
         self.inner.participant.check_open()
     }
 
-    /// Takes a writer in. Says whether it is enabled from the start.
+    /// Adds a writer. Returns whether the writer is created enabled.
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`] after [`Self::close`].
@@ -280,8 +281,8 @@ impl Publisher {
         Ok(state.is_enabled && state.qos.entity_factory.autoenable_created_entities)
     }
 
-    /// Deletes it and its writers, all of which linger for `timeout`. Returns the writers and what readers miss of each
-    /// of them then.
+    /// Deletes the publisher and its writers; the writers wait for acknowledgements for at most `timeout`. Returns the
+    /// writers and, for each of them, the samples that readers then miss.
     fn delete(&self, timeout: Duration) -> Result<(Vec<EntityId>, Vec<Arc<Abandoned>>), Error> {
         self.inner.participant.check_open()?;
         if std::mem::replace(&mut self.inner.lock().is_closed, true) {
@@ -312,12 +313,12 @@ impl PublisherInner {
         self.writers().iter().for_each(|writer| writer.delete());
     }
 
-    /// Each writer reads anew whether publications are suspended, because another thread may have changed that again.
+    /// Each writer reads whether publications are suspended, because another thread may have changed this again.
     fn follow_suspension(&self) {
         self.writers().iter().for_each(|writer| writer.follow_suspension());
     }
 
-    /// A listener above the writers has changed.
+    /// The listener of the publisher or of its participant has changed.
     pub(crate) fn refresh(&self) {
         self.writers().into_iter().for_each(AnyWriter::refresh);
     }

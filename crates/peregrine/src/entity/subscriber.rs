@@ -43,24 +43,24 @@ impl Subscriber {
         Self { inner }
     }
 
-    /// Its participant.
+    /// The participant of the subscriber.
     #[must_use]
     pub fn participant(&self) -> &DomainParticipant {
         &self.inner.participant
     }
 
-    /// Its policies.
+    /// The policies of the subscriber.
     #[must_use]
     pub fn qos(&self) -> SubscriberQos {
         self.inner.lock().qos.clone()
     }
 
-    /// Changes policies. Its readers are announced anew, and matched anew where PARTITION has changed.
+    /// Changes policies. The readers of the subscriber are announced again, and matched again if PARTITION has changed.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet;
-    /// [`Error::BadParameter`] for what is too long to be announced; [`Error::AlreadyDeleted`] after [`Self::close`] or
-    /// the end of its participant.
+    /// [`Error::ImmutablePolicy`] for a policy that cannot change once the subscriber is enabled;
+    /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for policies that are too
+    /// long to be announced; [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
     pub fn set_qos(&self, qos: SubscriberQos) -> Result<(), Error> {
         qos::check_subscriber(&qos)?;
         self.check_open()?;
@@ -75,12 +75,12 @@ impl Subscriber {
         Ok(())
     }
 
-    /// A reader of this topic, to be described further.
+    /// Starts the description of a reader of this topic.
     pub fn reader<T: TopicType>(&self, topic: &Topic<T>) -> DataReaderBuilder<T> {
         DataReaderBuilder::new(self.clone(), topic.clone(), self.default_reader_qos())
     }
 
-    /// Its readers that have samples in these states (`get_datareaders`).
+    /// The readers of the subscriber that have samples in these states (`get_datareaders`).
     #[must_use]
     pub fn readers(&self, states: &Selector) -> Vec<AnyDataReader> {
         let has_some = |reader: &Arc<dyn AnyReader>| {
@@ -90,8 +90,8 @@ impl Subscriber {
         self.inner.readers().into_iter().filter(has_some).map(AnyDataReader::new).collect()
     }
 
-    /// Calls the listener of each reader that has something new to take (`notify_datareaders`). A listener that runs at
-    /// the moment, also the one that makes this call, is called again when it returns.
+    /// Calls the listener of each reader that has unread samples (`notify_datareaders`). A listener that is running,
+    /// such as the one that makes this call, is called again after it returns.
     pub fn notify_readers(&self) {
         for reader in self.inner.readers() {
             if reader.core().lock().statuses.changed.contains(StatusMask::DATA_AVAILABLE) {
@@ -100,13 +100,13 @@ impl Subscriber {
         }
     }
 
-    /// The policies of readers whose builder is not given any.
+    /// The policies of readers whose builder sets none.
     #[must_use]
     pub fn default_reader_qos(&self) -> DataReaderQos {
         self.inner.lock().default_reader_qos.clone()
     }
 
-    /// Changes the policies of readers that are described from now on and whose builder is not given any.
+    /// Changes the policies of readers that are described from now on and whose builder sets none.
     ///
     /// # Errors
     /// [`Error::InconsistentPolicy`], [`Error::Unsupported`], [`Error::BadParameter`].
@@ -116,23 +116,24 @@ impl Subscriber {
         Ok(())
     }
 
-    /// A reader of the topic of this name, if there is one (`lookup_datareader`).
+    /// A reader of the topic of this name (`lookup_datareader`); `None` if there is none.
     #[must_use]
     pub fn lookup_reader(&self, topic: &str) -> Option<AnyDataReader> {
         let is_it = |core: &ReaderCore| &*core.topic.name == topic && !core.lock().closed;
         self.inner.readers().into_iter().find(|reader| is_it(reader.core())).map(AnyDataReader::new)
     }
 
-    /// The listener and the statuses that it is told of; `None` without one.
+    /// The listener of the subscriber and the statuses that the listener handles; `None` without a listener.
     #[must_use]
     pub fn listener(&self) -> Option<(Arc<dyn SubscriberListener>, StatusMask)> {
         self.inner.lock().listener.clone()
     }
 
-    /// Lets it take part in communication, and its readers unless ENTITY_FACTORY says otherwise.
+    /// Enables the subscriber, and its readers unless its ENTITY_FACTORY policy disables that.
     ///
     /// # Errors
-    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of [`DataReader::enable`](crate::DataReader::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; [`Error::AlreadyDeleted`]; those of
+    /// [`DataReader::enable`](crate::DataReader::enable).
     pub fn enable(&self) -> Result<(), Error> {
         self.check_open()?;
         if !self.inner.participant.is_enabled() {
@@ -149,19 +150,19 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Whether it takes part in communication.
+    /// Whether the subscriber is enabled: it takes part in communication.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.inner.lock().is_enabled
     }
 
-    /// Deletes its readers: from now on their calls fail with [`Error::AlreadyDeleted`].
+    /// Deletes all readers of the subscriber. Their calls then fail with [`Error::AlreadyDeleted`].
     pub fn delete_contained_entities(&self) {
         self.inner.delete_contained();
     }
 
     /// Deletes the subscriber and its readers, and waits until their listeners that run on other threads return.
-    /// Afterwards the subscriber admits no readers: calls of it and of its readers fail with [`Error::AlreadyDeleted`].
+    /// Afterwards calls of the subscriber and of its readers fail with [`Error::AlreadyDeleted`].
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`] if the subscriber or its participant was closed before.
@@ -171,8 +172,8 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Deletes the subscriber and its readers for programs that must not block: the future does not wait for listeners
-    /// that run on other threads.
+    /// [`Self::close`] as a future, for programs that must not block: the future does not wait for listeners that run
+    /// on other threads.
     ///
     /// # Errors
     /// See [`Self::close`].
@@ -198,17 +199,17 @@ impl Subscriber {
         self.inner.data_on_readers.changes()
     }
 
-    /// The condition on its statuses: DATA_ON_READERS.
+    /// The condition on the statuses of the subscriber: DATA_ON_READERS.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition
     }
 
-    /// Replaces the listener of the subscriber. The listener handles these statuses of the subscriber's readers that
-    /// their own listeners do not handle. `None` removes the listener.
+    /// Replaces the listener of the subscriber. The listener handles the statuses in `mask` of the subscriber's
+    /// readers, except statuses that the readers' own listeners handle. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
-    /// hold a lock that it waits for. In a listener this does not wait.
+    /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The
+    /// caller must not hold a lock that the previous listener takes. The previous listener is not called afterwards.
     pub fn set_listener(&self, listener: Option<Arc<dyn SubscriberListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
@@ -222,7 +223,7 @@ impl Subscriber {
         &self.inner
     }
 
-    /// Refuses calls after [`Self::close`], or that of the participant.
+    /// Refuses calls after the subscriber or its participant was closed.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.inner.lock().is_closed {
             return Err(Error::AlreadyDeleted);
@@ -230,7 +231,7 @@ impl Subscriber {
         self.inner.participant.check_open()
     }
 
-    /// Takes a reader in. Says whether it is enabled from the start.
+    /// Adds a reader. Returns whether the reader is created enabled.
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`] after [`Self::close`].
@@ -261,12 +262,12 @@ impl SubscriberInner {
         }
     }
 
-    /// A listener above the readers has changed.
+    /// The listener of the subscriber or of its participant has changed.
     pub(crate) fn refresh(&self) {
         self.readers().into_iter().for_each(AnyReader::refresh);
     }
 
-    /// Waits for running listeners of its readers to return.
+    /// Waits until the running listeners of the readers have returned.
     pub(crate) fn wait_for_listeners(&self) {
         self.readers().iter().for_each(|reader| reader.core().gate.wait_until_idle());
     }

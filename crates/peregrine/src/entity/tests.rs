@@ -1,4 +1,4 @@
-//! Calls of a participant by several threads at a time.
+//! Calls of one participant by several threads at a time.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -29,16 +29,16 @@ fn participant(domain: u32, is_enabled: bool) -> DomainParticipant {
     DomainParticipant::builder(domain).config(config).enabled(is_enabled).build().unwrap()
 }
 
-/// Has another thread `act`, which needs a lock that the calling thread holds with `guard`, and asserts that the other
-/// thread holds `state` while it waits.
+/// Runs `act` on another thread. `act` needs a lock that the calling thread holds with `guard`. Asserts that the other
+/// thread holds `state` while it waits for that lock.
 fn assert_held_during<S: Send, G>(state: &Mutex<S>, guard: G, act: impl FnOnce() + Send) {
     thread::scope(|scope| {
-        // Dropped at a failed assertion, too, so that the other thread ends.
+        // Dropped on a failed assertion as well, so that the other thread ends.
         let guard = guard;
         scope.spawn(act);
         let end = Instant::now() + PATIENCE;
         let mut held = 0;
-        // A call that holds the lock for a moment does not hold it at so many looks in a row.
+        // A call that holds the lock only briefly does not hold it in 10,000 consecutive checks.
         while held < 10_000 {
             assert!(Instant::now() < end, "the other thread does not hold the lock while it waits");
             held = if state.try_lock().is_ok() { 0 } else { held + 1 };
@@ -49,7 +49,7 @@ fn assert_held_during<S: Send, G>(state: &Mutex<S>, guard: G, act: impl FnOnce()
 }
 
 #[test]
-fn the_later_of_two_changes_of_policies_is_announced_later() {
+fn concurrent_policy_changes_are_announced_in_order() {
     let participant = participant(62, true);
     let mut qos = participant.qos();
     qos.user_data = UserData(vec![1]);
@@ -59,7 +59,7 @@ fn the_later_of_two_changes_of_policies_is_announced_later() {
 }
 
 #[test]
-fn policies_that_change_while_the_participant_is_enabled_are_announced_later() {
+fn policy_change_during_enable_is_announced_after_enabling() {
     let participant = participant(63, false);
     let inner = &participant.inner;
     assert_held_during(&inner.state, inner.core.lock(), || participant.enable().unwrap());
@@ -67,7 +67,7 @@ fn policies_that_change_while_the_participant_is_enabled_are_announced_later() {
 }
 
 #[test]
-fn the_later_of_two_exchanges_of_the_listener_reaches_the_topic_later() {
+fn concurrent_listener_changes_reach_the_topic_in_order() {
     let participant = participant(64, true);
     let topic = participant.topic::<Count>("counts").unwrap();
     let exchange = || participant.set_listener(Some(Arc::new(Silent)), StatusMask::INCONSISTENT_TOPIC);

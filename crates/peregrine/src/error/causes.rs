@@ -12,7 +12,7 @@ use peregrine_transport::interface::NoInterface;
 
 use super::settings::{Argument, GroupFault, PeerFault, UnsupportedValue};
 
-/// Which argument is not valid.
+/// The argument that is not valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BadParameter {
@@ -22,7 +22,7 @@ pub enum BadParameter {
         argument: Argument,
         /// How many it has.
         len: usize,
-        /// How many it may have.
+        /// The maximum length, in bytes or elements.
         max: usize,
     },
     /// A number is too small or too large.
@@ -31,9 +31,9 @@ pub enum BadParameter {
         argument: Argument,
         /// What was given.
         value: u64,
-        /// The smallest one permitted.
+        /// The smallest permitted value.
         min: u64,
-        /// The largest one permitted.
+        /// The largest permitted value.
         max: u64,
         /// The unit of the three numbers.
         unit: Unit,
@@ -44,7 +44,7 @@ pub enum BadParameter {
     EmptyTypeName,
     /// The writer has not registered this instance, or the reader does not know it.
     UnknownInstance(InstanceHandle),
-    /// A sample that is built in place does not fit into the capacity given.
+    /// A sample that is built in place does not fit into the given capacity.
     CapacityExceeded {
         /// Its type.
         type_name: &'static str,
@@ -53,9 +53,9 @@ pub enum BadParameter {
     },
     /// A serialized payload is not in the representation that the writer offers.
     Representation {
-        /// That of the payload; `None` if the payload does not begin with a known encapsulation header.
+        /// The representation of the payload; `None` if the payload does not begin with a known encapsulation header.
         given: Option<peregrine_xtypes::Representation>,
-        /// That which the writer offers.
+        /// The representation that the writer offers.
         offered: peregrine_xtypes::Representation,
     },
     /// The key function of a serialized type has not found the instance of a payload.
@@ -104,7 +104,7 @@ pub enum BadParameter {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unit {
-    /// The number counts something, or is an identifier.
+    /// The number is a count or an identifier.
     None,
     /// Bytes.
     Bytes,
@@ -116,7 +116,7 @@ pub enum Unit {
     BitsPerSecond,
 }
 
-/// Which precondition of a call is not met.
+/// The precondition of a call that is not met.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Precondition {
@@ -124,9 +124,9 @@ pub enum Precondition {
     TopicHasOtherType {
         /// The name of the topic.
         topic: Arc<str>,
-        /// The type that it has.
+        /// The type of the existing topic.
         existing: Arc<str>,
-        /// The type that was asked for.
+        /// The requested type.
         requested: Arc<str>,
     },
     /// The participant has a topic of this name with other policies.
@@ -174,7 +174,7 @@ pub enum Precondition {
     NoValue,
 }
 
-/// Which limit is reached.
+/// The limit that is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OutOfResources {
@@ -183,14 +183,14 @@ pub enum OutOfResources {
         /// The topic of the writer.
         topic: Arc<str>,
     },
-    /// There is no memory for so many bytes.
+    /// The system has no memory for this many bytes.
     Memory {
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
 }
 
-/// What did not happen in time.
+/// The event that did not occur in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Timeout {
@@ -198,14 +198,14 @@ pub enum Timeout {
     NoRoom {
         /// The topic of the writer.
         topic: Arc<str>,
-        /// Which limit of RESOURCE_LIMITS is reached.
+        /// The limit that is reached.
         limit: Full,
-        /// How many samples the writer holds.
+        /// The number of samples that the writer holds.
         held: usize,
         /// How long the call waited.
         waited: Duration,
     },
-    /// No sample came.
+    /// The reader received no sample.
     NoData {
         /// The topic of the reader.
         topic: Arc<str>,
@@ -214,44 +214,44 @@ pub enum Timeout {
     },
     /// None of the conditions of a wait set became true.
     NoCondition {
-        /// How many are attached.
+        /// The number of attached conditions.
         conditions: usize,
         /// How long the call waited.
         waited: Duration,
     },
-    /// Not all reliable readers have acknowledged everything.
+    /// Not all reliable readers have acknowledged all samples.
     NotAcknowledged {
-        /// How many readers match.
+        /// The number of matched readers.
         readers: usize,
         /// How long the call waited.
         waited: Duration,
     },
     /// The historical data of the matched writers is not complete.
     HistoricalData {
-        /// How many writers match.
+        /// The number of matched writers.
         writers: usize,
         /// How long the call waited.
         waited: Duration,
     },
-    /// Fewer endpoints match than were waited for.
+    /// Fewer endpoints match than the call waits for.
     NotMatched {
         /// The topic.
         topic: Arc<str>,
-        /// How many match.
+        /// The number of matched endpoints.
         found: usize,
-        /// How many were waited for.
+        /// The number of endpoints that the call waits for.
         wanted: usize,
         /// How long the call waited.
         waited: Duration,
-        /// Why no more match, as far as it is known.
+        /// The reason, as far as the participant knows it.
         why: Box<Unmatched>,
     },
     /// A writer, or the writers of a participant, were closed before readers had acknowledged their last samples. These
     /// samples are lost for such readers.
     NotFlushed {
-        /// How many writers.
+        /// The number of writers.
         writers: usize,
-        /// How many samples at least one reliable reader has not acknowledged.
+        /// The number of samples that at least one reliable reader has not acknowledged.
         samples: u64,
         /// How long the call waited.
         waited: Duration,
@@ -271,27 +271,27 @@ pub enum Timeout {
 pub enum Unmatched {
     /// An endpoint of the topic was discovered and does not match.
     Mismatch {
-        /// The endpoint that was found not to match last.
+        /// The last endpoint that did not match.
         endpoint: Guid,
-        /// Why not, with the values of both sides.
+        /// The reason, with the values of both sides.
         reason: NonMatch,
     },
     /// Other participants were discovered, but no further endpoint of the topic.
     NoEndpoint {
-        /// How many participants were discovered.
+        /// The number of discovered participants.
         participants: usize,
     },
     /// No other participant was discovered.
     NoParticipant,
 }
 
-/// What is not implemented.
+/// A feature that is not implemented.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unsupported {
     /// A value of a policy.
     Policy {
-        /// Which policy.
+        /// The policy.
         policy: PolicyId,
         /// Which value.
         value: UnsupportedValue,
@@ -401,8 +401,8 @@ impl fmt::Display for Precondition {
                 "flat samples are in XCDR2, which the writer does not offer: leave its DATA_REPRESENTATION to the default, or put \
                  XCDR2 first",
             ),
-            Self::ForeignLoan => f.write_str("the loan is of another writer: write it with the writer that lent it"),
-            Self::ForeignCondition => f.write_str("the condition is of another reader: use a condition of this reader"),
+            Self::ForeignLoan => f.write_str("the loan belongs to another writer: write it with the writer that lent it"),
+            Self::ForeignCondition => f.write_str("the condition belongs to another reader: use a condition of this reader"),
             Self::NotAttached => f.write_str("the condition is not attached to this wait set"),
             Self::AlreadyWaiting => f.write_str("another thread waits on this wait set already; use a wait set for each thread"),
             Self::NoHistoricalData => {

@@ -1,7 +1,7 @@
-//! What can go wrong with a call: the return codes of DDS with their cause (DDS 1.4 §2.2.1.1).
+//! Errors of calls: the return codes of DDS with their causes (DDS 1.4 §2.2.1.1).
 //!
 //! Each return code with several causes has an enumeration of them here, so that a program can match the cause;
-//! `Display` says what happened and what to do.
+//! `Display` states the event and the remedy.
 
 mod causes;
 mod settings;
@@ -18,7 +18,7 @@ pub use peregrine_xtypes::flat::FlatError;
 pub use peregrine_xtypes::{DecodeError, EncodeError};
 pub use settings::{Argument, GroupFault, LocatorFault, LookupError, PeerFault, UnsupportedValue};
 
-/// Why a call failed. Faults of peers are never among the reasons: the participant and its endpoints count them.
+/// Why a call failed. Faults of peers are never the reason: the participant and its endpoints count them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,16 +26,16 @@ pub enum Error {
     BadParameter(BadParameter),
     /// RETCODE_PRECONDITION_NOT_MET: the entity is not in the state that the call needs.
     PreconditionNotMet(Precondition),
-    /// RETCODE_OUT_OF_RESOURCES: a limit is reached, and waiting is of no use.
+    /// RETCODE_OUT_OF_RESOURCES: a limit is reached, and waiting would not help.
     OutOfResources(OutOfResources),
-    /// RETCODE_TIMEOUT: something did not happen in time. Making this error allocates nothing, but for
+    /// RETCODE_TIMEOUT: an event did not occur in time. Creating this error allocates nothing, except
     /// [`Timeout::NotMatched`].
     Timeout(Timeout),
     /// RETCODE_UNSUPPORTED: not implemented.
     Unsupported(Unsupported),
     /// RETCODE_IMMUTABLE_POLICY: this policy cannot change after the entity has been enabled.
     ImmutablePolicy(PolicyId),
-    /// RETCODE_INCONSISTENT_POLICY: two policies contradict each other, or a value makes no sense.
+    /// RETCODE_INCONSISTENT_POLICY: two policies contradict each other, or a value is not valid.
     InconsistentPolicy(Inconsistency),
     /// RETCODE_NOT_ENABLED: the entity does not take part in communication yet.
     NotEnabled,
@@ -49,7 +49,7 @@ pub enum Error {
     Decode(DecodeError),
     /// A socket could not be opened.
     Transport(OpenError),
-    /// The operating system refused something.
+    /// A system call failed.
     System(io::Error),
 }
 

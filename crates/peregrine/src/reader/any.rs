@@ -1,4 +1,4 @@
-//! Readers without their type.
+//! Handles of readers without their type.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use crate::topic_type::Serialized;
 #[derive(Clone)]
 pub struct AnyDataReader(pub(super) Arc<dyn AnyReader>);
 
-/// What can be done with a reader without knowing its type.
+/// The operations on a reader that do not need its type.
 pub(crate) trait AnyReader: Any + Send + Sync {
     fn core(&self) -> &Arc<ReaderCore>;
-    /// What a writer that its participant knows has announced.
+    /// The discovery data of a writer that the participant knows.
     fn publication_data(&self, writer: Guid) -> Option<PublicationData>;
     fn condition(&self) -> &StatusCondition;
     fn qos(&self) -> DataReaderQos;
     fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error>;
     fn enable(&self) -> Result<(), Error>;
     fn is_enabled(&self) -> bool;
-    /// Its policies, or those of its topic or subscriber, have changed.
+    /// Announces the reader again after its policies, or those of its topic or subscriber, have changed.
     fn announce(&self);
-    /// Deletes it. `false` if it was deleted before.
+    /// Deletes the reader. Returns `false` if it was deleted before.
     fn delete(&self) -> bool;
-    /// What it announces.
+    /// The discovery data of the reader.
     fn data(&self) -> SubscriptionData;
-    /// Its listener, or one above it, has changed.
+    /// The listener of the reader, or of an entity that contains it, has changed.
     fn refresh(self: Arc<Self>);
 }
 
@@ -48,7 +48,7 @@ impl AnyDataReader {
         Self(reader)
     }
 
-    /// Its policies.
+    /// The policies of the reader.
     #[must_use]
     pub fn qos(&self) -> DataReaderQos {
         self.0.qos()
@@ -62,7 +62,7 @@ impl AnyDataReader {
         self.0.set_qos(qos)
     }
 
-    /// Lets it take part in communication.
+    /// Enables the reader: it takes part in communication from now on.
     ///
     /// # Errors
     /// See [`DataReader::enable`](crate::DataReader::enable).
@@ -70,19 +70,19 @@ impl AnyDataReader {
         self.0.enable()
     }
 
-    /// Whether it takes part in communication.
+    /// Whether the reader is enabled: it takes part in communication.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.0.is_enabled()
     }
 
-    /// The condition on its statuses.
+    /// The condition on the statuses of the reader.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         self.0.condition()
     }
 
-    /// The statuses that have changed since they were last read.
+    /// The statuses of the reader that have changed since they were last read.
     #[must_use]
     pub fn status_changes(&self) -> StatusMask {
         self.0.core().lock().statuses.changed
@@ -94,7 +94,7 @@ impl AnyDataReader {
         self.0.core().lock().matched.clone()
     }
 
-    /// What a matched writer has announced; `None` when it does not match (`get_matched_publication_data`).
+    /// The discovery data of a matched writer; `None` if the writer is not matched (`get_matched_publication_data`).
     #[must_use]
     pub fn matched_publication_data(&self, writer: Guid) -> Option<PublicationData> {
         if !self.0.core().lock().matched.contains(&writer) {

@@ -1,4 +1,4 @@
-//! How a reader is described and made.
+//! The builder of readers.
 
 use std::any::TypeId;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ use crate::status::StatusMask;
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
 
-/// Describes a reader.
+/// Describes and creates a reader.
 #[must_use]
 pub struct DataReaderBuilder<T: TopicType> {
     subscriber: Subscriber,
@@ -38,7 +38,7 @@ pub struct DataReaderBuilder<T: TopicType> {
 }
 
 impl<T: TopicType> Topic<T> {
-    /// A reader with default policies.
+    /// Creates a reader with default policies.
     ///
     /// # Errors
     /// See [`DataReaderBuilder::build`].
@@ -46,7 +46,7 @@ impl<T: TopicType> Topic<T> {
         self.reader_builder().build()
     }
 
-    /// A reader to be described further.
+    /// Starts the description of a reader.
     pub fn reader_builder(&self) -> DataReaderBuilder<T> {
         let participant = self.participant();
         participant.checked_subscriber(participant.default_subscriber_qos()).reader(self)
@@ -64,50 +64,52 @@ impl<T: TopicType> DataReaderBuilder<T> {
         Self { subscriber, topic, qos, ignore_local: None, groups: Vec::new(), listener: None }
     }
 
-    /// All policies at once.
+    /// Sets all policies at once.
     pub fn qos(mut self, qos: DataReaderQos) -> Self {
         self.qos = qos;
         self
     }
 
-    /// Takes over the policies of the topic that a reader has too.
+    /// Copies the policies of the topic that readers have as well.
     pub fn copy_from_topic_qos(mut self) -> Self {
         qos::copy_to_reader(&self.topic.qos(), &mut self.qos);
         self
     }
 
-    /// Lost samples are asked for again.
+    /// RELIABILITY RELIABLE: the reader requests lost samples again. The default is BEST_EFFORT.
     pub const fn reliable(mut self) -> Self {
         self.qos.reliability.kind = Reliability::RELIABLE.kind;
         self
     }
 
-    /// What is lost is lost. The default.
+    /// RELIABILITY BEST_EFFORT, the default: the reader does not request lost samples.
     pub const fn best_effort(mut self) -> Self {
         self.qos.reliability.kind = Reliability::BEST_EFFORT.kind;
         self
     }
 
-    /// HISTORY KEEP_LAST: only the last samples of each instance are kept. The default, with a depth of 1.
+    /// HISTORY KEEP_LAST: the reader keeps the last `depth` samples of each instance. The default, with a depth of 1.
     pub const fn keep_last(mut self, depth: u32) -> Self {
         self.qos.history = History::KeepLast { depth };
         self
     }
 
-    /// HISTORY KEEP_ALL: no sample is replaced before it was taken. The default is KEEP_LAST with a depth of 1.
+    /// HISTORY KEEP_ALL: the reader keeps each sample until the application has taken it. The default is KEEP_LAST with
+    /// a depth of 1.
     pub const fn keep_all(mut self) -> Self {
         self.qos.history = History::KeepAll;
         self
     }
 
-    /// RESOURCE_LIMITS: how many samples and instances may be kept. The default is unlimited; for the instances of a
-    /// reader, [`DomainConfig::max_instances_per_reader`](crate::DomainConfig::max_instances_per_reader) then holds.
+    /// RESOURCE_LIMITS: the maximum numbers of samples and instances. The default is unlimited, but
+    /// [`DomainConfig::max_instances_per_reader`](crate::DomainConfig::max_instances_per_reader) limits the instances.
     pub const fn resource_limits(mut self, limits: ResourceLimits) -> Self {
         self.qos.resource_limits = limits;
         self
     }
 
-    /// DURABILITY TRANSIENT_LOCAL: gets what writers have kept from before. The default is VOLATILE.
+    /// DURABILITY TRANSIENT_LOCAL: the reader gets samples that writers have kept from before the match. The default is
+    /// VOLATILE.
     pub const fn transient_local(mut self) -> Self {
         self.qos.durability = Durability::TransientLocal;
         self
@@ -119,14 +121,15 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// LATENCY_BUDGET: how long samples may be gathered on the way; it never delays a sample. The default is zero.
+    /// LATENCY_BUDGET: the delay that the reader accepts. It is only compared with that of writers; the reader never
+    /// delays a sample. The default is zero.
     pub fn latency_budget(mut self, budget: Duration) -> Self {
         self.qos.latency_budget.duration = budget.into();
         self
     }
 
-    /// LIVELINESS: how writers are to show that they are alive, and how often.
-    /// The default is AUTOMATIC with an infinite lease; [`Duration::MAX`] is infinite.
+    /// LIVELINESS: how writers have to assert their liveliness, and the longest lease. The default is AUTOMATIC with an
+    /// infinite lease; [`Duration::MAX`] means infinite.
     pub fn liveliness(mut self, kind: LivelinessKind, lease: Duration) -> Self {
         self.qos.liveliness = Liveliness { kind, lease_duration: lease.into() };
         self
@@ -145,24 +148,25 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// OWNERSHIP EXCLUSIVE: of each instance, the samples of the strongest writer only are taken. The default is
+    /// OWNERSHIP EXCLUSIVE: the reader accepts samples of each instance from its strongest writer only. The default is
     /// SHARED.
     pub const fn exclusive_ownership(mut self) -> Self {
         self.qos.ownership = Ownership::Exclusive;
         self
     }
 
-    /// TIME_BASED_FILTER: the least time between two samples of an instance. The default is zero.
+    /// TIME_BASED_FILTER: the minimum time between two samples of an instance. The default is zero.
     pub fn minimum_separation(mut self, separation: Duration) -> Self {
         self.qos.time_based_filter.minimum_separation = separation.into();
         self
     }
 
-    /// A multicast group by which data may reach this reader too, at the domain's port for it (RTPS 2.5 §9.6.2.4.2).
+    /// Adds a multicast group at which the reader receives data, at the domain's user multicast port (RTPS 2.5
+    /// §9.6.2.4.2).
     ///
-    /// The reader joins it on every interface in use and announces it. Writers send to the group where that saves them
-    /// datagrams, and to the reader alone otherwise, as with repairs. Several groups may be given, of either version of
-    /// the Internet protocol; a writer uses the first one it can.
+    /// The reader joins the group on every interface in use and announces it. Writers send to the group when that saves
+    /// datagrams, and to the reader alone otherwise, for example for repairs. A reader may have several groups, IPv4
+    /// and IPv6; a writer uses the first one that it supports.
     pub fn multicast(mut self, group: IpAddr) -> Self {
         self.groups.push(group);
         self
@@ -185,7 +189,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// Calls `f` whenever there is something new to take.
+    /// Calls `f` whenever new samples are available.
     pub fn on_data(self, f: impl Fn(&DataReader<T>) + Send + Sync + 'static) -> Self {
         self.listener(f, StatusMask::DATA_AVAILABLE)
     }
@@ -193,9 +197,10 @@ impl<T: TopicType> DataReaderBuilder<T> {
     /// Creates the reader.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`] after the subscriber or the participant was closed. Policies contradict each other, are not available
-    /// yet or too long to be announced, those of the subscriber included; a group is not one of a transport in use, or
-    /// the port of groups is taken.
+    /// [`Error::AlreadyDeleted`] after the subscriber or the participant was closed; [`Error::InconsistentPolicy`],
+    /// [`Error::Unsupported`] or [`Error::BadParameter`] if policies of the reader or subscriber contradict each other,
+    /// are not available yet, or are too long to be announced, or if a multicast group does not belong to a transport
+    /// in use; [`Error::Transport`] if the port of multicast groups is in use.
     pub fn build(self) -> Result<DataReader<T>, Error> {
         let Self { subscriber, topic, qos, ignore_local, groups, listener } = self;
         let qos = normalized_reader_qos(qos);
@@ -230,7 +235,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let me = Weak::clone(&member);
         inner.condition.set_entity(move || me.upgrade().map(AnyDataReader::new).map(Entity::DataReader));
         let is_enabled = inner.subscriber.adopt(&inner.core, member)?;
-        // Not before: only a member is told of listeners that another thread sets from here on.
+        // After adding the reader to the subscriber: only a member is notified of listeners that another thread sets
+        // from here on.
         Arc::clone(&inner).refresh();
         if is_enabled {
             inner.enable()?;

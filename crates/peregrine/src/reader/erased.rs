@@ -1,4 +1,4 @@
-//! What a reader does for its subscriber, and the calls of its listeners.
+//! The operations of a reader that its subscriber uses, and the calls of its listeners.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -56,7 +56,7 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         if self.is_enabled.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Until now every policy could change, those of the subscriber too.
+        // Every policy could change until now, those of the subscriber too.
         let keys = self.topic.data_type.keys();
         state.reader = new_reader(self.participant(), self.core.guid, keys, &qos, &presentation)?;
         self.is_enabled.store(true, Ordering::Release);
@@ -103,16 +103,16 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
         let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
         let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
-        // What has changed before, and the application has not read yet, is news for this listener.
+        // The new listener is also notified of statuses that have changed before and are unread.
         state.statuses.changed.mark_unreported(mask.without(mask_before));
         let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
         let has_news = !state.closed && state.statuses.changed.has_unreported();
         drop(state);
         drop(exchange);
-        // It may own entities, which then go.
+        // The old listener may own entities: it is dropped without the lock.
         run_user_code(|| drop(gone));
         if has_news {
-            // The caller may hold locks that the listener wants.
+            // The caller may hold locks that the listener takes.
             let _no_user_code = Deferring::begin();
             core.after(now());
         }
@@ -120,7 +120,7 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
 }
 
 impl<T: TopicType> ReaderInner<T> {
-    /// Finds the instances of samples with code of the application.
+    /// Finds the instances of waiting samples with the application's key function.
     fn find_instances(&self) {
         let keys = self.topic.data_type.keys();
         self.core.find_instances(|payload, kind| keys.find(payload, kind));

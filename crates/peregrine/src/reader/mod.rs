@@ -48,7 +48,7 @@ use crate::topic::Topic;
 use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
 
-/// Reads values of a topic. Clones are handles of the same reader. Dropping the last handle deletes the reader, and
+/// Reads samples of a topic. Clones are handles of the same reader. Dropping the last handle deletes the reader, and
 /// blocks until a listener that runs on another thread returns.
 pub struct DataReader<T: TopicType> {
     inner: Arc<ReaderInner<T>>,
@@ -70,34 +70,33 @@ pub(crate) struct ReaderInner<T: TopicType> {
 /// Callbacks for the statuses of a reader.
 ///
 /// # When listeners run
-/// The rules hold for the listeners of all entities. A listener is called without a lock held, on a thread that keeps
-/// no timers: a receive thread, the thread that takes samples from shared memory, or a thread that writes to a reader
-/// of the same process. The listener of an entity runs on one thread at a time. A status that changes during a call is
-/// reported after the call returns.
+/// The rules hold for the listeners of all entities. A listener runs under no lock, on a thread that keeps no timers: a
+/// receive thread, the shared-memory thread, or a thread that writes to a reader of the same process. The listener of
+/// an entity runs on one thread at a time. A status that changes during a call is reported after the call returns.
 ///
 /// A listener that blocks delays its own entity only: other entities wait for its thread for at most 50 ms, then
 /// another thread serves them. The exception is a write to a reader of the same process, which runs the listener of the
-/// reader before the write returns. The panic of a listener is counted (`listener_panics`) and logged, and the listener
-/// stays in place.
+/// reader before the write returns. A panic of a listener is counted (`listener_panics`) and logged, and the listener
+/// remains set.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataReaderListener<T: TopicType>: Send + Sync {
-    /// The reader has samples that were not read yet.
+    /// The reader has unread samples.
     fn on_data_available(&self, reader: &DataReader<T>) {}
-    /// A writer matches, or matches no longer.
+    /// A writer was matched or unmatched.
     fn on_subscription_matched(&self, reader: &DataReader<T>, status: MatchedStatus) {}
-    /// A writer does not match because a policy of it offers less than the reader requests.
+    /// A writer does not match because one of its policies offers less than the reader requests.
     fn on_requested_incompatible_qos(&self, reader: &DataReader<T>, status: IncompatibleQosStatus) {}
     /// No sample of an instance has arrived within the period of DEADLINE.
     fn on_requested_deadline_missed(&self, reader: &DataReader<T>, status: RequestedDeadlineMissedStatus) {}
-    /// A matched writer has become alive, or is not alive any more.
+    /// A matched writer has become alive or not alive.
     fn on_liveliness_changed(&self, reader: &DataReader<T>, status: LivelinessChangedStatus) {}
-    /// Samples are lost. The status names the reason.
+    /// Samples were lost. The status has the reason.
     fn on_sample_lost(&self, reader: &DataReader<T>, status: SampleLostStatus) {}
     /// The reader has rejected a sample because a resource limit is reached.
     fn on_sample_rejected(&self, reader: &DataReader<T>, status: SampleRejectedStatus) {}
 }
 
-/// A closure is a listener for data.
+/// A closure is a listener for `on_data_available`.
 impl<T: TopicType, F: Fn(&DataReader<T>) + Send + Sync> DataReaderListener<T> for F {
     fn on_data_available(&self, reader: &DataReader<T>) {
         self(reader);
@@ -107,13 +106,13 @@ impl<T: TopicType, F: Fn(&DataReader<T>) + Send + Sync> DataReaderListener<T> fo
 endpoint_handles!(DataReader, AnyDataReader);
 
 impl<T: TopicType> DataReader<T> {
-    /// Its GUID.
+    /// The GUID of the reader.
     #[must_use]
     pub fn guid(&self) -> Guid {
         self.inner.core.guid
     }
 
-    /// Its policies.
+    /// The policies of the reader.
     #[must_use]
     pub fn qos(&self) -> DataReaderQos {
         lock(&self.inner.qos).clone()
@@ -122,21 +121,23 @@ impl<T: TopicType> DataReader<T> {
     /// Changes policies, and announces them.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the reader is enabled; others contradict each
-    /// other or are not available.
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the reader is enabled;
+    /// [`Error::InconsistentPolicy`], [`Error::Unsupported`] or [`Error::BadParameter`] for policies that contradict
+    /// each other, are not available, or are too long to be announced; [`Error::AlreadyDeleted`].
     pub fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
         self.inner.set_qos(qos)
     }
 
-    /// Lets it take part in communication, where its subscriber's ENTITY_FACTORY left that to the application.
+    /// Enables a reader that was created disabled because of its subscriber's ENTITY_FACTORY policy: the reader takes
+    /// part in communication from now on.
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] when its subscriber is not enabled; [`Error::AlreadyDeleted`].
+    /// [`Error::PreconditionNotMet`] if the subscriber is not enabled; [`Error::AlreadyDeleted`].
     pub fn enable(&self) -> Result<(), Error> {
         self.inner.enable()
     }
 
-    /// Whether it takes part in communication.
+    /// Whether the reader is enabled: it takes part in communication.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.inner.is_enabled.load(Ordering::Acquire)
@@ -154,14 +155,14 @@ impl<T: TopicType> DataReader<T> {
         &self.inner.topic
     }
 
-    /// Its subscriber.
+    /// The subscriber of the reader.
     #[must_use]
     pub fn subscriber(&self) -> &Subscriber {
         &self.inner.subscriber
     }
 
-    /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Returns how
-    /// many there were.
+    /// Takes the selected samples and passes each to `look` in its serialized form, without copying or allocating.
+    /// Returns the number of samples.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -177,11 +178,10 @@ impl<T: TopicType> DataReader<T> {
         Ok(shown.len())
     }
 
-    /// Looks for samples, takes those selected and shows each: what
-    /// [`DomainParticipant::poll`](crate::DomainParticipant::poll) without waiting and then [`Self::take_each`] do.
-    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) a sample in shared memory is shown where it lies, for a
-    /// good deal less, if the reader has none and no other thread waits for its samples; more are left for the next
-    /// call.
+    /// Receives samples and takes the selected ones: [`DomainParticipant::poll`](crate::DomainParticipant::poll) with a
+    /// zero timeout, followed by [`Self::take_each`]. Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a sample
+    /// in shared memory is passed to `look` in place, which avoids the queue of the reader, if the reader holds no
+    /// samples and no other thread waits for them. Further samples remain for the next call.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -193,7 +193,7 @@ impl<T: TopicType> DataReader<T> {
         Ok(1)
     }
 
-    /// Takes the samples selected on loan, in their serialized form.
+    /// Takes the selected samples on loan, in their serialized form.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -201,7 +201,7 @@ impl<T: TopicType> DataReader<T> {
         Ok(Loan::new(Arc::clone(&self.inner.core), self.inner.collect(selector, true)?))
     }
 
-    /// Reads the samples selected on loan, in their serialized form; they stay.
+    /// Reads the selected samples on loan, in their serialized form. The samples stay in the reader.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -209,26 +209,27 @@ impl<T: TopicType> DataReader<T> {
         Ok(Loan::new(Arc::clone(&self.inner.core), self.inner.collect(selector, false)?))
     }
 
-    /// The condition on its statuses.
+    /// The condition on the statuses of the reader.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition
     }
 
-    /// Waits until there is a sample to take. The sample stays in the reader.
+    /// Waits until the reader has a sample, read or unread. The sample stays in the reader.
     ///
     /// # Errors
-    /// [`Timeout::NoData`]; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile.
+    /// [`Timeout::NoData`]; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also if the reader is deleted during the
+    /// wait.
     pub fn wait_for_data(&self, timeout: Duration) -> Result<(), Error> {
         self.inner.check_enabled()?;
         let waited = wait_until(&*self.inner.core, timeout, StatusMask::DATA_AVAILABLE, any::has_data_or_end);
         waited.unwrap_or_else(|| Err(self.inner.no_data(timeout)))
     }
 
-    /// Waits until at least so many writers match.
+    /// Waits until at least `writers` writers match.
     ///
     /// # Errors
-    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`];
+    /// [`Timeout::NotMatched`], with the number of matched writers and why no more match; [`Error::NotEnabled`];
     /// [`Error::AlreadyDeleted`].
     pub fn wait_for_writers(&self, writers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
@@ -241,12 +242,13 @@ impl<T: TopicType> DataReader<T> {
             .unwrap_or_else(|| Err(self.inner.not_matched(writers, timeout).into()))
     }
 
-    /// Waits until a writer has matched and everything that the matched ones had kept from before has come (DDS 1.4
-    /// §2.2.2.5.3.34). A writer that is found later is not waited for: [`Self::wait_for_writers`] first, where the
-    /// application knows how many there are.
+    /// Waits until a writer has matched and the reader has received the historical data of all matched writers (DDS 1.4
+    /// §2.2.2.5.3.34). The call does not wait for writers that match later: call [`Self::wait_for_writers`] first if
+    /// the application knows the number of writers.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] on a VOLATILE reader, which gets nothing from before.
+    /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] for a VOLATILE reader, which gets no historical data;
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn wait_for_historical_data(&self, timeout: Duration) -> Result<(), Error> {
         if lock(&self.inner.qos).durability < Durability::TransientLocal {
             return Err(Precondition::NoHistoricalData.into());
@@ -262,15 +264,15 @@ impl<T: TopicType> DataReader<T> {
         })
     }
 
-    /// Whether a writer has matched and everything that the matched ones had kept from before has come.
+    /// Whether a writer has matched and the reader has received the historical data of all matched writers.
     #[must_use]
     pub fn has_historical_data(&self) -> bool {
         self.inner.core.lock().has_history()
     }
 
-    /// Deletes the reader, with the samples that the application has not taken, and waits until a listener that runs on
-    /// another thread returns. When this returns, the reader has left the domain; calls of any handle of it fail with
-    /// [`Error::AlreadyDeleted`]. Loans stay valid.
+    /// Deletes the reader and the samples that the application has not taken, and waits until a listener that runs on
+    /// another thread returns. Afterwards the reader has left the domain, and calls of all of its handles fail with
+    /// [`Error::AlreadyDeleted`]. Loans remain valid.
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`] if the reader was deleted before.
@@ -278,8 +280,8 @@ impl<T: TopicType> DataReader<T> {
         any::close(&*self.inner)
     }
 
-    /// Deletes the reader for programs that must not block: the future does not wait for a listener that runs on
-    /// another thread.
+    /// [`Self::close`] as a future, for programs that must not block: the future does not wait for a listener that runs
+    /// on another thread.
     ///
     /// # Errors
     /// See [`Self::close`].
@@ -293,7 +295,7 @@ impl<T: TopicType> DataReader<T> {
         self.inner.core.lock().matched.clone()
     }
 
-    /// What a matched writer has announced; `None` when it does not match (`get_matched_publication_data`).
+    /// The discovery data of a matched writer; `None` if the writer is not matched (`get_matched_publication_data`).
     #[must_use]
     pub fn matched_publication_data(&self, writer: Guid) -> Option<PublicationData> {
         if !self.inner.core.lock().matched.contains(&writer) {
@@ -302,13 +304,13 @@ impl<T: TopicType> DataReader<T> {
         self.inner.subscriber.participant().publication_data(writer)
     }
 
-    /// The listener and the statuses that it is told of; `None` without one.
+    /// The listener of the reader and the statuses that the listener handles; `None` without a listener.
     #[must_use]
     pub fn listener(&self) -> Option<(Arc<dyn DataReaderListener<T>>, StatusMask)> {
         lock(&self.inner.listener).clone()
     }
 
-    /// The last writer of this topic that was found not to match, and why not.
+    /// The last discovered writer of this topic that does not match, with the reason.
     #[must_use]
     pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
         self.inner.core.lock().last_non_match.clone()
@@ -356,33 +358,33 @@ impl<T: TopicType> DataReader<T> {
         self.inner.core.lock().statuses.changed
     }
 
-    /// What this reader has done so far, and what it did not do and why.
+    /// The counters of the reader since its creation.
     #[must_use]
     pub fn counters(&self) -> ReaderCounters {
         self.inner.core.lock().reader.counters()
     }
 
-    /// How many samples handed out were not values of this type; see [`Sample::error`].
+    /// The number of returned samples whose bytes were not a value of this type; see [`Sample::error`].
     #[must_use]
     pub fn undecodable_samples(&self) -> u64 {
         self.inner.core.lock().undecodable
     }
 
-    /// How many calls of the listener have panicked. The listener stays in place; each panic is logged.
+    /// The number of listener calls that have panicked. The listener remains set; each panic is logged.
     #[must_use]
     pub fn listener_panics(&self) -> u64 {
         self.inner.core.gate.panics()
     }
 
-    /// Exchanges the listener, which is told of the statuses in `mask`: also of those that have changed before and were
-    /// not read, on a thread of the domain. `None` removes the listener.
+    /// Replaces the listener. The listener handles the statuses in `mask`; a thread of the domain also notifies it of
+    /// unread status changes from before. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
-    /// hold a lock that it waits for. In a listener this does not wait.
+    /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The
+    /// caller must not hold a lock that the previous listener takes. The previous listener is not called afterwards.
     pub fn set_listener(&self, listener: Option<Arc<dyn DataReaderListener<T>>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
-        // It may own entities, which then go.
+        // The old listener may own entities: it is dropped without the lock.
         run_user_code(|| drop(gone));
         Arc::clone(&self.inner).refresh();
         self.inner.core.gate.wait_until_idle();
@@ -425,7 +427,7 @@ impl<T: TopicType> ReaderInner<T> {
         Ok(())
     }
 
-    /// Its state, if it may be used.
+    /// The state of the reader, if the reader is not deleted.
     #[inline]
     fn open(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
         let state = self.core.lock();
@@ -440,7 +442,7 @@ impl<T: TopicType> ReaderInner<T> {
         Timeout::NoData { topic: Arc::clone(&self.core.topic.name), waited }.into()
     }
 
-    /// Fewer writers match than were waited for.
+    /// The error of a wait for more writers than match.
     fn not_matched(&self, wanted: usize, waited: Duration) -> Timeout {
         let state = self.core.lock();
         let (found, last) = (state.matched.len(), state.last_non_match.clone());
@@ -450,7 +452,7 @@ impl<T: TopicType> ReaderInner<T> {
         Timeout::NotMatched { topic: Arc::clone(&self.core.topic.name), found, wanted, waited, why }
     }
 
-    /// Its state, if it takes part in communication.
+    /// The state of the reader, if the reader is enabled and not deleted.
     #[inline]
     fn open_enabled(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
         let state = self.open()?;

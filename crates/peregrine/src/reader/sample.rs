@@ -1,4 +1,4 @@
-//! Samples as a reader hands them out.
+//! The forms in which a reader returns samples.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -15,10 +15,10 @@ use crate::driver::endpoint::reader::ReaderCore;
 use crate::error::{Error, Precondition};
 use crate::writer::shared;
 
-/// A sample as a reader hands it out.
+/// A sample that a reader has returned by value.
 #[derive(Clone, Debug)]
 pub enum Sample<T> {
-    /// A value was written.
+    /// A writer has written a value.
     Value {
         /// The value.
         value: T,
@@ -34,22 +34,23 @@ pub enum Sample<T> {
     },
     /// The bytes received are not a value of the reader's type. Other samples are not affected.
     Undecodable {
-        /// Why they are not.
+        /// The decoding error.
         error: DecodeError,
         /// The metadata of the sample.
         info: SampleInfo,
     },
 }
 
-/// A sample in its serialized form, as it is lent.
+/// A sample on loan, in its serialized form.
 pub struct LoanedSample<T> {
     selected: Selected,
     marker: PhantomData<fn() -> T>,
 }
 
-/// Samples lent by a reader in their serialized form: a slice of them, in order. Dropping it returns the loan.
+/// Samples on loan from a reader, in their serialized form: a slice in the order of the reader. Dropping it returns the
+/// loan.
 ///
-/// Nothing is copied or allocated for a loan in a steady state.
+/// In a steady state a loan copies and allocates nothing.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), peregrine::Error> {
@@ -68,7 +69,7 @@ pub struct Loan<T> {
     samples: Vec<LoanedSample<T>>,
 }
 
-/// The same for as long as a call of the reader's lasts.
+/// A loan that lasts for one call of the reader.
 pub(super) struct Shown<'c, T> {
     core: &'c ReaderCore,
     samples: Vec<LoanedSample<T>>,
@@ -94,7 +95,7 @@ impl<T> Sample<T> {
         }
     }
 
-    /// The value, if there is one.
+    /// The value; `None` for the other variants.
     #[must_use]
     pub const fn value(&self) -> Option<&T> {
         match self {
@@ -103,7 +104,7 @@ impl<T> Sample<T> {
         }
     }
 
-    /// The value, if there is one.
+    /// The value; `None` for the other variants.
     #[must_use]
     pub fn into_value(self) -> Option<T> {
         match self {
@@ -112,7 +113,7 @@ impl<T> Sample<T> {
         }
     }
 
-    /// Why the bytes received are not a value of the reader's type, where they are not.
+    /// The decoding error of an undecodable sample; `None` for the other variants.
     #[must_use]
     pub const fn error(&self) -> Option<&DecodeError> {
         match self {
@@ -132,7 +133,7 @@ impl<T> LoanedSample<T> {
         Self { selected, marker: PhantomData }
     }
 
-    /// About the sample.
+    /// The metadata of the sample.
     #[must_use]
     pub const fn info(&self) -> &SampleInfo {
         &self.selected.info
@@ -152,8 +153,9 @@ impl<T> LoanedSample<T> {
         self.selected.payload.is_consistent()
     }
 
-    /// Its bytes with encapsulation header. A value that was shared within this process is encoded for it, once.
-    /// Without `valid_data`: the serialized key, if that came.
+    /// The serialized bytes, beginning with the encapsulation header. A value that was shared within this process is
+    /// encoded once, by the first call. Without `valid_data`, these are the bytes of the serialized key, or empty if
+    /// the writer sent none.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.selected.payload
@@ -176,15 +178,15 @@ impl<T> LoanedSample<T> {
 }
 
 impl<T: DdsType> LoanedSample<T> {
-    /// The value: in place where that is possible, else decoded.
+    /// The value, borrowed in place if possible, otherwise decoded.
     ///
-    /// It is possible for what a writer of this process [shares](crate::DataWriter::write_shared) as a value of the
-    /// very type. Else it is possible if the type is [plain](crate::xtypes#plain-types), if the sample came in the byte
-    /// order of this machine, and if it lies aligned in memory. The reader sees to that for samples of up to 8 KiB;
-    /// longer ones stay where they were received, and the sender's headers tell whether that is aligned.
+    /// Borrowing is possible for a value of this type that a writer of this process has
+    /// [shared](crate::DataWriter::write_shared), and for a [plain](crate::xtypes#plain-types) type if the sample is in
+    /// the byte order of this machine and aligned in memory. The reader aligns samples of up to 8 KiB. Longer samples
+    /// stay in the buffer in which they were received, where the headers of the sender determine the alignment.
     ///
-    /// The [`Cow`] returned has the size of the type, even where it borrows: of a type of several MiB, use
-    /// [`Self::borrow`] or [`Self::to_shared`], which need no stack for the value.
+    /// The returned [`Cow`] has the size of the type even if it borrows. For a type of several MiB use [`Self::borrow`]
+    /// or [`Self::to_shared`], which need no stack for the value.
     ///
     /// # Errors
     /// [`Error::Decode`]: the bytes are not a value of this type; [`Error::PreconditionNotMet`] without `valid_data`.
@@ -195,7 +197,7 @@ impl<T: DdsType> LoanedSample<T> {
         }
     }
 
-    /// The value, decoded, or copied from a shared one.
+    /// The value by value: decoded, or cloned from a shared value.
     ///
     /// # Errors
     /// See [`Self::value`].
@@ -204,10 +206,10 @@ impl<T: DdsType> LoanedSample<T> {
         Ok(value_of(&self.selected.payload)?)
     }
 
-    /// The value in memory that it shares with other holders: the value that a writer of this process has
-    /// [shared](crate::DataWriter::write_shared), else decoded. A [plain](crate::xtypes#plain-types) value in the byte
-    /// order of this machine is copied into that memory without passing through the stack, so types of several MiB can
-    /// be read on any thread.
+    /// The value in shared ownership: the value that a writer of this process has
+    /// [shared](crate::DataWriter::write_shared), otherwise a decoded value. A [plain](crate::xtypes#plain-types) value
+    /// in the byte order of this machine is copied into the [`Arc`] without passing through the stack, so any thread
+    /// can read types of several MiB.
     ///
     /// # Errors
     /// See [`Self::value`].
@@ -221,7 +223,7 @@ impl<T: DdsType> LoanedSample<T> {
         }
     }
 
-    /// The value in place, if there is one and it is possible; see [`Self::value`].
+    /// The value in place; `None` without `valid_data`, or if borrowing is not possible; see [`Self::value`].
     #[must_use]
     pub fn borrow(&self) -> Option<&T> {
         if !self.selected.info.valid_data {
@@ -235,15 +237,14 @@ impl<T: DdsType> LoanedSample<T> {
 }
 
 impl<T: FlatType> LoanedSample<Flat<T>> {
-    /// The sample, to be read where it lies, without decoding: in the memory that a writer of this process has built it
-    /// in, in memory shared with the writer's process, in the buffer it was received in, or, if it came in fragments,
-    /// was put together in. Up to a few KiB are copied there instead of held elsewhere.
+    /// A view of the sample in place, without decoding: in the memory in which a writer of this process has built the
+    /// sample, in memory shared with the writer's process, or in the receive or reassembly buffer. Samples of up to a
+    /// few KiB are copied out of such memory when they arrive.
     ///
-    /// The bytes are checked at each call, by the rules of decoding; the view, which is `Copy`, is as good as long as
-    /// the loan.
+    /// Each call checks the bytes by the rules of decoding. The view is `Copy` and lives as long as the loan.
     ///
     /// # Errors
-    /// [`Error::Decode`]: the bytes are not a value of this type, or in XCDR1, which [`Self::decode`] reads;
+    /// [`Error::Decode`]: the bytes are not a value of this type, or are in XCDR1, which only [`Self::decode`] reads;
     /// [`Error::PreconditionNotMet`] without `valid_data`.
     pub fn view(&self) -> Result<T::View<'_>, Error> {
         self.check_valid_data()?;
@@ -266,12 +267,12 @@ impl<'c, T> Shown<'c, T> {
     }
 }
 
-/// In place: both kinds of element have the same layout.
+/// Converts in place: both element types have the same layout.
 fn lend<T>(samples: Vec<Selected>) -> Vec<LoanedSample<T>> {
     samples.into_iter().map(LoanedSample::new).collect()
 }
 
-/// The other way round.
+/// Returns the samples to the reader; the reverse of [`lend`].
 fn give_back<T>(core: &ReaderCore, samples: &mut Vec<LoanedSample<T>>) {
     core.give_back(std::mem::take(samples).into_iter().map(|sample| sample.selected).collect());
 }

@@ -1,4 +1,4 @@
-//! Samples for asynchronous programs, whatever runs them.
+//! Samples for asynchronous programs on any executor.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::topic_type::TopicType;
 
 const ONE: Selector = Selector { max_samples: 1, ..Selector::ANY };
 
-/// The samples of a reader, each taken when the stream is polled. When the reader is not enabled or has been deleted,
-/// the stream yields that error once and ends.
+/// A stream of the samples of a reader. Each poll takes one sample. If the reader is disabled or deleted, the stream
+/// yields that error once and ends.
 #[derive(Debug)]
 pub struct SampleStream<T: DdsType> {
     reader: DataReader<T>,
@@ -27,10 +27,10 @@ pub struct SampleStream<T: DdsType> {
     has_ended: bool,
 }
 
-/// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling for futures
-/// and streams to make progress. A future that is dropped leaves nothing behind.
+/// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), futures and streams make progress only while an application
+/// thread polls. A dropped future leaves no waker behind.
 impl<T: DdsType> DataReader<T> {
-    /// Takes the next sample as soon as there is one.
+    /// Waits for the next sample and takes it.
     ///
     /// # Errors
     /// [`Error::AlreadyDeleted`], [`Error::NotEnabled`].
@@ -47,28 +47,28 @@ impl<T: DdsType> DataReader<T> {
         }
     }
 
-    /// All samples, one after the other.
+    /// A stream of all samples, in order.
     #[must_use]
     pub fn stream(&self) -> SampleStream<T> {
         SampleStream { reader: self.clone(), waiting: None, has_ended: false }
     }
 }
 
-/// See the methods above for [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) and dropped futures.
+/// The notes above on [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) and dropped futures apply.
 impl<T: TopicType> DataReader<T> {
-    /// Waits until there is a sample to take. The sample stays in the reader.
+    /// Waits until the reader has a sample, read or unread. The sample stays in the reader.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile; [`Error::NotEnabled`].
+    /// [`Error::AlreadyDeleted`], also if the reader is deleted during the wait; [`Error::NotEnabled`].
     pub async fn wait_for_data_async(&self) -> Result<(), Error> {
         self.inner.check_enabled()?;
         Until::new(Arc::clone(&self.inner.core), StatusMask::DATA_AVAILABLE, has_data_or_end).await
     }
 
-    /// Waits until at least so many writers match.
+    /// Waits until at least `writers` writers match.
     ///
     /// # Errors
-    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile.
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also if the reader is deleted during the wait.
     pub fn wait_for_writers_async(&self, writers: usize) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
         let usable = self.inner.check_enabled();
         let matched = move |state: &mut ReaderState| {

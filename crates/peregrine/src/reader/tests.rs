@@ -1,4 +1,4 @@
-//! Futures and streams of readers and writers, and that they leave nothing behind.
+//! Futures and streams of readers and writers, and their cleanup.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn pair(domain: u32) -> (DataWriter<Count>, DataReader<Count>) {
 }
 
 #[test]
-fn samples_come_as_futures_and_as_a_stream() {
+fn future_and_stream_yield_written_samples() {
     let (writer, reader) = pair(188);
     let writing = std::thread::spawn(move || {
         for number in 0..50 {
@@ -85,7 +85,7 @@ fn samples_come_as_futures_and_as_a_stream() {
 }
 
 #[test]
-fn futures_that_are_dropped_leave_no_waker() {
+fn dropped_future_leaves_no_waker() {
     let (writer, reader) = pair(189);
     let wakers = || reader.inner.core.lock().wakers.len();
     assert!(!poll_once(async { reader.next().await.is_ok() }).0);
@@ -97,7 +97,7 @@ fn futures_that_are_dropped_leave_no_waker() {
             assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             assert!(stream.as_mut().poll_next(&mut Context::from_waker(Waker::noop())).is_pending());
         }
-        assert_eq!(wakers(), 2, "polling again does not leave another waker");
+        assert_eq!(wakers(), 2, "polling again does not add another waker");
     }
     assert_eq!(wakers(), 0);
     // The first sample fills the reader, the second the writer, so that the third has no room.
@@ -106,7 +106,7 @@ fn futures_that_are_dropped_leave_no_waker() {
     writer.write(&Count { number: 1 }).unwrap();
     assert!(!poll_once(async { writer.write_async(&Count { number: 2 }).await.is_ok() }).0);
     assert!(!poll_once(async { writer.wait_for_acknowledgments_async().await.is_ok() }).0);
-    // What was not written does not come.
+    // The dropped write has written no sample.
     assert_eq!(block_on(reader.next()).unwrap().into_value(), Some(Count { number: 0 }));
     assert_eq!(block_on(reader.next()).unwrap().into_value(), Some(Count { number: 1 }));
     block_on(writer.wait_for_acknowledgments_async()).unwrap();

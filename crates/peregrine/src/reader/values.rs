@@ -13,16 +13,16 @@ use crate::error::{BadParameter, Error};
 use crate::topic_type::instance_of;
 
 impl<T: DdsType> DataReader<T> {
-    /// Takes everything there is.
+    /// Takes all samples of the reader, read or unread.
     ///
     /// # Errors
-    /// [`Error::NotEnabled`], [`Error::AlreadyDeleted`]. A sample that is not a value of this type is no error of the
-    /// call: see [`Sample::error`].
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`]. A sample whose bytes are not a value of this type does not
+    /// fail the call: see [`Sample::error`].
     pub fn take(&self) -> Result<Vec<Sample<T>>, Error> {
         self.take_selected(&Selector::ANY)
     }
 
-    /// Reads everything there is; it stays.
+    /// Reads all samples of the reader. The samples stay in the reader.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -30,7 +30,7 @@ impl<T: DdsType> DataReader<T> {
         self.read_selected(&Selector::ANY)
     }
 
-    /// Takes the next sample not read yet.
+    /// Takes the next unread sample; `None` if there is none.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -38,7 +38,7 @@ impl<T: DdsType> DataReader<T> {
         Ok(self.decode_one(self.inner.collect(&Selector { max_samples: 1, ..Selector::NOT_READ }, true)?))
     }
 
-    /// Reads the next sample not read yet.
+    /// Reads the next unread sample, which stays in the reader; `None` if there is none.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -46,7 +46,7 @@ impl<T: DdsType> DataReader<T> {
         Ok(self.decode_one(self.inner.collect(&Selector { max_samples: 1, ..Selector::NOT_READ }, false)?))
     }
 
-    /// Takes the samples selected.
+    /// Takes the selected samples.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -54,7 +54,7 @@ impl<T: DdsType> DataReader<T> {
         Ok(self.decode_all(self.inner.collect(selector, true)?))
     }
 
-    /// Reads the samples selected.
+    /// Reads the selected samples. The samples stay in the reader.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -62,15 +62,15 @@ impl<T: DdsType> DataReader<T> {
         Ok(self.decode_all(self.inner.collect(selector, false)?))
     }
 
-    /// Takes samples of one instance.
+    /// Takes the selected samples of one instance.
     ///
     /// # Errors
-    /// See [`Self::take`]; [`Error::BadParameter`] when the reader does not know the instance.
+    /// See [`Self::take`]; [`Error::BadParameter`] if the reader does not know the instance.
     pub fn take_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
         self.take_selected(&self.of_instance(instance, selector)?)
     }
 
-    /// Reads samples of one instance.
+    /// Reads the selected samples of one instance.
     ///
     /// # Errors
     /// See [`Self::take_instance`].
@@ -78,8 +78,9 @@ impl<T: DdsType> DataReader<T> {
         self.read_selected(&self.of_instance(instance, selector)?)
     }
 
-    /// Takes samples of the next instance that has any: the one after `previous` in the order of handles, which need
-    /// not be known any more, or the first one. None when there is no such instance.
+    /// Takes the selected samples of the next instance that has any: the first instance after `previous` in the order
+    /// of handles, or the first of all. The reader need not know `previous` any more. Returns an empty list if there is
+    /// no such instance.
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -94,7 +95,7 @@ impl<T: DdsType> DataReader<T> {
         }
     }
 
-    /// Reads samples of the next instance that has any; see [`Self::take_next_instance`].
+    /// Reads the selected samples of the next instance that has any; see [`Self::take_next_instance`].
     ///
     /// # Errors
     /// See [`Self::take`].
@@ -112,7 +113,7 @@ impl<T: DdsType> DataReader<T> {
     /// Takes at most `max_samples` of the samples that make a condition of this reader true.
     ///
     /// # Errors
-    /// See [`Self::take`]; [`Error::PreconditionNotMet`] when the condition is another reader's.
+    /// See [`Self::take`]; [`Error::PreconditionNotMet`] if the condition belongs to another reader.
     pub fn take_w_condition<C: SampleCondition<T>>(
         &self,
         condition: &C,
@@ -166,7 +167,7 @@ impl<T: DdsType> DataReader<T> {
     /// The key of an instance, in a value whose other members have their defaults.
     ///
     /// # Errors
-    /// [`Error::BadParameter`] when the reader does not know the instance, or its key never came;
+    /// [`Error::BadParameter`] if the reader does not know the instance or has not received its key;
     /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         let state = self.inner.open_enabled()?;
@@ -176,7 +177,8 @@ impl<T: DdsType> DataReader<T> {
         Ok(run_user_code(|| decode_key_holder(&key))?)
     }
 
-    /// The handle of an instance this reader knows; `None` also when the reader is deleted.
+    /// The handle of the instance with the key of `key_holder`; `None` if the reader does not know the instance or is
+    /// deleted.
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
@@ -214,7 +216,8 @@ impl<T: DdsType> DataReader<T> {
         self.decode_some(selected)
     }
 
-    /// Not inlined: the values of a large type take stack here, and a call without samples must not need it.
+    /// Not inlined: values of a large type need stack in this function, and a call without samples must not need that
+    /// stack.
     #[inline(never)]
     fn decode_some(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
         let samples: Vec<Sample<T>> = selected.iter().map(Sample::decode).collect();
@@ -222,7 +225,7 @@ impl<T: DdsType> DataReader<T> {
         samples
     }
 
-    /// The same of at most one, without making a collection of it.
+    /// Decodes at most one sample, without allocating a collection.
     fn decode_one(&self, selected: Vec<Selected>) -> Option<Sample<T>> {
         let sample = selected.first().map(Sample::decode);
         self.decoded(selected, sample.as_slice());

@@ -1,4 +1,4 @@
-//! Writers without their type.
+//! Handles of writers without their type.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::status::StatusMask;
 #[derive(Clone)]
 pub struct AnyDataWriter(pub(super) Arc<dyn AnyWriter>);
 
-/// What can be done with a writer without knowing its type.
+/// The operations on a writer that do not need its type.
 pub(crate) trait AnyWriter: Any + Send + Sync {
     fn core(&self) -> &Arc<WriterCore>;
     fn participant(&self) -> &Arc<ParticipantCore>;
-    /// What a reader that its participant knows has announced.
+    /// The discovery data of a reader that the participant knows.
     fn subscription_data(&self, reader: Guid) -> Option<SubscriptionData>;
     fn condition(&self) -> &StatusCondition;
     fn qos(&self) -> DataWriterQos;
     fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error>;
     fn enable(&self) -> Result<(), Error>;
     fn is_enabled(&self) -> bool;
-    /// Its policies, or those of its topic or publisher, have changed.
+    /// Announces the writer again after its policies, or those of its topic or publisher, have changed.
     fn announce(&self);
     fn delete(&self);
-    /// Deletes it. The writer waits for acknowledgements for `linger`. Returns what readers miss then; `None` if the
-    /// writer was deleted before.
+    /// Deletes the writer, which waits for acknowledgements for at most `linger`. Returns the samples that readers then
+    /// miss; `None` if the writer was deleted before.
     fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>>;
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error>;
     /// Writes a serialized sample.
@@ -49,9 +49,9 @@ pub(crate) trait AnyWriter: Any + Send + Sync {
     fn unregister_key(&self, key: &[u8], source_timestamp: Timestamp) -> Result<SequenceNumber, Error>;
     /// Gathers samples into messages while its publisher has suspended publications.
     fn follow_suspension(&self);
-    /// What it announces.
+    /// The discovery data of the writer.
     fn data(&self) -> PublicationData;
-    /// Its listener, or one above it, has changed.
+    /// The listener of the writer, or of an entity that contains it, has changed.
     fn refresh(self: Arc<Self>);
 }
 
@@ -60,7 +60,7 @@ impl AnyDataWriter {
         Self(writer)
     }
 
-    /// Its policies.
+    /// The policies of the writer.
     #[must_use]
     pub fn qos(&self) -> DataWriterQos {
         self.0.qos()
@@ -74,7 +74,7 @@ impl AnyDataWriter {
         self.0.set_qos(qos)
     }
 
-    /// Lets it take part in communication.
+    /// Enables the writer: it takes part in communication from now on.
     ///
     /// # Errors
     /// See [`DataWriter::enable`](crate::DataWriter::enable).
@@ -82,19 +82,19 @@ impl AnyDataWriter {
         self.0.enable()
     }
 
-    /// Whether it takes part in communication.
+    /// Whether the writer is enabled: it takes part in communication.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.0.is_enabled()
     }
 
-    /// The condition on its statuses.
+    /// The condition on the statuses of the writer.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         self.0.condition()
     }
 
-    /// The statuses that have changed since they were last read.
+    /// The statuses of the writer that have changed since they were last read.
     #[must_use]
     pub fn status_changes(&self) -> StatusMask {
         self.0.core().lock().statuses.changed
@@ -106,7 +106,7 @@ impl AnyDataWriter {
         self.0.core().lock().matched.clone()
     }
 
-    /// What a matched reader has announced; `None` when it does not match (`get_matched_subscription_data`).
+    /// The discovery data of a matched reader; `None` if the reader is not matched (`get_matched_subscription_data`).
     #[must_use]
     pub fn matched_subscription_data(&self, reader: Guid) -> Option<SubscriptionData> {
         if !self.0.core().lock().matched.contains(&reader) {
@@ -115,7 +115,7 @@ impl AnyDataWriter {
         self.0.subscription_data(reader)
     }
 
-    /// Waits until every matched reliable reader has acknowledged everything written so far.
+    /// Waits until every matched reliable reader has acknowledged all samples written so far.
     ///
     /// # Errors
     /// See [`DataWriter::wait_for_acknowledgments`](crate::DataWriter::wait_for_acknowledgments).
@@ -232,7 +232,7 @@ impl AnyDataWriter {
     }
 }
 
-/// Deletes a writer and waits until it is gone for good.
+/// Deletes a writer and waits until it has left the domain.
 pub(super) fn close(writer: &dyn AnyWriter, timeout: Duration) -> Result<(), Error> {
     let abandoned = writer.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
     let participant = writer.participant();

@@ -1,4 +1,4 @@
-//! Writing and waiting for asynchronous programs, whatever runs them.
+//! Writing and waiting for asynchronous programs on any executor.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::error::Error;
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;
 
-/// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling for futures
-/// to make progress. A future that is dropped leaves nothing behind; a sample it has not written yet is not written.
+/// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), futures make progress only while an application thread
+/// polls. A dropped future leaves no waker behind; a sample that it has not written yet is not written.
 impl<T: DdsType> DataWriter<T> {
-    /// Writes a value, as soon as KEEP_ALL and the resource limits leave room. There is no time limit:
-    /// `max_blocking_time` is for threads, a future can be dropped.
+    /// Writes a value as soon as KEEP_ALL and the resource limits leave room. `max_blocking_time` does not apply: drop
+    /// the future to give up.
     ///
     /// # Errors
     /// See [`DataWriter::write`]; never [`Error::Timeout`].
@@ -85,7 +85,7 @@ impl<T: TopicType> WriterInner<T> {
         let (instance, key) = (change.instance, Cell::new(key));
         let numbered = || self.note_key(ChangeKind::Alive, instance, key.take());
         let refused = || {
-            // While this task waits, a thread may unregister the instance, which this change then registers again.
+            // While this task waits, another thread may unregister the instance. This change then registers it again.
             if self.topic.has_key() {
                 key.set(key.take().or_else(|| lock(&self.keys).get(&instance).cloned()));
             }
@@ -102,7 +102,7 @@ impl<T: TopicType> WriterInner<T> {
 }
 
 impl<T: TopicType> DataWriter<T> {
-    /// Repeats a write that found no room.
+    /// Waits for room and repeats a write that found none.
     pub(super) async fn put_when_there_is_room(&self, mut attempt: Attempt) -> Result<SequenceNumber, Error> {
         loop {
             let (change, key) = match attempt {
@@ -114,10 +114,10 @@ impl<T: TopicType> DataWriter<T> {
         }
     }
 
-    /// Waits until every matched reliable reader has acknowledged everything written so far.
+    /// Waits until every matched reliable reader has acknowledged all samples written so far.
     ///
     /// # Errors
-    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the writer is deleted meanwhile.
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also if the writer is deleted during the wait.
     pub fn wait_for_acknowledgments_async(&self) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
         let usable = self.inner.check_open();
         let last = self.inner.request_acknowledgement();
@@ -134,10 +134,10 @@ impl<T: TopicType> DataWriter<T> {
         }
     }
 
-    /// Waits until at least so many readers match.
+    /// Waits until at least `readers` readers match.
     ///
     /// # Errors
-    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the writer is deleted meanwhile.
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also if the writer is deleted during the wait.
     pub fn wait_for_readers_async(&self, readers: usize) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
         let usable = self.inner.check_open();
         let matched = move |state: &mut WriterState| {
@@ -153,7 +153,7 @@ impl<T: TopicType> DataWriter<T> {
         }
     }
 
-    /// Gives the change back when there is room for it, or nothing to wait for any more.
+    /// Returns the change when there is room for it, or when the writer is deleted.
     fn room_for(&self, change: Change) -> impl Future<Output = Change> + Send + use<T> {
         let mut held = Some(change);
         Until::new(Arc::clone(&self.inner.core), Awaited::Room, move |state: &mut WriterState| {

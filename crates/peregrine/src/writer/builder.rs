@@ -1,4 +1,4 @@
-//! How a writer is described and made.
+//! The builder of writers.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use crate::status::StatusMask;
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
 
-/// Describes a writer.
+/// Describes and creates a writer.
 #[must_use]
 pub struct DataWriterBuilder<T: TopicType> {
     publisher: Publisher,
@@ -43,7 +43,7 @@ pub struct DataWriterBuilder<T: TopicType> {
 const SHARED_MEMORY_BYTES: usize = 1 << 30;
 
 impl<T: TopicType> Topic<T> {
-    /// A writer with default policies.
+    /// Creates a writer with default policies.
     ///
     /// # Errors
     /// See [`DataWriterBuilder::build`].
@@ -51,7 +51,7 @@ impl<T: TopicType> Topic<T> {
         self.writer_builder().build()
     }
 
-    /// A writer to be described further.
+    /// Starts the description of a writer.
     pub fn writer_builder(&self) -> DataWriterBuilder<T> {
         let participant = self.participant();
         participant.checked_publisher(participant.default_publisher_qos()).writer(self)
@@ -78,55 +78,56 @@ impl<T: TopicType> DataWriterBuilder<T> {
         }
     }
 
-    /// All policies at once.
+    /// Sets all policies at once.
     pub fn qos(mut self, qos: DataWriterQos) -> Self {
         self.qos = qos;
         self
     }
 
-    /// Takes over the policies of the topic that a writer has too.
+    /// Copies the policies of the topic that writers have as well.
     pub fn copy_from_topic_qos(mut self) -> Self {
         qos::copy_to_writer(&self.topic.qos(), &mut self.qos);
         self
     }
 
-    /// Readers may ask for lost samples again. The default.
+    /// RELIABILITY RELIABLE, the default: the writer repeats lost samples on request.
     pub const fn reliable(mut self) -> Self {
         self.qos.reliability.kind = Reliability::RELIABLE.kind;
         self
     }
 
-    /// RELIABILITY BEST_EFFORT: what is lost is lost. The default is RELIABLE.
+    /// RELIABILITY BEST_EFFORT: the writer does not repeat lost samples. The default is RELIABLE.
     pub const fn best_effort(mut self) -> Self {
         self.qos.reliability.kind = Reliability::BEST_EFFORT.kind;
         self
     }
 
-    /// How long [`DataWriter::write`] waits for room. The default is 100 ms.
+    /// The longest time that [`DataWriter::write`] waits for room. The default is 100 ms.
     pub fn max_blocking_time(mut self, time: Duration) -> Self {
         self.qos.reliability.max_blocking_time = time.into();
         self
     }
 
-    /// HISTORY KEEP_LAST: only the last samples of each instance are kept. The default, with a depth of 1.
+    /// HISTORY KEEP_LAST: the writer keeps the last `depth` samples of each instance. The default, with a depth of 1.
     pub const fn keep_last(mut self, depth: u32) -> Self {
         self.qos.history = History::KeepLast { depth };
         self
     }
 
-    /// HISTORY KEEP_ALL: no sample is replaced before it was acknowledged. The default is KEEP_LAST with a depth of 1.
+    /// HISTORY KEEP_ALL: the writer keeps each sample until all reliable readers have acknowledged it. The default is
+    /// KEEP_LAST with a depth of 1.
     pub const fn keep_all(mut self) -> Self {
         self.qos.history = History::KeepAll;
         self
     }
 
-    /// RESOURCE_LIMITS: how many samples and instances may be kept. The default is unlimited.
+    /// RESOURCE_LIMITS: the maximum numbers of samples and instances. The default is unlimited.
     pub const fn resource_limits(mut self, limits: ResourceLimits) -> Self {
         self.qos.resource_limits = limits;
         self
     }
 
-    /// DURABILITY TRANSIENT_LOCAL: readers that come late get what is kept. The default is VOLATILE.
+    /// DURABILITY TRANSIENT_LOCAL: readers that match later get the kept samples. The default is VOLATILE.
     pub const fn transient_local(mut self) -> Self {
         self.qos.durability = Durability::TransientLocal;
         self
@@ -138,14 +139,14 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// LATENCY_BUDGET: how long samples may be gathered into messages. The default is zero.
+    /// LATENCY_BUDGET: the longest time for which the writer collects samples into messages. The default is zero.
     pub fn latency_budget(mut self, budget: Duration) -> Self {
         self.qos.latency_budget.duration = budget.into();
         self
     }
 
-    /// LIVELINESS: how the writer shows that it is alive, and after what time without a sign readers count it as not
-    /// alive. The default is AUTOMATIC with an infinite lease; [`Duration::MAX`] is infinite.
+    /// LIVELINESS: how the liveliness of the writer is asserted, and the lease after which readers consider the writer
+    /// not alive. The default is AUTOMATIC with an infinite lease; [`Duration::MAX`] means infinite.
     pub fn liveliness(mut self, kind: LivelinessKind, lease: Duration) -> Self {
         self.qos.liveliness = Liveliness { kind, lease_duration: lease.into() };
         self
@@ -170,7 +171,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// OWNERSHIP EXCLUSIVE: of each instance, readers take the samples of the strongest writer only. The default is
+    /// OWNERSHIP EXCLUSIVE: readers accept samples of each instance from its strongest writer only. The default is
     /// SHARED.
     pub const fn exclusive_ownership(mut self, strength: i32) -> Self {
         self.qos.ownership = Ownership::Exclusive;
@@ -178,23 +179,23 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// WRITER_DATA_LIFECYCLE: whether an instance that is unregistered, by a call or by the end of the writer, is
-    /// disposed too. The default is `true`.
+    /// WRITER_DATA_LIFECYCLE: whether unregistering an instance, by a call or by the deletion of the writer, also
+    /// disposes it. The default is `true`.
     pub const fn autodispose(mut self, autodispose: bool) -> Self {
         self.qos.writer_data_lifecycle.autodispose_unregistered_instances = autodispose;
         self
     }
 
-    /// Samples are encoded this way. The default is XCDR version 1, which every reader takes; of
-    /// [`Flat`](crate::xtypes::flat::Flat) samples, version 2.
+    /// DATA_REPRESENTATION: the encoding of samples. The default is XCDR1, which every reader accepts, and XCDR2 for
+    /// [`Flat`](crate::xtypes::flat::Flat) samples.
     pub fn representation(mut self, id: RepresentationId) -> Self {
         self.qos.data_representation = DataRepresentation(vec![id]);
         self
     }
 
-    /// Gathers samples into messages until their payloads reach `max_bytes`, for at most `max_delay`. The default is no
-    /// batching: each sample leaves at once. [`DataWriter::flush`] sends what was gathered. A LATENCY_BUDGET other than
-    /// zero, the default, shortens the delay.
+    /// Collects samples into messages until their payloads reach `max_bytes`, for at most `max_delay`. The default is
+    /// no batching: each sample is sent at once. [`DataWriter::flush`] sends the collected samples. A LATENCY_BUDGET
+    /// other than zero (the default) shortens the delay.
     pub fn batching(mut self, max_bytes: usize, max_delay: Duration) -> Self {
         self.batching = Some(Batching { max_bytes, max_delay: max_delay.into() });
         self
@@ -207,14 +208,16 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// The most memory for samples that readers in other processes of the host see, in bytes; 1 GiB if it is not said.
-    /// It comes in whole segments and is what [`SharedMemoryUse::bytes`](crate::SharedMemoryUse::bytes) counts.
-    /// Besides, each such reader costs some 64 KiB. It concerns this writer alone and cannot change.
+    /// Maximum shared memory for the samples of this writer, in bytes; the default is 1 GiB. The writer allocates whole
+    /// segments, which [`SharedMemoryUse::bytes`](crate::SharedMemoryUse::bytes) counts. Each channel to a reader
+    /// process needs about 9 KiB more, and up to about 90 KiB under load. The setting is local to this writer and
+    /// cannot change.
     ///
-    /// When all of it is in use, samples are made in ordinary memory and copied when readers have let go of others;
-    /// until then those wait that are reliable. Where that would be of no use, because a sample is longer or the
-    /// history has taken all of it, readers get messages from then on
-    /// ([`NoSharedMemory::NoMemory`](crate::NoSharedMemory::NoMemory)). Zero is messages from the beginning.
+    /// When the limit is reached, samples are created in ordinary memory and copied in once slots are free; reliable
+    /// readers wait until then. If no slot can become free, because a sample is longer than the limit or the history
+    /// uses all of the memory, readers get messages from then on
+    /// ([`NoSharedMemory::NoMemory`](crate::NoSharedMemory::NoMemory)). With zero, readers get messages from the
+    /// beginning.
     pub const fn shared_memory_bytes(mut self, max: usize) -> Self {
         self.shared_memory_bytes = max;
         self
@@ -240,8 +243,9 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// Creates the writer.
     ///
     /// # Errors
-    /// [`Error::AlreadyDeleted`] after the publisher or the participant was closed. Policies contradict each other, are not available
-    /// yet or too long to be announced, those of the publisher included.
+    /// [`Error::AlreadyDeleted`] after the publisher or the participant was closed; [`Error::InconsistentPolicy`],
+    /// [`Error::Unsupported`] or [`Error::BadParameter`] if policies of the writer or publisher contradict each other,
+    /// are not available yet, or are too long to be announced.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let Self { publisher, topic, qos, ignore_local, batching, publish_mode, shared_memory_bytes, listener } = self;
         let qos = normalized_writer_qos::<T>(qos);
@@ -278,7 +282,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
         let me = Weak::clone(&member);
         inner.condition.set_entity(move || me.upgrade().map(AnyDataWriter::new).map(Entity::DataWriter));
         let is_enabled = inner.publisher.adopt(&inner.core, member)?;
-        // Not before: only a member is told of listeners that another thread sets from here on.
+        // After adding the writer to the publisher: only a member is notified of listeners that another thread sets
+        // from here on.
         Arc::clone(&inner).refresh();
         if is_enabled {
             inner.enable()?;

@@ -1,4 +1,4 @@
-//! What a writer does for its publisher, and the calls of its listeners.
+//! The operations of a writer that its publisher uses, and the calls of its listeners.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -71,7 +71,7 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
         if self.enabled.get().is_some() {
             return Ok(());
         }
-        // Until now every policy could change.
+        // Every policy could change until now.
         let is_asynchronous = self.publish_mode.flow().is_some();
         state.writer = new_writer(self.participant(), self.core.guid, &qos, self.batching(), is_asynchronous)?;
         self.enabled.get_or_init(|| Enabled {
@@ -143,16 +143,16 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
         let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
         let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
-        // What has changed before, and the application has not read yet, is news for this listener.
+        // The new listener is also notified of statuses that have changed before and are unread.
         state.statuses.changed.mark_unreported(mask.without(mask_before));
         let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
         let has_news = !state.closed && state.statuses.changed.has_unreported();
         drop(state);
         drop(exchange);
-        // It may own entities, which then go.
+        // The old listener may own entities: it is dropped without the lock.
         run_user_code(|| drop(gone));
         if has_news {
-            // The caller may hold locks that the listener wants.
+            // The caller may hold locks that the listener takes.
             let _no_user_code = Deferring::begin();
             core.after();
         }

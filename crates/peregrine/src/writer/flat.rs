@@ -1,4 +1,4 @@
-//! Samples of FlatData that are built in the memory they are sent from.
+//! FlatData samples that the application builds in the memory from which they are sent.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,24 +16,24 @@ use super::{DataWriter, ENCAPSULATION_OCTETS, Keyed, check_len};
 use crate::driver::base::clock::{now, wall, wall_at};
 use crate::error::{BadParameter, Error, OutOfResources, Precondition};
 
-/// The value begins at a multiple of this, so that its numbers can be seen in place.
+/// Alignment of the value in bytes, so that views can access its numbers in place.
 const ALIGNMENT: usize = 8;
 
-/// A sample of FlatData in a buffer of its writer, or in memory that readers in other processes see: what is sent is
-/// this memory. Dropped unwritten, it gives the memory back.
+/// A FlatData sample in a buffer of its writer or in shared memory. The writer sends this memory. Dropping an unwritten
+/// sample returns the memory.
 pub struct FlatLoan<T: FlatType> {
     lent: Lent,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: FlatType> DataWriter<Flat<T>> {
-    /// A sample that `build` builds in place, to be written by [`Self::write_flat`], which neither copies nor encodes
-    /// it: readers of this process see the same memory, and, once they match, those in other processes of the host; to
-    /// others it is sent from there.
+    /// Builds a sample in place with `build`. [`Self::write_flat`] then writes it without copying or encoding: readers
+    /// of this process, and matched readers in other processes of the host, read the same memory; messages to other
+    /// readers are sent from it.
     ///
-    /// `capacity` is how long the sample may become, in bytes, with its encapsulation header of 4 and its padding. What
-    /// is kept of it while the sample is under way may be up to twice as much, so a close guess is worth its while; of
-    /// a type that is bounded, `T::MAX_SIZE` is one.
+    /// `capacity` is the maximum length of the sample in bytes, including the encapsulation header of 4 bytes and
+    /// padding. The memory that the sample occupies until readers release it may be up to twice its length, so estimate
+    /// `capacity` closely. For a bounded type, `T::MAX_SIZE` is an estimate.
     ///
     /// ```no_run
     /// use peregrine::xtypes::flat::Flat;
@@ -74,9 +74,9 @@ impl<T: FlatType> DataWriter<Flat<T>> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadParameter`] when the sample does not fit into `capacity`, or a payload cannot be that long;
-    /// [`Error::Flat`] is any other error of `build`; [`Error::PreconditionNotMet`] of a writer that offers another
-    /// representation than XCDR2; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    /// [`Error::BadParameter`] if the sample does not fit into `capacity`, or `capacity` exceeds the longest payload;
+    /// [`Error::Flat`] for any other error of `build`; [`Error::PreconditionNotMet`] if the writer does not offer
+    /// XCDR2; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn loan_flat<F>(&self, capacity: usize, build: F) -> Result<FlatLoan<T>, Error>
     where
         F: for<'x> Build<'x, T>,
@@ -114,9 +114,9 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         self.put_when_there_is_room(attempt).await
     }
 
-    /// Writes a sample that was built in place. It blocks like [`Self::write`].
+    /// Writes a sample that was built in place. The call blocks like [`Self::write`].
     ///
-    /// The first sample of an instance is decoded once, to remember its key.
+    /// The first sample of an instance is decoded once, because the writer keeps the key.
     ///
     /// # Errors
     /// See [`Self::write`]; [`Error::PreconditionNotMet`] for a loan of another writer.
@@ -125,7 +125,7 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         self.put_flat(sample, wall_at(now), now)
     }
 
-    /// The same with a source time stamp of the application's choosing.
+    /// [`Self::write_flat`] with a source timestamp that the application chooses.
     ///
     /// # Errors
     /// See [`Self::write_flat`].
@@ -185,19 +185,19 @@ fn does_not_fit<T: DdsType>(capacity: usize) -> Error {
 }
 
 impl<T: FlatType> FlatLoan<T> {
-    /// The sample, to be read.
+    /// A view for reading the sample.
     #[must_use]
     pub fn view(&self) -> T::View<'_> {
         flat::view::<T>(self.lent.octets()).expect(BUILT)
     }
 
-    /// The sample, to be changed in place: whatever in it has a fixed size.
+    /// A view for changing members of fixed size in place.
     #[must_use]
     pub fn view_mut(&mut self) -> T::ViewMut<'_> {
         flat::view_mut::<T>(self.lent.octets_mut()).expect(BUILT)
     }
 
-    /// Its bytes with encapsulation header.
+    /// The serialized bytes, beginning with the encapsulation header.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         self.lent.octets()
@@ -212,7 +212,7 @@ impl<T: FlatType> FlatLoan<T> {
     }
 }
 
-/// What a builder has finished stays as it is but for what a view changes, which keeps it a value.
+/// A finished sample changes only through views, and each change keeps it a valid value.
 const BUILT: &str = "a loan holds a sample";
 
 impl<T: FlatType> fmt::Debug for FlatLoan<T> {

@@ -1,4 +1,4 @@
-//! Memory of a writer that the application makes a sample in.
+//! Memory of a writer in which the application builds a sample.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use peregrine_rtps::payload::Payload;
 
 use crate::driver::endpoint::writer::{PayloadSlot, WriterCore};
 
-/// Room for a payload, encapsulation header first. What is dropped unwritten goes back.
+/// Memory for a payload, beginning with the encapsulation header. Dropping it unwritten returns the memory to the
+/// writer.
 pub(super) enum Lent {
     Buffer(LentBuffer),
     /// In shared memory, at its beginning.
@@ -17,16 +18,17 @@ pub(super) enum Lent {
 /// A buffer of a writer without other references, and the place of the payload in it.
 pub(super) struct LentBuffer {
     core: Arc<WriterCore>,
-    /// None once it is written.
+    /// `None` once the sample is written.
     buffer: Option<Arc<Vec<u8>>>,
     range: Range<usize>,
 }
 
-/// None once it is written.
+/// `None` once the sample is written.
 pub(super) struct LentSlot(Option<PayloadSlot>);
 
 impl Lent {
-    /// A slot for a payload which begins where `place` says, if that is the beginning: where readers look for it.
+    /// Memory in a slot; `None` if `place` does not put the payload at the beginning of the slot, where readers expect
+    /// it.
     #[inline]
     pub(super) fn in_slot(mut slot: PayloadSlot, place: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
         if place(slot.octets_mut()) != Some(0) {
@@ -35,7 +37,7 @@ impl Lent {
         Some(Self::Slot(LentSlot(Some(slot))))
     }
 
-    /// The same of a payload of `len` bytes, anywhere in a buffer.
+    /// Memory for a payload of `len` bytes at any offset in a buffer.
     pub(super) fn in_buffer(
         core: &Arc<WriterCore>,
         mut buffer: Arc<Vec<u8>>,
@@ -75,7 +77,7 @@ impl Lent {
         octets.unwrap_or_default()
     }
 
-    /// The payload has become shorter than what was asked for.
+    /// Shortens the payload to `len` bytes.
     pub(super) fn truncate(&mut self, len: usize) {
         match self {
             Self::Buffer(LentBuffer { range, .. }) => range.end = range.end.min(range.start.saturating_add(len)),

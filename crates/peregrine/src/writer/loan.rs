@@ -1,4 +1,4 @@
-//! Plain samples that the application makes in the memory they are sent from.
+//! Plain samples that the application builds in the memory from which they are sent.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,18 +15,17 @@ use crate::driver::base::clock::{now, wall, wall_at};
 use crate::error::{Error, Precondition};
 use crate::topic_type::instance_of;
 
-/// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is
-/// assigned to it is what is sent. Dropped unwritten, it gives the memory back.
+/// A value of a plain type in a buffer of its writer or in shared memory. The writer sends the assigned value. Dropping
+/// an unwritten loan returns the memory.
 pub struct WriteLoan<T: DdsType> {
     lent: Lent,
     marker: PhantomData<T>,
 }
 
 impl<T: DdsType> DataWriter<T> {
-    /// A sample to be made in place and written by [`Self::write_loan`], which neither copies nor encodes it: readers
-    /// of this process see the same memory, and, once they match, those in other processes of the host; to others it is
-    /// sent from there. What it contains at first is some value, perhaps of an earlier sample: all members have to be
-    /// assigned.
+    /// Lends memory for one sample. [`Self::write_loan`] writes the sample without copying or encoding: readers of this
+    /// process, and matched readers in other processes of the host, read the same memory; messages to other readers are
+    /// sent from it. The initial value is unspecified, for example that of an earlier sample: assign all members.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), peregrine::Error> {
@@ -39,9 +38,9 @@ impl<T: DdsType> DataWriter<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] where the type is not [plain](crate::xtypes#plain-types) in the representation
-    /// that the writer offers, or not all bytes are a value of it, as of a `bool`: the error names the member or the
-    /// missing attribute; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    /// [`Error::PreconditionNotMet`] if the type is not [plain](crate::xtypes#plain-types) in the representation that
+    /// the writer offers, or has bit patterns that are not a value (such as a `bool`): the error names the member or
+    /// the missing attribute; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
@@ -110,7 +109,7 @@ impl<T: DdsType> DataWriter<T> {
         self.put_loan(sample, wall_at(now), now)
     }
 
-    /// The same with a source time stamp of the application's choosing.
+    /// [`Self::write_loan`] with a source timestamp that the application chooses.
     ///
     /// # Errors
     /// See [`Self::write_loan`].
@@ -141,8 +140,8 @@ impl<T: DdsType> DataWriter<T> {
 }
 
 impl<T: DdsType> WriterInner<T> {
-    /// Memory for a payload of `len` bytes: such as readers in other processes of the host see, if there are any that
-    /// do, else a buffer. `place` prepares it and says where in the memory the payload begins.
+    /// Memory for a payload of `len` bytes: a slot in shared memory if readers in other processes use it, otherwise a
+    /// buffer. `place` prepares the memory and returns the offset of the payload.
     #[inline]
     pub(super) fn lend(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Result<Option<Lent>, Error> {
         let core = &self.core;
@@ -182,7 +181,7 @@ impl<T: DdsType> WriterInner<T> {
         Lent::in_buffer(&self.core, buffer, len, place)
     }
 
-    /// Whether it lies in memory of this writer.
+    /// Refuses a sample in the memory of another writer.
     #[inline]
     pub(super) fn check_own(&self, sample: &Lent) -> Result<(), Error> {
         if sample.is_of(&self.core) {

@@ -58,24 +58,24 @@ use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
 
 /// Bytes before a sample in its buffer: with the encapsulation header, the value starts at a multiple of eight, so that
-/// readers of this process see it in place.
+/// readers of this process can borrow it in place.
 const ALIGNING: usize = 4;
 
-/// The longest payload, in bytes, with encapsulation header: RTPS counts the bytes of a sample in four bytes, of which
-/// some are not the sample's own.
+/// The longest payload in bytes, with encapsulation header: RTPS counts the bytes of a sample and its parameters in 32
+/// bits.
 const PAYLOAD_BYTES_MAX: usize = (u32::MAX >> 1) as usize;
 
-/// Bytes of samples in a message while publications are suspended: as many as any message takes.
+/// Bytes of samples in a message while publications are suspended: as many as fit into any message.
 const SUSPENDED_BYTES: usize = MESSAGE_BYTES_MAX;
 
-/// How often the deletion of a writer looks for instances that other threads have registered since it looked last.
+/// How often the deletion of a writer repeats for instances that other threads have registered meanwhile.
 const RETIRE_ROUNDS_MAX: usize = 4;
 
 /// Representation identifier and options.
 const ENCAPSULATION_OCTETS: usize = 4;
 
-/// Writes values of a topic. Clones are handles of the same writer. Dropping the last handle deletes the writer, which
-/// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE says otherwise; the drop blocks
+/// Writes samples of a topic. Clones are handles of the same writer. Dropping the last handle deletes the writer, which
+/// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE disables that. The drop blocks
 /// until a listener that runs on another thread returns.
 pub struct DataWriter<T: TopicType> {
     inner: Arc<WriterInner<T>>,
@@ -92,13 +92,13 @@ pub(crate) struct WriterInner<T: TopicType> {
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
     condition: StatusCondition,
     batching: Option<Batching>,
-    /// Its publisher has suspended publications.
+    /// Whether its publisher has suspended publications.
     is_suspended: AtomicBool,
     publish_mode: PublishMode,
     enabled: OnceLock<Enabled>,
 }
 
-/// What of the policies writing needs. It cannot change once the writer is enabled.
+/// The policies that writing needs. They cannot change once the writer is enabled.
 struct Enabled {
     representation: Representation,
     max_blocking_time: Span,
@@ -113,9 +113,9 @@ type Keyed<'c> = (StateGuard<'c, WriterState>, KeyHash, Option<Vec<u8>>);
 /// run.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataWriterListener<T: TopicType>: Send + Sync {
-    /// A reader matches, or matches no longer.
+    /// A reader was matched or unmatched.
     fn on_publication_matched(&self, writer: &DataWriter<T>, status: MatchedStatus) {}
-    /// A reader does not match because it requests more than a policy of the writer offers.
+    /// A reader does not match because it requests more than one of the writer's policies offers.
     fn on_offered_incompatible_qos(&self, writer: &DataWriter<T>, status: IncompatibleQosStatus) {}
     /// The application has not written an instance within the period of DEADLINE.
     fn on_offered_deadline_missed(&self, writer: &DataWriter<T>, status: OfferedDeadlineMissedStatus) {}
@@ -126,13 +126,13 @@ pub trait DataWriterListener<T: TopicType>: Send + Sync {
 endpoint_handles!(DataWriter, AnyDataWriter);
 
 impl<T: TopicType> DataWriter<T> {
-    /// Its GUID.
+    /// The GUID of the writer.
     #[must_use]
     pub fn guid(&self) -> Guid {
         self.inner.core.guid
     }
 
-    /// Its policies.
+    /// The policies of the writer.
     #[must_use]
     pub fn qos(&self) -> DataWriterQos {
         lock(&self.inner.qos).clone()
@@ -141,27 +141,29 @@ impl<T: TopicType> DataWriter<T> {
     /// Changes policies, and announces them.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the writer is enabled; others contradict each
-    /// other or are not available.
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the writer is enabled;
+    /// [`Error::InconsistentPolicy`], [`Error::Unsupported`] or [`Error::BadParameter`] for policies that contradict
+    /// each other, are not available, or are too long to be announced; [`Error::AlreadyDeleted`].
     pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
         self.inner.set_qos(qos)
     }
 
-    /// Lets it take part in communication, where its publisher's ENTITY_FACTORY left that to the application.
+    /// Enables a writer that was created disabled because of its publisher's ENTITY_FACTORY policy: the writer takes
+    /// part in communication from now on.
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] when its publisher is not enabled; [`Error::AlreadyDeleted`].
+    /// [`Error::PreconditionNotMet`] if the publisher is not enabled; [`Error::AlreadyDeleted`].
     pub fn enable(&self) -> Result<(), Error> {
         self.inner.enable()
     }
 
-    /// Whether it takes part in communication.
+    /// Whether the writer is enabled: it takes part in communication.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.inner.enabled.get().is_some()
     }
 
-    /// The condition on its statuses.
+    /// The condition on the statuses of the writer.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition
@@ -179,7 +181,7 @@ impl<T: TopicType> DataWriter<T> {
         &self.inner.topic
     }
 
-    /// Its publisher.
+    /// The publisher of the writer.
     #[must_use]
     pub fn publisher(&self) -> &Publisher {
         &self.inner.publisher
@@ -191,8 +193,8 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.publish_mode.clone()
     }
 
-    /// Sends what batching has gathered; of an asynchronous writer, ends the batch, which is then sent as its flow
-    /// controller lets it.
+    /// Sends the samples that batching has collected. For an asynchronous writer it ends the batch, which the
+    /// publishing thread sends when the flow controller permits.
     ///
     /// # Errors
     /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
@@ -204,9 +206,9 @@ impl<T: TopicType> DataWriter<T> {
         Ok(())
     }
 
-    /// Waits until every matched reliable reader has acknowledged everything written so far, and an asynchronous writer
-    /// has taken it from its queue. Readers that do not answer are waited for as long as they match, although `write`
-    /// goes on without them; [`Self::counters`] tells how often it did.
+    /// Waits until every matched reliable reader has acknowledged all samples written so far; an asynchronous writer
+    /// has then sent them. The call also waits for matched readers that do not answer, although `write` does not;
+    /// [`Self::counters`] counts such readers.
     ///
     /// # Errors
     /// [`Timeout::NotAcknowledged`]; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
@@ -214,10 +216,10 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.wait_for_acknowledgments(timeout)
     }
 
-    /// Waits until at least so many readers match.
+    /// Waits until at least `readers` readers match.
     ///
     /// # Errors
-    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`];
+    /// [`Timeout::NotMatched`], with the number of matched readers and why no more match; [`Error::NotEnabled`];
     /// [`Error::AlreadyDeleted`].
     pub fn wait_for_readers(&self, readers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
@@ -230,18 +232,18 @@ impl<T: TopicType> DataWriter<T> {
             .unwrap_or_else(|| Err(self.inner.not_matched(readers, timeout).into()))
     }
 
-    /// Deletes the writer, with what its deletion writes, and waits until its reliable readers have acknowledged its
-    /// last samples. When this returns, the writer has left the domain; calls of any handle of it fail with
-    /// [`Error::AlreadyDeleted`]. Dropping the handles then waits for nothing but a running listener.
+    /// Deletes the writer and waits until its reliable readers have acknowledged its last samples, including the
+    /// disposals that the deletion writes. Afterwards the writer has left the domain, and calls of all of its handles
+    /// fail with [`Error::AlreadyDeleted`]. Dropping the handles then waits only for a running listener.
     ///
     /// # Errors
-    /// [`Timeout::NotFlushed`]: `timeout` was over first, and the error has the number of samples that readers may miss;
-    /// [`Error::AlreadyDeleted`] if the writer was deleted before.
+    /// [`Timeout::NotFlushed`]: readers had not acknowledged all samples after `timeout`; the error has the number of
+    /// samples that readers may miss; [`Error::AlreadyDeleted`] if the writer was deleted before.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         any::close(&*self.inner, timeout)
     }
 
-    /// The same as a future, for programs that must not block. A future that is dropped does not stop the deletion.
+    /// [`Self::close`] as a future, for programs that must not block. Dropping the future does not stop the deletion.
     ///
     /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
     ///
@@ -251,7 +253,7 @@ impl<T: TopicType> DataWriter<T> {
         any::close_async(&*self.inner, timeout).await
     }
 
-    /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
+    /// Asserts the liveliness of this writer (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
     ///
     /// # Errors
     /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
@@ -270,7 +272,7 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.core.lock().matched.clone()
     }
 
-    /// What a matched reader has announced; `None` when it does not match (`get_matched_subscription_data`).
+    /// The discovery data of a matched reader; `None` if the reader is not matched (`get_matched_subscription_data`).
     #[must_use]
     pub fn matched_subscription_data(&self, reader: Guid) -> Option<SubscriptionData> {
         if !self.inner.core.lock().matched.contains(&reader) {
@@ -279,13 +281,13 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.publisher.participant().subscription_data(reader)
     }
 
-    /// The listener and the statuses that it is told of; `None` without one.
+    /// The listener of the writer and the statuses that the listener handles; `None` without a listener.
     #[must_use]
     pub fn listener(&self) -> Option<(Arc<dyn DataWriterListener<T>>, StatusMask)> {
         lock(&self.inner.listener).clone()
     }
 
-    /// The last reader of this topic that was found not to match, and why not.
+    /// The last discovered reader of this topic that does not match, with the reason.
     #[must_use]
     pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
         self.inner.core.lock().last_non_match.clone()
@@ -321,34 +323,34 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.core.lock().statuses.changed
     }
 
-    /// What this writer has done so far.
+    /// The counters of the writer since its creation.
     #[must_use]
     pub fn counters(&self) -> WriterCounters {
         self.inner.core.lock().writer.counters()
     }
 
-    /// How many of the matched readers are in other processes of this host and get its samples by shared memory now.
-    /// Why others do not is told by [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged).
+    /// The number of matched readers in other processes of this host that now get samples by shared memory.
+    /// [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged) gives the reason for other readers.
     #[must_use]
     pub fn shared_memory_readers(&self) -> usize {
         self.inner.core.local_readers()
     }
 
-    /// How many calls of the listener have panicked. The listener stays in place; each panic is logged.
+    /// The number of listener calls that have panicked. The listener remains set; each panic is logged.
     #[must_use]
     pub fn listener_panics(&self) -> u64 {
         self.inner.core.gate.panics()
     }
 
-    /// Exchanges the listener, which is told of the statuses in `mask`: also of those that have changed before and were
-    /// not read, on a thread of the domain. `None` removes the listener.
+    /// Replaces the listener. The listener handles the statuses in `mask`; a thread of the domain also notifies it of
+    /// unread status changes from before. `None` removes the listener.
     ///
-    /// When this returns, the listener before is not running any more and is not called again; so the caller must not
-    /// hold a lock that it waits for. In a listener this does not wait.
+    /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The
+    /// caller must not hold a lock that the previous listener takes. The previous listener is not called afterwards.
     pub fn set_listener(&self, listener: Option<Arc<dyn DataWriterListener<T>>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
-        // It may own entities, which then go.
+        // The old listener may own entities: it is dropped without the lock.
         run_user_code(|| drop(gone));
         Arc::clone(&self.inner).refresh();
         self.inner.core.gate.wait_until_idle();
@@ -362,7 +364,7 @@ impl<T: TopicType> DataWriter<T> {
 }
 
 impl<T: TopicType> WriterInner<T> {
-    /// How it gathers samples into messages now.
+    /// The current batching of samples into messages.
     fn batching(&self) -> Option<Batching> {
         if !self.is_suspended.load(Ordering::SeqCst) {
             return self.batching;
@@ -398,8 +400,8 @@ impl<T: TopicType> WriterInner<T> {
         Ok(())
     }
 
-    /// Has memory for a payload filled, outside the writer's lock. The writer is locked afterwards. A payload that is
-    /// too long is refused before memory is allocated.
+    /// Allocates memory for a payload and fills it with `fill`, without the writer's lock. Returns with the writer
+    /// locked. A payload that is too long is refused before memory is allocated.
     fn fill_payload(
         &self,
         len: usize,
@@ -407,7 +409,7 @@ impl<T: TopicType> WriterInner<T> {
     ) -> Result<(StateGuard<'_, WriterState>, Filled), Error> {
         check_len(len)?;
         if let Some(mut slot) = self.core.loan_slot(len) {
-            // Readers in other processes see the slot, and messages are sent from it.
+            // Readers in other processes read the slot, and messages are sent from it.
             if let Err(error) = run_user_code(|| fill(slot.octets_mut())) {
                 slot.give_back();
                 return Err(error);
@@ -420,7 +422,7 @@ impl<T: TopicType> WriterInner<T> {
         }
         let range = ALIGNING..ALIGNING + len;
         let mut buffer = self.core.lock().writer.take_buffer(range.end);
-        // Code of the application runs here, which may use the writer: without the lock.
+        // Without the lock: `fill` is code of the application, which may use the writer.
         let bytes = Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default();
         let filled = run_user_code(|| fill(bytes));
         let mut guard = self.core.lock();
@@ -433,7 +435,7 @@ impl<T: TopicType> WriterInner<T> {
         }
     }
 
-    /// Whether an instance is not registered, although it may be.
+    /// Whether an instance is not registered and may be registered.
     fn is_new(&self, instance: KeyHash) -> Result<bool, Error> {
         let keys = lock(&self.keys);
         if keys.contains_key(&instance) {
@@ -488,8 +490,8 @@ impl<T: TopicType> WriterInner<T> {
         OutOfResources::MaxInstances { topic: Arc::clone(&self.core.topic.name) }.into()
     }
 
-    /// Keeps what is known of an instance in step with the history: to be called under the writer's lock, as the change
-    /// is numbered.
+    /// Updates the kept keys with the history. The caller holds the writer's lock under which the change gets its
+    /// number.
     fn note_key(&self, kind: ChangeKind, instance: KeyHash, key: Option<Vec<u8>>) {
         if kind.unregisters() {
             lock(&self.keys).remove(&instance);
@@ -498,7 +500,7 @@ impl<T: TopicType> WriterInner<T> {
         }
     }
 
-    /// Writes a value at a moment that has just been read.
+    /// Writes a filled payload; `at` is the current time.
     fn put_filled<'c>(
         &'c self,
         guard: StateGuard<'c, WriterState>,
@@ -519,7 +521,7 @@ impl<T: TopicType> WriterInner<T> {
         }
     }
 
-    /// The same without an instance, of a value in shared memory.
+    /// Writes a slot in shared memory without an instance.
     #[inline(always)]
     fn put_slot<'c>(
         &'c self,
@@ -541,7 +543,7 @@ impl<T: TopicType> WriterInner<T> {
         }
     }
 
-    /// Writes a change at a moment that has just been read. `key`: the serialized key of an instance that is new.
+    /// Writes a change; `at` is the current time, `key` the serialized key of a new instance.
     fn put(
         &self,
         mut guard: StateGuard<'_, WriterState>,
@@ -553,7 +555,7 @@ impl<T: TopicType> WriterInner<T> {
         let blocking = self.enabled()?.max_blocking_time;
         let (kind, instance, key) = (change.kind, change.instance, Cell::new(key));
         let give_up_at = || {
-            // While this thread waits, another one may unregister the instance, which this change then registers again.
+            // While this thread waits, another thread may unregister the instance. This change then registers it again.
             if self.topic.has_key() {
                 key.set(key.take().or_else(|| lock(&self.keys).get(&instance).cloned()));
             }
@@ -577,7 +579,7 @@ impl<T: TopicType> WriterInner<T> {
         Ok(number)
     }
 
-    /// Waits until readers have acknowledged enough for one more instance. The writer is locked afterwards.
+    /// Waits until acknowledgements free the place of an instance. Returns with the writer locked.
     fn wait_for_place_of(&self, instance: KeyHash) -> Result<StateGuard<'_, WriterState>, Error> {
         let blocking = self.enabled()?.max_blocking_time;
         let deadline = (!blocking.is_infinite()).then(|| now() + blocking);
@@ -592,7 +594,7 @@ impl<T: TopicType> WriterInner<T> {
         Ok(state)
     }
 
-    /// Fewer readers match than were waited for.
+    /// The error of a wait for more readers than match.
     fn not_matched(&self, wanted: usize, waited: Duration) -> Timeout {
         let state = self.core.lock();
         let (found, last) = (state.matched.len(), state.last_non_match.clone());
@@ -615,7 +617,7 @@ impl<T: TopicType> WriterInner<T> {
         })
     }
 
-    /// Asks the readers to acknowledge everything written so far, and tells its last number.
+    /// Requests acknowledgement of all samples written so far, and returns the last sequence number.
     fn request_acknowledgement(&self) -> SequenceNumber {
         let mut state = self.core.lock();
         state.writer.request_acknowledgement(now());
@@ -624,7 +626,7 @@ impl<T: TopicType> WriterInner<T> {
         last
     }
 
-    /// Whether it takes part in communication.
+    /// Refuses calls of a writer that is disabled or deleted.
     fn check_open(&self) -> Result<(), Error> {
         self.check_usable(&mut self.core.lock())
     }
@@ -637,7 +639,7 @@ impl<T: TopicType> WriterInner<T> {
     }
 
     fn enabled(&self) -> Result<&Enabled, Error> {
-        // Not `ok_or`: making an error and dropping it again costs more than looking.
+        // Not `ok_or`: creating an error and dropping it again costs more than the check.
         match self.enabled.get() {
             Some(enabled) => Ok(enabled),
             None => Err(Error::NotEnabled),
@@ -646,7 +648,7 @@ impl<T: TopicType> WriterInner<T> {
 
     fn assert_liveliness_by_writing(&self) {
         if self.enabled.get().is_some_and(|enabled| enabled.liveliness == LivelinessKind::ManualByParticipant) {
-            // Of a participant that is closed meanwhile, there is nothing to assert.
+            // A participant that was closed meanwhile has no liveliness to assert.
             let _ = self.publisher.participant().assert_liveliness();
         }
     }
@@ -666,19 +668,19 @@ impl<T: TopicType> WriterInner<T> {
         data
     }
 
-    /// Unregisters all instances, which disposes them unless WRITER_DATA_LIFECYCLE says otherwise, and takes the writer
-    /// out of the domain (DDS 1.4 §2.2.3.21).
+    /// Unregisters all instances, also disposes them unless WRITER_DATA_LIFECYCLE disables that, and removes the writer
+    /// from the domain (DDS 1.4 §2.2.3.21).
     fn retire(&self) {
         drop(self.retire_within(None));
     }
 
-    /// The same; the writer waits for acknowledgements for `linger`. Returns what readers miss then; `None` if the
-    /// writer was deleted before.
+    /// [`Self::retire`] with a time limit: the writer waits for acknowledgements for at most `linger`. Returns the
+    /// samples that readers then miss; `None` if the writer was deleted before.
     fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>> {
         // `set_qos` locks the policies before the state: this order avoids a deadlock.
         let disposes = self.topic.has_key() && self.autodispose();
         let mut state = self.core.lock();
-        // Being unmatched unregisters the instances; only disposing them takes samples.
+        // Unmatching the writer unregisters its instances; only disposals need samples.
         for _ in 0..RETIRE_ROUNDS_MAX {
             if state.closed || !disposes {
                 break;
@@ -691,7 +693,7 @@ impl<T: TopicType> WriterInner<T> {
             let endings = self.endings(keys);
             state = self.core.lock();
             if !state.closed {
-                // Without room for a sample, readers see the instance lose its writer.
+                // If there is no room for a disposal, readers only see that the instance loses its writer.
                 endings.into_iter().for_each(|change| drop(state.writer.write(now(), change)));
             }
         }
@@ -705,7 +707,7 @@ impl<T: TopicType> WriterInner<T> {
 }
 
 impl<T: TopicType> WriterInner<T> {
-    /// The changes that dispose instances. Key functions of hand-written types run here: to be called without any lock.
+    /// The changes that dispose instances. Key functions of hand-written types run here: the caller must hold no lock.
     fn endings(&self, keys: HashMap<KeyHash, Vec<u8>>) -> Vec<Change> {
         let Ok(Enabled { representation, .. }) = self.enabled() else { return Vec::new() };
         let ending = |(instance, key): (KeyHash, Vec<u8>)| {

@@ -1,4 +1,4 @@
-//! When samples leave: at once, or by a thread of the domain as a flow controller lets them.
+//! Synchronous and asynchronous publishing.
 
 pub use crate::driver::endpoint::flow::FlowController;
 
@@ -9,13 +9,14 @@ pub enum PublishMode {
     /// The writing thread sends each sample before the write returns.
     #[default]
     Synchronous,
-    /// A write puts the sample into the writer's history and returns. A thread of the domain sends it, as soon as the
-    /// flow controller lets it; under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), the thread that polls does.
+    /// A write adds the sample to the writer's history and returns. The publishing thread of the domain sends it when
+    /// the flow controller permits; under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), the polling thread sends
+    /// it.
     ///
-    /// HISTORY and RESOURCE_LIMITS bound what waits: under KEEP_ALL a write blocks while there is no room, KEEP_LAST
-    /// replaces samples that have not been sent. Small samples that wait together leave in one datagram.
+    /// HISTORY and RESOURCE_LIMITS bound the waiting samples: with KEEP_ALL a write blocks while there is no room, with
+    /// KEEP_LAST it replaces samples that have not been sent. Small waiting samples share a datagram.
     Asynchronous {
-        /// How fast.
+        /// The flow controller, which limits the rate.
         flow: FlowController,
     },
 }

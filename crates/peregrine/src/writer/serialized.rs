@@ -18,11 +18,11 @@ use crate::topic_type::{Serialized, TopicType};
 
 /// Payloads begin with their encapsulation header (RTPS 2.5 §10.2) and have to be in the representation that the writer
 /// offers ([`DataWriterBuilder::representation`](crate::DataWriterBuilder::representation); XCDR1 by default). The
-/// writer checks the header only: readers find out whether the rest is a value of the type.
+/// writer checks only the header: the rest is checked when a reader decodes it.
 ///
 /// Where the type has a key, each call finds the instance of the payload with the function of its
 /// [`SerializedType`](crate::SerializedType), before the writer is locked. A writer of serialized samples keeps no
-/// keys: its deletion unregisters its instances and does not dispose them, whatever WRITER_DATA_LIFECYCLE says.
+/// keys: its deletion unregisters its instances and does not dispose them, regardless of WRITER_DATA_LIFECYCLE.
 impl DataWriter<Serialized> {
     /// Writes a sample. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
     ///
@@ -43,8 +43,8 @@ impl DataWriter<Serialized> {
         self.inner.write_payload(payload, source_timestamp)
     }
 
-    /// Writes a sample as soon as KEEP_ALL and the resource limits leave room. There is no time limit: a future can be
-    /// dropped.
+    /// Writes a sample as soon as KEEP_ALL and the resource limits leave room. `max_blocking_time` does not apply: drop
+    /// the future to give up.
     ///
     /// # Errors
     /// See [`Self::write`]; never [`Error::Timeout`].
@@ -58,8 +58,8 @@ impl DataWriter<Serialized> {
         self.put_when_there_is_room(attempt).await
     }
 
-    /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header. An
-    /// instance that this writer has not registered is registered by it (DDS 1.4 §2.2.2.4.2.13).
+    /// Disposes the instance with this serialized key, in the form of RTPS 2.5 §9.4.5.4.1 with encapsulation header.
+    /// The call registers an instance that this writer has not registered (DDS 1.4 §2.2.2.4.2.13).
     ///
     /// # Errors
     /// See [`Self::write`]; [`Precondition::NoKeys`] on a topic without keys.
@@ -80,7 +80,7 @@ impl DataWriter<Serialized> {
     /// §2.2.2.4.2.7).
     ///
     /// # Errors
-    /// See [`Self::dispose`]; [`Precondition::NotRegistered`] when this writer has not written the instance, or has
+    /// See [`Self::dispose`]; [`Precondition::NotRegistered`] if this writer has not written the instance, or has
     /// unregistered it already.
     pub fn unregister_instance(&self, key: &[u8]) -> Result<SequenceNumber, Error> {
         self.unregister_instance_at(key, wall())

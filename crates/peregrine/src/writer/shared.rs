@@ -1,4 +1,4 @@
-//! Values that readers of this process share, and that are encoded when another process needs bytes.
+//! Values that readers of this process share, and that are encoded when another reader needs bytes.
 
 use std::any::Any;
 use std::fmt;
@@ -10,10 +10,10 @@ use peregrine_xtypes::{DdsType, Endianness, Representation, encode, encoded_len}
 use crate::driver::base::user_code::{drop_user_value, run_user_code};
 use crate::topic_type::serialized_key_inline;
 
-/// A value on its way, and its bytes once they were needed. A cache may drop it under a lock, where the destructor of
-/// the application does not run: see [`drop_user_value`].
+/// A shared value and, once a reader needed them, its serialized bytes. A cache may drop it under a lock; the
+/// destructor of the application then runs later: see [`drop_user_value`].
 struct SharedValue<T: Send + Sync + 'static> {
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     value: Option<Arc<T>>,
     representation: Representation,
     octets: OnceLock<Vec<u8>>,
@@ -22,13 +22,13 @@ struct SharedValue<T: Send + Sync + 'static> {
 
 /// The serialized key of a shared value.
 pub(super) enum SharedKey {
-    /// Of a type that calls no code of the application: made when a reader needs the key, perhaps under its lock.
+    /// Encoded when a reader needs the key, perhaps under a lock: the type calls no code of the application.
     OnDemand,
-    /// Made before the value was written; `None` if that failed.
+    /// Encoded before the value was written; `None` if that failed.
     Made(Option<Vec<u8>>),
 }
 
-/// A payload that is this value.
+/// A payload that holds this value.
 pub(super) fn payload<T: DdsType + Send + Sync>(
     value: Arc<T>,
     representation: Representation,
@@ -37,7 +37,7 @@ pub(super) fn payload<T: DdsType + Send + Sync>(
     Payload::foreign(Arc::new(SharedValue { value: Some(value), representation, octets: OnceLock::new(), key }))
 }
 
-/// The value in a payload that is one of this Rust type.
+/// The value in a payload; `None` if the payload does not hold a shared value of this Rust type.
 pub(crate) fn value<T: 'static>(payload: &Payload) -> Option<&Arc<T>> {
     payload.value()?.downcast_ref()
 }

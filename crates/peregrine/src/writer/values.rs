@@ -33,7 +33,7 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.write_at_moment(value, wall_at(now), now)
     }
 
-    /// Writes a value with a source time stamp of the application's choosing.
+    /// Writes a value with a source timestamp that the application chooses (`write_w_timestamp`).
     ///
     /// # Errors
     /// See [`Self::write`].
@@ -41,16 +41,16 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.write_at_moment(value, source_timestamp, now())
     }
 
-    /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
-    /// if bytes are needed: when it is written, if a reader elsewhere or of another Rust type matches, if the writer is
-    /// asynchronous, or if DURABILITY keeps the sample for readers that come later; otherwise by a call of
+    /// Writes a value that readers of this process share, without copying or encoding it for them. If bytes are needed,
+    /// the value is encoded once: by this call, if a matched reader is in another process or has another Rust type, if
+    /// the writer is asynchronous, or if DURABILITY keeps the sample for later readers; otherwise by a call of
     /// [`LoanedSample::bytes`](crate::LoanedSample::bytes).
     ///
-    /// The last holder of the value drops it. If that is the middleware, the destructor runs under no lock, and on no
-    /// thread that the middleware needs for timers or reception.
+    /// The last holder of the value drops it. If the middleware is the last holder, the destructor runs under no lock,
+    /// and on no thread that the middleware needs for timers or reception.
     ///
     /// # Errors
-    /// See [`Self::write`]. If no reader needs bytes when it is written, a value without an encoding is not found out.
+    /// See [`Self::write`]. [`Error::Encode`] is reported only if the call encodes the value.
     pub fn write_shared(&self, value: Arc<T>) -> Result<SequenceNumber, Error>
     where
         T: Send + Sync,
@@ -58,7 +58,7 @@ impl<T: DdsType> DataWriter<T> {
         self.write_shared_at(value, wall())
     }
 
-    /// The same with a source time stamp of the application's choosing.
+    /// [`Self::write_shared`] with a source timestamp that the application chooses.
     ///
     /// # Errors
     /// See [`Self::write_shared`].
@@ -83,10 +83,10 @@ impl<T: DdsType> DataWriter<T> {
         };
         let payload = shared::payload(Arc::clone(&value), representation, key);
         if needs_octets {
-            // Not under the lock, where it would happen otherwise.
+            // The check below encodes the value: without the lock, because encoding may run user code.
             drop(guard);
             if payload.deref().is_empty() {
-                // A value that has no encoding: the error is found once more.
+                // The payload is empty because encoding failed; encodes again to get the error.
                 let len = run_user_code(|| encoded_len(&*value, representation));
                 check_len(len)?;
                 let mut octets = vec![0; len];
@@ -98,15 +98,15 @@ impl<T: DdsType> DataWriter<T> {
         inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key, now())
     }
 
-    /// Writes a sample that the caller serializes: `fill` is given exactly `len` bytes of whatever content, and writes
-    /// all of them, the encapsulation header first (RTPS 2.5 §10.2). Nothing is copied or checked after it, so what it
-    /// writes has to be a value of the topic's type in the representation the writer offers, padded to a multiple of
-    /// four bytes. `instance` is what [`Self::register_instance`] told, [`InstanceHandle::NIL`] on a topic without
-    /// keys.
+    /// Writes a sample that the caller serializes. `fill` gets exactly `len` bytes of unspecified content and has to
+    /// write all of them, beginning with the encapsulation header (RTPS 2.5 §10.2). The writer neither copies nor
+    /// checks the bytes: they have to be a value of the topic's type in the representation that the writer offers,
+    /// padded to a multiple of four bytes. `instance` is the result of [`Self::register_instance`], or
+    /// [`InstanceHandle::NIL`] on a topic without keys.
     ///
     /// # Errors
-    /// [`BadParameter::OutOfRange`] for a `len` without room for the header; [`BadParameter::TooLong`] for one of more
-    /// than 2,147,483,647 bytes; else see [`Self::write`].
+    /// [`BadParameter::OutOfRange`] for a `len` without room for the header; [`BadParameter::TooLong`] for a `len` of
+    /// more than 2,147,483,647 bytes; see also [`Self::write`].
     pub fn write_serialized(
         &self,
         instance: InstanceHandle,
@@ -130,12 +130,13 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
     }
 
-    /// Notes an instance ahead of writing it, and tells its handle. Blocks for at most `max_blocking_time` while an
-    /// unregistered instance takes the place until the readers have acknowledged its samples (DDS 1.4 §2.2.2.4.2.5).
+    /// Registers an instance before it is written, and returns its handle. Blocks for at most `max_blocking_time` while
+    /// an unregistered instance occupies the last place, until the readers have acknowledged its samples (DDS 1.4
+    /// §2.2.2.4.2.5).
     ///
     /// # Errors
     /// [`Error::OutOfResources`] past `max_instances`; [`Error::Timeout`] if readers do not acknowledge in time;
-    /// [`Error::Encode`] for a key that has no encoding.
+    /// [`Error::Encode`] for a key that cannot be encoded; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn register_instance(&self, key_holder: &T) -> Result<InstanceHandle, Error> {
         let instance = instance_of(key_holder);
         let mut state = self.inner.core.lock();
@@ -152,8 +153,8 @@ impl<T: DdsType> DataWriter<T> {
         Ok(instance)
     }
 
-    /// Notes an instance ahead of writing it (`register_instance_w_timestamp`, DDS 1.4 §2.2.2.4.2.6). Registration
-    /// sends nothing, so readers do not see `source_timestamp`: they see the one of the first sample.
+    /// Registers an instance before it is written (`register_instance_w_timestamp`, DDS 1.4 §2.2.2.4.2.6). Registration
+    /// sends no message, so readers get the source timestamp of the first sample instead of `source_timestamp`.
     ///
     /// # Errors
     /// See [`Self::register_instance`].
@@ -161,7 +162,8 @@ impl<T: DdsType> DataWriter<T> {
         self.register_instance(key_holder)
     }
 
-    /// The handle of an instance this writer has registered or written; `None` also when the writer is deleted.
+    /// The handle of an instance that this writer has registered or written; `None` if there is none, or if the writer
+    /// is deleted.
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
@@ -171,11 +173,11 @@ impl<T: DdsType> DataWriter<T> {
         lock(&self.inner.keys).contains_key(&instance).then_some(instance)
     }
 
-    /// The key of an instance this writer has registered or written, in a value whose other members have their
+    /// The key of an instance that this writer has registered or written, in a value whose other members have their
     /// defaults.
     ///
     /// # Errors
-    /// [`Error::BadParameter`] when the writer does not write the instance; [`Error::NotEnabled`];
+    /// [`Error::BadParameter`] if this writer has not registered the instance; [`Error::NotEnabled`];
     /// [`Error::AlreadyDeleted`].
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         self.inner.check_open()?;
@@ -184,11 +186,11 @@ impl<T: DdsType> DataWriter<T> {
         Ok(run_user_code(|| decode_key_holder(&key))?)
     }
 
-    /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is
-    /// registered by it (DDS 1.4 §2.2.2.4.2.13).
+    /// Disposes the instance: the data object no longer exists. The call registers an instance that this writer has not
+    /// registered (DDS 1.4 §2.2.2.4.2.13).
     ///
     /// # Errors
-    /// See [`Self::write`]; [`Error::PreconditionNotMet`] on a topic without keys.
+    /// See [`Self::write`]; [`Error::PreconditionNotMet`] for a topic without keys.
     pub fn dispose(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
         self.dispose_at(key_holder, wall())
     }
@@ -205,7 +207,7 @@ impl<T: DdsType> DataWriter<T> {
     /// the default, the instance is disposed as well (DDS 1.4 §2.2.2.4.2.7).
     ///
     /// # Errors
-    /// See [`Self::dispose`]; [`Error::PreconditionNotMet`] when this writer has not registered the instance, or has
+    /// See [`Self::dispose`]; [`Error::PreconditionNotMet`] if this writer has not registered the instance, or has
     /// unregistered it already.
     pub fn unregister_instance(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
         self.unregister_instance_at(key_holder, wall())
@@ -236,7 +238,7 @@ impl<T: DdsType> DataWriter<T> {
     }
 }
 
-/// A payload of so few bytes has no encapsulation header.
+/// The error of a payload that is too short for an encapsulation header.
 #[cold]
 pub(super) fn too_short(len: usize) -> Error {
     let (min, max) = (ENCAPSULATION_OCTETS as u64, PAYLOAD_BYTES_MAX as u64);
@@ -251,7 +253,7 @@ impl<T: DdsType> WriterInner<T> {
         self.put_filled(guard, instance, source_timestamp, filled, key, at)
     }
 
-    /// Encodes a value and returns its instance. The writer is locked afterwards.
+    /// Encodes a value and finds its instance. Returns with the writer locked.
     pub(super) fn encode(&self, value: &T) -> Result<(StateGuard<'_, WriterState>, KeyHash, Filled), Error> {
         let representation = self.enabled()?.representation;
         let instance = instance_of(value);
@@ -267,8 +269,8 @@ impl<T: DdsType> WriterInner<T> {
     /// Encodes the key without the lock.
     ///
     /// # Errors
-    /// [`Error::OutOfResources`] when `max_instances` are registered: only the application can change that, so waiting
-    /// is of no use (DDS 1.4 §2.2.2.4.2.11).
+    /// [`Error::OutOfResources`] if `max_instances` are registered: only the application can unregister one, so waiting
+    /// would not help (DDS 1.4 §2.2.2.4.2.11).
     pub(super) fn key_if_new<'c>(
         &'c self,
         guard: StateGuard<'c, WriterState>,

@@ -1,4 +1,4 @@
-//! What this process has of the system, to be compared: nothing of a peer that was killed may remain.
+//! System resources of this process, for comparison: no resource of a killed peer may remain.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,14 +13,14 @@ pub struct Holdings {
     threads: usize,
 }
 
-/// A thread of the application that receives itself has one from the first time on.
+/// An application thread that leads the reception owns one from its first wait on.
 const EVENTPOLL: &str = "anon_inode:[eventpoll]";
 
 impl Holdings {
     pub fn now() -> Self {
         let links = entries("/proc/self/fd").into_iter().filter_map(|entry| std::fs::read_link(entry).ok());
         let kinds = links.map(|link| link.to_string_lossy().into_owned()).filter(|link| !link.starts_with("/proc/"));
-        // Without the number that tells sockets and pipes apart.
+        // Without the number that identifies a socket or pipe.
         let descriptors = count(kinds.map(|link| {
             link.split(":[").next().map_or(link.clone(), |kind| match kind {
                 "socket" | "pipe" => kind.to_owned(),
@@ -32,7 +32,7 @@ impl Holdings {
         let names = entries("/proc/self/task").into_iter();
         let names = names.filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
         let (publishing, others): (Vec<_>, Vec<_>) = names.partition(|name| name.contains("-pub-"));
-        // The first one of a domain comes when a thread has to leave to it what it cannot stay to send, and stays.
+        // Does not count the first publishing thread of a domain: it starts with the first backlog and does not end.
         Self { descriptors, mappings, threads: others.len() + publishing.len().saturating_sub(1) }
     }
 
@@ -45,7 +45,7 @@ impl Holdings {
         *self == allowed
     }
 
-    /// Waits until there is no more than there was.
+    /// Waits until this process holds no more than `before`.
     pub fn await_no_more_than(before: &Self) {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -1,4 +1,4 @@
-//! What the tests of the DCPS API share.
+//! Helpers of the tests of the DCPS API.
 #![allow(dead_code, unreachable_pub, reason = "each test binary is a crate of its own and uses a part of it")]
 
 #[cfg(target_os = "linux")]
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use peregrine::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
 
-/// How long anything may take that is going to happen.
+/// The longest wait for an expected event.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The highest domain of a test: the ports of higher ones may be somebody's ephemeral ports at the moment.
+/// The highest domain of a test: the ports of higher domains overlap with ephemeral ports.
 pub const HIGHEST_DOMAIN: u32 = 101;
 
-/// How long a test waits to see that something does not happen.
+/// The time for which a test observes that an event does not occur.
 pub const GLANCE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -39,7 +39,7 @@ pub struct Named {
     pub value: u64,
 }
 
-/// Bytes of any number, of which each tells from which sample and place it is.
+/// A block of bytes. Each byte depends on the number of the sample and its own position.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
 pub struct Block {
@@ -53,7 +53,7 @@ impl Block {
     }
 }
 
-/// Over real sockets, as between processes.
+/// A configuration that uses real sockets, as between processes.
 pub fn config() -> DomainConfig {
     let mut config = DomainConfig::default();
     config.same_process = false;
@@ -72,7 +72,7 @@ pub fn participant(domain: u32) -> DomainParticipant {
     DomainParticipant::builder(domain).config(config()).build().unwrap()
 }
 
-/// Waits for something that nobody tells of.
+/// Polls until `happened` returns `true`, for events without a notification.
 pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !happened() {

@@ -1,4 +1,4 @@
-//! Reliability, history, durability, limits, and who is told.
+//! Reliability, history, durability, limits and notifications.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -15,7 +15,7 @@ use crate::{
     writer, writer_qos,
 };
 
-pub(crate) fn reliable_samples_come_in_order_to_every_reader<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn reliable_samples_reach_every_reader_in_order<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let writer = writer::<T>(&a, topic, writer_qos());
     let readers = [(); 3].map(|()| reader::<T>(&b, topic, reader_qos()));
@@ -40,7 +40,7 @@ pub(crate) fn reliable_samples_come_in_order_to_every_reader<T: Subject>(path: P
     assert_eq!(writer.publication_matched_status().current_count, 4);
 }
 
-pub(crate) fn best_effort_samples_come<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn best_effort_samples_arrive<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let mut qos = writer_qos();
     qos.reliability = Reliability::BEST_EFFORT;
@@ -100,10 +100,10 @@ pub(crate) fn late_joiners_get_the_kept_samples<T: Subject>(path: Path, topic: &
     writer.wait_for_readers(1, PATIENCE).unwrap();
     eventually("the new reader is known", || writer.matched_subscriptions().contains(&volatile.guid()));
     put::<T>(&writer, 1, 99);
-    assert_eq!(take_values(&volatile, 1), [99], "nothing from before");
+    assert_eq!(take_values(&volatile, 1), [99], "no sample from before the match");
 }
 
-pub(crate) fn partitions_keep_apart<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn different_partitions_do_not_match<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let partition = |name: &str| Partition(vec![name.to_owned()]);
     let publisher = a.publisher(PublisherQos { partition: partition("here"), ..PublisherQos::default() }).unwrap();
@@ -121,7 +121,7 @@ pub(crate) fn partitions_keep_apart<T: Subject>(path: Path, topic: &str) {
     assert_eq!(writer.matched_subscriptions(), [here.guid()]);
 }
 
-pub(crate) fn a_full_reader_rejects_and_goes_on<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn full_reader_rejects_samples_until_it_has_room<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let writer = writer::<T>(&a, topic, writer_qos());
     let mut qos = reader_qos();
@@ -143,7 +143,7 @@ pub(crate) fn a_full_reader_rejects_and_goes_on<T: Subject>(path: Path, topic: &
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }
 
-pub(crate) fn a_full_writer_blocks<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn full_writer_blocks<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let mut qos = writer_qos();
     qos.resource_limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
@@ -178,7 +178,7 @@ impl<T: Subject> DataReaderListener<T> for Tell<T> {
     }
 }
 
-pub(crate) fn listeners_hear_of_every_sample<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn listener_is_notified_of_every_sample<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let writer = writer::<T>(&a, topic, writer_qos());
     let (told, calls) = sync_channel(1000);
@@ -194,13 +194,16 @@ pub(crate) fn listeners_hear_of_every_sample<T: Subject>(path: Path, topic: &str
     });
     let mut heard: Vec<u32> = (0..400).map(|_| calls.recv_timeout(PATIENCE).unwrap()).collect();
     for thread in 0..2 {
-        assert!(heard.iter().filter(|v| **v % 2 == thread).is_sorted(), "in the order each thread wrote in");
+        assert!(
+            heard.iter().filter(|v| **v % 2 == thread).is_sorted(),
+            "the samples of each thread are in the order of writing"
+        );
     }
     heard.sort_unstable();
     assert_eq!(heard, Vec::from_iter(0..400));
 }
 
-pub(crate) fn asynchronous_writers_deliver<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn samples_of_asynchronous_writer_arrive<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let mode = PublishMode::Asynchronous { flow: FlowController::fast() };
     let builder = a.topic::<T>(topic).unwrap().writer_builder().qos(writer_qos());
@@ -212,7 +215,7 @@ pub(crate) fn asynchronous_writers_deliver<T: Subject>(path: Path, topic: &str) 
     assert_eq!(values(&reader), Vec::from_iter(0..100));
 }
 
-pub(crate) fn shared_values_come_like_others<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn shared_values_arrive<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let writer = writer::<T>(&a, topic, writer_qos());
     let reader = reader::<T>(&b, topic, reader_qos());
@@ -235,7 +238,7 @@ pub(crate) fn shared_values_come_like_others<T: Subject>(path: Path, topic: &str
     assert_eq!((read.len(), values(&reader)), (20, Vec::from_iter(0..20)));
 }
 
-pub(crate) fn samples_of_a_topic_come_in_the_order_of_writing<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn topic_presentation_keeps_order_of_writing<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let presentation = Presentation { scope: AccessScope::Topic, ordered: true, ..Presentation::default() };
     let publisher = a.publisher(PublisherQos { presentation, ..PublisherQos::default() }).unwrap();

@@ -1,4 +1,4 @@
-//! Instances, and who writes them.
+//! Instances and their writers.
 
 use peregrine::qos::{
     DataReaderQos, DataWriterQos, Ownership, OwnershipStrength, ReaderDataLifecycle, Span, WriterDataLifecycle,
@@ -13,7 +13,7 @@ fn keeping() -> DataWriterQos {
     DataWriterQos { writer_data_lifecycle, ..writer_qos() }
 }
 
-pub(crate) fn instances_end_and_begin_again<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn ended_instance_is_alive_again_after_write<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let writer = writer::<T>(&a, topic, keeping());
     let reader = reader::<T>(&b, topic, reader_qos());
@@ -41,7 +41,7 @@ pub(crate) fn instances_end_and_begin_again<T: Subject>(path: Path, topic: &str)
     assert!(!taken[1].info().valid_data && taken[1].error().is_none());
 }
 
-pub(crate) fn a_writer_that_goes_takes_its_instances_along<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn deleted_writer_ends_its_instances<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let writer = writer::<T>(&a, topic, keeping());
     let reader = reader::<T>(&b, topic, reader_qos());
@@ -52,11 +52,11 @@ pub(crate) fn a_writer_that_goes_takes_its_instances_along<T: Subject>(path: Pat
         let samples = reader.read().unwrap();
         samples.last().is_some_and(|s| s.info().instance_state == InstanceState::NotAliveNoWriters)
     });
-    assert_eq!(values(&reader), [5], "what it wrote last has come");
-    eventually("the writer is gone", || reader.liveliness_changed_status().alive_count == 0);
+    assert_eq!(values(&reader), [5], "the last sample of the writer was received");
+    eventually("the writer is unmatched", || reader.liveliness_changed_status().alive_count == 0);
 }
 
-pub(crate) fn the_stronger_writer_owns_an_instance<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn stronger_writer_owns_instance<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let strong = |strength| DataWriterQos {
         ownership: Ownership::Exclusive,
@@ -82,7 +82,7 @@ pub(crate) fn the_stronger_writer_owns_an_instance<T: Subject>(path: Path, topic
     });
 }
 
-pub(crate) fn what_ended_long_ago_is_forgotten<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn ended_instance_is_purged_after_delay<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let reader_data_lifecycle = ReaderDataLifecycle {
         autopurge_disposed_samples_delay: Span::from_millis(30),

@@ -1,7 +1,7 @@
-//! What the DCPS promises, the same over every path from a writer to a reader, for types of every kind.
+//! Behaviour that DCPS requires, equal on every path from a writer to a reader, for types of every kind.
 //!
-//! A path is a way of configuring two participants; a behaviour is a function of a path and a type. The macro at the
-//! end of this file makes a test of each combination.
+//! A path is a configuration of two participants; a behaviour is a function of a path and a type. The macro at the end
+//! of this file defines a test for each combination.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -23,12 +23,12 @@ use peregrine::{
     DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, LoanedSample, Selector, SequenceNumber, Timestamp,
 };
 
-/// A way from a writer to a reader.
+/// The path from a writer to a reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path {
     /// By reference.
     SameProcess,
-    /// In memory that both sides see, as between two processes.
+    /// In shared memory, as between two processes.
     SharedMemory,
     /// Through sockets of this host.
     Udp,
@@ -51,14 +51,14 @@ impl Path {
         config.same_process = matches!(self, Self::SameProcess | Self::Protected);
         config.shared_memory = matches!(self, Self::SharedMemory | Self::Protected);
         if config.shared_memory {
-            // Participants with different settings share nothing, as those of two processes.
+            // Participants with different settings share neither sockets nor threads, as in two processes.
             static SIDES: AtomicUsize = AtomicUsize::new(0);
             config.threads.name_prefix = SIDES.fetch_add(1, Ordering::Relaxed).to_string();
         }
         config
     }
 
-    /// A participant that meets only those of this test process.
+    /// A participant that discovers only participants of this test process.
     pub(crate) fn participant(self) -> DomainParticipant {
         let tag = format!("conformance {}", std::process::id());
         let builder = DomainParticipant::builder(self.domain()).config(self.config()).domain_tag(tag);
@@ -68,28 +68,28 @@ impl Path {
         }
     }
 
-    /// Two participants that this path lies between.
+    /// The two participants of a path.
     pub(crate) fn sides(self) -> [DomainParticipant; 2] {
         [self.participant(), self.participant()]
     }
 }
 
-/// What comes of writing a sample.
+/// The result of a write.
 type Written = Result<SequenceNumber, peregrine::Error>;
 
-/// What is written and read: an instance and a value.
+/// A sample of the tests: an instance and a value.
 pub(crate) trait Subject: DdsType + std::fmt::Debug + PartialEq + Send + Sync {
     fn new(id: u32, value: u32) -> Self;
 
-    /// The value, after a look at the rest.
+    /// The value, after a check of the other members.
     fn value(&self) -> u32;
 
-    /// Writes a sample, now or at a time of its own: encoded, or made where it is sent from, if its type can be.
+    /// Writes a sample with the current or the given timestamp: encoded, or built in place if the type permits.
     fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
         write(writer, &Self::new(id, value), at)
     }
 
-    /// The values there are to take: decoded, or seen where they lie, if their type can be.
+    /// Takes all values: decoded, or read in place if the type permits.
     fn take(reader: &DataReader<Self>) -> Vec<u32> {
         reader.take().unwrap().iter().filter_map(|sample| sample.value()).map(Self::value).collect()
     }
@@ -100,7 +100,7 @@ fn write<T: Subject>(writer: &DataWriter<T>, sample: &T, at: Option<Timestamp>) 
     at.map_or_else(|| writer.write(sample), |at| writer.write_at(sample, at))
 }
 
-/// Writes a sample of a plain type, made where it is sent from.
+/// Writes a sample of a plain type that is built in place.
 fn write_on_loan<T: Subject>(writer: &DataWriter<T>, sample: T, at: Option<Timestamp>) -> Written {
     let mut lent = writer.loan()?;
     *lent = sample;
@@ -110,18 +110,18 @@ fn write_on_loan<T: Subject>(writer: &DataWriter<T>, sample: T, at: Option<Times
     }
 }
 
-/// The values of samples of a plain type, seen where they lie.
+/// Takes the values of samples of a plain type, read in place.
 fn take_plain<T: Subject>(reader: &DataReader<T>) -> Vec<u32> {
-    take_in_place(reader, |sample| sample.borrow().expect("it lies as the type wants it").value())
+    take_in_place(reader, |sample| sample.borrow().expect("the sample is aligned").value())
 }
 
-/// The values of what is lent, of samples that have one.
+/// Takes samples on loan; the result has the values of samples with data.
 fn take_in_place<T: Subject>(reader: &DataReader<T>, look: impl Fn(&LoanedSample<T>) -> u32) -> Vec<u32> {
     let loan = reader.take_loaned(&Selector::ANY).unwrap();
     loan.iter().filter(|sample| sample.info().valid_data).map(look).collect()
 }
 
-/// Its memory is its encoding.
+/// A plain type: its memory is its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
 #[repr(C)]
@@ -142,7 +142,7 @@ impl Subject for Plain {
         self.value
     }
 
-    /// Every other one on loan.
+    /// Writes every other sample on loan.
     fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
         let sample = Self::new(id, value);
         if value.is_multiple_of(2) { write(writer, &sample, at) } else { write_on_loan(writer, sample, at) }
@@ -153,7 +153,7 @@ impl Subject for Plain {
     }
 }
 
-/// Of one instance only.
+/// A type without a key.
 #[derive(Clone, Copy, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
 #[repr(C)]
@@ -172,7 +172,7 @@ impl Subject for Keyless {
         self.value
     }
 
-    /// All of them on loan.
+    /// Writes all samples on loan.
     fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
         write_on_loan(writer, Self::new(id, value), at)
     }
@@ -182,7 +182,7 @@ impl Subject for Keyless {
     }
 }
 
-/// Strings and sequences, and a key that does not fit into a key hash.
+/// A type with strings and sequences, and a key that does not fit into a key hash.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 pub(crate) struct Ordinary {
     #[dds(key)]
@@ -203,7 +203,7 @@ impl Subject for Ordinary {
     }
 }
 
-/// The same as a mutable structure with a part that may be absent, built and read in its encoded form.
+/// A mutable FlatData structure with the same members and an optional one, built and read in its encoded form.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "mutable", flat)]
 pub(crate) struct Built {
@@ -244,7 +244,7 @@ impl Subject for Flat<Built> {
         Built::value(self.view())
     }
 
-    /// Every other one where it is sent from, changed in place.
+    /// Builds every other sample in place and changes it there.
     fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
         if value.is_multiple_of(2) {
             return write(writer, &Self::new(id, value), at);
@@ -271,7 +271,7 @@ pub(crate) fn reader<T: Subject>(side: &DomainParticipant, topic: &str, qos: Dat
     side.topic(topic).unwrap().reader_builder().qos(qos).build().unwrap()
 }
 
-/// Both ends know each other, and what is written takes the path that is meant.
+/// Waits until both ends match and samples take the intended path.
 pub(crate) fn matched<T: Subject>(writer: &DataWriter<T>, reader: &DataReader<T>) {
     writer.wait_for_readers(1, PATIENCE).unwrap();
     reader.wait_for_writers(1, PATIENCE).unwrap();
@@ -309,12 +309,12 @@ pub(crate) fn put<T: Subject>(writer: &DataWriter<T>, id: u32, value: u32) -> Se
     T::put(writer, id, value, None).unwrap()
 }
 
-/// What there is to take.
+/// Takes the values of all samples.
 pub(crate) fn values<T: Subject>(reader: &DataReader<T>) -> Vec<u32> {
     T::take(reader)
 }
 
-/// Takes until so many values have come.
+/// Takes until `count` values were received.
 pub(crate) fn take_values<T: Subject>(reader: &DataReader<T>, count: usize) -> Vec<u32> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -324,7 +324,7 @@ pub(crate) fn take_values<T: Subject>(reader: &DataReader<T>, count: usize) -> V
     all
 }
 
-/// A test of each behaviour for each path and type: of the first group for every type, of the second for those with
+/// Defines a test of each behaviour for each path and type: the first group for every type, the second for types with
 /// keys. The name of the topic is that of the behaviour.
 macro_rules! conformance {
     (every { $($module:ident: $($behaviour:ident)*;)* } keyed { $($of_keyed:ident: $($keyed:ident)*;)* }) => {
@@ -362,31 +362,31 @@ macro_rules! conformance {
 conformance! {
     every {
         behaviours:
-            reliable_samples_come_in_order_to_every_reader
-            best_effort_samples_come
-            partitions_keep_apart
-            a_full_reader_rejects_and_goes_on
-            a_full_writer_blocks
-            listeners_hear_of_every_sample
-            asynchronous_writers_deliver
-            shared_values_come_like_others
-            samples_of_a_topic_come_in_the_order_of_writing;
+            reliable_samples_reach_every_reader_in_order
+            best_effort_samples_arrive
+            different_partitions_do_not_match
+            full_reader_rejects_samples_until_it_has_room
+            full_writer_blocks
+            listener_is_notified_of_every_sample
+            samples_of_asynchronous_writer_arrive
+            shared_values_arrive
+            topic_presentation_keeps_order_of_writing;
         timing:
-            what_has_expired_is_gone
+            expired_sample_is_removed
             samples_are_ordered_by_source_timestamp
-            a_writer_that_does_not_assert_itself_counts_as_dead;
+            writer_without_assertion_loses_liveliness;
     }
     keyed {
         behaviours:
             keep_last_keeps_the_last_of_each_instance
             late_joiners_get_the_kept_samples;
         endings:
-            instances_end_and_begin_again
-            a_writer_that_goes_takes_its_instances_along
-            the_stronger_writer_owns_an_instance
-            what_ended_long_ago_is_forgotten;
+            ended_instance_is_alive_again_after_write
+            deleted_writer_ends_its_instances
+            stronger_writer_owns_instance
+            ended_instance_is_purged_after_delay;
         timing:
-            what_comes_too_soon_is_filtered
-            a_missed_deadline_is_told_on_both_sides;
+            sample_within_minimum_separation_is_filtered
+            missed_deadline_is_notified_on_both_sides;
     }
 }

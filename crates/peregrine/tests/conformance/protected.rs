@@ -1,4 +1,4 @@
-//! The protection of the path [`Protected`](crate::Path::Protected), and that samples there are sealed.
+//! The protection of the path [`Protected`](crate::Path::Protected), and a test that its samples are sealed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

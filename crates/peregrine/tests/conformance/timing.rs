@@ -1,4 +1,4 @@
-//! What depends on time.
+//! Behaviour that depends on time.
 
 use peregrine::qos::{
     DataReaderQos, DataWriterQos, Deadline, DestinationOrder, Lifespan, Liveliness, LivelinessKind, Span,
@@ -9,7 +9,7 @@ use peregrine::{InstanceState, Timestamp, ViewState};
 use crate::common::{PATIENCE, eventually};
 use crate::{Path, Subject, matched, put, reader, reader_qos, values, writer, writer_qos};
 
-pub(crate) fn what_comes_too_soon_is_filtered<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn sample_within_minimum_separation_is_filtered<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let writer = writer::<T>(&a, topic, writer_qos());
     let time_based_filter = TimeBasedFilter { minimum_separation: Span::from_secs(3600) };
@@ -22,7 +22,7 @@ pub(crate) fn what_comes_too_soon_is_filtered<T: Subject>(path: Path, topic: &st
     assert_eq!(values(&reader), [0, 1], "the first of each instance");
 }
 
-pub(crate) fn a_missed_deadline_is_told_on_both_sides<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn missed_deadline_is_notified_on_both_sides<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let deadline = Deadline { period: Span::from_millis(30) };
     let writer = writer::<T>(&a, topic, DataWriterQos { deadline, ..writer_qos() });
@@ -30,7 +30,7 @@ pub(crate) fn a_missed_deadline_is_told_on_both_sides<T: Subject>(path: Path, to
     matched(&writer, &reader);
     put::<T>(&writer, 1, 1);
     let instance = writer.lookup_instance(&T::new(1, 0));
-    eventually("both have missed it", || {
+    eventually("both sides have missed the deadline", || {
         let theirs = reader.requested_deadline_missed_status();
         let ours = writer.offered_deadline_missed_status();
         assert!(theirs.last_instance.is_none() || theirs.last_instance == instance);
@@ -38,7 +38,7 @@ pub(crate) fn a_missed_deadline_is_told_on_both_sides<T: Subject>(path: Path, to
     });
 }
 
-pub(crate) fn what_has_expired_is_gone<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn expired_sample_is_removed<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let lifespan = Lifespan { duration: Span::from_millis(100) };
     let writer = writer::<T>(&a, topic, DataWriterQos { lifespan, ..writer_qos() });
@@ -47,7 +47,7 @@ pub(crate) fn what_has_expired_is_gone<T: Subject>(path: Path, topic: &str) {
     put::<T>(&writer, 1, 1);
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     eventually("the sample has expired", || reader.read().unwrap().is_empty());
-    assert_eq!(reader.counters().samples + reader.counters().filtered, 1, "it had come");
+    assert_eq!(reader.counters().samples + reader.counters().filtered, 1, "the sample was received");
 }
 
 pub(crate) fn samples_are_ordered_by_source_timestamp<T: Subject>(path: Path, topic: &str) {
@@ -64,7 +64,7 @@ pub(crate) fn samples_are_ordered_by_source_timestamp<T: Subject>(path: Path, to
     assert_eq!(values(&reader), [1, 2, 3, 4, 5]);
 }
 
-pub(crate) fn a_writer_that_does_not_assert_itself_counts_as_dead<T: Subject>(path: Path, topic: &str) {
+pub(crate) fn writer_without_assertion_loses_liveliness<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let liveliness = Liveliness { kind: LivelinessKind::ManualByTopic, lease_duration: Span::from_millis(40) };
     let writer = writer::<T>(&a, topic, DataWriterQos { liveliness, ..writer_qos() });
@@ -72,18 +72,18 @@ pub(crate) fn a_writer_that_does_not_assert_itself_counts_as_dead<T: Subject>(pa
     matched(&writer, &reader);
     put::<T>(&writer, 1, 1);
     eventually("the writer has lost its liveliness", || writer.liveliness_lost_status().total_count > 0);
-    eventually("it counts as dead", || reader.liveliness_changed_status().not_alive_count == 1);
+    eventually("the writer is not alive", || reader.liveliness_changed_status().not_alive_count == 1);
     eventually("its instance has no writer", || {
         let samples = reader.read().unwrap();
         samples.last().is_some_and(|s| s.info().instance_state == InstanceState::NotAliveNoWriters)
     });
     assert_eq!(values(&reader), [1]);
-    eventually("it is back when it says so", || {
+    eventually("the writer is alive after an assertion", || {
         writer.assert_liveliness().unwrap();
         reader.liveliness_changed_status().alive_count == 1
     });
     put::<T>(&writer, 1, 2);
-    eventually("what it writes is a new life of the instance", || {
+    eventually("the next sample makes the instance alive", || {
         let samples = reader.read().unwrap();
         samples.iter().any(|s| s.value().map(T::value) == Some(2) && s.info().view_state == ViewState::New)
     });

@@ -1,4 +1,4 @@
-//! Real RTPS messages in the name of anyone.
+//! Valid RTPS messages with a forged sender.
 
 use std::net::SocketAddr;
 
@@ -43,7 +43,7 @@ pub(crate) struct Forge {
 }
 
 impl Forge {
-    /// One message of each kind that this speaker could send, and some in series.
+    /// One message of each kind that the forged participant could send, and some series of messages.
     pub(crate) fn messages(&self) -> Vec<Vec<u8>> {
         let mut all = vec![self.announcement(None), self.announcement(Some(self.victim)), self.farewell()];
         all.extend(self.endpoints());
@@ -84,7 +84,7 @@ impl Forge {
         all
     }
 
-    /// An announcement of the speaker, naming its receiver or not.
+    /// An announcement of the forged participant, with or without a receiver.
     pub(crate) fn announcement(&self, to: Option<GuidPrefix>) -> Vec<u8> {
         let mut data = ParticipantData::new(self.prefix, ProtocolVersion::V2_5, VendorId::PEREGRINE);
         data.domain = Some(self.domain);
@@ -103,7 +103,7 @@ impl Forge {
         out
     }
 
-    /// What makes the speaker's endpoints match the victim's.
+    /// The discovery messages that make the forged endpoints match those of the victim.
     pub(crate) fn endpoints(&self) -> Vec<Vec<u8>> {
         let [for_reader, for_writer] = self.topics.clone();
         let guid = Guid::new(self.prefix, self.writer);

@@ -1,7 +1,7 @@
-//! What becomes of messages on a bad day.
+//! Mutation of messages.
 
-/// One of `messages`, mostly spoilt: bits flipped, cut short, spliced with another, numbers driven to their limits,
-/// endpoints exchanged, or nothing but noise.
+/// One of `messages`, usually damaged: with flipped bits, truncated, spliced with another message, with extreme
+/// numbers, with exchanged endpoints, or replaced by noise.
 pub(crate) fn mutate(rng: &mut fastrand::Rng, messages: &[Vec<u8>]) -> Vec<u8> {
     let pick = |rng: &mut fastrand::Rng| &messages[rng.usize(0..messages.len())];
     let mut out = pick(rng).clone();

@@ -391,7 +391,7 @@ fn respond<P: Peer>(
 ) -> Result<u64, Failure> {
     static STOPPED: AtomicBool = AtomicBool::new(false);
     let watcher = std::thread::spawn(|| {
-        // The end of the input is a stop too: the process that started this one is gone.
+        // The end of the input is a stop as well: the process that started this one has ended.
         let line = read_line();
         STOPPED.store(true, Ordering::Release);
         line
@@ -547,7 +547,7 @@ fn peak_rss_bytes() -> u64 {
 
 fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
-    // Fails only if the parent is gone; then the next line of input does not arrive either.
+    // Fails only if the parent has ended; then no further line of input arrives either.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }
 

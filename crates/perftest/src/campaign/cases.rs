@@ -97,7 +97,7 @@ pub struct Cases {
     pub pinned: bool,
 }
 
-/// One question, asked of every series.
+/// One case, measured with every series.
 type ComparedCases = Vec<(CandidateCase, CaseProgram)>;
 
 /// A case before it is known whether it can be measured, and how often.
@@ -143,7 +143,7 @@ impl Cases {
                 cases.skip(asked, reason.unwrap_or_else(|| quick::THINNED_OUT.into()));
             }
         }
-        // In the order of the tables, whatever the order of measurement.
+        // In the order of the tables, independent of the order of measurement.
         cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
         let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
         if let Some(limit) = conditions.quick {
@@ -185,7 +185,7 @@ impl Cases {
         });
     }
 
-    /// In every repetition each question is asked of all series, starting with a different series each time, so that
+    /// In every repetition each case is measured with all series, starting with a different series each time, so that
     /// changes of the machine affect all of them.
     fn go_round(&mut self, combinations: &[ComparedCases], warm_up: Duration) {
         for repetition in 0..self.repetitions {

@@ -23,7 +23,7 @@ use crate::host::{self, IdleStates};
 use crate::peers::catalog::Environment;
 use crate::terminal::{message, print_text};
 
-/// Which plan to run, and how.
+/// The plan to run, and settings of the run.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// A file, or the name of a shipped plan: raspberry-pi, large-data, security, readme, periodic, tsc-2021
@@ -139,7 +139,7 @@ fn times(count: u32) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-/// What the numbers of a quick run can be used for.
+/// A warning about the limited use of the numbers of a quick run.
 fn quick_warning(plan: &Plan, cases: &Cases) -> String {
     format!(
         "Quick run: each case ran once for {} s; the full plan runs it {} for {} s. The run shows that everything works; for \

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_as_they_were_written() {
+    fn written_line_reads_back_unchanged() {
         let sent = vec![Sent { topic: 1, publisher: 2, samples: 3 }];
         let address = "127.0.0.1:5".parse().unwrap();
         for order in [

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_has_no_far_end() {
+    fn local_placement_has_no_far_end() {
         assert_eq!(ThisMachine.address(Place::Near), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         assert_eq!(ThisMachine.address(Place::Far), None);
         let command = ThisMachine.command(Place::Near, &["respond".into()]).unwrap();

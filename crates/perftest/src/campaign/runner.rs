@@ -22,7 +22,7 @@ const PARTY_COMMAND: &str = "take-part";
 /// Longest time for an answer besides the measurement: a party waits up to 15 seconds for its partners, and as long for
 /// the last acknowledgment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Time in which every party of one host hears when the warm-up begins.
+/// Time in which every party of one host receives the start time of the warm-up.
 const LEAD: Duration = Duration::from_millis(20);
 
 /// Runs a case. A failed case leaves no process behind.
@@ -90,7 +90,7 @@ fn go(parties: &mut [PartyProcess<'_>], planned: &PlannedCase) -> Result<Vec<Sen
 }
 
 /// The beginning of the warm-up, so that all parties measure their processor time in the same window; `None` for hosts
-/// with different clocks, where each party begins when it is told.
+/// with different clocks, where each party begins when it receives the order.
 fn common_start(planned: &PlannedCase, now: MonotonicNs) -> Option<u64> {
     (planned.case.delivery != Delivery::TwoHosts).then(|| now.plus(LEAD).0)
 }
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn parties_of_one_host_begin_together_and_those_of_two_when_told() {
+    fn parties_of_two_hosts_begin_at_start_command() {
         let start = |delivery| common_start(&planned(delivery, "30"), MonotonicNs(1_000));
         assert_eq!(start("same_host"), Some(1_000 + LEAD.as_nanos() as u64));
         assert_eq!((start("same_process"), start("two_hosts")), (start("same_host"), None));
     }
 
     #[test]
-    fn the_latency_of_a_schedule_is_that_of_all_subscribers() {
+    fn scheduled_latency_merges_all_subscribers() {
         let latency = |value_ns, count| LatencyResult {
             count,
             min_ns: value_ns,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_without_a_sample_or_a_side_has_failed() {
+    fn case_without_samples_or_side_fails() {
         let silent = SideResult { side: Side::Subscriber, ..SideResult::default() };
         let error = put_together(&planned("same_host", "30"), vec![SideResult::default(), silent.clone()]).unwrap_err();
         assert_eq!(error, Error::NoData("no sample has arrived".into()));

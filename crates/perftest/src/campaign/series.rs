@@ -248,14 +248,14 @@ fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
     let waits: Vec<String> = waits.iter().map(Wait::to_string).collect();
     let path = match dds.path {
         Path::Udp => "in messages over UDP",
-        Path::SharedMemory => "by shared memory; a case whose samples go another way fails",
-        Path::SameProcess => "by reference within the process; a case whose samples go another way fails",
+        Path::SharedMemory => "by shared memory; a case whose samples take another path fails",
+        Path::SameProcess => "by reference within the process; a case whose samples take another path fails",
     };
     let form = match dds.form {
-        Form::Values => "values are written, and looked at in place or decoded",
+        Form::Values => "values are written, and read in place or decoded",
         Form::Flat => "FlatData: the writer copies every byte into loaned memory, and the reader reads it in place",
         Form::InPlace => {
-            "zero copy: what receivers check is put where it is sent from, and seen where it arrived; a case with a copy fails"
+            "zero copy: the checked bytes are written into loaned memory and read in place; a case with a copy fails"
         }
     };
     let mut settings = vec![
@@ -278,7 +278,7 @@ mod tests {
     use crate::peers::catalog::PEERS;
 
     #[test]
-    fn names_are_unique_and_there_is_one_floor() {
+    fn series_have_unique_names_and_one_floor() {
         let mut names: Vec<_> = SERIES.iter().map(|series| &series.id).collect();
         names.sort_unstable();
         names.dedup();

@@ -68,7 +68,7 @@ mod tests {
 
     /// Periodic traffic as robots send it: cores are neither pinned nor kept awake.
     #[test]
-    fn the_periodic_plan_measures_every_rate_on_cores_that_may_idle() {
+    fn periodic_plan_measures_every_rate_on_cores_that_may_idle() {
         use peregrine_report::record::Wait;
 
         let plan = Plan::read("periodic.toml", &text_of("periodic").unwrap()).unwrap();
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(text_of(file.to_str().unwrap()).unwrap(), "own");
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(text_of("tsc-2021").unwrap(), text_of("tsc-2021.toml").unwrap());
-        assert!(text_of("tests").unwrap_err().to_string().contains("tests: "), "a folder that is no plan");
+        assert!(text_of("tests").unwrap_err().to_string().contains("tests: "), "a folder that is not a plan");
         let error = text_of("/nowhere/tsc-2021.toml").unwrap_err().to_string();
         assert!(error.contains("/nowhere/tsc-2021.toml") && error.contains("large-data.toml"), "{error}");
         assert_eq!((short_name("a/b.toml"), short_name("tsc-2021")), ("b".into(), "tsc-2021".into()));

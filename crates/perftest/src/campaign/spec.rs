@@ -91,12 +91,12 @@ pub struct Matrix {
     /// Other middleware to compare as well in this matrix.
     #[serde(default)]
     pub peers: Option<List<PeerName>>,
-    /// Combinations to leave out.
+    /// Combinations to exclude.
     #[serde(default)]
     pub exclude: Vec<Exclude>,
 }
 
-/// Leaves out cases that match all of its keys.
+/// Excludes cases that match all of its keys.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exclude {
@@ -148,7 +148,7 @@ impl<T: PartialEq + fmt::Debug> TryFrom<Vec<T>> for List<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "RateWord")]
 pub enum Pace {
-    /// The next sample leaves when the last one was answered.
+    /// The next sample is sent when the last one was answered.
     PingPong,
     /// The highest possible rate.
     Unpaced,
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_file_line_key_and_what_is_permitted() {
+    fn errors_name_file_line_key_and_permitted_values() {
         for (from, to, expected) in [
             ("rates = [30]", "rate = [30]", &["p.toml, line 5", "unknown field `rate`", "`rates`"][..]),
             ("[30]", "[\"fast\"]", &["p.toml, line 5", "no rate \"fast\"", "\"unpaced\"", "matrix.rates"]),

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_never_overwritten() {
+    fn record_is_never_overwritten() {
         let folder = std::env::temp_dir().join(format!("perftest-keeper-{}", std::process::id()));
         drop(Keeper::create(&folder).unwrap());
         let error = Keeper::create(&folder).err().unwrap().to_string();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_do_not_write_to_one_record() {
+    fn second_process_is_refused_the_record() {
         let folder = std::env::temp_dir().join(format!("perftest-keeper-locked-{}", std::process::id()));
         let mut keeper = Keeper::create(&folder).unwrap();
         keeper.keep(&Line::Header(Header { schema: SCHEMA_VERSION, ..Header::default() })).unwrap();
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_read_from_the_list_of_all() {
+    fn holder_of_lock_is_found_in_lock_list() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 00:2a:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 8 fe:01:12 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 9 fe:01:12 0 EOF\n3: FLOCK  ADVISORY  WRITE 0 fe:01:13 0 EOF\n";
         assert_eq!((holder_of(12, locks), holder_of(13, locks), holder_of(14, locks)), (Some(8), None, None));
     }
 
     #[test]
-    fn a_folder_is_named_after_the_time() {
+    fn folder_is_named_after_the_time() {
         assert_eq!(folder(None, "2026-01-01T00:00:00Z"), Path::new("perftest-results/2026-01-01T00-00-00Z"));
         assert_eq!(folder(Some(Path::new("x")), ""), Path::new("x"));
     }

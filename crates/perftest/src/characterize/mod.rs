@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_exactly_one_floor_and_names_are_unique() {
+    fn series_have_one_floor_and_unique_names() {
         assert_eq!(SERIES.iter().filter(|series| series.floor).count(), 1);
         let mut names: Vec<_> = SERIES.iter().map(|series| series.id).collect();
         names.sort_unstable();

@@ -53,7 +53,7 @@ pub(super) struct Pair {
 
 struct Side {
     process: Process,
-    /// Whether it was told to end and to print its results.
+    /// Whether a stop request was sent to the process.
     is_asked: bool,
 }
 
@@ -115,8 +115,8 @@ impl Pair {
         })
     }
 
-    /// Results of publisher and subscriber for the next size; `None` after the last size. On a stop request this tells
-    /// both processes to end, and still reads their results.
+    /// Results of publisher and subscriber for the next size; `None` after the last size. A stop request is forwarded
+    /// to both processes, whose results are still read.
     pub(super) fn next_size(&mut self, stop: &Stop) -> Result<Option<(SideResult, SideResult)>, Error> {
         if self.sizes_left == 0 {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Side {
         line.map(read).transpose()
     }
 
-    /// Tells the process to end, once.
+    /// Sends one stop request to the process.
     fn ask_to_end(&mut self) {
         if !std::mem::replace(&mut self.is_asked, true) {
             self.process.write_line(STOP);

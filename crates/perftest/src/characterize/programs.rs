@@ -18,8 +18,8 @@ pub(super) const NO_PATTERNS: &str = "-noPatterns";
 /// Longest time in which a program describes itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file that runs `perftest`, of whatever version: it is told what to do by RTI Perftest's options, and tells each
-/// result as one line of JSON, of which a record says what later versions may add.
+/// An executable of `perftest` of any version. RTI Perftest's options control it, and it prints each result as one line
+/// of JSON in the format of a record, to which later versions may add fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     path: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Asks the program for its version and options.
+    /// Gets the version and the options of the program.
     ///
     /// # Errors
     /// There is no such program, or it is not `perftest`.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn both_builds_do_the_lesser_work_per_sample() {
+    fn comparison_disables_features_that_one_build_lacks() {
         let (with, without) = (program(true), program(false));
         assert_eq!((with.levelling(&without), without.levelling(&with)), (Some(NO_PATTERNS), None));
         assert_eq!((with.levelling(&with), without.levelling(&without)), (None, None));

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_rate_spins() {
+    fn rate_without_method_spins() {
         assert_eq!(parse_rate("500"), Ok(RateLimit { per_second: 500, method: WaitMethod::Spin }));
         assert_eq!(parse_rate("10k:sleep"), Ok(RateLimit { per_second: 10_000, method: WaitMethod::Sleep }));
         assert!(parse_rate("500:wait").unwrap_err().contains("'wait' is neither"));

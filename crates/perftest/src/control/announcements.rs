@@ -29,7 +29,7 @@ pub enum Waited {
     Done,
     /// The timeout has passed.
     TimeOver,
-    /// The run was told to stop.
+    /// A stop of the run was requested.
     Stopped(StopReason),
 }
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_every_distinct_subscriber() {
+    fn wait_ends_after_every_distinct_subscriber() {
         let board = board(2);
         announce(&board, Sentinel::Initialize, 1, 5);
         announce(&board, Sentinel::Initialize, 1, 5);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn names_a_number_used_twice() {
+    fn number_used_twice_is_named() {
         let board = board(2);
         let process = ProcessNumber::of_this_process();
         arrive(&board, process, 0);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_may_leave_and_come_back_before_the_start() {
+    fn subscriber_can_rejoin_before_the_start() {
         let board = board(2);
         announce(&board, Sentinel::Initialize, 0, 5);
         announce(&board, Sentinel::Finished, 0, 0);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn names_a_number_used_by_two_participants() {
+    fn number_used_by_two_participants_is_named() {
         let board = board(2);
         let arrive = |origin| {
             board.on_announcement(&Sample { origin, ..Sentinel::Initialize.sample(0, 0, 5) });
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_than_expected_ends_a_run() {
+    fn extra_subscriber_ends_the_run() {
         let stop = Arc::<Stop>::default();
         let board = AnnouncementBoard::new(1, Arc::clone(&stop));
         arrive(&board, ProcessNumber::of_this_process(), 0);
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn names_a_number_out_of_range() {
+    fn number_out_of_range_is_named() {
         let board = board(1);
         announce(&board, Sentinel::Initialize, 1, 5);
         assert!(matches!(board.wait_for_all(SOON), Err(Error::Partner(text)) if text.contains("Subscriber 1")));
     }
 
     #[test]
-    fn a_round_counts_only_its_own_confirmations() {
+    fn round_counts_only_its_own_confirmations() {
         let board = board(1);
         announce(&board, Sentinel::Initialize, 0, 5);
         announce(&board, Sentinel::LengthChanged, 0, ControlCounter { round: 1, attempt: 7 }.to_timestamp());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_to_leave_ends_the_run() {
+    fn last_departure_ends_the_run() {
         let stop = Arc::<Stop>::default();
         let board = AnnouncementBoard::new(2, Arc::clone(&stop));
         announce(&board, Sentinel::Initialize, 0, 5);

@@ -113,7 +113,7 @@ impl ProcessNumber {
     }
 }
 
-/// Identifies a process of a partner, whichever program it runs.
+/// Identifies a process of a partner, for every program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partner {
     /// By the process number in its INITIALIZE.
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn data_may_be_as_long_as_length_changed() {
+    fn sample_of_sentinel_length_with_another_key_is_data() {
         let control = Sentinel::LengthChanged.sample(0, 1, 0);
         assert_eq!(Sentinel::of_sample(&control), Some(Sentinel::LengthChanged));
         assert_eq!(Sentinel::of_sample(&Sample { key: [0; 4], ..control }), None);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_reason_stays_and_ends_every_sleep() {
+    fn first_stop_reason_ends_every_sleep() {
         let stop = Arc::new(Stop::default());
         assert_eq!(stop.reason(), None);
         let sleeper = std::thread::spawn({
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_ends_by_itself() {
+    fn sleep_without_stop_ends_at_its_time() {
         Stop::default().sleep_until(MonotonicNs(0));
     }
 }

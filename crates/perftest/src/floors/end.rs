@@ -15,7 +15,8 @@ pub(super) trait End: Send {
     /// Sends the message, as often as one call sends it. Returns how often; 0 if there was no room.
     fn send(&mut self, message: &[u8]) -> io::Result<u64>;
 
-    /// Waits for messages. How many have arrived as a whole; `None` when nothing came for [`SILENCE`].
+    /// Waits for messages. Returns the number of messages that have arrived completely; `None` if none has arrived for
+    /// [`SILENCE`].
     fn receive(&mut self) -> io::Result<Option<u64>>;
 }
 

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_stop_ends_a_measurement_early() {
+    fn stop_request_ends_measurement_early() {
         let stop = Stop::default();
         stop.request(crate::control::StopReason::Interrupted);
         for floor in FLOORS {

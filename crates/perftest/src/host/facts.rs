@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_described_by_its_files() {
+    fn host_facts_are_read_from_files() {
         let fake = Fake::new(
             "facts",
             &[
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_the_system_are_understood() {
+    fn system_texts_are_parsed() {
         assert_eq!(count_of_list("0-1,4"), 3);
         assert_eq!(cpu_field("model name\t: A : B\n", "model name").as_deref(), Some("A : B"));
         assert_eq!(cpu_dma_latency_us(&2_000_000_000_i32.to_ne_bytes()), Some(2_000_000_000));

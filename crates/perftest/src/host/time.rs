@@ -40,7 +40,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn known_moments() {
+    fn known_times_format_as_utc() {
         let text = |seconds| utc_text(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(text(0), "1970-01-01T00:00:00Z");
         assert_eq!(text(951_827_696), "2000-02-29T12:34:56Z");

@@ -17,5 +17,5 @@ pub(super) fn missing_interface(wanted: &str, kind: TransportKind) -> Result<Str
         .collect();
     names.sort();
     let names = names.join(", ");
-    Ok(format!("-nic {wanted}: there is no such interface or address here; there are: {names}"))
+    Ok(format!("-nic {wanted}: no such interface or address; available are: {names}"))
 }

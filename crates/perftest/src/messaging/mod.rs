@@ -92,7 +92,8 @@ pub trait Messaging {
 
 /// Sends samples of one topic.
 pub trait SampleWriter: Send + 'static {
-    /// Sends one sample, or adds it to the batch. Blocks while the send queue is full, unless told not to.
+    /// Sends one sample, or adds it to the batch. Blocks while the send queue is full, except with
+    /// `-noBlockingSockets`.
     fn write(&mut self, sample: &Sample<'_>) -> Result<(), WriteError>;
 
     /// Sends an incomplete batch.

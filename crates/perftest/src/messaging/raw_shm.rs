@@ -118,7 +118,7 @@ impl Messaging for RawShmMessaging {
             perftest: vec![("Middleware".into(), "Raw Transport".into())],
             transport: vec![
                 ("Waits for Room".into(), is_blocking.into()),
-                ("Samples under way".into(), format!("up to {}", self.queue_len())),
+                ("Samples in flight".into(), format!("up to {}", self.queue_len())),
                 ("Receives as".into(), self.parties.own().name()),
                 ("Sends to".into(), Self::names(self.parties.all())),
             ],
@@ -140,7 +140,7 @@ impl Messaging for RawShmMessaging {
 
     fn resource_limits(&self) -> Vec<EndpointReport> {
         let lines = vec![
-            ("Samples under way (max)", self.queue_len().to_string()),
+            ("Samples in flight (max)", self.queue_len().to_string()),
             ("Shared memory (max)", format!("{} bytes", self.max_bytes(Topic::Throughput))),
         ];
         vec![EndpointReport { title: "Each writer but that of answers".into(), lines }]

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortfall_names_the_command() {
+    fn shortfall_names_the_command() {
         let buffer = ReceiveBuffer { asked_len: 8_388_608, granted_len: 212_992 };
         let text = buffer.shortfall().unwrap();
         assert!(text.contains("212992 bytes only") && text.ends_with("sysctl -w net.core.rmem_max=8388608"), "{text}");

@@ -29,7 +29,7 @@ pub struct Sample<'a> {
     pub entity_id: i32,
     /// Per publisher, from 0, wrapping.
     pub seq_num: u32,
-    /// The publisher's clock when the last ping left. Opaque to other processes.
+    /// The publisher's clock at the send of the last ping. Opaque to other processes.
     pub timestamp: u64,
     /// Number of the subscriber that must answer, or -1.
     pub latency_ping: i32,

@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_sustained_without_loss_on_time_and_within_the_bound() {
+    fn rate_is_sustained_without_loss_on_time_and_within_the_bound() {
         assert_eq!(refused(|_, _, _| {}), "");
         assert_eq!(refused(|_, _, received| received.lost = 1), "1 sample was lost");
         assert!(refused(|_, send, _| send.dropped = 2).starts_with("2 samples were dropped"));
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_lasts_until_its_p99_has_ten_probes_above_it() {
+    fn try_lasts_until_its_p99_has_ten_probes_above_it() {
         let time = |line: &str, rate_per_s, confirms| search_options(line).try_time(Try { rate_per_s, confirms });
         assert_eq!(time("--time 100", 100_000.0, false), Duration::from_millis(100));
         assert_eq!(time("--time 100", 100_000.0, true), Duration::from_millis(300));
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_without_enough_probes_is_refused_with_the_lowest_possible() {
+    fn rate_without_enough_probes_is_refused_with_the_lowest_possible() {
         assert!(search_options("--first 100").check().is_ok());
         assert!(search_options("--first 11 --time 100000").check().is_ok(), "as long as asked for");
         let refused = |line: &str| search_options(line).check().unwrap_err().to_string();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_followed() {
+    fn clock_drift_is_tracked() {
         // 100 ns per millisecond: the offset at the start would be wrong by 100 us at the end.
         let times: Vec<_> = (0..1000_u64)
             .map(|ms| trip(1_000_000_000 + ms * 1_000_000, 500, 0, 500, 7_000 + 100 * ms as i64))
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_true_offset_lies_within_the_uncertainty(
+        fn true_offset_lies_within_the_uncertainty(
             trips in prop::collection::vec((0..10_000_000_u64, 0..100_000_u64, 0..1000_u64, 0..100_000_u64), 1..50),
             offset in -1_000_000_000..1_000_000_000_i64,
         ) {

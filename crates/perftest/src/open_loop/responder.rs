@@ -150,7 +150,7 @@ impl<W: SampleWriter> Responder<W> {
             self.check(sample);
             return;
         }
-        // The answer leaves before the check, which is not part of the path.
+        // The answer is sent before the check, which is not part of the path.
         self.run.answered += 1;
         let stamp = Stamp { received_ns: now.0, ..*stamp };
         self.reply(sample, &stamp, &sample.payload[STAMP_LEN..]);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_is_found_within_the_resolution() {
+    fn capacity_is_found_within_resolution() {
         for capacity in [1.5, 999.0, 1000.0, 34_567.0, 9_999_999.0] {
             let ((found, failed), tries) = search(RANGE, |next| next.rate_per_s <= capacity);
             assert!(found <= capacity && found >= capacity / 1.02, "{found} for {capacity}");

@@ -20,7 +20,7 @@ pub(super) struct Load {
     pub(super) samples: u64,
     /// Every n-th sample requests an answer; at least 1.
     pub(super) probe_every: u64,
-    /// No sample leaves after this time: a sender that cannot keep up ends and reports how many samples it did not
+    /// No sample is sent after this time: a sender that cannot keep up ends and reports how many samples it did not
     /// send.
     pub(super) end: MonotonicNs,
     pub(super) wait: WaitMethod,
@@ -47,7 +47,7 @@ pub(super) struct Sent {
     pub(super) delay: LatencyRecorder,
 }
 
-/// Sends the samples of a run; `send` returns whether the sample left.
+/// Sends the samples of a run; `send` returns whether the sample was sent.
 pub(super) fn send_all<C: Clock>(
     load: &Load,
     clock: &C,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn stall_delays_every_sample_that_it_held_up() {
+    fn stall_counts_as_delay_of_every_late_sample() {
         // A path of 100 us, whose 100th write is delayed by 50 ms, at 1000 samples per second.
         let clock = MockClock(Cell::new(0));
         let mut from_intended = LatencyRecorder::new(200);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_request_or_error_ends_it() {
+    fn stop_request_or_error_ends_sender() {
         let clock = MockClock(Cell::new(0));
         let failed = send_all(&load(5), &clock, &Stop::default(), |_| Err(Error::Transfer("no".into())));
         assert_eq!(failed.unwrap_err(), Error::Transfer("no".into()));

@@ -167,7 +167,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         subscriber
     }
 
-    /// Tells the responder that this sender leaves. Without this message the responder ends by timeout.
+    /// Announces the end of this sender to the responder. Without this message the responder ends by timeout.
     pub(super) fn close(mut self) {
         for _ in 0..2 {
             let _ = self.ask(Kind::Bye, 0);
@@ -246,7 +246,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         }
     }
 
-    /// A full buffer or a missing responder is no error: requests are repeated.
+    /// A full buffer or a missing responder is not an error: requests are repeated.
     fn ask(&mut self, kind: Kind, number: u64) -> Result<(), Error> {
         let mut bytes = vec![0; self.data_len - OVERHEAD_LEN];
         Stamp::new(kind, self.run, number).write_to(&mut bytes);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_clock_uncertainty_is_reported() {
+    fn large_clock_uncertainty_is_reported() {
         let clock = |uncertainty_ns| ClockOffset { offset_ns: 5_000_000, uncertainty_ns, ..ClockOffset::default() };
         let text = run(clock(1_000));
         assert!(
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_of_a_search_names_its_bound() {
+    fn result_of_a_search_names_its_bound() {
         let found = SearchResult {
             data_len: 125,
             rate_per_s: 40_000.0,

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn publisher_of_a_scan() {
+    fn banner_of_scan_lists_its_sizes() {
         assert_eq!(
             block("-pub -raw -nic eth0 -exec 20 -scan 32:64 -peer 10.0.0.2 -threadCPUAffinity 0:1"),
             "
@@ -222,7 +222,7 @@ small buffers
     }
 
     #[test]
-    fn latency_test_and_subscriber() {
+    fn banner_differs_for_latency_test_and_subscriber() {
         let publisher = block("-pub -latencyTest -pubRate 1000:sleep -numIter 500");
         assert!(publisher.starts_with("\nMode: LATENCY TEST (Ping-Pong test)\n\nPerftest Configuration:\n"));
         assert!(publisher.contains("\tReliability: Reliable\n"));

@@ -107,7 +107,7 @@ impl Write for Sink {
 }
 
 #[test]
-fn csv_latency() {
+fn csv_latency_has_expected_lines() {
     assert_eq!(
         print(Csv, Latency, ""),
         "
@@ -131,7 +131,7 @@ Sample Size (Bytes), Ave (μs), Std (μs), Min (μs), Max (μs), 50% (μs), 90% 
 }
 
 #[test]
-fn csv_latency_without_intervals() {
+fn csv_latency_without_intervals_has_summary_only() {
     assert_eq!(
         print(Csv, Latency, "noPrintIntervals"),
         "\
@@ -143,7 +143,7 @@ Sample Size (Bytes), Ave (μs), Std (μs), Min (μs), Max (μs), 50% (μs), 90% 
 }
 
 #[test]
-fn csv_latency_without_headers() {
+fn csv_latency_without_headers_has_values_only() {
     assert_eq!(
         print(Csv, Latency, "noOutputHeaders"),
         "            64,           20,       18,      2.6,       15,       20
@@ -161,7 +161,7 @@ fn csv_latency_without_headers() {
 }
 
 #[test]
-fn csv_latency_in_nanoseconds() {
+fn csv_latency_with_ns_resolution_has_three_decimals() {
     assert_eq!(
         print(Csv, Latency, "noPrintIntervals nsResolution cpu"),
         "\
@@ -173,7 +173,7 @@ Sample Size (Bytes), Ave (μs), Std (μs), Min (μs), Max (μs), 50% (μs), 90% 
 }
 
 #[test]
-fn serialization_times_are_three_more_columns() {
+fn serialization_times_add_three_columns() {
     assert_eq!(
         print(Csv, Latency, "noPrintIntervals showSerializationTime cpu").lines().take(2).collect::<Vec<_>>(),
         [
@@ -190,7 +190,7 @@ fn serialization_times_are_three_more_columns() {
 }
 
 #[test]
-fn csv_throughput() {
+fn csv_throughput_has_expected_lines() {
     assert_eq!(
         print(Csv, Throughput, ""),
         "
@@ -214,7 +214,7 @@ Sample Size (Bytes), Total Samples, Avg Samples/s,    Avg Mbps, Lost Samples, Lo
 }
 
 #[test]
-fn csv_throughput_without_intervals_or_headers() {
+fn csv_throughput_without_intervals_and_headers_has_values_only() {
     assert_eq!(
         print(Csv, Throughput, "noPrintIntervals"),
         "\
@@ -240,7 +240,7 @@ Sample Size (Bytes), Total Samples, Avg Samples/s,    Avg Mbps, Lost Samples, Lo
 }
 
 #[test]
-fn legacy() {
+fn legacy_output_has_expected_lines() {
     assert_eq!(
         print(Legacy, Latency, ""),
         "
@@ -268,7 +268,7 @@ Length:   128  Packets: 36150912  Packets/s(ave): 1204992  Mbps(ave):   617.0  L
 }
 
 #[test]
-fn json_throughput() {
+fn json_throughput_has_expected_document() {
     let text = print(Json, Throughput, "");
     assert_eq!(
         text,
@@ -295,7 +295,7 @@ fn json_throughput() {
 }
 
 #[test]
-fn json_latency_without_intervals() {
+fn json_latency_without_intervals_has_summary_only() {
     assert_eq!(
         print(Json, Latency, "noPrintIntervals cpu"),
         r#"{"perftest":
@@ -356,7 +356,7 @@ fn print_no_data(format: OutputFormat, quantity: Quantity) -> String {
 }
 
 #[test]
-fn no_latency_prints_no_row() {
+fn missing_latency_prints_no_row() {
     assert_eq!(print_no_data(Csv, Latency), "");
     assert_eq!(print_no_data(Legacy, Latency), "");
     let document: serde_json::Value = serde_json::from_str(&print_no_data(Json, Latency)).unwrap();
@@ -366,14 +366,14 @@ fn no_latency_prints_no_row() {
 }
 
 #[test]
-fn no_sample_received_prints_a_row_of_zeros() {
+fn missing_samples_print_a_row_of_zeros() {
     let text = print_no_data(Csv, Throughput);
     let row = "                 64,             0,             0,         0.0,            0,             0.00";
     assert_eq!(text.lines().nth(1), Some(row), "{text}");
 }
 
 #[test]
-fn a_full_disk_is_reported_once_and_does_not_panic() {
+fn full_disk_is_reported_once_and_does_not_panic() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {

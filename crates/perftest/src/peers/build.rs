@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_built_once_and_again_when_it_is_of_another_recipe() {
+    fn program_is_rebuilt_only_for_another_recipe() {
         let environment = environment("once", "while read -r line; do echo \"$line\"; done < \"$1\" > \"$2\"");
         assert_eq!(built_program(&PEER, &environment), None);
         let program = build(&PEER, &environment).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_peer_is_refused_with_the_command_that_installs_it() {
+    fn absent_peer_is_refused_with_the_command_that_installs_it() {
         let nowhere = Environment { path: "/nowhere".into(), cache: None };
         for peer in PEERS {
             let error = build(peer, &nowhere).unwrap_err().to_string();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cache_the_variables_are_named() {
+    fn missing_cache_folder_names_the_variables() {
         let mut environment = environment("cacheless", "exit 0");
         environment.cache = None;
         let error = build(&PEER, &environment).unwrap_err().to_string();

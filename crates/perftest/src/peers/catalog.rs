@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_path_lacks_everything_and_the_command_names_the_packages() {
+    fn empty_path_lacks_everything_and_the_command_names_the_packages() {
         let environment = path_with("empty", &[]);
         let missing = find("cyclonedds").unwrap().missing(&environment);
         let what: Vec<_> = missing.iter().map(|missing| missing.what.as_str()).collect();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_without_the_header_lacks_the_library() {
+    fn compiler_without_the_header_lacks_the_library() {
         let environment = path_with("header", &[("g++", 1)]);
         let missing = find("fastdds").unwrap().missing(&environment);
         let what = "the header fastrtps/config.h".to_owned();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn unexecutable_file_is_no_program() {
+    fn file_without_execute_permission_is_not_a_program() {
         let environment = path_with("mode", &[("g++", 0)]);
         let file = Path::new(&environment.path).join("g++");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_runs_a_tool_that_is_listed_and_the_last_makes_the_program() {
+    fn build_steps_use_listed_tools_and_end_with_the_program() {
         for peer in PEERS {
             for step in peer.steps {
                 let is_listed = peer.tools.iter().any(|tool| Some(&tool.name) == step.first());

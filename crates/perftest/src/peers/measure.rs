@@ -370,7 +370,7 @@ fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize, domain: &FreeD
     }
 }
 
-/// The case of a series. Plain sockets have no reliability and no listener, whatever the plan requests.
+/// The case of a series. Plain sockets have no reliability and no listener, regardless of the plan.
 fn case(plan: &Plan, series: &Series) -> Case {
     let is_raw = series.id == RAW_UDP;
     let is_async = matches!(&series.way, Way::Peer { variant, .. } if variant.publish == Publish::Async);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variant_is_of_a_peer_and_names_are_unique() {
+    fn variants_have_a_peer_and_unique_names() {
         let mut names: Vec<_> = VARIANTS.iter().map(|variant| (variant.peer, variant.id)).collect();
         assert!(names.iter().all(|(peer, _)| find(peer).is_some()));
         names.sort_unstable();
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn all_series_wait_alike_and_the_floor_is_first() {
+    fn series_use_same_wait_method_and_floor_is_first() {
         let described = |wait| own_series(&plan(wait)).iter().map(|one| one.describe(false)).collect::<Vec<_>>();
         let polling = described(Wait::Poll);
         assert_eq!(polling[0].id, "raw-udp");

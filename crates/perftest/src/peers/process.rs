@@ -46,7 +46,7 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
         match agent.answer(PATIENCE, stop)? {
             Answer::Ready => {}
             Answer::Unsupported(reason) => return Ok(Outcome::Unsupported(reason)),
-            Answer::Result(_) | Answer::About(_) => return Err(agent.failed("a result came before the start")),
+            Answer::Result(_) | Answer::About(_) => return Err(agent.failed("it reported a result before the start")),
             Answer::Error(reason) => return Err(agent.failed(&reason)),
         }
     }
@@ -79,7 +79,7 @@ pub fn ask_about(program: &Path, setup: &Setup, stop: &Stop) -> Result<About, Er
         Answer::About(about) => about,
         Answer::Error(reason) => return Err(agent.failed(&reason)),
         Answer::Ready | Answer::Result(_) | Answer::Unsupported(_) => {
-            return Err(agent.failed("it was asked what it is, and answered something else"));
+            return Err(agent.failed("it did not answer `about` with a description"));
         }
     };
     agent.finish()?;
@@ -102,7 +102,7 @@ impl Agent {
     }
 
     fn send(&mut self, line: &str) -> Result<(), Error> {
-        if self.process.write_line(line) { Ok(()) } else { Err(self.failed("it takes no more lines")) }
+        if self.process.write_line(line) { Ok(()) } else { Err(self.failed("it accepts no further line")) }
     }
 
     fn answer(&mut self, patience: Duration, stop: &Stop) -> Result<Answer, Error> {
@@ -118,7 +118,7 @@ impl Agent {
             Answer::Result(_) => Err(self.failed("its result is of another role")),
             Answer::Error(reason) => Err(self.failed(&reason)),
             Answer::About(_) | Answer::Ready | Answer::Unsupported(_) => {
-                Err(self.failed("its answer to the start is no result"))
+                Err(self.failed("its answer to `start` is not a result"))
             }
         }
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_case_of_a_peer_is_no_failure() {
+    fn unsupported_case_of_a_peer_does_not_fail() {
         assert_eq!(run("cannot", "echo unsupported no batches"), Ok(Outcome::Unsupported("no batches".into())));
     }
 

@@ -380,7 +380,7 @@ mod tests {
     const PING: &str = "result role=ping sent=9 received=5 unanswered=1 cpu_ns=7 round_trip_ns=1000:2,1500:3";
 
     #[test]
-    fn a_setup_is_one_line_with_every_key() {
+    fn setup_is_one_line_with_every_key() {
         let setup = Setup {
             role: Role::Pub,
             size: 1024,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_understood() {
+    fn answers_are_parsed() {
         let about = About { peer: "a".into(), version: "1.2".into(), settings: "b=c,d".into() };
         assert_eq!(Answer::parse("about peer=a version=1.2 settings=b=c,d"), Ok(Answer::About(about)));
         assert_eq!(Answer::parse("ready"), Ok(Answer::Ready));
@@ -458,12 +458,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_makes_the_parser_panic(line in "(result |about |ready |)(role=(ping|pong|pub|sub) )?[ -~]{0,80}") {
+        fn parser_accepts_or_refuses_every_line(line in "(result |about |ready |)(role=(ping|pong|pub|sub) )?[ -~]{0,80}") {
             let _ = Answer::parse(&line);
         }
 
         #[test]
-        fn every_histogram_arrives_as_it_was(counts in proptest::collection::btree_map(0..MAX_ROUND_TRIP_NS, 1..1_u64 << 32, 0..200)) {
+        fn histogram_reads_back_unchanged(counts in proptest::collection::btree_map(0..MAX_ROUND_TRIP_NS, 1..1_u64 << 32, 0..200)) {
             let buckets: Vec<(u64, u64)> = counts.into_iter().collect();
             let received: u64 = buckets.iter().map(|(_, count)| count).sum();
             let text: Vec<_> = buckets.iter().map(|(value, count)| format!("{value}:{count}")).collect();

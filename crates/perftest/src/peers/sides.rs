@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_sent_and_not_received_is_lost() {
+    fn samples_sent_and_not_received_are_lost() {
         let sent = PeerResult::Pub {
             sent: 200,
             duration_ns: 1_000_000_000,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_of_a_schedule_do_not_arrive_faster_than_they_are_due() {
+    fn received_rate_of_few_samples_is_at_most_the_schedule() {
         let setup = Setup { role: Role::Pub, rate: 30, ..setup() };
         let sent = PeerResult::Pub { sent: 8, duration_ns: 250_000_000, used: Used::default() };
         let sub = PeerResult::Sub {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_of_different_tests_are_no_result() {
+    fn sides_of_different_tests_are_refused() {
         let sent = PeerResult::Pub { sent: 1, duration_ns: 1, used: Used::default() };
         assert_eq!(side_results(&setup(), &sent, &PeerResult::Pong { received: 1, used: Used::default() }), None);
     }

@@ -91,7 +91,7 @@ impl Hosts {
         let output = host.ask(command.stdin(Stdio::null()), ANSWER, MAX_LINES_LEN, &self.stop)?;
         let wrong = |what: String| Error::Setup(format!("Host {name}: its facts {what}"));
         if !output.status.success() {
-            return Err(wrong(format!("did not come: {}", String::from_utf8_lossy(&output.stderr).trim())));
+            return Err(wrong(format!("did not arrive: {}", String::from_utf8_lossy(&output.stderr).trim())));
         }
         let text = String::from_utf8_lossy(&output.stdout);
         let read = |line: &str| serde_json::from_str(line).map_err(|error| wrong(format!("cannot be read: {error}")));
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_addresses_come_in_pairs() {
+    fn single_host_or_address_is_refused() {
         assert_eq!(two_names("me@a,b"), Ok(Names(["me@a".into(), "b".into()])));
         for wrong in ["", "a", "a,", "a,b,c", "-oProxyCommand=x,b", "a,b c"] {
             assert!(two_names(wrong).is_err(), "{wrong}");

@@ -2,7 +2,7 @@
 //!
 //! A host is an unnamed network namespace, which exists while a process is in it. All processes of the lab are in one
 //! process namespace, whose first process is tethered to `perftest lab`. When `perftest lab` ends in any way, the first
-//! process ends, the kernel kills the others, and the namespaces and the link are gone with the last of them. There is
+//! process ends, the kernel kills the others, and removes the namespaces and the link with the last of them. There is
 //! no cleanup handler that a signal could skip.
 
 use std::io::{BufRead, BufReader};
@@ -35,8 +35,8 @@ const COMMANDS: [&str; 5] = ["run", "characterize", "ab", "load", "search"];
 pub struct LabOptions {
     #[command(flatten)]
     link: Link,
-    /// What to run: run, characterize, ab, load or search with their options, or the command line of a publisher (-pub
-    /// ...)
+    /// The command to run: run, characterize, ab, load or search with their options, or the command line of a publisher
+    /// (-pub ...)
     #[arg(last = true, required = true, value_name = "WORDS", allow_hyphen_values = true)]
     words: Vec<String>,
 }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_and_losses_are_read() {
+    fn rates_and_losses_are_parsed() {
         assert_eq!(rate("unlimited"), Ok(LinkRate(None)));
         assert_eq!(rate("100mbit"), Ok(LinkRate(Some(100_000_000))));
         assert_eq!(rate("2.5Gbit"), Ok(LinkRate(Some(2_500_000_000))));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_holds_two_frames_and_what_flows_while_a_timer_is_late() {
+    fn burst_covers_two_frames_or_200_microseconds() {
         let link = |mtu| Link { rate: LinkRate(None), loss: Loss(0), mtu };
         assert_eq!(link(1500).burst_len(100_000_000), 2 * 1538);
         assert_eq!(link(9000).burst_len(100_000_000), 2 * 9038);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_described() {
+    fn link_is_described() {
         let link = Link { rate: LinkRate(Some(100_000_000)), loss: Loss(5_000), mtu: 1500 };
         assert_eq!(link.to_string(), "100 Mbit/s, 0.5 % of the packets lost each way, MTU 1500");
     }

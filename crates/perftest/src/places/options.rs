@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn one_machine_needs_nothing() {
+    fn options_of_one_machine_stay_unchanged() {
         let words = ["-nic".to_owned(), "127.0.0.1".to_owned()];
         assert_eq!(placed(&words, &ThisMachine, Place::Near).unwrap(), words);
     }

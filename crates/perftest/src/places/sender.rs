@@ -36,8 +36,8 @@ pub(crate) struct RemoteSender<'a> {
 }
 
 impl RemoteSender<'_> {
-    /// Runs it there to its end, prints its output here, and fetches its record. Tells it to end if the responder is
-    /// gone.
+    /// Runs the sender at its place to its end, prints its output here, and fetches its record. Sends a stop request if
+    /// the responder has ended.
     pub(crate) fn run(&self, hosts: &Hosts, stop: &Stop, mut has_responder: impl FnMut() -> bool) -> Result<(), Error> {
         let mut keeper = self.out.map(Keeper::create).transpose()?;
         let near = hosts.host(Place::Near);

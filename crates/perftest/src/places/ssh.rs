@@ -101,7 +101,7 @@ impl Host {
         };
         let answers = host.answers(&lines, &messages, stop)?;
         host.address = address(&answers.connection).ok_or_else(|| {
-            host.wrong("does not tell the address under which it was reached (SSH_CONNECTION); give --addresses")
+            host.wrong("does not report the address of the connection (SSH_CONNECTION); use --addresses")
         })?;
         host.folder = answers.folder.clone();
         host.program = host.find_program(&answers, stop)?;
@@ -338,7 +338,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A command line that runs the script in the standard shell, whatever the user's shell is.
+/// A command line that runs the script in the standard shell, independent of the user's shell.
 fn in_shell(script: &str) -> String {
     format!("exec sh -c {}", quoted(script))
 }
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_the_shell() {
+    fn quoted_words_pass_the_shell_unchanged() {
         let word = r#"it's "$HOME" \ `x` *"#;
         let script = format!("printf %s {}", quoted(word));
         let output = Command::new("sh").args(["-c", &in_shell(&script)]).output().unwrap();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_holds_its_folder_until_its_input_ends() {
+    fn anchor_keeps_folder_until_input_ends() {
         let mut anchor = Command::new("sh")
             .args(["-c", ANCHOR])
             .stdin(Stdio::piped())

@@ -1,8 +1,8 @@
 //! Processes that end with the process that started them.
 //!
-//! A tethered process reads its standard input in a separate thread. The line `stop` tells it to end, like Ctrl-C. The
-//! end of its input ends it at once, because then the starter is gone: killed, or disconnected. No process has to clean
-//! up after it, however the starter ends.
+//! A tethered process reads its standard input in a separate thread. The line `stop` requests its end, like Ctrl-C. The
+//! end of its input ends it at once, because then the starter was killed or disconnected. No process has to clean up
+//! after it, however the starter ends.
 
 use std::io::{BufRead, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// First argument of a tethered process; its own arguments follow.
 pub const TETHERED: &str = "tethered";
-/// The line that tells it to end.
+/// The line of a stop request.
 pub(crate) const STOP: &str = "stop";
 /// Interval at which a wait checks the process and the stop request.
 const POLL: Duration = Duration::from_millis(5);
@@ -64,7 +64,7 @@ impl Tether {
         Ok((Self { input: child.stdin.take(), asked: false }, child))
     }
 
-    /// Tells the process to end and to print its results, once.
+    /// Sends one stop request, after which the process prints its results.
     pub(crate) fn ask_to_end(&mut self) {
         if !std::mem::replace(&mut self.asked, true)
             && let Some(input) = &mut self.input
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_to_stop_is_passed_on_once() {
+    fn stop_request_is_forwarded_once() {
         let mut command = Command::new("sh");
         command.args(["-c", "read line; echo \"heard $line\"; cat"]).stdout(Stdio::piped());
         let (mut tether, child) = Tether::start(&mut command).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_has_a_deadline() {
+    fn wait_ends_at_deadline() {
         let (mut tether, mut child) = Tether::start(&mut Command::new("cat")).unwrap();
         let status = tether.wait(&mut child, Some(MonotonicNs::now()), &Stop::default()).unwrap();
         assert_eq!(status, None);

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_quoted() {
+    fn failed_command_is_quoted() {
         let text = run(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).unwrap_err().to_string();
         assert!(text.starts_with("'sh -c") && text.contains("status: 3") && text.ends_with("no"), "{text}");
         assert_eq!(run(Command::new("echo").arg("yes")).unwrap(), "yes\n");

@@ -154,7 +154,7 @@ pub struct DataPlan {
     pub send_queue_given: bool,
     /// Initial capacity of the reader, in samples.
     pub receive_queue_len: u32,
-    /// Largest RTPS message; `None` leaves it to the interface.
+    /// Largest RTPS message in bytes; `None` uses the limit of the interface.
     pub max_message_len: Option<usize>,
     /// Requested socket receive buffer in bytes; `None` for the middleware's default.
     pub receive_buffer_len: Option<usize>,

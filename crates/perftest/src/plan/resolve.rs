@@ -287,9 +287,7 @@ fn batching(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> 
         remarks.errors.push("-batchSize cannot go with -latencyTest: each ping waits for its answer".into());
     }
     if is_flat(options) {
-        remarks
-            .errors
-            .push("-batchSize cannot go with -flatData and -zeroCopy: samples are sent from where they lie".into());
+        remarks.errors.push("-batchSize cannot go with -flatData and -zeroCopy: samples are sent in place".into());
     }
     if largest > MAX_UNFRAGMENTED_LEN {
         remarks.errors.push(format!(

@@ -41,12 +41,12 @@ fn defaults_are_those_of_rti_perftest() {
 }
 
 #[test]
-fn without_pub_or_sub_the_process_subscribes() {
+fn process_without_pub_or_sub_subscribes() {
     assert!(matches!(plan("-latencyTest").role, Role::Subscriber(_)));
 }
 
 #[test]
-fn a_flow_controller_is_for_asynchronous_writers() {
+fn flow_controller_without_asynchronous_is_reported() {
     let asynchronous = |line: &str| plan(line).data.asynchronous;
     assert_eq!(asynchronous("-pub"), None);
     assert_eq!(asynchronous("-pub -asynchronous"), Some(FlowController::Default));
@@ -59,7 +59,7 @@ fn a_flow_controller_is_for_asynchronous_writers() {
 }
 
 #[test]
-fn a_latency_test_pings_each_sample_and_does_not_batch() {
+fn latency_test_pings_each_sample_and_does_not_batch() {
     let publisher = publisher("-pub -latencyTest");
     assert_eq!(publisher.latency_count, 1);
     assert_eq!(publisher.max_samples, 10_000_000);
@@ -81,7 +81,7 @@ fn batches_hold_at_least_two_samples() {
 }
 
 #[test]
-fn a_rate_turns_implicit_batching_off_and_keeps_an_explicit_one() {
+fn rate_turns_implicit_batching_off_and_keeps_an_explicit_one() {
     assert_eq!(publisher("-pub -pubRate 1000").batching, Batching::Off);
     assert_eq!(publisher("-pub -pubRate 1000 -batchSize 4096").batching, Batching::Explicit(4096));
     let raw = publisher("-pub -raw");
@@ -109,7 +109,7 @@ fn sentinel_lengths_are_refused() {
 }
 
 #[test]
-fn a_scan_has_its_sizes_and_its_time() {
+fn scan_has_its_sizes_and_its_time() {
     let default = publisher("-pub -scan -raw");
     assert_eq!(default.sizes, SCAN_SIZES);
     assert_eq!(default.execution_time, Some(Duration::from_secs(60)));
@@ -121,7 +121,7 @@ fn a_scan_has_its_sizes_and_its_time() {
 }
 
 #[test]
-fn counts_and_instances_must_agree() {
+fn contradicting_counts_and_instances_are_refused() {
     assert!(error("-pub -numIter 10").contains("-latencyCount 10000"));
     assert_eq!(publisher("-pub -numIter 10 -latencyCount 10").max_samples, 10);
     assert!(error("-pub -instances 4 -writeInstance 4").contains("below -instances"));
@@ -129,7 +129,7 @@ fn counts_and_instances_must_agree() {
 }
 
 #[test]
-fn options_that_change_nothing_are_noted() {
+fn options_without_change_are_noted() {
     for (line, option) in [
         ("-sub -waitsetDelayUsec 50", "-waitsetDelayUsec has no effect"),
         ("-sub -waitsetEventCount 1", "-waitsetEventCount has no effect"),
@@ -161,7 +161,7 @@ fn large_samples_use_the_unbounded_type() {
 }
 
 #[test]
-fn raw_samples_fit_one_datagram() {
+fn raw_sample_longer_than_datagram_is_refused() {
     assert_eq!(plan("-pub -raw -dataLen 65503").data.max_len, 65_503);
     assert!(error("-pub -raw -dataLen 65504").contains("up to 65503 bytes"));
     assert!(error("-pub -raw -batchSize 65508").contains("one datagram"));
@@ -207,7 +207,7 @@ fn multicast_groups_follow_from_one_address_or_three() {
 }
 
 #[test]
-fn an_address_after_multicast_names_the_groups() {
+fn address_after_multicast_names_the_groups() {
     let groups = plan("-sub -multicast 239.255.3.1 -nic lo").transport.multicast.unwrap();
     assert_eq!(groups.announcement.to_string(), "239.255.3.3");
     assert!(error("-sub -nomulticast -multicast").contains("-nomulticast contradicts"));
@@ -239,7 +239,7 @@ fn options_without_effect_are_reported() {
 }
 
 #[test]
-fn a_low_resolution_clock_times_round_trips_and_nothing_else() {
+fn low_resolution_clock_times_round_trips_only() {
     assert!(publisher("-pub -latencyTest -lowResolutionClock").low_resolution_clock);
     assert!(error("-pub -lowResolutionClock").contains("needs -latencyTest"));
     assert!(error("-pub -latencyTest -latencyCount 2 -lowResolutionClock").contains("needs -latencyCount 1"));
@@ -250,7 +250,7 @@ fn a_low_resolution_clock_times_round_trips_and_nothing_else() {
 }
 
 #[test]
-fn a_payload_file_has_a_cap() {
+fn payload_file_is_capped() {
     let file = publisher("-pub -loadDataFromFile f -maximumAllocableBufferSize 1Ki").payload_file.unwrap();
     assert_eq!((file.path.to_str(), file.max_bytes), (Some("f"), 1024));
     assert_eq!(publisher("-pub -loadDataFromFile f").payload_file.unwrap().max_bytes, 1 << 30);

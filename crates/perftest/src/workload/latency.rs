@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_answer_is_recorded_if_no_other_comes() {
+    fn first_answer_is_recorded_if_it_is_the_only_one() {
         let book = book();
         assert!(!book.lock().count_a_lone_answer());
         book.lock().on_pong(&pong(0, 1_000), MonotonicNs(9_000), false);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_longer_awaited_is_not_recorded() {
+    fn late_answer_is_not_recorded() {
         let book = book();
         book.expect(1);
         assert!(!book.lock().on_pong(&pong(0, 0), MonotonicNs(400_000_000), true));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_with_the_answer_or_with_the_time() {
+    fn wait_ends_with_answer_or_timeout() {
         let book = book();
         book.expect(3);
         assert!(!book.wait_for_answer(Duration::from_millis(1)));

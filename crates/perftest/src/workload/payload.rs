@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_file_payloads_are_zeros() {
+    fn payload_without_file_is_zeros() {
         let mut payloads = PayloadSource::open(None, false).unwrap().payloads(3);
         assert_eq!(payloads.next(0), [0; 3]);
         assert_eq!(payloads.next(1), [0; 3]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn with_patterns_each_payload_is_that_of_its_sample() {
+    fn payload_with_patterns_depends_on_sample() {
         let source = PayloadSource::open(None, true).unwrap();
         assert!(source.writes_patterns());
         for len in [0, 3, 100, 10_000] {

@@ -110,7 +110,7 @@ pub(super) fn run<M: Messaging>(
     run.test()
 }
 
-/// Tells the present subscribers that no test will follow. The reason was found already, so a failed write does not
+/// Informs the present subscribers that no test will follow. The reason is known already, so a failed write does not
 /// matter.
 fn call_off(writer: &mut impl SampleWriter, publisher: &PublisherPlan) {
     let _ = writer.write(&Sentinel::Finished.sample(publisher.id, u32::MAX, 0)).and_then(|()| writer.flush());
@@ -396,7 +396,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         Err(not_confirmed("the change of size", &self.board.present()))
     }
 
-    /// A full buffer, or a subscriber that left after its confirmation, is no error.
+    /// A full buffer, or a subscriber that left after its confirmation, is not an error.
     fn write_end(&mut self, sentinel: Sentinel, counter: ControlCounter) -> Result<(), Error> {
         let sample = sentinel.sample(self.publisher.id, self.last_seq_num, counter.to_timestamp());
         let written = self.writer.write(&sample).and_then(|()| self.writer.flush());

@@ -431,7 +431,7 @@ mod tests {
         bench.reception.on_sample(&process.introduce_with_patterns(1));
         for (publisher, seq_num) in [(0, 0), (1, 0), (1, 1), (1, 2)] {
             let mut octets = [0; 1000];
-            // The last sample is left as the one before it.
+            // The last sample remains that of the previous size.
             payload::write_some(&mut octets, number_of(publisher, seq_num.min(1)));
             let sample = Sample { seq_num, ..Sample::data(publisher, &octets) };
             bench.reception.on_sample(&sample);
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_counts_what_was_lost_before_it() {
+    fn end_of_size_counts_earlier_losses() {
         let mut bench = bench(1);
         bench.data(0, 1, -1);
         bench.data(0, 1, -1);
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_ends_when_every_publisher_has_ended_it() {
+    fn size_ends_when_every_publisher_has_ended_it() {
         let mut bench = bench(2);
         bench.data(0, 0, -1);
         bench.data(1, 0, -1);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn no_data_at_all_is_a_result_of_zeros() {
+    fn missing_data_gives_result_of_zeros() {
         let mut bench = bench(1);
         bench.end(0, u32::MAX, Sentinel::Finished, 0);
         let Some(Event::Ended { result, .. }) = bench.event() else { panic!() };

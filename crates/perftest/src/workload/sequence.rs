@@ -12,7 +12,7 @@ pub(crate) enum Arrival {
     New,
     /// Was missing, and arrives after a newer one.
     Reordered,
-    /// Has arrived before; or is too far back to tell, and is not counted again.
+    /// Has arrived before, or is older than the window and not counted again.
     Duplicate,
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn in_order_nothing_is_lost() {
+    fn samples_in_order_have_no_loss() {
         assert_eq!(counts(&after(0..100_000)), (100_000, 0, 0, 0));
     }
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_beyond_the_window_is_not_counted_as_received() {
+    fn arrival_beyond_the_window_is_not_counted_as_received() {
         let mut window = after([0, 10_000]);
         assert_eq!(window.lost(), 9_999);
         assert_eq!(window.on_arrival(5), Arrival::Duplicate);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_publisher_that_sent_nothing_lost_nothing() {
+    fn publisher_without_samples_has_no_loss() {
         let mut window = SequenceWindow::new();
         window.on_end(u32::MAX);
         assert_eq!(counts(&window), (0, 0, 0, 0));

@@ -1,4 +1,4 @@
-//! What publisher and subscriber have in common.
+//! State that publisher and subscriber have in common.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

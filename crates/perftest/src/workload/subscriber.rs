@@ -182,14 +182,14 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         Ok(())
     }
 
-    /// The early end: prints the results so far, and tells the publishers that this subscriber leaves.
+    /// The early end: prints the results so far, and informs the publishers that this subscriber leaves.
     fn give_up(&mut self, error: Error) -> Result<(), Error> {
         self.cut_short = true;
         let result = self.progress.result_so_far();
         if result.throughput.samples > 0 || self.measured == 0 {
             self.report(&result);
         }
-        // The reason for ending matters more than a failed farewell.
+        // The reason for ending takes precedence over a failed announcement.
         let _ = self.announce(&Sentinel::Finished.sample(self.subscriber.id, 0, 0));
         Err(error)
     }
@@ -292,7 +292,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         self.announce(&sentinel.sample(self.subscriber.id, 0, counter))
     }
 
-    /// A missing or departed publisher is no error: announcements are repeated.
+    /// A missing or departed publisher is not an error: announcements are repeated.
     fn announce(&mut self, sample: &Sample<'_>) -> Result<(), Error> {
         match self.announcer.write(sample).and_then(|()| self.announcer.flush()) {
             Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),

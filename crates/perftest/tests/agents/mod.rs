@@ -184,7 +184,7 @@ fn every_peer_runs_both_tests_with_every_wait_method() {
 /// Neither after a complete campaign nor after an interrupted one. The shared memory of these processes is in a
 /// separate namespace, so it cannot be mistaken for that of others.
 #[test]
-fn nothing_remains_of_a_peer_in_shared_memory() {
+fn ended_peer_leaves_no_shared_memory() {
     let built = built();
     let (host, folder) = (NetNs::isolated().unwrap(), Folder::new("peers-remains"));
     let plan = |duration| {
@@ -264,7 +264,7 @@ fn unsupported_case_of_a_peer_is_reported_and_recorded() {
 }
 
 #[test]
-fn a_setup_that_is_not_complete_is_refused() {
+fn incomplete_setup_is_refused() {
     let built = built();
     for (peer, transport) in peers() {
         let complete = format!(

@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_perftest");
 
-/// Starts the program with the arguments of `line`. It finds no peers, whichever are built on this machine.
+/// Starts the program with the arguments of `line`. It finds no peers, even if some are built on this machine.
 pub(crate) fn start(line: &str) -> Process {
     let mut command = Command::new(PROGRAM);
     command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/without-peers"));
@@ -138,7 +138,7 @@ fn wait_for(lines: &Receiver<String>, wanted: impl Fn(&str) -> bool) -> String {
         match lines.recv_timeout(LIMIT) {
             Ok(line) if wanted(&line) => return line,
             Ok(_) => {}
-            Err(error) => panic!("the awaited line did not come: {error}"),
+            Err(error) => panic!("the awaited line did not arrive: {error}"),
         }
     }
 }

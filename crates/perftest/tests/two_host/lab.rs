@@ -1,4 +1,4 @@
-//! `perftest lab`: it exists, it has the requested properties, and it is gone afterwards.
+//! `perftest lab`: a lab starts, has the requested properties, and leaves nothing behind.
 
 use std::collections::BTreeSet;
 use std::io::BufReader;
@@ -44,7 +44,7 @@ fn packets_are_lost_in_both_directions_at_the_requested_rate() {
 }
 
 #[test]
-fn nothing_passes_a_link_faster_than_its_rate_and_nothing_is_dropped_for_it() {
+fn link_limits_rate_without_drops() {
     let outcome =
         run("lab --link 20mbit -- -pub -noPrint -noOutputHeaders -dataLen 8192 -batchSize 0 -executionTime 2");
     assert_eq!(outcome.code, 0, "{outcome:?}");
@@ -72,7 +72,7 @@ fn packets_are_as_large_as_the_link_permits() {
 }
 
 #[test]
-fn the_line_of_a_publisher_runs_with_its_subscribers() {
+fn publisher_command_starts_its_subscribers() {
     let both = "-keyed -bestEffort -scan 32:64 -numSubscribers 2 -executionTime 100ms -latencyCount 10";
     let outcome = run(&format!("lab -- -pub -noPrint -noOutputHeaders {both}"));
     assert_eq!(outcome.code, 0, "{outcome:?}");
@@ -85,7 +85,7 @@ fn the_line_of_a_publisher_runs_with_its_subscribers() {
 }
 
 #[test]
-fn the_commands_that_compare_run_between_the_hosts() {
+fn comparison_commands_run_between_hosts() {
     for (command, measurements) in
         [("characterize --quick --repetitions 1 --time 20 --sizes 64", 8), ("ab --blocks 1 --time 20 --size 64", 8)]
     {
@@ -119,7 +119,7 @@ pub(crate) fn assert_plan_was_run(record: &Record, place: &str) {
 }
 
 #[test]
-fn a_plan_runs_between_the_hosts() {
+fn plan_runs_between_the_hosts() {
     let folder = Folder::new("lab-plan");
     std::fs::write(folder.path("plan.toml"), PLAN).unwrap();
     let outcome = run(&format!("lab --link 1gbit -- run {} --out {}", folder.path("plan.toml"), folder.path("out")));
@@ -188,7 +188,7 @@ impl Running {
 }
 
 #[test]
-fn nothing_remains_after_ctrl_c_and_the_record_is_kept() {
+fn lab_after_ctrl_c_leaves_only_the_record() {
     let running = Running::start("lab-interrupted");
     running.process.interrupt();
     running.assert_nothing_remains();
@@ -198,14 +198,14 @@ fn nothing_remains_after_ctrl_c_and_the_record_is_kept() {
 }
 
 #[test]
-fn nothing_remains_after_the_command_is_killed() {
+fn lab_after_kill_leaves_nothing() {
     let running = Running::start("lab-killed");
     running.process.kill();
     running.assert_nothing_remains();
 }
 
 #[test]
-fn nothing_remains_after_its_first_process_is_killed() {
+fn lab_after_kill_of_first_process_leaves_nothing() {
     let running = Running::start("lab-inner-killed");
     let own = namespace("/proc/self".as_ref(), "pid");
     let out = running.folder.path("out");

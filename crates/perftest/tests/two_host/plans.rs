@@ -56,7 +56,7 @@ fn run_briefly(plan: &str) {
 fn check_completeness(plan: &str, record: &Record, source: &str) {
     let whole = Plan::read(plan, source).unwrap();
     let conditions =
-        Conditions { two_hosts: true, peers: PeerPrograms::none("no program is looked for here"), quick: None };
+        Conditions { two_hosts: true, peers: PeerPrograms::none("no program is searched here"), quick: None };
     let whole = Cases::of(&whole, &conditions);
     let key = |series: &str, test: Option<Test>, len: u64, case: &Case| format!("{series} {test:?} {len} {case:?}");
     let of_skipped = |one: &Skipped| key(&one.series, one.test, one.data_len, &one.case);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Timeout for processes to be gone.
+/// Timeout for the end of processes.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A process by its folder in /proc.
@@ -38,7 +38,7 @@ pub(crate) fn entries(folder: &str) -> BTreeSet<String> {
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Waits until nothing is left. Polls, because the end of another process's child is not signalled.
+/// Waits until no process or file remains. Polls, because the end of another process's child is not signalled.
 pub(crate) fn wait_until_gone(what: &str, left: impl Fn() -> Vec<String>) {
     let start = Instant::now();
     loop {
@@ -46,7 +46,7 @@ pub(crate) fn wait_until_gone(what: &str, left: impl Fn() -> Vec<String>) {
         if found.is_empty() {
             return;
         }
-        assert!(start.elapsed() < LIMIT, "{what} is left: {found:?}");
+        assert!(start.elapsed() < LIMIT, "{what} remains: {found:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

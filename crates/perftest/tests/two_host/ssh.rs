@@ -169,7 +169,7 @@ fn cut_connections(host: &NetNs, daemon: &Child) {
 }
 
 #[test]
-fn a_load_runs_between_two_hosts_on_which_nothing_is_installed() {
+fn load_runs_on_hosts_without_installed_program() {
     let servers = Servers::named("ssh-load");
     let out = servers.folder.path("out");
     let outcome = servers.run("load", &format!("--rate 500 --time 300 --size 100 --out {out} -- -keyed"));
@@ -191,7 +191,7 @@ fn a_load_runs_between_two_hosts_on_which_nothing_is_installed() {
 }
 
 #[test]
-fn series_and_plans_are_measured_with_the_program_that_is_installed() {
+fn series_and_plans_use_installed_program() {
     let servers = Servers::named("ssh-characterize");
     fs::copy(PROGRAM, servers.folder.path("bin/perftest")).unwrap();
     let out = servers.folder.path("out");
@@ -216,7 +216,7 @@ fn series_and_plans_are_measured_with_the_program_that_is_installed() {
 }
 
 #[test]
-fn a_program_of_another_version_is_not_used() {
+fn installed_program_of_another_version_is_not_used() {
     let servers = Servers::named("ssh-version");
     servers.install("perftest", "#!/bin/sh\necho perftest 0.0.0\n");
     let outcome = servers.run("load", "--rate 100 --time 50 --size 100 -- -raw");
@@ -250,10 +250,10 @@ fn unusable_host_is_named_with_the_remedy() {
     // A host that is reachable, with an address that it does not have: its sender does not wait for it.
     let outcome = servers.run("load", "--time 10 --addresses 10.83.0.1,10.83.0.99 -- -discoveryTimeout 3600");
     assert_eq!(outcome.code, 1, "{outcome:?}");
-    for word in ["10.83.0.99: there is no such interface", "The responder failed"] {
+    for word in ["10.83.0.99: no such interface", "The responder failed"] {
         assert!(outcome.stderr.contains(word), "{word}: {outcome:?}");
     }
-    // The first host is left again when the second one is not usable.
+    // If the second host is not usable, the connection to the first one is closed.
     let outcome = servers.start("load", "a,refused", "--time 10").finish();
     assert!(outcome.code == 255 && outcome.stderr.contains("Host refused: "), "{outcome:?}");
     servers.assert_nothing_remains();
@@ -268,7 +268,7 @@ fn running(servers: &Servers) -> Process {
 }
 
 #[test]
-fn nothing_remains_on_the_hosts_after_ctrl_c_and_the_record_is_kept() {
+fn hosts_after_ctrl_c_keep_only_the_record() {
     let servers = Servers::named("ssh-interrupted");
     let load = running(&servers);
     load.interrupt();
@@ -279,7 +279,7 @@ fn nothing_remains_on_the_hosts_after_ctrl_c_and_the_record_is_kept() {
 }
 
 #[test]
-fn nothing_remains_on_the_hosts_after_the_command_is_killed() {
+fn hosts_after_kill_keep_no_files() {
     let servers = Servers::named("ssh-killed");
     let load = running(&servers);
     load.kill();
@@ -287,7 +287,7 @@ fn nothing_remains_on_the_hosts_after_the_command_is_killed() {
 }
 
 #[test]
-fn nothing_remains_on_a_host_whose_connection_is_lost() {
+fn host_after_lost_connection_keeps_no_files() {
     let servers = Servers::named("ssh-lost");
     let load = running(&servers);
     cut_connections(&servers.hosts.b, &servers.daemons[1]);

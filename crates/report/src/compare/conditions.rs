@@ -41,7 +41,7 @@ impl Conditions {
         without_thread(self) == without_thread(other)
     }
 
-    /// Each setting as text, always in the same order; empty where it says nothing.
+    /// Each setting as text, always in the same order; empty if a record lacks the setting.
     fn texts(&self) -> [String; 8] {
         let of = |text: &dyn Fn(&Case) -> String| self.case.as_deref().map_or_else(String::new, text);
         [

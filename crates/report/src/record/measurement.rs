@@ -40,7 +40,7 @@ pub enum Test {
     Latency,
     /// The highest rate.
     Throughput,
-    /// Samples on an absolute schedule, whatever happened to earlier ones; some or all of them are answered.
+    /// Samples on an absolute schedule, regardless of delays of earlier ones; some or all of them are answered.
     OpenLoop,
 }
 

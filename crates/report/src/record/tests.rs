@@ -38,7 +38,7 @@ fn text(lines: &[Line]) -> String {
 }
 
 #[test]
-fn a_record_survives_being_written_and_read() {
+fn written_record_reads_back_unchanged() {
     let lines = lines();
     let record = Record::read(text(&lines).as_bytes()).unwrap();
     assert_eq!(Line::Header(record.header), lines[0]);
@@ -50,12 +50,12 @@ fn a_record_survives_being_written_and_read() {
 }
 
 #[test]
-fn the_first_line_names_kind_and_schema() {
+fn first_line_names_kind_and_schema() {
     assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":6,"tool":"perftest","#));
 }
 
 #[test]
-fn a_record_that_was_cut_off_keeps_its_whole_lines() {
+fn truncated_record_keeps_whole_lines() {
     let whole = text(&lines());
     let record = Record::read(&whole.as_bytes()[..whole.len() - 10]).unwrap();
     assert_eq!(record.measurements.len(), 1);
@@ -63,7 +63,7 @@ fn a_record_that_was_cut_off_keeps_its_whole_lines() {
 }
 
 #[test]
-fn damaged_and_foreign_records_are_refused_by_line() {
+fn damaged_or_foreign_record_is_refused_with_line() {
     let read = |text: &str| Record::read(text.as_bytes()).unwrap_err().to_string();
     assert_eq!(read(""), "line 1 of the record: the record is empty");
     assert!(read("{").starts_with("line 1 of the record"));
@@ -76,7 +76,7 @@ fn damaged_and_foreign_records_are_refused_by_line() {
 }
 
 #[test]
-fn rates_and_shares_by_hand() {
+fn rates_and_shares_equal_hand_computed_values() {
     let result =
         ThroughputResult { samples: 300, bytes: 30_000, duration_ns: 2_000_000_000, lost: 100, ..Default::default() };
     assert_eq!(result.samples_per_s(), 150.0);
@@ -90,7 +90,7 @@ fn rates_and_shares_by_hand() {
 const VERSION_1: &str = include_str!("fixtures/version-1.jsonl");
 
 #[test]
-fn a_record_of_version_1_is_read_and_rendered() {
+fn record_of_version_1_is_read_and_rendered() {
     let record = Record::read(VERSION_1.as_bytes()).unwrap();
     assert_eq!((record.header.schema, record.measurements.len()), (1, 2));
     let first = &record.measurements[0];
@@ -108,7 +108,7 @@ fn a_record_of_version_1_is_read_and_rendered() {
 const VERSION_2: &str = include_str!("fixtures/version-2.jsonl");
 
 #[test]
-fn a_record_of_version_2_is_read_and_rendered() {
+fn record_of_version_2_is_read_and_rendered() {
     let record = Record::read(VERSION_2.as_bytes()).unwrap();
     assert_eq!((record.header.schema, record.measurements.len(), record.searches.len()), (2, 2, 1));
     assert!(record.end.as_ref().is_some_and(|end| end.complete));
@@ -128,7 +128,7 @@ fn a_record_of_version_2_is_read_and_rendered() {
 }
 
 #[test]
-fn additions_of_version_2_survive_writing_and_reading() {
+fn additions_of_version_2_read_back_unchanged() {
     let mut measurement = crate::example::record().measurements.swap_remove(0);
     measurement.test = Test::OpenLoop;
     measurement.publisher = SideResult {
@@ -147,7 +147,7 @@ fn additions_of_version_2_survive_writing_and_reading() {
 }
 
 #[test]
-fn additions_of_version_3_survive_writing_and_reading() {
+fn additions_of_version_3_read_back_unchanged() {
     let measurement = crate::example::record().measurements.swap_remove(0);
     let case = Case {
         rate_per_s: Some(300.0),
@@ -216,7 +216,7 @@ fn payload_checks_are_listed_by_series() {
 }
 
 #[test]
-fn processor_time_by_hand() {
+fn processor_time_equals_hand_computed_value() {
     let interval = Interval { wall_ns: 2_000, user_ns: 300, system_ns: 700, ..Interval::default() };
     assert_eq!((interval.cpu_ns(), interval.cpu_percent_of_core()), (1_000, 50.0));
     assert_eq!(Interval::default().cpu_percent_of_core(), 0.0);
@@ -256,6 +256,6 @@ fn later_measurement_removes_a_skipped_one() {
     assert_eq!(
         left,
         [(Some(Test::Latency), Some(2)), (Some(Test::Throughput), Some(1)), (Some(Test::Throughput), None)],
-        "what concerned all repetitions does no more once one of them was measured"
+        "an entry for all repetitions is removed once one of them was measured"
     );
 }

@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn one_repetition_has_no_interval_and_the_caption_promises_none() {
+    fn caption_of_one_repetition_mentions_no_interval() {
         let text = with_repetitions(1);
         assert!(text.contains("; 1 repetition of 100 ms") && text.contains("6.00 µs (2.00) |"), "{text}");
         assert!(!text.contains("interval"), "{text}");
     }
 
     #[test]
-    fn six_repetitions_have_the_interval_that_the_caption_names() {
+    fn caption_of_six_repetitions_names_the_interval() {
         let text = with_repetitions(6);
         assert!(text.contains("in the same repetition and its 95 % confidence interval.\n"), "{text}");
         assert!(text.contains("6.00 µs (2.00; 2.00–2.00) |"), "{text}");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
+    fn text_outside_the_marks_is_unchanged() {
         let document = format!("before\n{}\nold\n{}\nafter\n", MARKS[0], MARKS[1]);
         let replaced = between_marks(&document, "new\n").unwrap();
         assert_eq!(replaced, format!("before\n{}\nnew\n{}\nafter\n", MARKS[0], MARKS[1]));

@@ -136,7 +136,7 @@ mod tests {
     use crate::example;
 
     #[test]
-    fn a_table_for_the_terminal() {
+    fn terminal_table_has_expected_lines() {
         assert_eq!(
             text(&[Source { name: String::new(), record: example::record() }]),
             "\
@@ -174,7 +174,7 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates: another run m
     }
 
     #[test]
-    fn json_can_be_read_back() {
+    fn json_reads_back_unchanged() {
         let document: serde_json::Value = serde_json::from_str(&json(&Table::of(&example::record())).unwrap()).unwrap();
         let ratio = document["rows"][1]["latency"]["ratio_to_floor"].as_f64().unwrap();
         assert!((ratio - 2.0).abs() < 1e-12);

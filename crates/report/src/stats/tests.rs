@@ -13,7 +13,7 @@ fn result(values: &[u64]) -> LatencyResult {
 }
 
 #[test]
-fn moments_of_a_small_set_by_hand() {
+fn moments_of_small_set_equal_hand_computed_values() {
     // 2 4 4 4 5 5 7 9: mean 5, population variance 4.
     let result = result(&[2, 4, 4, 4, 5, 5, 7, 9]);
     assert_eq!((result.count, result.min_ns, result.max_ns), (8, 2, 9));
@@ -30,7 +30,7 @@ fn deviation_keeps_its_precision_far_from_zero() {
 }
 
 #[test]
-fn deviation_of_the_largest_values() {
+fn deviation_of_largest_values_does_not_overflow() {
     let mut moments = Moments::default();
     for value in [0, 1 << 63] {
         moments.add(value);
@@ -54,7 +54,7 @@ fn percentiles_take_the_index_floor_of_n_times_p() {
 }
 
 #[test]
-fn no_values_give_zeros() {
+fn empty_set_gives_zeros() {
     let nothing = result(&[]);
     assert_eq!(nothing, LatencyResult::default());
     assert_eq!(Moments::default().std(), 0.0);
@@ -62,7 +62,7 @@ fn no_values_give_zeros() {
 }
 
 #[test]
-fn merging_equals_measuring_together() {
+fn merged_sets_equal_a_single_set() {
     let together = result(&[1, 2, 3, 10, 20, 30]);
     let merged = result(&[1, 20, 3]).merged(&result(&[2, 10, 30]));
     assert_eq!(merged.histogram, together.histogram);
@@ -73,7 +73,7 @@ fn merging_equals_measuring_together() {
 }
 
 #[test]
-fn a_percentile_needs_ten_values_above_it() {
+fn percentile_needs_ten_values_above_it() {
     let up_to = |count: u64| result(&(0..count).collect::<Vec<_>>());
     // The 99th percentile of a thousand values is the 991st: nine lie above it.
     assert!(!up_to(1000).supports(0.99) && up_to(1001).supports(0.99) && up_to(1000).supports(0.9));
@@ -91,7 +91,7 @@ fn a_percentile_needs_ten_values_above_it() {
 }
 
 #[test]
-fn spread_of_repetitions() {
+fn spread_has_median_range_and_half_width() {
     assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0, count: 3 }));
     assert_eq!(Spread::of([1.0, 2.0]).unwrap().median, 1.5);
     assert_eq!(Spread::of([9.0, 10.0, 11.0]).unwrap().relative_half_width(), Some(0.1));
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn percentiles_never_fall(
+    fn percentiles_are_monotonic(
         values in prop::collection::vec(any::<u32>(), 1..100),
         one in 0.0..=1.0_f64,
         other in 0.0..=1.0_f64,
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn however_values_are_divided_they_merge_to_the_same(
+    fn merge_is_independent_of_division(
         values in prop::collection::vec(0..1_000_000_u64, 1..100),
         at in any::<prop::sample::Index>(),
     ) {

@@ -58,7 +58,7 @@ fn products_have_a_colour_and_paths_a_pattern() {
 }
 
 #[test]
-fn a_plain_record_is_one_facet_along_sizes() {
+fn plain_record_is_one_facet_along_sizes() {
     with_view(vec![example::characterization()], |view| {
         assert_eq!(view.facets.len(), 1);
         let facet = &view.facets[0];
@@ -99,7 +99,7 @@ fn every_row_belongs_to_one_strand_and_one_facet() {
 }
 
 #[test]
-fn shapes_that_share_a_size_do_not_share_a_line() {
+fn types_of_equal_size_have_separate_lines() {
     let mut record = example::campaign();
     let twin = Measurement {
         case: record.measurements[0].case.clone().map(|case| Box::new(Case { data_type: "Other".into(), ..*case })),

@@ -148,7 +148,7 @@ impl Browser {
             Some("Network.requestWillBeSent") => {
                 let url = parameters["request"]["url"].as_str().unwrap_or_default();
                 if !url.starts_with("file://") && url != "about:blank" {
-                    self.complaints.push(format!("it asked for {url}"));
+                    self.complaints.push(format!("the page requested {url}"));
                 }
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! The page in a real browser: it fits on a telephone, no elements overlap, and it loads nothing.
 //!
-//! The test leaves pictures of every page in the target directory, for inspection.
+//! The test writes pictures of every page to the target directory, for inspection.
 
 mod browser;
 

@@ -52,8 +52,8 @@ fn parse(text: &str) -> Result<Vec<Entry>> {
     Ok(list.cycle)
 }
 
-/// Where the cycles of the packages and the list differ: a cycle that no entry holds, and an entry that holds more
-/// than one cycle still has.
+/// The differences between the cycles of the packages and the list: cycles that no entry covers, and entries that are
+/// not one cycle any more.
 pub(super) fn disagreements(found: &BTreeMap<String, Vec<Cycle>>, allowed: &[Entry]) -> Vec<String> {
     let mut errors = Vec::new();
     for (package, cycles) in found {
@@ -62,7 +62,7 @@ pub(super) fn disagreements(found: &BTreeMap<String, Vec<Cycle>>, allowed: &[Ent
             if of_package().any(|entry| cycle.files.is_subset(&entry.files)) {
                 continue;
             }
-            // The entry that the cycle has grown out of, if there is one.
+            // The entry from which the cycle has grown, if there is one.
             let nearest = of_package().max_by_key(|entry| entry.files.intersection(&cycle.files).count());
             let known = nearest.map(|entry| &entry.files).filter(|files| !files.is_disjoint(&cycle.files));
             let new: Vec<&String> =
@@ -92,8 +92,8 @@ pub(super) fn disagreements(found: &BTreeMap<String, Vec<Cycle>>, allowed: &[Ent
     errors
 }
 
-/// The list without what is in no cycle any more: each entry becomes the cycles within it. Of a cycle that has grown,
-/// the files of the entry remain, so that [`disagreements`] names the new ones.
+/// The list without files that are in no cycle any more: each entry becomes the cycles within it. An entry whose cycle
+/// has grown keeps its own files, so that [`disagreements`] names the new ones.
 fn shrunk(found: &BTreeMap<String, Vec<Cycle>>, allowed: &[Entry]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for entry in allowed {
@@ -103,7 +103,7 @@ fn shrunk(found: &BTreeMap<String, Vec<Cycle>>, allowed: &[Entry]) -> Vec<Entry>
     entries
 }
 
-/// Writes the list anew without what is in no cycle any more.
+/// Writes the list without files that are in no cycle any more.
 pub(super) fn shrink(root: &Path, found: &BTreeMap<String, Vec<Cycle>>) -> Result<()> {
     let text = render(&shrunk(found, &read(root)?));
     std::fs::write(root.join(ALLOWED_CYCLES), text).with_context(|| format!("{ALLOWED_CYCLES} cannot be written"))

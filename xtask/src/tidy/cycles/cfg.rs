@@ -1,9 +1,9 @@
-//! Which items exist in test builds only.
+//! Items that exist in test builds only.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// Whether the attributes keep an item out of every build but that of the tests: `#[test]` or such a `#[cfg(...)]`.
+/// Whether the attributes exclude an item from every build except that of the tests: `#[test]` or such a `#[cfg(...)]`.
 pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -12,7 +12,7 @@ pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// What a condition says in a build without tests; `None` where that depends on anything else.
+/// The value of a condition in a build without tests; `None` if it depends on other conditions.
 fn without_tests(condition: &Meta) -> Option<bool> {
     match condition {
         Meta::Path(path) if path.is_ident("test") => Some(false),

@@ -10,7 +10,7 @@ pub(super) struct Cycle {
     pub(super) files: BTreeSet<String>,
 }
 
-/// Every cycle, as large as it is: its strongly connected component. Larger ones come first.
+/// All cycles, as strongly connected components, larger ones first.
 pub(super) fn cycles(arrows: &Arrows) -> Vec<Cycle> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         arrows.keys().map(|file| (file.as_str(), reachable(arrows, file))).collect();
@@ -26,7 +26,7 @@ pub(super) fn cycles(arrows: &Arrows) -> Vec<Cycle> {
     found
 }
 
-/// Where the arrows lead from this file in one step or more.
+/// The files that the arrows reach from this file in one step or more.
 fn reachable<'a>(arrows: &'a Arrows, file: &str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let targets = |file: &str| arrows.get(file).into_iter().flatten().map(|(to, _)| to.as_str());
@@ -40,7 +40,7 @@ fn reachable<'a>(arrows: &'a Arrows, file: &str) -> BTreeSet<&'a str> {
 }
 
 impl Cycle {
-    /// The arrows within the cycle: from, to, and a name that is the reason.
+    /// The arrows within the cycle: source, target, and a name that causes the dependency.
     pub(super) fn arrows<'a>(&'a self, all: &'a Arrows) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
         self.files.iter().flat_map(move |from| {
             let targets = all.get(from).into_iter().flatten();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_of_a_cycle_leave_out_those_from_and_to_others() {
+    fn arrows_of_a_cycle_exclude_other_files() {
         let all = arrows(&[("a", "b"), ("b", "a"), ("b", "out"), ("in", "a")]);
         let [cycle] = &cycles(&all)[..] else { panic!("one cycle") };
         assert_eq!(cycle.arrows(&all).collect::<Vec<_>>(), [("a", "b", "Nameb"), ("b", "a", "Namea")]);

@@ -1,8 +1,8 @@
 //! Cycles of files: within a crate, no two files may depend on each other, directly or through others.
 //!
 //! A file depends on the file that defines a name which its code uses. Imports, globs and re-exports are followed to
-//! the definition; neither `mod x;` nor the re-export of what a child module defines is a dependency of the parent.
-//! What exists for tests only is left out.
+//! the definition; neither `mod x;` nor the re-export of an item of a child module is a dependency of the parent. Code
+//! for tests only is ignored.
 //!
 //! The rule does not see a call of a method, because finding the method's file takes the type of the receiver. A file
 //! that extends a type with an `impl` block depends on the file of the type; a caller of such a method depends on the
@@ -62,7 +62,7 @@ impl Cycles {
         self.arrows.get(package).with_context(|| format!("there is no package {package}"))
     }
 
-    /// Compares them with the list of those that are still allowed.
+    /// Compares the cycles with the list of allowed ones.
     pub(super) fn check(&self, root: &Path, findings: &mut Findings) -> Result<()> {
         for disagreement in allowed::disagreements(&self.found, &allowed::read(root)?) {
             findings.error(ALLOWED_CYCLES, disagreement);
@@ -70,7 +70,7 @@ impl Cycles {
         Ok(())
     }
 
-    /// Takes out of that list what is in no cycle any more.
+    /// Removes files from that list that are in no cycle any more.
     pub(super) fn shrink_allowed(&self, root: &Path) -> Result<()> {
         allowed::shrink(root, &self.found)
     }
@@ -85,7 +85,7 @@ pub(super) fn arrows_between(files: &[(&str, &str)]) -> Arrows {
     found.arrows
 }
 
-/// The dependencies in all targets of a package but its tests and benchmarks.
+/// The dependencies in all targets of a package except its tests and benchmarks.
 fn arrows_of(
     workspace: &Workspace,
     package: &Package,
@@ -112,7 +112,7 @@ fn is_checked(target: &Target) -> bool {
     !(target.is_test() || target.is_bench() || target.is_kind(TargetKind::CustomBuild))
 }
 
-/// The files of a cycle, each with the files that it depends on and a name that is the reason.
+/// The files of a cycle, each with the files that it depends on and a name that causes the dependency.
 fn describe(package: &str, cycle: &Cycle, arrows: &Arrows) -> String {
     let mut text = format!("cycle of {} files in {package}:\n", cycle.files.len());
     let mut last = "";

@@ -1,4 +1,4 @@
-//! The modules of one crate target, as parsed from its files: which names each module defines and imports.
+//! The modules of one crate target, as parsed from its files: the names that each module defines and imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub(super) struct Module {
     pub(super) parent: Option<ModuleId>,
     /// The file that holds this module; several inline modules may share it.
     pub(super) file: String,
-    /// All items but the modules among them and what exists for tests only.
+    /// All items except modules and items for tests only.
     pub(super) items: Vec<Item>,
     pub(super) names: BTreeMap<String, Vec<Binding>>,
     pub(super) globs: Vec<Glob>,
@@ -63,7 +63,7 @@ pub(super) struct Glob {
     pub(super) seen_in: Option<ModuleId>,
 }
 
-/// The namespaces of Rust, as far as they matter here.
+/// The namespaces of Rust that this check distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Space {
     /// Types, traits and modules.
@@ -253,7 +253,7 @@ impl Modules {
             Visibility::Inherited => Some(module),
             Visibility::Restricted(restricted) if restricted.path.is_ident("self") => Some(module),
             Visibility::Restricted(restricted) if restricted.path.is_ident("super") => self.get(module).parent,
-            // `pub(in path)` is taken for `pub(crate)`: the compiler holds the difference.
+            // `pub(in path)` counts as `pub(crate)`: the compiler checks the difference.
             _ => None,
         }
     }
@@ -268,8 +268,9 @@ impl Modules {
 }
 
 impl Module {
-    /// Whether code that a macro makes among the items may define this name. The macro's text is all that tells: a
-    /// call may define any identifier in it, and a derive, in a macro too, may add to the name of its type.
+    /// Whether code that a macro generates among the items may define this name. Only the text of the macro is known: a
+    /// call may define any identifier in it, and a derive, also one in a macro, may define names that begin with the
+    /// name of its type.
     pub(super) fn may_generate(&self, name: &str) -> bool {
         let types = self.macro_names.iter().filter(|name| name.starts_with(char::is_uppercase)).chain(&self.derived);
         self.macro_names.contains(name) || types.into_iter().any(|of_type| name.starts_with(of_type.as_str()))
@@ -285,7 +286,7 @@ pub(super) struct Import {
     pub(super) is_glob: bool,
 }
 
-/// The leaves of a `use` declaration. One that starts with `::` concerns other crates and has none.
+/// The leaves of a `use` declaration. A declaration that starts with `::` refers to other crates and has none.
 pub(super) fn imports(item: &ItemUse) -> Vec<Import> {
     let mut found = Vec::new();
     if item.leading_colon.is_none() {
@@ -381,7 +382,7 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Joins two relative paths and takes `..` out of the result.
+/// Joins two relative paths and resolves `..` in the result.
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {

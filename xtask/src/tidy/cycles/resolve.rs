@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::modules::{ModuleId, Modules, ROOT, Space, Target};
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Module(ModuleId),
@@ -12,9 +12,9 @@ pub(super) enum Found {
     Item(ModuleId),
 }
 
-/// What following a path ended with.
+/// The result of following a path.
 pub(super) enum Answer {
-    /// Everything that the path may mean: one item, or several under different `cfg`.
+    /// All possible targets: one item, or several under different `cfg`.
     Found(Vec<Found>),
     /// A name of another crate, of the language, or of a local scope.
     Elsewhere,
@@ -78,7 +78,7 @@ const PRELUDE: &[&str] = &[
 
 pub(super) struct Resolver<'m> {
     modules: &'m Modules,
-    /// The imports and globs that are being followed, so that one which leads to itself ends.
+    /// The imports and globs that are being followed, so that a circular one ends.
     followed: RefCell<Vec<(ModuleId, String, Step)>>,
 }
 
@@ -93,7 +93,7 @@ impl<'m> Resolver<'m> {
         Self { modules, followed: RefCell::default() }
     }
 
-    /// Follows a path that stands in `module`.
+    /// Follows a path in `module`.
     pub(super) fn follow(&self, module: ModuleId, path: &[String], space: Space) -> Answer {
         let Some((first, mut rest)) = path.split_first() else { return Answer::Elsewhere };
         let mut found = match first.as_str() {
@@ -138,8 +138,8 @@ impl<'m> Resolver<'m> {
         if found.is_empty() { Answer::Elsewhere } else { Answer::Found(found) }
     }
 
-    /// What `name` means in `module` to code of `viewer`. `None` if the module has no such name; an empty list for a
-    /// name of another crate.
+    /// The targets of `name` in `module` for code in `viewer`. `None` if the module has no such name; an empty list for
+    /// a name of another crate.
     fn look_up(&self, module: ModuleId, name: &str, space: Space, viewer: ModuleId) -> Option<Vec<Found>> {
         let sees = |seen_in: Option<ModuleId>| seen_in.is_none_or(|scope| self.modules.is_within(viewer, scope));
         let here = self.modules.get(module);

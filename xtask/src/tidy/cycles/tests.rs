@@ -117,7 +117,7 @@ fn macro_calls_and_attributes_are_read_as_tokens() {
 #[test]
 fn unused_name_makes_no_dependency() {
     for text in [
-        // Modules and names of others, of the language, and of the file itself.
+        // Modules and names of other crates, of the language, and of the file itself.
         "use crate::def;",
         "use std::fmt; fn f(x: fmt::Error, y: ::def::Type) {}",
         "struct Type; fn f(x: Type) { function() } fn function() {}",

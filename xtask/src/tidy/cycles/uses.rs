@@ -1,4 +1,4 @@
-//! Which names the code of a module uses, and so which file depends on which.
+//! The names that the code of a module uses, and the resulting dependencies between files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::cfg::is_for_tests;
 use super::modules::{ModuleId, Modules, Space, attributes_of, imports, plain};
 use super::resolve::{Answer, Found, Resolver};
 
-/// The files that each file depends on, each with one name that is the reason.
+/// The files that each file depends on, each with one name that causes the dependency.
 pub(in crate::tidy) type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The dependencies between the files of a target, and the paths that could not be followed.
@@ -47,7 +47,7 @@ struct Reader<'m> {
     modules: &'m Modules,
     module: ModuleId,
     resolver: Resolver<'m>,
-    /// What the blocks and generics around the code declare.
+    /// The declarations of the blocks and generics around the code.
     scopes: Vec<Scope>,
     /// The variables of each function around the code.
     variables: Vec<BTreeSet<String>>,
@@ -64,7 +64,7 @@ struct Scope {
 }
 
 impl Reader<'_> {
-    /// Notes what a path in the code leads to.
+    /// Records the target of a path in the code.
     fn note(&mut self, path: &[String], space: Space, is_certain: bool) {
         let Some((first, rest)) = path.split_first() else { return };
         for scope in self.scopes.iter().rev() {
@@ -88,7 +88,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the path leads into this crate. A path that is certain to be one is reported when it gets lost.
+    /// Whether the path leads into this crate. A token run that is certainly a path is reported if its target is not
+    /// found.
     fn note_resolved(&mut self, path: &[String], space: Space, is_certain: bool) -> bool {
         match self.resolver.follow(self.module, path, space) {
             Answer::Found(places) => {
@@ -123,7 +124,7 @@ impl Reader<'_> {
         self.variables.iter().any(|names| names.contains(name))
     }
 
-    /// A re-export of what a descendant defines is a part of that descendant's interface, and no use of it.
+    /// A re-export of an item of a descendant module is part of that module's interface and not a use.
     fn note_import(&mut self, path: &[String], is_reexport: bool) {
         match self.resolver.follow(self.module, path, Space::Any) {
             Answer::Found(places) => {
@@ -167,7 +168,7 @@ impl Reader<'_> {
         self.variables.pop();
     }
 
-    /// The tokens of a macro call or an attribute are no syntax tree: each run `a::b::c` in them is taken for a path.
+    /// The tokens of a macro call or an attribute are not a syntax tree: each run `a::b::c` in them counts as a path.
     fn read_tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut at = 0;
@@ -330,7 +331,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
-        // What is called is a function, also where a variable has its name: `let now = now();`.
+        // A called name is a function, also if a variable has the same name: `let now = now();`.
         match &*call.func {
             Expr::Path(function) => {
                 if let Some(qself) = &function.qself {
@@ -418,7 +419,7 @@ impl<'ast> Visit<'ast> for Variables {
     }
 }
 
-/// A pattern that is one name binds a variable, or compares with a constant or a unit struct: the spelling tells.
+/// A pattern of one name binds a variable, or compares with a constant or a unit struct; the spelling decides.
 fn names_a_constant(pattern: &PatIdent) -> bool {
     pattern.ident.to_string().starts_with(char::is_uppercase)
 }

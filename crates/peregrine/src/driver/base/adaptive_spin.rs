@@ -1,22 +1,22 @@
-//! Whether to look for the next sample, or for room, for a moment before sleeping until it comes.
+//! Adaptive spinning: whether a thread polls for the next sample, or for room, before it blocks.
 //!
-//! A wake-up takes microseconds, and not only of the thread that is woken: the kernel does it on the time of the
-//! sending thread. Where the next one is about to come anyway, looking for it is cheaper for both. Only a stream is
-//! worth it: so many in a row that each came within [the time of a look](AdaptiveSpin::for_datagrams). A thread at that
-//! pace hardly sleeps. One that has looked in vain sleeps, and looks again only when there is a stream again: what it
-//! looks in vain for is one look in [`STREAM`] at most.
+//! A wake-up takes microseconds of the woken thread and of the sending thread, on whose time the kernel wakes. If the
+//! next sample is about to arrive, spinning is cheaper for both threads. A thread spins only in a stream: after
+//! [`STREAM`] consecutive waits that were each shorter than the [spin time](AdaptiveSpin::for_datagrams). After a spin
+//! without success the thread blocks, and spins again only after the next stream, so at most one wait in [`STREAM`]
+//! spins in vain.
 
 use peregrine_rtps::time::{Instant, Span};
 
-/// So many waits in a row no longer than it is worth to look are a stream.
+/// Number of consecutive short waits that make a stream.
 const STREAM: u32 = 32;
 
-/// What is known of how quickly they come.
+/// The lengths of the recent waits for samples.
 #[derive(Debug)]
 pub(in crate::driver) struct AdaptiveSpin {
-    /// For how long to look. About what falling asleep and being woken cost both sides together.
+    /// The spin time: about the cost of blocking and waking for both sides together.
     look: Span,
-    /// Waits in a row that were short.
+    /// Number of consecutive short waits.
     short_waits: u32,
 }
 
@@ -36,7 +36,7 @@ impl AdaptiveSpin {
         (self.short_waits >= STREAM).then(|| now + self.look)
     }
 
-    /// Records that a thread spun until the deadline in vain.
+    /// Records a spin without success.
     pub(in crate::driver) const fn on_miss(&mut self) {
         self.short_waits = 0;
     }
@@ -49,28 +49,28 @@ impl AdaptiveSpin {
 
 /// How long a writer thread spins for ring space. A request and its wake-up involve several threads and take longer.
 const ROOM_LOOK: Span = Span::from_micros(20);
-/// After a failed spin, one of this many waits spins again.
+/// After a failed spin, one of this many waits spins.
 const VAIN: u32 = 32;
 
-/// Whether readers of a writer that has no room left make some soon.
+/// Whether a writer without ring space spins for it.
 #[derive(Debug, Default)]
 pub(in crate::driver) struct RoomSpin {
-    /// How often there was none in time, since there was some.
+    /// Number of failed spins since the last success.
     in_vain: u32,
 }
 
 impl RoomSpin {
-    /// Until when a thread spins that begins to wait now: until now, if it is to look only once.
+    /// The end of a spin that begins now; equal to `now` if the thread polls only once.
     pub(in crate::driver) fn until(&self, now: Instant) -> Instant {
         if self.in_vain.is_multiple_of(VAIN) { now + ROOM_LOOK } else { now }
     }
 
-    /// There was no room in that time.
+    /// Records a spin without success.
     pub(in crate::driver) const fn on_miss(&mut self) {
         self.in_vain = self.in_vain.wrapping_add(1);
     }
 
-    /// There was.
+    /// Records a successful spin.
     pub(in crate::driver) const fn on_hit(&mut self) {
         self.in_vain = 0;
     }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_stream_is_looked_for() {
+    fn thread_spins_only_in_a_stream() {
         let mut adaptive_spin = AdaptiveSpin::for_datagrams();
         sleep(&mut adaptive_spin, STREAM - 1, Span::from_micros(5));
         sleep(&mut adaptive_spin, 1, Span::from_micros(21));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn at_shared_memory_a_stream_is_quicker() {
+    fn stream_in_shared_memory_has_shorter_waits() {
         let mut adaptive_spin = AdaptiveSpin::for_memory();
         sleep(&mut adaptive_spin, STREAM, Span::from_micros(6));
         assert_eq!(adaptive_spin.until(Instant(7)), None);

@@ -1,4 +1,4 @@
-//! When a state machine wants to be called next.
+//! The next deadline of a state machine.
 
 use std::sync::atomic::Ordering;
 
@@ -7,11 +7,11 @@ use peregrine_rtps::time::Instant;
 use super::clock::NEVER;
 use super::system::AtomicU64;
 
-/// When a participant or an endpoint is to be called next, for the control thread to see without its lock.
+/// The next deadline of a participant or an endpoint, which the control thread reads without its lock.
 ///
-/// It is set while that lock is held: of two threads that have moved the state machine on, the later one has the last
-/// word. And it is set before the thread looks at when the control thread wakes up ([`Host::arm`]), which does it the
-/// other way round: hence the sequential consistency.
+/// A thread sets the deadline while it holds that lock, so the last thread that used the state machine determines it.
+/// The thread then reads the wake-up time of the control thread ([`Host::arm`]), while the control thread accesses the
+/// two in the opposite order: both orders need sequential consistency.
 ///
 /// [`Host::arm`]: crate::driver::host::Host::arm
 pub(crate) struct DeadlineCell(AtomicU64);
@@ -25,7 +25,7 @@ impl DeadlineCell {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// To be followed by [`Host::arm`](crate::driver::host::Host::arm) with what it returns.
+    /// The caller then calls [`Host::arm`](crate::driver::host::Host::arm) with the returned deadline.
     #[inline]
     pub(crate) fn set(&self, at: Option<Instant>) -> u64 {
         let at = at.map_or(NEVER, |at| at.0);

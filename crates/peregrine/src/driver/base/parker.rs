@@ -1,4 +1,4 @@
-//! How a thread of the application sleeps, and what is known of the thread as a leader of the reception.
+//! Sleep of application threads, and the history of a thread as leader of the reception.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -15,11 +15,11 @@ use super::system::{
 };
 
 thread_local! {
-    /// How many other threads this one has woken.
+    /// The number of other threads that this thread has woken.
     static OTHERS_WOKEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of threads that the calling thread had woken at some moment.
+/// The number of threads that the calling thread had woken at a point in time.
 pub(in crate::driver) struct OthersWoken(u32);
 
 impl OthersWoken {
@@ -27,16 +27,16 @@ impl OthersWoken {
         Self(OTHERS_WOKEN.with(Cell::get))
     }
 
-    /// Whether the thread has woken others since.
+    /// Whether the thread has woken further threads since.
     pub(in crate::driver) fn are_more(&self) -> bool {
         OTHERS_WOKEN.with(Cell::get) != self.0
     }
 }
 
-/// Whether a thread leads when it waits. Only that thread uses it.
+/// The waits in which a thread does not lead. Only that thread uses this.
 #[derive(Default)]
 pub(in crate::driver) struct Turns {
-    /// How many waits the thread does not lead in.
+    /// Number of further waits in which the thread does not lead.
     excluded: AtomicU32,
 }
 
@@ -45,7 +45,7 @@ impl Turns {
         self.excluded.store(waits, Ordering::Relaxed);
     }
 
-    /// Whether the thread does not lead in this wait, which counts.
+    /// Whether the thread does not lead in this wait. Counts the wait.
     pub(in crate::driver) fn is_excluded(&self) -> bool {
         let left = self.excluded.load(Ordering::Relaxed);
         self.excluded.store(left.saturating_sub(1), Ordering::Relaxed);
@@ -57,20 +57,20 @@ impl Turns {
 pub(crate) struct Parker {
     thread: Thread,
     woken: Arc<AtomicBool>,
-    /// It sleeps at the socket, or is about to.
+    /// The thread sleeps at the socket, or is about to.
     receiving: AtomicBool,
-    /// What ends its sleep there.
+    /// The waker that ends its sleep at the socket.
     waker: Mutex<Weak<Waker>>,
     pub(in crate::driver) turns: Turns,
 }
 
 impl Parker {
-    /// That of the calling thread.
+    /// The parker of the calling thread.
     pub(crate) fn of_this_thread() -> Arc<Self> {
         thread_local! {
             static PARKER: Arc<Parker> = Arc::new(Parker::new());
         }
-        // While the thread ends, what belongs to it may be gone already.
+        // While the thread ends, its thread-local variables may be destroyed already.
         PARKER.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Self::new()))
     }
 
@@ -84,7 +84,7 @@ impl Parker {
         }
     }
 
-    /// Sleeps until woken, or until `end`. To be called on its own thread.
+    /// Sleeps until woken, or until `end`. The thread of the parker calls this.
     pub(crate) fn park_until(&self, end: Instant) {
         while !self.woken.swap(false, Ordering::SeqCst) {
             let left = end.since(now());
@@ -110,8 +110,8 @@ impl Parker {
         }
     }
 
-    /// From here on it sleeps at a socket, where this wakes it, between [`Self::is_woken_before_sleep`] and
-    /// [`Self::is_awake`].
+    /// From here on the thread sleeps at a socket between [`Self::is_woken_before_sleep`] and [`Self::is_awake`], and
+    /// `waker` wakes it there.
     pub(in crate::driver) fn receives_at(&self, waker: &Arc<Waker>) {
         let mut kept = self.waker();
         if kept.as_ptr() != Arc::as_ptr(waker) {
@@ -119,8 +119,7 @@ impl Parker {
         }
     }
 
-    /// Takes a wake-up; returns whether there was one. Otherwise, a thread that wakes it from here on does so at the
-    /// socket.
+    /// Consumes a wake-up, and returns whether there was one. If there was none, later wake-ups go to the socket.
     pub(in crate::driver) fn is_woken_before_sleep(&self) -> bool {
         self.receiving.store(true, Ordering::SeqCst);
         // A waking thread sets `woken` first and then reads `receiving`.
@@ -131,17 +130,17 @@ impl Parker {
         is_woken
     }
 
-    /// It does not sleep now.
+    /// The thread does not sleep any more.
     pub(in crate::driver) fn is_awake(&self) {
         self.receiving.store(false, Ordering::SeqCst);
     }
 
-    /// Whether it was woken since the last call; its own thread calls this.
+    /// Whether the thread was woken since the last call. The thread of the parker calls this.
     pub(in crate::driver) fn take_wake_up(&self) -> bool {
         self.woken.load(Ordering::SeqCst) && self.woken.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether it was woken.
+    /// Whether the thread was woken.
     pub(in crate::driver) fn is_woken(&self) -> bool {
         self.woken.load(Ordering::SeqCst)
     }

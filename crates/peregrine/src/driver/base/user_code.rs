@@ -2,7 +2,7 @@
 //! types (`encode`, key functions, `Drop`), and the subscriber of `tracing`.
 //!
 //! - User code runs under no lock: [`run_user_code`] asserts that in debug builds.
-//! - Some user code becomes due under a lock: a cache lets go of a value, a task is woken, an event is logged. The code
+//! - Some user code becomes due under a lock: a cache drops a value, a task is woken, an event is logged. The code
 //!   waits in a list of the thread until the thread has released its locks: see [`UserCode`] and [`HeldLock`].
 //! - User code also waits while the thread keeps timers or leads the reception: see [`Deferring`].
 
@@ -22,7 +22,7 @@ use super::system::thread_local;
 /// that reader, and so on. Deeper ones are queued.
 const DEPTH_MAX: u32 = 8;
 
-/// In [`HELD`]: something waits in [`PENDING`].
+/// In [`HELD`]: [`PENDING`] is not empty.
 const HAS_PENDING: u32 = 1 << 31;
 
 thread_local! {
@@ -39,7 +39,7 @@ thread_local! {
 /// See [`user_code_panics`].
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Calls code of the application. To be called without any lock.
+/// Calls code of the application. The caller must hold no lock.
 #[inline]
 pub(crate) fn run_user_code<R>(call: impl FnOnce() -> R) -> R {
     assert_no_lock_is_held();
@@ -49,13 +49,13 @@ pub(crate) fn run_user_code<R>(call: impl FnOnce() -> R) -> R {
 /// Calls code of the application whose panic must not end the calling thread. Returns the payload of a panic.
 #[inline]
 pub(crate) fn run_caught<R>(call: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
-    // The application's own state may be inconsistent after a panic; that is the application's to handle.
+    // After a panic the application is responsible for its own, possibly inconsistent, state.
     run_user_code(|| catch_unwind(AssertUnwindSafe(call)))
 }
 
-/// How often code of the application has panicked in this process where no entity counts it: wakers of tasks,
-/// destructors of shared values, key functions, and the subscriber of `tracing`. Such a panic is logged and ends there;
-/// the panics of a listener are counted by its entity.
+/// The number of panics in this process of user code that no entity counts: wakers of tasks, destructors of shared
+/// values, key functions, and the subscriber of `tracing`. Each panic is caught and logged. Panics of a listener are
+/// counted by its entity (`listener_panics`).
 #[must_use]
 pub fn user_code_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
@@ -72,7 +72,7 @@ pub(crate) enum UserCode {
 }
 
 impl UserCode {
-    /// Runs it when the calling thread has released its locks and may run user code, which may be now.
+    /// Runs the code as soon as the calling thread has released its locks and may run user code, possibly at once.
     pub(crate) fn run_unlocked(self) {
         if !is_any_lock_held() && !self.must_wait() {
             return self.run();
@@ -81,17 +81,17 @@ impl UserCode {
         let _ = PENDING.try_with(|pending| pending.borrow_mut().extend(left.take()));
         match left {
             None => set_held(held() | HAS_PENDING),
-            // The thread is ending, and its list with it.
+            // The thread is ending, and its list is destroyed.
             Some(left) => left.run(),
         }
     }
 
-    /// Whether the thread must not run it, whatever locks it holds.
+    /// Whether the thread must not run the code, independent of its locks.
     fn must_wait(&self) -> bool {
         is_deferring() && !matches!(self, Self::WakeOwn(_))
     }
 
-    /// To be called on a thread that may run user code.
+    /// The calling thread must be allowed to run user code.
     pub(crate) fn run(self) {
         match self {
             Self::WakeOwn(waker) | Self::Wake(waker) => run_counted(|| waker.wake(), "a waker has panicked"),
@@ -116,8 +116,8 @@ pub(crate) fn note_panic(panic: Box<dyn Any + Send>, event: &str) {
     log_panic(panic, event);
 }
 
-/// Has the subscriber of `tracing`, code of the application, see what `event` emits: at once, or when the thread has
-/// released its locks and may run user code. An event that no subscriber wants costs one load.
+/// Emits the `tracing` event of `event`, whose subscriber is user code: at once, or when the thread has released its
+/// locks and may run user code. An event without an interested subscriber costs one load.
 #[cold]
 pub(crate) fn log(level: Level, event: impl FnOnce() + Send + 'static) {
     if level <= LevelFilter::current() {
@@ -153,8 +153,8 @@ pub(crate) fn log_panic(panic: Box<dyn Any + Send>, event: &str) {
     }
 }
 
-/// Exists as long as the thread holds a lock. Must be dropped after the lock is released: the last one of the thread
-/// runs the user code that waits for that.
+/// Exists as long as the thread holds a lock. Must be dropped after the lock is released: the drop of the thread's last
+/// one runs the waiting user code.
 pub(crate) struct HeldLock {
     /// A lock is released by the thread that took it.
     _not_send: std::marker::PhantomData<*const ()>,
@@ -205,8 +205,8 @@ pub(crate) fn assert_no_lock_is_held() {
     debug_assert!(std::thread::panicking() || !is_any_lock_held(), "user code would run under a lock");
 }
 
-/// Runs what waits for this thread, except what it must not run. The list is reused, so that a steady state allocates
-/// nothing.
+/// Runs the waiting user code of this thread, except code that the thread must not run. The list is reused, so that a
+/// steady state allocates nothing.
 #[cold]
 fn run_pending() {
     let Ok(mut all) = PENDING.try_with(RefCell::take) else { return };
@@ -217,7 +217,7 @@ fn run_pending() {
     } else {
         all.drain(..).for_each(UserCode::run);
     }
-    // Code that ran has perhaps left more, which was not run because of what waits still.
+    // The code may have added further code, which waits behind the code that this thread must not run.
     let _ = PENDING.try_with(|pending| {
         let mut pending = pending.borrow_mut();
         if pending.is_empty() {
@@ -228,13 +228,13 @@ fn run_pending() {
     });
 }
 
-/// Whether user code waits until this thread may run it, or hands it to another one.
+/// Whether user code waits until this thread may run it or hands it to another thread.
 #[inline]
 pub(crate) fn has_deferred() -> bool {
     is_deferring() && PENDING.try_with(|pending| !pending.borrow().is_empty()).unwrap_or_default()
 }
 
-/// Takes what waits on a thread that must not run user code, to hand it to another one.
+/// Takes the waiting user code of a thread that must not run it, to hand it to another thread.
 pub(crate) fn take_deferred(into: &mut Vec<UserCode>) {
     let _ = PENDING.try_with(|pending| into.append(&mut pending.borrow_mut()));
 }
@@ -249,8 +249,8 @@ pub(crate) fn must_defer() -> bool {
     is_deferring() || DEPTH.with(Cell::get) >= DEPTH_MAX
 }
 
-/// As long as this exists, the thread that made it runs no listener, no other [user code](UserCode), and emits no
-/// event. What was left meanwhile runs when the outermost guard is dropped.
+/// As long as this guard exists, its thread runs no listener and no other [user code](UserCode), and emits no event.
+/// Deferred code runs when the outermost guard is dropped.
 pub(crate) struct Deferring {
     _not_send: std::marker::PhantomData<*const ()>,
 }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn value_dropped_by_a_deferring_thread_waits_for_the_end_of_that() {
+    fn value_dropped_by_deferring_thread_is_dropped_after_the_guard() {
         let drops = Arc::default();
         let deferring = Deferring::begin();
         let lock = HeldLock::new();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn panicking_destructor_is_counted_and_keeps_nothing_else_from_running() {
+    fn panicking_destructor_is_counted_and_others_run() {
         let (drops, before) = (Arc::default(), user_code_panics());
         let lock = HeldLock::new();
         drop_value(&drops, true);

@@ -2,10 +2,10 @@
 //! each ring, under the lock of the writer and that of its channels.
 //!
 //! Samples that readers have not acknowledged are kept here as [`RetainedChange`]s. They become changes of the history
-//! before anything else happens that needs the history: another kind of write, or a reader that comes, goes, has no
-//! room or gets messages. One condition decides whether the fast path may be used, checked with the writer locked:
-//! [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). The fast path is never used
-//! while another thread is handing over, so ring entries are in the order of their numbers.
+//! before any operation that needs the history: another kind of write, or a reader that is added, removed, without
+//! room, or reached by messages. One condition decides whether the fast path may be used, checked with the writer
+//! locked: [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). The fast path is not
+//! used while another thread delivers, so ring entries are in the order of their numbers.
 
 use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::KeyHash;
@@ -22,8 +22,8 @@ use crate::driver::route::shm::metadata::Entry;
 use crate::driver::route::shm::outgoing::{Channels, Outgoing, PayloadSlot, RetainedChange};
 
 impl WriterCore {
-    /// Writes a keyless value that lies in a slot on the fast path. If that is not possible now, returns the slot, and
-    /// the history has everything that was written before.
+    /// Writes a keyless value in a slot on the fast path. If that is not possible now, returns the slot; all earlier
+    /// samples are then in the history.
     #[inline]
     pub(crate) fn write_bypassing_history<'c>(
         &'c self,
@@ -147,7 +147,7 @@ impl Outgoing {
 }
 
 impl Channels {
-    /// Whether to look for ring space once more; true at the first call.
+    /// Whether to poll for ring space once more; true at the first call.
     fn looks_for_room(&mut self, until: &mut Option<Instant>) -> bool {
         let Some(until) = *until else {
             *until = Some(self.room.until(now()));
@@ -205,10 +205,10 @@ impl Channels {
 }
 
 impl WriterState {
-    /// Whether the writing thread may give all readers the next sample, and no other thread gives them anything.
+    /// Whether the writing thread may deliver the next sample to all readers, and no other thread delivers.
     #[inline]
     fn may_bypass_history(&self) -> bool {
-        // Messages that are to go first may be on their way yet.
+        // Messages that have to be sent first may still be in transit.
         !self.closed
             && self.sending.is_idle()
             && !self.messages_first

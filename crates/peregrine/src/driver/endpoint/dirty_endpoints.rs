@@ -42,24 +42,24 @@ impl DirtyEndpoints {
         self.readers.is_empty() && self.writers.is_empty() && self.topics.is_empty()
     }
 
-    /// Calls the endpoints, whose deadlines have come.
+    /// Calls the endpoints, whose deadlines are due.
     pub(in crate::driver) fn handle_timeouts(&mut self, now: Instant) {
         self.writers.drain(..).for_each(|writer| writer.handle_timeout(now));
         self.readers.drain(..).for_each(|reader| reader.handle_timeout(now, wall()));
     }
 
-    /// Wakes waiters, sends answers, and runs listeners or queues them. To be called without any lock.
+    /// Wakes waiters, sends answers, and runs listeners or queues them. The caller must hold no lock.
     pub(crate) fn after(&mut self, now: Instant) {
         self.notify(now);
         self.run_listeners(now);
     }
 
-    /// Whether [`Self::notify`] has left readers whose listeners are to be run.
+    /// Whether [`Self::notify`] has kept readers whose listeners have to run.
     pub(in crate::driver) fn has_listeners(&self) -> bool {
         !self.readers.is_empty()
     }
 
-    /// Wakes waiters and sends answers. Readers whose listener is to be run stay.
+    /// Wakes waiters and sends answers. Keeps the readers whose listeners have to run.
     pub(in crate::driver) fn notify(&mut self, now: Instant) {
         self.wake(now);
         self.send_answers(now);

@@ -1,4 +1,4 @@
-//! How fast asynchronous writers send.
+//! Flow controllers of asynchronous writers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use peregrine_rtps::writer::pace::{TokenBucket, TokenBucketConfig};
 
 use crate::error::{Argument, BadParameter, Error, Unit};
 
-/// How fast datagrams of asynchronous writers leave: user data, repairs and all else they send. Clones are the same
-/// controller: writers that have one in common share its rate, even in several domains.
+/// Limits the rate of all datagrams of asynchronous writers: user data, repairs and protocol messages. Clones are
+/// handles of the same controller: writers with one controller share its rate, even across domains.
 #[derive(Clone, Default)]
 pub struct FlowController {
-    /// `None` lets everything leave.
+    /// `None`: no limit.
     bucket: Option<Arc<Mutex<TokenBucket>>>,
 }
 
@@ -23,13 +23,14 @@ fn zero(argument: Argument, unit: Unit) -> Error {
 }
 
 impl FlowController {
-    /// Lets everything leave as soon as it can.
+    /// A controller without a limit.
     #[must_use]
     pub const fn fast() -> Self {
         Self { bucket: None }
     }
 
-    /// Keeps to a rate, in bits of UDP payload per second, with bursts of a millisecond or of the largest datagram.
+    /// A controller with a limit of `rate` bits of UDP payload per second, and bursts of a millisecond or of the
+    /// largest datagram, whichever is more.
     ///
     /// # Errors
     /// [`Error::BadParameter`] for a rate of zero.
@@ -38,10 +39,10 @@ impl FlowController {
         Self::token_bucket(config.ok_or_else(|| zero(Argument::BitsPerSecond, Unit::BitsPerSecond))?)
     }
 
-    /// Keeps to a token bucket of the application's own.
+    /// A controller with a token bucket that the application configures.
     ///
     /// # Errors
-    /// [`Error::BadParameter`] where a field is zero: nothing would ever leave.
+    /// [`Error::BadParameter`] if a field is zero: no datagram could ever be sent.
     pub fn token_bucket(config: TokenBucketConfig) -> Result<Self, Error> {
         let bucket = TokenBucket::new(config).ok_or_else(|| match config {
             TokenBucketConfig { tokens_per_period: 0, .. } => zero(Argument::TokensPerPeriod, Unit::None),
@@ -52,13 +53,13 @@ impl FlowController {
         Ok(Self { bucket: Some(Arc::new(Mutex::new(bucket))) })
     }
 
-    /// The token bucket it keeps to, if any.
+    /// The token bucket; `None` without a limit.
     #[must_use]
     pub fn config(&self) -> Option<TokenBucketConfig> {
         self.bucket.as_deref().map(|bucket| lock(bucket).config())
     }
 
-    /// How many of the messages may leave now, and when the next one may.
+    /// The number of messages that may be sent now, and the time at which the next one may.
     pub(crate) fn allow<'a>(
         &self,
         now: Instant,

@@ -53,8 +53,8 @@ pub(in crate::driver) const LOCAL_SOURCE: Source =
     Source::Datagram(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
 
 impl WriterCore {
-    /// Hands over what there is, [`BATCHES_MAX`] batches at most. Says whether that was all. To be called by the thread
-    /// that sends for the writer.
+    /// Delivers the waiting changes, at most [`BATCHES_MAX`] batches. Returns whether all were delivered. The thread
+    /// that sends for the writer calls this.
     pub(in crate::driver) fn hand_over<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
@@ -131,7 +131,7 @@ impl WriterCore {
         for halted in handing.halted.drain(..) {
             guard.writer.pause_reader(halted);
             if !self.is_without_room(halted.reader) {
-                // It has made room before this was noted.
+                // The reader has made room before the refusal was recorded.
                 guard.writer.resume_reader(halted.reader);
             }
         }
@@ -149,7 +149,7 @@ impl WriterCore {
         guard
     }
 
-    /// A reader that has made room meanwhile has called before it was noted that it is halted.
+    /// A reader that has made room meanwhile has reported that before the refusal was recorded.
     fn check_refusal<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
@@ -244,7 +244,7 @@ impl PendingNotify {
         writer.run_hook(self.news);
     }
 
-    /// Leaves the events of the readers to the thread that keeps timers, and queues the writer's listener.
+    /// Passes the events of the readers to the control thread, and queues the writer's listener.
     fn leave_to_timers(self, writer: &WriterCore) {
         let now = now();
         for reader in self.few.iter().chain(&self.more) {

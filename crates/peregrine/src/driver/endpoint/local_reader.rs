@@ -16,7 +16,7 @@ pub(in crate::driver) static READERS: Registry<ReaderCore> = Registry::new();
 pub(crate) struct LocalReader {
     pub(crate) guid: Guid,
     pub(crate) core: Arc<ReaderCore>,
-    /// Both sides have the same Rust type, so that they tell instances apart by the same means.
+    /// Both sides have the same Rust type, and therefore identify instances in the same way.
     pub(crate) is_same_type: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Writers, readers and topics: one lock each, with those who wait for them and the turns in which they send.
+//! Writers, readers and topics: one lock each, with the waiters of the entity and the turns in which threads send.
 
 mod bypass;
 pub(in crate::driver) mod dirty_endpoints;

@@ -14,7 +14,7 @@ use crate::driver::net::send_limit::SendLimit;
 
 /// Bytes sent between two readings of the clock: two trains of datagrams. A smaller sample is never divided.
 const PIECE_BYTES: usize = 1 << 17;
-/// How long the publishing thread sends for one writer, before other writers have their turns.
+/// The longest time that the publishing thread sends for one writer before other writers have their turns.
 const TURN_TIME_MAX: Span = Span::from_millis(10);
 
 thread_local! {
@@ -62,18 +62,18 @@ fn is_io_thread() -> bool {
 }
 
 impl Outbox {
-    /// Sends the batch. Returns whether all of it has left: if other threads wait for the calling thread, or `limit` is
-    /// reached, the rest is for [`Self::send_on`], on a thread that may stay longer.
+    /// Sends the batch. Returns whether all of it was sent. If the calling thread is an I/O thread, or `limit` is
+    /// reached, [`Self::send_on`] sends the rest on a thread that may take longer.
     pub(in crate::driver) fn send(&mut self, sockets: &SendSockets, limit: SendLimit) -> bool {
         self.send_pieces(sockets, if is_io_thread() { SendLimit::NO_WAIT } else { limit })
     }
 
-    /// Sends more of the batch, in the turn of its writer. Returns whether all of it has left now.
+    /// Sends more of the batch, in the turn of its writer. Returns whether all of it was sent.
     pub(super) fn send_on(&mut self, sockets: &SendSockets) -> bool {
         self.batch.is_empty() || self.send_pieces(sockets, SendLimit::For(TURN_TIME_MAX))
     }
 
-    /// Sends as much as a flow controller lets leave; returns from when on more may leave.
+    /// Sends as much as a flow controller permits; returns the time at which more may be sent.
     pub(super) fn send_by_rate(&mut self, sockets: &SendSockets, flow: &FlowController) -> Option<Instant> {
         let now = now();
         let (allowed, next) = flow.allow(now, self.batch.messages().skip(self.progress.messages));
@@ -81,18 +81,18 @@ impl Outbox {
         if has_left { next } else { Some(next.unwrap_or(now)) }
     }
 
-    /// Whether everything has left of a batch that is not empty.
+    /// Whether a non-empty batch was sent completely.
     pub(in crate::driver) fn is_sent(&self) -> bool {
         !self.batch.is_empty() && self.progress.messages >= self.batch.len()
     }
 
-    /// The batch has left: its buffers can be used again.
+    /// Returns the buffers of a sent batch to the writer for reuse.
     pub(super) fn give_back_to(&mut self, writer: &mut Writer) {
         writer.reclaim(&mut self.batch);
         self.progress = SendProgress::default();
     }
 
-    /// Sends until all has left or the time is over. A small batch takes no look at the clock.
+    /// Sends until the batch is complete or the time is over. A small batch needs no reading of the clock.
     fn send_pieces(&mut self, sockets: &SendSockets, mut limit: SendLimit) -> bool {
         if self.progress == SendProgress::default() && self.batch.total_bytes() <= PIECE_BYTES {
             return self.send_some(sockets, self.batch.len(), &mut limit);
@@ -106,7 +106,7 @@ impl Outbox {
         true
     }
 
-    /// How many of the messages that have not left are a piece.
+    /// The number of unsent messages in one piece.
     fn messages_of_piece(&self) -> usize {
         let mut bytes = 0;
         let mut fits = |len: usize| {

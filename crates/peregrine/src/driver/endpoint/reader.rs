@@ -32,7 +32,7 @@ use crate::status::{
     SampleRejectedStatus, StatusMask,
 };
 
-/// How many collections are kept for the next selections: so many threads and loans at a time allocate nothing.
+/// Number of collections that are kept for reuse: this many concurrent threads and loans allocate nothing.
 const COLLECTIONS_MAX: usize = 8;
 
 /// The next step for a reader whose waiters were woken.
@@ -72,9 +72,9 @@ pub(crate) struct ReaderState {
     /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
-    /// Collections that come back from the application, so that a steady state allocates nothing.
+    /// Collections that the application has returned, so that a steady state allocates nothing.
     collections: ArrayVec<Vec<Selected>, COLLECTIONS_MAX>,
-    /// Number of samples handed out whose bytes do not decode to the reader's type.
+    /// Number of returned samples whose bytes do not decode to the reader's type.
     pub(crate) undecodable: u64,
     spare: TransmitBatch,
     pub(crate) closed: bool,
@@ -86,9 +86,9 @@ pub(crate) struct ReaderCore {
     pub(crate) topic: Arc<TopicCore>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) gate: ListenerGate,
-    /// The Rust type it reads.
+    /// The Rust type of its values.
     pub(super) type_id: TypeId,
-    /// It takes samples from protected messages only.
+    /// The reader accepts samples from protected messages only.
     pub(in crate::driver) is_protected: bool,
     state: Mutex<ReaderState>,
     due: DeadlineCell,
@@ -125,7 +125,7 @@ impl ReaderCore {
         StateGuard::lock(&self.state)
     }
 
-    /// The same if no other thread has it.
+    /// The lock, if no other thread holds it.
     pub(in crate::driver) fn try_lock(&self) -> Option<StateGuard<'_, ReaderState>> {
         StateGuard::try_lock(&self.state)
     }
@@ -134,7 +134,7 @@ impl ReaderCore {
         self.due.get()
     }
 
-    /// The samples selected, to be given back.
+    /// Takes or reads the selected samples. The caller returns the collection later.
     pub(crate) fn collect<'c>(
         &'c self,
         mut guard: StateGuard<'c, ReaderState>,
@@ -152,7 +152,7 @@ impl ReaderCore {
         collection
     }
 
-    /// The samples that were peeked at, as far as they are still there, to be given back.
+    /// Takes or reads peeked samples that the reader still has. The caller returns the collection later.
     pub(crate) fn collect_peeked<'c>(
         &'c self,
         mut guard: StateGuard<'c, ReaderState>,
@@ -172,7 +172,7 @@ impl ReaderCore {
         }
     }
 
-    /// There may be room for samples that wait.
+    /// Accepts waiting samples if there is room for them now.
     fn go_on_if_stalled<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
         if guard.reader.is_stalled() {
             guard.reader.resume(now, wall());
@@ -181,7 +181,7 @@ impl ReaderCore {
             if let Some(shared) = self.host.shared_memory() {
                 shared.resume(self.guid);
             }
-            // It may be a listener that is taking, or hold locks that one wants.
+            // The taking thread may be inside a listener, or hold locks that a listener takes.
             owed.into_iter().for_each(|owed| owed.deliver(self.guid));
         }
     }
@@ -194,7 +194,7 @@ impl ReaderCore {
         for leftover in collection.drain(..) {
             guard.reader.recycle(leftover.payload);
         }
-        // Past the bound, the collection is let go of.
+        // Beyond the bound, the collection is dropped.
         drop(guard.collections.try_push(collection));
     }
 
@@ -208,8 +208,8 @@ impl ReaderCore {
         self.after(now);
     }
 
-    /// Has `find` find the instances of the samples that wait for it: code of the application, which runs without any
-    /// lock. To be called by one thread at a time.
+    /// Finds the instances of waiting samples with `find`, code of the application that runs under no lock. One thread
+    /// at a time calls this.
     pub(crate) fn find_instances(
         self: &Arc<Self>,
         mut find: impl FnMut(&Payload, PayloadKind) -> Option<FoundInstance>,
@@ -222,12 +222,12 @@ impl ReaderCore {
         let now = now();
         let mut guard = self.lock();
         guard.reader.put_keys(now, wall(), keys);
-        // Samples past the bound of the waiting ones have stalled the reader.
+        // Samples beyond the bound of waiting samples have stalled the reader.
         self.go_on_if_stalled(guard, now);
         self.after(now);
     }
 
-    /// Says whether there was room for it.
+    /// Returns whether there was room for the match.
     pub(crate) fn match_writer(&self, now: Instant, writer: MatchedWriter) -> bool {
         let mut guard = self.lock();
         let guid = writer.guid;
@@ -277,14 +277,14 @@ impl ReaderCore {
         }
     }
 
-    /// After the state machine was given something: wakes waiters, runs the listener or queues it, then acknowledges.
+    /// After an input to the state machine: wakes waiters, runs the listener or queues it, then acknowledges.
     ///
-    /// The application comes first: an acknowledgement is never what a waiter needs most.
+    /// The application has priority over the acknowledgement.
     pub(crate) fn after(self: &Arc<Self>, now: Instant) {
         self.after_with(now, || {});
     }
 
-    /// [`Self::after`] for samples of a writer of this process. A thread that sleeps in a poll looks for them.
+    /// [`Self::after`] for samples of a writer of this process. Wakes a thread that sleeps in a poll.
     pub(super) fn after_hand_over(self: &Arc<Self>, now: Instant) {
         self.after_with(now, || self.host.note_handed());
     }
@@ -372,8 +372,8 @@ impl ReaderCore {
         self.set_deadline(guard, now);
     }
 
-    /// Runs the listener, or queues it where the calling thread must not run user code; then acknowledges. To be called
-    /// without any lock.
+    /// Runs the listener, or queues it if the calling thread must not run user code; then acknowledges. The caller must
+    /// hold no lock.
     pub(super) fn run_listener_first(self: &Arc<Self>, now: Instant) {
         self.host.run_or_queue(self);
         self.host.sockets().send_left_answers();
@@ -389,8 +389,8 @@ impl ReaderCore {
         self.acknowledge_to_all(self.lock(), now);
     }
 
-    /// Leaves events to the thread that keeps timers: the caller may be a listener that takes samples, or hold locks of
-    /// the application.
+    /// Passes events to the control thread: the caller may be a listener that takes samples, or hold locks of the
+    /// application.
     pub(super) fn leave_events_to_timers(self: &Arc<Self>, now: Instant) {
         let guard = self.lock();
         let must_find = guard.reader.has_unkeyed() && self.gate.add(StatusMask::UNKEYED);
@@ -401,8 +401,8 @@ impl ReaderCore {
         }
     }
 
-    /// Has the listener called for samples that are there to take, whatever the mask of the subscriber's listener says.
-    /// To be called without any lock.
+    /// Calls the listener for available samples, regardless of the mask of the subscriber's listener. The caller must
+    /// hold no lock.
     pub(crate) fn notify_listener(self: &Arc<Self>) {
         let has_listener = self.lock().has_hook_for(StatusMask::NOTIFIED);
         if has_listener && self.gate.add(StatusMask::NOTIFIED) {
@@ -410,8 +410,7 @@ impl ReaderCore {
         }
     }
 
-    /// Calls the listener, if there is one for this news. To be called without any lock, by a thread that has begun a
-    /// call.
+    /// Calls the listener that handles these statuses, if any. The calling thread holds no lock and has begun a call.
     fn call_hook(&self, news: StatusMask) {
         let hook = self.lock().begin_call(news);
         hook.into_iter().for_each(|hook| hook.changed(news));
@@ -424,7 +423,7 @@ impl ReaderCore {
         pending.into_iter().for_each(|ack| ack.deliver(self.guid));
     }
 
-    /// No more news. `false` if the reader was closed before.
+    /// Closes the reader: no further notifications. Returns `false` if the reader was closed before.
     pub(crate) fn close(&self) -> bool {
         let mut guard = self.lock();
         if std::mem::replace(&mut guard.closed, true) {
@@ -463,10 +462,10 @@ impl ReaderCore {
     }
 }
 
-/// Runs the listeners of readers whose [gates](ListenerGate) have news, then acknowledges; or
-/// queues them where the calling thread must not run user code. To be called without any lock.
+/// Runs the listeners of readers whose [gates](ListenerGate) have pending statuses, then acknowledges; or queues them
+/// if the calling thread must not run user code. The caller must hold no lock.
 ///
-/// All but the first wait in the queue: if the first listener lasts too long, another thread runs the rest.
+/// All listeners except the first wait in the queue: if the first one lasts too long, another thread runs the rest.
 pub(in crate::driver) fn run_listeners(readers: impl Iterator<Item = Arc<ReaderCore>>, now: Instant) {
     let mut readers = readers;
     let Some(first) = readers.next() else { return };
@@ -527,7 +526,7 @@ impl StatusState for ReaderState {
 
 impl ReaderState {
     fn take_pending_acks(&mut self) -> Vec<PendingAck> {
-        // A closed reader has no room for what it has refused, and does not get any.
+        // A closed reader never gets room for refused samples.
         if self.closed {
             return Vec::new();
         }
@@ -551,8 +550,8 @@ impl ReaderState {
         self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news))
     }
 
-    /// The hook that is to be called with this news. DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any
-    /// more. A subscriber's listener is told of DATA_ON_READERS instead, and may pass it on.
+    /// The hook to call with these statuses. A listener call resets the status (DDS 1.4 §2.2.4.2.2). A subscriber's
+    /// listener gets DATA_ON_READERS instead, and may call `notify_readers`.
     fn begin_call(&mut self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {
         let (hook, mask) = self.hook.as_ref().filter(|(_, mask)| mask.intersects(news))?;
         if news.contains(StatusMask::NOTIFIED) {
@@ -563,12 +562,12 @@ impl ReaderState {
         Some(Arc::clone(hook))
     }
 
-    /// Samples of a writer of this process were delivered, or refused.
+    /// Records that samples of a writer of this process were delivered or refused.
     pub(in crate::driver) fn note_delivered(&mut self, writer: Guid, delivered: Delivered) {
         self.local.note_delivered(&self.reader, writer, delivered);
     }
 
-    /// Whether there is a writer to have history from, and all of it has come.
+    /// Whether a writer has matched and all historical data was received.
     pub(crate) fn has_history(&self) -> bool {
         !self.matched.is_empty() && self.reader.has_history()
     }
@@ -585,8 +584,8 @@ impl ReaderState {
         }
     }
 
-    /// What [`ReaderCore::after`] is for, where samples have come that no thread waits for: `take` finds them. Returns
-    /// whether that was all there is to do.
+    /// Replaces [`ReaderCore::after`] for new samples that no thread or listener waits for: `take` finds them. Returns
+    /// whether nothing else has to be done.
     #[inline]
     pub(in crate::driver) fn note_data_quietly(&mut self) -> bool {
         let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
@@ -600,7 +599,7 @@ impl ReaderState {
         is_quiet
     }
 
-    /// Whether no listener or waiting thread is notified of a sample that comes, so that a polling thread may have it
+    /// Whether no listener or waiting thread has to be notified of a new sample, so that a polling thread may take it
     /// at once.
     #[inline]
     pub(in crate::driver) fn is_taken_unheard(&self) -> bool {

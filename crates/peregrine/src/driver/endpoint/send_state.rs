@@ -1,26 +1,27 @@
 //! Which thread sends the messages of a writer: one at a time, in the order of the samples.
 //!
 //! ```text
-//!            a thread has something to send                all has left
+//!            a thread has messages to send                 all are sent
 //!   Idle ──────────────────────────────────────▶ Busy ──────────────────▶ Idle
 //!     │ asynchronous writer                       │ ▲
 //!     └─────────────▶ Parked ◀────────────────────┘ │ the publishing thread
-//!                        └── unsent rest ───────────┘ goes on
+//!                        └── unsent rest ───────────┘ continues
 //! ```
 //!
-//! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then
-//! the publishing thread takes over.
+//! The thread that finds the state `Idle` sends. Within bounds it also sends messages that other threads add meanwhile;
+//! then the publishing thread takes over.
 
 /// Which thread sends the messages of a writer; `O` is its outbox.
 #[derive(Debug)]
 pub(in crate::driver) enum Sending<O> {
-    /// None. The outbox is reused.
+    /// No thread sends. The outbox is reused.
     Idle(Option<Box<O>>),
-    /// A thread sends, and has the outbox.
+    /// A thread sends, and owns the outbox.
     Busy,
-    /// The writer is in the queue of the publishing thread, which sends the rest of the outbox and of what is queued.
+    /// The writer is in the queue of the publishing thread, which sends the rest of the outbox and of the queued
+    /// messages.
     Parked(Box<O>),
-    /// The writer is deleted: nothing leaves any more.
+    /// The writer is deleted: no more messages are sent.
     Ended,
 }
 
@@ -36,7 +37,7 @@ impl<O: Default> Sending<O> {
         matches!(self, Self::Idle(_))
     }
 
-    /// From here on the calling thread sends, unless another thread does.
+    /// Makes the calling thread the sender, unless another thread sends.
     pub(in crate::driver) fn begin(&mut self) -> Option<Box<O>> {
         let Self::Idle(outbox) = self else { return None };
         let outbox = outbox.take().unwrap_or_default();
@@ -44,7 +45,7 @@ impl<O: Default> Sending<O> {
         Some(outbox)
     }
 
-    /// The publishing thread goes on with a parked writer.
+    /// Makes the publishing thread the sender of a parked writer.
     pub(in crate::driver) fn resume(&mut self) -> Option<Box<O>> {
         match std::mem::replace(self, Self::Busy) {
             Self::Parked(outbox) => Some(outbox),
@@ -55,19 +56,19 @@ impl<O: Default> Sending<O> {
         }
     }
 
-    /// The thread that sends has sent everything.
+    /// The sender has sent all messages.
     pub(in crate::driver) fn finish(&mut self, outbox: Box<O>) {
         self.leave(Self::Idle(Some(outbox)));
     }
 
-    /// The thread that sends leaves the rest to the publishing thread. Says whether there is anything to be done: not
-    /// if the writer was deleted.
+    /// The sender passes the rest to the publishing thread. Returns `false` if the writer was deleted, so that nothing
+    /// is to be done.
     pub(in crate::driver) fn park(&mut self, outbox: Box<O>) -> bool {
         self.leave(Self::Parked(outbox));
         matches!(self, Self::Parked(_))
     }
 
-    /// An asynchronous writer has something to send. Says whether it is to be put into the queue of the publishing
+    /// An asynchronous writer has messages to send. Returns whether the caller has to queue it for the publishing
     /// thread.
     pub(in crate::driver) fn queue(&mut self) -> bool {
         match self.begin() {
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thread_at_a_time_sends() {
+    fn second_sender_is_refused_until_the_first_finishes() {
         let mut sending = Sending::<u32>::default();
         let outbox = sending.begin().expect("no thread sends");
         assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_writer_sends_nothing_more() {
+    fn deleted_writer_sends_no_more_messages() {
         let mut sending = Sending::<u32>::default();
         let outbox = sending.begin().unwrap();
         sending.end();

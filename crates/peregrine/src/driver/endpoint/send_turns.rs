@@ -1,4 +1,4 @@
-//! How threads take turns in sending the messages of a writer: one thread at a time ([`Sending`]), in the order of the
+//! The turns in which threads send the messages of a writer: one thread at a time ([`Sending`]), in the order of the
 //! samples.
 
 use std::fmt::Display;
@@ -13,7 +13,7 @@ use crate::driver::host::publish::PublishOutcome;
 use crate::driver::net::send_limit::SendLimit;
 use crate::status::StatusMask;
 
-/// How long an application thread sends samples that other threads have queued, behind its own sample.
+/// The longest time that an application thread sends samples of other threads behind its own sample.
 const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
 
 /// A writer whose messages threads send in turns.
@@ -24,16 +24,16 @@ pub(in crate::driver) trait SendInTurns {
     /// The readers of this process that have samples and were not told.
     type Notify;
 
-    /// For messages to the user.
+    /// The name for log messages.
     fn name(&self) -> Self::Name;
 
     fn lock(&self) -> StateGuard<'_, Self::State>;
 
-    /// Releases the lock and has the control thread wake up for the next deadline.
+    /// Releases the lock and arms the control thread for the next deadline.
     fn unlock_and_arm(&self, state: StateGuard<'_, Self::State>);
 
-    /// Hands samples over to readers of this process and of this host; may release the lock meanwhile. Says whether
-    /// all of them were handed over.
+    /// Delivers samples to readers of this process and of this host; may release the lock meanwhile. Returns whether
+    /// all samples were delivered.
     fn hand_over<'c>(
         &'c self,
         state: StateGuard<'c, Self::State>,
@@ -47,13 +47,13 @@ pub(in crate::driver) trait SendInTurns {
     /// Sends what was packed. Says whether all of it has left within the limit.
     fn send(&self, outbox: &mut Self::Outbox, limit: SendLimit) -> bool;
 
-    /// The same on the publishing thread.
+    /// [`Self::send`] on the publishing thread.
     fn send_on(&self, outbox: &mut Self::Outbox) -> bool;
 
-    /// Has the publishing thread send the rest of a writer that is parked.
+    /// Queues a parked writer for the publishing thread.
     fn leave_to_publishing(&self);
 
-    /// Everything has left.
+    /// Called when all messages were sent.
     fn note_all_has_left(&self);
 }
 
@@ -63,15 +63,15 @@ pub(in crate::driver) trait SendingState: HasWakers {
 
     fn sending(&mut self) -> &mut Sending<Self::Outbox>;
 
-    /// Messages that were queued before a reader changed its path have to leave before samples are handed over to it.
+    /// Messages that were queued before a reader changed its path have to be sent before samples are delivered to it.
     fn messages_first(&mut self) -> &mut bool;
 
     fn hands_over(&self) -> bool;
 
-    /// Packs messages that wait. Says whether there were any.
+    /// Packs waiting messages. Returns whether there were any.
     fn pack(&mut self, outbox: &mut Self::Outbox) -> bool;
 
-    /// The packed messages have left: their buffers can be used again.
+    /// Reuses the buffers of sent messages.
     fn reclaim(&mut self, outbox: &mut Self::Outbox);
 }
 
@@ -93,7 +93,7 @@ pub(in crate::driver) fn put_out<'c, W: SendInTurns>(
     // Declared behind the turn, so that a panic unlocks before the turn ends.
     let mut state = guard;
     loop {
-        // Readers of this process and of this host first: that takes no system call, or few.
+        // Readers of this process and of this host first, because they need few or no system calls.
         let mut is_handed_over = true;
         if state.hands_over() && !*state.messages_first() {
             if let Some(make_notify) = make_notify.take() {
@@ -148,8 +148,8 @@ fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c,
     }
 }
 
-/// Sends what was [handed off](hand_off_backlog). Returns the state of the writer if all of that has left: then the
-/// caller sends what was queued meanwhile.
+/// Sends the [handed-off](hand_off_backlog) messages. Returns the state of the writer if all of them were sent: the
+/// caller then sends messages that were queued meanwhile.
 pub(in crate::driver) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
     let Some(mut outbox) = writer.lock().sending().resume() else { return Err(PublishOutcome::Done) };
     let turn = SendTurn::new(writer, SendLimit::CALL);
@@ -165,7 +165,7 @@ pub(in crate::driver) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<Stat
     Ok(guard)
 }
 
-/// Threads that wait for room in the send queue have it now.
+/// Wakes threads that wait for room in the send queue.
 pub(in crate::driver) fn wake_for_queue_room(state: &mut impl HasWakers) {
     let wakers = state.wakers();
     if !wakers.is_empty() {
@@ -176,7 +176,7 @@ pub(in crate::driver) fn wake_for_queue_room(state: &mut impl HasWakers) {
 /// The turn of a thread that sends for a writer. A panic ends the turn as well, and the next thread takes over.
 pub(in crate::driver) struct SendTurn<'c, W: SendInTurns> {
     writer: &'c W,
-    /// Up to when the thread sends its own sample, then those of others.
+    /// The time limit of the thread's own sample, then that of samples of other threads.
     limit: SendLimit,
     is_first: bool,
     /// The thread has sent its own sample.
@@ -188,8 +188,8 @@ impl<'c, W: SendInTurns> SendTurn<'c, W> {
         Self { writer, limit, is_first: true, is_for_others: false }
     }
 
-    /// Whether the thread is to leave the rest to the publishing thread: the thread has sent for others long enough, or
-    /// readers of this process take so much that the turn would never end.
+    /// Whether the thread has to pass the rest to the publishing thread: the thread has sent for others long enough, or
+    /// deliveries to readers of this process would never end.
     fn is_over(&mut self, is_handed_over: bool) -> bool {
         if std::mem::take(&mut self.is_first) {
             return !is_handed_over;
@@ -247,7 +247,7 @@ mod tests {
     struct State {
         wakers: Wakers,
         sending: Sending<usize>,
-        /// Samples to be handed over, and to be sent.
+        /// Samples to deliver, and samples to send.
         queued: [usize; 2],
         messages_first: bool,
     }

@@ -19,20 +19,20 @@ use crate::status::StatusMask;
 const PUBLISH_BYTES: usize = 1 << 16;
 
 impl WriterCore {
-    /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends
-    /// these too; tells readers of this process.
+    /// Sends the messages of the writer, unless another thread sends for this writer, which then sends these too.
+    /// Notifies readers of this process.
     pub(crate) fn transmit<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
         self.transmit_within(guard, SendLimit::CALL);
     }
 
-    /// The same. What has not left within the limit is left to the publishing thread.
+    /// [`Self::transmit`] with a time limit. Messages beyond the limit are passed to the publishing thread.
     pub(super) fn transmit_within<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) {
         if let Some(notify) = self.put_out(guard, limit) {
             notify.tell(self);
         }
     }
 
-    /// As [`Self::transmit`], but readers of this process have their samples without having been told.
+    /// [`Self::transmit_within`] without notifying the readers of this process, which the caller does.
     pub(super) fn put_out<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) -> Option<PendingNotify> {
         if self.flow.is_some() {
             self.queue(guard);
@@ -57,7 +57,7 @@ impl WriterCore {
         notify.or(told).unwrap_or_default()
     }
 
-    /// Puts an asynchronous writer that has something to send into the queue of the publishing thread.
+    /// Queues an asynchronous writer that has messages to send for the publishing thread.
     fn queue<'c>(&'c self, mut guard: StateGuard<'c, WriterState>) {
         let must_add = guard.writer.has_to_publish() && guard.sending.queue();
         self.unlock_and_arm(guard);
@@ -66,7 +66,7 @@ impl WriterCore {
         }
     }
 
-    /// Sends what was handed off to the publishing thread.
+    /// Sends the messages that were handed off to the publishing thread.
     fn send_backlog(self: &Arc<Self>) -> PublishOutcome {
         match send_turns::send_backlog(&**self) {
             Ok(guard) => {
@@ -184,12 +184,12 @@ impl SendInTurns for WriterCore {
         if self.host.start_publishing().is_ok() {
             self.host.publish(me);
         } else {
-            // No other thread can.
+            // No other thread can send them.
             while me.send_backlog() == PublishOutcome::Again {}
         }
     }
 
-    /// A deleted writer goes when all has left and its readers have acknowledged it.
+    /// A deleted writer is removed when all messages were sent and its readers have acknowledged them.
     #[inline]
     fn note_all_has_left(&self) {
         if self.is_closed() {

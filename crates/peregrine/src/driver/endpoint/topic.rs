@@ -1,4 +1,4 @@
-//! A topic as the driver holds it: what is common to all its endpoints in a participant.
+//! A topic in the driver: the state that all its endpoints in a participant share.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, Weak};
@@ -15,13 +15,13 @@ use crate::driver::host::listener_queue::RunListener;
 use crate::driver::host::{Host, Hosted};
 use crate::status::{InconsistentTopicStatus, StatusMask};
 
-/// What a listener of a topic is told. Called without any lock held.
+/// Calls of a topic to its listener, under no lock.
 pub(crate) trait TopicHook: Any + Send + Sync {
     /// INCONSISTENT_TOPIC has changed.
     fn inconsistent(&self, topic: &str, status: InconsistentTopicStatus);
 }
 
-/// A listener, and the statuses it is told of.
+/// A listener, and the statuses that it handles.
 pub(crate) type Listening<L> = Option<(Arc<L>, StatusMask)>;
 
 pub(crate) struct TopicState {
@@ -31,7 +31,7 @@ pub(crate) struct TopicState {
     pub(crate) changed: StatusMask,
     /// The topic's own listener.
     pub(crate) own: Listening<dyn TopicHook>,
-    /// That of the participant.
+    /// The listener of the participant.
     pub(crate) upper: Listening<dyn TopicHook>,
     wakers: Wakers,
 }
@@ -43,7 +43,7 @@ pub(crate) struct TopicCore {
     host: Arc<dyn Host>,
     pub(crate) gate: ListenerGate,
     state: Mutex<TopicState>,
-    /// What its handles have in common besides, as long as one of them exists.
+    /// The shared state of its handles, as long as one of them exists.
     shared: Mutex<Weak<dyn Any + Send + Sync>>,
 }
 
@@ -72,7 +72,7 @@ impl TopicCore {
         StateGuard::lock(&self.state)
     }
 
-    /// What its handles share: that of another one, else what `make` makes.
+    /// The shared state of the handles: that of an existing handle, otherwise the result of `make`.
     pub(crate) fn shared<S: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<S>) -> Arc<S> {
         let mut kept = lock(&self.shared);
         if let Some(known) = kept.upgrade().and_then(|shared| shared.downcast().ok()) {
@@ -90,7 +90,7 @@ impl TopicCore {
         state.changed |= StatusMask::INCONSISTENT_TOPIC;
     }
 
-    /// Runs the listener and wakes waiting threads. To be called without any lock.
+    /// Runs the listener and wakes waiting threads. The caller must hold no lock.
     pub(crate) fn after(self: &Arc<Self>) {
         let mut state = self.lock();
         let news = state.changed.take_unreported();

@@ -3,7 +3,7 @@
 //! An active writer thread checks periodically which slots readers have released, and frees unused segments. For an
 //! idle writer that still holds much memory, a timer does so instead. The timer rearms while the next call may free
 //! something, and then stops. For slots that readers hold longer, the writer asks these readers for a notification.
-//! Slots that the writer's own process holds are checked when their samples are acknowledged, expire or are given back.
+//! Slots that the writer's own process holds are checked when their samples are acknowledged, expire or are released.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Outgoing {
         self.trim_due.get()
     }
 
-    /// Something was written, or may have come back: if there is much memory, it is looked at after a while.
+    /// Called after a write or a possible release: arms the trim timer if the writer holds much memory.
     #[inline]
     pub(in crate::driver) fn schedule_trim(&self, channels: &Channels) {
         if channels.writer.memory_bytes() > IDLE_MEMORY_MAX && self.trim_due.get() == NEVER {
@@ -68,7 +68,7 @@ impl Outgoing {
         }
     }
 
-    /// Readers were given what there is: if one waits for memory, it is looked for after a while.
+    /// Called after a delivery: arms the retry timer if a reader waits for memory.
     pub(in crate::driver) fn schedule_memory_retry(&self, channels: &mut Channels) {
         if !channels.is_short_of_memory() {
             channels.memory_retry_after = MEMORY_RETRY_AFTER;
@@ -86,7 +86,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether there is much memory and no timer that looks at it.
+    /// Whether the writer holds much memory and no trim timer is armed.
     #[inline]
     fn needs_trim_timer(&self) -> bool {
         self.has_excess_memory.load(Ordering::Acquire) && self.trim_due.get() == NEVER
@@ -99,7 +99,7 @@ impl Outgoing {
         }
     }
 
-    /// Gives up memory that is not in use. Acknowledgements are to be looked at before.
+    /// Releases unused memory. The caller has processed acknowledgements before.
     fn trim_idle_memory(&self, now: Instant) {
         let mut locked = lock_leaf(&self.channels);
         let next = locked.as_mut().and_then(|channels| channels.trim_idle_memory(now));
@@ -107,7 +107,7 @@ impl Outgoing {
         self.has_excess_memory.store(bytes > IDLE_MEMORY_MAX, Ordering::Release);
         self.trim_due.set(next);
         if let Some(channels) = locked.as_mut() {
-            // They are given what they wait for again, which sets the timer again if it is in vain.
+            // The waiting readers are retried, which arms the timer again if there is still no memory.
             channels.must_poll |= channels.is_short_of_memory();
             self.note_ended(channels);
         }
@@ -115,7 +115,7 @@ impl Outgoing {
 }
 
 impl Channels {
-    /// When to do it again.
+    /// Returns when to trim again.
     fn trim_idle_memory(&mut self, now: Instant) -> Option<Instant> {
         let again = |at: MonotonicNs| Some(Instant(at.0));
         if now.0 < self.trim_at.0 {
@@ -132,7 +132,7 @@ impl Channels {
         if idle > 0 || !is_silent {
             return again(self.trim_at);
         }
-        // There may have come some back before it was asked for.
+        // Slots may have been released before the request.
         self.writer.request_room_notification(true);
         if self.writer.trim() > 0 { again(self.trim_at) } else { None }
     }

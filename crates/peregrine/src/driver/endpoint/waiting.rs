@@ -1,4 +1,4 @@
-//! How threads and futures wait for an entity.
+//! Waits of threads and futures for an entity.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub(crate) trait Watched {
     /// The state under the lock.
     type State: HasWakers;
 
-    /// The calling thread sleeps until `parker`, its own, is woken, or until `end`; may return earlier.
+    /// The calling thread sleeps until its `parker` is woken, or until `end`. It may return earlier.
     fn park(&self, parker: &Arc<Parker>, end: Instant);
 
     fn state(&self) -> StateGuard<'_, Self::State>;
 
-    /// Asks others for what the waiters need now, and for nothing else. To be called whenever a waiter comes, goes or
-    /// looks.
+    /// Requests from peers exactly the reports that the waiters need now. Called whenever a waiter arrives, leaves or
+    /// checks.
     fn sync_demand(&self, _state: &mut Self::State) {}
 }
 
@@ -32,8 +32,8 @@ pub(crate) trait StatusState {
     fn changed(&self) -> StatusMask;
 }
 
-/// Waits until `check` has an answer, or `None` when `timeout` is over. It is asked again whenever there is news of the
-/// kinds in `interest`. Under `Poll`, this thread does the receiving.
+/// Waits until `check` returns an answer; `None` after `timeout`. `check` runs again after each event of the kind
+/// `awaited`. Under `Poll`, this thread receives.
 pub(crate) fn wait_until<C: Watched, R>(
     core: &C,
     timeout: Duration,
@@ -43,7 +43,7 @@ pub(crate) fn wait_until<C: Watched, R>(
     wait_locked(core, now() + timeout.into(), awaited.into(), check).map(|(answer, _)| answer)
 }
 
-/// The same, until `end`. The lock under which there was an answer is still held.
+/// [`wait_until`] with an end time. Returns with the lock held under which `check` returned the answer.
 pub(crate) fn wait_locked<C: Watched, R>(
     core: &C,
     end: Instant,
@@ -73,7 +73,7 @@ pub(crate) fn wait_locked<C: Watched, R>(
     }
 }
 
-/// A future that is ready when `check` has an answer. Dropping it takes its waker back.
+/// A future that is ready when `check` returns an answer. Dropping it removes its waker.
 pub(crate) struct Until<C: Watched, F> {
     core: Arc<C>,
     awaited: Awaited,

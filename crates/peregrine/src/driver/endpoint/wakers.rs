@@ -1,4 +1,4 @@
-//! The threads and tasks that wait for news of an entity, and the lock that they are noted under.
+//! The threads and tasks that wait for events of an entity, and the lock that guards their list.
 //!
 //! An executor's waker is code of the application: it runs only after the lock is released ([`StateGuard`]), and on a
 //! thread that may run user code.
@@ -14,7 +14,7 @@ use crate::driver::base::system::Mutex;
 use crate::driver::base::user_code::UserCode;
 use crate::status::StatusMask;
 
-/// Wakers under numbers, so that each can be removed.
+/// Wakers with ids, by which they can be removed.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     slots: Vec<Slot>,
@@ -22,11 +22,11 @@ pub(crate) struct Wakers {
 }
 
 thread_local! {
-    /// How many tasks the thread has woken.
+    /// The number of tasks that the thread has woken.
     static TASKS_WOKEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of tasks that the calling thread had woken at some moment.
+/// The number of tasks that the calling thread had woken at a point in time.
 pub(in crate::driver) struct TasksWoken(u32);
 
 impl TasksWoken {
@@ -34,7 +34,7 @@ impl TasksWoken {
         Self(TASKS_WOKEN.with(Cell::get))
     }
 
-    /// Whether the thread has woken tasks since.
+    /// Whether the thread has woken further tasks since.
     pub(in crate::driver) fn are_more(&self) -> bool {
         TASKS_WOKEN.with(Cell::get) != self.0
     }
@@ -47,7 +47,7 @@ struct Slot {
     waker: SlotWaker,
 }
 
-/// The reason of a thread, task or condition to wait. What is asked of readers is derived from the waiters there are.
+/// The reason for which a thread, task or condition waits. Requests to readers are derived from the waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
     /// A change of one of these statuses.
@@ -80,26 +80,26 @@ impl Awaited {
 
 #[derive(Debug)]
 enum SlotWaker {
-    /// Of a thread or a condition: woken by each piece of news.
+    /// The waker of a thread or a condition: woken by each event.
     Lasting(Waker),
-    /// Of a task: woken once, then [renewed](Wakers::renew) when the task is polled. `None`: woken already.
+    /// The waker of a task: woken once, then [renewed](Wakers::renew) when the task is polled. `None`: woken already.
     Once(Option<Waker>),
 }
 
 impl Wakers {
-    /// Wakes `waker` at every piece of news of this kind from now on, until it is removed. For wakers of the driver
-    /// itself, which are cloned under the lock.
+    /// Adds a waker that is woken at every event of this kind until it is removed. For wakers of the driver itself,
+    /// which are cloned under the lock.
     pub(crate) fn add(&mut self, awaited: Awaited, waker: Waker) -> u64 {
         self.push(awaited, SlotWaker::Lasting(waker))
     }
 
-    /// The reasons of the waiters, one for each.
+    /// The reason of each waiter.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = Awaited> {
         self.slots.iter().map(|slot| slot.awaited)
     }
 
-    /// Wakes the waker of a task once, at the next piece of news of this kind. Replaces the waker that the task left
-    /// before.
+    /// Sets the waker of a task, which is woken once, at the next event of this kind. Replaces the previous waker of
+    /// the task.
     pub(crate) fn renew(&mut self, id: Option<u64>, awaited: Awaited, waker: Waker) -> u64 {
         let Some(slot) = self.slots.iter_mut().find(|slot| Some(slot.id) == id) else {
             return self.push(awaited, SlotWaker::Once(Some(waker)));
@@ -118,12 +118,12 @@ impl Wakers {
         }
     }
 
-    /// Wakes those that wait for news of these kinds, when the lock is released.
+    /// Wakes the waiters for these statuses when the lock is released.
     pub(crate) fn wake(&mut self, news: StatusMask) {
         self.wake_those(|awaited| awaited.is_concerned(news));
     }
 
-    /// Wakes all, when the lock is released.
+    /// Wakes all waiters when the lock is released.
     pub(crate) fn wake_all(&mut self) {
         self.wake_those(|_| true);
     }
@@ -165,7 +165,7 @@ fn drop_later(waker: SlotWaker) {
     }
 }
 
-/// A state under a lock, with the wakers of those that wait for it.
+/// A state under a lock, with the wakers of its waiters.
 pub(crate) trait HasWakers {
     fn wakers(&mut self) -> &mut Wakers;
 }
@@ -176,8 +176,8 @@ impl HasWakers for Wakers {
     }
 }
 
-/// The lock of an entity's state. What was [woken](Wakers::wake) or removed under the lock is woken and dropped after
-/// its release.
+/// The lock of an entity's state. Wakers that were [woken](Wakers::wake) or removed under the lock run and are dropped
+/// after its release.
 pub(crate) struct StateGuard<'c, S: HasWakers> {
     state: Guard<'c, S>,
 }
@@ -220,7 +220,7 @@ mod tests {
 
     const NEWS: StatusMask = StatusMask::DATA_AVAILABLE;
 
-    /// Takes the lock in everything that an executor's waker may do.
+    /// A waker that takes the lock in every operation of a waker.
     struct Locks {
         state: Arc<Mutex<Wakers>>,
         calls: AtomicUsize,

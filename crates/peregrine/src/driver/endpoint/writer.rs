@@ -1,4 +1,4 @@
-//! A writer as the driver holds it: the state machine under its lock.
+//! A writer in the driver: the state machine under its lock.
 
 use std::any::TypeId;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
 };
 
-/// What a listener of a writer is told. Called without any lock held.
+/// Calls of a writer to its listener, under no lock.
 pub(crate) trait WriterHook: Send + Sync {
     /// These statuses have changed.
     fn changed(&self, statuses: StatusMask);
@@ -63,21 +63,21 @@ pub(crate) struct WriterState {
     pub(crate) wakers: Wakers,
     /// Which thread sends.
     pub(in crate::driver) sending: Sending<Outbox>,
-    /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
+    /// A reader has changed its path: queued messages have to be sent before its next samples.
     pub(in crate::driver) messages_first: bool,
     pub(crate) closed: bool,
-    /// A deleted writer waits for readers that do not answer, too: the application wants to know what they miss.
+    /// A deleted writer also waits for readers that do not answer, because the application requested a report.
     waits_for_inactive: bool,
     /// The last blocking write timed out; do not block again until the send queue is empty.
     is_outpaced: bool,
-    /// A reader is gone whose acknowledgements threads may have waited for. They are woken by [`WriterCore::after`].
+    /// A reader was unmatched whose acknowledgements threads may await. [`WriterCore::after`] wakes them.
     has_lost_reader: bool,
     /// Changes were published that the history does not have.
     pub(super) has_retained: bool,
 }
 
-/// How long a write waits for its sample to leave. What a fast network acknowledges takes less; queued instead, samples
-/// would go through memory that no cache holds any more.
+/// The longest time that a write waits until its sample is sent. A fast network acknowledges within this time; queued
+/// samples would leave the CPU cache before they are sent.
 const HELD_UP_MAX: Span = Span::from_millis(2);
 
 /// One writer.
@@ -86,16 +86,16 @@ pub(crate) struct WriterCore {
     pub(crate) topic: Arc<TopicCore>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) gate: ListenerGate,
-    /// The Rust type it writes.
+    /// The Rust type of its values.
     type_id: TypeId,
-    /// Its samples leave in protected messages only: by UDP, not by reference and not by shared memory.
+    /// Samples are sent in protected messages only: by UDP, not by reference and not by shared memory.
     pub(in crate::driver) is_protected: bool,
-    /// Of an asynchronous writer: how fast it sends.
+    /// The flow controller of an asynchronous writer.
     pub(in crate::driver) flow: Option<FlowController>,
-    /// The way to readers in other processes of the host.
+    /// The channels to readers in other processes of the host.
     pub(in crate::driver) outgoing: Outgoing,
     pub(in crate::driver) me: Weak<Self>,
-    /// What the state says, to be seen without its lock.
+    /// Copy of the flag in the state, for reading without the lock.
     is_closed: AtomicBool,
     state: Mutex<WriterState>,
     pub(in crate::driver) due: DeadlineCell,
@@ -104,15 +104,15 @@ pub(crate) struct WriterCore {
 /// Why a write did not succeed.
 #[derive(Debug)]
 pub(crate) enum WriteFailure {
-    /// There was no room in time.
+    /// No room became free in time.
     Full(Full),
     /// The writer is being deleted.
     Closed,
 }
 
 impl WriterCore {
-    /// Of a writer of values of this Rust type that has so many bytes of shared memory at most; with a flow controller,
-    /// of an asynchronous one.
+    /// Creates a writer of values of this Rust type with at most this many bytes of shared memory. With a flow
+    /// controller, the writer is asynchronous.
     pub(crate) fn new(
         host: Arc<dyn Host>,
         topic: Arc<TopicCore>,
@@ -144,7 +144,7 @@ impl WriterCore {
         StateGuard::lock(&self.state)
     }
 
-    /// Whether it is being deleted.
+    /// Whether the writer is being deleted.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
@@ -154,7 +154,7 @@ impl WriterCore {
         self.due.get().min(self.outgoing.deadline())
     }
 
-    /// Writes at a moment that has just been read. Takes no longer than `blocking`; waits for room until `give_up_at`.
+    /// Writes a change; `at` is the current time. Takes no longer than `blocking`; waits for room until `give_up_at`.
     /// `numbered` runs under the writer's lock, right after the change got its number.
     pub(crate) fn write<'c>(
         &'c self,
@@ -210,14 +210,14 @@ impl WriterCore {
         }
     }
 
-    /// Whether the change is a [shared value](crate::DataWriter::write_shared) that a reader needs the bytes of, which
-    /// perhaps has come since the value was looked at.
+    /// Whether the change is a [shared value](crate::DataWriter::write_shared) whose bytes a reader needs; the reader
+    /// may have matched after the first check.
     #[inline]
     fn must_encode(&self, state: &WriterState, change: &Change) -> bool {
         change.payload.known_len().is_none() && self.needs_octets(state)
     }
 
-    /// Encoding is user code.
+    /// Encodes the value without the lock, because encoding is user code.
     #[cold]
     fn encode_unlocked<'c>(
         &'c self,
@@ -225,12 +225,12 @@ impl WriterCore {
         change: &Change,
     ) -> StateGuard<'c, WriterState> {
         drop(guard);
-        // A value without an encoding is an empty payload from here on.
+        // A value that cannot be encoded becomes an empty payload.
         let _ = change.payload.len();
         self.lock()
     }
 
-    /// Writes if there is room; else the change comes back. `numbered`: see [`Self::write`]; `refused` runs instead
+    /// Writes if there is room, otherwise returns the change. `numbered`: see [`Self::write`]; `refused` runs instead
     /// under the same lock if there is no room.
     pub(crate) fn try_write<'c>(
         &'c self,
@@ -253,7 +253,7 @@ impl WriterCore {
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 
-    /// Waits until `ready`, or `None` at the deadline. Under `Poll`, this thread does the receiving meanwhile.
+    /// Waits until `ready` returns an answer; `None` at the deadline. Under `Poll`, this thread receives meanwhile.
     pub(crate) fn wait(
         &self,
         deadline: Option<Instant>,
@@ -265,7 +265,7 @@ impl WriterCore {
         wait_locked(self, end, awaited, ready).map(|((), guard)| guard)
     }
 
-    /// Waits for a moment until what was written has left.
+    /// Waits briefly until the written samples were sent.
     fn wait_for_readers(&self, deadline: Option<Instant>) {
         let end = now() + HELD_UP_MAX;
         let end = deadline.map_or(end, |at| at.min(end));
@@ -274,7 +274,7 @@ impl WriterCore {
         }
     }
 
-    /// The same after a write. A writer in full flow looks itself whether its readers have acknowledged.
+    /// [`Self::transmit_within`] after a write. A writer at full rate polls for acknowledgements itself.
     fn transmit_in_flow<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) {
         let expects = guard.writer.expects_acknowledgement();
         let last = guard.writer.last();
@@ -301,7 +301,7 @@ impl WriterCore {
         }
     }
 
-    /// Has readers looked after that were found gone: they get messages from then on.
+    /// Requests a poll of the channels if readers were found gone, which then get messages.
     #[inline]
     pub(super) fn note_ended_channels(&self) {
         if self.outgoing.has_ended() {
@@ -316,17 +316,17 @@ impl WriterCore {
         }
     }
 
-    /// Whether there are such.
+    /// Whether readers were found gone.
     pub(in crate::driver) fn has_ended_channels(&self) -> bool {
         self.outgoing.has_ended()
     }
 
-    /// Whether a reader in another process had no room, and no thread has seen it make any since.
+    /// Whether a reader in another process had no room, and no thread has noticed room since.
     pub(in crate::driver) fn is_without_room(&self, reader: Guid) -> bool {
         self.outgoing.is_halted(reader)
     }
 
-    /// Admits a reader in another process. When it is ready, it gets its samples by shared memory.
+    /// Admits a reader in another process, which gets samples by shared memory once it is ready.
     pub(in crate::driver) fn admit(
         &self,
         request: Request,
@@ -349,13 +349,13 @@ impl WriterCore {
         self.outgoing.accept(request, is_reliable)
     }
 
-    /// Tells the process of a reader that the reader gets messages.
+    /// Informs the process of a reader that the reader gets messages.
     pub(in crate::driver) fn dismiss(&self, request: &AttachRequest) {
         self.outgoing.dismiss(request);
     }
 
-    /// The reader may have had a channel before, and lack samples that it did not take from there. The answer is
-    /// whether the reader may have a channel: a reader with a content filter gets messages.
+    /// Returns a reader to messages: it may have had a channel before and lack samples of it. Returns whether the
+    /// reader may have a channel; a reader with a content filter gets messages.
     fn return_to_messages(&self, reader: Guid) -> bool {
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
@@ -363,10 +363,10 @@ impl WriterCore {
         guard.writer.allows_hand_over(reader)
     }
 
-    /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on,
-    /// those that are gone by messages. To be followed by [`Self::after`].
+    /// Polls the channels: ready readers get samples by shared memory from now on, readers whose channel has ended get
+    /// messages. The caller then calls [`Self::after`].
     pub(in crate::driver) fn poll_channels(&self) -> ChannelEvents {
-        // Acknowledgements may make room.
+        // Acknowledgements may free room.
         self.note_acknowledged();
         let looked = self.outgoing.poll_channels();
         self.host.arm(self.outgoing.deadline());
@@ -377,7 +377,7 @@ impl WriterCore {
         }
         for reader in &looked.ready {
             guard.writer.set_path(now, *reader, ReaderPath::HandOver);
-            // One that publishes by itself hands over in its turn.
+            // An asynchronous writer delivers in its turns.
             guard.messages_first = self.flow.is_none();
             self.outgoing.begin_session(*reader, guard.writer.hand_over_session(*reader));
         }
@@ -396,7 +396,7 @@ impl WriterCore {
             self.outgoing.end_if_without_readers();
         }
         drop(guard);
-        // Threads may have waited for acknowledgements before these readers could be asked.
+        // Threads may have waited for acknowledgements before these readers could get requests.
         self.note_acknowledged();
         looked
     }
@@ -415,24 +415,24 @@ impl WriterCore {
         state.writer.needs_octets() || self.outgoing.has_readers() || state.local.iter().any(|l| !l.is_same_type)
     }
 
-    /// How many readers get samples by shared memory.
+    /// The number of readers that get samples by shared memory.
     pub(crate) fn local_readers(&self) -> usize {
         self.outgoing.count()
     }
 
-    /// The memory that readers in other processes see.
+    /// The shared memory of the writer.
     pub(in crate::driver) fn shared_memory_use(&self) -> SharedMemoryUse {
         self.outgoing.memory_use()
     }
 
-    /// Whether this is memory of this writer.
+    /// Whether the slot belongs to this writer.
     #[inline]
     pub(crate) fn has_lent(&self, slot: &PayloadSlot) -> bool {
         self.outgoing.has_lent(slot)
     }
 
-    /// Memory that readers in other processes see, for a payload of `len` bytes; `None` if there are no such readers,
-    /// or there is none left.
+    /// A slot in shared memory for a payload of `len` bytes; `None` without readers in other processes or without free
+    /// memory.
     #[inline(always)]
     pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
         if !self.outgoing.has_readers() {
@@ -448,14 +448,14 @@ impl WriterCore {
         slot
     }
 
-    /// Takes note of what readers in other processes have acknowledged, and asks them for what the waiters need.
+    /// Records acknowledgements of readers in other processes, and requests the reports that the waiters need.
     fn note_acknowledged(&self) {
         if self.outgoing.has_readers() {
             self.sync_demand(&mut self.lock());
         }
     }
 
-    /// The same from time to time, for a writer in a steady flow on the fast path.
+    /// [`Self::note_acknowledged`] at intervals, for a writer in a steady flow on the fast path.
     #[cold]
     pub(super) fn note_acknowledged_meanwhile(&self, last: SequenceNumber) {
         self.acknowledge(&self.outgoing.acknowledged_now(last));
@@ -488,7 +488,7 @@ impl WriterCore {
         self.after();
     }
 
-    /// Says whether there was room for it.
+    /// Returns whether there was room for the match.
     pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) -> bool {
         let guid = reader.guid;
         let is_local = self.host.config().same_process && !self.is_protected && reader.filter.is_none();
@@ -539,7 +539,7 @@ impl WriterCore {
         }
     }
 
-    /// To be called after the state machine got an input: notifies and sends.
+    /// Called after an input to the state machine: notifies and sends.
     pub(crate) fn after(self: &Arc<Self>) {
         let guard = self.lock();
         let (guard, news) = self.note_events(guard);
@@ -550,7 +550,7 @@ impl WriterCore {
         }
     }
 
-    /// Takes the events of the state machine, and wakes the threads that wait for them.
+    /// Takes the events of the state machine, and wakes waiting threads.
     pub(super) fn note_events<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
@@ -595,8 +595,8 @@ impl WriterCore {
         (guard, if mask.intersects(news) { news } else { StatusMask::NONE })
     }
 
-    /// Runs the listener if there is news for it, or queues it where the calling thread must not run user code. To be
-    /// called without any lock.
+    /// Runs the listener if it handles any of these statuses, or queues it if the calling thread must not run user
+    /// code. The caller must hold no lock.
     pub(super) fn run_hook(&self, news: StatusMask) {
         if news.is_empty() {
             return;
@@ -625,7 +625,7 @@ impl WriterCore {
         let listener = guard.hook.take();
         guard.wakers.wake_all();
         drop(guard);
-        // It may own entities, which then go.
+        // The old listener may own entities: it is dropped without the lock.
         run_user_code(|| drop(listener));
         self.note_acknowledged();
     }
@@ -636,12 +636,12 @@ impl WriterCore {
         self.host.stop_publishing(self.guid);
     }
 
-    /// A deleted writer waits for readers that do not answer from now on.
+    /// Makes a deleted writer wait for readers that do not answer as well.
     pub(in crate::driver) fn wait_for_inactive(&self) {
         self.lock().waits_for_inactive = true;
     }
 
-    /// Whether everything has left and the readers have acknowledged it.
+    /// Whether all samples were sent and acknowledged.
     pub(crate) fn is_settled(&self) -> bool {
         self.lock().is_settled()
     }
@@ -694,7 +694,7 @@ impl Watched for WriterCore {
 }
 
 impl WriterState {
-    /// Adds a change to the writer, unless so much waits to be sent that the thread has to wait as well.
+    /// Adds a change to the writer, unless the send queue is full and the thread has to wait.
     fn write(&mut self, at: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
         if !self.sending.is_idle() && self.writer.is_send_queue_full() {
             return Err((Full::SendQueue, change));
@@ -721,16 +721,15 @@ impl WriterState {
         }
     }
 
-    /// Whether the writing thread waits until the sample has left. A listener does not: it may well run on the
-    /// thread that acknowledgements come to.
+    /// Whether the writing thread waits until the sample is sent. A listener does not wait, because it may run on the
+    /// thread that receives acknowledgements.
     fn must_wait_for_readers(&mut self) -> bool {
         let is_held_up = self.writer.is_held_up();
         self.is_outpaced &= is_held_up;
         is_held_up && !self.is_outpaced && !is_in_listener()
     }
 
-    /// Up to which sample readers in other processes are asked to report their acknowledgements: derived from the
-    /// waiters.
+    /// The sample up to which readers in other processes report their acknowledgements, derived from the waiters.
     fn demand(&self) -> Option<SequenceNumber> {
         let last = self.writer.last();
         if self.closed && !self.is_settled() {
@@ -754,7 +753,7 @@ impl WriterState {
         !self.local.is_empty()
     }
 
-    /// How many samples at least one of the readers that the writer waits for has not acknowledged.
+    /// The number of samples that at least one of the awaited readers has not acknowledged.
     pub(in crate::driver) fn unacknowledged(&self) -> u64 {
         let acknowledged_below = match self.waits_for_inactive {
             true => self.writer.acknowledged_below_by_all(),
@@ -780,7 +779,7 @@ impl StatusState for WriterState {
 }
 
 impl WriterStatuses {
-    /// The statuses that changed since a listener was last told.
+    /// The statuses that have changed since the last notification of a listener.
     fn take_news(&mut self) -> StatusMask {
         self.changed.take_unreported()
     }

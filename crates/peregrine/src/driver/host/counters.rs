@@ -1,4 +1,4 @@
-//! What is counted of the samples in shared memory.
+//! Counters of the samples in shared memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
-//! Runs the listener of an entity: on one thread at a time, and never after the entity is gone.
+//! Runs the listener of an entity: on one thread at a time, and never after the last handle of the entity was dropped.
 //!
-//! News of statuses is gathered in the gate from the moment an event is processed. A thread that may run user code
-//! takes it from there; other threads hand the entity to the [`ListenerQueue`](super::listener_queue::ListenerQueue),
-//! in which an entity stands at most once.
+//! The gate collects changed statuses when an event is processed. A thread that may run user code takes them from the
+//! gate; other threads add the entity to the [`ListenerQueue`](super::listener_queue::ListenerQueue), which contains
+//! each entity at most once.
 
 use std::any::Any;
 use std::sync::atomic::Ordering;
@@ -12,24 +12,24 @@ use crate::driver::base::system::{AtomicU64, Condvar, Mutex, wait_for};
 use crate::driver::base::user_code::{Nesting, is_in_listener, log_panic, run_caught};
 use crate::status::StatusMask;
 
-/// How often one call runs a listener for news that arrives meanwhile, before other entities have their turn.
+/// The number of listener calls in one turn; statuses that change later wait until other entities have had their turn.
 const ROUNDS_MAX: usize = 4;
 
-/// The statuses that the listener has not been told of.
+/// The statuses of which the listener has not been notified.
 const PENDING: u64 = u32::MAX as u64;
 /// A thread runs the listener.
 const BUSY: u64 = 1 << 32;
 /// A thread waits for the listener to return.
 const AWAITED: u64 = 1 << 33;
-/// The listener is not run any more.
+/// The listener does not run any more.
 const CLOSED: u64 = 1 << 34;
 /// The entity is in the listener queue, or about to be put there.
 const QUEUED: u64 = 1 << 35;
 
 /// See the [module](self).
 ///
-/// A listener keeps its entity alive while it runs, so that the last handle of the application has to wait for it: an
-/// application that has dropped everything may end the process at once.
+/// A running listener keeps its entity alive, so the drop of the last handle has to wait for it: an application that
+/// has dropped all handles may end the process at once.
 ///
 /// A call costs three atomic operations; a lock and a system call only while a thread waits for the listener to return.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(crate) struct ListenerGate {
     waiting: Mutex<()>,
     returned: Condvar,
     panics: AtomicU64,
-    /// Held while the listener is exchanged, so that of two exchanges the later one lasts.
+    /// Held while the listener is replaced, so that the later of two replacements lasts.
     exchange: Mutex<()>,
 }
 
@@ -51,22 +51,23 @@ pub(in crate::driver) struct Turn<'g> {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterRun {
-    /// Nothing.
+    /// Nothing is to be done.
     Nothing,
     /// Put the entity into the listener queue.
     Queue,
 }
 
 impl ListenerGate {
-    /// Adds news. Says whether the caller has to run the listener or queue the entity: not if a thread runs the
-    /// listener, which then sees the news when the listener returns, nor if the entity is queued.
+    /// Adds changed statuses. Returns whether the caller has to run the listener or queue the entity. This is not
+    /// necessary while a thread runs the listener, because that thread checks the gate when the listener returns, or
+    /// while the entity is queued.
     #[inline]
     pub(in crate::driver) fn add(&self, news: StatusMask) -> bool {
         let before = self.state.fetch_or(u64::from(news.bits()), Ordering::AcqRel);
         before & (BUSY | QUEUED | CLOSED) == 0
     }
 
-    /// The caller is about to queue the entity. Says whether it has to: a queued entity is not queued again.
+    /// Marks the entity as queued. Returns whether the caller has to queue it: a queued entity is not queued again.
     pub(in crate::driver) fn set_queued(&self) -> bool {
         self.state.fetch_or(QUEUED, Ordering::AcqRel) & QUEUED == 0
     }
@@ -76,8 +77,9 @@ impl ListenerGate {
         self.state.fetch_and(!QUEUED, Ordering::AcqRel);
     }
 
-    /// Runs `listener` with the news there is, and again with news that arrives meanwhile, [`ROUNDS_MAX`] times at
-    /// most. Does nothing if another thread runs the listener, or an outer call of this thread: that one sees the news.
+    /// Runs `listener` with the pending statuses, and again with statuses that change meanwhile, at most [`ROUNDS_MAX`]
+    /// times. Does nothing if another thread, or an outer call of this thread, runs the listener: that call handles the
+    /// statuses.
     ///
     /// A panic of the listener ends here; it is counted and logged.
     pub(in crate::driver) fn run(&self, mut listener: impl FnMut(StatusMask)) -> AfterRun {
@@ -101,12 +103,12 @@ impl ListenerGate {
         begun.ok().map(|_| Turn { gate: self })
     }
 
-    /// To be held from reading which listeners there are until they are in place.
+    /// The caller holds the guard from reading the listeners until the new ones are set.
     pub(crate) fn begin_exchange(&self) -> Guard<'_, ()> {
         lock(&self.exchange)
     }
 
-    /// How many calls of the listener have panicked.
+    /// The number of listener calls that have panicked.
     pub(crate) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
@@ -131,19 +133,20 @@ impl ListenerGate {
         }
     }
 
-    /// A handle is about to go. If it `is_last`, as far as that can be told with so many listeners running, waits for
-    /// the listener to return and lets no other call begin. A thread inside a listener does not wait.
+    /// Called before a handle is dropped. If the handle is the last one, waits for the listener to return and prevents
+    /// further calls. `is_last` gets the number of running listeners, which hold the entity as well. A thread inside a
+    /// listener does not wait.
     pub(crate) fn close_and_wait(&self, is_last: impl Fn(usize) -> bool) {
         if is_in_listener() || !is_last(running(self.state.load(Ordering::Acquire))) {
             return;
         }
         let mut guard = lock_leaf(&self.waiting);
         loop {
-            // A call that ends from here on sees this, and takes the lock before it notifies.
+            // A call that ends from here on sees this flag, and takes the lock before it notifies.
             let state = self.state.fetch_or(AWAITED, Ordering::AcqRel) | AWAITED;
             if !is_last(running(state)) {
                 self.state.fetch_and(!AWAITED, Ordering::AcqRel);
-                // Other threads that wait here set it again.
+                // Other threads that wait here set the flag again.
                 self.returned.notify_all();
                 return;
             }
@@ -167,13 +170,14 @@ impl ListenerGate {
             guard = wait_for(&self.returned, &self.waiting, guard);
         }
         self.state.fetch_and(!AWAITED, Ordering::AcqRel);
-        // Other threads that wait here set it again.
+        // Other threads that wait here set the flag again.
         self.returned.notify_all();
     }
 }
 
 impl Turn<'_> {
-    /// Runs `first` with the news, then `listener` with news that arrives meanwhile, as [`ListenerGate::run`] does.
+    /// Runs `first` with the pending statuses, then `listener` with statuses that change meanwhile, as
+    /// [`ListenerGate::run`] does.
     #[inline]
     pub(in crate::driver) fn run(
         self,
@@ -204,7 +208,7 @@ impl Turn<'_> {
         turn.leave_rest_to_queue()
     }
 
-    /// Ends the turn, unless there is more news.
+    /// Ends the turn, unless further statuses have changed.
     fn finish_round(self) -> Option<Self> {
         let mut state = BUSY;
         let cell = &self.gate.state;
@@ -219,8 +223,9 @@ impl Turn<'_> {
         None
     }
 
-    /// Ends the turn; the news stays in the gate, and the entity waits for its next turn. One step: a thread that takes
-    /// the entity out of the queue either finds the listener idle, or comes before and has the entity queued again.
+    /// Ends the turn; the pending statuses stay in the gate, and the entity waits for its next turn. This is one atomic
+    /// step: a thread that takes the entity from the queue either finds the listener idle, or comes before and queues
+    /// the entity again.
     fn leave_rest_to_queue(self) -> AfterRun {
         let leave = |state: u64| Some((state | QUEUED) & !BUSY);
         let before = self.gate.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave);
@@ -232,7 +237,7 @@ impl Turn<'_> {
 }
 
 impl Drop for Turn<'_> {
-    /// Ends the turn of a thread that has panicked, and of one that has nothing to run.
+    /// Ends the turn of a thread that has panicked or has nothing to run.
     fn drop(&mut self) {
         self.gate.end(self.gate.state.fetch_and(!BUSY, Ordering::AcqRel));
     }
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn news_during_a_listener_call_is_told_after_it() {
+    fn event_during_a_listener_call_is_reported_after_it() {
         let gate = ListenerGate::default();
         let mut told = Vec::new();
         let after = tell(&gate, NEWS, |news| {
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_news_is_left_to_the_queue_after_some_rounds() {
+    fn endless_events_are_queued_after_four_rounds() {
         let gate = ListenerGate::default();
         let mut calls = 0;
         let after = tell(&gate, NEWS, |_| {
@@ -289,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn news_during_a_begun_call_is_told_after_it() {
+    fn event_during_a_begun_call_is_reported_after_it() {
         let gate = ListenerGate::default();
         let turn = gate.try_begin().expect("no call is running");
         let mut later = StatusMask::NONE;
@@ -303,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn call_does_not_begin_before_news_is_told_or_after_the_gate_is_closed() {
+    fn call_does_not_begin_with_pending_events_or_closed_gate() {
         let gate = ListenerGate::default();
         assert!(gate.add(NEWS));
         assert!(gate.try_begin().is_none(), "older news comes first");
@@ -371,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn news_after_a_panic_in_the_same_call_is_told() {
+    fn event_after_a_panic_in_the_same_call_is_reported() {
         let gate = ListenerGate::default();
         let mut told = Vec::new();
         let _ = tell(&gate, NEWS, |news| {
@@ -385,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_waits_for_the_running_call_and_lets_no_other_begin() {
+    fn closing_waits_for_the_running_call_and_prevents_others() {
         let gate = ListenerGate::default();
         let ((begun, wait_until_begun), (end, wait_for_end)) = (sync_channel::<()>(1), sync_channel::<()>(1));
         let has_ended = AtomicBool::new(false);
@@ -413,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_that_is_dropped_leaves_the_listener_to_the_next_thread() {
+    fn dropped_turn_lets_the_next_thread_run_the_listener() {
         let gate = ListenerGate::default();
         drop(gate.try_begin().expect("no call is running"));
         assert!(gate.try_begin().is_some(), "the turn has ended");

@@ -10,18 +10,18 @@ use super::listener_gate::{AfterRun, ListenerGate};
 use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::system::{AtomicBool, Mutex};
 
-/// How long other entities wait for a thread that is in a listener, before another thread takes over.
+/// The longest time that other entities wait for a thread inside a listener before another thread takes over.
 pub(in crate::driver) const LISTENER_TIME_MAX: Span = Span::from_millis(50);
 
 /// An entity with a listener.
 pub(crate) trait RunListener: Send + Sync {
     fn gate(&self) -> &ListenerGate;
 
-    /// Runs the listener with the news of the gate. To be called without any lock.
+    /// Runs the listener with the pending statuses of the gate. The caller must hold no lock.
     fn run_listener(&self) -> AfterRun;
 }
 
-/// Each entity is in here once at most ([`ListenerGate::set_queued`]): the number of entities is the bound.
+/// The queue contains each entity at most once ([`ListenerGate::set_queued`]), so the number of entities is its bound.
 #[derive(Default)]
 pub(in crate::driver) struct ListenerQueue {
     queue: Mutex<VecDeque<Arc<dyn RunListener>>>,
@@ -33,7 +33,7 @@ impl ListenerQueue {
     /// Queues an entity that is not queued.
     pub(in crate::driver) fn push(&self, entity: Arc<dyn RunListener>) {
         let mut queue = self.lock();
-        // Under the lock: `close` takes what is in the queue after it has set this.
+        // Checked under the lock, because `close` empties the queue after it has set this.
         if self.is_closed.load(Ordering::SeqCst) {
             drop(queue);
             return;
@@ -55,7 +55,7 @@ impl ListenerQueue {
         self.lock().len()
     }
 
-    /// Runs the next listener on the calling thread. Says whether there was one.
+    /// Runs the next listener on the calling thread. Returns whether there was one.
     pub(in crate::driver) fn run_next(&self) -> bool {
         let mut queue = self.lock();
         let next = queue.pop_front();
@@ -69,8 +69,8 @@ impl ListenerQueue {
         true
     }
 
-    /// Runs up to `most` listeners. Says whether any are left, for which the caller has to wake a thread: a listener
-    /// with more news than one turn allows is in the queue again, and no thread may be on its way to it.
+    /// Runs up to `most` listeners. Returns whether any remain, for which the caller has to wake a thread: a listener
+    /// with more events than one turn handles is queued again, and possibly no thread is about to run it.
     #[must_use]
     pub(in crate::driver) fn run_some(&self, most: usize) -> bool {
         let mut rounds = 0..most;
@@ -78,7 +78,7 @@ impl ListenerQueue {
         self.has_some()
     }
 
-    /// Drops what is queued, which keeps entities alive, and takes no more.
+    /// Drops the queued entities, which the queue keeps alive, and accepts no more.
     pub(in crate::driver) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         let dropped = std::mem::take(&mut *self.lock());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn listener_with_news_beyond_its_turn_is_left_for_another_thread() {
+    fn listener_with_events_beyond_its_turn_is_queued_again() {
         let (queue, entity) = (ListenerQueue::default(), Arc::<Entity>::default());
         assert!(entity.gate.add(StatusMask::DATA_AVAILABLE) && entity.gate.set_queued());
         queue.push(Arc::clone(&entity) as _);
@@ -142,9 +142,9 @@ mod tests {
         assert!(!queue.run_some(1));
     }
 
-    /// A thread ends the turn of an entity when another one takes that entity out of the queue.
+    /// A thread ends the turn of an entity while another thread takes that entity from the queue.
     #[test]
-    fn news_is_told_by_the_thread_that_ends_a_turn_or_by_the_one_that_takes_the_next() {
+    fn event_at_end_of_turn_is_reported_by_either_thread() {
         let mut random = fastrand::Rng::with_seed(1);
         for round in 0..20_000 {
             let (queue, entity, begin) = (ListenerQueue::default(), Arc::<Entity>::default(), AtomicBool::new(false));
@@ -164,13 +164,13 @@ mod tests {
                     queue.push(Arc::clone(&entity) as _);
                 }
             });
-            // The entity has news without end.
-            assert_eq!(queue.len(), 1, "round {round}: no thread will tell the news");
+            // The entity has endless events.
+            assert_eq!(queue.len(), 1, "round {round}: no thread will report the event");
         }
     }
 
     #[test]
-    fn closed_queue_keeps_nothing() {
+    fn closed_queue_drops_its_entities() {
         let queue = ListenerQueue::default();
         let entity: Arc<Entity> = Arc::default();
         queue.push(Arc::clone(&entity) as _);

@@ -1,7 +1,7 @@
-//! What endpoints use of the sockets, threads and timers of their domain.
+//! The services of a domain (sockets, threads, timers) that endpoints use.
 //!
-//! The domain implements [`Host`] and knows the endpoints. An endpoint knows its host only, so that a test can give it
-//! another.
+//! The domain implements [`Host`] and knows the endpoints. An endpoint knows only its host, so a test can provide
+//! another one.
 
 pub(in crate::driver) mod counters;
 pub(in crate::driver) mod listener_gate;
@@ -28,13 +28,13 @@ use publish::Publish;
 
 /// The services of a domain for endpoints.
 pub(crate) trait Host: Send + Sync {
-    /// The calling thread sleeps until `parker`, its own, is woken, or until `end`; may return earlier. Meanwhile the
+    /// The calling thread sleeps until its `parker` is woken, or until `end`. It may return earlier. Meanwhile the
     /// thread may receive; under `Poll` it does.
     fn park(&self, parker: &Arc<Parker>, end: Instant);
 
     fn config(&self) -> &DomainConfig;
 
-    /// Where the participants of this process can be reached now.
+    /// The current addresses of the participants of this process.
     fn addresses(&self) -> Arc<Addresses>;
 
     fn sockets(&self) -> &SendSockets;
@@ -42,11 +42,11 @@ pub(crate) trait Host: Send + Sync {
     /// Makes sure that the control thread wakes up no later than `deadline`.
     fn arm(&self, deadline: u64);
 
-    /// Receives what has come at the socket for user data, unless another thread does: a writer in full flow looks for
-    /// acknowledgements.
+    /// Receives pending datagrams at the socket for user data, unless another thread leads. A writer at full rate polls
+    /// for acknowledgements with this.
     fn poll_socket_once(&self);
 
-    /// A sample was handed over to a reader. Under `Poll`, a thread that sleeps at the sockets looks for the sample.
+    /// Called after the delivery of a sample to a reader. Under `Poll`, wakes a thread that sleeps at the sockets.
     fn note_handed(&self);
 
     /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
@@ -55,7 +55,7 @@ pub(crate) trait Host: Send + Sync {
     /// Starts the publishing thread, the first time only.
     fn start_publishing(&self) -> Result<(), Error>;
 
-    /// Queues a writer that has something to send for the publishing thread.
+    /// Queues a writer with messages to send for the publishing thread.
     fn publish(&self, writer: Arc<dyn Publish>);
 
     /// Readers have acknowledged samples of a deleted writer. To be called without any lock.
@@ -64,12 +64,12 @@ pub(crate) trait Host: Send + Sync {
     /// Removes a deleted writer from the queue of the publishing thread.
     fn stop_publishing(&self, writer: Guid);
 
-    /// Queues an entity whose [gate](listener_gate::ListenerGate) has news, and wakes a thread that may run user
-    /// code.
+    /// Queues an entity whose [gate](listener_gate::ListenerGate) has pending statuses, and wakes a thread that may run
+    /// user code.
     fn queue_listener(&self, entity: Arc<dyn RunListener>);
 
-    /// Queues an entity for the calling thread, which runs another listener first. If that one lasts too long, another
-    /// thread takes over.
+    /// Queues an entity for the calling thread, which runs another listener first. If that listener lasts too long,
+    /// another thread takes over.
     fn queue_behind_listener(&self, entity: Arc<dyn RunListener>);
 
     /// Runs up to `most` of the queued listeners.
@@ -91,24 +91,24 @@ pub(crate) trait SharedMemoryHost {
     /// Records that a writer found the channel of a reader closed.
     fn note_ended(&self);
 
-    /// A reader has room again for samples that wait in its channels.
+    /// Reports that a reader has room again for samples that wait in its channels.
     fn resume(&self, reader: Guid);
 }
 
 impl dyn Host {
-    /// Whether the application's threads do the receiving.
+    /// Whether application threads receive (`WaitStrategy::Poll`).
     pub(crate) fn is_polled(&self) -> bool {
         self.config().wait == WaitStrategy::Poll
     }
 
-    /// Sends every message of the batch, from a thread that other threads may wait for. What finds a send buffer full
-    /// is lost, and counted by the socket: the protocol sends such messages again.
+    /// Sends every message of the batch with one attempt, because other threads may depend on the calling thread. A
+    /// message that finds the send buffer full is lost and counted by the socket; the protocol sends it again.
     pub(crate) fn send(&self, batch: &TransmitBatch) {
         self.sockets().send(batch, &mut Route::default(), SendLimit::ONE_ATTEMPT);
     }
 
-    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity
-    /// where the calling thread must not run user code. To be called without any lock.
+    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has pending statuses, or queues the
+    /// entity if the calling thread must not run user code. The caller must hold no lock.
     pub(in crate::driver) fn run_or_queue<E: RunListener + 'static>(&self, entity: &Arc<E>) {
         let must_queue =
             if user_code::must_defer() { entity.gate().set_queued() } else { entity.run_listener() == AfterRun::Queue };

@@ -18,8 +18,8 @@ pub(crate) trait Publish: Send + Sync {
 pub(crate) enum PublishOutcome {
     /// More is to be sent, after the turns of other writers.
     Again,
-    /// More is to be sent, from this moment on.
+    /// More is to be sent, from this time on.
     At(Instant),
-    /// Everything has left. The writer is queued again when it has more.
+    /// All messages were sent. The writer is queued again when it has more.
     Done,
 }

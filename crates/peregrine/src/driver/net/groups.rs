@@ -9,11 +9,11 @@ use tracing::Level;
 
 use crate::driver::base::user_code::log;
 
-/// A socket and what it has joined.
+/// A socket and the groups that it has joined.
 #[derive(Debug)]
 pub(in crate::driver) struct Groups {
     pub(in crate::driver) socket: Arc<Socket>,
-    /// Each wanted group, and how often it is.
+    /// Each wanted group, with its number of users.
     wanted: Vec<(IpAddr, usize)>,
     joined: Vec<(IpAddr, InterfaceIndex)>,
 }
@@ -41,12 +41,12 @@ impl Groups {
         self.joined.iter().any(|(joined, _)| *joined == group)
     }
 
-    /// Joins what is wanted on these interfaces and leaves the rest.
+    /// Joins the wanted groups on these interfaces, and leaves other ones.
     pub(in crate::driver) fn follow(&mut self, interfaces: &[InterfaceIndex]) {
         let Self { socket, wanted, joined } = self;
         joined.retain(|&(group, interface)| {
             let stays = interfaces.contains(&interface) && wanted.iter().any(|(wanted, _)| *wanted == group);
-            // An interface that is gone has taken the membership with it, which is the only way to fail.
+            // The call fails only for an interface that no longer exists, whose membership the kernel has removed.
             if !stays && let Err(error) = socket.leave(group, interface) {
                 log(Level::DEBUG, move || tracing::debug!(%error, "was not in this group any more"));
             }

@@ -1,11 +1,11 @@
-//! A message that has come, whatever it came by.
+//! A received message, from any transport.
 
 use std::sync::Arc;
 
 use peregrine_rtps::locator::Source;
 use peregrine_transport::udp::Datagram;
 
-/// A message with the buffer that it lies in.
+/// A message with the buffer that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::driver) struct Incoming<'d> {
     pub(in crate::driver) buffer: &'d Arc<Vec<u8>>,

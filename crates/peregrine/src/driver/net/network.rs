@@ -1,4 +1,5 @@
-//! What follows the interfaces of the host: addresses to announce, groups joined, the sockets multicast leaves by.
+//! The state that follows the interfaces of the host: announced addresses, joined groups, and the sockets that send
+//! multicast.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex};
@@ -17,23 +18,23 @@ use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::user_code::log;
 use crate::error::{Argument, BadParameter, Error, GroupFault, Unit};
 
-/// Indices at which a host without multicast is looked for participants.
+/// Number of participant indices at which participants of a host without multicast are discovered.
 const PEER_INDICES: u32 = 20;
 
-/// One version of the Internet protocol: its sockets, which keep their ports whatever the interfaces do.
+/// One IP version: its sockets, which keep their ports when interfaces change.
 #[derive(Debug)]
 pub(in crate::driver) struct Family {
     pub(super) is_v4: bool,
     pub(super) options: SocketOptions,
     pub(super) meta_port: u16,
     pub(super) user_port: u16,
-    /// Receives what is sent to the group of discovery.
+    /// Receives at the multicast group of discovery.
     pub(in crate::driver) discovery: Option<Groups>,
-    /// Receives user data sent to groups; opened for the first of them.
+    /// Receives user data at multicast groups; opened for the first group.
     pub(in crate::driver) user: Option<Groups>,
 }
 
-/// The side of a domain that changes with the host.
+/// The part of a domain that changes with the interfaces of the host.
 #[derive(Debug)]
 pub(in crate::driver) struct Network {
     id: DomainId,
@@ -54,7 +55,7 @@ impl Network {
     /// Finds the interfaces for the first time.
     ///
     /// # Errors
-    /// No interface is as wanted, or none of those has an address that is of use.
+    /// No interface matches the selection, or none of the selected ones has a usable address.
     pub(in crate::driver) fn open(
         id: DomainId,
         config: &DomainConfig,
@@ -86,12 +87,12 @@ impl Network {
         Ok(network)
     }
 
-    /// Where participants can be reached now.
+    /// The current addresses of participants.
     pub(in crate::driver) fn addresses(&self) -> Arc<Addresses> {
         Arc::clone(&self.lock().addresses)
     }
 
-    /// Looks at the interfaces again. The new addresses, if anything has changed.
+    /// Reads the interfaces again. Returns the new addresses if they have changed.
     pub(in crate::driver) fn refresh(&self, sockets: &SendSockets) -> Option<Arc<Addresses>> {
         let all = match interface::list() {
             Ok(all) => all,
@@ -155,7 +156,7 @@ impl Network {
         Ok(Locator::from(SocketAddr::new(group, port)))
     }
 
-    /// One reader less wants this group.
+    /// Ends one use of this group.
     pub(in crate::driver) fn leave(&self, group: IpAddr) {
         let mut state = self.lock();
         let State { families, used, .. } = &mut *state;
@@ -176,9 +177,9 @@ impl Network {
         lock(&self.state)
     }
 
-    /// Joins groups, opens and closes sockets, and finds the addresses, as these interfaces demand.
+    /// Joins groups, opens and closes sockets, and determines the addresses for these interfaces.
     fn follow(&self, state: &mut State, all: &[Interface], sockets: &SendSockets) {
-        // Nothing that is wanted may be there for a while.
+        // All wanted interfaces may be missing for a while.
         let used = interface::select(all, &self.config.interfaces).unwrap_or_default();
         let mut senders = MulticastSenders::clone(&sockets.multicast());
         senders.retain(|sender| used.iter().any(|i| i.index == sender.interface));
@@ -231,8 +232,7 @@ impl Network {
                 addresses.default_multicast.extend(locators);
             }
         }
-        // The loopback interface carries multicast without having the flag, but not every middleware joins groups on
-        // it.
+        // The loopback interface supports multicast without the flag, but not every middleware joins groups on it.
         let has_group = used.iter().any(|interface| interface.flags.multicast);
         let are_peers_elsewhere = self.peers.iter().all(|peer| peer.is_of_other_transport());
         if are_peers_elsewhere && (!has_group || addresses.metatraffic_multicast.is_empty()) {
@@ -247,8 +247,8 @@ impl Network {
 }
 
 impl Family {
-    /// The addresses of an interface that peers are told of. A link-local IPv6 address is of use on its link only, so
-    /// it is told of where there is no other.
+    /// The announced addresses of an interface. A link-local IPv6 address is usable on its link only, so it is
+    /// announced only if the interface has no other address.
     fn addresses_of<'i>(&self, interface: &'i Interface) -> impl Iterator<Item = SocketAddr> + use<'i> {
         let is_v4 = self.is_v4;
         let is_local = |ip: IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -262,14 +262,14 @@ impl Family {
         })
     }
 
-    /// The interfaces that carry multicast of this family.
+    /// The interfaces that support multicast of this family.
     fn multicast_interfaces<'i>(&self, used: impl Iterator<Item = &'i Interface>) -> Vec<InterfaceIndex> {
         let carries = used.filter(|i| i.flags.multicast || i.flags.loopback);
         carries.filter(|i| self.addresses_of(i).next().is_some()).map(|i| i.index).collect()
     }
 
     fn open_sender(&self, interface: InterfaceIndex) -> Option<super::send::MulticastSender> {
-        // A large announcement cannot be cut in any other way; samples fit the interface.
+        // Only IP can fragment a large announcement; samples fit the interface.
         let options = SocketOptions {
             multicast_interface: Some(interface),
             fragmentation: Fragmentation::Allow,
@@ -306,7 +306,7 @@ fn locator(mut address: SocketAddr, port: u16) -> Locator {
     Locator::from(address)
 }
 
-/// The addresses to announce participants to besides the groups.
+/// The unicast addresses to which participants announce themselves, in addition to the groups.
 fn peers(id: DomainId, config: &DomainConfig) -> Result<Vec<Locator>, Error> {
     let mut peers = Vec::new();
     for peer in &config.peers {
@@ -315,7 +315,7 @@ fn peers(id: DomainId, config: &DomainConfig) -> Result<Vec<Locator>, Error> {
     Ok(peers)
 }
 
-/// What `some` has for user data and `others` has not.
+/// The user-data addresses that `some` has and `others` lacks.
 fn missing_from(others: &Addresses, some: &Addresses) -> Vec<Locator> {
     some.default_unicast.iter().filter(|l| !others.default_unicast.contains(l)).copied().collect()
 }

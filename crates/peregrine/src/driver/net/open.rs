@@ -1,4 +1,4 @@
-//! Opens the sockets of a domain that stay as they are: ports, and what receives on them.
+//! Opens the permanent sockets of a domain.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::config::DomainConfig;
 use crate::driver::base::user_code::log;
 use crate::error::{BadParameter, Error};
 
-/// Participant indices with well-known ports: past this the ports of the next domain begin.
+/// Highest participant index with well-known ports; then the ports of the next domain begin.
 const INDEX_MAX: u32 = 119;
 
-/// Destinations with a socket of their own.
+/// Maximum number of destinations with a connected socket.
 const CONNECTED_MAX: usize = 16;
 
-/// Everything a domain has open.
+/// The open sockets of a domain.
 pub(in crate::driver) struct Opened {
     pub(in crate::driver) network: Network,
     pub(in crate::driver) sockets: SendSockets,
@@ -96,7 +96,7 @@ impl Opening {
     }
 }
 
-/// The socket for the group of discovery. A host without multicast still finds peers by address.
+/// The socket for the multicast group of discovery. A host without multicast still discovers peers by address.
 fn open_discovery(id: DomainId, is_v4: bool, options: &SocketOptions) -> Option<Groups> {
     let port = Ports::of(id).metatraffic_multicast()?;
     match Socket::multicast(SocketAddr::new(unspecified(is_v4), port), options) {
@@ -116,8 +116,8 @@ fn socket_options(config: &DomainConfig) -> SocketOptions {
     SocketOptions {
         receive_buffer_bytes: Some(config.receive_buffer_bytes),
         send_buffer_bytes: config.send_buffer_bytes,
-        // Messages fit the way there; only a size that was asked for explicitly may need fragments. What cannot be made
-        // smaller finds another socket.
+        // Messages fit the path; only an explicitly configured size may need IP fragmentation. Messages that cannot be
+        // made smaller use another socket.
         fragmentation: if config.message_bytes.is_some() { Fragmentation::Allow } else { Fragmentation::Forbid },
         dscp: config.dscp,
         multicast_ttl: config.multicast_ttl,
@@ -127,7 +127,7 @@ fn socket_options(config: &DomainConfig) -> SocketOptions {
 
 /// The sockets of the first participant index that is free on this host; past the last one, any two ports.
 fn open_unicast(id: DomainId, any: IpAddr, options: &SocketOptions) -> Result<(Socket, Socket), Error> {
-    // Discovery needs no large buffer of its own.
+    // Discovery needs no large receive buffer.
     let meta_options =
         SocketOptions { receive_buffer_bytes: Some(1 << 20), send_buffer_bytes: None, ..options.clone() };
     let ports = Ports::of(id);

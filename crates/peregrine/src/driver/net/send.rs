@@ -1,4 +1,4 @@
-//! Sends batches of messages by the sockets of a domain: one system call where one is enough.
+//! Sends batches of messages by the sockets of a domain, with one system call where possible.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,26 +18,26 @@ use super::streams::Streams;
 use crate::driver::base::sync::lock;
 use crate::driver::base::user_code::log;
 
-/// Slices of a message that is sent without putting others beside it.
+/// Maximum number of slices of a message that is sent alone.
 const FEW_SLICES: usize = 8;
 
-/// The sockets a domain sends from.
+/// The sending sockets of a domain.
 #[derive(Debug)]
 pub(crate) struct SendSockets {
     pub(crate) v4: Option<Arc<Socket>>,
     pub(crate) v6: Option<Arc<Socket>>,
     multicast: RwLock<Arc<MulticastSenders>>,
-    /// For destinations that are sent to again and again.
+    /// Connected sockets for frequent destinations.
     pub(crate) connected: ConnectedSockets,
     fragmenting: Fragmenting,
-    /// Peers that no datagram reaches.
+    /// Peers that are reached by connections.
     pub(in crate::driver) streams: Streams,
     /// Acknowledgements that the next messages take along.
     left_answers: LeftAnswers,
 }
 
-/// The sockets for messages that are too large for the way and cannot be made smaller: an announcement with much user
-/// data, or anything after a route has become narrower. Most processes never need one.
+/// The sockets for messages that exceed the path MTU and cannot be made smaller: an announcement with much user data,
+/// or any message after the MTU of a route has decreased. Most processes never need one.
 #[derive(Debug)]
 struct Fragmenting {
     options: SocketOptions,
@@ -45,10 +45,10 @@ struct Fragmenting {
     v6: Mutex<Option<Arc<Socket>>>,
 }
 
-/// One for each interface multicast leaves by, and version of the Internet protocol.
+/// One sender for each multicast interface and IP version.
 pub(super) type MulticastSenders = Vec<MulticastSender>;
 
-/// The socket by which multicast leaves by one interface.
+/// The socket that sends multicast by one interface.
 #[derive(Clone, Debug)]
 pub(in crate::driver) struct MulticastSender {
     pub(in crate::driver) interface: InterfaceIndex,
@@ -56,33 +56,33 @@ pub(in crate::driver) struct MulticastSender {
     pub(in crate::driver) socket: Arc<Socket>,
 }
 
-/// Where a writer's samples usually go. Once that is known, a connected socket saves looking up the route each time.
+/// The usual destination of a writer's samples. A connected socket saves the route lookup of each send.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
     to: Option<Arc<[Locator]>>,
     socket: Option<Arc<Socket>>,
-    /// Messages that went there, less those that went elsewhere.
+    /// Number of messages to this destination minus those to others.
     uses: u32,
 }
 
-/// How far a batch has left.
+/// The progress of sending a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::driver) struct SendProgress {
-    /// Messages that have left to all of their destinations.
+    /// Messages that were sent to all of their destinations.
     pub(in crate::driver) messages: usize,
-    /// The next messages have left to so many of their destinations.
+    /// Number of destinations to which the next messages were sent.
     destinations: usize,
-    /// So many of these messages have left to the destination after those.
+    /// Number of these messages that were sent to the destination after those.
     ahead: usize,
 }
 
-/// A socket is connected where so many messages have gone.
+/// Number of messages to one destination after which a socket is connected.
 const USES_TO_CONNECT: u32 = 64;
-/// How soon a habit is forgotten.
+/// Maximum of the counter; it limits how long an old destination dominates.
 const USES_MAX: u32 = 128;
 
 impl Route {
-    /// The socket for messages that go to one destination, as soon as they are many.
+    /// The connected socket for this destination, once it is frequent.
     #[inline]
     fn socket(&mut self, to: &Arc<[Locator]>, destination: SocketAddr, table: &ConnectedSockets) -> Option<&Socket> {
         if self.to.as_ref().is_none_or(|usual| !Arc::ptr_eq(usual, to) && usual != to) {
@@ -114,8 +114,8 @@ impl Route {
         }
     }
 
-    /// Withdraws a connected socket that has failed, perhaps because addresses have changed. The table gives it to no
-    /// later sender.
+    /// Withdraws a failed connected socket, for example after a change of addresses. The table does not return it to
+    /// later senders.
     #[cold]
     fn give_up(&mut self, table: &ConnectedSockets) {
         if let Some(socket) = self.socket.take() {
@@ -126,7 +126,7 @@ impl Route {
 }
 
 impl SendSockets {
-    /// With the options of the sockets that are opened when they are needed.
+    /// `options` are those of sockets that are opened later on demand.
     pub(in crate::driver) fn new(connected: ConnectedSockets, options: &SocketOptions, streams: Streams) -> Self {
         let options = SocketOptions { fragmentation: Fragmentation::Allow, ..options.clone() };
         let fragmenting = Fragmenting { options, v4: Mutex::default(), v6: Mutex::default() };
@@ -141,7 +141,8 @@ impl SendSockets {
         }
     }
 
-    /// Sends every message of the batch to each of its destinations. What the system refuses is counted by the sockets.
+    /// Sends every message of the batch to each of its destinations. The sockets count messages that the system
+    /// refuses.
     pub(crate) fn send(&self, batch: &TransmitBatch, route: &mut Route, mut limit: SendLimit) {
         self.send_messages(batch.messages(), route, &mut SendProgress::default(), &mut limit);
     }
@@ -200,7 +201,7 @@ impl SendSockets {
         true
     }
 
-    /// The sockets by which multicast leaves now.
+    /// The sockets that send multicast now.
     pub(in crate::driver) fn multicast(&self) -> Arc<MulticastSenders> {
         Arc::clone(&self.multicast.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -213,8 +214,8 @@ impl SendSockets {
         if destination.is_ipv4() { self.v4.as_deref() } else { self.v6.as_deref() }
     }
 
-    /// Sends a message that is alone and goes to one address: nearly all are like that, and putting together what is
-    /// already one takes a fifth of all instructions of a write. Returns whether the message has left.
+    /// Sends a single message to one address, the usual case: gathering would cost a fifth of all instructions of a
+    /// write. Returns whether the message was sent.
     fn send_one(&self, route: &mut Route, message: Message<'_>, to: SocketAddr, limit: &mut SendLimit) -> bool {
         let appended = self.left_answers.take_for(message, to);
         let mut slices: ArrayVec<IoSlice<'_>, { FEW_SLICES + 1 }> = message.parts().map(IoSlice::new).collect();
@@ -230,8 +231,8 @@ impl SendSockets {
         outcome.processed == 1
     }
 
-    /// Sends to all destinations. Returns whether the run has left; otherwise the time was over first, and `progress`
-    /// states where to go on.
+    /// Sends to all destinations. Returns whether the run was sent; otherwise the time limit was reached, and
+    /// `progress` states where to continue.
     fn send_run(&self, run: &Run<'_>, route: &mut Route, progress: &mut SendProgress, limit: &mut SendLimit) -> bool {
         let connected = only_address(run.to).and_then(|destination| route.socket(run.to, destination, &self.connected));
         let mut is_connected_good = true;
@@ -265,7 +266,7 @@ impl SendSockets {
         has_left
     }
 
-    /// Sends by every interface that multicast leaves by. Returns how many transmits are done at all of them.
+    /// Sends by every multicast interface. Returns the number of transmits that are done at all of them.
     fn send_multicast(&self, group: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> usize {
         let senders = self.multicast();
         let senders = senders.iter().filter(|sender| sender.is_v4 == group.is_ipv4());
@@ -273,7 +274,7 @@ impl SendSockets {
         processed.min().unwrap_or(transmits.len())
     }
 
-    /// Sends by the connected socket, if there is one; what that does not take, by the ordinary one.
+    /// Sends by the connected socket, if there is one, and the transmits that it refuses by the ordinary one.
     fn send_unicast(
         &self,
         connected: Option<&Socket>,
@@ -285,7 +286,8 @@ impl SendSockets {
         if let Some(socket) = connected {
             let sent = send(socket, destination, transmits, limit);
             outcome.is_connected_good = sent.first_failure.is_none();
-            // What the system took after the first refusal comes twice: readers know samples by their numbers.
+            // Transmits that the system accepted after the first refusal are sent twice; readers discard duplicates by
+            // sequence number.
             outcome.processed = sent.first_failure.map_or(sent.processed, |failure| failure.index);
             if outcome.is_connected_good {
                 return outcome;
@@ -305,7 +307,7 @@ impl SendSockets {
         outcome
     }
 
-    /// Leaves it to the Internet protocol to cut what does not fit.
+    /// Sends transmits that do not fit with IP fragmentation.
     #[cold]
     fn send_in_fragments(&self, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) {
         if let Some(socket) = self.fragmenting.socket(destination.is_ipv4()) {
@@ -315,7 +317,7 @@ impl SendSockets {
 }
 
 impl Fragmenting {
-    /// Opens it at the first use. A failure is not kept: descriptors that have run out come back.
+    /// Opens the socket at the first use. A failure is not remembered, because a lack of descriptors may be temporary.
     fn socket(&self, is_v4: bool) -> Option<Arc<Socket>> {
         let (place, any): (_, IpAddr) = match is_v4 {
             true => (&self.v4, Ipv4Addr::UNSPECIFIED.into()),
@@ -337,7 +339,7 @@ impl Fragmenting {
     }
 }
 
-/// The address, where there is only one, and not a group's.
+/// The address, if there is exactly one and it is not a group.
 #[inline]
 fn only_address(to: &[Locator]) -> Option<SocketAddr> {
     match to {
@@ -346,15 +348,15 @@ fn only_address(to: &[Locator]) -> Option<SocketAddr> {
     }
 }
 
-/// How sending to one address has ended.
+/// The result of sending to one address.
 struct Outcome {
     /// Transmits that are done, accepted or not.
     processed: usize,
-    /// The connected socket, if there is one, took everything.
+    /// The connected socket, if there is one, accepted all transmits.
     is_connected_good: bool,
 }
 
-/// Sends until all transmits are done, or until the time is over and the send buffer still full.
+/// Sends until all transmits are done, or until the time is over while the send buffer is full.
 fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> Sent {
     let mut all = Sent::default();
     loop {
@@ -404,7 +406,7 @@ mod tests {
 
     fn batch(numbers: std::ops::Range<u8>, to: &Arc<[Locator]>) -> TransmitBatch {
         let mut batch = TransmitBatch::default();
-        // Unequal lengths, so that they do not leave as one train.
+        // Unequal lengths, so that the messages are not sent as one train.
         numbers.for_each(|number| batch.push_message(&vec![number; 4 + 4 * usize::from(number)], Arc::clone(to)));
         batch
     }
@@ -416,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_trains_and_their_gathered_octets_arrive_whole_and_in_order() {
+    fn trains_of_gathered_messages_arrive_whole_and_in_order() {
         let sockets = senders();
         let (receiver, _, to) = receiver();
         let mut batch = TransmitBatch::default();
@@ -430,7 +432,7 @@ mod tests {
         assert_eq!(sockets.v4.as_ref().unwrap().statistics().datagrams_sent, 100);
     }
 
-    /// A route that has settled on a connected socket, which then fails for good.
+    /// A route with a connected socket that fails permanently.
     fn broken_route(sockets: &SendSockets, receiver: &UdpSocket, to: &Arc<[Locator]>) -> (Route, Arc<Socket>) {
         let mut route = Route::default();
         for _ in 0..USES_TO_CONNECT {
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn message_refused_by_connected_socket_leaves_by_ordinary_socket() {
+    fn message_refused_by_connected_socket_is_sent_by_ordinary_socket() {
         for count in [1, 5] {
             let sockets = senders();
             let (receiver, destination, to) = receiver();

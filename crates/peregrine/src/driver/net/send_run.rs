@@ -1,4 +1,4 @@
-//! Messages to the same destinations, put together for one system call: gathering, and trains of equal messages.
+//! Messages to the same destinations, combined for one system call: gathering, and trains of equal messages.
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -10,17 +10,17 @@ use peregrine_rtps::locator::Locator;
 use peregrine_rtps::transmit::Message;
 use peregrine_transport::udp::{MAX_SEGMENTS, MAX_TRAIN_BYTES, Transmit};
 
-/// Slices and transmits put together before they are handed to the socket.
+/// Maximum number of slices and transmits per call of the socket.
 const SLICES: usize = 512;
 pub(super) const TRANSMITS: usize = 32;
 
-/// Messages that go to the same destinations, as the system gets them at once.
+/// Messages to the same destinations that are passed to the system at once.
 pub(super) struct Run<'a> {
     pub(in crate::driver) to: &'a Arc<[Locator]>,
     pub(super) slices: ArrayVec<IoSlice<'a>, SLICES>,
     trains: ArrayVec<Train, TRANSMITS>,
     pub(in crate::driver) messages: usize,
-    /// The messages one by one, if they also go to peers that no datagram reaches.
+    /// The single messages, if they are also for peers with connections.
     kept: Option<Vec<Message<'a>>>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Run<'a> {
     }
 
     /// Gathers `first` and the messages after it, as long as they go to the same destinations and there is room.
-    /// Messages of equal length leave as one train. Returns the first message that is not of the run.
+    /// Messages of equal length are sent as one train. Returns the first message that is not of the run.
     pub(super) fn gather(
         &mut self,
         first: Message<'a>,
@@ -59,7 +59,7 @@ impl<'a> Run<'a> {
         self.kept.iter().flatten()
     }
 
-    /// Adds a message to the last train, or begins one; `left` messages are to follow, with this one.
+    /// Adds a message to the last train, or begins one; `left` messages remain, including this one.
     fn push(&mut self, message: Message<'a>, joins: bool, left: usize) {
         let (len, first_slice) = (message.len(), self.slices.len());
         for part in message.parts() {
@@ -91,8 +91,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The trains without those that contain only the first `ahead` messages. Sets `ahead` to the number of messages
-    /// that are left out.
+    /// The trains except those that contain only the first `ahead` messages. Sets `ahead` to the number of skipped
+    /// messages.
     pub(super) fn trains_from(&self, ahead: &mut usize) -> &[Train] {
         let (mut trains, mut messages) = (0, 0);
         for train in &self.trains {
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// One transmit in the making.
+/// One transmit that is being built.
 pub(super) struct Train {
     first_slice: usize,
     slices: usize,
@@ -119,9 +119,9 @@ pub(super) struct Train {
     ended: bool,
 }
 
-/// How many messages of this length to let leave as one train, of `messages` that are going to: as many as all others
-/// but the last. The receiver takes in the first train while the sender sends the next; a long one before a short one
-/// would have it wait for both.
+/// The number of messages of this length per train, for `messages` in total: equal for all trains except the last. The
+/// receiver processes the first train while the sender sends the next; with a long train before a short one it would
+/// wait for both.
 fn even_train(message_bytes: usize, messages: usize) -> usize {
     let longest = (MAX_TRAIN_BYTES / message_bytes.max(1)).clamp(1, MAX_SEGMENTS);
     messages.div_ceil(messages.div_ceil(longest).max(1)).max(1)
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn run_that_goes_on_leaves_out_the_trains_that_have_left() {
+    fn resumed_run_skips_sent_trains() {
         let to: Arc<[Locator]> = Arc::new([Locator::from(SocketAddr::from(([127, 0, 0, 1], 7400)))]);
         let mut batch = TransmitBatch::default();
         // Two trains of two messages, and a message that is alone.

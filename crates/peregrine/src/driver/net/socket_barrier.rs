@@ -1,13 +1,14 @@
 //! A peer announces the end of an endpoint at the socket for discovery. Samples that the endpoint wrote before may
 //! still be queued at the socket for user data, and must be received first.
 //!
-//! So the receiving thread defers such a message, and sends a *marker* to the socket for user data, where the marker
-//! queues up behind these samples. The thread that receives the marker handles the deferred message. No thread blocks,
-//! and any thread may receive the marker. After [`PATIENCE`] the message is handled without the marker.
+//! The receiving thread therefore defers such a message, and sends a *marker* to the socket for user data, where the
+//! marker queues up behind these samples. The thread that receives the marker handles the deferred message. No thread
+//! blocks, and any thread may receive the marker. After [`PATIENCE`] the message is handled without the marker.
 //!
-//! Samples in shared memory are behind no marker: where there are any, the news takes a second socket_barrier, by the
-//! thread that takes those. And the other way round, a channel in shared memory to a best-effort reader begins when its
-//! marker comes, so that its samples do not overtake earlier ones in datagrams, which would be too late then.
+//! A marker does not order samples in shared memory. If there are any, the shared-memory thread defers the message a
+//! second time, behind these samples. Conversely, a shared-memory channel to a best-effort reader begins when its
+//! marker is received, so that its samples do not overtake earlier ones in datagrams, which the reader would then drop
+//! as late.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -26,10 +27,10 @@ use peregrine_transport::udp::{Datagram, Socket, Transmit};
 use crate::driver::base::clock::NEVER;
 use crate::driver::base::sync::{Guard, lock};
 
-/// How long a marker may take. It waits behind what a data thread does, which may be a listener of the application.
+/// Timeout of a marker. A receive thread that runs a listener may delay it.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// Messages deferred at the same time; past that, a message takes effect at once.
+/// Maximum number of deferred messages; beyond it, a message takes effect at once.
 const WAITING_MAX: usize = 256;
 
 /// Bytes of a marker's number.
@@ -37,10 +38,10 @@ const NUMBER_OCTETS: usize = size_of::<u64>();
 
 /// Defers messages until the samples before them have been received.
 pub(in crate::driver) struct SocketBarrier {
-    /// What all markers begin with; the rest is their number. They are messages from no writer to no reader: of their
-    /// identities, enough is random that no other process can make one.
+    /// The common beginning of all markers; their number follows. A marker is a message without a writer and reader;
+    /// its identifiers contain enough random bits that no other process can forge one.
     head: Vec<u8>,
-    /// How many wait; most of the time, none.
+    /// Number of deferred messages; usually 0.
     count: AtomicUsize,
     waiting: Mutex<Waiting>,
 }
@@ -51,7 +52,7 @@ struct Waiting {
     next: u64,
 }
 
-/// What was put aside.
+/// A deferred message.
 pub(in crate::driver) struct DeferredMessage {
     number: u64,
     until: Instant,
@@ -59,7 +60,7 @@ pub(in crate::driver) struct DeferredMessage {
 }
 
 enum What {
-    /// A datagram as it came.
+    /// A datagram as it was received.
     Message { source: SocketAddr, message: Arc<Vec<u8>> },
     /// A channel in shared memory may begin.
     Channel { reader: Guid, writer: Guid },
@@ -104,8 +105,8 @@ impl SocketBarrier {
         Ok(Self { head, count: AtomicUsize::new(0), waiting: Mutex::default() })
     }
 
-    /// Puts a datagram aside that tells of the end of something, and sends a marker for it to the socket of these at
-    /// which its sender's samples come. `false`: it is to take effect at once.
+    /// Defers a datagram that announces the end of an entity, and sends a marker to the socket among `sockets` that
+    /// receives the sender's samples. Returns `false` if the datagram has to take effect at once.
     pub(in crate::driver) fn defer_behind_data(
         &self,
         now: Instant,
@@ -121,8 +122,8 @@ impl SocketBarrier {
         self.send_behind(now, What::of(datagram), socket)
     }
 
-    /// Sends a marker for a channel in shared memory behind the datagrams that have come. `false`: it is to begin at
-    /// once.
+    /// Sends a marker for a shared-memory channel behind the received datagrams. Returns `false` if the channel has to
+    /// begin at once.
     pub(in crate::driver) fn defer_channel_behind_data(
         &self,
         now: Instant,
@@ -133,7 +134,7 @@ impl SocketBarrier {
         sockets.first().is_some_and(|socket| self.send_behind(now, What::Channel { reader, writer }, socket))
     }
 
-    /// Whether news waits.
+    /// Whether messages are deferred.
     pub(in crate::driver) fn is_in_use(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
@@ -143,7 +144,7 @@ impl SocketBarrier {
         self.number_of(datagram.bytes()).is_some()
     }
 
-    /// The news whose markers are among these, in their order.
+    /// The deferred messages whose markers are among these datagrams, in order.
     pub(in crate::driver) fn take_arrived<'d>(
         &self,
         datagrams: impl Iterator<Item = Datagram<'d>>,
@@ -152,7 +153,7 @@ impl SocketBarrier {
         numbers.filter_map(|number| self.remove(number)).collect()
     }
 
-    /// The datagram itself; for a marker, the news that it stands for, and nothing when that has taken effect already.
+    /// The datagram itself; for a marker its deferred message, or nothing if that has taken effect already.
     pub(in crate::driver) fn resolve<'d>(
         &self,
         datagram: Datagram<'d>,
@@ -164,7 +165,7 @@ impl SocketBarrier {
         }
     }
 
-    /// The messages that have waited for too long.
+    /// The deferred messages whose timeout is over.
     pub(in crate::driver) fn take_overdue(&self, now: Instant) -> Vec<DeferredMessage> {
         if !self.is_in_use() {
             return Vec::new();
@@ -175,14 +176,14 @@ impl SocketBarrier {
         waiting.news.drain(..overdue).collect()
     }
 
-    /// When the next news has waited for too long.
+    /// The next timeout of a deferred message.
     pub(in crate::driver) fn deadline(&self) -> u64 {
         if self.is_in_use() { self.lock().news.front().map_or(NEVER, |news| news.until.0) } else { NEVER }
     }
 
     fn send_behind(&self, now: Instant, what: What, socket: &Socket) -> bool {
         let Some(number) = self.add(now, what) else { return false };
-        // What could not be sent may have waited for too long already, and have taken effect.
+        // A message whose marker was not sent may have timed out and taken effect already.
         self.send_marker(socket, number) || self.remove(number).is_none()
     }
 
@@ -205,7 +206,7 @@ impl SocketBarrier {
         waiting.news.remove(at)
     }
 
-    /// Says whether the system took it.
+    /// Returns whether the system accepted it.
     fn send_marker(&self, socket: &Socket, number: u64) -> bool {
         let local = socket.local_address();
         let here: IpAddr = match local {
@@ -218,7 +219,7 @@ impl SocketBarrier {
         socket.try_send(&[Transmit { slices: &slices, destination, segment_bytes: None }]).accepted == 1
     }
 
-    /// Which news this is the marker of, if it is one.
+    /// The number of a marker; `None` for another datagram.
     fn number_of(&self, octets: &[u8]) -> Option<u64> {
         let number = octets.strip_prefix(&*self.head)?;
         number.try_into().ok().map(u64::from_be_bytes)
@@ -243,13 +244,13 @@ mod tests {
         socket_barrier.add(at, What::of(&datagram(&Arc::new(vec![7; 3])))).unwrap()
     }
 
-    /// A marker as it comes out of the socket.
+    /// A marker as it is received.
     fn marker(socket_barrier: &SocketBarrier, number: u64) -> Arc<Vec<u8>> {
         Arc::new([&*socket_barrier.head, &number.to_be_bytes()].concat())
     }
 
     #[test]
-    fn news_takes_the_place_of_its_marker() {
+    fn marker_is_replaced_by_its_deferred_message() {
         let socket_barrier = SocketBarrier::new().unwrap();
         let (first, second) = (add(&socket_barrier, Instant(0)), add(&socket_barrier, Instant(0)));
         let sample = Arc::new(vec![1; 40]);
@@ -259,7 +260,7 @@ mod tests {
         let resolved: Vec<_> = batch.into_iter().filter_map(|d| socket_barrier.resolve(d, &arrived)).collect();
         assert_eq!(resolved.iter().map(Datagram::bytes).collect::<Vec<_>>(), [&sample[..], &[7; 3], &others[..]]);
         assert!(socket_barrier.is_in_use());
-        // One that was waited for in vain has taken effect.
+        // A message whose marker was lost has taken effect.
         assert_eq!(socket_barrier.deadline(), PATIENCE.0);
         assert_eq!(socket_barrier.take_overdue(Instant(0) + PATIENCE).len(), 1);
         let late = marker(&socket_barrier, first);

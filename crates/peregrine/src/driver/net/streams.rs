@@ -1,9 +1,10 @@
 //! Messages to and from peers that are reached by connections: framing, and a bounded queue for each peer.
 //!
-//! A thread that sends appends the message to the queue of its peer and hands the link what the link takes. The control
-//! thread goes on when the link reports room. A message for which the queue has no room is dropped and counted: a
-//! best-effort sample is lost, a reliable one stays in the history of its writer. When half of the queue is free again,
-//! the peer has *room*, and writers ask the readers there at once what they miss. Nothing is polled.
+//! A sending thread appends the message to the queue of the peer and passes to the link as many bytes as it accepts.
+//! The control thread continues when the link reports room. A message for which the queue has no room is dropped and
+//! counted: a best-effort sample is lost, a reliable one stays in the history of its writer. When half of the queue is
+//! free again, the peer has *room*, and writers send a HEARTBEAT to the readers at that peer at once. Nothing is
+//! polled.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,7 @@ use crate::stream_link::{StreamEvent, StreamLink, StreamLinks, StreamStatistics}
 const QUEUE_BYTES_MAX: usize = 1 << 18;
 /// Peers with a connection, or one that is being opened.
 const PEERS_MAX: usize = 256;
-/// Events handled before other work of the control thread gets its turn.
+/// Maximum number of events per turn of the control thread.
 const EVENTS_MAX: usize = 64;
 /// Bytes received at once.
 const READ_BYTES: usize = 1 << 16;
@@ -53,11 +54,11 @@ struct PeerState {
     queue: VecDeque<u8>,
     /// The bytes that each message of the queue still has there.
     messages: VecDeque<usize>,
-    /// The link takes no more until it says so.
+    /// The link accepts no more bytes until it reports room.
     is_blocked: bool,
-    /// A message was dropped for lack of room, and there was no room since.
+    /// A message was dropped for lack of room, and room was not reported since.
     is_short: bool,
-    /// The beginning of a message that has not come in full.
+    /// The beginning of an incomplete message.
     incoming: Vec<u8>,
 }
 
@@ -91,7 +92,7 @@ pub(in crate::driver) struct StreamNews {
     /// Messages in the order of their streams, each with the locator of its peer.
     pub(in crate::driver) messages: Vec<(Locator, Arc<Vec<u8>>)>,
     pub(in crate::driver) changes: Vec<(Locator, StreamChange)>,
-    /// There is more to come: the caller looks again.
+    /// Further events are pending: the caller polls again.
     pub(in crate::driver) is_incomplete: bool,
 }
 
@@ -114,8 +115,7 @@ impl Streams {
         self.links.as_slice().iter().for_each(|link| link.close());
     }
 
-    /// Sends the message to those of its destinations that no datagram reaches. A domain without stream links never
-    /// comes here.
+    /// Sends the message to its destinations with connections. Not called in a domain without stream links.
     #[cold]
     pub(in crate::driver) fn send(&self, message: &Message<'_>) {
         for to in message.to().iter().filter(|locator| locator.is_of_other_transport()) {
@@ -129,7 +129,7 @@ impl Streams {
             let Some(peer) = self.peer(to) else { return count(&self.counters.dropped_peers) };
             let mut state = lock(&peer.state);
             match state.phase {
-                // The connection has broken since the peer was looked up: the next one is new.
+                // The connection has broken since the lookup of the peer; the next lookup opens a new one.
                 Phase::Over => continue,
                 Phase::New => {
                     state.phase = Phase::Connecting;
@@ -234,7 +234,7 @@ impl Streams {
         self.links.as_slice().iter().find(|link| link.kind() == kind)
     }
 
-    /// The peer, noted if it is new and there is room for one more.
+    /// The peer; a new one is added if there is room for it.
     fn peer(&self, locator: Locator) -> Option<Arc<Peer>> {
         let mut peers = lock(&self.peers);
         if let Some(peer) = peers.get(&locator) {
@@ -254,7 +254,7 @@ impl Streams {
 }
 
 impl PeerState {
-    /// Queues a message, unless too much waits already.
+    /// Queues a message, unless the queue has no room.
     fn push(&mut self, to: Locator, message: &Message<'_>, counters: &Counters) {
         let len = LENGTH_BYTES + message.len();
         let Some(length) = u32::try_from(message.len()).ok().filter(|_| self.queue.len() + len <= QUEUE_BYTES_MAX)
@@ -275,7 +275,7 @@ impl PeerState {
         counters.queued_bytes_max.fetch_max(self.queue.len() as u64, Ordering::Relaxed);
     }
 
-    /// Hands the link what it takes.
+    /// Passes to the link as many bytes as it accepts.
     fn flush(&mut self, to: Locator, link: &dyn StreamLink) {
         while !self.is_blocked && !self.queue.is_empty() {
             let (front, _) = self.queue.as_slices();
@@ -297,7 +297,7 @@ impl PeerState {
         }
     }
 
-    /// Receives once, and appends the messages that are complete. Says whether the peer sends messages.
+    /// Receives once, and appends complete messages to `out`. Returns `false` if the peer violates the framing.
     fn receive(&mut self, from: Locator, link: &dyn StreamLink, out: &mut Vec<(Locator, Arc<Vec<u8>>)>) -> bool {
         let start = self.incoming.len();
         self.incoming.resize(start + READ_BYTES, 0);

@@ -1,5 +1,5 @@
-//! User code that a thread must not run because it keeps timers or leads the reception, on its way to a thread that
-//! runs listeners.
+//! User code of threads that must not run it because they keep timers or lead the reception. A thread that runs
+//! listeners executes it.
 
 use std::sync::Mutex;
 
@@ -11,11 +11,11 @@ use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
 use crate::driver::host::listener_queue::RunListener;
 use crate::status::StatusMask;
 
-/// How much may wait: far more than a domain has tasks and values that end at a time. Past the bound, the control
-/// thread runs the code itself, where a panic does no harm.
+/// Maximum number of waiting calls: far more than a domain has tasks and expiring values at a time. Beyond the bound,
+/// the control thread runs the code itself; panics are caught there as well.
 const DEFERRED_MAX: usize = 16_384;
 
-/// Waits in the listener queue once at most.
+/// An entry of the listener queue, which contains it at most once.
 #[derive(Default)]
 pub(super) struct DeferredUserCode {
     gate: ListenerGate,
@@ -23,7 +23,7 @@ pub(super) struct DeferredUserCode {
 }
 
 impl DeferredUserCode {
-    /// Takes over what the calling thread has left. Says whether the caller has to queue this.
+    /// Takes over the deferred code of the calling thread. Returns whether the caller has to queue this.
     pub(super) fn take_over(&self) -> bool {
         let mut code = lock(&self.code);
         user_code::take_deferred(&mut code);
@@ -41,7 +41,7 @@ impl DeferredUserCode {
         self.gate.add(StatusMask::ALL) && self.gate.set_queued()
     }
 
-    /// The domain closes: no thread is left to run it but the calling one.
+    /// Runs the rest when the domain closes, because no other thread remains.
     pub(super) fn run_rest(&self) {
         let code = std::mem::take(&mut *lock(&self.code));
         code.into_iter().for_each(UserCode::run_unlocked);

@@ -49,7 +49,7 @@ use crate::driver::shm::SharedMemory;
 use crate::error::Error;
 use crate::stream_link::StreamStatistics;
 
-/// How often the control thread drains one socket before it looks at the others.
+/// Maximum number of receptions of the control thread at one socket before it polls the others.
 const DRAIN_MAX: usize = 64;
 
 const TIMER: Token = Token(0);
@@ -66,16 +66,16 @@ pub(crate) struct Domain {
     pub(crate) id: DomainId,
     pub(crate) config: DomainConfig,
     network: Network,
-    /// Tells when the interfaces of the host change; `None` where the system has nothing of the kind.
+    /// Reports changes of the interfaces of the host; `None` if the system does not support this.
     watcher: Option<InterfaceWatcher>,
     sockets: SendSockets,
     pub(in crate::driver) data_sockets: Vec<Arc<Socket>>,
     control_sockets: Vec<Arc<Socket>>,
-    /// Messages about the end of writers and participants, deferred behind the samples that came before.
+    /// Messages about the end of writers and participants, deferred behind earlier samples.
     pub(in crate::driver) socket_barrier: SocketBarrier,
     /// The reception at the first socket for user data, at which application threads may lead; `None` under `Poll`.
     receiver: OnceLock<Arc<DataReceiver>>,
-    /// All of them, those of groups too.
+    /// The receptions at all sockets for user data, including those of groups.
     receivers: Mutex<Vec<Arc<DataReceiver>>>,
     /// Entities whose listeners wait for a thread that may run user code.
     listeners: ListenerQueue,
@@ -83,25 +83,25 @@ pub(crate) struct Domain {
     listener_threads: ListenerThreads,
     /// User code that threads have left which must not run any.
     deferred: Arc<DeferredUserCode>,
-    /// When to look whether listeners have waited for too long.
+    /// The next check for listeners that have waited too long.
     listeners_due: AtomicU64,
     me: Weak<Self>,
     /// Sockets that receive user data sent to multicast groups; empty before the first group.
     group_sockets: Mutex<Vec<Arc<Socket>>>,
     group_sockets_so_far: AtomicUsize,
-    /// Asynchronous writers that have something to send.
+    /// Writers in the queue of the publishing thread.
     publishing: Publishing,
-    /// What goes to and comes from other processes of the host without a network.
+    /// Shared memory with other processes of the host.
     pub(in crate::driver) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: WakeTimer,
     /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
     waker: Arc<Waker>,
-    /// Kept from time to time, so that timers allocate nothing.
+    /// Reused, so that timers allocate nothing.
     due: Mutex<DirtyEndpoints>,
-    /// Under `Poll`: a thread is about to sleep, or does.
+    /// Under `Poll`: a thread sleeps or is about to.
     is_poll_asleep: AtomicBool,
-    /// Under `Poll`: something was handed over since a thread last looked.
+    /// Under `Poll`: a sample was delivered since the last poll.
     has_come: AtomicBool,
     closing: AtomicBool,
     /// A thread has panicked, and may have left work undone.
@@ -113,7 +113,7 @@ pub(crate) struct Domain {
     polled: OnceLock<Mutex<PollState>>,
 }
 
-/// Keeps a domain's threads alive; the last one to go ends them.
+/// Keeps the threads of a domain alive; the drop of the last handle ends them.
 pub(crate) struct DomainHandle(Arc<Domain>);
 
 /// A domain that this process has opened.
@@ -126,12 +126,12 @@ struct OpenDomain {
 static DOMAINS: Mutex<Vec<OpenDomain>> = Mutex::new(Vec::new());
 
 impl DomainHandle {
-    /// The domain with this configuration, opened if this process has not done so yet.
+    /// The domain with this configuration. The first call of the process opens it.
     pub(crate) fn get(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
         let mut domains = lock(&DOMAINS);
         domains.retain(|open| open.handle.strong_count() > 0);
-        // Handles of other domains stay untouched: one that is dropped here might be the last one, and close its domain
-        // on this thread, under the lock.
+        // Does not upgrade handles of other domains: the drop of a last handle here would close its domain on this
+        // thread, under the lock.
         let mut wanted = domains.iter().filter(|open| open.id == id && open.config == *config);
         if let Some(known) = wanted.find_map(|open| open.handle.upgrade()) {
             return Ok(known);
@@ -154,7 +154,7 @@ impl Drop for DomainHandle {
 
 impl Domain {
     fn open(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
-        // Before the interfaces are looked at, so that no change is missed.
+        // Before the interfaces are read, so that no change is missed.
         let watcher = InterfaceWatcher::new()
             .map_err(|error| {
                 log(Level::WARN, move || tracing::warn!(%error, "new addresses of this host will not be noticed"));
@@ -207,7 +207,7 @@ impl Domain {
         }
         domain.sockets.streams.open(&domain.waker);
         for group in &config.multicast_groups {
-            // The whole domain wants it, so it is never left.
+            // The whole domain uses the group, so it is never left.
             if let Err(error) = domain.join(*group) {
                 domain.close();
                 return Err(error);
@@ -240,7 +240,7 @@ impl Domain {
         Arc::clone(&self.participants.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the application's threads do the receiving.
+    /// Whether application threads receive (`WaitStrategy::Poll`).
     pub(in crate::driver) fn is_polled(&self) -> bool {
         self.config.wait == WaitStrategy::Poll
     }
@@ -333,7 +333,7 @@ impl Domain {
                     return;
                 }
             }
-            // Timers last: what peers have sent before may be what a timer would miss.
+            // Timers last: pending datagrams may contain the message whose absence a timer would report.
             ready.sort_by_key(|token| *token == TIMER);
             for token in &ready {
                 match *token {
@@ -383,7 +383,7 @@ impl Domain {
         }
     }
 
-    /// Receives what has come at a socket for discovery.
+    /// Receives pending datagrams at a socket for discovery.
     fn drain(&self, receiver: &mut Receiver, socket: &Socket, dirty: &mut DirtyEndpoints) -> bool {
         for received in 0..DRAIN_MAX {
             let Ok(datagrams) = receiver.receive(socket, Wait::NonBlocking) else { return received > 0 };
@@ -395,7 +395,7 @@ impl Domain {
         true
     }
 
-    /// Hands over what has come for discovery, but what is to wait for samples that came before.
+    /// Processes discovery datagrams, except those that are deferred behind earlier samples.
     fn process_discovery(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) {
         let now = now();
         for datagram in datagrams.clone() {
@@ -418,7 +418,7 @@ impl Domain {
         }
     }
 
-    /// Handles news that was put aside.
+    /// Handles a deferred message.
     pub(super) fn handle_deferred_message(&self, news: &DeferredMessage, now: Instant) {
         let mut dirty = DirtyEndpoints::default();
         self.hand_over(news.datagram().into_iter(), now, &mut dirty);
@@ -428,7 +428,7 @@ impl Domain {
         }
     }
 
-    /// Receives what has come by connections, and follows their changes.
+    /// Receives messages by connections, and handles changes of connections.
     pub(super) fn poll_streams(&self, dirty: &mut DirtyEndpoints) {
         if self.sockets.streams.is_empty() {
             return;
@@ -460,20 +460,20 @@ impl Domain {
         }
     }
 
-    /// Hands datagrams to the participants, then tells the endpoints they concerned.
+    /// Passes datagrams to the participants, then notifies the endpoints concerned.
     fn process(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) {
         let now = self.handle(datagrams, dirty);
         dirty.after(now);
     }
 
-    /// If the interfaces of the host have changed: takes up the new addresses, lets go of the old ones, and has every
-    /// participant announce it.
+    /// After a change of the host's interfaces: adopts the new addresses in place of the old ones, and makes every
+    /// participant announce them.
     fn follow_interfaces(&self) {
         if !self.watcher.as_ref().is_some_and(InterfaceWatcher::changed) {
             return;
         }
         let Some(addresses) = self.network.refresh(&self.sockets) else { return };
-        // Each has the address it was connected from.
+        // Each socket is bound to the old local address.
         self.sockets.connected.clear();
         for participant in self.snapshot().iter() {
             participant.move_to(&addresses);
@@ -502,19 +502,19 @@ impl Domain {
         let threads = std::mem::take(&mut *self.threads());
         let me = std::thread::current().id();
         for handle in threads {
-            // The last participant may be dropped by a listener, on one of these threads, which then ends by itself.
+            // A listener on one of these threads may drop the last participant; that thread then ends without a join.
             if handle.thread().id() != me && thread::join(handle).is_err() {
                 log(Level::ERROR, || tracing::error!("a thread of the domain has panicked"));
             }
         }
-        // No thread is there that would run it.
+        // No other thread remains to run it.
         self.deferred.run_rest();
         if let Some(shared) = &self.shared_memory {
             shared.clear();
         }
     }
 
-    /// What the sockets have done so far, by their addresses. Port 0 stands for all sockets connected to one peer each.
+    /// The counters of the sockets, with their addresses. Port 0 stands for all connected sockets together.
     pub(crate) fn statistics(&self) -> Vec<(std::net::SocketAddr, peregrine_transport::udp::Statistics)> {
         let (groups, senders) = (self.group_sockets().clone(), self.sockets.multicast());
         let receiving = self.data_sockets.iter().chain(&self.control_sockets).chain(&groups);

@@ -10,10 +10,10 @@ use crate::driver::base::parker::Parker;
 use crate::driver::base::sync::lock;
 use crate::driver::base::system::{AtomicBool, Mutex};
 
-/// How long a thread waits for another one that polls without sleeping, and may have stopped: it tells no thread.
+/// The longest wait for a thread that polls without sleeping: such a thread does not report when it stops.
 const TURN_RETRY_AFTER: Span = Span::from_millis(10);
 
-/// Threads that wait for something while another thread polls. When that one stops, the next of them polls.
+/// Threads that wait while another thread polls. When that thread stops, the next of them polls.
 #[derive(Default)]
 pub(in crate::driver) struct PollingTurns {
     waiting: Mutex<Vec<Arc<Parker>>>,
@@ -30,7 +30,7 @@ impl PollingTurns {
     ) {
         lock(&self.waiting).push(Arc::clone(parker));
         self.has_some.store(true, Ordering::SeqCst);
-        // A thread that stops polling from here on sees this one.
+        // A thread that stops polling from here on sees this thread.
         let is_polled = is_any_thread_polling();
         if is_polled {
             parker.park_until(end.min(now() + TURN_RETRY_AFTER));
@@ -40,12 +40,12 @@ impl PollingTurns {
         self.has_some.store(!waiting.is_empty(), Ordering::SeqCst);
         drop(waiting);
         if !is_polled {
-            // This thread may return without polling, and another one may have taken the look above for polling.
+            // This thread may return without polling, and another thread may have mistaken the check above for polling.
             self.wake_next();
         }
     }
 
-    /// The calling thread has stopped polling.
+    /// Called by a thread that has stopped polling: wakes the next one.
     pub(in crate::driver) fn wake_next(&self) {
         if self.has_some.load(Ordering::SeqCst)
             && let Some(next) = lock(&self.waiting).first()

@@ -1,5 +1,5 @@
-//! The queue of the publishing thread: asynchronous writers that have something to send, and other writers whose
-//! backlog an I/O thread has handed off. Under `Poll`, the polling thread takes the place of the publishing thread.
+//! The queue of the publishing thread: asynchronous writers with messages to send, and other writers whose backlog an
+//! I/O thread has handed off. Under `Poll`, the polling thread takes the place of the publishing thread.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use crate::driver::base::system::{AtomicBool, Mutex, OnceLock};
 use crate::driver::base::user_code::Deferring;
 use crate::driver::host::publish::{Publish, PublishOutcome};
 
-/// The writers that have something to send.
+/// The writers with messages to send.
 #[derive(Default)]
 pub(in crate::driver) struct Publishing {
     turns: Mutex<Turns>,
@@ -28,7 +28,7 @@ pub(in crate::driver) struct Publishing {
 
 #[derive(Default)]
 struct Turns {
-    /// Each writer once, and from when on its flow controller lets it send.
+    /// Each writer once, with the time from which its flow controller permits sending.
     queue: VecDeque<(Instant, Arc<dyn Publish>)>,
     is_closed: bool,
 }
@@ -44,11 +44,11 @@ impl Publishing {
         Ok(())
     }
 
-    /// The publishing thread, until the domain closes. `hand_off` gives the user code that the thread has left to a
-    /// thread that runs user code.
+    /// The body of the publishing thread, until the domain closes. `hand_off` passes deferred user code to a thread
+    /// that runs user code.
     pub(in crate::driver) fn run(&self, hand_off: impl Fn()) {
         let parker = Parker::of_this_thread();
-        // A thread that adds a writer adds it first, then looks for the thread to wake.
+        // A thread that queues a writer adds it first, then reads which thread to wake.
         let _ = self.thread.set(Arc::clone(&parker));
         let _no_user_code = Deferring::begin();
         while !self.turns().is_closed {
@@ -60,7 +60,7 @@ impl Publishing {
         }
     }
 
-    /// Gives each writer its turn whose time has come; returns the time of the next one.
+    /// Gives each due writer its turn; returns the time of the next one.
     pub(in crate::driver) fn run_ready_writers(&self) -> u64 {
         let now = now();
         let writers = self.turns().queue.len();
@@ -69,7 +69,7 @@ impl Publishing {
             let at = if at > now {
                 at
             } else {
-                // A writer whose turn panics keeps no other one from its turn.
+                // A panic in the turn of one writer must not prevent the turns of others.
                 let outcome = catch_unwind(AssertUnwindSafe(|| Arc::clone(&writer).publish()));
                 match outcome.map_err(thread_panics::note).unwrap_or(PublishOutcome::Done) {
                     PublishOutcome::Again => Instant(0),
@@ -79,7 +79,7 @@ impl Publishing {
             };
             self.put(at, writer);
         }
-        // Includes writers added meanwhile: a thread that waited in a listener may have slept through the call.
+        // Includes writers that were added meanwhile: a thread that waited in a listener may have consumed the wake-up.
         let turns = self.turns();
         self.has_turns.store(!turns.queue.is_empty(), Ordering::Release);
         turns.queue.iter().map(|(at, _)| at.0).min().unwrap_or(NEVER)

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | receive thread | as long as no application thread wants the lead: blocked in `recvmsg`, one system call for each wait |
 //! | application thread that waits for data | at any rate of traffic: each sample wakes that one thread. [`APPLICATION_CREDIT`] |
-//! | writer that expects acknowledgements | for one look ([`SharedReceiver::poll_socket_once`]) |
+//! | writer that expects acknowledgements | for one poll ([`SharedReceiver::poll_socket_once`]) |
 //!
 //! # Invariant
 //! At every moment a thread leads, or the socket is armed, or a thread is between the two: between its wake-up as a
@@ -26,9 +26,9 @@
 //!
 //! # Threads
 //! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
-//! does. So a listener that blocks keeps one thread, and no other thread waits for it. There are never more threads
-//! than listeners that run at a time, and three. Listeners that wait behind one that lasts too long are left to another
-//! thread by the control thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
+//! does. A blocked listener therefore occupies one thread, and no other thread waits for it. The number of threads is
+//! at most the number of concurrent listeners plus three. The control thread passes listeners that wait behind one that
+//! lasts too long to another thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,12 +49,12 @@ use crate::driver::base::system::{
 };
 use crate::driver::base::user_code::{Deferring, log};
 
-/// How many receptions long receive threads follow, and leave the lead free, after an application thread has led or has
-/// found the lead taken. A thread that waits once in a while finds the lead taken at worst, and is woken by its leader.
+/// Number of receptions for which receive threads follow and keep the lead free, after an application thread has led or
+/// has found the lead taken. An application thread that waits rarely may find the lead taken; the leader then wakes it.
 const APPLICATION_CREDIT: u32 = 16;
-/// How many waits an application thread does not lead after it has received for other threads only.
+/// Number of waits in which an application thread does not lead after it has received for other threads only.
 const EXCLUDED_WAITS: u32 = 64;
-/// Receptions in a row of a follower, before it gives others the chance to lead.
+/// Maximum number of consecutive receptions of a follower before another thread may lead.
 const FOLLOWER_RECEPTIONS_MAX: u32 = 64;
 
 /// How long answers wait for the application thread that left them. Many times what an application takes to return a
@@ -73,10 +73,10 @@ const ANSWERS: Token = Token(2);
 
 /// The processing of received datagrams.
 pub(in crate::driver) trait Process {
-    /// The endpoints concerned, from [`Self::handle`] on until they have been told.
+    /// The endpoints concerned, from [`Self::handle`] until their notification.
     type Dirty: Default;
 
-    /// Processes datagrams. Under the lead.
+    /// Processes datagrams. The caller leads.
     fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Self::Dirty) -> Instant;
 
     /// Wakes waiters. Endpoints whose listener is to be run, and those that owe answers, stay in `dirty`. Under the
@@ -95,19 +95,19 @@ pub(in crate::driver) trait Process {
     /// Sends the answers that were left and that no message has taken along.
     fn send_left_answers(&self);
 
-    /// Whether listeners are to be run.
+    /// Whether listeners have to run.
     fn has_listeners(&self, dirty: &Self::Dirty) -> bool;
 
-    /// Runs listeners, or queues them where the calling thread must not run user code.
+    /// Runs listeners, or queues them if the calling thread must not run user code.
     fn run_listeners(&self, dirty: &mut Self::Dirty, now: Instant);
 
     /// Whether a listener is queued.
     fn has_queued_listeners(&self) -> bool;
 
-    /// Runs the next queued listener. Says whether there was one.
+    /// Runs the next queued listener. Returns whether there was one.
     fn run_queued_listener(&self) -> bool;
 
-    /// Starts another thread that [runs](SharedReceiver::run) the receiver. Says whether that was possible.
+    /// Starts another thread that [runs](SharedReceiver::run) the receiver. Returns whether that was possible.
     fn start_thread(&self) -> bool;
 }
 
@@ -115,7 +115,7 @@ pub(in crate::driver) trait Process {
 pub(in crate::driver) struct SharedReceiver<D> {
     socket: Arc<Socket>,
     lead: Mutex<Lead<D>>,
-    /// Where followers sleep: at the socket while it is armed, and at `work`.
+    /// The poller at which followers sleep: for the socket while it is armed, and for `work`.
     followers: Poller,
     is_armed: AtomicBool,
     /// Wakes a follower for queued listeners, and all of them at the end.
@@ -132,14 +132,14 @@ pub(in crate::driver) struct SharedReceiver<D> {
     is_closing: AtomicBool,
     /// Whether application threads may lead.
     is_open_to_application: bool,
-    /// How long a receive thread looks for datagrams before it blocks, whatever the traffic.
+    /// The time that a receive thread spins before it blocks, independent of the traffic.
     spin: Duration,
 }
 
-/// The state that the leader receives with.
+/// The state with which the leader receives.
 struct Lead<D> {
     receiver: Receiver,
-    /// The poller of application threads, once one has led.
+    /// The poller of application threads, created when the first one leads.
     poller: Option<Poller>,
     adaptive_spin: AdaptiveSpin,
     dirty: D,
@@ -147,7 +147,7 @@ struct Lead<D> {
     has_left_answers: bool,
 }
 
-/// How an application thread's lead has ended.
+/// The end of an application thread's lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeadEnd {
     /// The thread was woken, or its time was over.
@@ -158,7 +158,7 @@ enum LeadEnd {
     Impossible,
 }
 
-/// The right to receive. To be given up by [`Leading::give_up`]; a panic gives it up as well.
+/// The right to receive. [`Leading::give_up`] or a panic gives it up.
 struct Leading<'r, D> {
     of: &'r SharedReceiver<D>,
     lead: Option<MutexGuard<'r, Lead<D>>>,
@@ -174,7 +174,7 @@ impl<D: Default> SharedReceiver<D> {
     ) -> std::io::Result<Self> {
         let (followers, work, answers_due) = (Poller::new()?, Waker::new()?, Timer::new()?);
         followers.add_disarmed(&*socket, SOCKET)?;
-        // Disarmed by its report, so that one call wakes one follower.
+        // One-shot, so that one wake-up wakes one follower.
         followers.add_disarmed(&work, WAKER)?;
         followers.arm(&work, WAKER)?;
         followers.add_disarmed(&answers_due, ANSWERS)?;
@@ -204,7 +204,7 @@ impl<D: Default> SharedReceiver<D> {
         })
     }
 
-    /// The loop of a receive thread, until the receiver closes, or until there are enough others.
+    /// The loop of a receive thread, until the receiver closes or enough other threads follow.
     pub(in crate::driver) fn run(&self, by: &impl Process<Dirty = D>) {
         while !self.is_closing() {
             let lead = if self.application_credit.load(Ordering::Relaxed) == 0 { self.try_lead() } else { None };
@@ -219,7 +219,7 @@ impl<D: Default> SharedReceiver<D> {
     /// Leads until there are listeners to run, or an application thread wants the lead.
     fn lead_blocking(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>) {
         leading.disarm();
-        // The thread that queued a listener may have taken this one for a follower that it wakes.
+        // The thread that queued a listener may have counted this thread as a follower that it wakes.
         if by.has_queued_listeners() {
             self.ensure_follower(by);
         }
@@ -232,7 +232,8 @@ impl<D: Default> SharedReceiver<D> {
         }
     }
 
-    /// Sleeps as a follower, then does what there is to do. `false`: there are enough followers without this thread.
+    /// Sleeps as a follower, then handles the reported events. Returns `false` if there are enough followers without
+    /// this thread.
     fn follow(&self, by: &impl Process<Dirty = D>) -> bool {
         if self.idle_followers.fetch_add(1, Ordering::SeqCst) >= IDLE_FOLLOWERS_MAX {
             self.idle_followers.fetch_sub(1, Ordering::SeqCst);
@@ -309,10 +310,10 @@ impl<D: Default> SharedReceiver<D> {
         let no_user_code = Deferring::begin();
         leading.give_up();
         self.ensure_follower(by);
-        // Runs the wakers that were left meanwhile.
+        // Runs the wakers that were deferred meanwhile.
         drop(no_user_code);
         by.run_listeners(&mut dirty, now);
-        // Its memory is used again.
+        // The memory is reused.
         if let Some(mut leading) = self.try_lead() {
             *leading.dirty() = dirty;
             leading.give_up();
@@ -334,21 +335,21 @@ impl<D: Default> SharedReceiver<D> {
         }
     }
 
-    /// Makes sure that a thread is there to lead while the calling one runs user code.
+    /// Makes sure that another thread can lead while the calling one runs user code.
     fn ensure_follower(&self, by: &impl Process<Dirty = D>) {
         if self.idle_followers.load(Ordering::SeqCst) == 0 && !self.is_closing() {
             by.start_thread();
         }
     }
 
-    /// Has a follower run queued listeners.
+    /// Wakes a follower for queued listeners.
     pub(in crate::driver) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
         self.ensure_follower(by);
         self.work.wake();
     }
 
-    /// Leads on the calling thread until `parker` is woken or `end` has come. `false`: the thread cannot lead now, and
-    /// is to sleep until it is woken.
+    /// Leads on the calling thread until `parker` is woken or `end` is reached. Returns `false` if the thread cannot
+    /// lead now and has to sleep until it is woken.
     pub(in crate::driver) fn lead_until_woken(
         &self,
         parker: &Parker,
@@ -404,8 +405,8 @@ impl<D: Default> SharedReceiver<D> {
         LeadEnd::Woken
     }
 
-    /// Looks once for what has arrived, if no thread leads. Says whether there was anything. For writers that expect
-    /// acknowledgements, and for timers that are late.
+    /// Receives pending datagrams once, if no thread leads. Returns whether there were any. For writers that expect
+    /// acknowledgements, and for late timers.
     pub(in crate::driver) fn poll_socket_once(&self, by: &impl Process<Dirty = D>) -> bool {
         self.try_lead().is_some_and(|mut leading| {
             let has_received = leading.receive_in_application(by);
@@ -414,7 +415,7 @@ impl<D: Default> SharedReceiver<D> {
         })
     }
 
-    /// Ends all threads of the receiver, as far as they do not run user code. The socket is to be shut down before.
+    /// Ends all threads of the receiver that do not run user code. The caller has shut the socket down.
     pub(in crate::driver) fn close(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
         self.work.wake();
@@ -432,7 +433,7 @@ impl<D: Default> SharedReceiver<D> {
 }
 
 impl<D: Default> Leading<'_, D> {
-    /// From here on no follower is woken by the socket, until the lead is given up.
+    /// Disarms the socket: no follower is woken by it until the lead is given up.
     fn disarm(&self) {
         if self.of.is_armed.swap(false, Ordering::SeqCst)
             && let Err(error) = self.of.followers.disarm(&*self.of.socket, SOCKET)
@@ -534,8 +535,8 @@ impl<D: Default> Leading<'_, D> {
         true
     }
 
-    /// Waits until something has arrived or `parker` is woken. Says whether something has arrived; `None`: the thread
-    /// cannot wait here.
+    /// Waits until a datagram arrives or `parker` is woken. Returns whether a datagram has arrived; `None` if the
+    /// thread cannot wait here.
     fn wait_in_application(&mut self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> Option<bool> {
         let of = self.of;
         let since = now();
@@ -563,7 +564,7 @@ impl<D: Default> Leading<'_, D> {
         (!of.is_closing()).then_some(has_received)
     }
 
-    /// Dropping does it; this says so.
+    /// The drop gives the lead up; this method makes that explicit.
     fn give_up(self) {}
 }
 
@@ -595,7 +596,7 @@ impl<D> SharedReceiver<D> {
         }
     }
 
-    /// Nothing can be received any more.
+    /// Ends the reception after an error of the socket.
     fn end_with(&self, error: &ReceiveError) {
         if !matches!(error, ReceiveError::ShutDown) {
             let (error, address) = (error.to_string(), self.socket.local_address());
@@ -624,8 +625,8 @@ impl<D> Drop for Leading<'_, D> {
     }
 }
 
-/// The next datagrams: looked for if `spin` says so or if they are about to come, else slept for. Since when the thread
-/// has slept is the second answer.
+/// The next datagrams. Spins for `spin`, or while a stream is expected, then sleeps. The second result is the time
+/// since which the thread has slept.
 fn wait_for_datagrams<'r>(
     receiver: &'r mut Receiver,
     socket: &Socket,

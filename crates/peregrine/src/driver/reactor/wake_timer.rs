@@ -9,11 +9,11 @@ use crate::driver::base::clock::NEVER;
 use crate::driver::base::sync::lock;
 use crate::driver::base::system::{AtomicU64, Mutex, Timer};
 
-/// When the control thread wakes up: no later than the earliest deadline that any thread has [armed](Self::arm).
+/// The wake-up time of the control thread: no later than the earliest deadline that any thread has [armed](Self::arm).
 pub(in crate::driver) struct WakeTimer {
     timer: Timer,
     next_wake: AtomicU64,
-    /// Held while the timer is set, so that of two settings the earlier deadline lasts.
+    /// Held while the timer is set, so that the earlier of two concurrent deadlines lasts.
     setting: Mutex<()>,
 }
 
@@ -22,19 +22,19 @@ impl WakeTimer {
         Ok(Self { timer: Timer::new()?, next_wake: AtomicU64::new(NEVER), setting: Mutex::new(()) })
     }
 
-    /// The timer, which becomes readable when the control thread is to wake up.
+    /// The timer, which becomes readable at the wake-up time of the control thread.
     pub(in crate::driver) const fn timer(&self) -> &Timer {
         &self.timer
     }
 
-    /// When the control thread wakes up, as far as the calling thread knows.
+    /// The wake-up time of the control thread, as the calling thread sees it.
     #[inline]
     pub(in crate::driver) fn next(&self) -> u64 {
         self.next_wake.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that the control thread wakes up no later than `deadline`. Costs one load as long as the control
-    /// thread wakes up earlier anyway, which is nearly always.
+    /// Makes sure that the control thread wakes up no later than `deadline`. Costs one load if the control thread wakes
+    /// up earlier anyway, the usual case.
     #[inline]
     pub(in crate::driver) fn arm(&self, deadline: u64) {
         if deadline < self.next_wake.load(Ordering::SeqCst) {
@@ -42,11 +42,11 @@ impl WakeTimer {
         }
     }
 
-    /// The control thread looks at all deadlines after this, then [sets](Self::set) the earliest. Returns when it was
-    /// to wake up.
+    /// Called before the control thread reads all deadlines and [sets](Self::set) the earliest. Returns its planned
+    /// wake-up time.
     pub(in crate::driver) fn begin_look(&self) -> u64 {
         self.timer.clear();
-        // A thread that arms from here on sees that nothing is set and sets the timer itself.
+        // A thread that arms from here on sees that no deadline is set and sets the timer itself.
         self.next_wake.swap(NEVER, Ordering::SeqCst)
     }
 

@@ -1,5 +1,5 @@
-//! A reader's view of the matched writers in its process: what the reader has acknowledged to each, and which ones wait
-//! until the reader has room.
+//! A reader's view of the matched writers in its process: the acknowledgements to each writer, and the writers that
+//! wait until the reader has room.
 
 use std::sync::{Arc, Weak};
 
@@ -16,7 +16,8 @@ pub(in crate::driver) static WRITERS: Registry<dyn LocalWriterCore> = Registry::
 /// A writer as the readers of its process know it.
 pub(in crate::driver) trait LocalWriterCore: Send + Sync {
     /// A reader has made room: it has all samples before `below`, and, if the writer was refused, accepts samples
-    /// again. To be called without any lock. Runs no listener: the caller may hold locks of the application.
+    /// again. The caller holds no lock of the driver. Runs no listener, because the caller may hold locks of the
+    /// application.
     fn note_reader_progress(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool);
 }
 
@@ -24,7 +25,7 @@ pub(in crate::driver) trait LocalWriterCore: Send + Sync {
 #[derive(Default)]
 pub(in crate::driver) struct LocalWriters {
     writers: Vec<LocalWriter>,
-    /// Some writers wait for an acknowledgement when the reader makes room.
+    /// Whether some writers wait for an acknowledgement when the reader makes room.
     owes_acks: bool,
 }
 
@@ -44,14 +45,14 @@ pub(in crate::driver) struct PendingAck {
 }
 
 impl PendingAck {
-    /// To be called without any lock.
+    /// The caller must hold no lock.
     pub(in crate::driver) fn deliver(self, reader: Guid) {
         self.writer.note_reader_progress(reader, self.below, self.was_refused);
     }
 }
 
 impl LocalWriters {
-    /// Remembers a writer that has matched, if the writer is in this process.
+    /// Adds a matched writer, if it is in this process.
     pub(in crate::driver) fn add(&mut self, guid: Guid) {
         if self.writers.iter().any(|writer| writer.guid == guid) {
             return;
@@ -96,7 +97,7 @@ impl LocalWriters {
         pending
     }
 
-    /// Samples of the writer were delivered to the reader, or refused.
+    /// Records that samples of the writer were delivered to the reader or refused.
     pub(in crate::driver) fn note_delivered(&mut self, reader: &Reader, writer: Guid, delivered: Delivered) {
         if delivered.refused.is_none() && !reader.is_stalled() {
             return;

@@ -1,6 +1,6 @@
 //! How samples reach readers without messages: endpoints of this process, and shared memory.
 //!
-//! This layer holds the parts that endpoints own. The code that gives samples to readers knows the endpoints: it is in
+//! This layer has the parts that endpoints own. The code that delivers samples to readers knows the endpoints: it is in
 //! [`endpoint`](super::endpoint) and [`shm`](super::shm).
 
 pub(in crate::driver) mod local_writers;

@@ -1,4 +1,4 @@
-//! What is found and lost in the domain, kept for observers.
+//! Discovery events that are kept for observers.
 
 use std::collections::VecDeque;
 
@@ -10,36 +10,36 @@ use peregrine_rtps::qos::NonMatch;
 
 use crate::shared_memory::DeliveryPath;
 
-/// Events kept for an observer that has not looked yet; past that, the oldest are dropped and counted.
+/// Maximum number of events that are kept for an observer; beyond it, the oldest are dropped and counted.
 const EVENTS_MAX: usize = 4096;
 
-/// Something found or lost in the domain.
+/// A change of the entities in the domain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DiscoveryEvent {
-    /// A participant was found, or says something new about itself.
+    /// A participant was discovered, or its announced data has changed.
     ParticipantFound(ParticipantData),
-    /// A participant is gone.
+    /// A participant was removed, with the reason.
     ParticipantLost(GuidPrefix, LostReason),
-    /// A writer was found, or its policies have changed.
+    /// A writer was discovered, or its policies have changed.
     PublicationFound(PublicationData),
-    /// A writer is gone.
+    /// A writer was deleted, or its participant was removed.
     PublicationLost(Guid),
-    /// A reader was found, or its policies have changed.
+    /// A reader was discovered, or its policies have changed.
     SubscriptionFound(SubscriptionData),
-    /// A reader is gone.
+    /// A reader was deleted, or its participant was removed.
     SubscriptionLost(Guid),
-    /// A writer and a reader of the same topic do not match, one of them at least of this participant. The event comes
-    /// again when the reason changes.
+    /// A writer and a reader of the same topic do not match; at least one of them belongs to this participant. The
+    /// event is repeated when the reason changes.
     NotMatched {
         /// The one of this participant.
         local: Guid,
         /// The other one.
         remote: Guid,
-        /// Why not, with both values.
+        /// The reason, with the values of both sides.
         reason: NonMatch,
     },
-    /// The samples of a matched writer reach a reader by another way than before, or could not. The event comes for
+    /// The path of samples from a matched writer to a reader has changed, or a change has failed. The event occurs for
     /// participants that both offer shared memory: on the side of the reader, and on that of the writer once a channel
     /// existed. A pair of endpoints without an event exchanges messages.
     PathChanged {
@@ -47,18 +47,18 @@ pub enum DiscoveryEvent {
         local: Guid,
         /// The other one.
         remote: Guid,
-        /// By which way now.
+        /// The path of samples from now on.
         path: DeliveryPath,
     },
-    /// A connection to a known participant has opened, by a transport with connections.
+    /// A connection to a known participant has opened (transports with connections).
     StreamConnected {
         /// The participant.
         participant: GuidPrefix,
         /// Where it listens.
         locator: Locator,
     },
-    /// The connection to a participant has broken. What was under way is lost, except reliable samples, which leave
-    /// again when there is a new connection.
+    /// The connection to a participant has broken. Messages in transit are lost; reliable samples are sent again over
+    /// the next connection.
     StreamLost {
         /// The participant.
         participant: GuidPrefix,
@@ -83,7 +83,7 @@ impl Observer {
         self.id
     }
 
-    /// How many events were dropped because the observer did not look.
+    /// The number of events that were dropped because the observer did not take events in time.
     pub(crate) const fn missed(&self) -> u64 {
         self.missed
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn observer_that_does_not_look_misses_the_oldest_events() {
+    fn observer_that_takes_no_events_misses_the_oldest() {
         let mut observer = Observer::new(1);
         let participant = |number: usize| {
             let mut prefix = GuidPrefix([0; 12]);

@@ -1,4 +1,4 @@
-//! A participant as the driver holds it: discovery and the endpoints, under one lock.
+//! A participant in the driver: discovery and the endpoints, under one lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -46,7 +46,7 @@ pub(crate) struct Locked {
     pub(crate) rtps: Participant,
     pub(crate) writers: BTreeMap<EntityId, Arc<WriterCore>>,
     pub(crate) readers: BTreeMap<EntityId, Arc<ReaderCore>>,
-    /// Woken by everything found or lost, by new topics, and by writers that are gone for good.
+    /// Woken by discovery events, by new topics, and by the removal of deleted writers.
     pub(crate) wakers: Wakers,
     /// Observers of discovered and lost entities.
     pub(crate) observers: Vec<Observer>,
@@ -67,8 +67,7 @@ pub(crate) trait ParticipantHost: Host {
     fn channel_requests(&self) -> Option<&dyn ChannelRequests>;
 }
 
-/// What participants tell about matches, so that endpoints of other processes on this host are reached by shared
-/// memory.
+/// Reports of participants about matches, by which endpoints in other processes of this host get channels.
 pub(crate) trait ChannelRequests {
     /// A writer of this process matches a reader of another participant, which may have requested a channel already.
     fn note_matched(&self);
@@ -86,7 +85,7 @@ pub(crate) trait ChannelRequests {
 /// One participant.
 pub(crate) struct ParticipantCore {
     services: Arc<dyn ParticipantHost>,
-    /// The same, for endpoints.
+    /// The same services, for endpoints.
     pub(crate) host: Arc<dyn Host>,
     pub(crate) prefix: GuidPrefix,
     /// Protects the traffic of the participant and its endpoints.
@@ -138,8 +137,8 @@ impl ParticipantCore {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Announces a writer, or news about one. `data` reads the policies under the lock of the participant: of two
-    /// threads that change them, the later one also announces later.
+    /// Announces a writer, or changed data of one. `data` reads the policies under the lock of the participant, so that
+    /// two threads announce their changes in the order in which they made them.
     pub(crate) fn put_writer(&self, core: &Arc<WriterCore>, data: impl FnOnce() -> PublicationData) {
         let mut locked = self.lock();
         let data = data();
@@ -157,7 +156,7 @@ impl ParticipantCore {
         self.finish(locked);
     }
 
-    /// Announces a reader, or news about one. `data`: see [`Self::put_writer`].
+    /// Announces a reader, or changed data of one. `data`: see [`Self::put_writer`].
     pub(crate) fn put_reader(&self, core: &Arc<ReaderCore>, data: impl FnOnce() -> SubscriptionData) {
         let mut locked = self.lock();
         let data = data();
@@ -172,9 +171,10 @@ impl ParticipantCore {
         self.finish(locked);
     }
 
-    /// A writer takes no more samples. It goes when its readers have acknowledged the last ones, or after `linger`; by
-    /// default after that of the configuration. Returns what readers miss then. Only a writer that the application
-    /// closes, or its participant, waits for readers that do not answer.
+    /// Retires a writer, which accepts no more samples. The writer is removed when its readers have acknowledged the
+    /// last samples, or after `linger` (by default that of the configuration). The result then states the samples that
+    /// readers miss. The writer waits for readers that do not answer only if the application closes it or its
+    /// participant.
     pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>, linger: Option<Duration>) -> Arc<Abandoned> {
         let abandoned = Arc::<Abandoned>::default();
         core.close(linger.is_some() || self.is_closing());
@@ -218,13 +218,13 @@ impl ParticipantCore {
         locked.closing.replace(timeout.into()).is_none()
     }
 
-    /// Whether it takes no more endpoints in.
+    /// Whether the participant refuses further endpoints.
     pub(crate) fn is_closing(&self) -> bool {
         self.lock().is_closing()
     }
 
-    /// The deleted writers that still linger, of which `is_meant`, linger until `timeout` is over. Returns what readers
-    /// miss of each of them then.
+    /// Extends or shortens the wait of the deleted writers for which `is_meant` is true to `timeout`. The results then
+    /// state the samples that readers miss of each writer.
     pub(crate) fn linger_anew(
         &self,
         timeout: Duration,
@@ -241,8 +241,8 @@ impl ParticipantCore {
         abandoned
     }
 
-    /// Waits until this deleted writer, or every one for `None`, is gone for good. Gives up on those that remain at the
-    /// end of `timeout`.
+    /// Waits until this deleted writer, or every one for `None`, is removed. Abandons the writers that remain after
+    /// `timeout`.
     pub(crate) fn wait_until_gone(&self, writer: Option<EntityId>, timeout: Duration) {
         let gone = |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
         if wait_until(self, timeout, StatusMask::ALL, gone).is_none() {
@@ -250,7 +250,7 @@ impl ParticipantCore {
         }
     }
 
-    /// The same as a future. The thread that keeps timers gives up on a writer whose time is over.
+    /// [`Self::wait_until_gone`] as a future. The control thread abandons a writer whose time limit is over.
     pub(crate) fn until_gone(self: &Arc<Self>, writer: Option<EntityId>) -> impl Future<Output = ()> + Send + use<> {
         let gone = move |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
         Until::new(Arc::clone(self), StatusMask::ALL, gone)
@@ -299,15 +299,15 @@ impl ParticipantCore {
         true
     }
 
-    /// Whether deleted writers linger for acknowledgements that come by the calling thread: then another thread has to
+    /// Whether deleted writers wait for acknowledgements that the calling thread receives: then another thread has to
     /// [wait](Self::settle) for them.
     pub(crate) fn must_settle_elsewhere(&self) -> bool {
         self.services.is_own_thread() && self.lock().lingers(None)
     }
 
-    /// Waits for deleted writers to be gone for good, within bounds.
+    /// Waits until deleted writers are removed, for a bounded time.
     pub(crate) fn settle(&self) {
-        // These threads are the ones that the acknowledgements come by.
+        // These threads receive the acknowledgements.
         if self.services.is_own_thread() {
             return;
         }
@@ -316,7 +316,7 @@ impl ParticipantCore {
         });
     }
 
-    /// The topic of this name, made if there is none: with `qos`, else with the policies that are the `default`.
+    /// The topic of this name, created if there is none: with `qos`, otherwise with the `default` policies.
     pub(crate) fn topic(
         &self,
         name: &str,
@@ -353,19 +353,19 @@ impl ParticipantCore {
         self.lock().topics.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Says goodbye.
+    /// Announces the end of the participant.
     pub(crate) fn leave(&self) {
         let mut locked = self.lock();
         locked.rtps.leave(wall());
         self.finish(locked);
     }
 
-    /// The participants known.
+    /// The discovered participants.
     pub(crate) fn remote_participants(&self) -> Vec<ParticipantData> {
         self.lock().rtps.remote_participants().cloned().collect()
     }
 
-    /// Messages have come. The endpoints they concern are noted in `dirty`.
+    /// Handles received messages, and adds the endpoints concerned to `dirty`.
     pub(in crate::driver) fn handle_messages<'d>(
         &self,
         messages: impl Iterator<Item = Incoming<'d>>,
@@ -376,7 +376,7 @@ impl ParticipantCore {
         let mut locked = self.lock();
         let Locked { rtps, writers, readers, .. } = &mut *locked;
         let (writers, readers) = (&*writers, &*readers);
-        // Most inputs in a row are for the same reader: its lock is taken once for all of them.
+        // Consecutive inputs are usually for the same reader, whose lock is taken once for all of them.
         let mut held: Option<(EntityId, StateGuard<'_, ReaderState>)> = None;
         let mut concerns_discovery = false;
         let mut run = FragmentRun::default();
@@ -409,8 +409,9 @@ impl ParticipantCore {
         }
     }
 
-    /// The connection to the peers at this locator has opened, has broken, or has room again. After a loss of messages,
-    /// all writers send the readers there a HEARTBEAT, which asks for the samples that they miss.
+    /// Handles a connection to the peers at this locator that has opened, has broken, or has room again. After a loss
+    /// of messages, all writers send a HEARTBEAT to the readers at that locator, which then request the missing
+    /// samples.
     pub(in crate::driver) fn handle_stream(&self, locator: Locator, change: StreamChange, dirty: &mut DirtyEndpoints) {
         let now = now();
         let mut locked = self.lock();
@@ -423,7 +424,7 @@ impl ParticipantCore {
         }
     }
 
-    /// The addresses of this host have changed.
+    /// Announces changed addresses of this host.
     pub(crate) fn move_to(&self, addresses: &Addresses) {
         let mut locked = self.lock();
         if locked.rtps.config().addresses != *addresses {
@@ -432,7 +433,7 @@ impl ParticipantCore {
         self.finish(locked);
     }
 
-    /// A writer of this participant that matches this reader, and whether nothing may be lost on the way between them.
+    /// A writer of this participant that matches this reader, and whether the reader is reliable.
     pub(in crate::driver) fn matched_writer(&self, writer: EntityId, reader: &Guid) -> Option<(Arc<WriterCore>, bool)> {
         let locked = self.lock();
         let core = locked.writers.get(&writer).filter(|core| core.lock().matched.contains(reader))?;
@@ -440,17 +441,17 @@ impl ParticipantCore {
         Some((Arc::clone(core), data.qos.reliability.kind == ReliabilityKind::Reliable))
     }
 
-    /// How many readers in other processes get samples of writers of this participant by shared memory.
+    /// The number of readers in other processes that get samples of writers of this participant by shared memory.
     pub(in crate::driver) fn local_readers(&self) -> u64 {
         self.lock().writers.values().map(|writer| writer.local_readers() as u64).sum()
     }
 
-    /// The memory that its writers share with readers in other processes.
+    /// The shared memory of its writers.
     pub(in crate::driver) fn shared_memory_use(&self) -> SharedMemoryUse {
         self.lock().writers.values().map(|writer| writer.shared_memory_use()).sum()
     }
 
-    /// Reports to observers by which path samples go.
+    /// Reports the path of samples to observers.
     pub(in crate::driver) fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) {
         self.lock().observe(|_| Some(DiscoveryEvent::PathChanged { local, remote, path }));
     }
@@ -473,7 +474,7 @@ impl ParticipantCore {
         readers.values().for_each(|reader| call(&|| reader.after(now())));
     }
 
-    /// Notes the endpoints whose deadline has come.
+    /// Adds the endpoints whose deadlines are due to `due`.
     pub(crate) fn collect_due(&self, now: Instant, due: &mut DirtyEndpoints) {
         let locked = self.lock();
         locked.writers.values().filter(|w| w.deadline() <= now.0).for_each(|writer| due.writer(writer));
@@ -488,7 +489,7 @@ impl ParticipantCore {
         writers.chain(readers).fold(self.deadline(), u64::min)
     }
 
-    /// Carries out what discovery has found, sends its messages, and notifies endpoints, observers and waiting threads.
+    /// Applies the events of discovery, sends its messages, and notifies endpoints, observers and waiting threads.
     pub(crate) fn finish<'c>(&'c self, mut locked: StateGuard<'c, Locked>) {
         let mut dirty = DirtyEndpoints::default();
         let now = now();
@@ -567,7 +568,7 @@ fn unacknowledged(writer: &WriterCore) -> u64 {
 }
 
 impl Locked {
-    /// Whether the participant takes no more topics and endpoints in.
+    /// Whether the participant refuses further topics and endpoints.
     pub(crate) const fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
@@ -587,7 +588,7 @@ impl Locked {
         self.observers_so_far
     }
 
-    /// Reports to observers what is found and lost.
+    /// Reports a discovery event to observers.
     fn observe(&mut self, event: impl FnOnce(&Participant) -> Option<DiscoveryEvent>) {
         self.wakers.wake_all();
         if self.observers.is_empty() {
@@ -598,7 +599,7 @@ impl Locked {
         }
     }
 
-    /// Reports to observers which endpoints do not match, and why.
+    /// Reports endpoints that do not match, and the reason, to observers.
     fn observe_refusal(&mut self, local: EntityId, remote: Guid, reason: &NonMatch) {
         let local = Guid::new(self.rtps.config().prefix, local);
         self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));

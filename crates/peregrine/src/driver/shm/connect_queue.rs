@@ -70,12 +70,12 @@ impl SharedMemory {
         }
     }
 
-    /// What is wanted and no more wanted since the last time.
+    /// Takes the requests and cancellations since the last call.
     pub(super) fn take_requests(&self, connections: &mut ConnectionManager) {
         let mut connect_queue = lock(&self.connect_queue);
         let (wanted, cancelled) =
             (std::mem::take(&mut connect_queue.wanted), std::mem::take(&mut connect_queue.cancelled));
-        // From now on, a thread that cancels a request says so.
+        // From now on, a thread that cancels a request adds a cancellation.
         connect_queue.is_connecting |= !wanted.is_empty();
         drop(connect_queue);
         if !cancelled.is_empty() {
@@ -85,7 +85,7 @@ impl SharedMemory {
             }
             connections.cancel_connections(|wanted| cancelled.contains(wanted));
         }
-        // One may have been answered in this very moment.
+        // A request may have been answered at the same time.
         if self.has_writers() {
             match cancelled {
                 Cancelled::Of(readers) => {
@@ -97,13 +97,13 @@ impl SharedMemory {
         connections.queued.extend(wanted);
     }
 
-    /// Whether there is something to be taken back.
+    /// Updates whether requests exist that threads may cancel.
     pub(super) fn update_is_connecting(&self, is_connecting: bool) {
         let mut connect_queue = lock(&self.connect_queue);
         connect_queue.is_connecting = is_connecting || !connect_queue.wanted.is_empty();
     }
 
-    /// Asks what has its turn.
+    /// Sends the queued requests whose turn has come.
     pub(super) fn connect_queued(&self, connections: &mut ConnectionManager) {
         if connections.queued.is_empty() {
             return;
@@ -174,7 +174,7 @@ impl SharedMemory {
         }
     }
 
-    /// Says whether an answer is to be expected.
+    /// Returns whether an answer is to be expected.
     fn connect(&self, connections: &mut ConnectionManager, wanted: Wanted) -> bool {
         match self.try_connect(&wanted) {
             Ok(connecting) => {
@@ -216,7 +216,7 @@ impl SharedMemory {
         mut pending: Box<PendingConnection>,
         host: &dyn ShmHost,
     ) {
-        // Its descriptor stays, and is waited for in another way.
+        // The descriptor remains open, and another registration waits for it.
         let _ = connections.poller.remove(&pending.connecting);
         if pending.wanted.reader.strong_count() == 0 {
             return connections.queue_again(pending.others);
@@ -317,7 +317,7 @@ impl Attachments for SharedMemory {
 }
 
 impl ConnectionManager {
-    /// The readers whose channels have no answer yet, with those that have not been asked for.
+    /// The readers whose channel requests have no answer yet, including unsent requests.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Wanted> {
         let asked = self.sources.iter().filter_map(|(_, source)| match source {
             Source::Connecting(pending) => Some(pending),
@@ -326,7 +326,7 @@ impl ConnectionManager {
         asked.flat_map(|pending| [&pending.wanted].into_iter().chain(&pending.others)).chain(&self.queued)
     }
 
-    /// The readers that wait for the answer to another one of their process.
+    /// The readers that wait for the answer to a request of another reader of their process.
     fn others(&mut self) -> impl Iterator<Item = &mut Vec<Wanted>> {
         self.sources.iter_mut().filter_map(|(_, source)| match source {
             Source::Connecting(pending) => Some(&mut pending.others),
@@ -334,7 +334,8 @@ impl ConnectionManager {
         })
     }
 
-    /// Ends the requests that name such a reader. Readers that waited for the answer request channels of their own.
+    /// Ends the requests that name a reader for which `is_meant` is true. Other readers that waited for the answer
+    /// request channels themselves.
     pub(super) fn cancel_connections(&mut self, is_meant: impl Fn(&Wanted) -> bool) {
         let ended = self.sources.extract_if(.., |(_, source)| match source {
             Source::Connecting(pending) => is_meant(&pending.wanted),
@@ -349,7 +350,7 @@ impl ConnectionManager {
         self.queue_again(others);
     }
 
-    /// Queues readers whose request named another reader, and was in vain for that one only.
+    /// Queues readers whose request named another reader and failed for that reader only.
     fn queue_again(&mut self, readers: Vec<Wanted>) {
         let until = now() + ANSWER_TIMEOUT;
         self.queued.extend(readers.into_iter().map(|wanted| Wanted { until, ..wanted }));

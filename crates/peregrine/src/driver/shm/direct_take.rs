@@ -1,4 +1,4 @@
-//! A thread of the application that polls shared memory.
+//! Polling of shared memory by application threads.
 
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::time::Instant;
@@ -10,13 +10,13 @@ use crate::driver::endpoint::reader::ReaderCore;
 pub(in crate::driver) struct DirectTake<'s> {
     pub(in crate::driver) reader: &'s ReaderCore,
     pub(in crate::driver) selector: &'s Selector,
-    /// The first selected sample, if it only has to be handed to the caller.
+    /// The first selected sample, if it can bypass the reader.
     pub(in crate::driver) found: Option<Selected>,
 }
 
-/// A thread that looks at shared memory, and at nothing else for a moment.
+/// The number of polls of shared memory before other work, and the time of the last clock reading.
 pub(in crate::driver) struct PollBudget<'l> {
-    /// How often it may yet.
+    /// Remaining number of polls.
     pub(in crate::driver) looks: &'l mut u32,
     /// The clock, if it was read.
     pub(in crate::driver) at: &'l mut Option<Instant>,

@@ -1,4 +1,4 @@
-//! The samples that come from other processes, and the thread that takes them.
+//! Reception of samples from other processes, and the thread that takes them.
 
 mod channel;
 mod shm_receiver;
@@ -34,26 +34,26 @@ use crate::driver::net::socket_barrier::DeferredMessage;
 use crate::driver::route::shm::metadata::{ALIGNING, Entry};
 use crate::shared_memory::NoSharedMemory;
 
-/// Entries that wait until a reader has room, or until datagrams from before have been received, at most.
+/// Maximum number of entries that wait until a reader has room, or until earlier datagrams were received.
 const BACKLOG_MAX: usize = 32;
 
-/// Messages that wait until all samples have been taken that came before them; past that, they take effect.
+/// Maximum number of messages that are deferred behind earlier samples; beyond it, they take effect.
 const NEWS_MAX: usize = 1024;
 
 /// Maximum number of commands for the thread that takes samples.
 pub(super) const COMMANDS_MAX: usize = 4096;
 
-/// Told what becomes of readers that a channel is for.
+/// Callbacks for changes of the attachment of readers.
 pub(super) trait Attachments {
     fn counters(&self) -> &Counters;
 
-    /// Samples of a writer come to this reader by shared memory from now on.
+    /// The reader gets samples of the writer by shared memory from now on.
     fn attached(&self, wanted: &Wanted);
 
     /// The reader is not attached any more, and gets messages.
     fn detached(&self, wanted: &Wanted, reason: NoSharedMemory);
 
-    /// The channel that a reader was to share has ended before the reader was attached.
+    /// The channel has ended before the reader was attached to it.
     fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory);
 }
 
@@ -70,17 +70,17 @@ pub(in crate::driver) struct Incoming {
 pub(super) struct ShmReceiver {
     reader: Reader,
     channels: Channels,
-    /// Messages to handle when there is nothing left to take.
+    /// Messages to handle when no samples are left to take.
     news: Vec<DeferredMessage>,
-    /// Rounds with samples since the first of them came.
+    /// Rounds with samples since the first deferred message.
     rounds: usize,
     /// Calls of [`ShmReceiver::take`] since the messages of writers were handled.
     takes_since_messages: usize,
-    /// Readers, each with a writer, whose first sample has begun to wait for earlier datagrams.
+    /// Pairs of reader and writer whose first sample has begun to wait for earlier datagrams.
     begun: Vec<(Guid, Guid)>,
 }
 
-/// What to do once the lock of the receiver is released.
+/// Actions for after the release of the receiver's lock.
 struct DeferredActions {
     news: Vec<DeferredMessage>,
     begun: Vec<(Guid, Guid)>,
@@ -89,10 +89,10 @@ struct DeferredActions {
 /// The channel from a writer to readers of this process that have the same reliability.
 struct Channel {
     key: ChannelKey,
-    /// How the process of the writer is reached.
+    /// The address of the writer's process.
     at: SharedMemoryAddress,
     notes: AckHandle,
-    /// Tells the thread that polls connections, by its count, that the channel exists.
+    /// Its reference count shows the thread that polls connections that the channel exists.
     _count: Arc<()>,
     /// Sorted by index; never empty.
     readers: Vec<AttachedReader>,
@@ -101,7 +101,7 @@ struct Channel {
     /// [`UNANSWERED_MAX`](super::requests::UNANSWERED_MAX).
     asked: Vec<u32>,
     is_paused: bool,
-    /// Readers took entries since the last acknowledgement.
+    /// Whether readers took entries since the last acknowledgement.
     owes_ack: bool,
 }
 
@@ -111,44 +111,44 @@ struct AttachedReader {
     /// The channel that the reader is attached to.
     key: ChannelKey,
     index: u32,
-    /// Requests of the reader for a channel so far.
+    /// Number of channel requests of the reader so far.
     attempts: u8,
     stage: Stage,
     order: Order,
-    /// Entries that the reader has no room for, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader of
-    /// a channel has one at most: the channel is paused.
+    /// Entries for which the reader has no room, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader
+    /// of a channel has at most one, because the channel is paused.
     backlog: VecDeque<Pending>,
-    /// Of the last rewind.
+    /// Epoch of the last rewind.
     epoch: u32,
-    /// The reader has, or never gets, everything below this.
+    /// The reader has, or never gets, all numbers below this.
     below: Option<SequenceNumber>,
 }
 
-/// Whether samples in datagrams may still be under way when the first sample comes by shared memory.
+/// Order between samples in datagrams and the first sample in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// No sample has come, and the reader is best-effort: it drops a sample that comes after a later one.
+    /// The best-effort reader has received no sample. It would drop a sample that arrives after a later one.
     Unknown,
-    /// The first sample waits until the datagrams have been received that came before it.
+    /// The first sample waits until earlier datagrams were received.
     Awaited,
     Certain,
 }
 
-/// How far the attachment of a reader has got.
+/// The progress of the attachment of a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The writer's process has not been asked: too many messages have no answer yet.
+    /// The request was not sent: too many messages have no answer yet.
     Queued,
     Asked,
-    /// Takes the entries that name it, and, from this change on, those for all readers.
+    /// The reader takes the entries that name it, and, from this change on, those for all readers.
     Attached {
         live_from: Option<SequenceNumber>,
     },
-    /// The backlog is full: takes nothing until the writer repeats the changes from this one on.
+    /// The backlog is full: the reader takes no entries until the writer repeats the changes from this one on.
     Behind {
         from: SequenceNumber,
     },
-    /// The writer was asked to repeat them.
+    /// The reader has requested the changes from the writer.
     Rewinding,
 }
 
@@ -158,7 +158,7 @@ struct Pending {
     payload: Payload,
 }
 
-/// The channels, ascending by number: there are few, and they are looked for with each sample.
+/// The channels, sorted by number: there are few, and each sample needs a lookup.
 #[derive(Default)]
 struct Channels(Vec<(WriterId, Channel)>);
 
@@ -169,12 +169,12 @@ enum Command {
         reader: Guid,
         writer: Guid,
     },
-    /// Of one writer, or of all.
+    /// Removes a reader from the channel of one writer, or of all.
     Remove {
         reader: Guid,
         writer: Option<Guid>,
     },
-    /// To be handled when there is nothing left to take.
+    /// A message to handle when no samples are left to take.
     Behind(DeferredMessage),
 }
 
@@ -186,7 +186,7 @@ struct NewChannel {
     count: Arc<()>,
 }
 
-/// Requests of which equal ones are executed once.
+/// Requests; equal ones are executed once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Request {
     Resume { reader: Guid },
@@ -241,7 +241,7 @@ impl Incoming {
         shared: &dyn Attachments,
     ) {
         let command = Command::Add(Box::new(NewChannel { connection, wanted, others, count }));
-        // The channel is dropped with the command: its writer sees that, and sends messages.
+        // The channel is dropped with the command; its writer notices that, and sends messages.
         if let Err(Command::Add(channel)) = self.send_and_start(command, host) {
             for wanted in [channel.wanted].into_iter().chain(channel.others) {
                 shared.detached(&wanted, too_many_commands());
@@ -249,7 +249,7 @@ impl Incoming {
         }
     }
 
-    /// Has a reader attach to the channel of this process.
+    /// Attaches a reader to the channel of this process.
     pub(in crate::driver) fn join(&self, wanted: Wanted, host: &dyn ShmHost, shared: &dyn Attachments) {
         if let Err(Command::Join(wanted)) = self.send_and_start(Command::Join(Box::new(wanted)), host) {
             shared.detached(&wanted, too_many_commands());
@@ -265,13 +265,13 @@ impl Incoming {
         }
     }
 
-    /// Called when the datagrams have been received that came before the first sample of a channel.
+    /// Called when the datagrams before the first sample of a channel were received.
     pub(in crate::driver) fn begin(&self, reader: Guid, writer: Guid) {
         self.commands.send(Command::Begin { reader, writer });
     }
 
-    /// Has the thread that takes samples handle the message when there is nothing left to take. Returns the message if
-    /// no thread takes, or too many commands wait.
+    /// Defers a message until the shared-memory thread has no samples left to take. Returns the message if there is no
+    /// such thread, or too many commands wait.
     pub(in crate::driver) fn defer_behind_samples(
         &self,
         news: DeferredMessage,
@@ -286,8 +286,8 @@ impl Incoming {
         self.commands.send_if_running(news, Command::Behind)
     }
 
-    /// Removes a reader that is closed, or that does not match the writer any more. Without room for the command, the
-    /// thread that takes samples looks at all readers: it may not run for long, under `Poll`.
+    /// Removes a reader that is closed, or that does not match the writer any more. If the queue of commands is full
+    /// (under `Poll` the thread may not run for long), the thread that takes samples checks all readers instead.
     pub(in crate::driver) fn remove(&self, reader: Guid, writer: Option<Guid>) {
         if self.commands.try_send(Command::Remove { reader, writer }).is_err() {
             self.remove_unmatched();
@@ -353,8 +353,8 @@ impl Incoming {
         }
     }
 
-    /// Takes all samples. Returns false if there were none, or another thread is taking. Reads the clock if there are
-    /// some.
+    /// Takes all samples. Returns false if there were none, or another thread is taking. Reads the clock only if there
+    /// are samples.
     pub(super) fn take_now(
         &self,
         at: &mut Option<Instant>,
@@ -454,7 +454,7 @@ impl Incoming {
 }
 
 impl Channels {
-    /// Numbers rise.
+    /// Adds a channel, whose number is higher than those before.
     fn push(&mut self, id: WriterId, channel: Channel) {
         debug_assert!(self.0.last().is_none_or(|(last, _)| *last < id));
         self.0.push((id, channel));
@@ -462,7 +462,7 @@ impl Channels {
 
     #[inline]
     fn get_mut(&mut self, id: WriterId) -> Option<&mut Channel> {
-        // With one or two of them the first look finds it.
+        // With one or two channels the first comparison finds it.
         let place = match self.0.first() {
             Some((first, _)) if *first == id => 0,
             _ => self.0.binary_search_by_key(&id, |(id, _)| *id).ok()?,
@@ -487,7 +487,7 @@ impl Channels {
         self.0.iter_mut().map(|(id, channel)| (*id, channel))
     }
 
-    /// Acknowledges what readers have taken.
+    /// Acknowledges the samples that readers have taken.
     #[inline]
     fn acknowledge(&mut self, id: WriterId) {
         if let Some(channel) = self.get_mut(id) {
@@ -500,7 +500,7 @@ impl Channels {
     }
 }
 
-/// How far readers are, as the writer process finds it in shared memory.
+/// The acknowledgement word for the writer process.
 fn acknowledgement(below: Option<SequenceNumber>) -> u64 {
     below.map_or(0, |below| below.0.max(0).cast_unsigned())
 }

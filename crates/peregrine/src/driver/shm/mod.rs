@@ -1,10 +1,11 @@
-//! Samples between processes of one host, in memory that both see.
+//! Samples between processes of one host in shared memory.
 //!
 //! The readers of a process that have the same reliability share a channel from a writer of another process. Their
 //! process requests the channel for the first of them, as soon as reader and writer match and their participants
 //! announce the same host. The channel exists when the writer's process has admitted it and both sides have verified
-//! the peer: user and namespaces as the kernel reports them, memory that is sealed and that both see. Further readers
-//! [attach](super::route::shm::attachment) to the channel. Until then, and whenever a channel ends, readers get messages.
+//! the peer: user and namespaces as the kernel reports them, memory that is sealed and that both have mapped. Further
+//! readers [attach](super::route::shm::attachment) to the channel. Until then, and whenever a channel ends, readers get
+//! messages.
 //!
 //! | thread | task |
 //! |---|---|
@@ -51,26 +52,26 @@ pub(super) use relief::Taker;
 use requests::{ChannelKey, ConnectQueue, PendingConnection, Wanted, reason_of};
 use services::ShmHost;
 
-/// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
+/// Time for which a requesting reader may be unknown to the writer, because discovery may be slower than the request.
 const PATIENCE: Span = Span::from_secs(10);
-/// How many such may wait, with channels and without.
+/// Maximum number of such requests, with channels and without.
 const WAITING_MAX: usize = 1024;
-/// How often all of it is gone over, so that one call ends whatever comes.
+/// Maximum number of passes over all sources in one call.
 const ROUNDS_MAX: usize = 64;
 
-/// After an error of `accept`, how long readers that request shared memory wait in the queue of the listener.
+/// Pause after an error of `accept`, during which requesting readers wait in the queue of the listener.
 const ACCEPT_RETRY_AFTER: Span = Span::from_millis(500);
 
 const LISTENER: Token = Token(0);
 
-/// What a domain shares with other processes of the host.
+/// The shared memory of a domain with other processes of the host.
 pub(super) struct SharedMemory {
     pub(super) place: HostIdentity,
     pub(super) address: Address,
     connections: Mutex<ConnectionManager>,
     connect_queue: Mutex<ConnectQueue>,
     has_waiting: AtomicBool,
-    /// Some writer has found a reader gone while it wrote.
+    /// Whether a writer has found the channel of a reader ended during a write.
     has_ended: AtomicBool,
     due: AtomicU64,
     incoming: Incoming,
@@ -78,7 +79,7 @@ pub(super) struct SharedMemory {
     host: OnceLock<Weak<dyn ShmHost>>,
 }
 
-/// What is waited for.
+/// The pending requests and connections.
 struct ConnectionManager {
     listener: Listener,
     /// When to listen again, after an error.
@@ -86,17 +87,17 @@ struct ConnectionManager {
     poller: Poller,
     next_token: u64,
     sources: Vec<(Token, Source)>,
-    /// Wanted channels whose turn has not come.
+    /// Channel requests that were not sent yet.
     queued: VecDeque<Wanted>,
-    /// Readers that the writer they ask for does not know yet, and how long that may last.
+    /// Requests of readers that the writer does not know yet, with their timeouts.
     waiting: Vec<(Instant, Request)>,
-    /// The same for readers whose process has a channel from the writer.
+    /// Such requests of readers whose process has a channel from the writer already.
     attaching: Vec<Attaching>,
-    /// Writers that have news, to be told without any lock.
+    /// Writers with events, which are called without any lock.
     dirty: Vec<Arc<WriterCore>>,
 }
 
-/// A reader that asks to attach to a channel.
+/// A reader that requests to attach to a channel.
 struct Attaching {
     until: Instant,
     writer: Weak<WriterCore>,
@@ -104,16 +105,16 @@ struct Attaching {
 }
 
 enum Source {
-    /// A channel that has no answer yet.
+    /// A channel request without an answer.
     Connecting(Box<PendingConnection>),
     /// A writer's end of a channel.
     Writer(Weak<WriterCore>, ReaderId),
-    /// The reader's end of one, as long as this is referred to.
+    /// The reader's end of a channel, as long as the reference is alive.
     Reader(ChannelKey, Weak<()>),
 }
 
 impl SharedMemory {
-    /// `None` where it is not possible: then all samples go over the network.
+    /// `None` if shared memory is not possible: then all samples use the network.
     pub(super) fn open_or_warn() -> Option<Self> {
         Self::open()
             .map_err(|error| log(Level::WARN, move || tracing::warn!(%error, "no shared memory with other processes")))
@@ -151,43 +152,43 @@ impl SharedMemory {
         })
     }
 
-    /// Called once, by the domain that owns this.
+    /// Sets the host. The domain that owns this calls it once.
     pub(super) fn set_host(&self, host: Weak<dyn ShmHost>) {
         let _ = self.host.set(host);
     }
 
-    /// `None` before the domain is there, and after it is gone.
+    /// The host; `None` before the domain is set and after it was dropped.
     fn host(&self) -> Option<Arc<dyn ShmHost>> {
         self.host.get().and_then(Weak::upgrade)
     }
 
-    /// What participants of this process announce.
+    /// The address that participants of this process announce.
     pub(super) fn announcement(&self) -> SharedMemoryAddress {
         SharedMemoryAddress { address: self.address.0, host: self.place.0 }
     }
 
-    /// Has `poller` report when there is something to [tend](Self::poll_connections).
+    /// Makes `poller` report when [`Self::poll_connections`] has work.
     pub(super) fn add_to(&self, poller: &Poller, token: Token) -> std::io::Result<()> {
         poller.add(&self.connections().poller, token)
     }
 
-    /// The channel from this writer to a best-effort reader may begin.
+    /// Begins the channel from this writer to a best-effort reader.
     pub(super) fn begin(&self, reader: Guid, writer: Guid) {
         self.incoming.begin(reader, writer);
     }
 
-    /// Has news take effect when all samples have been taken that have come.
+    /// Defers a message until all samples that have arrived were taken.
     pub(super) fn defer_behind_samples(&self, news: DeferredMessage, host: &dyn ShmHost, now: Instant) {
         if let Some((reader, writer)) = news.channel() {
-            // The samples of this channel wait for this message only.
+            // The samples of this channel wait only for this message.
             self.begin(reader, writer);
         } else if let Some(news) = self.incoming.defer_behind_samples(news, host.is_polling()) {
             host.handle_deferred(&news, now);
         }
     }
 
-    /// Connects and admits, and looks after what is connected. To be called when the poller reports something, and when
-    /// the domain's waker wakes.
+    /// Connects, admits, and polls the connections. Called when the poller reports an event, and when the domain's
+    /// waker wakes.
     pub(super) fn poll_connections(&self) {
         self.poll_connections_at(now());
     }
@@ -223,11 +224,12 @@ impl SharedMemory {
             Source::Reader(_, channel) => channel.strong_count() > 0,
         });
         self.expire_unanswered(&mut connections, now);
-        // Some may have been answered.
+        // Some requests may have been answered.
         self.connect_queued(&mut connections);
         if connections.has_waiting() {
             self.has_waiting.store(true, Ordering::SeqCst);
-            // A match may have been found since they were looked at: from now on its finder wakes us.
+            // A match may have been found since the last check; from now on the thread that finds one wakes this
+            // thread.
             self.admit_waiting(&mut connections, &*host, now);
         }
         self.has_waiting.store(connections.has_waiting(), Ordering::SeqCst);
@@ -240,17 +242,17 @@ impl SharedMemory {
         dirty.iter().for_each(WriterCore::after);
     }
 
-    /// When to tend next at the latest.
+    /// The latest time of the next [`Self::poll_connections`].
     pub(super) fn deadline(&self) -> u64 {
         self.due.load(Ordering::SeqCst)
     }
 
-    /// What the shared-memory thread does.
+    /// The body of the shared-memory thread.
     pub(super) fn run(&self, taker: Taker, host: &dyn ShmHost) {
         self.incoming.run(taker, host, self);
     }
 
-    /// The control thread: starts another thread that takes samples, if a listener keeps the current one.
+    /// Called by the control thread: starts another thread that takes samples, if a listener blocks the current one.
     pub(super) fn relieve_taker(&self, now: Instant, host: &dyn ShmHost) {
         self.incoming.relief.replace_if_busy(now, |taker| host.start_taker(taker));
     }
@@ -260,33 +262,33 @@ impl SharedMemory {
         self.incoming.relief.deadline()
     }
 
-    /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was
-    /// anything.
+    /// Under `Poll`: takes pending samples, and reads the clock if this was not done. Returns whether there were
+    /// samples.
     pub(super) fn take(&self, at: &mut Option<Instant>, dirty: &mut DirtyEndpoints, host: &dyn ShmHost) -> bool {
         self.incoming.take_now(at, dirty, host, self)
     }
 
-    /// The same for a thread that polls for samples of one reader.
+    /// [`Self::take`] for a thread that polls for samples of one reader.
     pub(super) fn search(&self, search: &mut DirectTake<'_>, looking: PollBudget<'_>, host: &dyn ShmHost) {
         self.incoming.search_now(search, looking, host, self);
     }
 
-    /// Under `Poll`: sleeps until something comes, or until `end`.
+    /// Under `Poll`: sleeps until a sample or command arrives, or until `end`.
     pub(super) fn wait(&self, end: Instant) {
         self.incoming.wait(end);
     }
 
-    /// Whether there is anything that [`Self::wait`] could wait for.
+    /// Whether there are channels for which [`Self::wait`] could wait.
     pub(super) fn has_writers(&self) -> bool {
         self.counters.writers.load(Ordering::Relaxed) > 0
     }
 
-    /// The domain is being closed: ends the thread.
+    /// Ends the thread when the domain closes.
     pub(super) fn close(&self) {
         self.incoming.close();
     }
 
-    /// It is closed, and the thread has ended: lets go of everything.
+    /// Drops all channels after the thread has ended.
     pub(super) fn clear(&self) {
         self.incoming.clear();
         *lock(&self.connect_queue) = ConnectQueue::default();
@@ -311,7 +313,7 @@ impl SharedMemory {
         }
     }
 
-    /// Readers of other processes that ask.
+    /// Accepts connections of readers in other processes.
     fn accept(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
         for _ in 0..ROUNDS_MAX {
             match connections.listener.accept() {
@@ -334,8 +336,8 @@ impl SharedMemory {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    // The listener stays readable and would be reported again and again: it is left alone for a while.
-                    // The system may be short of descriptors only for a moment.
+                    // The listener stays readable and would be reported repeatedly, so it is not polled for a while. A
+                    // lack of descriptors may be temporary.
                     let retry_after = ACCEPT_RETRY_AFTER;
                     log(Level::WARN, move || {
                         tracing::warn!(%error, %retry_after, "cannot accept readers that request shared memory");
@@ -349,7 +351,7 @@ impl SharedMemory {
         }
     }
 
-    /// After an error of `accept`, tries again when it is time.
+    /// Polls the listener again when the pause after an error of `accept` is over.
     fn resume_accepting(&self, connections: &mut ConnectionManager, now: Instant) {
         let ConnectionManager { poller, listener, accept_again_at, .. } = connections;
         if accept_again_at.is_none_or(|at| at > now) {
@@ -375,7 +377,7 @@ impl SharedMemory {
         }
     }
 
-    /// Attaches a reader to the channel of its process, or has it wait until the writer knows the reader.
+    /// Attaches a reader to the channel of its process, or defers the request until the writer knows the reader.
     fn attach_reader(
         &self,
         connections: &mut ConnectionManager,
@@ -398,7 +400,7 @@ impl SharedMemory {
         }
     }
 
-    /// Admits a reader. The request comes back if the writer does not know it, yet.
+    /// Admits a reader. Returns the request if the writer does not know the reader yet.
     fn admit(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, request: Request) -> Option<Request> {
         let (writer, reader) = (Guid::from_bytes(request.writer().0), Guid::from_bytes(request.reader().0));
         let Some((core, is_reliable)) = host.matched_writer(writer, &reader) else { return Some(request) };
@@ -412,16 +414,16 @@ impl SharedMemory {
         match core.admit(request, reader, overflow, (&connections.poller, token)) {
             Ok(channel) => {
                 let writer = Arc::downgrade(&core);
-                // A reader that asks again has no channel but the last.
+                // A repeated request replaces the earlier channel of the reader.
                 connections.sources.retain(|(_, source)| source.is_open(&writer, &core));
                 connections.sources.push((token, Source::Writer(writer, channel)));
-                // It may be ready already.
+                // The reader may be ready already.
                 self.look_after_writer(connections, &core, host);
             }
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
                 self.note_fallback(host, writer, reader, reason);
-                // What other readers have told may have been heard meanwhile, and it is to get messages.
+                // The call may have consumed notifications of other readers, and this reader gets messages.
                 self.look_after_writer(connections, &core, host);
             }
         }
@@ -458,7 +460,7 @@ impl SharedMemory {
         }
     }
 
-    /// It is a channel of which there is a newer one to the same reader, or there was one.
+    /// Polls the channels of all writers, after an event of a channel that a newer one to the same reader has replaced.
     #[cold]
     fn look_after_all(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
         self.look_after_writers(connections, host, |_| true);
@@ -479,7 +481,7 @@ impl SharedMemory {
         }
     }
 
-    /// The writer is to be told afterwards, without any lock.
+    /// Polls the channels of a writer, which the caller notifies afterwards without any lock.
     fn look_after_writer(&self, connections: &mut ConnectionManager, core: &Arc<WriterCore>, host: &dyn ShmHost) {
         let looked = core.poll_channels();
         connections.note_dirty(core);
@@ -501,7 +503,7 @@ impl SharedMemory {
             host.observe_path(writer, reader, DeliveryPath::SharedMemory);
         }
         for (reader, gone) in looked.gone {
-            // This side ends a channel for one reason only.
+            // This side ends a channel only for a lack of memory.
             let reason = if gone == Gone::Closed { NoSharedMemory::NoMemory } else { reason_of(gone) };
             self.note_fallback(host, writer, reader, reason);
         }
@@ -567,7 +569,7 @@ impl ConnectionManager {
         token
     }
 
-    /// When to look at it again although nothing has come.
+    /// The time of the next check without an event.
     fn deadline(&self) -> u64 {
         let waiting = self.waiting.iter().map(|(until, _)| until.0).chain(self.accept_again_at.map(|at| at.0));
         let waiting = waiting.chain(self.attaching.iter().map(|attaching| attaching.until.0));

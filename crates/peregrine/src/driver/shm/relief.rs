@@ -1,9 +1,9 @@
-//! Replaces the thread that takes samples from shared memory while a listener keeps it.
+//! Replaces the shared-memory thread while a listener blocks it.
 //!
-//! The thread runs listeners itself, because a handover to another thread costs more than most listeners take. A
-//! listener that lasts longer than [`LISTENER_TIME_MAX`] has the control thread start another thread, which takes from
-//! then on. The first thread ends when the listener returns. So there are never more threads than blocked listeners,
-//! and one.
+//! The thread runs listeners itself, because a handover to another thread costs more than most listeners take. If a
+//! listener lasts longer than [`LISTENER_TIME_MAX`], the control thread starts another thread, which takes from then
+//! on. The first thread ends when the listener returns. The number of threads is therefore at most the number of
+//! blocked listeners plus one.
 
 use std::sync::atomic::Ordering;
 
@@ -21,9 +21,9 @@ pub(in crate::driver) struct Taker(u64);
 /// See the [module](self).
 pub(super) struct Relief {
     current: AtomicU64,
-    /// Since when the current taker runs listeners.
+    /// The time since which the current taker runs listeners.
     busy_since: Mutex<Option<Instant>>,
-    /// When to look at `busy_since`. Set under its lock.
+    /// When to check `busy_since`. Set under its lock.
     due: DeadlineCell,
 }
 
@@ -42,16 +42,16 @@ impl Relief {
         self.end_listeners(taker)
     }
 
-    /// The taker is about to run listeners. Returns when the control thread is to [look](Self::replace_if_busy).
+    /// Called before the taker runs listeners. Returns when the control thread has to [check](Self::replace_if_busy).
     pub(super) fn begin_listeners(&self, now: Instant) -> u64 {
         let mut busy_since = self.busy_since();
         debug_assert!(busy_since.is_none(), "two threads take samples");
         *busy_since = Some(now);
-        // The control thread looks at intervals of the limit, not for each listener.
+        // The control thread checks at intervals of the limit, not for each listener.
         if self.due.get() == u64::MAX { self.due.set(Some(now + LISTENER_TIME_MAX)) } else { self.due.get() }
     }
 
-    /// The listeners have returned. Says whether the thread goes on: not if it was replaced.
+    /// Called after the listeners have returned. Returns `false` if the thread was replaced and has to end.
     pub(super) fn end_listeners(&self, taker: Taker) -> bool {
         let mut busy_since = self.busy_since();
         let is_current = self.current() == taker;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn taker_without_a_replacement_stays_and_the_control_thread_tries_again() {
+    fn failed_replacement_is_retried_and_taker_stays() {
         let relief = Relief::new();
         let taker = relief.current();
         let due = Instant(relief.begin_listeners(START));

@@ -16,10 +16,10 @@ pub(super) const ANSWER_TIMEOUT: Span = Span::from_secs(15);
 /// kernel's backlog.
 pub(super) const UNANSWERED_MAX: usize = 32;
 
-/// How often a reader requests a channel whose process closes it at once.
+/// Maximum number of requests of a reader for a channel whose process closes it at once.
 pub(super) const ATTEMPTS_MAX: u8 = 3;
 
-/// A reader that wants the samples of a writer by shared memory.
+/// The request of a reader for samples of a writer by shared memory.
 #[derive(Clone)]
 pub(super) struct Wanted {
     pub(in crate::driver) reader: Weak<ReaderCore>,
@@ -27,12 +27,12 @@ pub(super) struct Wanted {
     pub(in crate::driver) writer: Guid,
     pub(in crate::driver) at: SharedMemoryAddress,
     pub(in crate::driver) is_reliable: bool,
-    /// When it is too late for an answer.
+    /// The time limit of the answer.
     pub(in crate::driver) until: Instant,
     pub(super) attempts: u8,
 }
 
-/// What the readers have in common that share a channel.
+/// The common properties of the readers that share a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ChannelKey {
     pub(in crate::driver) writer: Guid,
@@ -64,22 +64,22 @@ impl Wanted {
     }
 }
 
-/// Most cancellations that wait for the thread that polls the connections.
+/// Maximum number of cancellations that wait for the thread that polls the connections.
 pub(super) const CANCELLED_MAX: usize = 1024;
 
 /// Requests to the thread that polls the connections. Under `Poll`, that thread may take none of them for long.
 #[derive(Default)]
 pub(super) struct ConnectQueue {
-    /// One for each matched pair at most.
+    /// At most one for each matched pair.
     pub(in crate::driver) wanted: Vec<Wanted>,
-    /// Kept while something is asked.
+    /// Recorded while requests exist.
     pub(super) cancelled: Cancelled,
     pub(super) is_connecting: bool,
 }
 
 /// The requests that are no longer wanted.
 pub(super) enum Cancelled {
-    /// Of these readers, each for one writer or for all.
+    /// The requests of these readers, each for one writer or for all.
     Of(Vec<(Guid, Option<Guid>)>),
     /// There were too many: all requests whose reader is closed or does not match the writer.
     Unmatched,

@@ -1,4 +1,4 @@
-//! What shared memory uses of its domain.
+//! The services of a domain that shared memory uses.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ pub(in crate::driver) trait ShmHost: Host {
     /// Starts a thread that takes samples. Returns whether that was possible.
     fn start_taker(&self, taker: Taker) -> bool;
 
-    /// Calls [`SharedMemory::begin`](super::SharedMemory::begin) when the datagrams have been received that came
-    /// before.
+    /// Calls [`SharedMemory::begin`](super::SharedMemory::begin) when earlier datagrams were received.
     fn begin_behind_datagrams(&self, reader: Guid, writer: Guid);
 
     /// Handles a message that was deferred behind samples.
@@ -34,7 +33,7 @@ pub(in crate::driver) trait ShmHost: Host {
     /// Number of readers in other processes that get samples by shared memory.
     fn local_readers(&self) -> u64;
 
-    /// Whether the application's threads do the receiving.
+    /// Whether application threads receive (`WaitStrategy::Poll`).
     fn is_polling(&self) -> bool {
         self.config().wait == WaitStrategy::Poll
     }

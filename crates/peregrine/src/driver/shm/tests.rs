@@ -1,5 +1,5 @@
-//! What peers of another process leave behind that do not answer, ask again and again, or end at an awkward moment. The
-//! other process is another domain of this one, with sockets, threads and memory of its own.
+//! Peers in another process that do not answer, repeat requests, or end during an operation. The other process is
+//! another domain of this process, with separate sockets, threads and memory.
 
 mod sharing;
 
@@ -28,7 +28,7 @@ use crate::{
     InterfaceSelection, Selector, StatusMask, Topic, WaitStrategy,
 };
 
-/// Long enough for a loaded machine on which tests run side by side.
+/// Long enough for a loaded machine with concurrent tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -52,7 +52,7 @@ fn shared(participant: &DomainParticipant) -> &SharedMemory {
     participant.inner.domain.shared_memory.as_ref().unwrap()
 }
 
-/// The same tests may run in several processes at a time.
+/// A unique topic, because the tests may run in several processes at a time.
 fn topic(participant: &DomainParticipant) -> Topic<Number> {
     participant.topic(&format!("numbers of {}", std::process::id())).unwrap()
 }
@@ -139,7 +139,7 @@ fn cancellations_past_the_bound_end_all_requests_without_a_match() {
         shared.request_at(&core_of(&participant, &reader), stranger(number), at);
     }
     eventually("some wait", || shared.connections().queued.len() == 50 - UNANSWERED_MAX);
-    // The control thread takes nothing meanwhile.
+    // The control thread takes no requests meanwhile.
     let connections = shared.connections();
     (0..=CANCELLED_MAX).for_each(|_| shared.cancel(reader.guid(), stranger(0)));
     assert!(matches!(lock(&shared.connect_queue).cancelled, Cancelled::Unmatched));
@@ -154,7 +154,7 @@ fn repeated_requests_leave_one_channel() {
     let writer = topic(&here).writer_builder().reliable().keep_last(4).build().unwrap();
     let reader = reader(&there);
     eventually("shared memory is used", || here.shared_memory_statistics().readers == 1);
-    // As a program would that does not keep to anything.
+    // Like a program that violates the protocol.
     let stubborn = peregrine_transport::shm::Reader::new(ReaderConfig::default()).unwrap();
     let address = Address(shared(&here).address.0);
     let keys = (WriterKey(writer.guid().to_bytes()), ReaderKey(reader.guid().to_bytes()));
@@ -178,7 +178,7 @@ fn channel_end_found_by_writer_falls_back_to_messages() {
     let reader = reader(&there);
     eventually("shared memory is used", || here.shared_memory_statistics().readers == 1);
     eventually("shared memory is used", || there.shared_memory_statistics().writers == 1);
-    // The control thread sees nothing meanwhile.
+    // The control thread polls nothing meanwhile.
     let connections = lock_leaf(&shared(&here).connections);
     shared(&there).incoming.remove(reader.guid(), Some(writer.guid()));
     eventually("the channel is closed", || there.shared_memory_statistics().writers == 0);
@@ -220,7 +220,7 @@ struct Block {
 
 const LARGE: usize = 5 << 20;
 
-/// A writer as described and a reader in another process, so to speak, which has all history of it.
+/// A writer with these settings, and a reader in another domain that has received its history.
 fn large_pair(
     sides: &[DomainParticipant; 2],
     describe: impl FnOnce(DataWriterBuilder<Block>) -> DataWriterBuilder<Block>,
@@ -287,7 +287,7 @@ fn samples_held_by_reader_are_freed_on_release() {
     await_rest(&core, 0);
 }
 
-/// No other process hears of a loan that was not published.
+/// No other process is notified of a loan that was not published.
 #[test]
 fn unpublished_loan_is_given_back() {
     let sides = [participant(33, "here"), participant(33, "there")];
@@ -313,7 +313,7 @@ fn waiting_reader_resumes_when_any_thread_notices_room() {
     let block = |value: u8| Block { octets: vec![value; 100_000] };
     let take =
         |value| assert!(reader.wait_and_take(PATIENCE).unwrap().into_value() == Some(block(value)), "sample {value}");
-    // The control thread hears nothing meanwhile.
+    // The control thread gets no notification meanwhile.
     let connections = lock_leaf(&shared(&sides[0]).connections);
     for value in 0..40 {
         writer.write(&block(value)).unwrap();
@@ -328,8 +328,8 @@ fn waiting_reader_resumes_when_any_thread_notices_room() {
     (sent..40).for_each(take);
 }
 
-/// As when discovery tells of a reader's end before its process closes the channel: the descriptor is not left to
-/// report that for ever.
+/// The case in which discovery reports the deletion of a reader before its process closes the channel: the descriptor
+/// must not be reported for ever.
 #[test]
 fn channel_ended_by_writer_is_polled_until_closed() {
     let (here, there) = (participant(36, "here"), participant(36, "there"));
@@ -344,7 +344,7 @@ fn channel_ended_by_writer_is_polled_until_closed() {
     assert_eq!(writer.shared_memory_readers(), 1);
 }
 
-/// A writer and a reader that has room for one sample, so that it acknowledges another one with each that is taken.
+/// A writer, and a reader with room for one sample, which acknowledges one more sample with each take.
 fn narrow_pair(sides: &[DomainParticipant; 2]) -> (DataWriter<Number>, Arc<WriterCore>, DataReader<Number>) {
     let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
     let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
@@ -354,7 +354,7 @@ fn narrow_pair(sides: &[DomainParticipant; 2]) -> (DataWriter<Number>, Arc<Write
     (writer, core, reader)
 }
 
-/// The number of the last.
+/// Writes four samples and returns the number of the last one.
 fn write_four(writer: &DataWriter<Number>) -> SequenceNumber {
     (0..3).for_each(|value| _ = writer.write(&Number { value }).unwrap());
     writer.write(&Number { value: 3 }).unwrap()
@@ -367,8 +367,8 @@ fn add_waiter(core: &WriterCore, awaited: Awaited) {
     core.sync_demand(&mut state);
 }
 
-/// A thread waits for acknowledgements of four samples, of which one is there. The actions of another thread must not
-/// keep the acknowledgement of any of them from the waiter.
+/// A thread waits for acknowledgements of four samples, one of which has arrived. The actions of another thread must
+/// not prevent the waiter from getting any of the others.
 fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
     let sides = [participant(domain, "here"), participant(domain, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
@@ -437,8 +437,8 @@ fn ack_waiter_is_notified_while_others_wait_for_more() {
     });
 }
 
-/// Connections to a writer in the name of a reader, as a program would ask for them that does not keep to anything. All
-/// but the last are of no use.
+/// Repeated connections to a writer for one reader, as by a program that violates the protocol. Only the last one is
+/// used.
 struct Stubborn {
     reader: peregrine_transport::shm::Reader,
     address: Address,
@@ -472,7 +472,7 @@ fn answer(mut connecting: Connecting) -> Option<Connection> {
     connection
 }
 
-/// The thread that serves the writer's channels next receives a notification, which is not repeated.
+/// The next thread that polls the writer's channels consumes a notification, which is not repeated.
 #[test]
 fn refused_reader_keeps_acknowledgements_of_others() {
     let sides = [participant(42, "here"), participant(42, "there")];
@@ -501,12 +501,12 @@ fn refused_reader_keeps_acknowledgements_of_others() {
     eventually("the control thread has heard of it", is_acknowledged);
 }
 
-/// Its descriptor would otherwise be reported for ever, and its memory stay where it is.
+/// Otherwise its descriptor would be reported for ever, and its memory would not be released.
 #[test]
 fn replaced_channel_is_polled_until_closed() {
     let sides = [participant(43, "here"), participant(43, "there")];
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
-    // So little that no timer looks at it.
+    // Too little memory for the trim timer.
     writer.write(&Block { octets: vec![1; 100_000] }).unwrap();
     reader.wait_for_data(PATIENCE).unwrap();
     let held = reader.take_loaned(&Selector::ANY).unwrap();
@@ -520,7 +520,8 @@ fn replaced_channel_is_polled_until_closed() {
     eventually("both sides have closed it", || !is_leaving());
 }
 
-/// What other readers hold, or the application has on loan, comes back without a word of the reader that waits for it.
+/// Memory that other readers hold, or that the application has on loan, is released without a notification by the
+/// waiting reader.
 #[test]
 fn reader_waiting_for_memory_resumes_after_any_release() {
     let sides = [participant(44, "here"), participant(44, "there")];
@@ -534,7 +535,7 @@ fn reader_waiting_for_memory_resumes_after_any_release() {
     assert!((1..20).contains(&lent.len()), "{} slots", lent.len());
     writer.write(&block(2)).unwrap();
     eventually("there is no room", || core.is_without_room(reader.guid()));
-    // Whatever the reader had told before has been heard.
+    // All earlier notifications of the reader are consumed.
     shared(&sides[0]).poll_connections();
     eventually("there is no room", || core.is_without_room(reader.guid()));
     lent.into_iter().for_each(PayloadSlot::give_back);
@@ -542,7 +543,7 @@ fn reader_waiting_for_memory_resumes_after_any_release() {
     drop(held);
 }
 
-/// Samples that were gathered while it got messages come before those by shared memory.
+/// Samples that were gathered while the reader got messages precede those by shared memory.
 #[test]
 fn ready_reader_gets_gathered_samples_first() {
     let sides = [participant(45, "here"), participant(45, "there")];

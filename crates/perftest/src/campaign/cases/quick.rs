@@ -1,4 +1,4 @@
-//! Reduces a plan to a quick run: first drops values of lists, then whole questions.
+//! Reduces a plan to a quick run: first drops values of lists, then whole cases.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ impl Matrix {
     }
 }
 
-/// Removes questions, evenly over the plan, until the rest fits into `limit`, and returns them. A question that stays
-/// is asked of all series.
+/// Removes cases, evenly over the plan, until the rest fits into `limit`, and returns them. A case that stays is
+/// measured with all series.
 pub(super) fn keep_within<T>(limit: Duration, questions: &mut Vec<T>, cost: impl Fn(&T) -> Duration) -> Vec<T> {
     for most in (1..=questions.len()).rev() {
         let kept = |index: &usize| is_kept(*index, questions.len(), most);
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn thinning_keeps_so_many_in_order_and_loses_none(len in 0..500_usize, most in 1..200_usize) {
+        fn thinning_keeps_order_and_count(len in 0..500_usize, most in 1..200_usize) {
             let mut values: Vec<usize> = (0..len).collect();
             let others = keep_evenly(&mut values, most);
             prop_assert_eq!(values.len(), len.min(most));

@@ -50,7 +50,7 @@ fn repetitions_cycle_through_all_series_with_rotating_start() {
 }
 
 #[test]
-fn floor_is_measured_once_for_settings_that_it_lacks() {
+fn floor_is_measured_once_for_unsupported_settings() {
     let cases = Cases::of(
         &plan(
             "rates = [30]\ntypes = [\"Struct256\"]\nreliability = [\"best_effort\", \"reliable\"]\npublishing = [\"synchronous\", \"asynchronous\"]\n",
@@ -97,7 +97,7 @@ fn unmeasurable_case_is_skipped_once_with_its_reason() {
 }
 
 #[test]
-fn every_path_of_peregrine_is_measured_where_possible() {
+fn possible_paths_of_peregrine_are_measured() {
     let text = "rates = [\"ping-pong\"]\ntypes = [\"octets\", \"Array4k\", \"Struct256\"]\nsizes = [64]\n\
                 delivery = [\"same_process\", \"same_host\", \"two_hosts\"]\nseries = [\"peregrine-udp-flat-data\", \
                 \"peregrine-shared-memory\", \"peregrine-flat-data\", \"peregrine-zero-copy\", \"peregrine-same-process\"]\n";
@@ -136,7 +136,7 @@ fn every_path_of_peregrine_is_measured_where_possible() {
 }
 
 #[test]
-fn an_exclude_leaves_out_what_matches_each_of_its_keys() {
+fn exclude_removes_cases_that_match_all_keys() {
     let cases = Cases::of(
         &plan(
             "rates = [30, \"unpaced\"]\nsizes = [64, 128]\nseries = [\"peregrine\"]\n[[matrix.exclude]]\nrates = [30]\nsizes = [128]\n",
@@ -153,7 +153,7 @@ fn an_exclude_leaves_out_what_matches_each_of_its_keys() {
 }
 
 #[test]
-fn quick_keeps_the_ends_and_the_middle_of_every_list_and_measures_once() {
+fn quick_run_keeps_ends_and_middle_of_lists() {
     let cases = Cases::of(&plan("rates = [1, 3]\nsizes = [64, 128, 256, 512]\nseries = [\"peregrine\"]\n"), &quick());
     let briefs = brief(&cases);
     assert_eq!(
@@ -173,7 +173,7 @@ fn quick_keeps_the_ends_and_the_middle_of_every_list_and_measures_once() {
 }
 
 #[test]
-fn wait_methods_are_varied_and_unsupported_ones_reported() {
+fn unsupported_wait_method_is_reported() {
     let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
     let text = "rates = [30]\nsizes = [64]\nwait = [\"block\", \"poll\", \"listener\"]\npeers = [\"cyclonedds\"]\n\
                 [[matrix.exclude]]\nwait = [\"poll\"]\nseries = [\"peregrine\"]\n";
@@ -195,7 +195,7 @@ fn wait_methods_are_varied_and_unsupported_ones_reported() {
 const PING_AND_RATE: &str = "rates = [\"ping-pong\", \"unpaced\"]\nsizes = [64]\npeers = [\"cyclonedds\"]\n";
 
 #[test]
-fn peers_are_adjacent_to_other_series_in_every_question() {
+fn peers_alternate_with_other_series_in_every_case() {
     let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
     let cases = Cases::of(&plan(PING_AND_RATE), &conditions);
     let first: Vec<_> = brief(&cases).into_iter().filter(|text| text.starts_with('0')).collect();
@@ -210,7 +210,7 @@ fn peers_are_adjacent_to_other_series_in_every_question() {
             "0 cyclonedds-udp unpaced 64 reliable",
             "0 cyclonedds-udp-batched unpaced 64 reliable",
         ],
-        "with one sample under way there is no batch"
+        "with one sample in flight there is no batch"
     );
 }
 
@@ -259,7 +259,7 @@ fn time_of_peers_for_large_samples_is_estimated() {
 }
 
 #[test]
-fn a_short_time_leaves_out_whole_questions() {
+fn short_time_limit_skips_whole_cases() {
     let text = "rates = [\"unpaced\"]\nsizes = [64, 128, 256]\ntypes = [\"octets\", \"Array4k\"]\n";
     let short = Conditions { quick: Some(Duration::from_secs(2)), ..here() };
     let cases = Cases::of(&plan(text), &short);
@@ -293,14 +293,14 @@ fn cases_skipped_by_a_quick_run_have_a_reason() {
     assert!(own.contains(&(128, quick::THINNED_OUT)) && own.contains(&(512, quick::THINNED_OUT)), "{own:?}");
     assert!(own.iter().any(|(_, reason)| *reason == quick::NO_TIME), "{own:?}");
     let elsewhere = reasons("peregrine", Delivery::TwoHosts);
-    assert!(elsewhere.iter().all(|(_, reason)| reason.contains("takes two hosts")), "what cannot be comes first");
+    assert!(elsewhere.iter().all(|(_, reason)| reason.contains("takes two hosts")), "unmeasurable cases come first");
     assert_eq!(asked_or_told(&cases), asked_or_told(&Cases::of(&plan, &here())));
     assert_eq!(cases.data_lens, [64, 128, 256, 512, 1024, 4096]);
 }
 
 proptest! {
     #[test]
-    fn every_combination_comes_once_per_repetition_and_series(
+    fn every_combination_occurs_once_per_repetition_and_series(
         rates in prop::collection::btree_set(1..2000_u32, 1..4),
         sizes in prop::collection::btree_set(32..5000_u32, 1..4),
         subscribers in prop::collection::btree_set(1..10_u32, 1..3),

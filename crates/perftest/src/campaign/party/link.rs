@@ -33,7 +33,7 @@ pub(super) trait Sender: Send {
     /// Sends a sample with this stamp. Returns false if there was no room and the sample was dropped.
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error>;
 
-    /// Waits until all receivers that acknowledge have acknowledged everything.
+    /// Waits until all reliable receivers have acknowledged all samples.
     fn settle(&mut self, limit: Duration) -> Result<(), Error>;
 
     /// Checks that all samples so far have taken the measured path, if there are several.

@@ -288,7 +288,7 @@ impl Party<'_> {
     }
 }
 
-/// Tells the readers to end when dropped.
+/// Requests the end of the readers when dropped.
 struct EndReaders<'a>(&'a AtomicBool);
 
 impl Drop for EndReaders<'_> {

@@ -38,7 +38,7 @@ pub(super) struct Publication<'a> {
     pub(super) publisher: u32,
     pub(super) stop: &'a Stop,
     pub(super) stack: usize,
-    /// Told when the last sample was sent.
+    /// Notified when the last sample was sent.
     pub(super) last_sent: SyncSender<()>,
 }
 
@@ -403,7 +403,7 @@ mod tests {
         } else {
             (publication.run(&mut sink, None).unwrap(), sent.try_iter().collect())
         };
-        assert_eq!(told.try_iter().count(), 1, "the end of the sending is told once");
+        assert_eq!(told.try_iter().count(), 1, "the end of sending is reported once");
         (published, stamps)
     }
 
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_counts_when_its_own_echo_comes_back() {
+    fn ping_counts_when_its_own_echo_arrives() {
         // The first three pings: the third is never answered and times out after half a second.
         let job = Job { sending: Sending::PingPong, duration: Duration::from_millis(400), ..job() };
         let (published, _) = publish(&job, u64::MAX, true);

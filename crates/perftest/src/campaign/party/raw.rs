@@ -112,7 +112,7 @@ impl RawSender {
 impl Sender for RawSender {
     fn join(&mut self, addresses: &[SocketAddr], receivers: u32, _: MonotonicNs) -> Result<(), Error> {
         if addresses.len() != receivers as usize {
-            let text = format!("{} addresses of {receivers} receivers were told", addresses.len());
+            let text = format!("got {} addresses of {receivers} receivers", addresses.len());
             return Err(Error::Partner(text));
         }
         self.receivers = addresses.to_vec();

@@ -51,7 +51,7 @@ impl<'a> Reception<'a> {
         Self { job, topic, subscriber, seen: AtomicU64::new(0) }
     }
 
-    /// Receives until told to end.
+    /// Receives until `done` is set.
     pub(super) fn run(
         &self,
         mut receiver: Box<dyn Receiver>,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_without_a_sample_lost_everything_and_has_no_time() {
+    fn reader_without_samples_reports_total_loss() {
         let sent = [Sent { topic: 0, publisher: 0, samples: 7 }, Sent { topic: 0, publisher: 1, samples: 0 }];
         let side = side_result(SideResult::default(), &job(), vec![reader(0, &[])], &sent);
         let throughput = side.throughput.unwrap();

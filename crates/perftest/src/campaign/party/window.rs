@@ -27,10 +27,10 @@ impl Window {
         Self { warm_up: begin, start, end: start.plus(duration) }
     }
 
-    /// Resource use of this process from the start of the window to its end, or until each of `writers` has sent its
-    /// last sample, which it tells through `sent`, if that is later. `at_start` runs just before.
+    /// Resource use of this process from the start of the window to its end, or until each of `writers` has reported
+    /// its last sample through `sent`, if that is later. `at_start` runs just before.
     ///
-    /// The calling thread sleeps meanwhile: looking around would count as processor time of the measured process. A
+    /// The calling thread sleeps meanwhile, because polling would count as processor time of the measured process. A
     /// stop request, or the end of all writers without their last sample, ends the window.
     pub(super) fn observe<T>(
         &self,
@@ -42,7 +42,7 @@ impl Window {
         stop.sleep_until(self.start);
         let before = at_start();
         let meter = ResourceMeter::of_this_process();
-        // An error says that no writer is left that could send.
+        // An error means that all writers have ended.
         if (0..writers).all(|_| sent.recv().is_ok()) {
             stop.sleep_until(self.end);
         }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_and_what_follows_the_window_are_not_observed() {
+    fn samples_outside_the_window_are_ignored() {
         let window = Window::of(None, 20 * MS, 30 * MS);
         let (_, sent) = sync_channel(1);
         let (used, started) = window.observe(0, &sent, &Stop::default(), MonotonicNs::now);

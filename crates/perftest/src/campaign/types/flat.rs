@@ -71,7 +71,7 @@ array!(Array8m, 8 * 1024 * 1024);
 
 macro_rules! sequence {
     ($name:ident, $data:ty, $default_len:expr $(, $flat:ident)?) => {
-        #[doc = "A sequence, whose length is told by each sample."]
+        #[doc = "A sequence, whose length each sample contains."]
         #[derive(Clone, Debug, DdsType)]
         #[dds(extensibility = "final" $(, $flat)?)]
         pub(crate) struct $name {

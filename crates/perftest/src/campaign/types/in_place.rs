@@ -61,7 +61,7 @@ mod tests {
     use crate::campaign::types::SampleType;
 
     #[test]
-    fn a_sample_that_was_built_in_place_is_the_encoding_of_the_value() {
+    fn sample_built_in_place_equals_the_encoding() {
         let stamp = Stamp { writer: 3, warm_up: false, number: 12, intended_ns: 77, sent_ns: 99 };
         for data_len in [32, 33, 5_000] {
             let mut value = Octets::of_len(data_len);

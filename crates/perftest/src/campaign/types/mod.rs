@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_has_its_true_size_and_keeps_its_stamp() {
+    fn every_type_has_its_stated_size_and_keeps_its_stamp() {
         on_a_large_stack(|| {
             let stamp =
                 Stamp { writer: 77, warm_up: true, number: 1 << 40, intended_ns: 123_456_789, sent_ns: 987_654_321 };
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_point_clouds_and_bytes_are_made_in_place() {
+    fn arrays_point_clouds_and_bytes_are_built_in_place() {
         for data_type in DataType::ALL {
             let name = data_type.name();
             let expected = ["Array", "PointCloud", "octets"].iter().any(|kind| name.starts_with(kind));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_survives_a_raw_datagram() {
+    fn stamp_in_raw_datagram_reads_back() {
         for (warm_up, writer) in [(false, 0), (true, 63)] {
             let stamp = Stamp { writer, warm_up, number: 5, intended_ns: 6, sent_ns: u64::MAX };
             assert_eq!(Stamp::of_octets(&stamp.to_octets()), Some(stamp));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_enumeration() {
+    fn type_names_match_the_enumeration() {
         for data_type in DataType::ALL {
             assert_eq!(serde_json::to_value(data_type).unwrap(), data_type.name());
             assert_eq!(data_type.fixed_len().is_none(), *data_type == DataType::Octets);

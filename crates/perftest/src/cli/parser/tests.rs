@@ -39,7 +39,7 @@ fn every_option_is_found_by_its_full_name_in_any_case() {
 }
 
 #[test]
-fn the_short_forms_of_existing_scripts_mean_what_they_meant() {
+fn abbreviations_of_existing_scripts_resolve() {
     for (typed, name) in [
         ("-exec", "executionTime"),
         ("-ex", "executionTime"),
@@ -72,7 +72,7 @@ fn other_ambiguous_prefixes_list_their_candidates() {
 }
 
 #[test]
-fn scripts_of_the_raspberry_pi_characterization() {
+fn raspberry_pi_scripts_parse() {
     let publisher = run("-pub -peer 10.45.3.119 -nic eth0 -raw -noPrint -exec 20 -datalen 64 -batchSize 0");
     assert!(publisher.has("pub") && publisher.has("rawTransport") && publisher.has("noPrintIntervals"));
     assert_eq!(publisher.texts("peer"), ["10.45.3.119"]);
@@ -91,7 +91,7 @@ fn scripts_of_the_raspberry_pi_characterization() {
 }
 
 #[test]
-fn scripts_of_the_large_data_comparison() {
+fn large_data_scripts_parse() {
     let zero_copy = run(
         "-pub -noPrint -transport SHMEM -exec 23 -zerocopy -datalen 63001 -sendqueuesize 5 -receivequeue 1 -latencytest",
     );
@@ -102,7 +102,7 @@ fn scripts_of_the_large_data_comparison() {
 }
 
 #[test]
-fn scripts_of_the_benchmark_pages() {
+fn benchmark_page_scripts_parse() {
     let options =
         run("-pub -domain 55 -dataLen 1024 -transport UDPv4 -nic enp1s0 -noPrintIntervals -executionTime 20 \
          -latencyTest -bestEffort -keyed -instances 100000 -noOutputHeaders -outputFile tmp");
@@ -133,14 +133,14 @@ fn values_are_checked_against_the_table() {
 }
 
 #[test]
-fn a_rate_may_leave_out_its_method() {
+fn rate_without_method_is_accepted() {
     let expected = RateLimit { per_second: 1000, method: WaitMethod::Spin };
     assert_eq!(run("-pub -pubRate 1000").rate("pubRate"), Some(expected));
     assert_eq!(run("-pub -pubRatebps 10M:sleep").rate("pubRatebps").unwrap().method, WaitMethod::Sleep);
 }
 
 #[test]
-fn a_missing_argument_ends_parsing_at_once() {
+fn missing_argument_ends_parsing_at_once() {
     assert_eq!(errors("-dataLen"), ["Missing <bytes> after -dataLen"]);
     assert_eq!(errors("-dataLen -pub -nonsense"), ["Missing <bytes> after -dataLen"]);
 }
@@ -170,7 +170,7 @@ fn sides_exclude_each_other() {
 }
 
 #[test]
-fn raw_sockets_exclude_what_they_cannot_do() {
+fn raw_sockets_refuse_unsupported_options() {
     assert_eq!(errors("-pub -raw -keyed -bestEffort"), ["-bestEffort is not supported by raw sockets (-rawTransport)"]);
 }
 
@@ -183,19 +183,19 @@ fn scalars_keep_the_last_value_and_peers_add_up() {
 }
 
 #[test]
-fn unbounded_may_leave_out_its_threshold() {
+fn unbounded_without_threshold_is_accepted() {
     assert!(run("-unbounded -pub").has("unbounded"));
     assert_eq!(run("-unbounded 1000 -pub").integer("unbounded"), Some(1000));
 }
 
 #[test]
-fn multicast_may_name_an_address() {
+fn multicast_with_address_is_accepted() {
     assert_eq!(run("-sub -multicast 239.255.1.1").text("multicast"), Some("239.255.1.1"));
     assert!(run("-sub -multicast -keyed").has("multicast"));
 }
 
 #[test]
-fn a_content_filter_is_checked_before_it_is_refused() {
+fn content_filter_is_checked_before_it_is_refused() {
     for line in ["-sub -cft 1:5", "-pub -cft 1", "-sub -raw -cft 1"] {
         assert_eq!(errors(line), ["-cft is not available yet"], "{line}");
     }
@@ -227,7 +227,7 @@ fn unavailable_option_is_refused_in_one_line_with_its_value() {
 }
 
 #[test]
-fn removed_options_answer_only_to_their_full_name() {
+fn removed_option_matches_full_name_only() {
     assert!(run("-sub -nomulticast -debug").has("debug"));
     assert_eq!(errors("-sub -nomultica").len(), 1);
     assert_eq!(

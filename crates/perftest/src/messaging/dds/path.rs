@@ -44,10 +44,7 @@ impl SharedMemoryPath {
                 return Err(no_shared_memory(topic, &reason));
             }
             if MonotonicNs::now().since_ns(since) > PATIENCE.as_nanos() as u64 {
-                return Err(no_shared_memory(
-                    topic,
-                    "the partner offers none; both sides have to ask for it (-transport SHMEM)",
-                ));
+                return Err(no_shared_memory(topic, "the partner offers none; both sides need -transport SHMEM"));
             }
             if end.remaining().is_zero() {
                 return Ok(false);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_send_queue_counts_batches() {
+    fn send_queue_size_counts_batches() {
         assert_eq!(throughput_queue_len(&plan("-pub -batchSize 0")), 50);
         assert_eq!(throughput_queue_len(&plan("-pub -dataLen 32")), 50 * 256);
         assert_eq!(throughput_queue_len(&plan("-pub -dataLen 32 -sendQueueSize 10")), 2560);
@@ -208,7 +208,7 @@ mod tests {
 
     /// A reader allocates nothing in advance, so the lower bound of receive queues costs no memory.
     #[test]
-    fn queues_of_large_samples_are_as_long_as_asked_for() {
+    fn queue_of_large_samples_has_requested_length() {
         let plan = plan("-pub -dataLen 52428800 -batchSize 0 -sendQueueSize 5 -receiveQueueSize 1");
         let writer = writer_qos(&plan, Topic::Throughput);
         assert_eq!((writer.history, writer.resource_limits.max_samples), (History::KeepAll, Limit::At(5)));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_holds_as_many_samples_as_fit_without_their_headers() {
+    fn batch_holds_as_many_samples_as_fit_without_their_headers() {
         assert_eq!(batch_len(&plan("-pub -dataLen 100")), Some(81 * 104));
         assert_eq!(batch_len(&plan("-pub -dataLen 101")), Some(81 * 108));
         assert_eq!(batch_len(&plan("-pub -dataLen 5000")), None);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_interface_named_must_be_there() {
+    fn missing_interface_of_list_is_refused() {
         let interfaces = |line| domain_config(&plan(line)).map(|config| config.interfaces);
         let only = |names: &[&str]| InterfaceSelection::Only(names.iter().map(|&name| name.to_owned()).collect());
         assert_eq!(interfaces("-sub -nic lo").unwrap(), only(&["lo"]));

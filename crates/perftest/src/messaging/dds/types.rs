@@ -193,7 +193,7 @@ mod tests {
 
     /// The serialized form is the type's encoding, in either encoding version.
     #[test]
-    fn a_sample_is_the_encoding_of_the_type() {
+    fn sample_bytes_equal_the_encoding() {
         let value = TestDataKeyed {
             key: [1, 2, 3, 4],
             entity_id: 5,
@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_sample_is_built_and_read_in_place() {
+    fn flat_sample_is_built_and_read_in_place() {
         flat_sample_is_the_encoding::<TestDataFlat>();
         flat_sample_is_the_encoding::<TestDataKeyedLargeFlat>();
         flat_sample_is_the_encoding::<TestDataKeyedZeroCopy>();
     }
 
     #[test]
-    fn the_key_hash_is_the_key() {
+    fn key_hash_equals_the_key() {
         assert_eq!(key_hash(&TestDataKeyedLarge::with_key([1, 2, 3, 4]))[..5], [1, 2, 3, 4, 0]);
         const { assert!(TestDataKeyed::HAS_KEY && !TestData::HAS_KEY && !TestDataLarge::HAS_KEY) };
     }

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn several_partners_by_number() {
+    fn partners_are_addressed_by_number() {
         let throughput = |line: &str| addresses(line).map(|found| texts(found.destinations(Topic::Throughput)));
         let two = ["127.0.0.1:7662", "127.0.0.1:7664"];
         assert_eq!(throughput("-pub -numSubscribers 2").unwrap(), two);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_in_every_spelling() {
+    fn every_spelling_of_peers_is_accepted() {
         let peer = |text| parse_peer(text, TransportKind::UdpV4);
         for text in ["127.0.0.1", "_udp://127.0.0.1", "0@udpv4://127.0.0.1", "4@127.0.0.1"] {
             assert_eq!(peer(text).unwrap(), Peer { address: Ipv4Addr::LOCALHOST.into(), ids: None }, "{text}");

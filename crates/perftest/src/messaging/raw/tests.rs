@@ -57,7 +57,7 @@ fn multicast_reaches_a_reader_on_the_same_host() {
 }
 
 #[test]
-fn a_batch_is_one_datagram() {
+fn batch_is_sent_as_one_datagram() {
     let receiver = raw(144, "-sub").unwrap();
     let mut reader = receiver.create_reader(Topic::Throughput).unwrap();
     let publisher = raw(144, "-pub -batchSize 400 -dataLen 100").unwrap();
@@ -74,14 +74,14 @@ fn a_batch_is_one_datagram() {
 }
 
 #[test]
-fn a_batch_never_outgrows_a_datagram() {
+fn batch_never_outgrows_a_datagram() {
     let lens = [32_700; 5];
     let arrived = exchange(145, "", "-batchSize 65507 -dataLen 32728", &lens);
     assert_eq!(arrived.len(), 5);
 }
 
 #[test]
-fn a_listener_runs_on_its_own_thread_and_ends_when_dropped() {
+fn listener_runs_on_its_own_thread_and_ends_when_dropped() {
     let reader = raw(146, "-sub").unwrap().create_reader(Topic::Throughput).unwrap();
     let mut writer = raw(146, "-pub").unwrap().create_writer(Topic::Throughput).unwrap();
     let (arrived, arrivals) = mpsc::sync_channel(100_000);

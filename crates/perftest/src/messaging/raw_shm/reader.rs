@@ -168,7 +168,7 @@ impl SampleReader for RawShmReader {
     {
         let deadline = MonotonicNs::now().after(timeout);
         loop {
-            // No partner is left that could answer.
+            // All partners have ended.
             if self.joined.is_empty()
                 && let Some(party) = self.ended.take()
             {

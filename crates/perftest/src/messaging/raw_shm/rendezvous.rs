@@ -165,7 +165,7 @@ impl Inbox {
         std::mem::take(&mut self.lock().waiting)
     }
 
-    /// Waits until so many writers have admitted the reader; `false` when the time is over first.
+    /// Waits until `writers` writers have admitted the reader; `false` after the timeout.
     pub(super) fn wait_for(&self, count: u32, timeout: Duration) -> bool {
         let end = clock::MonotonicNs::now().plus(timeout);
         let mut state = self.lock();
@@ -211,7 +211,7 @@ struct Search {
 
 #[derive(Debug)]
 enum State {
-    /// The partner was not there when it was looked for last.
+    /// The last search did not find the partner.
     Missing,
     /// Connected; the partner will send the address of its writers.
     Asking(UnixStream),

@@ -80,7 +80,7 @@ fn batch_occupies_one_slot() {
 }
 
 #[test]
-fn a_batch_may_be_longer_than_a_datagram_and_hold_samples_of_several_lengths() {
+fn batch_longer_than_datagram_holds_samples_of_several_lengths() {
     let Pair { mut reader, mut writer, publisher: _publisher, .. } = pair(142, "-batchSize 20000000 -dataLen 28");
     let payload = [0xa5; 30_000];
     let lens = [0, 30_000, 1, 30_000, 7];
@@ -106,7 +106,7 @@ fn nonblocking_write_without_room_drops_the_sample() {
 }
 
 #[test]
-fn a_writer_waits_for_a_reader_that_is_slow() {
+fn writer_waits_for_slow_reader() {
     let Pair { mut reader, mut writer, publisher: _publisher, .. } = pair(144, "-sendQueueSize 1 -dataLen 3000000");
     let reading = std::thread::spawn(move || receive(&mut reader, 40));
     let payload = vec![0xa5; 2_999_972];
@@ -118,7 +118,7 @@ fn a_writer_waits_for_a_reader_that_is_slow() {
 }
 
 #[test]
-fn stalled_reader_times_out_once_and_blocks_no_more() {
+fn stalled_reader_times_out_once() {
     let Pair { mut reader, mut writer, publisher: _publisher, .. } =
         pair(145, "-sendQueueSize 1 -partnerTimeout 50ms -dataLen 100");
     writer.write(&sample(0, &[0xa5; 72])).unwrap();

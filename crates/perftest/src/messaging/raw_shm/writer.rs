@@ -33,7 +33,7 @@ pub(super) struct WriterState {
 pub(super) enum RoomTimeout {
     /// Not at all: the sample is dropped.
     None,
-    /// For this time; then the partner counts as gone.
+    /// The longest wait for room; then the partner counts as ended.
     Upto(Duration),
     /// The time has passed: no sample waits again until there has been room.
     Exhausted(Duration),

@@ -29,7 +29,7 @@ fn noisy_blocks(seed: u64, count: usize, ratio: f64, width: f64) -> Vec<Block> {
 #[test]
 fn linear_drift_does_not_affect_the_ratio() {
     let blocks: Vec<_> = (0..8).map(|number| drifting(100.0 + f64::from(number), 0.0, 1.0)).collect();
-    assert_eq!(Ratio::of_blocks(&blocks), None, "a value of 0 is no time");
+    assert_eq!(Ratio::of_blocks(&blocks), None, "a value of 0 is not a time");
     let blocks: Vec<_> = (0..8).map(|number| drifting(100.0, 80.0, 1.0 + f64::from(number) / 50.0)).collect();
     let ratio = Ratio::of_blocks(&blocks).unwrap();
     let Interval { low, high, coverage } = ratio.interval.unwrap();
@@ -41,7 +41,7 @@ fn linear_drift_does_not_affect_the_ratio() {
 }
 
 #[test]
-fn the_median_of_blocks_by_hand() {
+fn median_of_blocks_equals_hand_computed_value() {
     let pairs = [(1.0, 2.0), (1.0, 3.0), (1.0, 8.0)];
     let ratio = Ratio::of_pairs(&pairs).unwrap();
     assert!((ratio.median - 3.0).abs() < 1e-12);
@@ -49,7 +49,7 @@ fn the_median_of_blocks_by_hand() {
     assert!((low - 2.0).abs() < 1e-12 && (high - 8.0).abs() < 1e-12 && coverage == 0.75, "{ratio:?}");
     assert_eq!(ratio.verdict(FEWEST_BLOCKS, None), Verdict::TooFew);
     let even = Ratio::of_pairs(&[(1.0, 2.0), (1.0, 8.0)]).unwrap();
-    assert!((even.median - 4.0).abs() < 1e-12, "between two blocks lies the geometric mean");
+    assert!((even.median - 4.0).abs() < 1e-12, "the median of two blocks is their geometric mean");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn few_pairs_have_the_coverage_of_their_order_statistics() {
 }
 
 #[test]
-fn separate_series_that_do_not_differ_rarely_get_a_verdict() {
+fn equal_separate_series_rarely_get_a_verdict() {
     let differs = |seed: u64| {
         let mut random = Random(seed * 1_000_003);
         let mut runs = || std::array::from_fn::<_, 8, _>(|_| noisy(&mut random, 1.0, 0.1));
@@ -104,7 +104,7 @@ fn equal_alternatives_rarely_get_a_verdict() {
 }
 
 #[test]
-fn order_statistics_enclose_a_median_by_hand() {
+fn order_statistics_equal_hand_computed_bounds() {
     let values = |count: u32| (1..=count).map(f64::from).collect::<Vec<_>>();
     // Of 8 values only the extremes suffice, with 1 - 2/256; of 9 the second, with 1 - 2 (1 + 9)/512; of 12 the third.
     let interval = |values: &[f64]| {
@@ -119,7 +119,7 @@ fn order_statistics_enclose_a_median_by_hand() {
 }
 
 #[test]
-fn a_difference_well_above_the_noise_is_found() {
+fn difference_above_noise_gets_a_verdict() {
     for seed in 0..50 {
         let slower = Ratio::of_blocks(&noisy_blocks(seed, 12, 1.2, 0.05)).unwrap();
         assert_eq!(slower.verdict(FEWEST_BLOCKS, None), Verdict::Higher);
@@ -129,7 +129,7 @@ fn a_difference_well_above_the_noise_is_found() {
 }
 
 #[test]
-fn a_control_that_differs_withholds_the_verdict() {
+fn differing_control_withholds_the_verdict() {
     let ratio = Ratio::of_pairs(&[(1.0, 2.0); 8]).unwrap();
     let around_one = [0.9, 1.1, 1.0, 0.95, 1.05, 1.0, 1.02, 0.98].map(|b| (1.0, b));
     let steady = Ratio::of_pairs(&around_one).unwrap();
@@ -152,7 +152,7 @@ fn separate_series_compare_their_medians() {
 }
 
 #[test]
-fn the_same_blocks_give_the_same_interval() {
+fn same_blocks_give_same_interval() {
     let blocks = noisy_blocks(7, 10, 1.1, 0.3);
     assert_eq!(Ratio::of_blocks(&blocks), Ratio::of_blocks(&blocks));
     let ratio = Ratio::of_blocks(&blocks).unwrap();
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn more_noise_never_narrows_the_verdict_to_certainty(seed in any::<u64>()) {
+    fn more_noise_never_creates_a_verdict(seed in any::<u64>()) {
         let narrow = Ratio::of_blocks(&noisy_blocks(seed, 20, 1.0, 0.01)).unwrap();
         let wide = Ratio::of_blocks(&noisy_blocks(seed, 20, 1.0, 0.2)).unwrap();
         let width = |ratio: Ratio| ratio.interval.map(|interval| interval.high / interval.low).unwrap();

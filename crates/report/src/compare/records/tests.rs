@@ -65,7 +65,7 @@ fn one_repetition_has_no_interval_and_few_state_their_coverage() {
 }
 
 #[test]
-fn an_interval_around_one_shows_no_difference_unless_it_is_narrow() {
+fn interval_around_one_shows_no_difference_or_equivalence() {
     let pairs = |spread: f64| [-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0].map(|step: f64| (1.0, 1.0 + spread * step));
     let say = |spread| {
         let ratio = Ratio::of_pairs(&pairs(spread)).unwrap();
@@ -188,7 +188,7 @@ fn other_rate_of_a_schedule_is_another_measurement() {
 }
 
 #[test]
-fn verdict_without_enough_control_blocks_says_so() {
+fn verdict_with_few_control_blocks_states_that() {
     let with_controls = |controls: u32| {
         let mut record = record(1, 1.0);
         let is_run = |one: &&Measurement| one.series == "raw" && one.test == Test::Throughput && one.data_len == 32;

@@ -9,7 +9,7 @@ use crate::render::markup::escape;
 use crate::view::{COLOURS, Style};
 
 const WIDTH: f64 = 480.0;
-/// Of a chart whose names need no more; other charts are higher.
+/// Height of a chart whose names fit; other charts are higher.
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 50.0;
 const TOP: f64 = 28.0;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_chart_is_no_error() {
+    fn empty_chart_is_rendered() {
         let svg = line_chart("empty", &axis(), &axis(), &[], None);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }

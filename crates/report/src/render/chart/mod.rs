@@ -1,5 +1,4 @@
-//! Charts as SVG, drawn by hand: axes, lines that are told apart by colour, pattern, mark and a name at their end,
-//! bars.
+//! Charts as SVG, drawn by hand: axes, lines that differ in colour, pattern, mark and a name at their end, bars.
 
 mod axis;
 mod bars;

@@ -173,7 +173,7 @@ pub(super) fn machines(view: &View<'_>) -> String {
 pub(super) fn method() -> String {
     "<p>Publishers and subscribers are separate processes, unless a heading says “same process”. <b>Latency</b> at no fixed rate is \
      measured by ping-pong: one sample travels to the subscriber and back, and half of the round trip counts. It is the latency of \
-     an unloaded path. At a fixed rate, samples follow an absolute schedule, and time counts from when each was due. \
+     an unloaded path. At a fixed rate, samples follow an absolute schedule, and latency counts from the time at which each sample was due. \
      <b>Throughput</b> is what a subscriber received while the publisher sent as fast as it could, or at the fixed rate; samples \
      that did not arrive count as lost. The series take turns within each repetition, so that a change of the machine affects all \
      of them. The <b>floor</b> is the same test over plain sockets. Every histogram is in the record beside this page.</p>\n"

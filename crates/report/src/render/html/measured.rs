@@ -58,8 +58,8 @@ pub(super) fn latency(view: &View<'_>) -> String {
         view,
         "One way, in microseconds: the median of the repetitions' medians, and the 99th and 99.9th percentiles of all values \
          where at least ten samples lie above them. Bars reach from the smallest to the largest repetition. At no fixed rate, latency is \
-         half a round trip with one sample under way. At a fixed rate it counts from when each sample was due, delays of the \
-         sender included, to its receipt; between two hosts it is half a round trip.",
+         half a round trip with one sample in flight. At a fixed rate it counts from the time at which each sample was due, including delays of \
+         the sender, to its receipt; between two hosts it is half a round trip.",
         &[MEDIAN, TAIL, FAR_TAIL],
     )
 }

@@ -26,7 +26,7 @@ pub(super) fn section(view: &View<'_>) -> String {
     }
     let mut body = String::from(
         "<p>The plan repeats the measurements of these documents. Their figures come from other machines, which are named, and \
-         from other years, so absolute values cannot be compared. Comparable are the shape over size, and the ratio of each \
+         from other years, so absolute values cannot be compared. The shape over size can be compared, and the ratio of each \
          middleware to the plain sockets of its own machine.</p>\n",
     );
     for publication in shown {

@@ -22,9 +22,9 @@ pub(super) fn section(view: &View<'_>) -> String {
     }
     let mut body = format!(
         "<p>Each ratio is the median, over the repetitions, of the ratio within one repetition. Its interval has {:.0} % \
-         confidence where there are six repetitions or more; of two to five, it reaches from the smallest to the largest and \
-         says what it covers; of one, there is none. Fewer than {FEWEST_BLOCKS} repetitions give no verdict. Below 1 is better \
-         for latency, above 1 for throughput. “No difference shown” is not “equal”: equivalent are two series whose whole \
+         confidence for six repetitions or more. For two to five repetitions it reaches from the smallest to the largest ratio, \
+         with its coverage stated; one repetition has no interval. Fewer than {FEWEST_BLOCKS} repetitions give no verdict. Below 1 is better \
+         for latency, above 1 for throughput. “No difference shown” is not “equal”: two series are equivalent only if the whole \
          interval lies within {:.0} %.</p>\n",
         CONFIDENCE * 100.0,
         EQUIVALENCE * 100.0,

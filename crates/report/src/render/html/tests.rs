@@ -47,7 +47,7 @@ fn interrupted_record_is_reported_and_empty_record_is_a_page() {
 }
 
 #[test]
-fn both_scales_of_every_chart_are_there_and_one_is_shown() {
+fn charts_have_two_scales_and_show_one() {
     let page = page(example::characterization());
     assert_eq!(page.matches("<figure class=\"log\">").count(), page.matches("<figure class=\"lin\">").count());
     assert!(page.matches("<figure class=\"log\">").count() >= 10);
@@ -62,7 +62,7 @@ fn only_the_selected_scale_is_printed() {
 }
 
 #[test]
-fn one_or_two_sizes_are_a_table_and_no_chart() {
+fn one_or_two_sizes_give_a_table_without_chart() {
     let page = page(example::record());
     assert!(!page.contains("Median latency by sample size"), "two sizes are no curve");
     assert!(page.contains("<h2>All numbers</h2>"));
@@ -110,7 +110,7 @@ fn page_with_many_verdicts_states_how_many_to_expect_by_chance() {
 }
 
 #[test]
-fn a_campaign_is_shown_along_each_axis_under_each_condition() {
+fn campaign_is_shown_along_each_axis_under_each_condition() {
     let page = page(example::campaign());
     for heading in
         ["Same host, reliable", "Same host, best effort", "Same process, reliable", "Same process, best effort"]
@@ -129,8 +129,8 @@ fn a_campaign_is_shown_along_each_axis_under_each_condition() {
     assert!(
         page.contains("Peregrine, asynchronous") && page.contains("latency p50 of Peregrine, synchronous over others")
     );
-    assert!(page.contains("ten readers in one process do not fit"), "what was skipped is told with its reason");
-    assert!(page.contains("SocketReceiveBufferSize 8 MiB"), "the settings of other middlewares are told");
+    assert!(page.contains("ten readers in one process do not fit"), "skipped cases are listed with the reason");
+    assert!(page.contains("SocketReceiveBufferSize 8 MiB"), "the settings of other middlewares are listed");
     assert!(page.contains("[[matrix]]"), "the plan is there to be run again");
     assert!(page.contains("Reference document 004"));
 }

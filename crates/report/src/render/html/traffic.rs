@@ -39,8 +39,8 @@ pub(super) fn section(view: &View<'_>) -> String {
         return String::new();
     }
     let introduction = "<p>Transport actually used, as reported by each series' processes, and the traffic of their sockets in all \
-                        measurements together. Samples in shared memory or within a process are no datagrams: there the sockets \
-                        carry discovery and the set-up of the transport only.</p>\n";
+                        measurements together. Samples in shared memory or within a process need no datagrams: the sockets then \
+                        carry only discovery and the set-up of the transport.</p>\n";
     introduction.to_owned() + &tables.concat()
 }
 

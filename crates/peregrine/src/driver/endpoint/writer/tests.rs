@@ -15,9 +15,9 @@ fn guid(prefix: u8) -> Guid {
     Guid { prefix: GuidPrefix([prefix; 12]), entity: EntityId([0, 0, 1, prefix]) }
 }
 
-/// Readers that keep up are waited for, others once.
+/// A write waits for a reader that keeps up, and only once for a slow one.
 #[test]
-fn slow_reader_is_not_waited_for_again() {
+fn second_write_does_not_wait_for_slow_reader() {
     let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
     let mut state = WriterState::new(Writer::new(config));
     let reader = guid(7);
@@ -31,7 +31,7 @@ fn slow_reader_is_not_waited_for_again() {
     state.is_outpaced = true;
     (0..7).for_each(|_| write(&mut state));
     assert!(!state.must_wait_for_readers(), "it was in vain before");
-    // One has arrived, and another may leave: the reader is still behind.
+    // One sample was acknowledged, so another is sent: the reader is still behind.
     acknowledge(&mut state, reader, 2);
     assert!(!state.must_wait_for_readers());
     (3..=11).for_each(|below| acknowledge(&mut state, reader, below));
@@ -40,7 +40,7 @@ fn slow_reader_is_not_waited_for_again() {
     assert!(state.must_wait_for_readers());
 }
 
-/// A reader's acknowledgements may come to the very thread that runs the listener.
+/// The thread that runs the listener may be the one that receives the reader's acknowledgements.
 #[test]
 fn writing_listener_does_not_wait_for_readers() {
     let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
@@ -56,7 +56,7 @@ fn writing_listener_does_not_wait_for_readers() {
 }
 
 #[test]
-fn writer_whose_samples_have_not_left_is_not_settled() {
+fn writer_with_unsent_samples_is_not_settled() {
     let mut state = WriterState::new(Writer::new(WriterConfig::new(guid(2))));
     write(&mut state);
     assert!(state.is_settled(), "no reader is there to miss anything");
@@ -81,7 +81,7 @@ fn matched(guid: Guid) -> MatchedReader {
     }
 }
 
-/// Four tenths of a megabyte, of which one may be under way at first.
+/// Writes 0.4 MB; at first one such sample may be in transit.
 fn write(state: &mut WriterState) {
     let change = Change {
         kind: ChangeKind::Alive,
@@ -103,7 +103,7 @@ fn acknowledge(state: &mut WriterState, reader: Guid, below: i64) {
     state.writer.handle_acknack(Instant(0), reader, &acknack);
 }
 
-/// Another thread sends, and does not come to an end: what this one writes meanwhile is bounded.
+/// While another thread sends without end, the samples that this thread writes are bounded.
 #[test]
 fn best_effort_writes_while_another_thread_sends_are_bounded() {
     const LEN: usize = 1_000;
@@ -124,9 +124,9 @@ fn best_effort_writes_while_another_thread_sends_are_bounded() {
     assert!(!state.writer.is_send_queue_full(), "the thread that sends has taken it");
 }
 
-/// The same of readers that are handed changes: those of a slow reader wait in memory.
+/// The same bound holds for delivery by reference, where changes of a slow reader wait in memory.
 #[test]
-fn changes_to_hand_over_are_bounded() {
+fn undelivered_changes_are_bounded() {
     const LEN: usize = 10_000;
     let mut state = WriterState::new(Writer::new(WriterConfig::new(guid(2))));
     assert!(state.writer.match_reader_by(Instant(0), matched(guid(7)), ReaderPath::HandOver));

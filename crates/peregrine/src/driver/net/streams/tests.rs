@@ -1,4 +1,4 @@
-//! Queues and framing above a link whose room and pieces the test chooses.
+//! Queues and framing over a link whose room and pieces the test controls.
 
 use peregrine_rtps::transmit::TransmitBatch;
 
@@ -104,7 +104,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn full_queue_of_one_peer_leaves_others_alone() {
+fn full_queue_of_one_peer_does_not_affect_others() {
     let (link, streams) = connected(&[1, 2]);
     link.lock().room.insert(place(2), usize::MAX);
     let message = [7; 1020];
@@ -155,7 +155,7 @@ fn queue_without_drops_reports_no_room() {
 }
 
 #[test]
-fn first_message_opens_the_connection_that_then_carries_it() {
+fn first_message_opens_the_connection() {
     let (link, streams) = streams();
     link.lock().room.insert(place(1), usize::MAX);
     send(&streams, &[1; 40], &[1]);
@@ -168,9 +168,9 @@ fn first_message_opens_the_connection_that_then_carries_it() {
 }
 
 #[test]
-fn messages_that_wait_are_counted_when_their_connection_breaks() {
+fn waiting_messages_of_broken_connection_are_counted() {
     let (link, streams) = connected(&[1]);
-    // Half of the first message has left.
+    // Half of the first message was sent.
     link.lock().room.insert(place(1), 22);
     (0..3).for_each(|_| send(&streams, &[1; 40], &[1]));
     link.report(StreamEvent::Lost(place(1)));
@@ -178,7 +178,7 @@ fn messages_that_wait_are_counted_when_their_connection_breaks() {
     assert_eq!(streams.statistics().dropped_lost, 3);
     send(&streams, &[2; 40], &[1]);
     assert_eq!(link.lock().connecting, [place(1)]);
-    // An attempt that fails is no news, and the next message is another attempt.
+    // A failed attempt is not reported, and the next message causes another attempt.
     link.report(StreamEvent::Lost(place(1)));
     assert_eq!(streams.poll().changes, []);
     send(&streams, &[3; 40], &[1]);
@@ -191,7 +191,7 @@ fn messages_that_wait_are_counted_when_their_connection_breaks() {
 }
 
 #[test]
-fn messages_come_whole_whatever_pieces_the_link_delivers() {
+fn messages_in_arbitrary_pieces_are_reassembled() {
     let messages: Vec<Vec<u8>> = (1..=60_u8).map(|n| vec![n; usize::from(n) * 700]).collect();
     let bytes: Vec<u8> = messages.iter().flat_map(|message| framed(message)).collect();
     for piece in [1, 3, 5, 1000, READ_BYTES] {
@@ -210,7 +210,7 @@ fn messages_come_whole_whatever_pieces_the_link_delivers() {
 }
 
 #[test]
-fn peer_that_sends_no_message_loses_its_connection() {
+fn peer_that_violates_framing_loses_its_connection() {
     for length in [0, MESSAGE_BYTES_MAX as u32 + 1, u32::MAX] {
         let (link, streams) = connected(&[1]);
         link.lock().to_read.push_back([framed(&[5; 40]), length.to_le_bytes().to_vec(), vec![1; 100]].concat());
@@ -231,7 +231,7 @@ fn peers_are_bounded() {
     link.report(StreamEvent::Connected(late));
     assert_eq!(streams.poll().changes, []);
     assert_eq!(link.lock().disconnected, [late]);
-    // A peer that is gone makes room for another one.
+    // A lost peer makes room for another one.
     link.report(StreamEvent::Lost(place(3)));
     link.report(StreamEvent::Connected(late));
     assert_eq!(streams.poll().changes, [(late, StreamChange::Connected)]);

@@ -12,7 +12,7 @@ use crate::driver::base::sync::{Guard, lock};
 use crate::error::Error;
 
 impl Domain {
-    /// Receives user data sent to this group, until as many have left it as have joined.
+    /// Receives user data at this group until each join was followed by a leave.
     pub(crate) fn join(self: &Arc<Self>, group: IpAddr) -> Result<Locator, Error> {
         self.network.join(group, |socket| self.receive_at(socket))
     }
@@ -41,7 +41,7 @@ impl Domain {
     }
 }
 
-/// A multicast group whose user data this process receives as long as this exists.
+/// The membership in a multicast group; the drop ends it.
 #[derive(Debug)]
 pub(crate) struct Membership {
     domain: Arc<Domain>,
@@ -54,7 +54,7 @@ impl Membership {
         Ok(Self { locator: domain.join(group)?, domain: Arc::clone(domain), group })
     }
 
-    /// Where to send to.
+    /// The locator to announce.
     pub(crate) const fn locator(&self) -> Locator {
         self.locator
     }

@@ -11,15 +11,15 @@ use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 pub(super) struct PollState {
     pub(super) receiver: Receiver,
     pub(super) poller: Poller,
-    /// Everything that receives user data.
+    /// The sockets that receive user data.
     pub(super) data_sockets: Vec<Arc<Socket>>,
     pub(super) group_sockets: usize,
     pub(super) dirty: DirtyEndpoints,
     pub(super) rounds: u32,
-    /// Until then, a thread that looks without waiting looks at shared memory only.
+    /// Before this time, a poll without waiting checks shared memory only.
     pub(super) sockets_due: Instant,
-    /// How long it will be until then the next time.
+    /// The next interval until the sockets are polled.
     pub(super) sockets_every: Span,
-    /// So often still, a thread that looks without waiting does not read the clock either.
+    /// Remaining number of polls without waiting that do not read the clock.
     pub(super) looks: u32,
 }

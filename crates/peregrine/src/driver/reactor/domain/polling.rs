@@ -1,4 +1,4 @@
-//! Under `Poll`: what the application's threads do in place of the domain's own.
+//! Under `Poll`: application threads do the work of the domain's threads.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -26,11 +26,12 @@ use crate::driver::shm::SharedMemory;
 use crate::driver::shm::direct_take::{DirectTake, PollBudget};
 use crate::error::Error;
 
-/// A look at the sockets costs several of what a sample in shared memory takes, and what comes by them more than this.
+/// Interval between polls of active sockets. A poll of the sockets costs several times a sample in shared memory, and a
+/// received datagram costs more than this interval.
 const SOCKETS_EVERY: Span = Span::from_micros(5);
-/// The same for sockets by which nothing has come for a while: a thread that sleeps at them is not woken sooner.
+/// Interval for sockets without recent datagrams; about the time of a wake-up.
 const QUIET_SOCKETS_EVERY: Span = Span::from_micros(40);
-/// How often a thread looks at shared memory between two looks at the clock, which costs as much.
+/// Polls of shared memory between two readings of the clock, which cost as much.
 const LOOKS_PER_CLOCK: u32 = 16;
 
 /// A thread that polls receives and keeps timers: listeners wait until it has returned from that.
@@ -65,8 +66,8 @@ impl Domain {
         })
     }
 
-    /// Under `Poll`: receives, runs timers and listeners on the calling thread, until something has come or `timeout`
-    /// is over. With a zero timeout it looks once and never sleeps.
+    /// Under `Poll`: receives, and runs timers and listeners on the calling thread, until a message was received or
+    /// `timeout` is over. With a zero timeout it polls once and never sleeps.
     pub(crate) fn poll(&self, timeout: Duration) {
         if !timeout.is_zero() {
             return self.poll_until(&Parker::of_this_thread(), now() + timeout.into());
@@ -83,7 +84,7 @@ impl Domain {
         self.run_queued_listeners();
     }
 
-    /// The same until `end`, or until `parker`, that of the calling thread, is woken. While another thread polls, this
+    /// [`Self::poll`] until `end`, or until `parker` of the calling thread is woken. While another thread polls, this
     /// one sleeps.
     pub(super) fn poll_until(&self, parker: &Arc<Parker>, end: Instant) {
         let Some(mut state) = self.begin_polling() else {
@@ -102,8 +103,8 @@ impl Domain {
         self.polled.get().is_some_and(|state| try_lock_leaf(state).is_none())
     }
 
-    /// The same with a zero timeout, for a thread that takes samples of `reader` next: the first of those selected, if
-    /// it need not be kept for that. Where nothing but memory is to be looked at, it is looked at several times.
+    /// [`Self::poll`] with a zero timeout, for a thread that takes samples of `reader` next. Returns the first selected
+    /// sample if it can bypass the reader. If only shared memory is due, it is polled several times.
     pub(crate) fn poll_for(&self, reader: &ReaderCore, selector: &Selector) -> Option<Selected> {
         let mut search = DirectTake { reader, selector, found: None };
         let mut state = self.begin_polling()?;
@@ -118,7 +119,7 @@ impl Domain {
         search.found
     }
 
-    /// Runs what was queued while the calling thread has polled; not what these listeners queue in turn.
+    /// Runs the listeners that were queued while the calling thread polled, but not listeners that these queue in turn.
     #[inline]
     fn run_queued_listeners(&self) {
         if self.listeners.has_some() && !user_code::must_defer() {
@@ -128,14 +129,14 @@ impl Domain {
         }
     }
 
-    /// The right to receive, if no other thread of the application has it.
+    /// The right to receive; `None` if another application thread has it.
     fn begin_polling(&self) -> Option<MutexGuard<'_, PollState>> {
         let mut state = try_lock_leaf(self.polled.get()?)?;
         self.take_up_groups(&mut state);
         Some(state)
     }
 
-    /// Looks at everything once; or until something has come, `sleeper` is woken or its time is over.
+    /// Polls all sources once; with `sleeper`, until a message was received, the thread is woken or its time is over.
     fn poll_all(&self, state: &mut PollState, sleeper: Option<(&Arc<Parker>, Instant)>) {
         let PollState { receiver, poller, data_sockets, dirty, rounds, .. } = state;
         let start = now();
@@ -145,7 +146,7 @@ impl Domain {
         let tasks_woken = TasksWoken::so_far();
         loop {
             let next_turn = if self.publishing.has_turns() { self.publishing.run_ready_writers() } else { NEVER };
-            // The application is to have what has come at once: whether there is more, the next call finds out.
+            // Received messages reach the application at once; the next call polls for more.
             let mut any = false;
             for socket in &*data_sockets {
                 any |= self.receive_once(receiver, socket, dirty);
@@ -154,7 +155,7 @@ impl Domain {
             state.sockets_every = Span(every);
             any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(&mut Some(at), dirty, self));
             *rounds = rounds.wrapping_add(1);
-            // Discovery and timers are looked at now and then while data is what keeps us here.
+            // Under a stream of data, discovery and timers are polled every 64 rounds.
             let looks_around = rounds.is_multiple_of(64);
             if any && !looks_around {
                 return;
@@ -173,8 +174,8 @@ impl Domain {
                     self.poll_streams(dirty);
                 }
             }
-            // Timers may have made true what the thread or a task waits for, or have queued listeners.
-            // The wake-up is consumed: the caller checks its condition, and a stale wake-up ends one poll only.
+            // Timers may have fulfilled the condition of a waiting thread or task, or have queued listeners. The
+            // wake-up is consumed: the caller checks its condition, and a stale wake-up ends one poll only.
             let is_woken = sleeper.is_some_and(|(parker, _)| parker.take_wake_up())
                 || self.listeners.has_some()
                 || user_code::has_deferred()
@@ -211,12 +212,12 @@ impl Domain {
                 }
                 Some(Err(_)) => return,
             }
-            // It has slept.
+            // The thread has slept.
             at = clock::now();
         }
     }
 
-    /// Has `look` look at shared memory, if there is any and nothing else is due.
+    /// Calls `look` to poll shared memory, if there is any and nothing else is due.
     #[inline]
     fn look_at_memory(&self, state: &mut PollState, look: impl FnOnce(&SharedMemory, PollBudget<'_>)) -> bool {
         let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return false };
@@ -240,7 +241,7 @@ impl Domain {
         true
     }
 
-    /// Under `Poll`: the thread that polls takes up the sockets opened for groups since it last looked.
+    /// Under `Poll`: adds the group sockets that were opened since the last poll.
     fn take_up_groups(&self, state: &mut PollState) {
         if self.group_sockets_so_far.load(Ordering::Acquire) == state.group_sockets {
             return;

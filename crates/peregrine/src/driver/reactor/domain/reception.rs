@@ -1,4 +1,4 @@
-//! Reception of user data: its threads, and what they do with datagrams.
+//! Reception of user data: its threads, and the processing of datagrams.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,13 +44,13 @@ impl Domain {
         Ok(opened)
     }
 
-    /// Starts one more thread that receives there.
+    /// Starts one more receive thread at this socket.
     pub(super) fn start_receive_thread(self: &Arc<Self>, receiver: &Arc<DataReceiver>) -> Result<(), Error> {
         let mut threads = self.threads();
         if self.closing.load(Ordering::SeqCst) {
             return Ok(());
         }
-        // Threads that listeners had kept busy may have ended.
+        // Additional threads from before may have ended.
         threads.retain(|thread| !thread::has_ended(thread));
         let (domain, receiver) = (Arc::clone(self), Arc::clone(receiver));
         let index = self.receivers().iter().position(|known| Arc::ptr_eq(known, &receiver)).unwrap_or_default();
@@ -76,7 +76,7 @@ impl Domain {
         }
     }
 
-    /// Processes datagrams with user data. The endpoints concerned are in `dirty` then.
+    /// Processes datagrams with user data, and adds the endpoints concerned to `dirty`.
     pub(super) fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
         let now = now();
         if self.socket_barrier.is_in_use() {
@@ -132,7 +132,7 @@ impl Process for Reception<'_> {
     }
 
     fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
-        // A thread of the application that leads.
+        // The calling thread is an application thread that leads.
         self.domain.queue_deferred();
         // While a listener runs, other threads receive.
         let _not_io = outbox::mark_io_thread(false);

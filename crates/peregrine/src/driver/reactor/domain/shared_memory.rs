@@ -1,4 +1,4 @@
-//! What a domain does about the memory that it shares with other processes.
+//! Shared memory of a domain.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::driver::shm::services::ShmHost;
 use crate::driver::shm::{SharedMemory, Taker};
 use crate::shared_memory::{DeliveryPath, SharedMemoryStatistics};
 
-/// How long a thread that polls may wait for shared memory before it looks at its sockets.
+/// The longest time that a polling thread waits for shared memory before it polls its sockets.
 const LOOK_AT_SOCKETS: Span = Span::from_millis(1);
 
 impl Domain {
-    /// What participants of this process announce of it.
+    /// The shared-memory address that participants of this process announce.
     pub(crate) fn shared_memory_address(&self) -> Option<SharedMemoryAddress> {
         self.shared_memory.as_ref().map(SharedMemory::announcement)
     }
@@ -40,9 +40,8 @@ impl Domain {
         }
     }
 
-    /// Under `Poll`: no thread waits for sockets and for shared memory at once. With something to wait for in memory,
-    /// this waits for that first, for a moment, and then the sockets are only looked at. Tells until when to wait for
-    /// them.
+    /// Under `Poll`: a thread cannot wait for sockets and for shared memory at once. With channels, this waits briefly
+    /// for shared memory, and the sockets are then only polled. Returns the time until which to wait for the sockets.
     pub(in crate::driver) fn wait_for_shared_memory(&self, wake: u64) -> u64 {
         let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return wake };
         shared.wait(Instant(wake.min((now() + LOOK_AT_SOCKETS).0)));
@@ -61,7 +60,7 @@ impl ShmHost for Domain {
         match started {
             Ok(thread) => {
                 let mut threads = lock(&self.threads);
-                // Earlier ones may have ended.
+                // Earlier threads may have ended.
                 threads.retain(|thread| !peregrine_transport::thread::has_ended(thread));
                 threads.push(thread);
                 true

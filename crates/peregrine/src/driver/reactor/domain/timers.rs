@@ -12,11 +12,11 @@ use crate::driver::base::sync::lock;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::host::listener_queue::LISTENER_TIME_MAX;
 
-/// A timer event that is handled so late means that the process was stopped, or its machine suspended: what waits in
-/// the sockets is handled first.
+/// A timer event that is handled this late means that the process was stopped or its machine suspended: pending
+/// datagrams are then handled first.
 const LATE: Span = Span::from_millis(100);
 
-/// Receptions at one socket before timers that are late.
+/// Maximum number of receptions at one socket before late timers.
 const LATE_RECEPTIONS_MAX: usize = 1024;
 
 impl Domain {
@@ -52,10 +52,10 @@ impl Domain {
         self.timer.set(earliest.min(self.socket_barrier.deadline()));
     }
 
-    /// Has another thread run listeners that wait behind one that lasts too long.
+    /// Wakes another thread for listeners that wait behind one that lasts too long.
     pub(super) fn relieve_listeners(&self, now: Instant) -> u64 {
         if self.listeners_due.load(Ordering::SeqCst) <= now.0 {
-            // A thread that queues a listener from here on sets it again.
+            // A thread that queues a listener from here on sets the time again.
             self.listeners_due.store(NEVER, Ordering::SeqCst);
             if self.listeners.has_some() {
                 self.listeners_due.fetch_min((now + LISTENER_TIME_MAX).0, Ordering::SeqCst);
@@ -72,7 +72,7 @@ impl Domain {
         }
     }
 
-    /// Receives what has waited in the sockets while the process was stopped, signs of life among it.
+    /// Receives datagrams that have waited while the process was stopped, such as liveliness messages.
     #[cold]
     fn receive_overdue(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
         for socket in &self.control_sockets {

@@ -1,5 +1,5 @@
-//! Over a real socket, with receive threads and application threads that only note what arrived and which thread
-//! received it.
+//! Reception at a real socket. Receive threads and application threads record the datagrams and the thread that
+//! received them.
 
 use std::net::UdpSocket;
 use std::sync::mpsc::{Receiver as Channel, SyncSender, sync_channel};
@@ -181,7 +181,7 @@ impl World {
         *self.by.action.lock().unwrap() = action;
     }
 
-    /// Sends a datagram and waits until it was received. Says by which thread.
+    /// Sends a datagram, waits until it was received, and returns the receiving thread.
     fn receiver_of(&self, octets: &[u8]) -> ThreadId {
         self.sender.send(octets).unwrap();
         self.wait_for(octets)
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// Waits until it is woken by what it receives itself.
+    /// Leads until a datagram that the thread itself receives wakes it.
     fn lead_once(&self) {
         self.lead_once_with(Action::Wake);
     }
@@ -235,7 +235,7 @@ impl Drop for World {
 fn application_thread_that_waits_receives_its_own_data() {
     let world = World::new();
     world.lead_once();
-    // From then on at any rate.
+    // From then on the thread leads at any rate of traffic.
     let parker = Parker::of_this_thread();
     world.set(Action::Wake(Arc::clone(&parker)));
     for _ in 0..10 {
@@ -265,7 +265,7 @@ fn datagram_after_the_leader_left_is_received_by_a_receive_thread() {
 }
 
 #[test]
-fn one_look_at_the_socket_leaves_it_watched() {
+fn socket_is_armed_after_a_single_poll() {
     let world = World::new();
     world.lead_once();
     for _ in 0..100 {
@@ -280,7 +280,7 @@ fn blocked_listener_stops_no_reception() {
     world.set(Action::Listener);
     world.sender.send(b"first").unwrap();
     let (first, _) = world.told.recv_timeout(PATIENCE).unwrap();
-    // While it blocks, another thread receives, and runs the next listener.
+    // While the listener blocks, another thread receives, and runs the next listener.
     world.sender.send(b"second").unwrap();
     let (second, octets) = world.told.recv_timeout(PATIENCE).unwrap();
     assert_eq!(octets, b"second");
@@ -369,7 +369,7 @@ fn lead_ends_in_time() {
 }
 
 #[test]
-fn lead_ends_in_time_whatever_keeps_arriving_for_no_thread() {
+fn lead_ends_in_time_under_a_flood_for_no_thread() {
     let world = World::new();
     let is_over = AtomicBool::new(false);
     let was_stopped = thread::scope(|scope| {
@@ -379,7 +379,7 @@ fn lead_ends_in_time_whatever_keeps_arriving_for_no_thread() {
                 for _ in 0..64 {
                     world.sender.send(b"for no thread").unwrap();
                 }
-                // A receive thread that leads gives up the lead when there is nothing to receive.
+                // A leading receive thread gives up the lead when no datagram is pending.
                 thread::sleep(Duration::from_millis(1));
             }
             is_over.load(Ordering::SeqCst)
@@ -408,7 +408,7 @@ fn leading_thread_is_woken_by_other_threads() {
                 parker.unpark();
             }
         });
-        // The other thread leads for moments, to see whether any thread does.
+        // The other thread leads briefly, to find out whether any thread leads.
         while !world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by) {
             thread::yield_now();
         }
@@ -434,7 +434,7 @@ fn thread_that_receives_for_others_only_is_excluded() {
 }
 
 #[test]
-fn panic_of_the_leader_leaves_the_socket_watched() {
+fn socket_is_armed_after_a_panic_of_the_leader() {
     let world = World::new();
     world.lead_once();
     let parker = Parker::of_this_thread();
@@ -473,9 +473,9 @@ fn closing_ends_the_lead() {
     closing.join().unwrap();
 }
 
-/// Threads come and go as leaders in every order; a datagram that no thread receives would never be answered.
+/// Threads take and give up the lead in every order; a datagram without a receiving thread would never be answered.
 #[test]
-fn no_datagram_waits_however_threads_take_and_leave_the_lead() {
+fn datagrams_are_received_under_every_change_of_the_lead() {
     let world = World::new();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

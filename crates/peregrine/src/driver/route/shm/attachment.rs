@@ -5,11 +5,11 @@
 //!
 //! | message | from | meaning |
 //! |---|---|---|
-//! | `Attach` | reader process | another reader wants the samples of the channel |
+//! | `Attach` | reader process | another reader requests the samples of the channel |
 //! | `Accepted` | writer process | the writer matches the reader |
 //! | `Ready` | reader process | acknowledgements of the channel cover the reader from now on; the writer begins |
-//! | `Rewind` | reader process | the reader had no room for some changes and wants them again; an entry `Apart` answers |
-//! | `Detach` | reader process | the reader does not want samples any more |
+//! | `Rewind` | reader process | the reader had no room for some changes and requests them again; an entry `Apart` answers |
+//! | `Detach` | reader process | the reader needs no more samples |
 //! | `Dismissed` | writer process | the reader is not, or no longer, attached: it gets messages |
 
 use peregrine_rtps::id::Guid;
@@ -114,7 +114,7 @@ mod tests {
         }
 
         #[test]
-        fn any_words_decode_to_what_encodes_to_them_or_not_at_all(kind in 0_u64..9, words: [u64; USER_WORDS]) {
+        fn decoded_words_encode_to_themselves(kind in 0_u64..9, words: [u64; USER_WORDS]) {
             let mut words = words;
             words[0] = kind;
             for words in [words, words.map(|word| word & 0xFF), { words[4] = 0; words[5] = 0; words }] {

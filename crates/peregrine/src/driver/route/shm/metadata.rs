@@ -17,14 +17,14 @@ pub(in crate::driver) struct Addressed {
     pub(in crate::driver) entry: Entry,
 }
 
-/// What an entry of a channel says.
+/// The content of an entry of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::driver) enum Entry {
     /// A change, whose payload is in the slot.
     Change { number: SequenceNumber, kind: ChangeKind, instance: KeyHash, source_timestamp: Timestamp },
-    /// The numbers from `from` on, below `to`, do not come.
+    /// Samples with numbers from `from` to below `to` will not arrive.
     Unavailable { from: SequenceNumber, to: SequenceNumber },
-    /// The first and the last number that can be had.
+    /// The first and the last available number.
     Available { first: SequenceNumber, last: SequenceNumber },
     /// The application has asserted that the writer is alive.
     Alive,
@@ -51,11 +51,11 @@ impl Addressed {
         metadata
     }
 
-    /// `None` if no working writer says that.
+    /// `None` if no working writer could have written it.
     pub(in crate::driver) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
         let entry = Entry::from_metadata(Metadata([u64::from(what as u32), a, b, c, d]))?;
         let to = ((what >> 32) as u32).checked_sub(1);
-        // Only one reader at a time becomes live or ceases to be.
+        // `Live` and `Apart` entries always name one reader.
         let is_sound = to.is_some() || !matches!(entry, Entry::Live { .. } | Entry::Apart { .. });
         is_sound.then_some(Self { to, entry })
     }
@@ -88,12 +88,12 @@ impl Entry {
         })
     }
 
-    /// `None` if no working writer says that, or if the entry names a reader.
+    /// `None` if no working writer could have written it, or if the entry names a reader.
     pub(in crate::driver) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
         match what {
             UNAVAILABLE => Some(Self::Unavailable { from: number(a)?, to: number(b)? }),
             AVAILABLE => {
-                // There may be none yet: then the last one is the one before the first.
+                // Without any sample, the last number is the one before the first.
                 let last = i64::try_from(b).ok().filter(|last| *last < i64::MAX)?;
                 Some(Self::Available { first: number(a)?, last: SequenceNumber(last) })
             }
@@ -110,7 +110,7 @@ impl Entry {
     }
 }
 
-/// Numbers begin at one, and the last one is never reached.
+/// Numbers begin at one; the highest value is never used.
 fn number(word: u64) -> Option<SequenceNumber> {
     i64::try_from(word).ok().filter(|number| (1..i64::MAX).contains(number)).map(SequenceNumber)
 }

@@ -1,4 +1,4 @@
-//! The samples of a writer on their way to readers in other processes.
+//! The writer's side of the channels to readers in other processes.
 //!
 //! The readers of one process with the same reliability share a channel: an entry of its ring is for all of them that
 //! are live, or for one that lacks changes of the history.
@@ -33,11 +33,11 @@ use crate::driver::base::sync::lock_leaf;
 use crate::driver::host::counters::Counters;
 use crate::shared_memory::SharedMemoryUse;
 
-/// After how many samples acknowledgements are looked at while there is no other reason, and after how many bytes: what
-/// is not known to be acknowledged keeps its slot, and large slots are to be few.
+/// Numbers of samples and of bytes after which a writer reads acknowledgements without another reason. An
+/// unacknowledged sample occupies its slot, and large slots have to be few.
 const LOOK_EVERY: u32 = 32;
 const LOOK_EVERY_BYTES: usize = 8 << 20;
-/// How often memory is given up that was not in use meanwhile.
+/// Interval at which memory is released that was unused during the interval.
 pub(in crate::driver) const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// Initial interval between retries of an allocation that a reader waits for. Each failed retry doubles the interval.
 /// Other processes notify the writer when they release a slot. Slots in this process (loans, samples of local readers,
@@ -50,11 +50,11 @@ pub(in crate::driver) struct Outgoing {
     /// Maximum memory for samples, in bytes.
     bytes_max: usize,
     has_readers: AtomicBool,
-    /// Readers were found gone that [`Self::poll_channels`] has not told of.
+    /// Whether readers were found gone that [`Self::poll_channels`] has not reported.
     has_ended: AtomicBool,
     /// Whether the writer held much memory at the last check.
     pub(in crate::driver) has_excess_memory: AtomicBool,
-    /// When to look whether there still is. Set under the lock of the channels.
+    /// The time of the next check. Set under the lock of the channels.
     pub(in crate::driver) trim_due: DeadlineCell,
     pub(in crate::driver) channels: Mutex<Option<Box<Channels>>>,
     /// Lends the slot for the next sample without that lock.
@@ -73,11 +73,11 @@ pub(in crate::driver) struct Channels {
     ended: Vec<(Guid, Gone)>,
     /// The recipients of the batch that is being delivered to a channel, with their places among those attached.
     recipients: Vec<(usize, Recipient)>,
-    /// An empty slot, for entries without a payload.
+    /// An empty slot for entries without a payload.
     nothing: Option<SharedSlot>,
     pub(super) since_look: u32,
     pub(in crate::driver) bytes_since_look: usize,
-    /// When to give up memory that is not in use.
+    /// When to release unused memory.
     pub(in crate::driver) trim_at: MonotonicNs,
     /// Number of published samples at the last call of the trim timer.
     pub(in crate::driver) published_before: u64,
@@ -86,7 +86,7 @@ pub(in crate::driver) struct Channels {
     /// Interval until the next retry of an allocation, for memory that is released without a notification, or of an
     /// announcement.
     pub(in crate::driver) memory_retry_after: Duration,
-    /// There was no memory for a sample. The next memory that is free is for that sample.
+    /// There was no memory for a sample. Memory that becomes free is reserved for that sample.
     is_short: bool,
     /// End of the numbers that were given to all readers with room.
     pub(in crate::driver) sent_below: SequenceNumber,
@@ -112,17 +112,17 @@ pub(in crate::driver) struct RetainedChange {
 /// The writer's end of a channel to the readers of one process that have the same reliability.
 struct Channel {
     id: ReaderId,
-    /// Its readers acknowledge.
+    /// Whether its readers are reliable.
     is_reliable: bool,
-    /// Index of the reader that attached last.
+    /// Index of the last reader that attached.
     last_index: u32,
-    /// The reader process was asked to notify the writer when it has acknowledged this.
+    /// The reader process notifies the writer when it has acknowledged this.
     asked_note: u64,
-    /// Memory, or the announcement of a segment, was missing, not room in the ring.
+    /// The last failure was a lack of memory, or of the announcement of a segment, not of ring space.
     is_short: bool,
-    /// Memory was missing, and no reader has any to return.
+    /// There was no memory, and no reader holds any that it could release.
     no_progress: bool,
-    /// Its readers are to get messages instead.
+    /// The channel is closing: its readers get messages.
     is_closing: bool,
 }
 
@@ -134,16 +134,16 @@ struct AttachedReader {
     stage: Stage,
     /// Acknowledged so far.
     below: SequenceNumber,
-    /// Takes the entries for all readers of the channel.
+    /// The reader takes the entries for all readers of the channel.
     is_live: bool,
-    /// The hand-over whose batches are for this reader: [`Recipient::session`]. `None` until
+    /// The delivery session whose batches are for this reader: [`Recipient::session`]. `None` until
     /// [`Outgoing::begin_session`].
     session: Option<u32>,
-    /// Epoch of the rewind that was answered last.
+    /// Epoch of the last answered rewind.
     epoch: u32,
     /// Epoch of a rewind without an answer.
     rewind: Option<u32>,
-    /// Had no room, from this change on.
+    /// The first change for which the reader had no room.
     halted_at: Option<SequenceNumber>,
 }
 
@@ -152,18 +152,18 @@ struct AttachedReader {
 enum Stage {
     /// Acknowledgements of the channel may not cover the reader yet.
     Accepted,
-    /// They do, and the reader waits for the writer to hand over.
+    /// Acknowledgements cover the reader, which waits for the writer to deliver.
     Ready,
     InUse,
 }
 
-/// Processes and reliabilities of readers that a writer has channels to, at most.
+/// Maximum number of channels of a writer: pairs of a reader process and a reliability.
 const CHANNELS_MAX: usize = 128;
 
-/// Readers that have acknowledged more, each with the end of what it has. Few readers take no allocation.
+/// Readers that have acknowledged more, each with the first number that it lacks. Few readers need no allocation.
 pub(in crate::driver) type Acknowledged = SmallVec<[(Guid, SequenceNumber); 8]>;
 
-/// A reader process asks to attach another reader to a channel.
+/// A request of a reader process to attach another reader to a channel.
 pub(in crate::driver) struct AttachRequest {
     pub(in crate::driver) channel: ReaderId,
     pub(in crate::driver) index: u32,
@@ -173,14 +173,14 @@ pub(in crate::driver) struct AttachRequest {
 /// Events of readers since the last call of [`Outgoing::poll_channels`].
 #[derive(Default)]
 pub(in crate::driver) struct ChannelEvents {
-    /// Readers that can get their samples here from now on, to be followed by [`Outgoing::begin_session`].
+    /// Readers that can get samples by shared memory from now on; the caller calls [`Outgoing::begin_session`].
     pub(in crate::driver) ready: Vec<Guid>,
     /// Readers that lack changes from this one on. They may have no room yet.
     pub(in crate::driver) rewound: Vec<(Guid, SequenceNumber)>,
-    /// Readers that may have room again, to be followed by [`Outgoing::begin_session`].
+    /// Readers that may have room again; the caller calls [`Outgoing::begin_session`].
     pub(in crate::driver) resumed: Vec<Guid>,
     pub(in crate::driver) gone: Vec<(Guid, Gone)>,
-    /// Each to be answered by [`Outgoing::accept`] or [`Outgoing::dismiss`].
+    /// Requests to attach; the caller answers each by [`Outgoing::accept`] or [`Outgoing::dismiss`].
     pub(in crate::driver) attach: Vec<AttachRequest>,
 }
 
@@ -190,7 +190,7 @@ impl ChannelEvents {
     }
 }
 
-/// A payload that lies in a slot.
+/// A payload in a slot.
 #[derive(Debug)]
 struct InSlot(SharedSlot);
 
@@ -200,12 +200,12 @@ impl Octets for InSlot {
     }
 
     fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
-        // For the delivery to channels, which sends the slot as it is.
+        // Delivery to channels uses the slot itself.
         Some(self)
     }
 }
 
-/// A place for a payload in shared memory, to be filled.
+/// A slot in shared memory for a payload.
 pub(crate) struct PayloadSlot(pub(in crate::driver) Slot);
 
 impl PayloadSlot {
@@ -215,7 +215,7 @@ impl PayloadSlot {
         Some(Self(slot))
     }
 
-    /// Returns an unused slot. Not to be called with a lock of the writer.
+    /// Returns an unused slot. The caller must not hold a lock of the writer.
     pub(crate) fn give_back(self) {
         self.0.give_back();
     }
@@ -254,18 +254,19 @@ impl PayloadSlot {
 enum Unsent {
     /// The ring is full. The reader process notifies the writer when there is room.
     NoRoom,
-    /// The reader process could not be told of the segment. No process notifies the writer when it can.
+    /// The segment could not be announced to the reader process. The writer gets no notification when this becomes
+    /// possible.
     NotAnnounced,
-    /// There is no memory. Reader processes notify the writer when they return some.
+    /// There is no memory. Reader processes notify the writer when they release some.
     NoMemory,
-    /// There is no memory, and no reader has any to return: only the writer's own side can release some.
+    /// There is no memory, and no reader holds any: only the writer's own process can release some.
     Stuck,
     /// The sample exceeds all memory that the writer may use.
     TooLong,
 }
 
 impl Outgoing {
-    /// The outgoing side of a writer whose samples use at most this many bytes of memory, with the lender of its slots.
+    /// The outgoing side of a writer with at most this many bytes of memory for samples, and the lender of its slots.
     pub(in crate::driver) fn new(bytes_max: usize, lending: Arc<SlotLender>) -> Self {
         Self {
             bytes_max,
@@ -293,7 +294,7 @@ impl Outgoing {
     /// Admits the process of a reader, and the reader. [`Self::poll_channels`] reports when it is ready.
     ///
     /// # Errors
-    /// Its memory is not as it should be, there are too many, or the system is short of something.
+    /// The memory of the peer is not valid, there are too many channels, or the system lacks resources.
     pub(in crate::driver) fn admit(
         &self,
         request: Request,
@@ -381,7 +382,7 @@ impl Outgoing {
     pub(in crate::driver) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<Recipient>, counters: &Counters) {
         let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return };
-        // Of a batch for several channels, what is not in a slot yet is copied once.
+        // A change outside of slots is copied once for all channels of the batch.
         let mut slots: Vec<Option<SharedSlot>> = Vec::new();
         for place in 0..channels.channels.len() {
             channels.deliver(place, batch, &mut slots, halted, counters);
@@ -391,14 +392,14 @@ impl Outgoing {
         self.note_ended(channels);
     }
 
-    /// Whether readers were found gone meanwhile: the control thread is to [poll the channels](Self::poll_channels).
+    /// Whether readers were found gone, so that the control thread has to [poll the channels](Self::poll_channels).
     #[inline]
     pub(in crate::driver) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// From here on readers are asked to report acknowledgements up to `demand`, or none. Returns how far readers are
-    /// that have acknowledged more. To be called under the lock of the writer, so that the last demand stays.
+    /// Sets the number up to which readers report acknowledgements; `None` requests no reports. Returns the progress of
+    /// readers that have acknowledged more. The caller holds the lock of the writer, so that the last demand remains.
     pub(in crate::driver) fn set_demand(&self, last: SequenceNumber, demand: Option<SequenceNumber>) -> Acknowledged {
         let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
@@ -406,7 +407,7 @@ impl Outgoing {
         channels.acknowledged(last)
     }
 
-    /// The same now and then, for a writer that writes on and on.
+    /// [`Self::acknowledged_now`] at intervals, for a writer in a steady flow.
     pub(in crate::driver) fn acknowledged_meanwhile(&self, last: SequenceNumber) -> Acknowledged {
         let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
@@ -417,7 +418,7 @@ impl Outgoing {
         self.look_meanwhile(channels, last)
     }
 
-    /// The same when it is time.
+    /// Reads the acknowledgements.
     pub(in crate::driver) fn acknowledged_now(&self, last: SequenceNumber) -> Acknowledged {
         let mut channels = lock_leaf(&self.channels);
         channels.as_mut().map_or_else(Acknowledged::new, |channels| self.look_meanwhile(channels, last))
@@ -457,7 +458,7 @@ impl Outgoing {
         attached.filter(|reader| reader.stage == Stage::InUse).count()
     }
 
-    /// The memory there is for samples; the counters are complete by that.
+    /// The memory for samples. The call also completes the counters.
     pub(in crate::driver) fn memory_use(&self) -> SharedMemoryUse {
         let mut channels = lock_leaf(&self.channels);
         let Some(channels) = channels.as_mut() else { return SharedMemoryUse::default() };
@@ -467,7 +468,7 @@ impl Outgoing {
         SharedMemoryUse { segments, bytes, slots, slots_in_use }
     }
 
-    /// Looks after the readers.
+    /// Polls the channels: collects the events of readers.
     pub(in crate::driver) fn poll_channels(&self) -> ChannelEvents {
         let mut guard = lock_leaf(&self.channels);
         let Some(channels) = guard.as_mut() else { return ChannelEvents::default() };
@@ -491,14 +492,14 @@ impl Outgoing {
         events
     }
 
-    /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::spill_to_history) any
-    /// more.
+    /// Releases all memory if there are no readers. The caller has [spilled](Self::spill_to_history) the retained
+    /// changes.
     pub(in crate::driver) fn end_if_without_readers(&self) {
         self.end_if_unused(&mut lock_leaf(&self.channels));
     }
 
-    /// The writer hands over to this reader here. Before that, acknowledgements of the channel do not count for the
-    /// reader, and batches are not for it.
+    /// The writer delivers to this reader by the channel from now on. Before that, acknowledgements of the channel do
+    /// not count for the reader, and batches are not for it.
     pub(in crate::driver) fn begin_session(&self, reader: Guid, session: Option<u32>) {
         if let Some(reader) = lock_leaf(&self.channels).as_mut().and_then(|channels| channels.find_mut(reader)) {
             reader.stage = Stage::InUse;
@@ -506,7 +507,7 @@ impl Outgoing {
         }
     }
 
-    /// Attaches a matched reader to its channel. Returns false if that is not possible: it is dismissed.
+    /// Attaches a matched reader to its channel. Returns false if that is not possible; the reader is then dismissed.
     pub(in crate::driver) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
         let mut guard = lock_leaf(&self.channels);
         let Some(channels) = guard.as_mut() else { return false };
@@ -515,7 +516,7 @@ impl Outgoing {
         is_accepted
     }
 
-    /// Tells the process of a reader that it gets messages.
+    /// Informs the process of a reader that the reader gets messages.
     pub(in crate::driver) fn dismiss(&self, request: &AttachRequest) {
         if let Some(channels) = lock_leaf(&self.channels).as_mut() {
             channels.dismiss(request.channel, request.index);
@@ -523,7 +524,7 @@ impl Outgoing {
         }
     }
 
-    /// Detaches a reader, if it is attached. Nothing is reported of that.
+    /// Detaches a reader, if it is attached, without an event.
     pub(in crate::driver) fn remove(&self, reader: Guid) {
         let mut guard = lock_leaf(&self.channels);
         if let Some(channels) = guard.as_mut() {
@@ -550,7 +551,7 @@ impl Outgoing {
         self.note_notified(channels);
     }
 
-    /// What a reader has told may have been heard here, and is reported by its descriptor no more.
+    /// This call may have consumed notifications of a reader, which its descriptor does not report again.
     #[inline]
     fn note_notified(&self, channels: &mut Channels) {
         if channels.writer.take_notified() {
@@ -559,7 +560,7 @@ impl Outgoing {
         }
     }
 
-    /// Without readers, no memory is kept for them.
+    /// Releases all memory if there are no readers.
     fn end_if_unused(&self, channels: &mut Option<Box<Channels>>) {
         let is_used =
             channels.as_ref().is_some_and(|channels| !channels.channels.is_empty() || !channels.ended.is_empty());
@@ -571,13 +572,13 @@ impl Outgoing {
 }
 
 impl Channels {
-    /// A sample was handed to all readers at once.
+    /// Counts a sample that was delivered to all readers at once.
     #[inline]
     pub(in crate::driver) fn note_sent(&mut self) {
         self.sent += self.attached.len() as u64;
     }
 
-    /// Lays a slot ahead for the next sample, unless memory is to be left to another.
+    /// Caches a slot for the next sample, unless memory is reserved for a waiting sample.
     #[inline]
     pub(in crate::driver) fn lay_ahead(&mut self, spent: SpentSegment) {
         if !self.is_short {
@@ -596,7 +597,7 @@ impl Channels {
         self.counters.sent.fetch_add(std::mem::take(&mut self.sent), Ordering::Relaxed);
     }
 
-    /// Whether acknowledgements are to be looked at after one more sample.
+    /// Whether to read acknowledgements after one more sample.
     #[inline]
     pub(in crate::driver) fn is_time_to_look(&mut self) -> bool {
         self.since_look += 1;
@@ -607,7 +608,7 @@ impl Channels {
         true
     }
 
-    /// Whether some reader has not acknowledged yet what it has. It tells when it has.
+    /// Whether some reader has unacknowledged samples. That reader notifies the writer when it has acknowledged them.
     pub(in crate::driver) fn is_any_behind(&mut self) -> bool {
         let Self { channels, attached, writer, sent_below, .. } = self;
         let mut is_any = false;
@@ -632,7 +633,8 @@ impl Channels {
             let Some(below) = attached.iter_mut().filter(is_meant).map(|reader| reader.below).min() else { continue };
             let noted = match demand.filter(|demand| channel.is_reliable && below <= *demand) {
                 Some(demand) => {
-                    // Half of what is missing: not every sample wakes the writer, and the writer does not run dry.
+                    // Half of the missing samples: so not every sample wakes the writer, and the writer does not run
+                    // out of room.
                     let from = below.0.max(1);
                     let missing = demand.next().0.saturating_sub(from);
                     channel.ask_for_note(writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
@@ -670,7 +672,7 @@ impl Channels {
         }
     }
 
-    /// Ends the channels whose readers are to get messages.
+    /// Ends the closing channels, whose readers get messages.
     fn end_closing(&mut self) {
         for channel in self.channels.iter().filter(|channel| channel.is_closing) {
             self.writer.remove(channel.id);
@@ -679,9 +681,8 @@ impl Channels {
 }
 
 impl Channel {
-    /// Requests a notification when the readers have acknowledged this, or what was requested before and is not
-    /// acknowledged yet, if that is less: the thread that is notified requests again what is still missing. Returns
-    /// what they have acknowledged.
+    /// Requests a notification when the readers have acknowledged `at`, or an earlier unfulfilled request if that is
+    /// lower: the notified thread then requests the rest again. Returns the current acknowledgement.
     fn ask_for_note(&mut self, writer: &mut Writer, at: u64) -> Option<u64> {
         let noted = writer.ack_of(self.id)?;
         self.asked_note = if self.asked_note > noted { at.min(self.asked_note) } else { at };

@@ -1,4 +1,4 @@
-//! The readers of a channel: which entries each one takes, and what happens to entries that a reader has no room for.
+//! The readers of a channel: the entries that each one takes, and the backlog of a reader without room.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry};
 /// Samples of up to this many bytes are copied: a copy costs less than holding their slot.
 const COPIED_MAX: usize = 4096;
 
-/// Samples of one channel that readers hold where they are. Past that they are copied, so that the slots of a writer do
-/// not run out because a reader keeps its history.
+/// Maximum number of samples of one channel that readers hold in place. Further ones are copied, so that the slots of a
+/// writer do not run out because a reader keeps its history.
 const HELD_MAX: usize = 512;
 
 /// A message or an entry that no working peer sends.
@@ -50,16 +50,16 @@ struct Content {
 }
 
 impl Channel {
-    /// Has a reader attach, once [`Self::send_requests`] has room for its request.
+    /// Attaches a reader, once [`Self::send_requests`] has room for its request.
     pub(super) fn join(&mut self, wanted: Wanted, core: Arc<ReaderCore>) {
         let index = self.next_index;
         self.next_index = self.next_index.saturating_add(1);
         self.readers.push(AttachedReader::new(&wanted, core, index, Stage::Queued));
     }
 
-    /// Gives an entry to the readers that it is for. A reader without room keeps it. The caller calls
-    /// [`Self::acknowledge_if_owed`] later, once for several entries. Adds readers to `begun` whose first entry waits
-    /// for datagrams from now on. Returns how many readers have got a sample.
+    /// Passes an entry to the readers that it is for. A reader without room keeps it in its backlog. The caller calls
+    /// [`Self::acknowledge_if_owed`] later, once for several entries. Adds readers to `begun` whose first entry now
+    /// waits for datagrams. Returns the number of readers that got a sample.
     pub(super) fn give(
         &mut self,
         rx: &Reception<'_>,
@@ -88,7 +88,7 @@ impl Channel {
         Ok(samples)
     }
 
-    /// Gives the only reader up to `most` samples that need nothing but to be kept, and acknowledges them.
+    /// Inserts up to `most` samples into the only reader on the fast path, and acknowledges them.
     pub(super) fn insert_in_place(&mut self, rx: &Reception<'_>, mut samples: InPlace<'_>, most: usize) -> Inserted {
         let nothing = Inserted { samples: 0, must_notify: false };
         if !self.has_fast_path() {
@@ -119,7 +119,7 @@ impl Channel {
         Inserted { samples: inserted, must_notify }
     }
 
-    /// Whether the next sample may need nothing but to be kept.
+    /// Whether the next sample may take the fast path.
     #[inline]
     pub(super) fn has_fast_path(&self) -> bool {
         match self.readers.as_slice() {
@@ -128,7 +128,7 @@ impl Channel {
         }
     }
 
-    /// A reader that has room again takes its backlog. Returns how many samples it has got.
+    /// Passes the backlog to a reader that has room again. Returns the number of samples.
     pub(super) fn drain(&mut self, place: usize, rx: &Reception<'_>) -> u64 {
         let Some(reader) = self.readers.get_mut(place) else { return 0 };
         let samples = reader.drain(rx);
@@ -138,7 +138,7 @@ impl Channel {
         samples
     }
 
-    /// Stops the channel while its only reader has no room. With several readers, each has a backlog.
+    /// Pauses the channel while its only reader has no room. With several readers, each has a backlog.
     pub(super) fn update_pause(&mut self, source: &mut Reader, id: WriterId) {
         let must_pause = matches!(self.readers.as_slice(), [only] if !only.backlog.is_empty());
         if must_pause != self.is_paused {
@@ -147,7 +147,8 @@ impl Channel {
         }
     }
 
-    /// Sends what readers ask of the writer process, as far as it answers. Returns false if the link to it is full.
+    /// Sends requests of readers to the writer process, within the bound of unanswered ones. Returns false if the link
+    /// to it is full.
     pub(super) fn send_requests(&mut self, source: &Reader, id: WriterId) -> bool {
         let is_rewinding = |reader: &&AttachedReader| reader.stage == Stage::Rewinding;
         let mut unanswered = self.asked.len() + self.readers.iter().filter(is_rewinding).count();
@@ -179,11 +180,11 @@ impl Channel {
                     reader.start();
                     reader.request(self.at)
                 });
-                // The acknowledgement covers the reader before `Ready` tells the writer so.
+                // The acknowledgement must cover the reader before `Ready` is sent.
                 self.acknowledge();
                 Ok(accepted.map(|wanted| Decision::Accepted { index, wanted }))
             }
-            // The reader has left meanwhile and detached; or the process lies, and nothing depends on it.
+            // The reader has detached meanwhile, or the process violates the protocol without effect.
             AttachmentKind::Accepted => Ok(None),
             AttachmentKind::Dismissed => {
                 Ok(place.map(|place| Decision::Dismissed(self.readers.remove(place).request(self.at))))
@@ -202,7 +203,7 @@ impl Channel {
         }
     }
 
-    /// Tells the writer process how far all attached readers are.
+    /// Writes the acknowledgement of all attached readers.
     pub(super) fn acknowledge(&mut self) {
         self.owes_ack = false;
         let attached = self.readers.iter().filter(|reader| reader.is_attached());
@@ -219,7 +220,7 @@ impl AttachedReader {
         Self { core, key, index, attempts, stage, order, backlog: VecDeque::new(), epoch: 0, below: None }
     }
 
-    /// The request that the reader was attached by; `at` is the address of the writer's process.
+    /// The request by which the reader was attached; `at` is the address of the writer's process.
     pub(super) fn request(&self, at: SharedMemoryAddress) -> Wanted {
         let ChannelKey { writer, is_reliable } = self.key;
         let (reader, reader_guid) = (Arc::downgrade(&self.core), self.core.guid);
@@ -275,7 +276,7 @@ impl AttachedReader {
         }
     }
 
-    /// Gives the reader an entry, or keeps it until there is room. Returns whether the reader has taken the entry.
+    /// Passes an entry to the reader, or keeps it until there is room. Returns whether the reader has taken the entry.
     fn give(&mut self, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
         if self.order == Order::Certain && self.backlog.is_empty() && self.deliver(rx, entry, content) {
             return true;
@@ -288,7 +289,7 @@ impl AttachedReader {
         {
             self.stage = Stage::Behind { from };
         }
-        // A best-effort reader counts the sample as lost when the next one comes.
+        // A best-effort reader counts the sample as lost when the next one arrives.
         false
     }
 
@@ -333,7 +334,7 @@ impl AttachedReader {
                 let payload = content.payload(|octets| reader.copy_of(octets));
                 reader.handle_change(rx, writer, number, meta, payload)
             }
-            // For the channel only.
+            // These entries concern only the channel.
             Entry::Live { .. } | Entry::Apart { .. } => true,
         };
         if is_taken {
@@ -342,7 +343,7 @@ impl AttachedReader {
         is_taken
     }
 
-    /// What the reader asks of the writer process next.
+    /// The next request of the reader to the writer process.
     fn next_request(&mut self) -> Option<AttachmentKind> {
         match self.stage {
             Stage::Queued => {

@@ -1,4 +1,4 @@
-//! Taking samples of all channels, and looking after the channels.
+//! Taking samples of all channels, and maintenance of the channels.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::driver::host::counters::Counters;
 use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 use crate::shared_memory::NoSharedMemory;
 
-/// Samples taken before the readers are told of them.
+/// Maximum number of samples that are taken before their readers are notified.
 const BATCH: usize = 64;
 
-/// Rounds with samples after which deferred messages take effect, if samples never cease.
+/// Maximum number of rounds with samples before deferred messages take effect.
 const ROUNDS_MAX: usize = 64;
 
-/// Calls of [`ShmReceiver::take`] after which messages of writers are handled, if samples never cease.
+/// Maximum number of calls of [`ShmReceiver::take`] before messages of writers are handled.
 const TAKES_BETWEEN_MESSAGES: usize = 16;
 
 impl ShmReceiver {
@@ -78,7 +78,7 @@ impl ShmReceiver {
         shared.attached(&wanted);
     }
 
-    /// Has a reader attach to the channel of this process. Without one, the reader requests another.
+    /// Attaches a reader to the channel of this process. Without a channel, the reader requests one.
     pub(super) fn join(&mut self, wanted: Wanted, shared: &dyn Attachments) {
         let Some(core) = wanted.reader.upgrade() else { return shared.counters().note_detached() };
         let Some((id, channel)) = self.channels.find_mut(wanted.key()) else {
@@ -86,14 +86,14 @@ impl ShmReceiver {
             return shared.request_channel_again(wanted, reason);
         };
         if channel.readers.iter().any(|reader| reader.core.guid == wanted.reader_guid) {
-            // A repeated request: the reader has what it wants.
+            // A repeated request: the reader is attached already.
             return shared.counters().note_detached();
         }
         channel.join(wanted, core);
         self.settle(id);
     }
 
-    /// The datagrams from before the first sample have been received: a best-effort reader takes what waits.
+    /// Called when the datagrams before the first sample were received: a best-effort reader takes its waiting samples.
     pub(super) fn begin(&mut self, reader: Guid, writer: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
         self.drain(dirty, counters, |attached| {
             let is_meant = attached.is_for(reader, Some(writer));
@@ -104,7 +104,7 @@ impl ShmReceiver {
         });
     }
 
-    /// A reader has room again and takes what waits.
+    /// Passes waiting samples to a reader that has room again.
     pub(super) fn resume(&mut self, reader: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
         self.drain(dirty, counters, |attached| attached.core.guid == reader && attached.order == Order::Certain);
     }
@@ -133,7 +133,7 @@ impl ShmReceiver {
         }
     }
 
-    /// Pauses or resumes a channel, and sends what its readers ask for. To be called after any change of its readers.
+    /// Pauses or resumes a channel, and sends the requests of its readers. Called after any change of its readers.
     fn settle(&mut self, id: WriterId) {
         let Self { reader: source, channels, .. } = self;
         let Some(channel) = channels.get_mut(id) else { return };
@@ -167,7 +167,7 @@ impl ShmReceiver {
         }
     }
 
-    /// Whether there is something to do that no sample announces.
+    /// Whether there is work that no sample announces.
     pub(super) fn has_to_act(&self) -> bool {
         !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
     }
@@ -177,14 +177,14 @@ impl ShmReceiver {
         !self.news.is_empty() || !self.begun.is_empty()
     }
 
-    /// Whether samples from before the deferred messages wait.
+    /// Whether samples wait that precede the deferred messages.
     fn is_awaiting(&self) -> bool {
         let mut channels = self.channels.iter();
         channels.any(|(_, channel)| channel.readers.iter().any(|reader| reader.order == Order::Awaited))
     }
 
-    /// What to do now. Deferred messages wait until there was nothing to take, or [`ROUNDS_MAX`] rounds if writers
-    /// never pause, or until there are [`NEWS_MAX`].
+    /// The actions that are due. Deferred messages wait for a round without samples, for at most [`ROUNDS_MAX`] rounds,
+    /// and until there are [`NEWS_MAX`] of them.
     pub(super) fn deferred_actions(&mut self, has_taken: bool) -> DeferredActions {
         let begun = std::mem::take(&mut self.begun);
         self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
@@ -193,7 +193,7 @@ impl ShmReceiver {
         DeferredActions { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
     }
 
-    /// Takes some samples, when its reader is ready. Returns whether there were any.
+    /// Takes some samples. Returns whether there were any.
     pub(super) fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) -> bool {
         let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
@@ -209,7 +209,7 @@ impl ShmReceiver {
                 Ok(Some(sample)) => sample,
                 Ok(None) => break,
                 Err(error) => {
-                    // No working writer grants so few that `HELD_MAX` does not keep below it.
+                    // A working writer permits more held samples than `HELD_MAX`.
                     self.reader.remove(error.writer);
                     continue;
                 }
@@ -240,7 +240,7 @@ impl ShmReceiver {
         taken > 0
     }
 
-    /// Takes samples of one channel that need nothing but to be copied and kept. Returns how many.
+    /// Takes samples of one channel on the fast path: they are copied and inserted. Returns their number.
     fn take_in_place(
         &mut self,
         rx: &Reception<'_>,
@@ -258,8 +258,8 @@ impl ShmReceiver {
         samples
     }
 
-    /// Waits until there is something to take, from a moment that has just been read: spins for `spin`, or until the
-    /// next sample of a stream is due, then sleeps.
+    /// Waits until there is a sample to take. Spins for `spin`, or while a stream is expected, then sleeps; `since` is
+    /// the current time.
     pub(super) fn wait(&mut self, since: Instant, spin: Duration, adaptive_spin: &mut AdaptiveSpin) {
         let look =
             adaptive_spin.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));

@@ -1,5 +1,4 @@
-//! Samples on their way from the memory of their writer to the application, which is looking for them: the reader keeps
-//! none.
+//! Samples that pass from the memory of their writer to a polling application thread without the queue of the reader.
 
 use std::ptr;
 use std::sync::Arc;
@@ -17,13 +16,13 @@ use crate::driver::endpoint::local_delivery::LOCAL_SOURCE;
 use crate::driver::host::counters::Counters;
 use crate::driver::route::shm::metadata::ALIGNING;
 
-/// Samples of up to this many bytes are copied. The application reads the sample at once; to hold a longer one costs no
-/// more than a copy.
+/// Samples of up to this many bytes are copied. The application reads the sample at once, so holding a longer one costs
+/// no more than a copy.
 const COPIED_MAX: usize = ALIGNING + Payload::HERE_MAX;
 
 impl Incoming {
     /// Finds the next sample, if it is selected and no listener or waiting thread must be notified of it; otherwise
-    /// takes all samples into their readers. Looks up to `looks` times while there is nothing.
+    /// takes all samples into their readers. Polls up to `looks` times while there are no samples.
     pub(in super::super) fn search_now(
         &self,
         search: &mut DirectTake<'_>,
@@ -45,7 +44,7 @@ impl Incoming {
 }
 
 impl ShmReceiver {
-    /// Looks once. Says whether there was anything.
+    /// Polls once. Returns whether there was a sample.
     #[inline]
     fn search(&mut self, search: &mut DirectTake<'_>, at: &mut Option<Instant>, counters: &Counters) -> bool {
         let Some(samples) = self.reader.in_place() else { return false };

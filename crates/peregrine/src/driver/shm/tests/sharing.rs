@@ -75,7 +75,7 @@ fn reader_without_room_does_not_stop_others_of_its_channel() {
     await_readers(&writer, 2);
     write(&writer, 0..COUNT);
     expect(&other, 0..COUNT);
-    // Its backlog is full: the writer hands over the rest again.
+    // The backlog of the reader is full: the writer delivers the rest again.
     expect(&full, 0..COUNT);
     write(&writer, COUNT..2 * COUNT);
     expect(&full, COUNT..2 * COUNT);
@@ -123,7 +123,7 @@ fn late_joiner_gets_history_that_its_siblings_have() {
 }
 
 #[test]
-fn reader_that_leaves_does_not_hold_up_its_siblings() {
+fn removed_reader_does_not_delay_its_siblings() {
     let sides = [participant(54, "here"), participant(54, "there")];
     let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
     let stays = wide(&sides[1]);
@@ -169,7 +169,7 @@ fn first_reader_leaves_and_others_keep_the_channel() {
     }
 }
 
-/// The writer dismisses one reader, as when the application ignores it. The others are not concerned.
+/// The writer dismisses one reader, as when the application ignores it. Other readers are not affected.
 #[test]
 fn unmatched_reader_is_dismissed_from_its_channel() {
     let sides = [participant(56, "here"), participant(56, "there")];
@@ -259,7 +259,7 @@ fn best_effort_readers_of_one_channel_see_samples_in_order() {
         writer.write(&Number { value }).unwrap();
         others.iter().for_each(|other| expect(other, value..value + 1));
     }
-    // A best-effort reader loses what it has no room for.
+    // A best-effort reader loses samples for which it has no room.
     expect(&full, 0..1);
     write(&writer, COUNT..COUNT + 1);
     expect(&full, COUNT..COUNT + 1);
@@ -288,9 +288,9 @@ impl Follower {
     }
 }
 
-/// Readers come and go, take or do not take; each one that stays sees all samples once and in order.
+/// Readers are added and removed, and take or do not take; each remaining reader gets all samples once and in order.
 #[test]
-fn readers_that_come_go_and_halt_see_samples_once_and_in_order() {
+fn changing_readers_get_samples_once_and_in_order() {
     for seed in 0..4 {
         let sides = [participant(58, "here"), participant(58, "there")];
         let mut random = fastrand::Rng::with_seed(seed);
@@ -328,9 +328,9 @@ fn readers_that_come_go_and_halt_see_samples_once_and_in_order() {
     }
 }
 
-/// A process that sends what no reader process sends loses its channel. Readers of other processes are not concerned.
+/// A process that violates the protocol loses its channel. Readers of other processes are not affected.
 #[test]
-fn meaningless_messages_end_the_channel_of_their_process_only() {
+fn protocol_violation_ends_only_the_channel_of_its_process() {
     let hostile = [
         UserMessage([0; USER_WORDS]),
         UserMessage([u64::MAX; USER_WORDS]),
@@ -361,8 +361,8 @@ fn meaningless_messages_end_the_channel_of_their_process_only() {
     expect(&good, 0..COUNT);
 }
 
-/// A process may attach readers that the writer never matches, and send what concerns no reader. The number that waits
-/// is bounded, and every one is answered.
+/// A process may attach readers that the writer never matches, and send messages about unknown readers. The number of
+/// waiting requests is bounded, and each one is answered.
 #[test]
 fn flood_of_attachments_is_bounded() {
     let sides = [participant(60, "here"), participant(60, "there")];

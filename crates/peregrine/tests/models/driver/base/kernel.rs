@@ -10,7 +10,7 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::Token;
 use peregrine_transport::udp::{ReceiveError, Wait};
 
-/// One for each run of a model.
+/// The kernel of one run of a model.
 struct Kernel {
     state: Mutex<State>,
     changed: Condvar,
@@ -27,7 +27,7 @@ struct SourceState {
     /// Datagrams of a socket, each of one number.
     datagrams: VecDeque<u64>,
     is_shut_down: bool,
-    /// A waker was woken, or a timer is set.
+    /// Whether a waker was woken, or a timer is set.
     is_set: bool,
 }
 

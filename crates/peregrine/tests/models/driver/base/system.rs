@@ -1,4 +1,4 @@
-//! The locks, atomics and thread functions of loom, with the interface of those that the driver uses.
+//! The locks, atomics and thread functions of loom, with the interface that the driver uses.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LockResult, TryLockError, TryLockResult};
@@ -9,7 +9,7 @@ use peregrine_transport::clock::MonotonicNs;
 
 pub(in crate::driver) use super::kernel::{Datagrams, Poller, Receiver, Socket, Timer, Waker};
 
-/// Loom's, which takes no `const` block.
+/// Thread-local variables of loom, whose macro accepts no `const` block.
 macro_rules! thread_locals {
     ($($(#[$attribute:meta])* static $name:ident: $type:ty = const $init:block;)+) => {
         loom::thread_local! { $($(#[$attribute])* static $name: $type = $init;)+ }
@@ -87,7 +87,7 @@ impl AtomicU64 {
     }
 }
 
-/// A lock. Loom's own blocks a thread in `try_lock`, and makes a thread that fails there see what the owner has done.
+/// A lock. Loom's own lock blocks in `try_lock`, and orders a thread that fails there after the owner's accesses.
 #[derive(Debug, Default)]
 pub(in crate::driver) struct Mutex<T> {
     is_locked: loom::sync::atomic::AtomicBool,
@@ -118,7 +118,7 @@ impl<T> Mutex<T> {
     }
 
     pub(in crate::driver) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        // A thread that fails may have seen an old value.
+        // A failing thread may have read an old value.
         if self.is_locked.load(Ordering::Relaxed) || !self.try_acquire() {
             return Err(TryLockError::WouldBlock);
         }
@@ -171,7 +171,7 @@ impl<T> Drop for MutexGuard<'_, T> {
 /// A condition of one lock.
 #[derive(Debug, Default)]
 pub(in crate::driver) struct Condvar {
-    /// How many notifications there were.
+    /// The number of notifications.
     notified: loom::sync::Mutex<u32>,
     changed: loom::sync::Condvar,
 }
@@ -223,7 +223,7 @@ impl<T> Default for OnceLock<T> {
     }
 }
 
-/// The handle of a thread that [sleeps](park_until). Loom's own would also wake a thread that waits for a lock.
+/// The handle of a thread that [sleeps](park_until). Loom's own handle would also wake a thread that waits for a lock.
 #[derive(Clone)]
 pub(in crate::driver) struct Thread(Arc<Token>);
 
@@ -255,7 +255,7 @@ pub(in crate::driver) fn current_thread() -> Thread {
     CURRENT.with(Clone::clone)
 }
 
-/// Sleeps until the thread is unparked. The deadline never comes.
+/// Sleeps until the thread is unparked. The deadline is never reached.
 pub(in crate::driver) fn park_until(_end: MonotonicNs, _is_woken: &Arc<AtomicBool>) {
     let thread = current_thread();
     let mut is_available = thread.0.is_available.lock().unwrap();

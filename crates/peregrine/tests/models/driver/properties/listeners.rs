@@ -1,4 +1,4 @@
-//! Each piece of news reaches the listener, on one thread at a time, and not after the last handle is gone.
+//! Each event reaches the listener, on one thread at a time, and not after the last handle was dropped.
 
 use std::sync::{Arc, Weak};
 
@@ -15,14 +15,14 @@ const FIRST: StatusMask = StatusMask::DATA_AVAILABLE;
 const SECOND: StatusMask = StatusMask::SAMPLE_LOST;
 const BOTH: u32 = FIRST.bits() | SECOND.bits();
 
-/// An entity whose listener loads and stores without a lock: a call at the same time as another one, or one that does
-/// not see the other one, loses what that one has stored.
+/// An entity whose listener loads and stores without a lock: of two concurrent or unordered calls, one loses the store
+/// of the other.
 #[derive(Default)]
 struct Entity {
     gate: ListenerGate,
     told: AtomicU32,
     calls: AtomicU32,
-    /// How many calls are answered by more news, as that of an endless stream.
+    /// The number of calls that cause a further event, as in an endless stream.
     echoes: u32,
 }
 
@@ -67,21 +67,21 @@ impl Queue {
         self.woken.notify_one();
     }
 
-    /// A thread that may run listeners handles news, as `Host::run_or_queue` does.
+    /// Handles an event on a thread that may run listeners, as `Host::run_or_queue` does.
     fn tell(&self, entity: &Arc<Entity>, news: StatusMask) {
         if entity.gate.add(news) && entity.run_listener() == AfterRun::Queue {
             self.push(Arc::clone(entity) as _);
         }
     }
 
-    /// A thread that must not run listeners handles news.
+    /// Handles an event on a thread that must not run listeners.
     fn defer(&self, entity: &Arc<Entity>, news: StatusMask) {
         if entity.gate.add(news) && entity.gate.set_queued() {
             self.push(Arc::clone(entity) as _);
         }
     }
 
-    /// Sleeps until an entity was queued, then runs what is queued.
+    /// Sleeps until an entity is queued, then runs the queued entities.
     fn run_one_wake_up(&self) {
         let mut wakes = self.wakes.lock().unwrap();
         while *wakes == 0 {
@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Runs what is still queued when no thread runs any more. No thread would wake up for anything else.
+    /// Runs entities that are still queued after all threads have ended. No thread would wake up for them.
     fn run_rest(&self) {
         while std::mem::take(&mut *self.wakes.lock().unwrap()) > 0 {
             while self.listeners.has_some() {
@@ -106,18 +106,18 @@ impl Queue {
 
 fn assert_told(entity: &Entity) {
     assert_eq!(entity.gate.panics(), 0, "a listener has failed");
-    assert_eq!(entity.told(), BOTH, "news is lost");
+    assert_eq!(entity.told(), BOTH, "an event is lost");
 }
 
 #[test]
-fn news_of_threads_that_may_and_may_not_run_listeners_is_told() {
+fn events_of_all_kinds_of_threads_reach_listener() {
     bounded(3).check(|| {
         let (queue, entity) = (Arc::new(Queue::default()), Arc::new(Entity::default()));
         let deferring = thread::spawn({
             let (queue, entity) = (Arc::clone(&queue), Arc::clone(&entity));
             move || {
                 queue.defer(&entity, FIRST);
-                // Another thread runs what was queued.
+                // Another thread runs the queued entities.
                 queue.listeners.run_next();
             }
         });
@@ -129,7 +129,7 @@ fn news_of_threads_that_may_and_may_not_run_listeners_is_told() {
 }
 
 #[test]
-fn entity_that_is_deferred_by_two_threads_is_queued_once_and_told() {
+fn entity_deferred_by_two_threads_is_queued_once_and_notified() {
     bounded(3).check(|| {
         let (queue, entity) = (Arc::new(Queue::default()), Arc::new(Entity::default()));
         let others = [FIRST, SECOND].map(|news| {
@@ -143,9 +143,9 @@ fn entity_that_is_deferred_by_two_threads_is_queued_once_and_told() {
     });
 }
 
-/// A thread ends the turn of an entity whose news does not end, while another thread takes the entity out of the queue.
+/// A thread ends the turn of an entity with endless events while another thread takes the entity from the queue.
 #[test]
-fn news_at_the_end_of_a_turn_is_told_in_the_next() {
+fn event_at_end_of_turn_is_reported_in_next_turn() {
     bounded(3).check(|| {
         let queue = Arc::new(Queue::default());
         let entity = Arc::new(Entity { echoes: 4, ..Entity::default() });
@@ -168,7 +168,7 @@ fn news_at_the_end_of_a_turn_is_told_in_the_next() {
 
 /// The thread that reads samples in place begins a call under the lock of the entity.
 #[test]
-fn news_during_a_call_that_was_begun_early_is_told() {
+fn event_during_early_call_is_reported() {
     bounded(3).check(|| {
         let (queue, entity) = (Arc::new(Queue::default()), Arc::new(Entity::default()));
         let other = thread::spawn({
@@ -189,7 +189,7 @@ fn news_during_a_call_that_was_begun_early_is_told() {
 
 /// Two threads wait while a third is in the listener: one for the end of that call, one to close the gate.
 #[test]
-fn threads_that_wait_for_a_listener_return_and_no_call_begins_after_the_last_handle() {
+fn no_listener_call_begins_after_drop_of_last_handle() {
     bounded(3).check(|| {
         let entity = Arc::new(Entity::default());
         let telling = thread::spawn({
@@ -216,7 +216,7 @@ fn threads_that_wait_for_a_listener_return_and_no_call_begins_after_the_last_han
 /// A running listener keeps its entity alive, so the thread that drops a handle counts the listener. Of two handles
 /// that are dropped at a time, the one that finds itself the last waits.
 #[test]
-fn last_of_two_handles_waits_for_the_listener() {
+fn drop_of_last_of_two_handles_waits_for_listener() {
     bounded(3).check(|| {
         let entity = Arc::new(Entity::default());
         let telling = thread::spawn({

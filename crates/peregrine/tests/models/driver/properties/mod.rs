@@ -8,7 +8,7 @@ mod sending;
 mod timers;
 mod waiting;
 
-/// A model of all interleavings with at most so many preemptions.
+/// A model of all interleavings with at most `preemptions` preemptions.
 pub(super) fn bounded(preemptions: usize) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);

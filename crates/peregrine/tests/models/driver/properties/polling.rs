@@ -21,7 +21,8 @@ struct Domain {
 }
 
 impl Domain {
-    /// Like `Domain::poll_until`: polls or waits until the own sample has come. Each turn receives the next sample.
+    /// Like `Domain::poll_until`: polls or waits until the sample of `reader` was received. Each turn receives the next
+    /// sample.
     fn poll_until(&self, reader: usize, parkers: &Mutex<[Option<Arc<Parker>>; 2]>) {
         let parker = Parker::of_this_thread();
         parkers.lock().unwrap()[reader] = Some(Arc::clone(&parker));
@@ -44,7 +45,7 @@ impl Domain {
 }
 
 #[test]
-fn thread_that_waits_for_its_turn_polls_when_the_other_stops() {
+fn waiting_thread_polls_after_other_thread_stops() {
     bounded(3).check(|| {
         let (domain, parkers) = (Arc::new(Domain::default()), Arc::new(Mutex::new([None, None])));
         let other = thread::spawn({

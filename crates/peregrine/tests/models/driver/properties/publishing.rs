@@ -35,7 +35,7 @@ impl Publish for Writer {
 }
 
 #[test]
-fn writer_queued_while_the_publishing_thread_starts_or_falls_asleep_has_its_turns() {
+fn writer_queued_during_start_or_sleep_of_publishing_thread_is_served() {
     bounded(3).check(|| {
         let queue = Arc::new(Publishing::default());
         let writer = Arc::new(Writer { turns: AtomicU32::new(0), queue: Arc::clone(&queue) });
@@ -50,7 +50,7 @@ fn writer_queued_while_the_publishing_thread_starts_or_falls_asleep_has_its_turn
 }
 
 #[test]
-fn queue_closed_by_another_thread_ends_the_publishing_thread() {
+fn closing_queue_ends_publishing_thread() {
     bounded(3).check(|| {
         let queue = Arc::new(Publishing::default());
         let publishing = thread::spawn({

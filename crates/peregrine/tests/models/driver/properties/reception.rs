@@ -1,4 +1,5 @@
-//! Every datagram is processed by one thread at a time, in order, whichever threads lead, run listeners or come late.
+//! Datagrams are processed by one thread at a time and in order, for all orders in which threads lead, run listeners
+//! and wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +175,7 @@ fn start_receive_thread(endpoints: &Arc<Endpoints>) -> thread::JoinHandle<()> {
 
 /// The receive thread and an application thread change the lead between them.
 #[test]
-fn datagrams_reach_an_application_thread_that_leads_or_sleeps() {
+fn datagram_reaches_leading_or_sleeping_application_thread() {
     bounded(2).check(|| {
         let socket = Arc::new(Socket::open());
         let endpoints = Endpoints::open(&socket, Effect::Wake);
@@ -208,7 +209,7 @@ fn answer_left_by_an_application_thread_that_does_not_wait_again_is_sent() {
 /// A writer looks for acknowledgements while the receive thread follows or leads, and an application thread waits
 /// without receiving: each datagram is processed by one of them.
 #[test]
-fn datagram_that_arrives_while_a_writer_looks_once_is_processed() {
+fn datagram_during_single_poll_of_writer_is_processed() {
     bounded(3).check(|| {
         let socket = Arc::new(Socket::open());
         let endpoints = Endpoints::open(&socket, Effect::Wake);
@@ -228,7 +229,7 @@ fn datagram_that_arrives_while_a_writer_looks_once_is_processed() {
 /// The listener of the first datagram returns when the second was processed: the thread that runs the listener has made
 /// sure that another one leads.
 #[test]
-fn datagram_is_processed_while_a_listener_blocks_the_thread_that_led() {
+fn datagram_during_blocked_listener_is_processed() {
     bounded(2).check(|| {
         let socket = Arc::new(Socket::open());
         let endpoints = Endpoints::open(&socket, Effect::BlockingListener);

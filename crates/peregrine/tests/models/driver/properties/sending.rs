@@ -1,5 +1,5 @@
-//! Each sample of a writer leaves once and in order, whichever threads write, change its path or take over its backlog,
-//! and a thread that waits for room in the send queue is woken.
+//! Each sample of a writer is sent once and in order while threads write, change its path and take over its backlog; a
+//! thread that waits for room in the send queue is woken.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -26,11 +26,11 @@ struct Writer {
     me: Weak<Self>,
     state: Mutex<State>,
     publishing: Publishing,
-    /// The last sample that has left. Not under a lock: only the thread whose turn it is changes it.
+    /// The last sent sample. Not under a lock: only the thread with the send turn changes it.
     sent: AtomicU32,
     /// The last sample of the model, with which the publishing thread ends.
     last: u32,
-    /// Otherwise the threads that write send everything.
+    /// If `false`, the writing threads send all samples.
     has_publishing_thread: bool,
 }
 
@@ -71,7 +71,7 @@ impl Writer {
         _ = send_turns::put_out(self, guard, SendLimit::CALL, || ());
     }
 
-    /// As [`Self::write`], once there is room for one more message than one.
+    /// Like [`Self::write`], after a wait for room for two messages.
     fn write_when_there_is_room(&self) {
         let (_, guard) = wait_locked(self, Instant(NEVER), Awaited::Room, |state| {
             (state.sending.is_idle() || state.messages.is_empty()).then_some(())
@@ -88,7 +88,7 @@ impl Writer {
 
     fn let_leave(&self, sample: u32) {
         let before = self.sent.load(Ordering::Relaxed);
-        assert_eq!(before + 1, sample, "samples leave out of order, or by two threads");
+        assert_eq!(before + 1, sample, "samples are sent out of order, or by two threads");
         self.sent.store(sample, Ordering::Relaxed);
         if sample == self.last {
             self.publishing.close();
@@ -151,7 +151,7 @@ impl SendInTurns for Writer {
 
     fn send(&self, outbox: &mut VecDeque<u32>, _limit: SendLimit) -> bool {
         if self.has_publishing_thread {
-            // On an I/O thread, whose time is over after one message.
+            // On an I/O thread, whose time limit is reached after one message.
             outbox.pop_front().into_iter().for_each(|message| self.let_leave(message));
         }
         !self.has_publishing_thread && self.send_on(outbox)
@@ -162,7 +162,7 @@ impl SendInTurns for Writer {
         true
     }
 
-    /// As that of `WriterCore`, whose host may be unable to start the publishing thread.
+    /// Like `WriterCore`, whose host may fail to start the publishing thread.
     fn leave_to_publishing(&self) {
         let me = self.me.upgrade().expect("the writer writes");
         if self.has_publishing_thread {
@@ -224,7 +224,7 @@ impl Publish for Writer {
 }
 
 #[test]
-fn samples_of_two_threads_leave_in_order() {
+fn samples_of_two_threads_are_sent_in_order() {
     bounded(3).check(|| {
         let writer = Writer::new(4, false);
         let other = writer.start_writing(|writer| (0..2).for_each(|_| writer.write(writer.lock())));
@@ -235,7 +235,7 @@ fn samples_of_two_threads_leave_in_order() {
 }
 
 #[test]
-fn queued_messages_leave_before_samples_in_memory() {
+fn queued_messages_are_sent_before_shared_memory_samples() {
     bounded(3).check(|| {
         let writer = Writer::new(3, false);
         let control = writer.start_writing(Writer::change_path);
@@ -248,7 +248,7 @@ fn queued_messages_leave_before_samples_in_memory() {
 /// Both threads that write are I/O threads. The publishing thread takes over, and the thread that finds the writer idle
 /// sends next.
 #[test]
-fn backlog_that_is_handed_off_leaves_before_later_samples() {
+fn handed_off_backlog_is_sent_before_later_samples() {
     bounded(3).check(|| {
         let writer = Writer::new(2, true);
         let publishing = thread::spawn({
@@ -264,7 +264,7 @@ fn backlog_that_is_handed_off_leaves_before_later_samples() {
 }
 
 #[test]
-fn thread_that_waits_for_room_in_the_send_queue_is_woken() {
+fn thread_waiting_for_send_queue_room_is_woken() {
     bounded(3).check(|| {
         let writer = Writer::new(3, false);
         let others = [0, 1].map(|_| writer.start_writing(Writer::write_when_there_is_room));

@@ -62,9 +62,9 @@ fn deadlines_of_two_threads_wake_the_control_thread() {
     });
 }
 
-/// The control thread looks for the early deadline; the other is still to come and stays armed.
+/// The control thread handles the early deadline; the later one stays armed.
 #[test]
-fn later_deadline_stays_armed_while_the_control_thread_handles_an_earlier_one() {
+fn later_deadline_stays_armed_during_handling_of_earlier_one() {
     bounded(3).check(|| {
         let domain = Domain::new();
         domain.set(0, 5);
@@ -76,7 +76,7 @@ fn later_deadline_stays_armed_while_the_control_thread_handles_an_earlier_one() 
         assert!(domain.handle_timers(5)[0]);
         other.join().unwrap();
         assert_eq!(domain.due[1].get(), 20);
-        // The timer wakes the control thread, maybe for nothing, until it has called the second endpoint.
+        // The timer wakes the control thread, possibly without a due deadline, until it has called the second endpoint.
         domain.timer.timer().wait();
         assert!(domain.handle_timers(20)[1]);
     });

@@ -1,5 +1,5 @@
-//! A condition that becomes true wakes every thread and task that waits for it, and what is demanded of others is what
-//! the waiters need.
+//! A condition that becomes true wakes every thread and task that waits for it, and the demand equals the needs of the
+//! waiters.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Core {
 struct State {
     wakers: Wakers,
     acknowledged: i64,
-    /// Up to which sample the writer knows of acknowledgements.
+    /// The last sample whose acknowledgement the writer knows.
     reported: i64,
     /// The lowest number that a waiter needs.
     demand: Option<i64>,
@@ -88,7 +88,7 @@ impl Core {
 }
 
 #[test]
-fn two_threads_that_wait_for_different_acknowledgements_are_woken() {
+fn threads_waiting_for_different_acknowledgements_are_woken() {
     bounded(3).check(|| {
         let core = Arc::new(Core::default());
         let others = [
@@ -106,14 +106,14 @@ fn two_threads_that_wait_for_different_acknowledgements_are_woken() {
     });
 }
 
-/// A thread whose time is over gives up its demand, not that of the thread that still waits.
+/// A thread whose timeout expires withdraws its demand, not that of a thread that still waits.
 #[test]
-fn thread_that_gives_up_leaves_the_demand_of_the_other() {
+fn timed_out_waiter_leaves_demand_of_other_waiter() {
     bounded(3).check(|| {
         let core = Arc::new(Core::default());
         let giving_up = thread::spawn({
             let core = Arc::clone(&core);
-            // Its time is over at the first look; the sleep ends at once as well.
+            // The timeout has expired at the first check, and the sleep ends at once as well.
             move || core.wait_for(1, Instant(0))
         });
         let reader = thread::spawn({
@@ -128,7 +128,7 @@ fn thread_that_gives_up_leaves_the_demand_of_the_other() {
 
 /// A task is polled again only after its waker was woken.
 #[test]
-fn task_that_waits_is_woken() {
+fn waiting_task_is_woken() {
     bounded(3).check(|| {
         let core = Arc::new(Core::default());
         let reader = thread::spawn({
@@ -183,7 +183,7 @@ fn wake_up_reaches_a_thread_at_the_socket_or_asleep() {
     });
 }
 
-/// Set without a lock, as the state of a condition whose waiters only the wake-up tells.
+/// State that is set without a lock, so that only the wake-up orders the waiter after the store.
 #[derive(Default)]
 struct Shared(AtomicBool);
 

@@ -1,4 +1,4 @@
-//! While a listener keeps the thread that takes samples, another thread takes, and never two.
+//! While a listener blocks the thread that takes samples, another thread takes, and never two threads.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::driver::host::listener_queue::LISTENER_TIME_MAX;
 
 const START: Instant = Instant(1);
 
-/// A shared-memory thread. It takes without a lock: two threads that take lose a sample.
+/// A shared-memory thread that takes without a lock: two taking threads would lose a sample.
 fn take_until_replaced(relief: &Relief, me: Taker, taken: &AtomicU32, samples: u32) -> u32 {
     if !relief.begin(me) {
         return 0;
@@ -28,7 +28,7 @@ fn take_until_replaced(relief: &Relief, me: Taker, taken: &AtomicU32, samples: u
     samples
 }
 
-/// The control thread replaces the taker at any moment of its listeners. Either the first taker sees it and ends, or no
+/// The control thread replaces the taker at any moment of its listeners. Either the first taker notices and ends, or no
 /// thread was started.
 #[test]
 fn replaced_taker_ends_and_its_successor_takes_alone() {

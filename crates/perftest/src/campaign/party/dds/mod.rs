@@ -117,7 +117,7 @@ impl<F: SampleForm> Link for DdsLink<F> {
         let publisher = self.participant.publisher(PublisherQos::default()).map_err(|error| setup(&error))?;
         let mut writer = publisher.writer(&topic).qos(qos).publish_mode(mode);
         if self.dds.batched && channel != Channel::Echo {
-            // The last batch leaves when the application waits for acknowledgments.
+            // The last batch is sent when the application waits for acknowledgments.
             writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
         }
         let writer = writer.build().map_err(|error| setup(&error))?;

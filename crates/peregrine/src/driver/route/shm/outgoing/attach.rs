@@ -36,7 +36,7 @@ impl Channels {
         self.attached.iter().filter(move |reader| reader.channel == id)
     }
 
-    /// To be called whenever readers attach, leave, or begin or cease to be live.
+    /// Called whenever readers attach, leave, or begin or cease to be live.
     pub(super) fn note_attached_changed(&mut self) {
         let is_all_live = |id| {
             let mut readers = self.of(id).map(|reader| reader.is_live).peekable();
@@ -67,7 +67,7 @@ impl Channels {
 
     pub(super) fn accept(&mut self, request: &AttachRequest, is_reliable: bool) -> bool {
         let AttachRequest { channel: id, index, reader } = *request;
-        // The reader may have attached before, by way of another channel.
+        // The reader may have attached before, to another channel.
         self.remove(reader);
         let Some(channel) = self.channels.iter().find(|channel| channel.id == id) else { return false };
         if channel.is_reliable != is_reliable {
@@ -85,7 +85,7 @@ impl Channels {
         self.send_attachment(channel, index, AttachmentKind::Dismissed);
     }
 
-    /// A process that does not read its messages loses the channel.
+    /// Sends a message to the reader process. A process that does not read its messages loses the channel.
     fn send_attachment(&mut self, channel: ReaderId, index: u32, kind: AttachmentKind) -> bool {
         let is_sent = self.writer.send_message(channel, Attachment { index, kind }.encode());
         if !is_sent {
@@ -163,7 +163,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Answers readers that have asked to rewind, as far as there is room for the answers.
+    /// Answers rewind requests of readers, as far as there is room for the answers.
     pub(super) fn answer_rewinds(&mut self, events: &mut ChannelEvents) {
         for place in 0..self.attached.len() {
             let Some(AttachedReader { guid, channel, index, rewind: Some(epoch), .. }) = self.attached.get(place)

@@ -1,4 +1,4 @@
-//! A batch of changes on its way into the rings of the channels.
+//! Delivery of a batch of changes into the rings of the channels.
 
 use std::sync::atomic::Ordering;
 
@@ -10,19 +10,19 @@ use super::{AttachedReader, Channels, InSlot, Unsent};
 use crate::driver::host::counters::Counters;
 use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry};
 
-/// Where the entries of a batch go.
+/// The destination of the entries of a batch.
 #[derive(Clone, Copy)]
 struct Destination {
     channel: ReaderId,
-    /// Index of the only reader that they are for.
+    /// Index of the only reader that the entries are for.
     to: Option<u32>,
-    /// Number of readers that they are for.
+    /// Number of readers that the entries are for.
     readers: u64,
 }
 
 impl Channels {
-    /// Hands a batch to the readers of a channel. Adds each reader without room to `halted`, with the first change that
-    /// the reader did not take.
+    /// Delivers a batch to the readers of a channel. Adds each reader without room to `halted`, with the first change
+    /// that the reader did not take.
     pub(super) fn deliver(
         &mut self,
         place: usize,
@@ -80,7 +80,7 @@ impl Channels {
         Ok(())
     }
 
-    /// A reader takes the entries for all readers from this change on, or none of them.
+    /// Makes a reader live from this change on, or not live.
     fn set_live(&mut self, place: usize, from: Option<SequenceNumber>) -> Result<(), Unsent> {
         let Some(reader) = self.attached.get(place) else { return Ok(()) };
         let destination = Destination { channel: reader.channel, to: Some(reader.index), readers: 1 };
@@ -113,7 +113,7 @@ impl Channels {
         self.send_all(destination, batch, next, slots, counters)
     }
 
-    /// Notes the result for readers to which a batch was sent, as far as `next`.
+    /// Records the result for readers to which a batch was sent up to `next`.
     fn note_sent_to(
         &mut self,
         place: usize,
@@ -139,11 +139,11 @@ impl Channels {
         }
         let is_short = matches!(unsent, Unsent::NoMemory | Unsent::Stuck);
         channel.is_short = is_short || unsent == Unsent::NotAnnounced;
-        // A reader that returns no memory may acknowledge samples that are kept for that.
+        // A reader without memory to release may still acknowledge samples, whose slots then become free.
         let is_any_behind = is_short && self.is_any_behind();
         let no_progress = unsent == Unsent::Stuck && !is_any_behind;
         let Some(channel) = self.channels.get_mut(place) else { return };
-        // The second time: what was acknowledged has been released since the first.
+        // Closes at the second attempt: acknowledged samples have been released since the first.
         channel.is_closing |= unsent == Unsent::TooLong || no_progress && channel.no_progress;
         channel.no_progress = no_progress;
         self.must_poll |= channel.is_closing || no_progress;
@@ -188,7 +188,7 @@ impl Channels {
         if from < end { self.tell(to, Entry::Unavailable { from, to: end }) } else { Ok(()) }
     }
 
-    /// Tells a reader that the answer to its rewind begins here.
+    /// Writes the entry with which the answer to a rewind begins.
     pub(super) fn answer_rewind(&mut self, channel: ReaderId, index: u32, epoch: u32) -> Result<(), Unsent> {
         self.tell(Destination { channel, to: Some(index), readers: 1 }, Entry::Apart { epoch })
     }
@@ -214,15 +214,15 @@ impl Channels {
         };
         match self.writer.publish_to(channel, slot, metadata).map_err(unsent) {
             Err(Unsent::NoRoom) => {}
-            // The reader would notify the writer of each entry that it passes, and each time in vain.
+            // Otherwise the reader would notify the writer for each entry that it skips, without effect.
             result => return result,
         }
         self.writer.request_room_notification(false);
-        // There may have come some before it was asked for.
+        // Room may have become free before the request.
         self.writer.publish_to(channel, slot, metadata).map_err(unsent)
     }
 
-    /// The slot of the change at this place of the batch.
+    /// The slot of the change at this index of the batch.
     fn slot_at(
         &mut self,
         place: usize,
@@ -244,9 +244,9 @@ impl Channels {
         Ok(slot)
     }
 
-    /// The slot of a change, which lies in one already unless it was encoded before there were readers here.
+    /// The slot of a change. A change that was encoded before there were readers is copied into a slot.
     fn slot_of(&mut self, change: &HandOverChange, counters: &Counters) -> Result<SharedSlot, Unsent> {
-        // What was written before the last reader left lies in a slot of another pool.
+        // A sample from before the last reader left is in a slot of another pool.
         if let Some(InSlot(slot)) = change.payload.value().and_then(|value| value.downcast_ref())
             && self.writer.owns(slot)
         {

@@ -91,7 +91,7 @@ fn group_is_joined_after_an_attempt_without_descriptors() {
                     inside.limit_descriptors(NodeId(0), None);
                     let is_refused = first.is_err();
                     let reader = first.or_else(|_| build()).expect("there are descriptors again");
-                    // What comes by the group is received without a repair, which would come by unicast.
+                    // Samples that come by the group are received without a repair, which would come by unicast.
                     let beside = build().expect("another reader of the group");
                     for value in 0..20 {
                         for reader in [&reader, &beside] {

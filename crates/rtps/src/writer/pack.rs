@@ -397,18 +397,20 @@ impl Packer {
         is_final: bool,
         liveliness: bool,
     ) {
-        self.heartbeat_count = self.heartbeat_count.next();
-        let heartbeat = Heartbeat {
-            reader,
-            writer: self.writer,
-            first,
-            last,
-            count: self.heartbeat_count,
-            is_final,
-            liveliness,
-            group: None,
-        };
+        let heartbeat = Heartbeat { is_final, liveliness, ..self.next_heartbeat(reader, first, last) };
         self.sealer.put(&mut self.batch, |out| heartbeat.emit(ENDIANNESS, out));
+    }
+
+    /// A HEARTBEAT that asks for an answer, with the next count.
+    pub(super) const fn next_heartbeat(
+        &mut self,
+        reader: EntityId,
+        first: SequenceNumber,
+        last: SequenceNumber,
+    ) -> Heartbeat {
+        self.heartbeat_count = self.heartbeat_count.next();
+        let (writer, count) = (self.writer, self.heartbeat_count);
+        Heartbeat { reader, writer, first, last, count, is_final: false, liveliness: false, group: None }
     }
 
     /// Numbers from `start` up to (not including) `end`, and those in `others`, will never come.

@@ -26,6 +26,7 @@ pub(crate) mod flow;
 mod groups;
 pub(crate) mod host;
 mod incoming;
+mod last_heard;
 pub(crate) mod listener_gate;
 mod listener_queue;
 mod local_delivery;

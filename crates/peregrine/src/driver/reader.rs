@@ -19,6 +19,7 @@ use tracing::Level;
 use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
 use super::host::{Host, Hosted};
+use super::last_heard::LastHeard;
 use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::local_writers::{LocalWriters, PendingAck};
@@ -58,6 +59,7 @@ pub(crate) struct ReaderState {
     pub(crate) matched: Vec<Guid>,
     /// The matched writers in this process.
     pub(super) local: LocalWriters,
+    pub(super) last_heard: LastHeard,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
@@ -91,6 +93,7 @@ impl ReaderCore {
             statuses: ReaderStatuses::default(),
             matched: Vec::new(),
             local: LocalWriters::default(),
+            last_heard: LastHeard::default(),
             last_non_match: None,
             hook: None,
             wakers: Wakers::default(),
@@ -243,9 +246,14 @@ impl ReaderCore {
         !state.closed && state.matched.contains(&writer)
     }
 
-    pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
+    /// With `may_return`, the writer's participant has only been silent.
+    pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid, may_return: bool) {
         let mut guard = self.lock();
-        guard.reader.unmatch_writer(now, wall, writer);
+        if may_return {
+            guard.reader.park_writer(now, wall, writer);
+        } else {
+            guard.reader.unmatch_writer(now, wall, writer);
+        }
         guard.local.remove(writer);
         if guard.matched.contains(&writer) {
             guard.matched.retain(|w| *w != writer);

@@ -18,6 +18,7 @@ use super::clock::{NEVER, now};
 use super::deadline_cell::DeadlineCell;
 use super::flow::FlowController;
 use super::host::{Host, Hosted};
+use super::last_heard::LastHeard;
 use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::local_reader::LocalReader;
@@ -57,6 +58,7 @@ pub(crate) struct WriterState {
     pub(crate) matched: Vec<Guid>,
     /// The matched readers in this process.
     pub(super) local: Arc<[LocalReader]>,
+    pub(super) last_heard: LastHeard,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
@@ -473,6 +475,7 @@ impl WriterCore {
         let now = now();
         for (reader, below) in news {
             state.writer.acknowledge(now, *reader, *below);
+            state.last_heard.note(reader.prefix, now);
         }
         self.release_retained(state);
         state.wakers.wake(StatusMask::ACKNOWLEDGED);
@@ -709,6 +712,7 @@ impl WriterState {
             hook: None,
             wakers: Wakers::default(),
             sending: Sending::default(),
+            last_heard: LastHeard::default(),
             messages_first: false,
             is_outpaced: false,
             closed: false,

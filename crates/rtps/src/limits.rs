@@ -63,7 +63,27 @@ pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 /// themselves at least every 30 s.
 pub const EVICTION_MIN_SILENCE: Span = Span::from_secs(120);
 
-/// Known endpoints per remote participant.
+/// How often messages of a participant that are no announcements renew its lease. A lease may so end earlier than after
+/// the last message, by this or by a sixteenth of itself, whichever is less.
+pub const SIGN_OF_LIFE_INTERVAL: Span = Span::from_millis(100);
+
+/// Participants whose last sign of life is looked up without a search. With more, two in one slot cost a search each.
+pub const SIGN_OF_LIFE_SLOTS: usize = 64;
+
+/// Participants that fell silent and of which discovery data are kept, in case that they return and do not repeat them.
+/// The one that fell silent first gives way.
+pub const PARKED_PARTICIPANTS_MAX: usize = 256;
+
+/// Bytes kept of all of them together.
+pub const PARKED_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes that an endpoint counts for beside its discovery data.
+pub const PARKED_ENDPOINT_BYTES: usize = 1 << 10;
+
+/// Writers that fell silent and of which a reader keeps the next sequence number.
+pub const PARKED_WRITERS_MAX: usize = 256;
+
+/// Endpoints known of one participant.
 pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 8192;
 
 /// Bytes of discovery data kept per remote participant.

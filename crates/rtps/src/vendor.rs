@@ -107,8 +107,12 @@ pub struct Quirks {
     /// Whether a reader requests a missing sample as soon as a later one shows the gap, and a writer expects that. The
     /// reader of the standard waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.
     pub requests_on_gap: bool,
-    /// Where the identity of a related sample is sent besides its standard parameter. Fast DDS up to 2.10 reads only
-    /// this parameter.
+    /// Whether a writer sends a sample again that was acknowledged once, to a reader that asks for it, as the standard
+    /// wants (RTPS 2.5 §8.4.2). Fast DDS does not, nor does it answer the pre-emptive ACKNACK of a reader that has
+    /// acknowledged everything.
+    pub repeats_acknowledged: bool,
+    /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
+    /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
     /// Where the built-in endpoint set is sent besides its standard parameter. OpenSplice uses only this parameter.
     pub builtin_endpoint_set_parameter: Option<ParameterId>,
@@ -136,6 +140,7 @@ impl Quirks {
             assume_participant_message: false,
             volatile_readers_start_after_heartbeat: true,
             requests_on_gap: false,
+            repeats_acknowledged: true,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -152,6 +157,7 @@ impl Quirks {
             },
             VendorId::RTI_MICRO => Self { preemptive_acknack_base: 0, ..standard },
             VendorId::FAST_DDS => Self {
+                repeats_acknowledged: false,
                 related_sample_identity_parameter: Some(ParameterId(0x800f)),
                 max_message_bytes: 65_500,
                 mistaken_key_octets: 16,

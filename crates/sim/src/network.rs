@@ -127,6 +127,8 @@ pub struct Network {
     busy_until: BTreeMap<(NodeId, NodeId), Instant>,
     /// The side of each node. Nodes of different sides cannot communicate.
     sides: Vec<u8>,
+    /// Datagrams to this port are lost.
+    closed_port: Option<u16>,
     in_flight: BinaryHeap<Reverse<InFlight>>,
     order: u64,
     counters: NetworkCounters,
@@ -142,6 +144,7 @@ impl Network {
             link: None,
             busy_until: BTreeMap::new(),
             sides: Vec::new(),
+            closed_port: None,
             in_flight: BinaryHeap::new(),
             order: 0,
             counters: NetworkCounters::default(),
@@ -163,7 +166,12 @@ impl Network {
         self.sides = sides.to_vec();
     }
 
-    /// Ends the partition.
+    /// Loses all datagrams to a port from now on, or to none.
+    pub const fn close_port(&mut self, port: Option<u16>) {
+        self.closed_port = port;
+    }
+
+    /// Joins the sides again.
     pub fn heal(&mut self) {
         self.sides.clear();
     }
@@ -172,7 +180,7 @@ impl Network {
     pub fn send(&mut self, now: Instant, datagram: Datagram) {
         self.counters.sent += 1;
         self.counters.bytes += datagram.bytes.len() as u64;
-        if self.side(datagram.from) != self.side(datagram.to) {
+        if self.side(datagram.from) != self.side(datagram.to) || self.closed_port == Some(datagram.port) {
             self.counters.cut += 1;
             return;
         }

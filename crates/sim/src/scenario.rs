@@ -361,7 +361,7 @@ impl Scenario {
             ParticipantEvent::WriterMatched { reader, writer } => {
                 self.matched_at_reader.insert((writer.guid, Guid::new(prefix, reader)));
             }
-            ParticipantEvent::WriterUnmatched { reader, writer } => {
+            ParticipantEvent::WriterUnmatched { reader, writer, .. } => {
                 let pair = (writer, Guid::new(prefix, reader));
                 self.matched_at_reader.remove(&pair);
                 // A reader that matches a writer again starts anew. Its samples so far belong to the earlier match.

@@ -69,6 +69,8 @@ pub struct World {
     now: Instant,
     network: Network,
     members: BTreeMap<ParticipantId, Member>,
+    /// Nodes that stand still, with the datagrams that wait for them.
+    frozen: BTreeMap<NodeId, Vec<Datagram>>,
     rng: fastrand::Rng,
     /// The protection of participants that start from now on.
     protection: Option<ProtectionLevels>,
@@ -92,6 +94,7 @@ impl World {
             network: Network::new(rng.u64(..), config.faults),
             now: Instant(1_000_000_000),
             members: BTreeMap::new(),
+            frozen: BTreeMap::new(),
             rng,
             protection: None,
             filters: BTreeMap::new(),
@@ -194,7 +197,19 @@ impl World {
         self.members.remove(&id.into());
     }
 
-    /// Ends a participant, which announces its end to the others.
+    /// Stops a node, as a debugger or a suspended machine does. Its sockets go on receiving.
+    pub fn freeze(&mut self, node: NodeId) {
+        self.frozen.entry(node).or_default();
+    }
+
+    /// Lets a node go on: first with the datagrams that have come, then with the timers that have expired.
+    pub fn thaw(&mut self, node: NodeId) {
+        for datagram in self.frozen.remove(&node).unwrap_or_default() {
+            self.arrive(&datagram).into_iter().for_each(|id| self.drain(id));
+        }
+    }
+
+    /// Ends a participant that tells the others.
     pub fn leave(&mut self, id: impl Into<ParticipantId>) {
         let (id, wall) = (id.into(), self.wall());
         if let Some(member) = self.members.get_mut(&id) {
@@ -296,13 +311,18 @@ impl World {
             // A participant handles all datagrams that have arrived before it sends answers, as with a socket.
             let mut heard = BTreeSet::new();
             while let Some(datagram) = self.network.receive(self.now) {
-                heard.extend(self.arrive(&datagram));
+                match self.frozen.get_mut(&datagram.to) {
+                    Some(waiting) => waiting.push(datagram),
+                    None => heard.extend(self.arrive(&datagram)),
+                }
             }
             heard.into_iter().for_each(|id| self.drain(id));
             let due: Vec<ParticipantId> = self
                 .members
                 .iter()
-                .filter(|(_, n)| n.next_timeout().is_some_and(|t| t <= self.now))
+                .filter(|(id, n)| {
+                    !self.frozen.contains_key(&id.node) && n.next_timeout().is_some_and(|t| t <= self.now)
+                })
                 .map(|(i, _)| *i)
                 .collect();
             for id in due {
@@ -317,7 +337,8 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        let timers = self.members.values().filter_map(Member::next_timeout);
+        let moving = self.members.iter().filter(|(id, _)| !self.frozen.contains_key(&id.node));
+        let timers = moving.filter_map(|(_, member)| member.next_timeout());
         timers.chain(self.network.next_arrival()).min()
     }
 
@@ -445,9 +466,13 @@ impl Member {
                     reader.match_writer(now, writer.clone());
                 }
             }
-            ParticipantEvent::WriterUnmatched { reader, writer } => {
+            ParticipantEvent::WriterUnmatched { reader, writer, may_return } => {
                 if let Some(reader) = self.readers.get_mut(reader) {
-                    reader.unmatch_writer(now, wall, *writer);
+                    if *may_return {
+                        reader.park_writer(now, wall, *writer);
+                    } else {
+                        reader.unmatch_writer(now, wall, *writer);
+                    }
                 }
             }
             ParticipantEvent::WriterAlive { reader, writer } => {

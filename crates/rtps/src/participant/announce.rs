@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_participant, emit_participant_key};
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::limits::{ANSWER_CREDIT_MAX, EVICTION_MIN_SILENCE, PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX};
+use crate::limits::ANSWER_CREDIT_MAX;
 use crate::locator::Locator;
 use crate::reader::{Reception, SampleMeta};
 use crate::receiver::Envelope;
@@ -26,6 +26,9 @@ const ENDIANNESS: Endianness = Endianness::Little;
 
 /// The least time between two answers to one participant, so that two participants do not answer each other endlessly.
 const ANSWER_INTERVAL: Span = Span::from_secs(1);
+
+/// Header, INFO_DST and HEARTBEAT.
+const QUESTION_BYTES: usize = 20 + 16 + 32;
 
 impl Participant {
     /// The announcement of this participant.
@@ -142,77 +145,99 @@ impl Participant {
         // messages, just as this participant does while the peer is unverified.
         let is_verified = self.remotes.get(&sender).is_some_and(|r| r.is_verified);
         if envelope.is_addressed || !is_verified {
-            self.answer(rx, sender);
+            self.answer(rx, sender, envelope.is_addressed);
         }
         if envelope.is_addressed {
             self.verify(rx.now, sender);
         }
-        self.schedule_lease_check();
+        self.ask_unheard_writers(rx.now, sender);
+        if let Some(at) = self.remotes.get(&sender).map(RemoteParticipant::lease_until) {
+            self.expect_lease_end(at);
+        }
     }
 
-    /// Announces this participant to a newly discovered one immediately, instead of at the next period and before any
-    /// other message. An unverified address receives at most as many bytes as arrived in its name, even if one datagram
-    /// announces several participants.
-    fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
+    /// Announces this participant to one that was just heard of, so that it learns of us at once instead of at our next
+    /// period, and before anything else comes from us. And asks one that is unverified whether it hears us: a peer that
+    /// has known us all the time, although we have lost it, takes no notice of announcements, but answers a HEARTBEAT.
+    ///
+    /// An address that is hearsay is not sent more than came in its name, however many others the same datagram
+    /// announces. Where that is not enough for both, they take turns, and one that was known before is asked first.
+    fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, is_addressed: bool) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
-        let answer = self.announcement(rx.wall, Some(to));
         let Some(remote) = self.remotes.get_mut(&to) else { return };
         remote.credit_bytes = remote.credit_bytes.saturating_add(heard_bytes).min(ANSWER_CREDIT_MAX);
-        if remote.answered_at.is_some_and(|at| rx.now.since(at) < ANSWER_INTERVAL) || remote.metatraffic.is_empty() {
+        if remote.metatraffic.is_empty() {
             return;
         }
-        if !(remote.is_verified && remote.is_reachable) {
-            let Some(rest) = remote.credit_bytes.checked_sub(answer.len()) else {
-                *remote.drops.of(Fault::HeldBack) += 1;
-                self.announcer.expedite_announcement(rx.now);
-                return;
-            };
-            remote.credit_bytes = rest;
+        let is_due = |at: Option<Instant>| at.is_none_or(|at| rx.now.since(at) >= ANSWER_INTERVAL);
+        let announces = is_due(remote.answered_at);
+        let asks = !is_addressed && !remote.is_verified && is_due(remote.questioned_at);
+        let was_known = remote.answered_at.is_none() && self.parked.contains(to);
+        let asks_first = asks && (was_known || remote.questioned_at < remote.answered_at);
+        if asks_first {
+            self.question(rx.now, to);
+        }
+        if announces {
+            self.answer_with_announcement(rx, to);
+        }
+        if asks && !asks_first {
+            self.question(rx.now, to);
+        }
+    }
+
+    fn answer_with_announcement(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
+        let answer = self.announcement(rx.wall, Some(to));
+        let Some(remote) = self.remotes.get_mut(&to) else { return };
+        if !remote.spend_credit(answer.len()) {
+            *remote.drops.of(Fault::HeldBack) += 1;
+            self.announcer.expedite_announcement(rx.now);
+            return;
         }
         remote.answered_at = Some(rx.now);
         self.outbox.push_message(&answer, Arc::clone(&remote.metatraffic));
     }
 
-    /// Marks the sender as verified: it has named this participant, so it receives its messages.
+    /// Sends a HEARTBEAT of a built-in writer: a participant that knows the writer answers. With security there are no
+    /// keys for an unverified peer, and authentication shows whether it hears us.
+    fn question(&mut self, now: Instant, to: GuidPrefix) {
+        if self.config.protection.is_some() {
+            return;
+        }
+        let Some(remote) = self.remotes.get_mut(&to) else { return };
+        if !remote.spend_credit(QUESTION_BYTES) {
+            return;
+        }
+        remote.questioned_at = Some(now);
+        let mut message = Vec::with_capacity(QUESTION_BYTES);
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.config.prefix }
+            .emit(&mut message);
+        InfoDestination { prefix: to }.emit(ENDIANNESS, &mut message);
+        let heartbeat = self.builtin.publications.writer.question_for(EntityId::SEDP_PUBLICATIONS_READER);
+        heartbeat.emit(ENDIANNESS, &mut message);
+        debug_assert_eq!(message.len(), QUESTION_BYTES);
+        self.outbox.push_message(&message, Arc::clone(&remote.metatraffic));
+    }
+
+    /// The sender has named this participant: it hears us.
     pub(super) fn verify(&mut self, now: Instant, sender: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
         remote.is_verified = true;
+        let origin = remote.origin;
+        self.places.note_verified(origin);
         self.reroute(now, sender);
     }
 
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
-        let unverified = self.remotes.values().filter(|r| !r.is_verified).count();
-        if unverified >= PARTICIPANTS_UNVERIFIED_MAX {
-            // By age: a participant with a false lease must not stay longer than an honest new one.
-            let oldest = self.remotes.values().filter(|r| !r.is_verified).min_by_key(|r| r.found_at);
-            if let Some(prefix) = oldest.map(|r| r.data.prefix) {
-                self.remove_participant(rx.now, rx.wall, prefix, LostReason::Evicted);
-            }
-        }
-        if self.remotes.len() >= PARTICIPANTS_MAX && !self.evict_silent_participant(rx) {
+        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source);
+        remote.choose_way(&self.config.addresses.paths);
+        if !self.place(rx, remote) {
             self.count_fault(found.prefix, Fault::NoRoom);
             return;
         }
-        let prefix = found.prefix;
-        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source);
-        remote.choose_way(&self.config.addresses.paths);
-        self.remotes.insert(prefix, remote);
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
 
-    /// Evicts the participant that has been silent for longest, if all places are taken and its silence was long
-    /// enough. Returns whether there was one.
-    fn evict_silent_participant(&mut self, rx: &Reception<'_>) -> bool {
-        let Some(quietest) = self.remotes.values().min_by_key(|r| r.heard_at) else { return false };
-        if rx.now.since(quietest.heard_at) < EVICTION_MIN_SILENCE {
-            return false;
-        }
-        let prefix = quietest.data.prefix;
-        self.remove_participant(rx.now, rx.wall, prefix, LostReason::Evicted);
-        true
-    }
-
-    /// Handles a changed announcement of a known participant.
+    /// A known participant says something new about itself.
     fn update_participant(&mut self, now: Instant, found: ParticipantData) {
         let prefix = found.prefix;
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };

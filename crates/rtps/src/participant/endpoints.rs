@@ -86,7 +86,7 @@ impl Participant {
         }
         let guid = Guid::new(self.config.prefix, writer);
         dispose(&mut self.builtin.publications.writer, now, wall, guid);
-        self.unmatch_writer(guid);
+        self.unmatch_writer(guid, false);
         self.schedule_liveliness(now);
     }
 
@@ -183,7 +183,7 @@ impl Participant {
             let freed = remote.kept_bytes.remove(&guid.entity).unwrap_or(0);
             remote.kept_bytes_total = remote.kept_bytes_total.saturating_sub(freed);
         }
-        self.unmatch_writer(guid);
+        self.unmatch_writer(guid, false);
         self.unmatch_reader(guid);
     }
 
@@ -200,13 +200,13 @@ impl Participant {
         }
     }
 
-    /// Removes the matches of a remote or local writer.
-    pub(super) fn unmatch_writer(&mut self, writer: Guid) {
+    /// A remote or local writer is gone; perhaps not for ever, if all that is known is that it is silent.
+    pub(super) fn unmatch_writer(&mut self, writer: Guid, may_return: bool) {
         self.routes.remove(&writer);
         for (reader, local) in &mut self.readers {
             local.refused.remove(&writer);
             if local.matched.remove(&writer) {
-                self.events.push_back(ParticipantEvent::WriterUnmatched { reader: *reader, writer });
+                self.events.push_back(ParticipantEvent::WriterUnmatched { reader: *reader, writer, may_return });
             }
         }
     }
@@ -486,7 +486,8 @@ impl Participant {
         }
         if let Some(local) = self.readers.get_mut(&reader.entity).filter(|_| reader.prefix == own) {
             if local.matched.remove(&writer) {
-                self.events.push_back(ParticipantEvent::WriterUnmatched { reader: reader.entity, writer });
+                let (reader, may_return) = (reader.entity, false);
+                self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
             }
             if local.refused.insert(writer, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (reader.entity, writer);

@@ -52,6 +52,9 @@ pub enum ParticipantEvent {
         reader: EntityId,
         /// The writer.
         writer: Guid,
+        /// Its participant has only been silent: the reader keeps its place, see
+        /// [`Reader::park_writer`](crate::reader::Reader::park_writer).
+        may_return: bool,
     },
     /// An endpoint of the same topic does not match a local one.
     NotMatched {

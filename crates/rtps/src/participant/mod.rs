@@ -16,13 +16,20 @@ mod drop_reports;
 mod drops;
 mod endpoints;
 mod event;
+mod eviction;
 mod fragment_run;
 mod local_endpoint;
+mod origin;
+mod parked;
+mod parking;
 mod paths;
+mod places;
 mod protected;
+mod recent_signs;
 mod remote;
 mod removal;
 mod set_addresses;
+mod sign_of_life;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -55,6 +62,9 @@ use announcer::Announcer;
 use builtin::Builtin;
 use drops::Fault;
 use local_endpoint::{LocalReader, LocalWriter};
+use parked::ParkedParticipants;
+use places::Places;
+use recent_signs::RecentSigns;
 use remote::RemoteParticipant;
 
 /// One RTPS participant.
@@ -66,7 +76,9 @@ pub struct Participant {
     writers: BTreeMap<EntityId, LocalWriter>,
     readers: BTreeMap<EntityId, LocalReader>,
     remotes: BTreeMap<GuidPrefix, RemoteParticipant>,
-    /// The matching local readers of each writer.
+    places: Places,
+    parked: ParkedParticipants,
+    /// For each writer that matches local readers: which.
     routes: HashMap<Guid, Vec<EntityId>, foldhash::quality::FixedState>,
     ignored: BTreeSet<Guid>,
     /// As many as the application ignores.
@@ -84,6 +96,7 @@ pub struct Participant {
     not_rtps: u64,
     /// The drops of unknown participants.
     unknown_drops: Drops,
+    signs: RecentSigns,
     opener: Opener,
 }
 
@@ -98,6 +111,8 @@ impl Participant {
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
             remotes: BTreeMap::new(),
+            places: Places::default(),
+            parked: ParkedParticipants::default(),
             routes,
             ignored: BTreeSet::new(),
             ignored_topics: BTreeSet::new(),
@@ -111,6 +126,7 @@ impl Participant {
             messages: 0,
             not_rtps: 0,
             unknown_drops: Drops::default(),
+            signs: RecentSigns::new(),
             opener: Opener::new(OPENED_BYTES_MAX),
             config,
         }
@@ -176,7 +192,7 @@ impl Participant {
         if self.announcer.is_due(now) {
             self.announce(now, wall);
         }
-        if self.next_lease_check.is_some_and(|at| at <= now) {
+        if self.checks_leases(now) {
             self.expire_leases(now, wall);
         }
         if self.next_liveliness.is_some_and(|at| at <= now) {
@@ -294,11 +310,31 @@ struct Demultiplexer<'p, D> {
     inputs: usize,
     /// The last input, if it was a fragment for one reader.
     fragment: Option<(Delivery, SampleMeta)>,
+    /// The participant whose submessages have been noted as a sign of life.
+    heard: GuidPrefix,
 }
 
 impl<'p, D> Demultiplexer<'p, D> {
     const fn new(participant: &'p mut Participant, rx: &'p Reception<'p>, deliver: D) -> Self {
-        Self { participant, rx, deliver, concerns_discovery: false, sole: None, inputs: 0, fragment: None }
+        Self {
+            participant,
+            rx,
+            deliver,
+            concerns_discovery: false,
+            sole: None,
+            inputs: 0,
+            fragment: None,
+            heard: GuidPrefix::UNKNOWN,
+        }
+    }
+
+    /// Notes a sign of life, once for all submessages in a row.
+    #[inline(always)]
+    fn note_heard(&mut self, envelope: &Envelope) {
+        if envelope.from.prefix != self.heard {
+            self.heard = envelope.from.prefix;
+            self.concerns_discovery |= self.participant.note_heard(self.rx, envelope);
+        }
     }
 }
 
@@ -315,9 +351,13 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
                 }
                 self.concerns_discovery = true;
                 self.sole = None;
+                self.note_heard(&envelope);
                 self.participant.handle_builtin(self.rx, &envelope, &input);
             }
             return;
+        }
+        if self.participant.config.protection.is_none() {
+            self.note_heard(&envelope);
         }
         if !self.participant.unreached.is_empty() && self.participant.unreached.contains(&from.prefix) {
             self.concerns_discovery |= self.participant.record_source_address(self.rx.now, from.prefix, self.rx.source);
@@ -347,7 +387,8 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         if let ([to], Input::DataFrag(meta, _)) = (recipients, &input) {
             self.fragment = Some((Delivery { to: *to, from }, *meta));
         }
-        let mut unprotected = 0;
+        let (mut unprotected, is_protected) = (0, self.participant.config.protection.is_some());
+        let is_permitted = !recipients.is_empty();
         for to in recipients {
             if let Some(protection) = &self.participant.config.protection
                 && !protection.levels(*to).permit(envelope.protection)
@@ -359,6 +400,8 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         }
         if unprotected > 0 {
             self.participant.count_fault(from.prefix, Fault::Unprotected);
+        } else if is_protected && is_permitted {
+            self.note_heard(&envelope);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::time::Instant;
 use crate::vendor::Quirks;
 
 use super::drops::Drops;
+use super::origin::Origin;
 use super::paths::{Path, Paths};
 
 #[derive(Debug)]
@@ -24,10 +25,11 @@ pub(super) struct RemoteParticipant {
     /// Its addresses for discovery.
     pub(super) metatraffic: Arc<[Locator]>,
     pub(super) found_at: Instant,
-    /// When its last announcement arrived.
+    /// Where it was found.
+    pub(super) origin: Origin,
+    /// When it was last noted to be there: see [`super::sign_of_life`].
     pub(super) heard_at: Instant,
-    pub(super) lease_until: Instant,
-    /// Whether it has proved that it receives our messages.
+    /// It has shown that it hears us.
     pub(super) is_verified: bool,
     /// Whether a message has come from its addresses for discovery.
     pub(super) is_reachable: bool,
@@ -43,6 +45,8 @@ pub(super) struct RemoteParticipant {
     pub(super) memory: Arc<MemoryAccount>,
     /// When the last announcement was sent to it alone.
     pub(super) answered_at: Option<Instant>,
+    /// When it was last asked whether it hears us.
+    pub(super) questioned_at: Option<Instant>,
     pub(super) publications: BTreeMap<EntityId, PublicationData>,
     pub(super) subscriptions: BTreeMap<EntityId, SubscriptionData>,
     /// Bytes of its discovery data, by endpoint.
@@ -56,8 +60,8 @@ impl RemoteParticipant {
             data,
             metatraffic: Arc::new([]),
             found_at: now,
+            origin: Origin::of(source),
             heard_at: now,
-            lease_until: now,
             is_verified: false,
             is_reachable: false,
             shown: VecDeque::new(),
@@ -66,19 +70,46 @@ impl RemoteParticipant {
             drops: Drops::default(),
             memory: Arc::new(MemoryAccount::new(MEMORY_PER_PARTICIPANT_MAX)),
             answered_at: None,
+            questioned_at: None,
             publications: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             kept_bytes: BTreeMap::new(),
             kept_bytes_total: 0,
         };
         remote.show(source);
-        remote.renew(now);
         remote
     }
 
     pub(super) fn renew(&mut self, now: Instant) {
-        self.heard_at = now;
-        self.lease_until = now + self.data.lease_duration;
+        self.heard_at = self.heard_at.max(now);
+    }
+
+    /// Sends this much to it, unless its address is hearsay and less has come from there.
+    pub(super) const fn spend_credit(&mut self, bytes: usize) -> bool {
+        if self.is_verified && self.is_reachable {
+            return true;
+        }
+        let Some(rest) = self.credit_bytes.checked_sub(bytes) else { return false };
+        self.credit_bytes = rest;
+        true
+    }
+
+    /// When it counts as gone, if nothing more is heard of it.
+    pub(super) fn lease_until(&self) -> Instant {
+        self.heard_at + self.data.lease_duration
+    }
+
+    /// Whether the source is one that this participant names, or that it was heard from by discovery.
+    pub(super) fn is_at(&self, source: Source, paths: &Paths) -> bool {
+        let host = match source {
+            Source::Datagram(address) => address.ip().to_canonical(),
+            Source::Stream(locator) => {
+                return self.shown_streams.contains(&locator) || self.data.streams.contains(&locator);
+            }
+        };
+        let named = || self.data.metatraffic_unicast.iter().chain(&self.data.default_unicast);
+        self.shown.contains(&host)
+            || named().filter_map(|l| l.to_socket_addr()).any(|address| paths.is_same_host(host, address.ip()))
     }
 
     /// Records the source of a message. Returns whether the source is new.

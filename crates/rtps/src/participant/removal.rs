@@ -1,23 +1,36 @@
 //! Removing a remote participant.
 
+use alloc::vec::Vec;
+
 use super::Participant;
 use super::event::{LostReason, ParticipantEvent};
-use crate::id::{Guid, GuidPrefix};
+use super::remote::RemoteParticipant;
+use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
     pub(super) fn remove_participant(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix, reason: LostReason) {
-        let Some(remote) = self.remotes.remove(&prefix) else { return };
+        let may_return = matches!(reason, LostReason::LeaseExpired | LostReason::Evicted);
+        if !may_return {
+            drop(self.parked.take(prefix));
+        }
+        let Some(mut remote) = self.remotes.remove(&prefix) else { return };
+        self.places.free(&remote);
         self.unreached.remove(&prefix);
         self.unknown_drops.add(&remote.drops);
+        let writers: Vec<EntityId> = remote.publications.keys().copied().collect();
+        let readers: Vec<EntityId> = remote.subscriptions.keys().copied().collect();
+        if may_return {
+            self.park(prefix, &mut remote);
+        }
         self.builtin.unmatch_participant(now, wall, prefix);
-        for entity in remote.publications.keys() {
-            let writer = Guid::new(prefix, *entity);
-            self.unmatch_writer(writer);
+        for entity in writers {
+            let writer = Guid::new(prefix, entity);
+            self.unmatch_writer(writer, may_return);
             self.events.push_back(ParticipantEvent::PublicationLost(writer));
         }
-        for entity in remote.subscriptions.keys() {
-            let reader = Guid::new(prefix, *entity);
+        for entity in readers {
+            let reader = Guid::new(prefix, entity);
             self.unmatch_reader(reader);
             self.events.push_back(ParticipantEvent::SubscriptionLost(reader));
         }
@@ -26,14 +39,14 @@ impl Participant {
     }
 
     pub(super) fn expire_leases(&mut self, now: Instant, wall: Timestamp) {
-        while let Some(prefix) = self.remotes.values().find(|r| r.lease_until <= now).map(|r| r.data.prefix) {
+        while let Some(prefix) = self.remotes.values().find(|r| r.lease_until() <= now).map(|r| r.data.prefix) {
             self.remove_participant(now, wall, prefix, LostReason::LeaseExpired);
         }
         self.schedule_lease_check();
     }
 
     pub(super) fn schedule_lease_check(&mut self) {
-        let soonest = self.remotes.values().map(|r| r.lease_until).min();
+        let soonest = self.remotes.values().map(RemoteParticipant::lease_until).min();
         self.next_lease_check = soonest.filter(|at| *at < Instant::FAR_FUTURE);
     }
 }

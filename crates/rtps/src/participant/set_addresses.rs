@@ -36,6 +36,7 @@ impl Participant {
             let set = remote.builtin_endpoints();
             let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
             self.builtin.match_participant(now, prefix, set, &to, vendor);
+            self.unpark(prefix);
         }
     }
 

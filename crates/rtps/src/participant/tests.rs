@@ -4,11 +4,13 @@ mod addresses;
 mod amplification;
 mod announcing;
 mod answering;
+mod convergence;
 mod eviction;
 mod fragment_runs;
 mod liveliness;
 mod matching;
 mod membership;
+mod signs_of_life;
 mod streams;
 mod trust;
 
@@ -92,6 +94,14 @@ impl Sent {
     /// Whether the message names a receiver.
     fn is_addressed(&self) -> bool {
         Submessages::new(&self.bytes[20..]).any(|s| matches!(s, Ok(Submessage::InfoDestination(_))))
+    }
+
+    /// Whether the message does nothing but ask whether it is heard.
+    fn is_question(&self) -> bool {
+        Submessages::new(&self.bytes[20..]).all(|s| match s {
+            Ok(Submessage::Heartbeat(heartbeat)) => heartbeat.writer == EntityId::SEDP_PUBLICATIONS_WRITER,
+            other => matches!(other, Ok(Submessage::InfoDestination(_))),
+        })
     }
 
     fn is_announcement(&self) -> bool {

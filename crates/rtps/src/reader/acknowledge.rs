@@ -26,7 +26,7 @@ impl Reader {
             self.counters.heartbeats_ignored += 1;
             return;
         }
-        proxy.next_preemptive_acknack = None;
+        (proxy.next_preemptive_acknack, proxy.preemptive_acknacks) = (None, 0);
         if heartbeat.liveliness {
             self.renew_liveliness(rx.now, index);
         }
@@ -257,7 +257,18 @@ impl Reader {
         self.counters.requested += requested;
     }
 
-    /// Requests a HEARTBEAT from a writer that has not sent one yet.
+    /// Sends one more pre-emptive ACKNACK to a writer that has left all of them unanswered. It may believe that this
+    /// reader has everything, and then says nothing by itself.
+    pub fn ask_unheard_writer(&mut self, now: Instant, writer: Guid) {
+        let Some(index) = self.find(writer) else { return };
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if proxy.was_heard() && proxy.preemptive_acknacks >= PREEMPTIVE_ACKNACKS_MAX {
+            proxy.preemptive_acknacks = PREEMPTIVE_ACKNACKS_MAX.saturating_sub(1);
+            proxy.schedule_preemptive_acknack(now);
+        }
+    }
+
+    /// Asks a writer that has not been heard for a heartbeat.
     fn put_preemptive_acknack(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };

@@ -13,6 +13,8 @@ mod hand_over;
 mod loss;
 mod memory;
 mod memory_account;
+mod parked;
+mod parking;
 mod protected;
 mod proxy;
 mod reassembly;
@@ -47,6 +49,7 @@ use crate::protection::seal::Sealer;
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
+use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
 use unkeyed::Unkeyed;
@@ -69,6 +72,7 @@ pub struct Reader {
     /// Writers whose timers are being handled.
     due: Vec<u32>,
     next_slot: u32,
+    parked: ParkedWriters,
     deadline: DeadlineTracker,
     /// Counts continue across writers and matches, so that a writer that remembers an earlier match does not ignore new
     /// acknowledgements as old ones.
@@ -110,6 +114,7 @@ impl Reader {
             timers: MinTree::default(),
             due: Vec::new(),
             next_slot: 0,
+            parked: ParkedWriters::default(),
             deadline: DeadlineTracker::new(config.deadline, seed),
             acknack_count: Count(0),
             nack_frag_count: Count(0),
@@ -192,6 +197,9 @@ impl Reader {
         let mut proxy = WriterProxy::new(writer, WriterSlot(self.next_slot), self.config.wants_history);
         self.next_slot = self.next_slot.wrapping_add(1);
         proxy.schedule_preemptive_acknack(now);
+        if let Some(next) = self.parked.take(guid) {
+            proxy.continue_at(next);
+        }
         proxy.renew_liveliness(now);
         let index = self.writers.len();
         self.by_guid.insert(guid, index);
@@ -203,6 +211,7 @@ impl Reader {
 
     /// Removes a writer. Returns whether it was matched.
     pub fn unmatch_writer(&mut self, now: Instant, wall: Timestamp, writer: Guid) -> bool {
+        self.parked.take(writer);
         if self.departs_later(writer) {
             return true;
         }

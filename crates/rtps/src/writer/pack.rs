@@ -398,22 +398,23 @@ impl Packer {
         is_final: bool,
         liveliness: bool,
     ) {
-        self.heartbeat_count = self.heartbeat_count.next();
-        let heartbeat = Heartbeat {
-            reader,
-            writer: self.writer,
-            first,
-            last,
-            count: self.heartbeat_count,
-            is_final,
-            liveliness,
-            group: None,
-        };
+        let heartbeat = Heartbeat { is_final, liveliness, ..self.next_heartbeat(reader, first, last) };
         self.sealer.put(&mut self.batch, |out| heartbeat.emit(ENDIANNESS, out));
     }
 
-    /// Adds a GAP: numbers from `start` up to, not including, the base of `list`, and the members of `list`, will not
-    /// be sent.
+    /// A HEARTBEAT that asks for an answer, with the next count.
+    pub(super) const fn next_heartbeat(
+        &mut self,
+        reader: EntityId,
+        first: SequenceNumber,
+        last: SequenceNumber,
+    ) -> Heartbeat {
+        self.heartbeat_count = self.heartbeat_count.next();
+        let (writer, count) = (self.writer, self.heartbeat_count);
+        Heartbeat { reader, writer, first, last, count, is_final: false, liveliness: false, group: None }
+    }
+
+    /// Numbers from `start` up to (not including) `end`, and those in `others`, will never come.
     pub(super) fn gap(&mut self, reader: EntityId, start: SequenceNumber, list: SequenceNumberSet) {
         let gap = Gap { reader, writer: self.writer, start, list, group: None, filtered_count: None };
         self.sealer.put(&mut self.batch, |out| gap.emit(ENDIANNESS, out));

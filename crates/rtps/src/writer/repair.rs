@@ -1,11 +1,11 @@
 //! Requests of readers and the answers of the writer: repair, HEARTBEATs for single readers, history for late joiners.
 
-use crate::id::Guid;
+use crate::id::{EntityId, Guid};
 use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP};
 use crate::locator::Locator;
 use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
-use crate::wire::{AckNack, NackFrag};
+use crate::wire::{AckNack, Heartbeat, NackFrag};
 
 use super::pack::Outgoing;
 use super::proxy::ReaderProxy;
@@ -225,6 +225,13 @@ impl Writer {
             self.directed_heartbeat(now, index);
         }
         self.reschedule(now);
+    }
+
+    /// A HEARTBEAT for a reader that need not be matched. If it knows this writer, it answers with an ACKNACK.
+    pub(crate) fn question_for(&mut self, reader: EntityId) -> Heartbeat {
+        let (first, last) = self.available();
+        self.counters.heartbeats += 1;
+        self.packer.next_heartbeat(reader, first, last)
     }
 
     pub(super) fn directed_heartbeat(&mut self, now: Instant, index: usize) {

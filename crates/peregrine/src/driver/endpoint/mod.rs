@@ -3,6 +3,7 @@
 mod bypass;
 pub(in crate::driver) mod dirty_endpoints;
 pub(crate) mod flow;
+mod last_heard;
 pub(in crate::driver) mod local_delivery;
 pub(in crate::driver) mod local_reader;
 pub(in crate::driver) mod outbox;

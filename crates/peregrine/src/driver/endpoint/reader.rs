@@ -16,6 +16,7 @@ use peregrine_rtps::writer::Delivered;
 use peregrine_xtypes::PayloadKind;
 use tracing::Level;
 
+use super::last_heard::LastHeard;
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -68,6 +69,7 @@ pub(crate) struct ReaderState {
     pub(crate) matched: Vec<Guid>,
     /// The matched writers in this process.
     pub(in crate::driver) local: LocalWriters,
+    pub(in crate::driver) last_heard: LastHeard,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
@@ -101,6 +103,7 @@ impl ReaderCore {
             statuses: ReaderStatuses::default(),
             matched: Vec::new(),
             local: LocalWriters::default(),
+            last_heard: LastHeard::default(),
             last_non_match: None,
             hook: None,
             wakers: Wakers::default(),
@@ -253,9 +256,14 @@ impl ReaderCore {
         !state.closed && state.matched.contains(&writer)
     }
 
-    pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
+    /// With `may_return`, the writer's participant has only been silent.
+    pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid, may_return: bool) {
         let mut guard = self.lock();
-        guard.reader.unmatch_writer(now, wall, writer);
+        if may_return {
+            guard.reader.park_writer(now, wall, writer);
+        } else {
+            guard.reader.unmatch_writer(now, wall, writer);
+        }
         guard.local.remove(writer);
         if guard.matched.contains(&writer) {
             guard.matched.retain(|w| *w != writer);

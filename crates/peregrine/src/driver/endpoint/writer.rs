@@ -15,6 +15,7 @@ use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
 use tracing::Level;
 
 use super::flow::FlowController;
+use super::last_heard::LastHeard;
 use super::local_reader::LocalReader;
 use super::outbox::Outbox;
 use super::send_state::Sending;
@@ -57,6 +58,7 @@ pub(crate) struct WriterState {
     pub(crate) matched: Vec<Guid>,
     /// The matched readers in this process.
     pub(in crate::driver) local: Arc<[LocalReader]>,
+    pub(in crate::driver) last_heard: LastHeard,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
@@ -474,6 +476,7 @@ impl WriterCore {
         let now = now();
         for (reader, below) in news {
             state.writer.acknowledge(now, *reader, *below);
+            state.last_heard.note(reader.prefix, now);
         }
         self.release_retained(state);
         state.wakers.wake(StatusMask::ACKNOWLEDGED);
@@ -712,6 +715,7 @@ impl WriterState {
             hook: None,
             wakers: Wakers::default(),
             sending: Sending::default(),
+            last_heard: LastHeard::default(),
             messages_first: false,
             is_outpaced: false,
             closed: false,

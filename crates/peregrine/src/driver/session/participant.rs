@@ -458,6 +458,9 @@ impl ParticipantCore {
 
     pub(crate) fn handle_timeout(&self, now: Instant) {
         let mut locked = self.lock();
+        if locked.rtps.checks_leases(now) {
+            locked.note_heard();
+        }
         locked.rtps.handle_timeout(now, wall());
         self.finish(locked);
         self.abandon(|_, until| until <= now);
@@ -578,6 +581,14 @@ impl Locked {
         self.topics.get(name).and_then(Weak::upgrade)
     }
 
+    /// The leases of participants that were heard by shared memory run from then on.
+    fn note_heard(&mut self) {
+        let Self { rtps, writers, readers, .. } = self;
+        let by_writers = writers.values().flat_map(|writer| writer.lock().last_heard.take());
+        let by_readers = readers.values().flat_map(|reader| reader.lock().last_heard.take());
+        by_writers.chain(by_readers).for_each(|(peer, at)| rtps.note_sign_of_life(at, peer));
+    }
+
     /// Whether this deleted writer, or any one for `None`, waits for acknowledgements.
     fn lingers(&self, writer: Option<EntityId>) -> bool {
         self.lingering.has(writer)
@@ -650,9 +661,9 @@ impl Locked {
                     self.observe_refusal(*reader, writer.guid, &reason);
                 }
             }
-            ParticipantEvent::WriterUnmatched { reader, writer } => {
+            ParticipantEvent::WriterUnmatched { reader, writer, may_return } => {
                 let Some(core) = self.readers.get(reader) else { return };
-                core.unmatch_writer(now, wall(), *writer);
+                core.unmatch_writer(now, wall(), *writer, *may_return);
                 if let Some(shared) = shared {
                     shared.cancel(core.guid, *writer);
                 }

@@ -11,12 +11,15 @@ fn new_participant_is_answered_at_most_once_per_second() {
         domain.run(Span::from_millis(100));
     }
     let answers = domain.sent_to(1, 9);
-    assert_eq!(answers.len(), 1, "{answers:?}");
+    let announcements = |domain: &Domain| domain.sent_to(1, 9).iter().filter(|m| m.is_announcement()).count();
+    assert_eq!(answers.len(), 2, "{answers:?}");
     assert!(answers[0].is_addressed() && answers[0].is_announcement());
+    assert!(answers[1].is_addressed() && answers[1].is_question());
     domain.run(Span::from_secs(1));
     domain.hear(1, &heard);
+    domain.hear(1, &heard);
     domain.run_until_idle();
-    assert_eq!(domain.sent_to(1, 9).len(), 2);
+    assert_eq!((announcements(&domain), domain.sent_to(1, 9).len()), (2, 4));
 }
 
 #[test]
@@ -34,7 +37,9 @@ fn unverified_address_receives_no_more_bytes_than_it_sent() {
         domain.tick();
     }
     let answers = domain.sent_to(1, 9);
-    assert!(answers.len() <= 1, "more than one answer per second");
+    assert!(answers.len() <= 2, "more than one answer and one question a second");
+    let went: usize = answers.iter().map(|m| m.bytes.len()).sum();
+    assert!(went <= 1000 * heard.len());
     assert!(domain.counters(1).drops.held_back > 0);
     assert!(domain.sent.len() <= before + 1 + answers.len(), "the announcements were multiplied to the group");
     domain.run(Span::from_millis(100));
@@ -50,4 +55,36 @@ fn two_participants_do_not_answer_each_other_endlessly() {
     // In a minute: twenty periods each, a burst, and one answer each.
     assert!(announcements < 2 * (30 + ANNOUNCEMENT_BURST as usize), "{announcements}");
     assert_eq!(domain.sent_to(1, 2).iter().filter(|m| m.is_announcement()).count(), 1);
+}
+
+#[test]
+fn unverified_peer_is_asked_whether_it_hears_us_within_what_it_has_sent() {
+    let mut domain = Domain::of(&[1]);
+    domain.run(Span::from_secs(30));
+    let mut came = 0;
+    for round in 0..8 {
+        // Our own announcement is as long as this one: an announcement and a question are more than came.
+        let heard = announcement(config(9), None);
+        came += heard.len();
+        domain.hear(1, &heard);
+        domain.run(PERIOD);
+        let went: usize = domain.sent_to(1, 9).iter().map(|m| m.bytes.len()).sum();
+        assert!(went <= came, "{went} octets for {came}");
+        if round == 1 {
+            assert!(domain.sent_to(1, 9).iter().any(Sent::is_question), "the question has to wait its turn, no longer");
+        }
+    }
+    let announcements = domain.sent_to(1, 9).iter().filter(|m| m.is_announcement()).count();
+    let questions = domain.sent_to(1, 9).iter().filter(|m| m.is_question()).count();
+    assert!(announcements >= 4 && questions >= 4, "{announcements} announcements, {questions} questions");
+}
+
+#[test]
+fn peer_that_shows_to_hear_us_is_not_asked() {
+    let mut domain = Domain::of(&[1]);
+    domain.hear(1, &announcement(config(9), Some(prefix(1))));
+    domain.run(PERIOD);
+    domain.hear(1, &announcement(config(9), None));
+    domain.run(PERIOD);
+    assert_eq!(domain.at(1).remotes[&prefix(9)].questioned_at, None);
 }

@@ -60,3 +60,54 @@ fn silent_verified_participant_is_evicted_when_all_places_are_taken() {
     let events = domain.events(1);
     assert_eq!(lost(&events), [(prefix(1001), LostReason::Evicted), (prefix(1002), LostReason::Evicted)]);
 }
+
+/// So many strangers at one address, which name us and state leases without end.
+fn crowd(domain: &mut Domain, strangers: u32) {
+    for host in 1000..1000 + strangers {
+        let config = ParticipantConfig { lease: Span::INFINITE, ..config(host) };
+        domain.hear_from(1, address(66, 7410), &announcement(config, Some(prefix(1))));
+        domain.now = domain.now + Span(1);
+    }
+    domain.run_until_idle();
+}
+
+#[test]
+fn strangers_at_one_address_do_not_keep_a_newcomer_out() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.put_reader(1, subscription(1, 1, "topic"));
+    domain.put_writer(2, publication(2, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    crowd(&mut domain, PARTICIPANTS_MAX as u32);
+    assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_MAX);
+    // They go on announcing themselves.
+    domain.hear(1, &announcement(config(9), None));
+    crowd(&mut domain, PARTICIPANTS_MAX as u32);
+    domain.run(PERIOD);
+    domain.hear(1, &announcement(config(9), None));
+    assert!(domain.knows(1, 9), "the newcomer is kept out");
+    assert!(domain.knows(1, 2), "a participant with endpoints gave way to strangers");
+    assert!(domain.at(1).remote_participants().count() <= PARTICIPANTS_MAX);
+}
+
+#[test]
+fn unverified_strangers_at_one_address_evict_each_other_and_no_newcomer() {
+    let mut domain = Domain::of(&[1]);
+    domain.hear(1, &announcement(config(9), None));
+    for host in 0..4 * PARTICIPANTS_UNVERIFIED_MAX as u32 {
+        domain.now = domain.now + Span(1);
+        domain.hear_from(1, address(66, 7410), &flooder(1000 + host));
+    }
+    assert!(domain.knows(1, 9), "the oldest gave way, although it is the only one at its address");
+    assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_UNVERIFIED_MAX);
+}
+
+#[test]
+fn host_with_many_participants_does_not_get_places_of_others() {
+    let mut domain = Domain::of(&[1]);
+    crowd(&mut domain, PARTICIPANTS_MAX as u32);
+    domain.events(1);
+    let more = ParticipantConfig { lease: Span::INFINITE, ..config(9) };
+    domain.hear_from(1, address(66, 7410), &announcement(more, None));
+    assert!(!domain.knows(1, 9), "it comes from where most are");
+    assert_eq!(lost(&domain.events(1)), []);
+}

@@ -113,6 +113,9 @@ impl Channel {
                 only.below = below;
             }
         }
+        if inserted > 0 {
+            state.last_heard.note(self.key.writer.prefix, rx.now);
+        }
         let must_notify = inserted > 0 && !state.note_data_quietly();
         drop(state);
         drop(samples);
@@ -310,6 +313,7 @@ impl AttachedReader {
     fn deliver(&mut self, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
         let writer = self.key.writer;
         let mut state = self.core.lock();
+        state.last_heard.note(writer.prefix, rx.now);
         let reader = &mut state.reader;
         let is_taken = match entry {
             Entry::Alive => {

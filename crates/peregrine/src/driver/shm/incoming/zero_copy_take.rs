@@ -91,6 +91,7 @@ impl Channel {
         if found.is_some() {
             self.owes_ack = false;
             samples.acknowledge(acknowledgement(inserter.acknowledged_below()));
+            state.last_heard.note(self.key.writer.prefix, now);
         }
     }
 }

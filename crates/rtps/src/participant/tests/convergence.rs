@@ -1,0 +1,305 @@
+//! Two participants, each of which knows, half knows or has forgotten the other: from every combination they match
+//! again, whatever happens to the first messages.
+
+use super::*;
+use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
+
+/// How much one side knows of the other one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Knowledge {
+    /// Everything.
+    Knows,
+    /// Nothing: it has been silent for its lease.
+    Forgot,
+    /// The participant, which was heard of again, and is unverified.
+    Unverified,
+    /// The participant and its built-in endpoints, from which nothing has come.
+    Joined,
+}
+
+const KNOWLEDGE: [Knowledge; 4] = [Knowledge::Knows, Knowledge::Forgot, Knowledge::Unverified, Knowledge::Joined];
+
+/// How host 2 behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Peer {
+    Peregrine,
+    /// It believes every announcement, and announces itself to a participant alone only when that is new to it.
+    Cyclone,
+    /// As Cyclone. Its built-in writers do not repeat what was acknowledged, nor answer a pre-emptive ACKNACK where all
+    /// is acknowledged.
+    FastDds,
+}
+
+impl Peer {
+    const fn vendor(self) -> VendorId {
+        match self {
+            Self::Peregrine => VendorId::PEREGRINE,
+            Self::Cyclone => VendorId::CYCLONE,
+            Self::FastDds => VendorId::FAST_DDS,
+        }
+    }
+}
+
+/// The fate of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Arrives,
+    IsLost,
+    IsLate,
+}
+
+const FATES: [Fate; 3] = [Fate::Arrives, Fate::IsLost, Fate::IsLate];
+/// So many messages have a fate of their own.
+const DEPTH: u32 = 3;
+const DELAY: Span = Span::from_micros(200);
+const LATE: Span = Span::from_millis(300);
+/// No lease ends by itself.
+const LONG: Span = Span::from_secs(10_000);
+
+struct Model {
+    now: Instant,
+    hosts: [Participant; 2],
+    peer: Peer,
+    in_flight: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    sent: u64,
+    /// The fates of the next messages, first the last.
+    fates: Vec<Fate>,
+    /// When the last of them met its fate.
+    flows_from: Instant,
+    is_cut: bool,
+}
+
+impl Model {
+    fn new(peer: Peer) -> Self {
+        let now = Instant(1_000_000_000);
+        let host = |host| Participant::new(now, ParticipantConfig { lease: LONG, ..config(host) });
+        let (in_flight, fates) = (BTreeMap::new(), vec![]);
+        let hosts = [host(1), host(2)];
+        let mut model = Self { now, hosts, peer, in_flight, sent: 0, fates, flows_from: now, is_cut: false };
+        for host in [1, 2] {
+            let wall = model.wall();
+            let participant = &mut model.hosts[host as usize - 1];
+            participant.put_writer(now, wall, publication(host, 1, "topic"));
+            participant.put_reader(now, wall, subscription(host, 2, "topic"));
+        }
+        model.run(Span::from_secs(4));
+        assert!(model.is_matched(), "{peer:?} was never matched");
+        model
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_unix_nanos(self.now.0 + 1_700_000_000_000_000_000)
+    }
+
+    /// Whether the writer and the reader of each side know those of the other one.
+    fn is_matched(&self) -> bool {
+        let matches = |at: usize, other: u32| {
+            let [writers, readers] = [
+                self.hosts[at].writers.values().map(|w| &w.matched).collect::<Vec<_>>(),
+                self.hosts[at].readers.values().map(|r| &r.matched).collect(),
+            ];
+            writers.iter().all(|matched| matched.contains(&subscription(other, 2, "topic").guid))
+                && readers.iter().all(|matched| matched.contains(&publication(other, 1, "topic").guid))
+        };
+        matches(0, 2) && matches(1, 1)
+    }
+
+    /// Brings one side into a state that it reaches by itself when messages are lost for long enough.
+    fn set(&mut self, host: usize, knowledge: Knowledge) {
+        let (now, wall) = (self.now, self.wall());
+        let other = prefix(2 - host as u32);
+        let message = self.hosts[1 - host].announcement(wall, None);
+        let message = if host == 0 { self.in_dress(message) } else { message };
+        let participant = &mut self.hosts[host];
+        if knowledge == Knowledge::Knows {
+            return;
+        }
+        participant.remove_participant(now, wall, other, LostReason::LeaseExpired);
+        if knowledge == Knowledge::Forgot {
+            return;
+        }
+        let rx = Reception { now, wall, buffer: None, source: address(2 - host as u32, 7410).into() };
+        participant.handle_datagram(&rx, &message, &mut FragmentRun::default(), |_, _, _| {});
+        if knowledge == Knowledge::Joined {
+            participant.verify(now, other);
+        }
+    }
+
+    /// A message as it would look if the vendor of host 2 had sent it.
+    fn in_dress(&self, mut message: Vec<u8>) -> Vec<u8> {
+        let vendor = self.peer.vendor().0;
+        message[6..8].copy_from_slice(&vendor);
+        let parameter = [0x16, 0, 4, 0];
+        let at = message.windows(4).position(|w| w == parameter);
+        if let Some(at) = at {
+            message[at + 4..at + 6].copy_from_slice(&vendor);
+        }
+        message
+    }
+
+    fn send(&mut self, from: usize, knew: bool) {
+        let mut batch = TransmitBatch::default();
+        while self.hosts[from].poll_transmit(self.now, &mut batch) {
+            for message in batch.messages() {
+                let mut bytes = vec![];
+                message.copy_to(&mut bytes);
+                let to_group = message.to().iter().any(|l| l.is_multicast());
+                let peer_is_quiet = from == 1 && self.peer != Peer::Peregrine && knew;
+                if peer_is_quiet && !to_group && is_announcement(&bytes) {
+                    continue;
+                }
+                let bytes = if from == 1 { self.in_dress(bytes) } else { bytes };
+                let fate = if self.is_cut { Fate::IsLost } else { self.fates.pop().unwrap_or(Fate::Arrives) };
+                let delay = match fate {
+                    Fate::Arrives => DELAY,
+                    Fate::IsLate => LATE,
+                    Fate::IsLost => Span::ZERO,
+                };
+                if fate != Fate::Arrives {
+                    self.flows_from = self.now + delay;
+                }
+                if fate != Fate::IsLost {
+                    self.sent += 1;
+                    self.in_flight.insert((self.now + delay, self.sent), (1 - from, bytes));
+                }
+            }
+            batch.clear();
+        }
+        while self.hosts[from].poll_event().is_some() {}
+    }
+
+    /// Host 2 does what its vendor would do, and Peregrine would not.
+    fn act_as_vendor(&mut self) {
+        if self.peer != Peer::Peregrine {
+            let now = self.now;
+            self.hosts[1].verify(now, prefix(1));
+        }
+    }
+
+    /// Whether the vendor of host 2 takes no notice of a message.
+    fn is_ignored(&mut self, bytes: &[u8]) -> bool {
+        if self.peer != Peer::FastDds {
+            return false;
+        }
+        let mut acknowledgements = Acknowledgements::default();
+        interpret(bytes, prefix(2), &mut acknowledgements);
+        let topics = self.hosts[1].builtin.topics();
+        acknowledgements.0.iter().any(|(to, base, is_preemptive)| {
+            let topic = topics.iter().find(|topic| topic.writer.guid().entity == *to);
+            topic.is_some_and(|topic| {
+                let writer = &topic.writer;
+                let is_known = writer.matched_readers().any(|reader| reader.guid.prefix == prefix(1));
+                let has_all = is_known && writer.is_acknowledged(writer.last());
+                is_known && (*base < writer.acknowledged_below() || *is_preemptive && has_all)
+            })
+        })
+    }
+
+    fn step(&mut self, until: Instant) -> bool {
+        let arrival = self.in_flight.keys().next().map(|(at, _)| *at);
+        let timers = self.hosts.iter().filter_map(Participant::poll_timeout);
+        let Some(at) = timers.chain(arrival).min().filter(|at| *at <= until) else { return false };
+        self.now = self.now.max(at);
+        let (now, wall) = (self.now, self.wall());
+        let knew = self.hosts[1].remote_participant(&prefix(1)).is_some();
+        if arrival == Some(at) {
+            let Some((_, (to, bytes))) = self.in_flight.pop_first() else { return false };
+            if to == 0 || !self.is_ignored(&bytes) {
+                let rx = Reception { now, wall, buffer: None, source: address(2 - to as u32, 7410).into() };
+                self.hosts[to].handle_datagram(&rx, &bytes, &mut FragmentRun::default(), |_, _, _| {});
+            }
+        } else {
+            self.hosts.iter_mut().for_each(|host| host.handle_timeout(now, wall));
+        }
+        self.act_as_vendor();
+        self.send(0, true);
+        self.send(1, knew);
+        true
+    }
+
+    fn run(&mut self, span: Span) {
+        let end = self.now + span;
+        for _ in 0..100_000 {
+            if !self.step(end) {
+                self.now = end;
+                return;
+            }
+        }
+        panic!("the participants never stop talking");
+    }
+}
+
+fn is_announcement(bytes: &[u8]) -> bool {
+    Submessages::new(&bytes[20..])
+        .any(|s| matches!(s, Ok(Submessage::Data(data)) if data.writer == EntityId::SPDP_WRITER))
+}
+
+/// To which writer, from where on, and whether only a HEARTBEAT is asked for.
+#[derive(Default)]
+struct Acknowledgements(Vec<(EntityId, SequenceNumber, bool)>);
+
+impl Receive for Acknowledgements {
+    fn input(&mut self, envelope: Envelope, input: Input<'_>) {
+        if let Input::AckNack(acknack) = input {
+            let is_preemptive = !acknack.is_final && acknack.state.is_empty();
+            self.0.push((envelope.to, acknack.state.base(), is_preemptive));
+        }
+    }
+
+    fn dropped(&mut self, _: GuidPrefix, _: VendorId, reason: DropReason) {
+        panic!("{reason}");
+    }
+}
+
+/// All fates of the first messages.
+fn all_fates() -> impl Iterator<Item = Vec<Fate>> {
+    (0..3_usize.pow(DEPTH)).map(|number| (0..DEPTH).map(|place| FATES[number / 3_usize.pow(place) % 3]).collect())
+}
+
+/// The combinations in which the two do not match again in time.
+fn failures(peer: Peer) -> Vec<(Knowledge, Knowledge, Vec<Fate>)> {
+    let mut failures = vec![];
+    for (ours, theirs) in KNOWLEDGE.into_iter().flat_map(|ours| KNOWLEDGE.map(|theirs| (ours, theirs))) {
+        for fates in all_fates() {
+            let mut model = Model::new(peer);
+            model.is_cut = true;
+            model.set(0, ours);
+            model.set(1, theirs);
+            // Long enough that every retry with a bound has come to its end.
+            model.run(Span::from_secs(20));
+            model.is_cut = false;
+            model.flows_from = model.now;
+            model.fates.clone_from(&fates);
+            while !model.fates.is_empty() {
+                assert!(model.step(Instant::FAR_FUTURE));
+            }
+            let flows_from = model.flows_from.max(model.now);
+            model.run((flows_from + PERIOD.times(2)).since(model.now));
+            if !model.is_matched() {
+                failures.push((ours, theirs, fates));
+            }
+        }
+    }
+    failures
+}
+
+fn assert_converges(peer: Peer) {
+    let failures = failures(peer);
+    let combinations: BTreeSet<String> = failures.iter().map(|(a, b, _)| std::format!("{a:?}/{b:?}")).collect();
+    assert!(failures.is_empty(), "{peer:?}: {} of {combinations:?}, such as {:?}", failures.len(), failures[0]);
+}
+
+#[test]
+fn two_peregrine_participants_match_again_from_every_state() {
+    assert_converges(Peer::Peregrine);
+}
+
+#[test]
+fn peer_that_addresses_only_strangers_is_matched_again_from_every_state() {
+    assert_converges(Peer::Cyclone);
+}
+
+#[test]
+fn peer_that_repeats_nothing_is_matched_again_from_every_state() {
+    assert_converges(Peer::FastDds);
+}

@@ -92,6 +92,16 @@ pub struct ReaderCounters {
     pub acknowledgements: u64,
     /// HEARTBEATs that were ignored: their count had come before, or contradicts the counts of the others.
     pub heartbeats_ignored: u64,
+    /// How often the reader has gone over to another series of HEARTBEAT counts of a writer, because true HEARTBEATs
+    /// went on below a false count, or because two in a row were far ahead.
+    pub counts_resynchronized: u64,
+    /// What a writer claimed to be gone or irrelevant, or to exist, and a later message of that writer contradicted:
+    /// the reader went back to what it had passed over. Forged messages cause that, and rarely reordered ones.
+    pub claims_withdrawn: u64,
+    /// Fragments that were refused because they were too small for the number of pieces of their sample.
+    pub small_fragments: u64,
+    /// Requests for fragments that did not leave because the writer's budget for requests was used up.
+    pub requests_withheld: u64,
     /// Writers that would match and were not taken, because there were as many as a reader takes.
     pub matches_refused: u64,
     /// Payloads that their writer did not protect, or that were changed.

@@ -6,7 +6,7 @@ use crate::id::Guid;
 use crate::payload::Payload;
 use crate::seq::SequenceNumber;
 
-use super::proxy::OutOfOrderSample;
+use super::proxy::{OutOfOrderSample, WriterProxy};
 use super::{Reader, Reception, SampleMeta};
 
 impl Reader {
@@ -29,7 +29,7 @@ impl Reader {
         }
         self.renew_liveliness(rx.now, index);
         self.start_at(rx, index, number);
-        if !self.is_wanted(index, number) {
+        if !self.is_wanted(rx.now, index, number, true) {
             // If it came in a message and waits, it does not come again from now on.
             let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.out_of_order.get_mut(&number));
             waiting.into_iter().for_each(|sample| sample.is_handed_over = true);
@@ -60,7 +60,8 @@ impl Reader {
         if let Some(proxy) = self.writers.get_mut(index) {
             proxy.next_preemptive_acknack = None;
         }
-        self.update_available(rx, index, first, last);
+        self.update_available(rx, index, first, last, first);
+        self.writers.get_mut(index).into_iter().for_each(WriterProxy::trust_skip);
         true
     }
 
@@ -101,6 +102,7 @@ impl Reader {
             self.counters.no_room += 1;
         }
         self.advance_past_gap(rx, index);
+        self.writers.get_mut(index).into_iter().for_each(WriterProxy::trust_skip);
     }
 
     /// What is handed over comes in order, so that a reader that does not know where to start knows it now.

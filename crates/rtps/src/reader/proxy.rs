@@ -4,12 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::count_filter::CountFilter;
+use crate::count_filter::{CountFilter, Counted};
 use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
     GAP_REQUEST_INTERVAL, GAP_REQUESTS_MAX, IRRELEVANT_RANGES_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN,
-    REORDER_SAMPLES_MAX,
+    REORDER_SAMPLES_MAX, REPAIR_REQUESTS_MAX,
 };
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
@@ -20,6 +20,7 @@ use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
 
+use super::claims::{RequestBudget, Skip, StaleRun};
 use super::event::ReaderTimer;
 use super::memory_account::MemoryAccount;
 use super::reassembly::Reassembly;
@@ -83,6 +84,10 @@ pub(super) struct WriterProxy {
     /// Stretches (first, last) ahead of `next` that will never come; ascending, neither overlapping nor touching.
     irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
     pub(super) reassembly: Reassembly,
+    /// What was passed over last by claims of the writer.
+    pub(super) skip: Option<Skip>,
+    pub(super) stale: Option<StaleRun>,
+    pub(super) requests_paid: RequestBudget,
     /// What of `held_bytes` was charged to the account.
     pub(super) charged: usize,
     pub(super) alive: bool,
@@ -170,6 +175,9 @@ impl WriterProxy {
             out_of_order_bytes: 0,
             irrelevant: Vec::new(),
             reassembly: Reassembly::default(),
+            skip: None,
+            stale: None,
+            requests_paid: RequestBudget::default(),
             charged: 0,
             alive: true,
             alive_until: Instant::FAR_FUTURE,
@@ -217,8 +225,8 @@ impl WriterProxy {
         !core::mem::replace(&mut self.alive, true)
     }
 
-    pub(super) fn accept_heartbeat(&mut self, count: Count) -> bool {
-        self.heartbeat_counts.accept(count)
+    pub(super) fn accept_heartbeat(&mut self, now: Instant, count: Count) -> Counted {
+        self.heartbeat_counts.accept(now, count)
     }
 
     /// Whether this number is the next, and nothing else is waiting or waited for: the usual case, and the simplest.
@@ -281,6 +289,22 @@ impl WriterProxy {
         true
     }
 
+    /// Sample `number` has come, and is none of the application's business.
+    pub(super) fn refuse(&mut self, number: SequenceNumber) {
+        if self.started && number == self.next {
+            self.next = number.next();
+        } else {
+            self.mark_irrelevant(number, number);
+        }
+    }
+
+    /// Forgets that `number` and its neighbours will never come. Says whether that was noted.
+    pub(super) fn withdraw_irrelevant(&mut self, number: SequenceNumber) -> bool {
+        let before = self.irrelevant.len();
+        self.irrelevant.retain(|(first, last)| !(*first..=*last).contains(&number));
+        self.irrelevant.len() < before
+    }
+
     /// Moves `next` over everything that will never come, but not past what has come all the same: a writer may let go
     /// of a sample after sending it.
     pub(super) fn skip_irrelevant(&mut self) {
@@ -289,7 +313,9 @@ impl WriterProxy {
                 return;
             }
             let until = self.first_out_of_order().map_or(last.next(), |number| number.min(last.next()));
-            self.next = self.next.max(until);
+            if until > self.next {
+                self.pass_over(until, SequenceNumber::ZERO, 0, self.known_until());
+            }
             if until <= last {
                 return;
             }
@@ -434,8 +460,9 @@ impl WriterProxy {
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
         let asked = self.asked?;
         // What no HEARTBEAT has announced may never have been written.
-        let is_credible = asked.first <= self.announced.newest() || asked.attempts < GAP_REQUESTS_MAX;
-        (is_credible && self.next <= asked.last).then(|| asked.at + self.nack_patience())
+        let is_announced = asked.first <= self.announced.newest();
+        let attempts_max = if is_announced { REPAIR_REQUESTS_MAX } else { GAP_REQUESTS_MAX };
+        (asked.attempts < attempts_max && self.next <= asked.last).then(|| asked.at + self.nack_patience())
     }
 
     /// The newest number of which anything may be asked for.

@@ -10,7 +10,9 @@ use std::vec::Vec;
 
 mod bounds;
 mod filtered;
+mod floods;
 mod forged;
+mod inactive;
 mod late_joiners;
 mod room;
 mod steady;

@@ -145,6 +145,9 @@ impl WriterProxy {
     /// Sample `number` has come, which should never have come again, or never at all. Says whether a claim was false,
     /// so that the sample is wanted.
     pub(super) fn withdraw_claim_against(&mut self, now: Instant, number: SequenceNumber) -> bool {
+        if number > SequenceNumber::LAST {
+            return false;
+        }
         if number >= self.next {
             return !self.out_of_order.contains_key(&number) && self.withdraw_irrelevant(number);
         }
@@ -157,8 +160,9 @@ impl WriterProxy {
             }
             return true;
         }
-        // A reliable reader that has delivered a later sample does not go back.
-        let may_go_back = !self.info.reliable || is_last;
+        // A reliable reader that has delivered a later sample does not go back, nor one to which the writer sends its
+        // history unasked: new samples overtake that, and come again with it.
+        let may_go_back = if self.info.reliable { is_last } else { !self.gets_history };
         if may_go_back && self.is_long_stale(now, number) {
             self.skip = None;
             self.start(number);

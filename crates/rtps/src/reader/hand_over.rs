@@ -85,7 +85,7 @@ impl Reader {
     pub fn acknowledged_below(&mut self, writer: Guid) -> Option<SequenceNumber> {
         let index = self.find(writer)?;
         let proxy = self.writers.get(index)?;
-        (proxy.started && proxy.info.reliable).then_some(proxy.next)
+        (proxy.started && proxy.info.reliable).then(|| proxy.acknowledges_below())
     }
 
     fn skip(&mut self, rx: &Reception<'_>, writer: Guid, first: SequenceNumber, below: SequenceNumber) {

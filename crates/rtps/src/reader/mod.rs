@@ -464,6 +464,9 @@ impl Reader {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
         if !proxy.started && !proxy.awaits_start() {
             proxy.started = true;
+            if !proxy.info.reliable {
+                proxy.pass_over_by_sample(number);
+            }
             proxy.next = number;
         }
         if !proxy.is_resolved(number) {

@@ -71,6 +71,8 @@ pub(super) struct WriterProxy {
     pub(super) slot: WriterSlot,
     /// Everything before this was handed on or will never come.
     pub(super) next: SequenceNumber,
+    /// Whether the writer sends what was written before the reader came.
+    pub(super) gets_history: bool,
     /// Whether `next` is known: a volatile reader starts wherever it first hears something.
     pub(super) started: bool,
     /// How far HEARTBEATs have announced. What came beyond it says nothing about what should have come.
@@ -163,6 +165,7 @@ impl WriterProxy {
 
     pub(super) fn new(info: MatchedWriter, slot: WriterSlot, wants_history: bool) -> Self {
         Self {
+            gets_history: wants_history && info.has_history,
             started: wants_history && info.has_history,
             destination: destination_of(&info),
             info,

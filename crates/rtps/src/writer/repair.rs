@@ -287,6 +287,7 @@ impl Writer {
         let (_, last) = self.available();
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
+        reader.repairs_paid.charge_heartbeat();
         self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
         // A reader that acknowledges nothing is not asked to.
         let is_final = reader.retains_unacknowledged();

@@ -9,6 +9,9 @@ use crate::limits::{
 use crate::seq::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 
+/// Header, INFO_DST and HEARTBEAT.
+const OWN_HEARTBEAT_LEN: usize = 20 + 16 + 32;
+
 /// The budget for repairs to one reader.
 ///
 /// A reader pays with the bytes of its requests, with what it acknowledges, and with samples that were sent to it for
@@ -64,6 +67,11 @@ impl RepairBudget {
     pub(super) const fn pay_for_progress(&mut self, bytes: usize) {
         self.credit.add(bytes);
         self.refill_left = REPAIR_REFILL_MAX;
+    }
+
+    /// A heartbeat is sent to the reader alone: that is charged as far as it was paid for, and sent in any case.
+    pub(super) fn charge_heartbeat(&mut self) {
+        self.credit.take(OWN_HEARTBEAT_LEN.min(self.credit.bytes));
     }
 
     pub(super) const fn charge(&mut self, bytes: usize) {

@@ -577,6 +577,9 @@ fn acknowledgements_from_strangers_and_of_the_future_change_nothing() {
     pair.writer.handle_acknack(pair.now, stranger, &acknack(2, 1));
     assert!(!pair.writer.is_acknowledged(SequenceNumber(1)));
     pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(i64::MAX, 1));
+    pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(3, 2));
+    assert!(!pair.writer.is_acknowledged(SequenceNumber(1)), "it was never written");
+    pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(2, 3));
     assert!(pair.writer.is_acknowledged(SequenceNumber(1)));
     pair.write(1, b"y");
     assert!(!pair.writer.is_acknowledged(SequenceNumber(2)), "what was not sent then is not acknowledged now");

@@ -229,6 +229,9 @@ fn best_effort_reader_goes_back_after_a_forged_sample_or_gap() {
     (2..=6).for_each(|number| listener.data(number));
     assert_eq!(listener.taken(), [1, 100_000, 4, 5, 6]);
     let mut listener = Listener::new(best_effort());
+    (0..=4).for_each(|number| listener.data(if number == 0 { 100_000 } else { number }));
+    assert_eq!(listener.taken(), [100_000, 3, 4]);
+    let mut listener = Listener::new(best_effort());
     listener.data(1);
     listener.gap(2, 100_000);
     (2..=4).for_each(|number| listener.data(number));

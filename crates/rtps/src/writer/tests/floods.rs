@@ -61,7 +61,7 @@ impl Victim {
         for _ in 0..500 {
             self.count += 2;
             self.acknack(self.count - 1, 1, 1..=128);
-            self.acknack(self.count, 129, 129..=256);
+            self.acknack(self.count, 1, 129..=256);
         }
         self.transmit();
     }
@@ -89,7 +89,7 @@ fn datagram_of_a_thousand_requests_is_answered_once() {
 #[test]
 fn requests_without_end_are_paid_for() {
     let mut victim = Victim::new();
-    for _ in 0..1200 {
+    for _ in 0..100 {
         victim.datagram_of_requests();
         victim.pass(Span::from_millis(5));
     }
@@ -97,7 +97,7 @@ fn requests_without_end_are_paid_for() {
     assert!(victim.sent < allowed, "{} bytes for {}", victim.sent, victim.received);
     // Few requests, each for much.
     let before = (victim.sent, victim.received);
-    for _ in 0..10_000 {
+    for _ in 0..3000 {
         victim.count += 1;
         victim.acknack(victim.count, 1, 1..=256);
         victim.transmit();

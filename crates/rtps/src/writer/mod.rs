@@ -392,9 +392,8 @@ impl Writer {
     /// The matched reliable readers that have not acknowledged everything up to and including `number`, also those for
     /// which the writer no longer waits.
     pub fn readers_behind(&self, number: SequenceNumber) -> impl Iterator<Item = Guid> {
-        let behind = move |r: &&ReaderProxy| {
-            r.info.reliable && !r.retains_unacknowledged() && r.acknowledged_below <= number
-        };
+        let behind =
+            move |r: &&ReaderProxy| r.info.reliable && !r.retains_unacknowledged() && r.acknowledged_below <= number;
         self.readers.iter().filter(behind).map(|r| r.info.guid)
     }
 

@@ -113,8 +113,7 @@ impl Writer {
         reader.end_current();
         reader.record_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();
-        let wanted =
-            reader.repairs_paid.fragments_without_in_flight(now, nack.sequence_number, nack.state, round_trip);
+        let wanted = reader.repairs_paid.fragments_without_in_flight(now, nack.sequence_number, nack.state, round_trip);
         if wanted.is_empty() {
             self.counters.repairs_withheld += 1;
             return;

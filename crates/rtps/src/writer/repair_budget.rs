@@ -189,7 +189,10 @@ mod tests {
             let wanted = budget.fragments_without_in_flight(now, SequenceNumber(1), one, ROUND_TRIP);
             budget.record_fragments(now, SequenceNumber(1), wanted);
         }
-        assert_eq!((budget.samples.len(), budget.fragments.len()), (REPAIRS_IN_FLIGHT_MAX, FRAGMENT_REPAIRS_IN_FLIGHT_MAX));
+        assert_eq!(
+            (budget.samples.len(), budget.fragments.len()),
+            (REPAIRS_IN_FLIGHT_MAX, FRAGMENT_REPAIRS_IN_FLIGHT_MAX)
+        );
     }
 
     #[test]

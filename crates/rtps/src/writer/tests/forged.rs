@@ -171,7 +171,8 @@ fn request_for_a_sample_that_a_forged_acknack_has_acknowledged_withdraws_the_ack
     pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack);
     assert!(pair.writer.is_acknowledged(SequenceNumber(3)));
     let first = SequenceNumber::FIRST;
-    let request = AckNack { state: SequenceNumberSet::from_ascending(first, [first]), count: Count(count + 2), ..acknack };
+    let request =
+        AckNack { state: SequenceNumberSet::from_ascending(first, [first]), count: Count(count + 2), ..acknack };
     pair.writer.handle_acknack(pair.now, reader_guid(0), &request);
     assert!(!pair.writer.is_acknowledged(SequenceNumber(1)));
     assert_eq!(pair.writer.counters().acknowledgements_withdrawn, 1);
@@ -209,9 +210,8 @@ mod any_sequence {
     fn forged() -> impl Strategy<Value = Forged> {
         let requests = proptest::collection::vec(any::<u8>(), 0..4);
         prop_oneof![
-            (count(), number(), number()).prop_map(|(count, first, last)| {
-                Forged::Heartbeat { count, first, last: last.max(first - 1) }
-            }),
+            (count(), number(), number())
+                .prop_map(|(count, first, last)| { Forged::Heartbeat { count, first, last: last.max(first - 1) } }),
             (number(), number()).prop_map(|(start, base)| Forged::Gap { start, base }),
             (count(), number(), requests, any::<bool>())
                 .prop_map(|(count, base, requests, is_final)| Forged::AckNack { count, base, requests, is_final }),

@@ -132,6 +132,7 @@ impl WriterProxy {
         if self.announced.lower(last) {
             let newest = self.newest_claim();
             self.asked = self.asked.filter(|asked| asked.first <= newest);
+            self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
         }
         let Some(skip) = &mut self.skip else { return ClaimCheck::Lost(0) };
         if skip.until == self.next && (last.next() < skip.until || first < skip.first) {

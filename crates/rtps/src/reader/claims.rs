@@ -51,11 +51,13 @@ pub(super) enum ClaimCheck {
 }
 
 impl WriterProxy {
-    /// One past the newest number that something other than the claim in question has shown to exist.
+    /// One past the newest number that something other than the claim in question has shown to exist. As long as nothing
+    /// is known of the writer, a late joiner takes its word for any number.
     pub(super) fn known_until(&self) -> SequenceNumber {
         let waiting = self.out_of_order.keys().next_back().copied();
         let newest = waiting.max(self.reassembly.newest()).max(Some(self.announced.newest()));
-        newest.map_or(self.next, |newest| newest.next().max(self.next))
+        let known = newest.map_or(self.next, |newest| newest.next().max(self.next));
+        if known == SequenceNumber::FIRST { SequenceNumber::MAX } else { known }
     }
 
     /// Goes on at `until`, because a HEARTBEAT whose first number is `first`, or a GAP, says that nothing before comes.

@@ -252,3 +252,10 @@ fn best_effort_reader_goes_back_a_little_only_if_the_true_samples_last() {
     (60..=90).for_each(|number| listener.data(number));
     assert_eq!(listener.taken(), [100], "datagrams that are overtaken for a moment are late");
 }
+
+#[test]
+fn late_joiner_requests_history_with_the_first_heartbeat() {
+    let mut listener = Listener::with_history();
+    listener.heartbeat(9_999, 10_000);
+    assert_eq!(listener.acknowledges(), (9_999, vec![9_999, 10_000]));
+}

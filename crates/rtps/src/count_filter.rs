@@ -19,7 +19,7 @@ pub(crate) struct CountFilter {
     other: Option<(Count, u32)>,
 }
 
-/// What the count of a message says about the message.
+/// Whether a message is new, by its count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counted {
     /// It is new.

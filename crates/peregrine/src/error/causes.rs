@@ -182,7 +182,7 @@ pub enum Timeout {
     NotAcknowledged {
         /// How many readers match.
         readers: usize,
-        /// Those that have not acknowledged everything, also readers that do not answer and for which the writer no
+        /// The readers that have not acknowledged everything, also readers that do not answer and for which the writer no
         /// longer waits.
         behind: Vec<Guid>,
         /// How long the call waited.

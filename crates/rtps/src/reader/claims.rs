@@ -1,4 +1,4 @@
-//! What a writer claims to be gone, irrelevant or written, and how its later messages withdraw false claims.
+//! Claims of a writer that samples are gone, irrelevant or written, and how its later messages withdraw false claims.
 //!
 //! A HEARTBEAT or GAP may be forged. The reader follows a claim, and remembers what it has passed over by that until a
 //! sample after it has been delivered. If the writer sends something passed over, or a HEARTBEAT that contradicts the
@@ -41,7 +41,7 @@ pub(super) struct StaleRun {
     since: Instant,
 }
 
-/// What a HEARTBEAT says about earlier claims.
+/// The result of comparing a HEARTBEAT with earlier claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ClaimCheck {
     /// It contradicts one: the reader went back.
@@ -51,8 +51,8 @@ pub(super) enum ClaimCheck {
 }
 
 impl WriterProxy {
-    /// One past the newest number that something other than the claim in question has shown to exist. As long as nothing
-    /// is known of the writer, a late joiner takes its word for any number.
+    /// One past the newest number that something other than the claim in question has shown to exist. As long as
+    /// nothing is known of the writer, a late joiner takes its word for any number.
     pub(super) fn known_until(&self) -> SequenceNumber {
         let waiting = self.out_of_order.keys().next_back().copied();
         let newest = waiting.max(self.reassembly.newest()).max(Some(self.announced.newest()));

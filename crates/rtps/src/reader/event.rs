@@ -95,7 +95,7 @@ pub struct ReaderCounters {
     /// How often the reader has gone over to another series of HEARTBEAT counts of a writer, because true HEARTBEATs
     /// went on below a false count, or because two in a row were far ahead.
     pub counts_resynchronized: u64,
-    /// What a writer claimed to be gone or irrelevant, or to exist, and a later message of that writer contradicted:
+    /// Claims of writers that samples are gone or irrelevant, which a later message of the same writer contradicted:
     /// the reader went back to what it had passed over. Forged messages cause that, and rarely reordered ones.
     pub claims_withdrawn: u64,
     /// Fragments that were refused because they were too small for the number of pieces of their sample.

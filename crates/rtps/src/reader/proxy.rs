@@ -86,7 +86,7 @@ pub(super) struct WriterProxy {
     /// Stretches (first, last) ahead of `next` that will never come; ascending, neither overlapping nor touching.
     irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
     pub(super) reassembly: Reassembly,
-    /// What was passed over last by claims of the writer.
+    /// The numbers that were passed over last by claims of the writer.
     pub(super) skip: Option<Skip>,
     pub(super) stale: Option<StaleRun>,
     pub(super) requests_paid: RequestBudget,

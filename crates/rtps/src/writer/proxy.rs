@@ -84,7 +84,7 @@ pub(super) struct ReaderProxy {
     asked: Option<(Instant, SequenceNumber)>,
     /// Something before this was lost, or an answer was: until it is acknowledged, answers do not measure the way.
     unmeasurable_below: SequenceNumber,
-    /// What it may be sent again.
+    /// The budget for what it is sent again.
     pub(super) repairs_paid: RepairBudget,
     /// A late joiner has been sent, as repairs, everything before this that is older than itself.
     history_sent_below: SequenceNumber,
@@ -289,7 +289,7 @@ impl ReaderProxy {
         self.unmeasurable_below = sent_below;
     }
 
-    /// What is asked for, less what was sent again so recently that the reader cannot have seen it when it asked. Says
+    /// Takes over what is asked for, less what was sent again so recently that the reader cannot have seen it when it asked. Says
     /// whether anything is left.
     pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) -> bool {
         let wanted = self.repairs_paid.without_in_flight(now, wanted, self.round_trip.estimate());

@@ -1,4 +1,4 @@
-//! What a reader may be sent again: nothing twice within a round trip, and no more than was paid for.
+//! Repairs that a reader may be sent: nothing twice within a round trip, and no more than was paid for.
 
 use alloc::vec::Vec;
 
@@ -83,7 +83,7 @@ impl RepairBudget {
         self.credit.bytes
     }
 
-    /// Those numbers that are not under way to the reader: a request that comes within a round trip of the answer was
+    /// The wanted numbers that are not under way to the reader: a request that comes within a round trip of the answer was
     /// made before the answer arrived. None while as many answers are under way as may be.
     pub(super) fn without_in_flight(
         &mut self,

@@ -1,4 +1,4 @@
-//! What a reader sends because of what it received: bounded for each writer, whatever the writer says.
+//! Messages that a reader sends because of what it received: bounded for each writer, whatever the writer says.
 
 use super::*;
 use crate::limits::{FRAGMENT_BYTES_MIN, REPAIR_REQUESTS_MAX, REQUEST_CREDIT_MAX};

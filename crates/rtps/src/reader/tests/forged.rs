@@ -1,4 +1,4 @@
-//! What forged messages of a writer claim, and how the next true messages heal it.
+//! Claims of forged messages in the name of a writer, and how the next true messages heal it.
 
 use super::*;
 use crate::limits::{SKIP_BELIEVED_MAX, STALE_SAMPLES_TO_GO_BACK};

@@ -1,4 +1,4 @@
-//! What a writer sends because of what it received: bounded for each reader, whatever the reader requests.
+//! Messages that a writer sends because of what it received: bounded for each reader, whatever the reader requests.
 
 use super::*;
 use crate::limits::{REPAIR_CREDIT_START, REPAIR_REFILL_MAX};

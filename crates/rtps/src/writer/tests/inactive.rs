@@ -1,4 +1,4 @@
-//! What is kept for a reader that does not answer.
+//! The history that is kept for a reader that does not answer.
 
 use super::*;
 use crate::limits::{INACTIVE_KEEP_BYTES, INACTIVE_KEEP_SAMPLES};

@@ -182,8 +182,8 @@ pub enum Timeout {
     NotAcknowledged {
         /// How many readers match.
         readers: usize,
-        /// The readers that have not acknowledged everything, also readers that do not answer and for which the writer no
-        /// longer waits.
+        /// The readers that have not acknowledged everything, also readers that do not answer and for which the writer
+        /// no longer waits.
         behind: Vec<Guid>,
         /// How long the call waited.
         waited: Duration,

@@ -58,8 +58,8 @@ impl Reader {
         }
     }
 
-    /// Takes over what a writer has. `false` of one that does not repair: that is none of the reader's business. `known_until`: see
-    /// [`WriterProxy::known_until`].
+    /// Takes over what a writer has. `false` of one that does not repair: that is none of the reader's business.
+    /// `known_until`: see [`WriterProxy::known_until`].
     pub(super) fn update_available(
         &mut self,
         rx: &Reception<'_>,

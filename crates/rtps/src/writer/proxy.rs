@@ -289,8 +289,8 @@ impl ReaderProxy {
         self.unmeasurable_below = sent_below;
     }
 
-    /// Takes over what is asked for, less what was sent again so recently that the reader cannot have seen it when it asked. Says
-    /// whether anything is left.
+    /// Takes over what is asked for, less what was sent again so recently that the reader cannot have seen it when it
+    /// asked. Says whether anything is left.
     pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) -> bool {
         let wanted = self.repairs_paid.without_in_flight(now, wanted, self.round_trip.estimate());
         self.requested = (!wanted.is_empty()).then_some(wanted);

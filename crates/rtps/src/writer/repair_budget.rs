@@ -83,8 +83,8 @@ impl RepairBudget {
         self.credit.bytes
     }
 
-    /// The wanted numbers that are not under way to the reader: a request that comes within a round trip of the answer was
-    /// made before the answer arrived. None while as many answers are under way as may be.
+    /// The wanted numbers that are not under way to the reader: a request that comes within a round trip of the answer
+    /// was made before the answer arrived. None while as many answers are under way as may be.
     pub(super) fn without_in_flight(
         &mut self,
         now: Instant,

@@ -5,6 +5,8 @@ use crate::limits::{REPAIR_CREDIT_START, REPAIR_REFILL_MAX};
 
 const SAMPLES: i64 = 256;
 const LEN: usize = 1000;
+/// Header and INFO_DST of a message.
+const MESSAGE_HEAD: usize = 20 + 16;
 /// Submessage header and fields without bits.
 const ACKNACK_LEN: usize = 28;
 
@@ -100,6 +102,7 @@ fn requests_without_end_are_paid_for() {
     for _ in 0..3000 {
         victim.count += 1;
         victim.acknack(victim.count, 1, 1..=256);
+        victim.received += MESSAGE_HEAD;
         victim.transmit();
         victim.pass(Span::from_millis(100));
     }

@@ -262,3 +262,70 @@ pub const COUNTS_TO_JUMP: u32 = 2;
 /// Consecutive messages of a series of lower counts before the series is accepted. A forged count thus loses its effect
 /// with the next true messages, and two reordered datagrams do not restart the series.
 pub const COUNTS_TO_GO_BACK: u32 = 3;
+
+/// How long no message has continued a series of counts until one lower count is believed: a writer that sends a
+/// HEARTBEAT every few seconds would else take [`COUNTS_TO_GO_BACK`] of them to recover from a false count.
+pub const COUNT_SERIES_SILENCE: Span = Span::from_secs(1);
+
+/// How often a reader repeats by itself a request that a HEARTBEAT has justified and that stays unanswered. With waits
+/// up to [`NACK_REPEAT_MAX`] that is about ten seconds, as long as a writer waits for a reader; then it answers
+/// HEARTBEATs only.
+pub const REPAIR_REQUESTS_MAX: u32 = 56;
+
+/// Payload bytes that a fragment of a sample in many pieces has at least: as few as Peregrine itself ever sends.
+pub const FRAGMENT_BYTES_MIN: u16 = 64;
+
+/// Pieces of a sample that may be smaller than that: some peers cut a short sample into very small fragments.
+pub const SMALL_FRAGMENTS_MAX: u32 = 1024;
+
+/// Bytes that a peer is sent in answer for each byte that it sends. An answer has up to 80 bytes of headers that the
+/// budgets do not count, so that the whole stays below ten.
+pub const ANSWER_BYTES_PER_BYTE: usize = 8;
+
+/// Bytes of NACK_FRAGs that a reader may send to a writer it has just matched, and to which time refills its budget:
+/// requests for 16,384 fragments.
+pub const REQUEST_CREDIT_START: usize = 4 << 10;
+
+/// Bytes of NACK_FRAGs that a reader may send to a writer of which many fragments came: requests for 262,144 fragments.
+pub const REQUEST_CREDIT_MAX: usize = 64 << 10;
+
+/// Bytes by which time refills that budget each second, as long as requests are repeated at all.
+pub const REQUEST_REFILL_PER_SECOND: usize = 1 << 10;
+
+/// Bytes that a writer may send again to a reader it has just matched, and to which time refills its budget.
+pub const REPAIR_CREDIT_START: usize = 64 << 10;
+
+/// Bytes that a writer may send again to a reader that was sent as much for the first time: two full windows, so that
+/// an outage that loses everything under way, twice, costs no wait.
+pub const REPAIR_CREDIT_MAX: usize = 2 * WINDOW_BYTES_MAX;
+
+/// Bytes by which time refills that budget each second: a reader that hears nothing of large samples still gets one
+/// of 64 KiB every four seconds.
+pub const REPAIR_REFILL_PER_SECOND: usize = 16 << 10;
+
+/// Bytes that time refills as long as a reader makes no progress, so that requests that lead to nothing end.
+pub const REPAIR_REFILL_MAX: usize = 1 << 20;
+
+/// Answers to requests for samples that a writer has under way to a reader: two different requests per round trip are
+/// usual, of 256 samples each.
+pub const REPAIRS_IN_FLIGHT_MAX: usize = 8;
+
+/// The same for requests for fragments: 256 fragments each, together 22 MB at the fragment size of Ethernet.
+pub const FRAGMENT_REPAIRS_IN_FLIGHT_MAX: usize = 64;
+
+/// Samples that a reader passes over at once because a HEARTBEAT or GAP says that they will never come: as many as one
+/// acknowledgement can name. A reader that passes over more acknowledges them after a second message has confirmed it.
+pub const SKIP_BELIEVED_MAX: u64 = 256;
+
+/// Samples in a row with ascending numbers that a reader has passed over, until it goes back to them.
+pub const STALE_SAMPLES_TO_GO_BACK: u32 = 3;
+
+/// How long such a run of fewer numbers back than [`SKIP_BELIEVED_MAX`] has to last: networks delay datagrams by less.
+pub const STALE_RUN_MIN: Span = Span::from_millis(500);
+
+/// Payload bytes that a writer keeps for a reader that does not answer, where no QoS policy bounds them: as much as it
+/// could have under way.
+pub const INACTIVE_KEEP_BYTES: usize = WINDOW_BYTES_MAX;
+
+/// Samples that it keeps likewise: as many as a reader can hold while it waits for earlier ones.
+pub const INACTIVE_KEEP_SAMPLES: usize = REORDER_SAMPLES_MAX;

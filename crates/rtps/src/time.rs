@@ -84,7 +84,13 @@ impl Span {
         Self(self.0.saturating_mul(n))
     }
 
-    /// The `n`th part. "For ever" stays "for ever", and a division by 0 returns "for ever".
+    /// So many bytes come in this time at a rate of `per_second`, to the microsecond; no more than fit into a `usize`.
+    pub(crate) const fn bytes_at(self, per_second: usize) -> usize {
+        let bytes = (self.0 / 1_000).saturating_mul(per_second as u64) / 1_000_000;
+        if bytes > usize::MAX as u64 { usize::MAX } else { bytes as usize }
+    }
+
+    /// The `n`th part; "for ever" stays so, and a division by 0 is "for ever".
     #[must_use]
     pub const fn divided_by(self, n: u64) -> Self {
         match (self.is_infinite(), self.0.checked_div(n)) {

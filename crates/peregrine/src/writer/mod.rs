@@ -612,8 +612,9 @@ impl<T: TopicType> WriterInner<T> {
         let ready = |state: &WriterState| state.closed || state.writer.is_acknowledged_by_all(last);
         let acknowledged = self.core.wait(Some(deadline), Awaited::Acknowledged(last), ready);
         acknowledged.map(|mut state| self.check_usable(&mut state)).unwrap_or_else(|| {
-            let readers = self.core.lock().matched.len();
-            Err(Timeout::NotAcknowledged { readers, waited: timeout }.into())
+            let state = self.core.lock();
+            let (readers, behind) = (state.matched.len(), state.writer.readers_behind(last).collect());
+            Err(Timeout::NotAcknowledged { readers, behind, waited: timeout }.into())
         })
     }
 

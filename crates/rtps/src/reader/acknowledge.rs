@@ -1,5 +1,6 @@
 //! HEARTBEATs and GAPs of writers, and the reader's answers: acknowledgements and repair requests.
 
+use crate::count_filter::Counted;
 use crate::id::Guid;
 use crate::limits::{PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
 use crate::protection::seal::Sealer;
@@ -9,6 +10,7 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
 
+use super::claims::ClaimCheck;
 use super::proxy::{Lack, RepairRequest, WriterProxy, stretch};
 use super::{Reader, Reception, SampleLostReason};
 
@@ -22,15 +24,27 @@ impl Reader {
     pub fn handle_heartbeat(&mut self, rx: &Reception<'_>, writer: Guid, heartbeat: &Heartbeat) {
         let Some(index) = self.admit(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        if !proxy.accept_heartbeat(heartbeat.count) {
+        let counted = proxy.accept_heartbeat(rx.now, heartbeat.count);
+        if !counted.is_new() {
             self.counters.heartbeats_ignored += 1;
             return;
         }
+        self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         (proxy.next_preemptive_acknack, proxy.preemptive_acknacks) = (None, 0);
+        let mut known_until = SequenceNumber::ZERO;
+        if proxy.info.reliable {
+            proxy.requests_paid.pay(HEARTBEAT_LEN);
+            let check = proxy.check_claims(heartbeat.first, heartbeat.last);
+            known_until = proxy.known_until();
+            match check {
+                ClaimCheck::Withdrawn => self.counters.claims_withdrawn += 1,
+                ClaimCheck::Lost(lost) => self.report_lost(lost, SampleLostReason::NoLongerHeld),
+            }
+        }
         if heartbeat.liveliness {
             self.renew_liveliness(rx.now, index);
         }
-        if !self.update_available(rx, index, heartbeat.first, heartbeat.last) {
+        if !self.update_available(rx, index, heartbeat.first, heartbeat.last, known_until) {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -44,22 +58,24 @@ impl Reader {
         }
     }
 
-    /// Handles the range of samples that a writer has. `false` for a best-effort writer, which repairs no sample.
+    /// Takes over what a writer has. `false` of one that does not repair: that is none of the reader's business.
+    /// `known_until`: see [`WriterProxy::known_until`].
     pub(super) fn update_available(
         &mut self,
         rx: &Reception<'_>,
         index: usize,
         first: SequenceNumber,
         last: SequenceNumber,
+        known_until: SequenceNumber,
     ) -> bool {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.info.reliable) else { return false };
         if !proxy.started {
             let skips_history = Quirks::of(proxy.info.vendor).volatile_readers_start_after_heartbeat;
-            proxy.start(if skips_history { last.next() } else { proxy.first_wanted(first) });
+            proxy.start_by_claim(if skips_history { last.next() } else { proxy.first_wanted(first) });
         }
         proxy.tolerance.fade();
         proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
-        self.declare_lost_below(rx, index, first);
+        self.declare_lost_below(rx, index, first, known_until);
         self.update_memory_charge(index);
         true
     }
@@ -137,8 +153,14 @@ impl Reader {
         out.len() > before
     }
 
-    /// Counts missing samples before `first` as lost, because the writer no longer has them.
-    fn declare_lost_below(&mut self, rx: &Reception<'_>, index: usize, first: SequenceNumber) {
+    /// The writer no longer has anything before `first`: what has not come by now is lost.
+    fn declare_lost_below(
+        &mut self,
+        rx: &Reception<'_>,
+        index: usize,
+        first: SequenceNumber,
+        known_until: SequenceNumber,
+    ) {
         loop {
             self.drain(rx.now, rx.wall, index);
             let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -153,7 +175,8 @@ impl Reader {
             let until = proxy.first_out_of_order().map_or(first, |number| number.min(first));
             // Irrelevant numbers do not count as lost.
             let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
-            proxy.next = until;
+            proxy.pass_over(until, first, lost, known_until);
+            let lost = proxy.take_confirmed_loss();
             proxy.reassembly.forget_below(until, &mut self.pool);
             self.report_lost(lost, SampleLostReason::NoLongerHeld);
         }
@@ -165,7 +188,7 @@ impl Reader {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         let patience = proxy.nack_patience();
         let asked_lately = proxy.asked.filter(|asked| now.since(asked.at) < patience);
-        let base = proxy.next;
+        let base = proxy.acknowledges_below();
         let mut state = SequenceNumberSet::empty(base);
         let mut is_partly_there = false;
         let mut asked_for = 0;
@@ -236,9 +259,14 @@ impl Reader {
         let mut count = self.nack_frag_count;
         let overhead = self.sealer.overhead(1, 1);
         let mut requested = 0;
-        for number in stretch(first, last) {
+        proxy.requests_paid.refill(now);
+        'requests: for number in stretch(first, last) {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
             for state in proxy.reassembly.missing(number, due) {
+                if !proxy.requests_paid.take(NACK_FRAG_LEN + 4 * state.words().len()) {
+                    self.counters.requests_withheld += 1;
+                    break 'requests;
+                }
                 count = count.next();
                 requested += state.len() as u64;
                 let nack =
@@ -291,8 +319,12 @@ impl Reader {
     }
 }
 
-/// Submessage header, fields and 256 bits.
-const NACK_FRAG_LEN_MAX: usize = 4 + 28 + 32;
+/// Submessage header and fields of a HEARTBEAT without group information.
+const HEARTBEAT_LEN: usize = 4 + 28;
+/// Submessage header and fields without bits.
+const NACK_FRAG_LEN: usize = 4 + 28;
+/// The same with 256 bits.
+const NACK_FRAG_LEN_MAX: usize = NACK_FRAG_LEN + 32;
 
 fn open_to(reader: Guid, proxy: &WriterProxy, sealer: &Sealer, out: &mut TransmitBatch) {
     let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: reader.prefix };

@@ -92,7 +92,17 @@ pub struct ReaderCounters {
     pub acknowledgements: u64,
     /// HEARTBEATs ignored because their count is old or inconsistent with earlier counts.
     pub heartbeats_ignored: u64,
-    /// Compatible writers that were not matched because the reader had reached its limit of matches.
+    /// How often the reader has gone over to another series of HEARTBEAT counts of a writer, because true HEARTBEATs
+    /// went on below a false count, or because two in a row were far ahead.
+    pub counts_resynchronized: u64,
+    /// Claims of writers that samples are gone or irrelevant, which a later message of the same writer contradicted:
+    /// the reader went back to what it had passed over. Forged messages cause that, and rarely reordered ones.
+    pub claims_withdrawn: u64,
+    /// Fragments that were refused because they were too small for the number of pieces of their sample.
+    pub small_fragments: u64,
+    /// Requests for fragments that did not leave because the writer's budget for requests was used up.
+    pub requests_withheld: u64,
+    /// Writers that would match and were not taken, because there were as many as a reader takes.
     pub matches_refused: u64,
     /// Payloads that were not protected by their writer, or that were changed.
     pub not_authentic: u64,

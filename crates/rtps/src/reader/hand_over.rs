@@ -6,7 +6,7 @@ use crate::id::Guid;
 use crate::payload::Payload;
 use crate::seq::SequenceNumber;
 
-use super::proxy::OutOfOrderSample;
+use super::proxy::{OutOfOrderSample, WriterProxy};
 use super::{Reader, Reception, SampleMeta};
 
 impl Reader {
@@ -30,8 +30,8 @@ impl Reader {
         }
         self.renew_liveliness(rx.now, index);
         self.start_at(rx, index, number);
-        if !self.is_wanted(index, number) {
-            // The writer does not resend a waiting sample from a message after this.
+        if !self.is_wanted(rx.now, index, number, true) {
+            // If it came in a message and waits, it does not come again from now on.
             let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.out_of_order.get_mut(&number));
             waiting.into_iter().for_each(|sample| sample.is_handed_over = true);
             return true;
@@ -61,7 +61,8 @@ impl Reader {
         if let Some(proxy) = self.writers.get_mut(index) {
             proxy.next_preemptive_acknack = None;
         }
-        self.update_available(rx, index, first, last);
+        self.update_available(rx, index, first, last, first);
+        self.writers.get_mut(index).into_iter().for_each(WriterProxy::trust_skip);
         true
     }
 
@@ -85,7 +86,7 @@ impl Reader {
     pub fn acknowledged_below(&mut self, writer: Guid) -> Option<SequenceNumber> {
         let index = self.find(writer)?;
         let proxy = self.writers.get(index)?;
-        (proxy.started && proxy.info.reliable).then_some(proxy.next)
+        (proxy.started && proxy.info.reliable).then(|| proxy.acknowledges_below())
     }
 
     fn skip(&mut self, rx: &Reception<'_>, writer: Guid, first: SequenceNumber, below: SequenceNumber) {
@@ -102,6 +103,7 @@ impl Reader {
             self.counters.no_room += 1;
         }
         self.advance_past_gap(rx, index);
+        self.writers.get_mut(index).into_iter().for_each(WriterProxy::trust_skip);
     }
 
     /// Sets the start of a reader that does not know it: changes are handed over in order.

@@ -9,7 +9,7 @@ impl Reader {
     pub(super) fn skip_sample(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         self.counters.filtered += 1;
         if let Some(proxy) = self.writers.get_mut(index) {
-            proxy.mark_irrelevant(number, number);
+            proxy.refuse(number);
         }
         self.drain(rx.now, rx.wall, index);
     }
@@ -19,7 +19,7 @@ impl Reader {
         self.report_lost(1, SampleLostReason::TooLong);
         if let Some(proxy) = self.writers.get_mut(index) {
             if proxy.info.reliable {
-                proxy.mark_irrelevant(number, number);
+                proxy.refuse(number);
             } else {
                 proxy.next = proxy.next.max(number.next());
             }

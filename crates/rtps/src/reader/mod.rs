@@ -5,6 +5,7 @@
 //! so that the caller can notify the application of the data first.
 
 mod acknowledge;
+mod claims;
 mod config;
 mod deferred_keys;
 mod event;
@@ -255,8 +256,11 @@ impl Reader {
         let Some(index) = self.admit(writer) else { return };
         self.renew_liveliness(rx.now, index);
         let is_due = self.writers.get(index).is_some_and(|proxy| proxy.is_just_due(data.sequence_number));
-        if !is_due && !self.is_wanted(index, data.sequence_number) {
-            return;
+        if !is_due {
+            let is_for_us = !meta.is_filtered && !meta.is_directed && !self.is_too_long(data.payload.as_bytes().len());
+            if !self.is_wanted(rx.now, index, data.sequence_number, is_for_us) {
+                return;
+            }
         }
         let directed_elsewhere =
             meta.is_directed && data.inline_qos.is_some_and(|list| !InlineQos::is_directed_to(&list, self.config.guid));
@@ -308,11 +312,17 @@ impl Reader {
         let Some(index) = self.admit(writer) else { return };
         let number = frag.sequence_number;
         self.renew_liveliness(rx.now, index);
-        if !self.is_wanted(index, number) {
+        let is_too_long = self.is_too_long(frag.sample_size as usize);
+        let is_too_small = reassembly::is_too_small(frag);
+        if !self.is_wanted(rx.now, index, number, !is_too_long && !is_too_small) {
             return;
         }
-        if self.is_too_long(frag.sample_size as usize) {
+        if is_too_long {
             self.refuse_too_long(rx, index, number);
+            return;
+        }
+        if is_too_small {
+            self.counters.small_fragments += 1;
             return;
         }
         let is_begun = self.writers.get(index).is_some_and(|w| w.reassembly.has(number));
@@ -330,6 +340,7 @@ impl Reader {
         };
         match proxy.reassembly.accept(rx.now, frag, meta, room, proxy.tolerance, &mut self.pool) {
             Ok(None) => {
+                proxy.requests_paid.pay(frag.payload.len());
                 self.request_gap_before(rx.now, index, number);
             }
             Ok(Some(complete)) => {
@@ -456,14 +467,22 @@ impl Reader {
         found
     }
 
-    /// Whether a sample with this number is missing. Sets the start of a volatile reader.
-    fn is_wanted(&mut self, index: usize, number: SequenceNumber) -> bool {
+    /// Whether a sample with this number is still of interest; determines where a volatile reader starts. The sample
+    /// proves wrong what the writer had claimed, if it `is_for_us`.
+    fn is_wanted(&mut self, now: Instant, index: usize, number: SequenceNumber, is_for_us: bool) -> bool {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
         if !proxy.started && !proxy.awaits_start() {
             proxy.started = true;
+            if !proxy.info.reliable {
+                proxy.pass_over_by_sample(number);
+            }
             proxy.next = number;
         }
         if !proxy.is_resolved(number) {
+            return true;
+        }
+        if is_for_us && proxy.withdraw_claim_against(now, number) {
+            self.counters.claims_withdrawn += 1;
             return true;
         }
         if proxy.info.reliable {
@@ -521,6 +540,9 @@ impl Reader {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if !proxy.info.reliable {
             let missed = number.distance_from(proxy.next);
+            if missed > 0 {
+                proxy.pass_over_by_sample(number);
+            }
             proxy.next = number.next();
             let begun = proxy.reassembly.samples();
             proxy.reassembly.forget_below(number, &mut self.pool);

@@ -4,12 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::count_filter::CountFilter;
+use crate::count_filter::{CountFilter, Counted};
 use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
     GAP_REQUEST_INTERVAL, GAP_REQUESTS_MAX, IRRELEVANT_RANGES_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN,
-    REORDER_SAMPLES_MAX,
+    REORDER_SAMPLES_MAX, REPAIR_REQUESTS_MAX,
 };
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
@@ -20,6 +20,7 @@ use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
 
+use super::claims::{RequestBudget, Skip, StaleRun};
 use super::event::ReaderTimer;
 use super::memory_account::MemoryAccount;
 use super::reassembly::Reassembly;
@@ -70,7 +71,9 @@ pub(super) struct WriterProxy {
     pub(super) slot: WriterSlot,
     /// All earlier samples were delivered or will not be sent.
     pub(super) next: SequenceNumber,
-    /// Whether `next` is known: a volatile reader starts at the first sample or HEARTBEAT that it receives.
+    /// Whether the writer sends what was written before the reader came.
+    pub(super) gets_history: bool,
+    /// Whether `next` is known: a volatile reader starts wherever it first hears something.
     pub(super) started: bool,
     /// The newest number announced by HEARTBEATs. Samples beyond it do not show which samples should have arrived.
     pub(super) announced: Reach<SequenceNumber>,
@@ -83,7 +86,11 @@ pub(super) struct WriterProxy {
     /// Ranges (first, last) after `next` that will not be sent; ascending, neither overlapping nor adjacent.
     irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
     pub(super) reassembly: Reassembly,
-    /// The part of `held_bytes` charged to the account.
+    /// The numbers that were passed over last by claims of the writer.
+    pub(super) skip: Option<Skip>,
+    pub(super) stale: Option<StaleRun>,
+    pub(super) requests_paid: RequestBudget,
+    /// What of `held_bytes` was charged to the account.
     pub(super) charged: usize,
     pub(super) alive: bool,
     /// When the writer counts as not alive without a further message.
@@ -158,6 +165,7 @@ impl WriterProxy {
 
     pub(super) fn new(info: MatchedWriter, slot: WriterSlot, wants_history: bool) -> Self {
         Self {
+            gets_history: wants_history && info.has_history,
             started: wants_history && info.has_history,
             destination: destination_of(&info),
             info,
@@ -170,6 +178,9 @@ impl WriterProxy {
             out_of_order_bytes: 0,
             irrelevant: Vec::new(),
             reassembly: Reassembly::default(),
+            skip: None,
+            stale: None,
+            requests_paid: RequestBudget::default(),
             charged: 0,
             alive: true,
             alive_until: Instant::FAR_FUTURE,
@@ -218,8 +229,8 @@ impl WriterProxy {
         !core::mem::replace(&mut self.alive, true)
     }
 
-    pub(super) fn accept_heartbeat(&mut self, count: Count) -> bool {
-        self.heartbeat_counts.accept(count)
+    pub(super) fn accept_heartbeat(&mut self, now: Instant, count: Count) -> Counted {
+        self.heartbeat_counts.accept(now, count)
     }
 
     /// Whether this number is the next, and no other sample waits or is missing: the usual and simplest case.
@@ -282,15 +293,33 @@ impl WriterProxy {
         true
     }
 
-    /// Moves `next` past irrelevant numbers, but not past a received sample: a writer may remove a sample after it has
-    /// sent it.
+    /// Sample `number` has come, and is none of the application's business.
+    pub(super) fn refuse(&mut self, number: SequenceNumber) {
+        if self.started && number == self.next {
+            self.next = number.next();
+        } else {
+            self.mark_irrelevant(number, number);
+        }
+    }
+
+    /// Forgets that `number` and its neighbours will never come. Says whether that was noted.
+    pub(super) fn withdraw_irrelevant(&mut self, number: SequenceNumber) -> bool {
+        let before = self.irrelevant.len();
+        self.irrelevant.retain(|(first, last)| !(*first..=*last).contains(&number));
+        self.irrelevant.len() < before
+    }
+
+    /// Moves `next` over everything that will never come, but not past what has come all the same: a writer may let go
+    /// of a sample after sending it.
     pub(super) fn skip_irrelevant(&mut self) {
         while let Some((first, last)) = self.irrelevant.first().copied() {
             if first > self.next {
                 return;
             }
             let until = self.first_out_of_order().map_or(last.next(), |number| number.min(last.next()));
-            self.next = self.next.max(until);
+            if until > self.next {
+                self.pass_over(until, SequenceNumber::ZERO, 0, self.known_until());
+            }
             if until <= last {
                 return;
             }
@@ -434,9 +463,10 @@ impl WriterProxy {
     /// When to repeat the last request.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
         let asked = self.asked?;
-        // A sample that no HEARTBEAT has announced may never have been written.
-        let is_credible = asked.first <= self.announced.newest() || asked.attempts < GAP_REQUESTS_MAX;
-        (is_credible && self.next <= asked.last).then(|| asked.at + self.nack_patience())
+        // What no HEARTBEAT has announced may never have been written.
+        let is_announced = asked.first <= self.announced.newest();
+        let attempts_max = if is_announced { REPAIR_REQUESTS_MAX } else { GAP_REQUESTS_MAX };
+        (asked.attempts < attempts_max && self.next <= asked.last).then(|| asked.at + self.nack_patience())
     }
 
     /// The newest number that can be requested in whole or in part.

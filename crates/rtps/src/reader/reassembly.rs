@@ -3,7 +3,10 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::limits::{FRAGMENTS_PER_SAMPLE_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN, REASSEMBLY_SAMPLES_MAX};
+use crate::limits::{
+    FRAGMENT_BYTES_MIN, FRAGMENTS_PER_SAMPLE_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN, REASSEMBLY_SAMPLES_MAX,
+    SMALL_FRAGMENTS_MAX,
+};
 use crate::payload::{BufferPool, Payload};
 use crate::seq::{FragmentNumber, FragmentNumberSet, SET_BITS_MAX, SequenceNumber};
 use crate::time::{Instant, Span};
@@ -261,7 +264,13 @@ impl Reassembly {
     }
 }
 
-/// The number of fragments of the sample.
+/// Whether the writer cuts a sample into so many and so small pieces that requests for them would cost more than the
+/// sample: no implementation does.
+pub(super) const fn is_too_small(frag: &DataFrag<'_>) -> bool {
+    frag.fragment_size < FRAGMENT_BYTES_MIN && fragments_of(frag) > SMALL_FRAGMENTS_MAX
+}
+
+/// How many fragments the sample of this one has.
 const fn fragments_of(frag: &DataFrag<'_>) -> u32 {
     let fragment_size = if frag.fragment_size == 0 { 1 } else { frag.fragment_size as u32 };
     frag.sample_size.div_ceil(fragment_size)

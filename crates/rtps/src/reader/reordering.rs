@@ -91,8 +91,19 @@ impl<N: Copy + Ord> Reach<N> {
         true
     }
 
-    /// The value reached longer ago than the tolerance: samples missing up to it are lost. The result lags by at most
-    /// twice the tolerance.
+    /// It has only got to `to`: what was said before was false. Says whether that is less than before.
+    pub(super) fn lower(&mut self, to: N) -> bool {
+        let is_lower = to < self.newest;
+        if is_lower {
+            self.newest = to;
+            self.marked = self.marked.min(to);
+            self.overdue = self.overdue.min(to);
+        }
+        is_lower
+    }
+
+    /// How far it had got longer ago than is tolerated: what is missing up to there is lost. It lags behind by twice
+    /// the tolerance at most.
     pub(super) fn due(&self, now: Instant, tolerance: Tolerance) -> N {
         if self.grew_at + tolerance.span() <= now {
             self.newest

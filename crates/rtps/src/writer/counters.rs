@@ -20,7 +20,16 @@ pub struct WriterCounters {
     /// Acknowledgements ignored: from unmatched readers, or with a count that is old or inconsistent with earlier
     /// counts.
     pub acknowledgements_ignored: u64,
-    /// How often a reliable reader left so many requests unanswered that the writer no longer waited for it.
+    /// How often the writer has gone over to another series of counts of a reader, because true ACKNACKs or NACK_FRAGs
+    /// went on below a false count, or because two in a row were far ahead.
+    pub counts_resynchronized: u64,
+    /// How often a reader requested a sample that it had acknowledged, or that an acknowledgement in its name had, and
+    /// that is held: the acknowledgement was forged, and does not count any more.
+    pub acknowledgements_withdrawn: u64,
+    /// Requests for repair that were not answered because the answer is under way, or because the reader's budget for
+    /// repairs was used up.
+    pub repairs_withheld: u64,
+    /// How often a reliable reader did not answer for so long that the writer went on without it.
     pub readers_inactive: u64,
     /// Compatible readers that were not matched because the writer had reached its limit of matches.
     pub matches_refused: u64,

@@ -19,6 +19,7 @@ mod proxy;
 mod queue;
 mod regroup;
 mod repair;
+mod repair_budget;
 mod sealing;
 #[cfg(test)]
 mod tests;
@@ -113,6 +114,8 @@ pub struct Writer {
     next_push: Option<Instant>,
     /// The reader at which the last round of [serving](Self::serve_readers) stopped.
     next_served: usize,
+    /// A reader may be one that no longer answers: see [`ReaderProxy::is_silent`].
+    may_have_inactive: bool,
     batch_bytes: usize,
     batch_deadline: Option<Instant>,
     next_expiry: Option<Instant>,
@@ -144,6 +147,7 @@ impl Writer {
             release_at: None,
             next_push: None,
             next_served: 0,
+            may_have_inactive: false,
             batch_bytes: 0,
             batch_deadline: None,
             next_expiry: None,
@@ -294,6 +298,7 @@ impl Writer {
         let first = if history { SequenceNumber::FIRST } else { next };
         let mut proxy = ReaderProxy::new(reader, path, first, self.config.unanswered_heartbeats);
         proxy.joined_at = next;
+        proxy.repairs_paid.refill(now, self.counters.bytes_sent);
         if path == ReaderPath::HandOver {
             self.readers.push(guid, proxy);
             self.hand_over.refresh(&self.readers);
@@ -383,6 +388,14 @@ impl Writer {
     pub fn acknowledged_below_by_all(&self) -> SequenceNumber {
         let silent = self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.retains_unacknowledged());
         silent.map(|r| r.acknowledged_below).fold(self.acknowledged_below(), SequenceNumber::min)
+    }
+
+    /// The matched reliable readers that have not acknowledged everything up to and including `number`, also those for
+    /// which the writer no longer waits.
+    pub fn readers_behind(&self, number: SequenceNumber) -> impl Iterator<Item = Guid> {
+        let behind =
+            move |r: &&ReaderProxy| r.info.reliable && !r.retains_unacknowledged() && r.acknowledged_below <= number;
+        self.readers.iter().filter(behind).map(|r| r.info.guid)
     }
 
     /// The number of the newest change.
@@ -764,6 +777,7 @@ impl Writer {
         if !self.config.durable {
             let kept = self.readers.iter().filter(|r| r.retains_unacknowledged()).map(|r| r.acknowledged_below).min();
             let below = self.acknowledged_below().min(self.next_to_send).min(kept.unwrap_or(self.next_to_send));
+            let below = if self.may_have_inactive { self.kept_for_inactive(below) } else { below };
             self.history.remove_below(below, &mut self.pool);
         }
         self.acknowledged = true;

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use crate::count_filter::CountFilter;
+use crate::count_filter::{CountFilter, Counted};
 use crate::history::CacheChange;
 use crate::id::{EntityId, Guid};
 use crate::limits::{RETRY_MAX, RETRY_MIN};
@@ -12,10 +12,12 @@ use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
+use crate::wire::AckNack;
 
 use super::filter::{RejectedRun, SampleFilter, admits};
 use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};
+use super::repair_budget::RepairBudget;
 
 /// A remote reader that discovery has matched.
 #[derive(Clone, Debug)]
@@ -83,8 +85,13 @@ pub(super) struct ReaderProxy {
     /// A sample or an answer before this number was lost: until it is acknowledged, answers do not measure the round
     /// trip.
     unmeasurable_below: SequenceNumber,
-    repaired: Option<(Instant, SequenceNumberSet)>,
-    /// The index of its selection in the group, if any.
+    /// The budget for what it is sent again.
+    pub(super) repairs_paid: RepairBudget,
+    /// A late joiner has been sent, as repairs, everything before this that is older than itself.
+    history_sent_below: SequenceNumber,
+    /// When it was last sent a heartbeat because it asked for one.
+    heartbeat_answered_at: Option<Instant>,
+    /// Which selection of the group it belongs to, if any.
     pub(super) selection: Option<usize>,
     /// The filter has rejected all samples from here up to `acknowledged_below`, and the reader has not confirmed that
     /// it knows of them.
@@ -115,7 +122,9 @@ impl ReaderProxy {
             nack_frag_counts: CountFilter::default(),
             asked: None,
             unmeasurable_below: SequenceNumber::ZERO,
-            repaired: None,
+            repairs_paid: RepairBudget::default(),
+            history_sent_below: first_relevant,
+            heartbeat_answered_at: None,
             selection: None,
             passed_over_from: None,
         }
@@ -212,14 +221,17 @@ impl ReaderProxy {
         }
     }
 
-    /// Whether an ACKNACK with this count is new. Cyclone's pre-emptive ones always have count 0.
-    pub(super) fn accept_acknack(&mut self, count: Count) -> bool {
-        count == Count(0) || self.acknack_counts.accept(count)
+    /// Whether an ACKNACK is new. Cyclone's pre-emptive ones carry the count 0, again and again, and request nothing.
+    pub(super) fn accept_acknack(&mut self, now: Instant, acknack: &AckNack) -> Counted {
+        match acknack.count {
+            Count(0) if acknack.state.is_empty() => Counted::New,
+            count => self.acknack_counts.accept(now, count),
+        }
     }
 
     /// Whether a NACK_FRAG with this count is new.
-    pub(super) fn accept_nack_frag(&mut self, count: Count) -> bool {
-        self.nack_frag_counts.accept(count)
+    pub(super) fn accept_nack_frag(&mut self, now: Instant, count: Count) -> Counted {
+        self.nack_frag_counts.accept(now, count)
     }
 
     /// Records the arrival of all samples before `base`. Returns whether that is progress.
@@ -277,20 +289,44 @@ impl ReaderProxy {
         self.unmeasurable_below = sent_below;
     }
 
-    /// Records the requested samples, except those retransmitted so recently that the reader had not received them when
-    /// it sent the request.
-    pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) {
-        let wanted = match &self.repaired {
-            Some((at, sent)) if now.since(*at) < self.round_trip.estimate().divided_by(2) => {
-                SequenceNumberSet::from_ascending(wanted.base(), wanted.iter().filter(|n| !sent.contains(*n)))
-            }
-            _ => wanted,
-        };
+    /// Takes over what is asked for, less what was sent again so recently that the reader cannot have seen it when it
+    /// asked. Says whether anything is left.
+    pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) -> bool {
+        let wanted = self.repairs_paid.without_in_flight(now, wanted, self.round_trip.estimate());
         self.requested = (!wanted.is_empty()).then_some(wanted);
+        self.requested.is_some()
     }
 
-    pub(super) const fn record_repaired(&mut self, now: Instant, numbers: SequenceNumberSet) {
-        self.repaired = Some((now, numbers));
+    /// A sample is about to be sent again. A late joiner is entitled to its history, once.
+    pub(super) fn charge_repair(&mut self, number: SequenceNumber, bytes: usize) {
+        if number < self.joined_at && number >= self.history_sent_below {
+            self.history_sent_below = number.next();
+            self.repairs_paid.pay_for_progress(bytes);
+        } else {
+            self.repairs_paid.charge(bytes);
+        }
+    }
+
+    /// The reader has requested something that it had acknowledged, and that is held from `held_from` on: it is the
+    /// acknowledgement that was false. Says whether that changes anything.
+    pub(super) fn withdraw_acknowledgement(&mut self, base: SequenceNumber, held_from: SequenceNumber) -> bool {
+        let below = base.max(held_from).max(self.first_relevant);
+        let is_false =
+            below < self.acknowledged_below && self.passed_over_from.is_none() && !self.retains_unacknowledged();
+        if is_false {
+            self.acknowledged_below = below;
+        }
+        is_false
+    }
+
+    /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip.
+    pub(super) fn asks_for_heartbeat(&mut self, now: Instant) -> bool {
+        let interval = self.round_trip.estimate().max(RETRY_MIN);
+        let is_due = self.heartbeat_answered_at.is_none_or(|at| now.since(at) >= interval);
+        if is_due {
+            self.heartbeat_answered_at = Some(now);
+        }
+        is_due
     }
 
     /// How long to wait for its acknowledgement.

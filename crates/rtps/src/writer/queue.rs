@@ -130,9 +130,10 @@ impl Writer {
         held.min(usize::try_from(sent).unwrap_or(0))
     }
 
-    /// Releases changes that were held only until they were sent, because no reader will request them again.
+    /// Changes that no reader will request again were held only to be sent; and as long as no reader answers, no
+    /// acknowledgement releases any.
     pub(super) fn release_published(&mut self) {
-        if self.config.asynchronous && !self.readers.iter().any(|reader| reader.counts()) {
+        if (self.config.asynchronous || self.may_have_inactive) && !self.readers.iter().any(|reader| reader.counts()) {
             self.release_acknowledged();
         }
     }

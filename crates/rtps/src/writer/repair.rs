@@ -1,9 +1,15 @@
 //! Requests of readers and the answers of the writer: repair, HEARTBEATs for single readers, history for late joiners.
 
+use alloc::sync::Arc;
+
+use crate::count_filter::Counted;
 use crate::id::{EntityId, Guid};
-use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP};
+use crate::limits::{
+    HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, INACTIVE_KEEP_BYTES, INACTIVE_KEEP_SAMPLES, REPAIR_BYTES_MAX, RETRY_MAX,
+    UNACKNOWLEDGED_KEEP,
+};
 use crate::locator::Locator;
-use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
+use crate::seq::{FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
@@ -11,23 +17,36 @@ use super::pack::Outgoing;
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
+/// Submessage header and fields of an ACKNACK, without the words of its set.
+const ACKNACK_LEN: usize = 4 + 24;
+/// The same of a NACK_FRAG.
+const NACK_FRAG_LEN: usize = 4 + 28;
+/// Header, INFO_DST, INFO_TS and the fields of a DATA or DATA_FRAG.
+const DATA_OVERHEAD: usize = 20 + 16 + 12 + 36;
+
 impl Writer {
     /// Handles an acknowledgement, and perhaps a repair request (RTPS 2.5 §8.3.8.1).
     pub fn handle_acknack(&mut self, now: Instant, from: Guid, acknack: &AckNack) {
         let sent_below = self.next_to_send;
-        let Some(reader) = self.readers.find_mut(from).filter(|r| r.repairs()) else {
+        let base = acknack.state.base();
+        let is_true = base <= self.history.last().next();
+        let Some(reader) = self.readers.find_mut(from).filter(|r| is_true && r.repairs()) else {
+            // From a stranger, or of what was never written: neither says anything.
             self.counters.acknowledgements_ignored += 1;
             return;
         };
-        if !reader.accept_acknack(acknack.count) {
+        let counted = reader.accept_acknack(now, acknack);
+        if !counted.is_new() {
             self.counters.acknowledgements_ignored += 1;
             return;
         }
+        self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
+        reader.repairs_paid.refill(now, self.counters.bytes_sent);
+        reader.repairs_paid.pay_for_request(ACKNACK_LEN + 4 * acknack.state.words().len());
         let was_silent = reader.is_silent() && !reader.retains_unacknowledged();
         let before = reader.acknowledged_below;
-        let base = acknack.state.base();
-        // Several vendors send base 0 before they receive a HEARTBEAT: it acknowledges and requests no sample.
+        // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
         let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
         reader.unanswered = 0;
         reader.requested = None;
@@ -37,13 +56,15 @@ impl Writer {
         if base > SequenceNumber::ZERO && asks {
             reader.end_current();
             reader.record_loss(sent_below);
-            reader.request(now, acknack.state);
+            self.counters.repairs_withheld += u64::from(!reader.request(now, acknack.state));
+            let withdrawn = reader.withdraw_acknowledgement(base, self.history.first());
+            self.counters.acknowledgements_withdrawn += u64::from(withdrawn);
         } else if acknack.is_final {
             reader.record_answer(base, progress);
         } else {
             // Only a reader without a HEARTBEAT of this writer requests one.
             reader.end_current();
-            reader.owed_heartbeat = true;
+            reader.owed_heartbeat |= reader.asks_for_heartbeat(now);
         }
         let selection = reader.selection.and_then(|index| self.group.selections.get(index));
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
@@ -51,13 +72,17 @@ impl Writer {
         let round_trip = reader.round_trip.estimate();
         let live_from = before.max(reader.joined_at);
         let live_to = reader.acknowledged_below;
+        let acknowledged = self.history.bytes_between(live_from, live_to);
+        if progress {
+            reader.repairs_paid.pay_for_progress(acknowledged);
+        }
         if was_silent {
             self.events.push_back(WriterEvent::ReaderActive(from));
         }
         if asks_for_repair {
             self.flow.cut(now, round_trip);
         } else if progress {
-            self.flow.grow(self.history.bytes_between(live_from, live_to));
+            self.flow.grow(acknowledged);
         }
         if progress {
             self.release_acknowledged();
@@ -75,15 +100,24 @@ impl Writer {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
-        if !reader.accept_nack_frag(nack.count) {
+        let counted = reader.accept_nack_frag(now, nack.count);
+        if !counted.is_new() {
             self.counters.acknowledgements_ignored += 1;
             return;
         }
+        self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
+        reader.repairs_paid.refill(now, self.counters.bytes_sent);
+        reader.repairs_paid.pay_for_request(NACK_FRAG_LEN + 4 * nack.state.words().len());
         reader.answered();
         reader.end_current();
         reader.record_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();
+        let wanted = reader.repairs_paid.fragments_without_in_flight(now, nack.sequence_number, nack.state, round_trip);
+        if wanted.is_empty() {
+            self.counters.repairs_withheld += 1;
+            return;
+        }
         self.flow.cut(now, round_trip);
         if self.is_backed_up() {
             // A HEARTBEAT makes the reader repeat its request when the backlog has been sent.
@@ -96,12 +130,13 @@ impl Writer {
         if whole_or_gone || self.is_rejected(index, number) {
             let reader = self.readers.get_mut(index);
             if let Some(reader) = reader.filter(|_| number < self.next_to_send) {
-                reader.requested = Some(SequenceNumberSet::from_ascending(number, [number]));
+                let is_new = reader.request(now, SequenceNumberSet::from_ascending(number, [number]));
+                self.counters.repairs_withheld += u64::from(!is_new);
             }
             self.serve_readers(now);
             return;
         }
-        self.repair_fragments(index, number, nack.state.iter());
+        self.repair_fragments(now, index, number, wanted);
     }
 
     /// Sends repairs, HEARTBEATs and history to individual readers, until the send queue is full. The next call
@@ -171,6 +206,7 @@ impl Writer {
                 if reader.is_silent() && !reader.retains_unacknowledged() {
                     let guid = reader.info.guid;
                     self.counters.readers_inactive += 1;
+                    self.may_have_inactive = true;
                     self.events.push_back(WriterEvent::ReaderInactive(guid));
                     self.release_acknowledged();
                 }
@@ -182,7 +218,26 @@ impl Writer {
         self.pump(now);
     }
 
-    /// Counts samples sent long enough ago as acknowledged by readers that never acknowledge.
+    /// Of the changes before `below`, which no reader that counts needs, the first that is kept for readers that do not
+    /// answer, while no other reader matches: the newest ones, up to [`INACTIVE_KEEP_BYTES`].
+    pub(super) fn kept_for_inactive(&mut self, below: SequenceNumber) -> SequenceNumber {
+        let silent = self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.retains_unacknowledged());
+        let Some(from) = silent.map(|r| r.acknowledged_below).min() else {
+            self.may_have_inactive = false;
+            return below;
+        };
+        if self.readers.iter().any(ReaderProxy::counts) {
+            return below;
+        }
+        let newest = SequenceNumber(self.next_to_send.0.saturating_sub(INACTIVE_KEEP_SAMPLES as i64));
+        let mut from = from.max(newest);
+        while from < below && self.history.bytes_between(from, self.next_to_send) > INACTIVE_KEEP_BYTES {
+            from = from.next();
+        }
+        from.min(below)
+    }
+
+    /// What was sent long enough ago counts as acknowledged by those that never acknowledge.
     pub(super) fn release_retained(&mut self, now: Instant) {
         let below = core::mem::replace(&mut self.retained_below, self.next_to_send);
         for reader in self.readers.iter_mut().filter(|r| r.retains_unacknowledged()) {
@@ -238,6 +293,7 @@ impl Writer {
         let (_, last) = self.available();
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
+        reader.repairs_paid.charge_heartbeat();
         self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
         // A reader that never acknowledges receives no request.
         let is_final = reader.retains_unacknowledged();
@@ -250,6 +306,11 @@ impl Writer {
         let requested = &self.reject_requested(index, requested);
         requested.iter().for_each(|number| self.seal_from(number));
         let Some(reader) = self.readers.get_mut(index) else { return };
+        let available = reader.repairs_paid.available();
+        if available == 0 {
+            self.counters.repairs_withheld += 1;
+            return;
+        }
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
         let mut sent = SequenceNumberSet::empty(requested.base());
@@ -270,47 +331,53 @@ impl Writer {
                     self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
                 }
                 self.packer.gap(reader.entity(), number, SequenceNumberSet::empty(gone_below));
+                reader.repairs_paid.charge(self.packer.gap_len());
                 continue;
             };
-            if bytes > 0 && bytes + change.payload.len() > REPAIR_BYTES_MAX {
+            let len = change.payload.len();
+            if bytes > 0 && (bytes + len > REPAIR_BYTES_MAX || reader.repairs_paid.available() < len) {
                 break;
             }
-            bytes += change.payload.len();
+            bytes += len;
+            reader.charge_repair(number, len + DATA_OVERHEAD);
             sent.insert(number);
             self.counters.samples_repaired += 1;
             self.packer.set_asked(reader.info.expects_inline_qos);
             self.packer.directed(reader.info.guid, &reader.own_destination, &Outgoing::from(change), room);
         }
-        reader.record_repaired(now, sent);
+        reader.repairs_paid.record_samples(now, sent);
         self.end_repair(now, index, max_message);
     }
 
-    fn repair_fragments(
-        &mut self,
-        index: usize,
-        number: SequenceNumber,
-        fragments: impl Iterator<Item = FragmentNumber>,
-    ) {
+    fn repair_fragments(&mut self, now: Instant, index: usize, number: SequenceNumber, wanted: FragmentNumberSet) {
         self.seal_from(number);
-        let (Some(change), Some(reader)) = (self.history.get(number), self.readers.get(index)) else { return };
+        let (Some(change), Some(reader)) = (self.history.get(number), self.readers.get_mut(index)) else { return };
         let outgoing = Outgoing::from(change);
         let count = outgoing.fragments(outgoing.payload.len());
         self.packer.set_asked(reader.info.expects_inline_qos);
-        let mut bytes = 0;
-        for fragment in fragments.take_while(|f| f.0 <= count) {
+        let (mut bytes, mut sent) = (0, FragmentNumberSet::empty(wanted.base()));
+        for fragment in wanted.iter().take_while(|f| f.0 <= count) {
             if bytes > REPAIR_BYTES_MAX {
                 break;
             }
+            if reader.repairs_paid.available() == 0 {
+                self.counters.repairs_withheld += 1;
+                break;
+            }
             bytes += change.fragment_size as usize;
+            sent.insert(fragment);
+            reader.repairs_paid.charge(change.fragment_size as usize + DATA_OVERHEAD);
             self.packer.close();
             self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             self.packer.fragment(reader.entity(), &outgoing, fragment);
             self.counters.fragments_repaired += 1;
         }
+        reader.repairs_paid.record_fragments(now, number, sent);
+        let (prefix, destination) = (reader.info.guid.prefix, Arc::clone(&reader.own_destination));
         if self.packer.is_open() {
             if self.packer.open_len() + self.own_heartbeat_len(index) > self.group.max_message {
                 self.packer.close();
-                self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+                self.packer.open_to(prefix, &destination);
             }
             self.put_own_heartbeat(index, false, false);
             self.packer.close();

@@ -10,7 +10,9 @@ use std::vec::Vec;
 
 mod bounds;
 mod filtered;
+mod floods;
 mod forged;
+mod inactive;
 mod late_joiners;
 mod room;
 mod steady;
@@ -578,6 +580,9 @@ fn acknowledgements_of_unmatched_readers_and_future_samples_are_ignored() {
     pair.writer.handle_acknack(pair.now, stranger, &acknack(2, 1));
     assert!(!pair.writer.is_acknowledged(SequenceNumber(1)));
     pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(i64::MAX, 1));
+    pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(3, 2));
+    assert!(!pair.writer.is_acknowledged(SequenceNumber(1)), "it was never written");
+    pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(2, 3));
     assert!(pair.writer.is_acknowledged(SequenceNumber(1)));
     pair.write(1, b"y");
     assert!(!pair.writer.is_acknowledged(SequenceNumber(2)), "a sample sent later is not acknowledged");

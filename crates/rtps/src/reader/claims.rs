@@ -1,0 +1,256 @@
+//! Claims of a writer that samples are gone, irrelevant or written, and how its later messages withdraw false claims.
+//!
+//! A HEARTBEAT or GAP may be forged. The reader follows a claim, and remembers what it has passed over by that until a
+//! sample after it has been delivered. If the writer sends something passed over, or a HEARTBEAT that contradicts the
+//! claim, the reader goes back. That can bring nothing twice, since nothing after it was delivered.
+
+use crate::limits::{
+    ANSWER_BYTES_PER_BYTE, REQUEST_CREDIT_MAX, REQUEST_CREDIT_START, REQUEST_REFILL_PER_SECOND, SKIP_BELIEVED_MAX,
+    STALE_RUN_MIN, STALE_SAMPLES_TO_GO_BACK,
+};
+use crate::seq::SequenceNumber;
+use crate::time::Instant;
+
+use super::proxy::WriterProxy;
+
+/// Numbers that the reader has passed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Skip {
+    from: SequenceNumber,
+    /// The reader went on here. While this is the next number, nothing has come since.
+    until: SequenceNumber,
+    /// The highest first number of the HEARTBEATs that said so.
+    first: SequenceNumber,
+    /// Samples among them that are still to be reported as lost.
+    lost: u64,
+    /// Whether the reader acknowledges them. It acknowledges only short skips before a second message confirms them.
+    is_believed: bool,
+    /// This is where a volatile reader has started.
+    is_start: bool,
+    /// A sample has shown it, of a writer that does not repair.
+    is_by_sample: bool,
+}
+
+/// Samples in a row with ascending numbers that the reader has passed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StaleRun {
+    /// The next number of the reader, which has not changed since.
+    next: SequenceNumber,
+    newest: SequenceNumber,
+    samples: u32,
+    since: Instant,
+}
+
+/// The result of comparing a HEARTBEAT with earlier claims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ClaimCheck {
+    /// It contradicts one: the reader went back.
+    Withdrawn,
+    /// It confirms that so many samples are lost.
+    Lost(u64),
+}
+
+impl WriterProxy {
+    /// One past the newest number that something other than the claim in question has shown to exist. As long as
+    /// nothing is known of the writer, a late joiner takes its word for any number.
+    pub(super) fn known_until(&self) -> SequenceNumber {
+        let waiting = self.out_of_order.keys().next_back().copied();
+        let newest = waiting.max(self.reassembly.newest()).max(Some(self.announced.newest()));
+        let known = newest.map_or(self.next, |newest| newest.next().max(self.next));
+        if known == SequenceNumber::FIRST { SequenceNumber::MAX } else { known }
+    }
+
+    /// Goes on at `until`, because a HEARTBEAT whose first number is `first`, or a GAP, says that nothing before comes.
+    /// So many samples are lost by that. `known_until`: see [`Self::known_until`].
+    pub(super) fn pass_over(
+        &mut self,
+        until: SequenceNumber,
+        first: SequenceNumber,
+        lost: u64,
+        known_until: SequenceNumber,
+    ) {
+        let from = core::mem::replace(&mut self.next, until);
+        let pending = self.skip.map_or(0, |skip| skip.lost);
+        let extended = self.skip.filter(|skip| skip.until == from && !skip.is_by_sample);
+        self.skip = Some(Skip {
+            from: extended.map_or(from, |skip| skip.from),
+            until,
+            first: extended.map_or(first, |skip| skip.first.max(first)),
+            lost: lost.saturating_add(pending),
+            is_believed: until.distance_from(known_until) <= SKIP_BELIEVED_MAX
+                && extended.is_none_or(|skip| skip.is_believed),
+            is_start: extended.is_some_and(|skip| skip.is_start),
+            is_by_sample: false,
+        });
+    }
+
+    /// A volatile reader starts at `next` because a HEARTBEAT says so.
+    pub(super) fn start_by_claim(&mut self, next: SequenceNumber) {
+        self.start(next);
+        self.skip = Some(Skip {
+            from: SequenceNumber::FIRST,
+            until: next,
+            first: SequenceNumber::ZERO,
+            lost: 0,
+            is_believed: true,
+            is_start: true,
+            is_by_sample: false,
+        });
+    }
+
+    /// A writer that does not repair has sent sample `number`, and none from the next number on before it.
+    pub(super) fn pass_over_by_sample(&mut self, number: SequenceNumber) {
+        self.skip = Some(Skip {
+            from: self.next,
+            until: number,
+            first: SequenceNumber::ZERO,
+            lost: 0,
+            is_believed: true,
+            is_start: false,
+            is_by_sample: true,
+        });
+    }
+
+    /// The numbers passed over come from a source that cannot be forged.
+    pub(super) const fn trust_skip(&mut self) {
+        self.skip = None;
+    }
+
+    /// The loss of so many samples can be reported now.
+    pub(super) fn take_confirmed_loss(&mut self) -> u64 {
+        let next = self.next;
+        let confirmed = self.skip.as_mut().filter(|skip| skip.is_believed || skip.until != next);
+        confirmed.map_or(0, |skip| core::mem::take(&mut skip.lost))
+    }
+
+    /// Everything before this number is acknowledged.
+    pub(super) fn acknowledges_below(&self) -> SequenceNumber {
+        let doubted = self.skip.filter(|skip| !skip.is_believed && skip.until == self.next);
+        doubted.map_or(self.next, |skip| skip.from)
+    }
+
+    /// A HEARTBEAT says what the writer has. It overrides what earlier messages claimed.
+    pub(super) fn check_claims(&mut self, first: SequenceNumber, last: SequenceNumber) -> ClaimCheck {
+        if self.announced.lower(last) {
+            let newest = self.newest_claim();
+            self.asked = self.asked.filter(|asked| asked.first <= newest);
+            self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
+        }
+        let Some(skip) = &mut self.skip else { return ClaimCheck::Lost(0) };
+        if skip.until == self.next && (last.next() < skip.until || first < skip.first) {
+            self.withdraw_skip();
+            return ClaimCheck::Withdrawn;
+        }
+        skip.is_believed = true;
+        ClaimCheck::Lost(core::mem::take(&mut skip.lost))
+    }
+
+    /// Sample `number` has come, which should never have come again, or never at all. Says whether a claim was false,
+    /// so that the sample is wanted.
+    pub(super) fn withdraw_claim_against(&mut self, now: Instant, number: SequenceNumber) -> bool {
+        if number > SequenceNumber::LAST {
+            return false;
+        }
+        if number >= self.next {
+            return !self.out_of_order.contains_key(&number) && self.withdraw_irrelevant(number);
+        }
+        let Some(skip) = self.skip.filter(|skip| (skip.from..skip.until).contains(&number)) else { return false };
+        let is_last = skip.until == self.next;
+        if is_last && !skip.is_start && !skip.is_by_sample {
+            self.withdraw_skip();
+            if !self.info.reliable {
+                self.next = number;
+            }
+            return true;
+        }
+        // A reliable reader that has delivered a later sample does not go back, nor one to which the writer sends its
+        // history unasked: new samples overtake that, and come again with it.
+        let may_go_back = if self.info.reliable { is_last } else { !self.gets_history };
+        if may_go_back && self.is_long_stale(now, number) {
+            self.skip = None;
+            self.start(number);
+            return true;
+        }
+        false
+    }
+
+    fn withdraw_skip(&mut self) {
+        let Some(skip) = self.skip.take() else { return };
+        self.asked = None;
+        if skip.is_start {
+            self.started = false;
+        }
+        self.next = skip.from;
+    }
+
+    /// Notes a sample that was passed over. Says whether so many came in a row that it was the number they were passed
+    /// over for that was false.
+    fn is_long_stale(&mut self, now: Instant, number: SequenceNumber) -> bool {
+        let (samples, since) = match self.stale {
+            Some(run) if run.next == self.next && number > run.newest => (run.samples.saturating_add(1), run.since),
+            _ => (1, now),
+        };
+        self.stale = Some(StaleRun { next: self.next, newest: number, samples, since });
+        let is_far = self.next.distance_from(number) > SKIP_BELIEVED_MAX;
+        samples >= STALE_SAMPLES_TO_GO_BACK && (is_far || now.since(since) >= STALE_RUN_MIN)
+    }
+}
+
+/// The bytes of NACK_FRAGs that one writer may still be sent: it pays with fragments and HEARTBEATs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestBudget {
+    bytes: usize,
+    refilled_at: Instant,
+}
+
+impl Default for RequestBudget {
+    fn default() -> Self {
+        Self { bytes: REQUEST_CREDIT_START, refilled_at: Instant(0) }
+    }
+}
+
+impl RequestBudget {
+    /// The writer has sent so many bytes that are news.
+    pub(super) fn pay(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(ANSWER_BYTES_PER_BYTE)).min(REQUEST_CREDIT_MAX);
+    }
+
+    pub(super) fn refill(&mut self, now: Instant) {
+        let room = REQUEST_CREDIT_START.saturating_sub(self.bytes);
+        let earned = now.since(self.refilled_at).bytes_at(REQUEST_REFILL_PER_SECOND).min(room);
+        if earned > 0 || room == 0 {
+            (self.bytes, self.refilled_at) = (self.bytes.saturating_add(earned), now);
+        }
+    }
+
+    /// Whether a request of so many bytes may leave, which is charged then.
+    pub(super) const fn take(&mut self, bytes: usize) -> bool {
+        if self.bytes < bytes {
+            return false;
+        }
+        self.bytes -= bytes;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Span;
+
+    #[test]
+    fn request_budget_is_refilled_by_time_and_by_what_the_writer_sends() {
+        let mut budget = RequestBudget::default();
+        let now = Instant(1_000_000_000);
+        budget.refill(now);
+        assert!(budget.take(REQUEST_CREDIT_START) && !budget.take(1));
+        budget.refill(now + Span::from_millis(500));
+        assert!(budget.take(REQUEST_REFILL_PER_SECOND / 2) && !budget.take(1));
+        budget.refill(now + Span::from_secs(1_000_000));
+        assert!(budget.take(REQUEST_CREDIT_START) && !budget.take(1));
+        budget.pay(100);
+        assert!(budget.take(100 * ANSWER_BYTES_PER_BYTE) && !budget.take(1));
+        budget.pay(usize::MAX);
+        assert!(budget.take(REQUEST_CREDIT_MAX) && !budget.take(1));
+    }
+}

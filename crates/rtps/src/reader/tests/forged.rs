@@ -1,0 +1,261 @@
+//! Claims of forged messages in the name of a writer, and how the next true messages heal it.
+
+use super::*;
+use crate::limits::{SKIP_BELIEVED_MAX, STALE_SAMPLES_TO_GO_BACK};
+
+/// A reader of one writer, at the level of messages.
+struct Listener {
+    reader: Reader,
+    now: Instant,
+    count: i32,
+}
+
+impl Listener {
+    fn new(config: ReaderConfig) -> Self {
+        let now = Instant(1_000_000_000);
+        let has_history = config.wants_history;
+        let mut reader = Reader::new(config);
+        assert!(reader.match_writer(now, MatchedWriter { has_history, ..matched_writer(writer_guid()) }));
+        Self { reader, now, count: 0 }
+    }
+
+    fn with_history() -> Self {
+        Self::new(ReaderConfig { wants_history: true, ..reliable() })
+    }
+
+    fn reception(&self) -> Reception<'static> {
+        Reception { now: self.now, wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE }
+    }
+
+    fn data(&mut self, number: i64) {
+        let data = Data {
+            reader: reader_guid(0).entity,
+            writer: writer_guid().entity,
+            sequence_number: SequenceNumber(number),
+            inline_qos: None,
+            payload: crate::wire::Payload::Data(&[0; 8]),
+            non_standard_payload: false,
+        };
+        self.reader.handle_data(&self.reception(), writer_guid(), PLAIN, &data);
+    }
+
+    fn gap(&mut self, start: i64, base: i64) {
+        let gap = Gap {
+            reader: reader_guid(0).entity,
+            writer: writer_guid().entity,
+            start: SequenceNumber(start),
+            list: SequenceNumberSet::empty(SequenceNumber(base)),
+            group: None,
+            filtered_count: None,
+        };
+        self.reader.handle_gap(&self.reception(), writer_guid(), &gap);
+    }
+
+    fn heartbeat(&mut self, first: i64, last: i64) {
+        self.count += 1;
+        let heartbeat = Heartbeat {
+            reader: reader_guid(0).entity,
+            writer: writer_guid().entity,
+            first: SequenceNumber(first),
+            last: SequenceNumber(last),
+            count: Count(self.count),
+            is_final: false,
+            liveliness: false,
+            group: None,
+        };
+        self.reader.handle_heartbeat(&self.reception(), writer_guid(), &heartbeat);
+    }
+
+    /// The base and the members of the last ACKNACK.
+    fn acknowledges(&mut self) -> (i64, Vec<i64>) {
+        let mut batch = TransmitBatch::default();
+        self.reader.poll_transmit(self.now, &mut batch);
+        let mut states = vec![];
+        for message in batch.messages() {
+            let mut bytes = vec![];
+            message.copy_to(&mut bytes);
+            states.extend(crate::wire::Submessages::new(&bytes[20..]).filter_map(|s| match s.unwrap() {
+                crate::wire::Submessage::AckNack(a) => Some((a.state.base().0, a.state.iter().map(|n| n.0).collect())),
+                _ => None,
+            }));
+        }
+        states.pop().expect("an ACKNACK")
+    }
+
+    fn taken(&mut self) -> Vec<i64> {
+        let mut out = vec![];
+        self.reader.select(&Selector::ANY, true, &mut out);
+        out.iter().map(|s| s.info.sequence_number.0).collect()
+    }
+
+    fn lost(&self) -> u64 {
+        self.reader.counters().lost
+    }
+}
+
+#[test]
+fn sample_in_a_gap_proves_the_gap_wrong() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.gap(2, 100_002);
+    listener.gap(200_000, 300_000);
+    listener.data(2);
+    listener.data(3);
+    assert_eq!(listener.taken(), [1, 2, 3]);
+    listener.heartbeat(1, 3);
+    assert_eq!(listener.acknowledges(), (4, vec![]));
+    assert_eq!((listener.lost(), listener.reader.counters().claims_withdrawn), (0, 1));
+}
+
+#[test]
+fn sample_in_a_gap_ahead_proves_the_gap_wrong() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.gap(4, 100_002);
+    listener.data(6);
+    (2..=5).for_each(|number| listener.data(number));
+    assert_eq!(listener.taken(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn sample_behind_a_wrong_gap_has_the_earlier_ones_requested() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.gap(2, 100_002);
+    listener.data(4);
+    listener.heartbeat(1, 4);
+    assert_eq!(listener.acknowledges(), (2, vec![2, 3]));
+}
+
+#[test]
+fn heartbeat_that_ends_before_a_gap_proves_the_gap_wrong() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.gap(2, 100_002);
+    listener.heartbeat(1, 3);
+    assert_eq!(listener.acknowledges(), (2, vec![2, 3]));
+    assert_eq!(listener.reader.counters().claims_withdrawn, 1);
+}
+
+#[test]
+fn heartbeat_that_still_holds_samples_proves_an_earlier_one_wrong() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.heartbeat(5000, 6000);
+    listener.acknowledges();
+    listener.heartbeat(1, 6000);
+    let (base, requested) = listener.acknowledges();
+    assert_eq!((base, requested.first()), (2, Some(&2)));
+    assert_eq!(listener.lost(), 0, "the loss was never confirmed");
+    listener.data(2);
+    assert_eq!(listener.taken(), [1, 2]);
+}
+
+#[test]
+fn long_skip_is_acknowledged_and_counted_as_lost_once_it_is_confirmed() {
+    let far = 3 + SKIP_BELIEVED_MAX as i64;
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.heartbeat(far, far);
+    assert_eq!(listener.acknowledges().0, 2);
+    assert_eq!(listener.lost(), 0);
+    listener.heartbeat(far, far);
+    assert_eq!(listener.acknowledges().0, far);
+    assert_eq!(listener.lost(), far as u64 - 2);
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.heartbeat(far, far);
+    listener.data(far);
+    assert_eq!(listener.taken(), [1, far]);
+    listener.heartbeat(far, far);
+    assert_eq!(listener.acknowledges(), (far + 1, vec![]), "the sample has confirmed it");
+    assert_eq!(listener.lost(), far as u64 - 2);
+}
+
+#[test]
+fn short_skip_is_acknowledged_and_counted_as_lost_at_once() {
+    let near = 2 + SKIP_BELIEVED_MAX as i64;
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.heartbeat(near, near - 1);
+    assert_eq!(listener.acknowledges(), (near, vec![]));
+    assert_eq!(listener.lost(), SKIP_BELIEVED_MAX);
+}
+
+#[test]
+fn gap_and_heartbeat_of_one_message_confirm_each_other() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.gap(2, 10_000);
+    listener.heartbeat(1, 9_999);
+    assert_eq!(listener.acknowledges(), (10_000, vec![]));
+}
+
+#[test]
+fn heartbeat_with_a_false_last_number_is_forgotten_with_the_next() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.heartbeat(1, 1_000_000);
+    assert_eq!(listener.acknowledges().1.len(), 256);
+    listener.heartbeat(1, 2);
+    listener.data(2);
+    assert!(listener.reader.has_history());
+    listener.heartbeat(1, 2);
+    assert_eq!(listener.acknowledges(), (3, vec![]));
+    assert_eq!(listener.reader.poll_timeout(), None, "nothing is requested any more");
+}
+
+#[test]
+fn volatile_reader_that_a_forged_heartbeat_starts_far_ahead_starts_anew() {
+    let mut listener = Listener::new(ReaderConfig { wants_history: false, ..reliable() });
+    listener.heartbeat(100_000, 99_999);
+    listener.heartbeat(7, 7);
+    assert_eq!(listener.acknowledges(), (7, vec![7]));
+    listener.data(7);
+    assert_eq!(listener.taken(), [7]);
+    // Without a HEARTBEAT, samples do the same.
+    let mut listener = Listener::new(ReaderConfig { wants_history: false, ..reliable() });
+    listener.heartbeat(100_000, 99_999);
+    (7..=10).for_each(|number| listener.data(number));
+    assert_eq!(listener.taken(), [9, 10], "after {STALE_SAMPLES_TO_GO_BACK} in a row");
+}
+
+#[test]
+fn best_effort_reader_goes_back_after_a_forged_sample_or_gap() {
+    let best_effort = || ReaderConfig { reliable: false, ..reliable() };
+    let mut listener = Listener::new(best_effort());
+    listener.data(1);
+    listener.data(100_000);
+    (2..=6).for_each(|number| listener.data(number));
+    assert_eq!(listener.taken(), [1, 100_000, 4, 5, 6]);
+    let mut listener = Listener::new(best_effort());
+    (0..=4).for_each(|number| listener.data(if number == 0 { 100_000 } else { number }));
+    assert_eq!(listener.taken(), [100_000, 3, 4]);
+    let mut listener = Listener::new(best_effort());
+    listener.data(1);
+    listener.gap(2, 100_000);
+    (2..=4).for_each(|number| listener.data(number));
+    assert_eq!(listener.taken(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn best_effort_reader_goes_back_a_little_only_if_the_true_samples_last() {
+    let mut listener = Listener::new(ReaderConfig { reliable: false, ..reliable() });
+    listener.data(1);
+    listener.data(50);
+    for number in 2..=10 {
+        listener.now = listener.now + Span::from_millis(100);
+        listener.data(number);
+    }
+    assert_eq!(listener.taken(), [1, 50, 7, 8, 9, 10]);
+    listener.data(100);
+    (60..=90).for_each(|number| listener.data(number));
+    assert_eq!(listener.taken(), [100], "datagrams that are overtaken for a moment are late");
+}
+
+#[test]
+fn late_joiner_requests_history_with_the_first_heartbeat() {
+    let mut listener = Listener::with_history();
+    listener.heartbeat(9_999, 10_000);
+    assert_eq!(listener.acknowledges(), (9_999, vec![9_999, 10_000]));
+}

@@ -1,0 +1,153 @@
+//! Messages that a writer sends because of what it received: bounded for each reader, whatever the reader requests.
+
+use super::*;
+use crate::limits::{REPAIR_CREDIT_START, REPAIR_REFILL_MAX};
+
+const SAMPLES: i64 = 256;
+const LEN: usize = 1000;
+/// Header and INFO_DST of a message.
+const MESSAGE_HEAD: usize = 20 + 16;
+/// Submessage header and fields without bits.
+const ACKNACK_LEN: usize = 28;
+
+/// A writer with samples that its only reader has been sent and has not acknowledged, and the bytes in both directions.
+struct Victim {
+    writer: Writer,
+    now: Instant,
+    entitled: usize,
+    received: usize,
+    sent: usize,
+    count: i32,
+}
+
+impl Victim {
+    fn new() -> Self {
+        let now = Instant(1_000_000_000);
+        let mut writer = Writer::new(keep_all(1000));
+        let to = Arc::new([crate::pair::locator(0)]);
+        writer.match_reader(now, MatchedReader { to, max_message_bytes: 1472, ..foreign_reader(0, VendorId::CYCLONE) });
+        let pair = Pair::new(keep_all(1), vec![]);
+        let mut victim = Self { writer, now, entitled: 0, received: 0, sent: 0, count: 0 };
+        for _ in 0..SAMPLES {
+            let payload = crate::payload::Payload::copy_of(&[0; LEN]);
+            victim.writer.write(now, Change { payload, ..pair.change(7, b"") }).unwrap();
+        }
+        victim.transmit();
+        victim.entitled = core::mem::take(&mut victim.sent);
+        victim
+    }
+
+    fn transmit(&mut self) {
+        let mut batch = TransmitBatch::default();
+        while self.writer.poll_transmit(&mut batch) {
+            self.sent += batch.total_bytes();
+            self.writer.reclaim(&mut batch);
+        }
+    }
+
+    fn acknack(&mut self, count: i32, base: i64, numbers: core::ops::RangeInclusive<i64>) {
+        let state = SequenceNumberSet::from_ascending(SequenceNumber(base), numbers.map(SequenceNumber));
+        let acknack = AckNack {
+            reader: reader_guid(0).entity,
+            writer: self.writer.guid().entity,
+            state,
+            count: Count(count),
+            is_final: false,
+        };
+        self.received += ACKNACK_LEN + 4 * state.words().len();
+        self.writer.handle_acknack(self.now, reader_guid(0), &acknack);
+    }
+
+    /// One datagram that requests two stretches in turn, a thousand times.
+    fn datagram_of_requests(&mut self) {
+        for _ in 0..500 {
+            self.count += 2;
+            self.acknack(self.count - 1, 1, 1..=128);
+            self.acknack(self.count, 1, 129..=256);
+        }
+        self.transmit();
+    }
+
+    /// Lets the timers of the writer expire, for so long.
+    fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        while let Some((at, _)) = self.writer.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now = at.max(self.now);
+            self.writer.handle_timeout(self.now);
+            self.transmit();
+        }
+        self.now = end;
+    }
+}
+
+#[test]
+fn datagram_of_a_thousand_requests_is_answered_once() {
+    let mut victim = Victim::new();
+    victim.datagram_of_requests();
+    victim.pass(Span::from_millis(1));
+    assert!(victim.sent < victim.entitled + 10 * 1024, "{} bytes for {}", victim.sent, victim.entitled);
+}
+
+#[test]
+fn requests_without_end_are_paid_for() {
+    let mut victim = Victim::new();
+    for _ in 0..50 {
+        victim.datagram_of_requests();
+        victim.pass(Span::from_millis(5));
+    }
+    let allowed = 10 * victim.received + victim.entitled + REPAIR_CREDIT_START + REPAIR_REFILL_MAX;
+    assert!(victim.sent < allowed, "{} bytes for {}", victim.sent, victim.received);
+    // Few requests, each for much.
+    let mut victim = Victim::new();
+    for _ in 0..3000 {
+        victim.count += 1;
+        victim.acknack(victim.count, 1, 1..=256);
+        victim.received += MESSAGE_HEAD;
+        victim.transmit();
+        victim.pass(Span::from_millis(100));
+    }
+    let allowed = 10 * victim.received + victim.entitled + REPAIR_CREDIT_START + REPAIR_REFILL_MAX;
+    assert!(victim.sent < allowed, "{} bytes for {}", victim.sent, victim.received);
+}
+
+#[test]
+fn preemptive_acknack_without_a_count_is_answered_once_however_often_it_comes() {
+    let mut victim = Victim::new();
+    (0..1000).for_each(|_| victim.acknack(0, 1, 1..=0));
+    victim.transmit();
+    assert!(victim.sent < 100, "{} bytes", victim.sent);
+    victim.acknack(0, 1, 1..=1);
+    victim.transmit();
+    let before = victim.sent;
+    (0..1000).for_each(|_| victim.acknack(0, 1, 1..=1));
+    victim.transmit();
+    assert_eq!(victim.sent, before, "a request with the count 0 is one like any other");
+}
+
+#[test]
+fn fragment_under_way_is_not_sent_again() {
+    let now = Instant(1_000_000_000);
+    let mut writer = Writer::new(keep_all(10));
+    writer.match_reader(now, MatchedReader { max_message_bytes: 1472, ..foreign_reader(0, VendorId::CYCLONE) });
+    let payload = crate::payload::Payload::copy_of(&[0; 1_000_000]);
+    let change = Change { payload, ..Pair::new(keep_all(1), vec![]).change(7, b"") };
+    writer.write(now, change).unwrap();
+    drop(sent(&mut writer));
+    let mut received = 0;
+    for count in 1..=1000 {
+        let base = FragmentNumber(if count % 2 == 0 { 1 } else { 257 });
+        let state = FragmentNumberSet::from_ascending(base, (base.0..base.0 + 256).map(FragmentNumber));
+        let nack = NackFrag {
+            reader: reader_guid(0).entity,
+            writer: writer.guid().entity,
+            sequence_number: SequenceNumber(1),
+            state,
+            count: Count(count),
+        };
+        received += 32 + 32;
+        writer.handle_nack_frag(now, reader_guid(0), &nack);
+    }
+    let bytes: usize = sent(&mut writer).iter().map(Vec::len).sum();
+    assert!(bytes < 1_100_000, "{bytes} bytes for {received}");
+    assert_eq!(writer.counters().fragments_repaired, 512);
+}

@@ -4,42 +4,12 @@
 //! sample after it has been delivered. If the writer sends something passed over, or a HEARTBEAT that contradicts the
 //! claim, the reader goes back. That can bring nothing twice, since nothing after it was delivered.
 
-use crate::limits::{
-    ANSWER_BYTES_PER_BYTE, REQUEST_CREDIT_MAX, REQUEST_CREDIT_START, REQUEST_REFILL_PER_SECOND, SKIP_BELIEVED_MAX,
-    STALE_RUN_MIN, STALE_SAMPLES_TO_GO_BACK,
-};
+use crate::limits::{SKIP_BELIEVED_MAX, STALE_RUN_MIN, STALE_SAMPLES_TO_GO_BACK};
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
 use super::proxy::WriterProxy;
-
-/// Numbers that the reader has passed over.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Skip {
-    from: SequenceNumber,
-    /// The reader went on here. While this is the next number, nothing has come since.
-    until: SequenceNumber,
-    /// The highest first number of the HEARTBEATs that said so.
-    first: SequenceNumber,
-    /// Samples among them that are still to be reported as lost.
-    lost: u64,
-    /// Whether the reader acknowledges them. It acknowledges only short skips before a second message confirms them.
-    is_believed: bool,
-    /// This is where a volatile reader has started.
-    is_start: bool,
-    /// A sample has shown it, of a writer that does not repair.
-    is_by_sample: bool,
-}
-
-/// Samples in a row with ascending numbers that the reader has passed over.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StaleRun {
-    /// The next number of the reader, which has not changed since.
-    next: SequenceNumber,
-    newest: SequenceNumber,
-    samples: u32,
-    since: Instant,
-}
+use super::skip::{Skip, StaleRun};
 
 /// The result of comparing a HEARTBEAT with earlier claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,64 +163,5 @@ impl WriterProxy {
         self.stale = Some(StaleRun { next: self.next, newest: number, samples, since });
         let is_far = self.next.distance_from(number) > SKIP_BELIEVED_MAX;
         samples >= STALE_SAMPLES_TO_GO_BACK && (is_far || now.since(since) >= STALE_RUN_MIN)
-    }
-}
-
-/// The bytes of NACK_FRAGs that one writer may still be sent: it pays with fragments and HEARTBEATs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RequestBudget {
-    bytes: usize,
-    refilled_at: Instant,
-}
-
-impl Default for RequestBudget {
-    fn default() -> Self {
-        Self { bytes: REQUEST_CREDIT_START, refilled_at: Instant(0) }
-    }
-}
-
-impl RequestBudget {
-    /// The writer has sent so many bytes that are news.
-    pub(super) fn pay(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(ANSWER_BYTES_PER_BYTE)).min(REQUEST_CREDIT_MAX);
-    }
-
-    pub(super) fn refill(&mut self, now: Instant) {
-        let room = REQUEST_CREDIT_START.saturating_sub(self.bytes);
-        let earned = now.since(self.refilled_at).bytes_at(REQUEST_REFILL_PER_SECOND).min(room);
-        if earned > 0 || room == 0 {
-            (self.bytes, self.refilled_at) = (self.bytes.saturating_add(earned), now);
-        }
-    }
-
-    /// Whether a request of so many bytes may leave, which is charged then.
-    pub(super) const fn take(&mut self, bytes: usize) -> bool {
-        if self.bytes < bytes {
-            return false;
-        }
-        self.bytes -= bytes;
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::Span;
-
-    #[test]
-    fn request_budget_is_refilled_by_time_and_by_what_the_writer_sends() {
-        let mut budget = RequestBudget::default();
-        let now = Instant(1_000_000_000);
-        budget.refill(now);
-        assert!(budget.take(REQUEST_CREDIT_START) && !budget.take(1));
-        budget.refill(now + Span::from_millis(500));
-        assert!(budget.take(REQUEST_REFILL_PER_SECOND / 2) && !budget.take(1));
-        budget.refill(now + Span::from_secs(1_000_000));
-        assert!(budget.take(REQUEST_CREDIT_START) && !budget.take(1));
-        budget.pay(100);
-        assert!(budget.take(100 * ANSWER_BYTES_PER_BYTE) && !budget.take(1));
-        budget.pay(usize::MAX);
-        assert!(budget.take(REQUEST_CREDIT_MAX) && !budget.take(1));
     }
 }

@@ -21,6 +21,8 @@ mod proxy;
 mod reassembly;
 mod reception;
 mod reordering;
+mod request_budget;
+mod skip;
 mod stall;
 #[cfg(test)]
 mod tests;

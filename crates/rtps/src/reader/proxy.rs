@@ -20,12 +20,13 @@ use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
 
-use super::claims::{RequestBudget, Skip, StaleRun};
 use super::event::ReaderTimer;
 use super::memory_account::MemoryAccount;
 use super::reassembly::Reassembly;
 use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
+use super::request_budget::RequestBudget;
+use super::skip::{Skip, StaleRun};
 
 /// A remote writer that discovery has matched.
 #[derive(Clone, Debug)]
@@ -90,7 +91,7 @@ pub(super) struct WriterProxy {
     pub(super) skip: Option<Skip>,
     pub(super) stale: Option<StaleRun>,
     pub(super) requests_paid: RequestBudget,
-    /// What of `held_bytes` was charged to the account.
+    /// The part of `held_bytes` charged to the account.
     pub(super) charged: usize,
     pub(super) alive: bool,
     /// When the writer counts as not alive without a further message.
@@ -463,7 +464,7 @@ impl WriterProxy {
     /// When to repeat the last request.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
         let asked = self.asked?;
-        // What no HEARTBEAT has announced may never have been written.
+        // A sample that no HEARTBEAT has announced may never have been written.
         let is_announced = asked.first <= self.announced.newest();
         let attempts_max = if is_announced { REPAIR_REQUESTS_MAX } else { GAP_REQUESTS_MAX };
         (asked.attempts < attempts_max && self.next <= asked.last).then(|| asked.at + self.nack_patience())

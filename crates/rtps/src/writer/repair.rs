@@ -237,7 +237,7 @@ impl Writer {
         from.min(below)
     }
 
-    /// What was sent long enough ago counts as acknowledged by those that never acknowledge.
+    /// Counts samples sent long enough ago as acknowledged by readers that never acknowledge.
     pub(super) fn release_retained(&mut self, now: Instant) {
         let below = core::mem::replace(&mut self.retained_below, self.next_to_send);
         for reader in self.readers.iter_mut().filter(|r| r.retains_unacknowledged()) {

@@ -1,0 +1,32 @@
+//! Sequence numbers that a reader has passed over because of a claim of their writer (`claims.rs`).
+
+use crate::seq::SequenceNumber;
+use crate::time::Instant;
+
+/// Numbers that the reader has passed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Skip {
+    pub(super) from: SequenceNumber,
+    /// The reader went on here. While this is the next number, nothing has come since.
+    pub(super) until: SequenceNumber,
+    /// The highest first number of the HEARTBEATs that said so.
+    pub(super) first: SequenceNumber,
+    /// Samples among them that are still to be reported as lost.
+    pub(super) lost: u64,
+    /// Whether the reader acknowledges them. It acknowledges only short skips before a second message confirms them.
+    pub(super) is_believed: bool,
+    /// This is where a volatile reader has started.
+    pub(super) is_start: bool,
+    /// A sample has shown it, of a writer that does not repair.
+    pub(super) is_by_sample: bool,
+}
+
+/// Samples in a row with ascending numbers that the reader has passed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StaleRun {
+    /// The next number of the reader, which has not changed since.
+    pub(super) next: SequenceNumber,
+    pub(super) newest: SequenceNumber,
+    pub(super) samples: u32,
+    pub(super) since: Instant,
+}

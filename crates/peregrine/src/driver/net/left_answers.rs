@@ -115,8 +115,8 @@ mod tests {
 
     fn taken(left: &LeftAnswers, prefix: u8, len: usize, port: u16) -> usize {
         let batch = message(prefix, len);
-        let taken = left.take_for(batch.messages().next().unwrap(), address(port)).len();
-        taken
+        let message = batch.messages().next().unwrap();
+        left.take_for(message, address(port)).len()
     }
 
     #[test]

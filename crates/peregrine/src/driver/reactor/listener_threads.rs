@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn job_behind_blocked_ones_runs_on_another_thread() {
         let queue = Queue(Arc::default());
-        let (ran, running) = mpsc::channel();
+        let (ran, running) = mpsc::sync_channel(1);
         let mut blocked = Vec::new();
         for number in 0..4 {
-            let (go, wait) = mpsc::channel::<()>();
+            let (go, wait) = mpsc::sync_channel::<()>(1);
             let ran = ran.clone();
             queue.push(move || {
                 ran.send(number).unwrap();

@@ -21,7 +21,7 @@ fn properties(rng: &mut Rng) -> Vec<Property> {
     let property = |number: u8| Property {
         name: format!("name{number}"),
         value: "value".repeat(usize::from(number)),
-        propagate: number % 2 == 0,
+        propagate: number.is_multiple_of(2),
     };
     (0..rng.u8(..4)).map(property).collect()
 }

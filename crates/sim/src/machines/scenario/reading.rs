@@ -301,7 +301,7 @@ struct Leaving(Arc<Mutex<Option<DataWriter<Stream>>>>);
 impl DataWriterListener<Stream> for Leaving {
     fn on_publication_matched(&self, writer: &DataWriter<Stream>, status: MatchedStatus) {
         let Some(last) = lock(&self.0).take() else { return };
-        if status.total_count % 2 == 0 {
+        if status.total_count.is_multiple_of(2) {
             // The writer has written nothing that a reader could miss.
             writer.close(Duration::ZERO).expect("the writer is open");
         }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Longer than any stage takes on two cores, shorter than the total limit of a CI job.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Prints the command and runs it with inherited output. Fails when the command fails or exceeds the limit.
 pub(crate) fn run(command: &mut Command) -> Result<()> {

@@ -96,7 +96,7 @@ pub(crate) mod sealed {
             None
         }
 
-        /// What stands for a key: the instance is registered.
+        /// The stand-in for a key: the instance is registered.
         fn kept_key(_: &[u8], _: PayloadKind) -> Option<Vec<u8>> {
             Some(Vec::new())
         }

@@ -114,6 +114,8 @@ fn result_types_are_exported() {
         limit: None,
     };
     assert_eq!((seen.writer.samples_sent, seen.reader.samples), (1, 0));
-    assert!(!seen.sockets.is_empty() && seen.locators.is_empty() && seen.limit.is_none());
+    assert!(!seen.sockets.is_empty() && seen.limit.is_none());
+    // Participants of other processes in the domain may be discovered.
+    assert!(seen.locators.iter().all(|locator| locator.to_socket_addr().is_some()));
     assert!(seen.entity.has_key());
 }

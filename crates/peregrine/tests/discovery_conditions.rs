@@ -106,7 +106,7 @@ fn samples_and_discovery_are_told_apart_by_their_conditions() {
     let set = WaitSet::new();
     set.attach(&samples);
     set.attach(events.condition());
-    // What is known already comes first.
+    // Entities that are known already come first.
     assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(events.condition()));
     while events.try_next().is_some() {}
     assert!(!events.condition().trigger_value());

@@ -79,7 +79,7 @@ pub fn ask_about(program: &Path, setup: &Setup, stop: &Stop) -> Result<About, Er
         Answer::About(about) => about,
         Answer::Error(reason) => return Err(agent.failed(&reason)),
         Answer::Ready | Answer::Result(_) | Answer::Unsupported(_) => {
-            return Err(agent.failed("it did not answer `about` with a description"));
+            return Err(agent.failed("the peer did not answer `about` with a description"));
         }
     };
     agent.finish()?;
@@ -217,7 +217,7 @@ mod tests {
         let expected = About { peer: "p".into(), version: "1".into(), settings: "a=b,c".into() };
         assert_eq!(ask("about", "echo about peer=p version=1 settings=a=b,c"), Ok(expected));
         let error = ask("evades", "echo ready").unwrap_err().to_string();
-        assert!(error.contains("answered something else"), "{error}");
+        assert!(error.contains("did not answer `about`"), "{error}");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub enum NonMatch {
     TypeName { offered: String, requested: String },
     /// The local endpoint has reached its greatest number of matches.
     TooManyMatches { limit: usize },
-    /// They are of the same participant or process, and one of them ignores such endpoints.
+    /// Both are of one participant or process, and one of them ignores such endpoints.
     IgnoreLocal { offered: IgnoreLocal, requested: IgnoreLocal },
     /// The remote endpoint has not been heard from any address it names, and nothing is sent to one that is only named.
     Unreachable { named: Vec<Locator> },

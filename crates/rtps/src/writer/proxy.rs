@@ -319,10 +319,11 @@ impl ReaderProxy {
         is_false
     }
 
-    /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip.
-    pub(super) fn asks_for_heartbeat(&mut self, now: Instant) -> bool {
+    /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip, and one for each
+    /// request that acknowledges samples for the first time.
+    pub(super) fn asks_for_heartbeat(&mut self, now: Instant, progress: bool) -> bool {
         let interval = self.round_trip.estimate().max(RETRY_MIN);
-        let is_due = self.heartbeat_answered_at.is_none_or(|at| now.since(at) >= interval);
+        let is_due = progress || self.heartbeat_answered_at.is_none_or(|at| now.since(at) >= interval);
         if is_due {
             self.heartbeat_answered_at = Some(now);
         }

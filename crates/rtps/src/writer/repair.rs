@@ -64,7 +64,7 @@ impl Writer {
         } else {
             // Only a reader without a HEARTBEAT of this writer requests one.
             reader.end_current();
-            reader.owed_heartbeat |= reader.asks_for_heartbeat(now);
+            reader.owed_heartbeat |= reader.asks_for_heartbeat(now, progress);
         }
         let selection = reader.selection.and_then(|index| self.group.selections.get(index));
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;

@@ -201,7 +201,7 @@ impl Domain {
         if domain.is_polled() {
             let _ = domain.polled.set(Mutex::new(domain.poll_state()?));
         } else if let Err(error) = domain.start_threads() {
-            // Those that run keep the domain, and its sockets.
+            // Threads that run keep the domain, and its sockets.
             domain.close();
             return Err(error);
         }

@@ -42,7 +42,7 @@ pub struct SubscriptionData {
     pub unicast: Vec<Locator>,
     /// Its multicast groups; empty: those of its participant.
     pub multicast: Vec<Locator>,
-    /// It requests the writer's policies with each sample.
+    /// The reader requests the writer's policies with each sample.
     pub expects_inline_qos: bool,
     /// It never acknowledges samples and only requests missing ones. Never announced by this implementation.
     pub positive_acks_disabled: bool,

@@ -57,14 +57,14 @@ pub enum Inserted {
 pub enum FilterReason {
     /// A stronger writer owns the instance, or an equally strong one with a lesser GUID.
     Ownership,
-    /// It came too soon after the previous sample, and is older than the one that the filter holds.
+    /// The sample came too soon after the previous one, and is older than the one that the filter holds.
     TimeBasedFilter,
     /// Its lifespan has ended.
     Expired,
     /// Under order by source timestamp: the application took a newer sample, or HISTORY is full of newer ones, or the
     /// instance was written after this dispose.
     Superseded,
-    /// It unregisters an unknown instance, or disposes one that is disposed already.
+    /// The sample unregisters an unknown instance, or disposes one that is disposed already.
     NothingChanged,
 }
 

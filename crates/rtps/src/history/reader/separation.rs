@@ -35,7 +35,8 @@ impl ReaderHistory {
         while let Some(place) = self.separation.pop_due(now) {
             self.flush_fast_queue();
             let Some(held) = self.separation.held.get(place) else { continue };
-            let (index, bytes) = (held.instance, held.arrival.payload.len() as u64);
+            // The caller holds the reader's lock, under which no value is encoded.
+            let (index, bytes) = (held.instance, held.arrival.payload.known_len().unwrap_or(0) as u64);
             if held.arrival.expires_at <= now {
                 self.discard_held(index, pool);
                 self.drop_idle_instance(index);

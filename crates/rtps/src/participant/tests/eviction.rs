@@ -79,7 +79,7 @@ fn strangers_at_one_address_do_not_keep_a_newcomer_out() {
     domain.run(Span::from_secs(1));
     crowd(&mut domain, PARTICIPANTS_MAX as u32);
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_MAX);
-    // They go on announcing themselves.
+    // The participants go on announcing themselves.
     domain.hear(1, &announcement(config(9), None));
     crowd(&mut domain, PARTICIPANTS_MAX as u32);
     domain.run(PERIOD);

@@ -66,7 +66,7 @@ impl Watched for Core {
     fn sync_demand(&self, state: &mut State) {
         let numbers = state.wakers.awaited().filter_map(|awaited| match awaited {
             Awaited::Acknowledged(number) => Some(number.0),
-            Awaited::Status(_) | Awaited::Room => None,
+            Awaited::Status(_) | Awaited::Room | Awaited::Memory => None,
         });
         state.demand = numbers.min();
         state.report();

@@ -151,3 +151,14 @@ fn fragment_under_way_is_not_sent_again() {
     assert!(bytes < 1_100_000, "{bytes} bytes for {received}");
     assert_eq!(writer.counters().fragments_repaired, 512);
 }
+
+#[test]
+fn requests_that_acknowledge_samples_are_each_answered_by_a_heartbeat() {
+    let mut victim = Victim::new();
+    for base in 2..10 {
+        let before = victim.writer.counters().heartbeats;
+        victim.acknack(base, i64::from(base), 1..=0);
+        victim.transmit();
+        assert_eq!(victim.writer.counters().heartbeats, before + 1, "request {base}");
+    }
+}

@@ -9,8 +9,8 @@ use crate::reader::SampleMeta;
 use crate::time::Timestamp;
 use crate::vendor::VendorId;
 use crate::wire::{
-    AckNack, Data, DataFrag, Gap, Header, HeaderError, HeaderExtension, Heartbeat, HeartbeatFrag, InlineQos, NackFrag,
-    ParameterList, Payload, StatusInfo, Submessage, Submessages, WireError,
+    AckNack, Data, DataFrag, Gap, Header, HeaderError, HeaderExtension, Heartbeat, HeartbeatFrag, InfoDestination,
+    InlineQos, NackFrag, ParameterList, Payload, StatusInfo, Submessage, Submessages, WireError,
 };
 
 /// A submessage for an endpoint.
@@ -191,6 +191,18 @@ impl Interpreter {
                 self.data_frag(frag, receive);
                 continue;
             }
+            if let Some(info) = submessages.next_info_destination() {
+                self.set_destination(info);
+                continue;
+            }
+            if let Some(heartbeat) = submessages.next_heartbeat() {
+                self.input((heartbeat.writer, heartbeat.reader), Input::Heartbeat(heartbeat), Origin::PLAIN, receive);
+                continue;
+            }
+            if let Some(acknack) = submessages.next_acknack() {
+                self.input((acknack.reader, acknack.writer), Input::AckNack(acknack), Origin::PLAIN, receive);
+                continue;
+            }
             let Some(submessage) = submessages.next() else { break };
             if !self.take(message, submessage, Origin::PLAIN, receive) {
                 break;
@@ -284,8 +296,7 @@ impl Interpreter {
                 Step::Nothing
             }
             Submessage::InfoDestination(info) => {
-                self.is_addressed = info.prefix == self.own;
-                self.is_for_us = self.is_addressed || info.prefix == GuidPrefix::UNKNOWN;
+                self.set_destination(info);
                 Step::Nothing
             }
             Submessage::InfoSource(info) => {
@@ -301,6 +312,12 @@ impl Interpreter {
             Submessage::InfoReply(_) | Submessage::InfoReplyIp4(_) => Step::Nothing,
             _ => Step::Nothing,
         }
+    }
+
+    #[inline]
+    fn set_destination(&mut self, info: InfoDestination) {
+        self.is_addressed = info.prefix == self.own;
+        self.is_for_us = self.is_addressed || info.prefix == GuidPrefix::UNKNOWN;
     }
 
     #[inline]

@@ -206,6 +206,18 @@ impl<'a> Submessages<'a> {
         self.next_if(SubmessageId::INFO_DST, InfoDestination::parse)
     }
 
+    /// Like [`Self::next_data`] for a HEARTBEAT: in a slow flow, each sample carries one.
+    #[inline]
+    pub(crate) fn next_heartbeat(&mut self) -> Option<Heartbeat> {
+        self.next_if(SubmessageId::HEARTBEAT, Heartbeat::parse)
+    }
+
+    /// Like [`Self::next_data`] for an ACKNACK, the answer to it.
+    #[inline]
+    pub(crate) fn next_acknack(&mut self) -> Option<AckNack> {
+        self.next_if(SubmessageId::ACKNACK, AckNack::parse)
+    }
+
     #[inline(always)]
     fn next_if<T>(&mut self, id: SubmessageId, parse: impl FnOnce(u8, &'a [u8]) -> Result<T, Fault>) -> Option<T> {
         if *self.rest.first()? != id.0 {

@@ -298,7 +298,7 @@ impl Writer {
         let first = if history { SequenceNumber::FIRST } else { next };
         let mut proxy = ReaderProxy::new(reader, path, first, self.config.unanswered_heartbeats);
         proxy.joined_at = next;
-        proxy.repairs_paid.refill(now, self.counters.bytes_sent);
+        proxy.repairs_paid.refill(now, repair_budget::first_sent(&self.counters));
         if path == ReaderPath::HandOver {
             self.readers.push(guid, proxy);
             self.hand_over.refresh(&self.readers);

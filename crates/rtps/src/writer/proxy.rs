@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::count_filter::{CountFilter, Counted};
-use crate::history::CacheChange;
+use crate::history::{CacheChange, WriterHistory};
 use crate::id::{EntityId, Guid};
 use crate::limits::{RETRY_MAX, RETRY_MIN};
 use crate::locator::Locator;
@@ -17,7 +17,7 @@ use crate::wire::AckNack;
 use super::filter::{RejectedRun, SampleFilter, admits};
 use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};
-use super::repair_budget::RepairBudget;
+use super::repair_budget::{DATA_OVERHEAD, RepairBudget};
 
 /// A remote reader that discovery has matched.
 #[derive(Clone, Debug)]
@@ -67,6 +67,8 @@ pub(super) struct ReaderProxy {
     pub(super) requested: Option<SequenceNumberSet>,
     /// For a best-effort reader that requests history: the next change to send.
     pub(super) push_from: Option<SequenceNumber>,
+    /// The number before which acknowledgements have been added to the budget for repairs.
+    paid_below: SequenceNumber,
     /// Whether the reader needs its own HEARTBEAT.
     pub(super) owed_heartbeat: bool,
     pub(super) unanswered: u32,
@@ -123,6 +125,7 @@ impl ReaderProxy {
             asked: None,
             unmeasurable_below: SequenceNumber::ZERO,
             repairs_paid: RepairBudget::default(),
+            paid_below: first_relevant,
             history_sent_below: first_relevant,
             heartbeat_answered_at: None,
             selection: None,
@@ -295,6 +298,20 @@ impl ReaderProxy {
         let wanted = self.repairs_paid.without_in_flight(now, wanted, self.round_trip.estimate());
         self.requested = (!wanted.is_empty()).then_some(wanted);
         self.requested.is_some()
+    }
+
+    /// Adds what the reader has acknowledged for the first time to its budget. A reader that withdraws an
+    /// acknowledgement, and repeats it, adds nothing.
+    pub(super) fn pay_for_progress(&mut self, history: &WriterHistory) {
+        let from = self.paid_below.max(self.joined_at);
+        if self.acknowledged_below <= from {
+            return;
+        }
+        self.paid_below = self.acknowledged_below;
+        self.repairs_paid.end_flights_below(self.acknowledged_below);
+        let samples = usize::try_from(self.acknowledged_below.distance_from(from)).unwrap_or(usize::MAX);
+        let bytes = history.bytes_between(from, self.acknowledged_below);
+        self.repairs_paid.pay_for_progress(bytes.saturating_add(samples.saturating_mul(DATA_OVERHEAD)));
     }
 
     /// A sample is about to be sent again. A late joiner is entitled to its history, once.

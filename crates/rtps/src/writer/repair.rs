@@ -15,14 +15,13 @@ use crate::wire::{AckNack, Heartbeat, NackFrag};
 
 use super::pack::Outgoing;
 use super::proxy::ReaderProxy;
+use super::repair_budget::{DATA_OVERHEAD, first_sent};
 use super::{Writer, WriterEvent};
 
 /// Submessage header and fields of an ACKNACK, without the words of its set.
 const ACKNACK_LEN: usize = 4 + 24;
 /// The same of a NACK_FRAG.
 const NACK_FRAG_LEN: usize = 4 + 28;
-/// Header, INFO_DST, INFO_TS and the fields of a DATA or DATA_FRAG.
-const DATA_OVERHEAD: usize = 20 + 16 + 12 + 36;
 
 impl Writer {
     /// Handles an acknowledgement, and perhaps a repair request (RTPS 2.5 §8.3.8.1).
@@ -42,7 +41,7 @@ impl Writer {
         }
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
-        reader.repairs_paid.refill(now, self.counters.bytes_sent);
+        reader.repairs_paid.refill(now, first_sent(&self.counters));
         reader.repairs_paid.pay_for_request(ACKNACK_LEN + 4 * acknack.state.words().len());
         let was_silent = reader.is_silent() && !reader.retains_unacknowledged();
         let before = reader.acknowledged_below;
@@ -74,7 +73,7 @@ impl Writer {
         let live_to = reader.acknowledged_below;
         let acknowledged = self.history.bytes_between(live_from, live_to);
         if progress {
-            reader.repairs_paid.pay_for_progress(acknowledged);
+            reader.pay_for_progress(&self.history);
         }
         if was_silent {
             self.events.push_back(WriterEvent::ReaderActive(from));
@@ -107,7 +106,7 @@ impl Writer {
         }
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
-        reader.repairs_paid.refill(now, self.counters.bytes_sent);
+        reader.repairs_paid.refill(now, first_sent(&self.counters));
         reader.repairs_paid.pay_for_request(NACK_FRAG_LEN + 4 * nack.state.words().len());
         reader.answered();
         reader.end_current();

@@ -9,6 +9,12 @@ use crate::limits::{
 use crate::seq::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 
+use super::counters::WriterCounters;
+
+/// Header, INFO_DST, INFO_TS and the fields of a DATA or DATA_FRAG. Each sample counts with it, in the budget and in
+/// what is charged: otherwise short samples would cost more than they pay.
+pub(super) const DATA_OVERHEAD: usize = 20 + 16 + 12 + 36;
+
 /// Header, INFO_DST and HEARTBEAT.
 const OWN_HEARTBEAT_LEN: usize = 20 + 16 + 32;
 
@@ -27,6 +33,11 @@ pub(super) struct RepairBudget {
     sent_before: Option<u64>,
     samples: Vec<(Instant, SequenceNumberSet)>,
     fragments: Vec<(Instant, SequenceNumber, FragmentNumberSet)>,
+}
+
+/// Bytes that the writer has sent for the first time since it exists.
+pub(super) const fn first_sent(counters: &WriterCounters) -> u64 {
+    counters.bytes_sent.saturating_add(counters.samples_sent.saturating_mul(DATA_OVERHEAD as u64))
 }
 
 impl Default for RepairBudget {
@@ -67,6 +78,12 @@ impl RepairBudget {
     pub(super) const fn pay_for_progress(&mut self, bytes: usize) {
         self.credit.add(bytes);
         self.refill_left = REPAIR_REFILL_MAX;
+    }
+
+    /// The reader has acknowledged everything before this number: answers with earlier numbers only have arrived.
+    pub(super) fn end_flights_below(&mut self, acknowledged: SequenceNumber) {
+        self.samples.retain(|(_, sent)| sent.iter().last().is_some_and(|last| last >= acknowledged));
+        self.fragments.retain(|(_, number, _)| *number >= acknowledged);
     }
 
     /// A heartbeat is sent to the reader alone: that is charged as far as it was paid for, and sent in any case.
@@ -193,6 +210,19 @@ mod tests {
             (budget.samples.len(), budget.fragments.len()),
             (REPAIRS_IN_FLIGHT_MAX, FRAGMENT_REPAIRS_IN_FLIGHT_MAX)
         );
+    }
+
+    #[test]
+    fn acknowledged_answers_are_no_longer_under_way() {
+        let mut budget = RepairBudget::default();
+        let now = Instant(1_000_000_000);
+        budget.record_samples(now, set(1, 10));
+        budget.record_samples(now, set(5, 20));
+        let fragment = FragmentNumber(1);
+        budget.record_fragments(now, SequenceNumber(10), FragmentNumberSet::from_ascending(fragment, [fragment]));
+        budget.end_flights_below(SequenceNumber(11));
+        assert_eq!(budget.without_in_flight(now, set(1, 20), ROUND_TRIP), set(1, 4));
+        assert_eq!((budget.samples.len(), budget.fragments.len()), (1, 0));
     }
 
     #[test]

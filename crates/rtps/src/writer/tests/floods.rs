@@ -22,17 +22,21 @@ struct Victim {
 
 impl Victim {
     fn new() -> Self {
+        Self::of_samples(SAMPLES, LEN)
+    }
+
+    fn of_samples(samples: i64, len: usize) -> Self {
         let now = Instant(1_000_000_000);
-        let mut writer = Writer::new(keep_all(1000));
+        let mut writer = Writer::new(keep_all(samples as u32));
         let to = Arc::new([crate::pair::locator(0)]);
         writer.match_reader(now, MatchedReader { to, max_message_bytes: 1472, ..foreign_reader(0, VendorId::CYCLONE) });
         let pair = Pair::new(keep_all(1), vec![]);
         let mut victim = Self { writer, now, entitled: 0, received: 0, sent: 0, count: 0 };
-        for _ in 0..SAMPLES {
-            let payload = crate::payload::Payload::copy_of(&[0; LEN]);
+        for _ in 0..samples {
+            let payload = crate::payload::Payload::copy_of(&vec![0; len]);
             victim.writer.write(now, Change { payload, ..pair.change(7, b"") }).unwrap();
+            victim.transmit();
         }
-        victim.transmit();
         victim.entitled = core::mem::take(&mut victim.sent);
         victim
     }
@@ -161,4 +165,35 @@ fn requests_that_acknowledge_samples_are_each_answered_by_a_heartbeat() {
         victim.transmit();
         assert_eq!(victim.writer.counters().heartbeats, before + 1, "request {base}");
     }
+}
+
+#[test]
+fn repairs_of_short_samples_are_paid_by_their_acknowledgements() {
+    const COUNT: i64 = 4096;
+    let mut victim = Victim::of_samples(COUNT, 8);
+    for base in (1..COUNT).step_by(256) {
+        let before = victim.writer.counters().samples_repaired;
+        victim.count += 1;
+        victim.acknack(victim.count, base, base..=base + 255);
+        victim.pass(Span::from_micros(100));
+        let repaired = victim.writer.counters().samples_repaired - before;
+        assert_eq!(repaired, 256, "request of {base} and the following");
+    }
+}
+
+#[test]
+fn acknowledgement_withdrawn_and_repeated_adds_nothing_to_the_budget() {
+    let mut victim = Victim::new();
+    // The samples stay in the history for a reader that does not answer.
+    victim.writer.match_reader(victim.now, foreign_reader(1, VendorId::CYCLONE));
+    let written = SequenceNumber(SAMPLES + 1);
+    for _ in 0..200 {
+        victim.count += 2;
+        victim.acknack(victim.count - 1, written.0, 1..=0);
+        victim.acknack(victim.count, 1, 1..=256);
+        victim.received += 2 * MESSAGE_HEAD;
+        victim.pass(Span::from_millis(5));
+    }
+    let allowed = 10 * victim.received + victim.entitled + REPAIR_CREDIT_START + REPAIR_REFILL_MAX;
+    assert!(victim.sent < allowed, "{} bytes for {}", victim.sent, victim.received);
 }

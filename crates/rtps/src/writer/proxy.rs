@@ -300,17 +300,26 @@ impl ReaderProxy {
         self.requested.is_some()
     }
 
-    /// Adds what the reader has acknowledged for the first time to its budget. A reader that withdraws an
-    /// acknowledgement, and repeats it, adds nothing.
-    pub(super) fn pay_for_progress(&mut self, history: &WriterHistory) {
+    /// Adds what the reader has acknowledged for the first time to its budget: at most `acknowledged` bytes, which it
+    /// has acknowledged from `acknowledged_from` on. A reader that withdraws an acknowledgement, and repeats it, adds
+    /// nothing.
+    pub(super) fn pay_for_progress(
+        &mut self,
+        history: &WriterHistory,
+        acknowledged_from: SequenceNumber,
+        acknowledged: usize,
+    ) {
         let from = self.paid_below.max(self.joined_at);
         if self.acknowledged_below <= from {
             return;
         }
+        let bytes = match from == acknowledged_from {
+            true => acknowledged,
+            false => history.bytes_between(from, self.acknowledged_below),
+        };
         self.paid_below = self.acknowledged_below;
         self.repairs_paid.end_flights_below(self.acknowledged_below);
         let samples = usize::try_from(self.acknowledged_below.distance_from(from)).unwrap_or(usize::MAX);
-        let bytes = history.bytes_between(from, self.acknowledged_below);
         self.repairs_paid.pay_for_progress(bytes.saturating_add(samples.saturating_mul(DATA_OVERHEAD)));
     }
 

@@ -41,8 +41,6 @@ impl Writer {
         }
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
-        reader.repairs_paid.refill(now, first_sent(&self.counters));
-        reader.repairs_paid.pay_for_request(ACKNACK_LEN + 4 * acknack.state.words().len());
         let was_silent = reader.is_silent() && !reader.retains_unacknowledged();
         let before = reader.acknowledged_below;
         // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
@@ -52,6 +50,10 @@ impl Writer {
         // The writer does not answer requests for numbers that it never sent. A reader that sends such a request
         // accepted a forged number, and would repeat the request after each HEARTBEAT.
         let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);
+        if asks || !acknack.is_final {
+            reader.repairs_paid.refill(now, first_sent(&self.counters));
+            reader.repairs_paid.pay_for_request(ACKNACK_LEN + 4 * acknack.state.words().len());
+        }
         if base > SequenceNumber::ZERO && asks {
             reader.end_current();
             reader.record_loss(sent_below);
@@ -73,7 +75,7 @@ impl Writer {
         let live_to = reader.acknowledged_below;
         let acknowledged = self.history.bytes_between(live_from, live_to);
         if progress {
-            reader.pay_for_progress(&self.history);
+            reader.pay_for_progress(&self.history, live_from, acknowledged);
         }
         if was_silent {
             self.events.push_back(WriterEvent::ReaderActive(from));

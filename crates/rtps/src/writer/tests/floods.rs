@@ -32,13 +32,17 @@ impl Victim {
         writer.match_reader(now, MatchedReader { to, max_message_bytes: 1472, ..foreign_reader(0, VendorId::CYCLONE) });
         let pair = Pair::new(keep_all(1), vec![]);
         let mut victim = Self { writer, now, entitled: 0, received: 0, sent: 0, count: 0 };
+        victim.write(&pair, samples, len);
+        victim
+    }
+
+    fn write(&mut self, pair: &Pair, samples: i64, len: usize) {
         for _ in 0..samples {
             let payload = crate::payload::Payload::copy_of(&vec![0; len]);
-            victim.writer.write(now, Change { payload, ..pair.change(7, b"") }).unwrap();
-            victim.transmit();
+            self.writer.write(self.now, Change { payload, ..pair.change(7, b"") }).unwrap();
+            self.transmit();
         }
-        victim.entitled = core::mem::take(&mut victim.sent);
-        victim
+        self.entitled += core::mem::take(&mut self.sent);
     }
 
     fn transmit(&mut self) {
@@ -50,16 +54,20 @@ impl Victim {
     }
 
     fn acknack(&mut self, count: i32, base: i64, numbers: core::ops::RangeInclusive<i64>) {
+        self.acknack_of(0, count, base, numbers);
+    }
+
+    fn acknack_of(&mut self, reader: usize, count: i32, base: i64, numbers: core::ops::RangeInclusive<i64>) {
         let state = SequenceNumberSet::from_ascending(SequenceNumber(base), numbers.map(SequenceNumber));
         let acknack = AckNack {
-            reader: reader_guid(0).entity,
+            reader: reader_guid(reader).entity,
             writer: self.writer.guid().entity,
             state,
             count: Count(count),
             is_final: false,
         };
         self.received += ACKNACK_LEN + 4 * state.words().len();
-        self.writer.handle_acknack(self.now, reader_guid(0), &acknack);
+        self.writer.handle_acknack(self.now, reader_guid(reader), &acknack);
     }
 
     /// One datagram that requests two stretches in turn, a thousand times.
@@ -183,17 +191,23 @@ fn repairs_of_short_samples_are_paid_by_their_acknowledgements() {
 
 #[test]
 fn acknowledgement_withdrawn_and_repeated_adds_nothing_to_the_budget() {
-    let mut victim = Victim::new();
-    // The samples stay in the history for a reader that does not answer.
+    let mut victim = Victim::of_samples(SAMPLES, LEN);
+    // Later samples stay in the history for a reader that lacks them.
     victim.writer.match_reader(victim.now, foreign_reader(1, VendorId::CYCLONE));
-    let written = SequenceNumber(SAMPLES + 1);
-    for _ in 0..200 {
+    victim.acknack(1, SAMPLES + 1, 1..=0);
+    victim.write(&Pair::new(keep_all(1), vec![]), SAMPLES / 2, LEN);
+    let (first, last) = (SAMPLES + 1, SAMPLES + SAMPLES / 2);
+    victim.count = 1;
+    for _ in 0..500 {
         victim.count += 2;
-        victim.acknack(victim.count - 1, written.0, 1..=0);
-        victim.acknack(victim.count, 1, 1..=256);
-        victim.received += 2 * MESSAGE_HEAD;
-        victim.pass(Span::from_millis(5));
+        victim.acknack(victim.count - 1, last + 1, 1..=0);
+        victim.acknack(victim.count, first, first..=last);
+        victim.acknack_of(1, victim.count, first, 1..=0);
+        victim.received += 3 * MESSAGE_HEAD;
+        victim.pass(Span::from_millis(2));
     }
+    let withdrawn = victim.writer.counters().acknowledgements_withdrawn;
+    assert!(withdrawn > 100, "the history had the samples {withdrawn} times only: {:?}", victim.writer.counters());
     let allowed = 10 * victim.received + victim.entitled + REPAIR_CREDIT_START + REPAIR_REFILL_MAX;
     assert!(victim.sent < allowed, "{} bytes for {}", victim.sent, victim.received);
 }

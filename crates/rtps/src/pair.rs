@@ -123,6 +123,8 @@ pub(crate) struct Pair {
     pub(crate) refusing: BTreeSet<usize>,
     /// The content filters of readers that have one. Applied when the readers are matched.
     pub(crate) filters: BTreeMap<usize, Arc<dyn SampleFilter>>,
+    /// Readers that are cut off: what is sent to them or by them is lost.
+    pub(crate) silenced: BTreeSet<usize>,
     /// Readers that use the address of another reader.
     pub(crate) addresses: BTreeMap<usize, usize>,
 }
@@ -145,6 +147,7 @@ impl Pair {
             answered: VecDeque::new(),
             refusing: BTreeSet::new(),
             filters: BTreeMap::new(),
+            silenced: BTreeSet::new(),
             addresses: BTreeMap::new(),
         }
     }
@@ -246,7 +249,8 @@ impl Pair {
             for (to, bytes) in messages {
                 for locator in &to {
                     let address = locator.port as usize - 1000;
-                    let listening = (0..self.readers.len()).filter(|index| self.address(*index) == address);
+                    let listening = (0..self.readers.len())
+                        .filter(|index| self.address(*index) == address && !self.silenced.contains(index));
                     listening.collect::<Vec<_>>().into_iter().for_each(|index| self.launch(Some(index), &bytes));
                 }
                 self.sent.push_back((to, bytes));
@@ -270,7 +274,9 @@ impl Pair {
                     .collect();
                 batch.clear();
                 for bytes in messages {
-                    self.launch(None, &bytes);
+                    if !self.silenced.contains(&index) {
+                        self.launch(None, &bytes);
+                    }
                     self.answered.push_back(bytes);
                 }
             }

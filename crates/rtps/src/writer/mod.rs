@@ -297,7 +297,7 @@ impl Writer {
         let next = if path == ReaderPath::Messages { self.next_to_send } else { self.next_new() };
         let first = if history { SequenceNumber::FIRST } else { next };
         let mut proxy = ReaderProxy::new(reader, path, first, self.config.unanswered_heartbeats);
-        proxy.joined_at = next;
+        (proxy.joined_at, proxy.paced_from) = (next, next);
         proxy.repairs_paid.refill(now, repair_budget::first_sent(&self.counters));
         if path == ReaderPath::HandOver {
             self.readers.push(guid, proxy);
@@ -650,7 +650,7 @@ impl Writer {
             return;
         }
         for reader in self.readers.iter_mut().filter(|r| r.retains_unacknowledged()) {
-            reader.unanswered = 0;
+            (reader.unanswered, reader.ask_again_at) = (0, None);
         }
         self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
         if self.history.bytes_between(self.retained_below, self.next_to_send) > UNACKNOWLEDGED_KEEP_BYTES / 2 {
@@ -762,10 +762,13 @@ impl Writer {
         if any { answers } else { Answers::None }
     }
 
-    /// Samples sent and not acknowledged, without history that late joiners still request.
+    /// Samples sent and not acknowledged, without history that late joiners still request, and without those that only
+    /// readers left behind lack.
     fn in_flight(&self) -> InFlight {
         let counting = self.readers.iter().filter(|r| r.counts() && r.is_messaged());
-        let from = counting.map(|r| r.acknowledged_below.max(r.joined_at)).min().unwrap_or(self.next_to_send);
+        let start = |reader: &ReaderProxy| reader.acknowledged_below.max(reader.paced_from);
+        let paced = counting.clone().filter(|r| !r.is_left_behind).map(start).min();
+        let from = paced.or_else(|| counting.map(start).min()).unwrap_or(self.next_to_send);
         InFlight {
             samples: self.next_to_send.distance_from(from),
             octets: self.history.bytes_between(from, self.next_to_send),

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::{CacheChange, WriterHistory};
 use crate::id::{EntityId, Guid};
-use crate::limits::{RETRY_MAX, RETRY_MIN};
+use crate::limits::{LEFT_BEHIND_AFTER, RETRY_MAX, RETRY_MIN};
 use crate::locator::Locator;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
@@ -72,6 +72,13 @@ pub(super) struct ReaderProxy {
     /// Whether the reader needs its own HEARTBEAT.
     pub(super) owed_heartbeat: bool,
     pub(super) unanswered: u32,
+    /// When to repeat the request that it left unanswered.
+    pub(super) ask_again_at: Option<Instant>,
+    /// The writer sends new samples without waiting for its acknowledgements, because other readers keep pace.
+    pub(super) is_left_behind: bool,
+    /// The first change whose acknowledgement the writer waits for before it sends more: older ones are history that
+    /// the reader catches up with.
+    pub(super) paced_from: SequenceNumber,
     /// The number of requests that it may leave unanswered.
     pub(super) patience: u32,
     pub(super) round_trip: RoundTrip,
@@ -116,6 +123,9 @@ impl ReaderProxy {
             push_from: None,
             owed_heartbeat: false,
             unanswered: 0,
+            ask_again_at: None,
+            is_left_behind: false,
+            paced_from: first_relevant,
             patience: patience.max(1),
             round_trip: RoundTrip::default(),
             is_current: false,
@@ -158,6 +168,35 @@ impl ReaderProxy {
     /// Whether it requests repair by messages.
     pub(super) fn repairs(&self) -> bool {
         self.is_messaged() && self.info.reliable
+    }
+
+    /// Whether new samples wait for its acknowledgements, and it gives them.
+    pub(super) fn keeps_pace(&self) -> bool {
+        self.is_paced() && self.unanswered < LEFT_BEHIND_AFTER
+    }
+
+    /// Whether new samples wait for its acknowledgements, while others are not left behind either.
+    pub(super) fn is_paced(&self) -> bool {
+        self.counts() && self.is_messaged() && !self.is_left_behind
+    }
+
+    /// Whether it was asked so lately that its answer is not late yet.
+    pub(super) fn may_still_answer(&self, now: Instant) -> bool {
+        self.ask_again_at.is_some_and(|at| now < at)
+    }
+
+    /// An ACKNACK has come. A reader that was left behind catches up beside the flow, which it does not delay.
+    pub(super) fn note_answer(&mut self, sent_below: SequenceNumber) {
+        (self.unanswered, self.ask_again_at) = (0, None);
+        if core::mem::take(&mut self.is_left_behind) {
+            self.paced_from = sent_below;
+        }
+    }
+
+    /// Whether it requests something that the flow has lost, and not only history.
+    pub(super) fn has_lost_in_flow(&self) -> bool {
+        let last = self.requested.as_ref().and_then(|wanted| wanted.iter().last());
+        last.is_some_and(|last| last >= self.paced_from)
     }
 
     /// Whether it has left too many requests unanswered.

@@ -45,7 +45,7 @@ impl Writer {
         let before = reader.acknowledged_below;
         // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
         let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
-        reader.unanswered = 0;
+        reader.note_answer(sent_below);
         reader.requested = None;
         // The writer does not answer requests for numbers that it never sent. A reader that sends such a request
         // accepted a forged number, and would repeat the request after each HEARTBEAT.
@@ -69,7 +69,7 @@ impl Writer {
         }
         let selection = reader.selection.and_then(|index| self.group.selections.get(index));
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
-        let asks_for_repair = reader.requested.is_some();
+        let has_lost = reader.has_lost_in_flow();
         let round_trip = reader.round_trip.estimate();
         let live_from = before.max(reader.joined_at);
         let live_to = reader.acknowledged_below;
@@ -80,7 +80,7 @@ impl Writer {
         if was_silent {
             self.events.push_back(WriterEvent::ReaderActive(from));
         }
-        if asks_for_repair {
+        if has_lost {
             self.flow.cut(now, round_trip);
         } else if progress {
             self.flow.grow(acknowledged);
@@ -197,26 +197,37 @@ impl Writer {
         let sent_below = self.next_to_send;
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get_mut(index) else { return };
-            if !reader.repairs() || reader.acknowledged_below >= sent_below {
+            if !reader.repairs() || reader.acknowledged_below >= sent_below || reader.may_still_answer(now) {
                 continue;
             }
             reader.record_overdue();
             reader.record_loss(sent_below);
-            if reader.unanswered < reader.patience {
-                reader.unanswered += 1;
-                if reader.is_silent() && !reader.retains_unacknowledged() {
-                    let guid = reader.info.guid;
-                    self.counters.readers_inactive += 1;
-                    self.may_have_inactive = true;
-                    self.events.push_back(WriterEvent::ReaderInactive(guid));
-                    self.release_acknowledged();
-                }
+            let was_silent = reader.is_silent();
+            reader.unanswered = reader.unanswered.saturating_add(1).min(reader.patience);
+            let wait = if reader.is_silent() { RETRY_MAX } else { reader.patience() };
+            reader.ask_again_at = Some(now + wait);
+            if !was_silent && reader.is_silent() && !reader.retains_unacknowledged() {
+                let guid = reader.info.guid;
+                self.counters.readers_inactive += 1;
+                self.may_have_inactive = true;
+                self.events.push_back(WriterEvent::ReaderInactive(guid));
+                self.release_acknowledged();
             }
             self.finish_group(now);
             self.directed_heartbeat(now, index);
         }
+        self.leave_behind();
         self.reschedule(now);
         self.pump(now);
+    }
+
+    /// Readers that do not answer delay no others: see [`LEFT_BEHIND_AFTER`].
+    fn leave_behind(&mut self) {
+        if self.readers.iter().any(ReaderProxy::keeps_pace) {
+            for reader in self.readers.iter_mut().filter(|r| r.is_paced() && !r.keeps_pace()) {
+                reader.is_left_behind = true;
+            }
+        }
     }
 
     /// Of the changes before `below`, which no reader that counts needs, the first that is kept for readers that do not
@@ -255,10 +266,11 @@ impl Writer {
         let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
         let next_sample = self.flow.wait_for_next_sample();
         let wait = owing
-            .map(|r| match next_sample {
-                Some(wait) if r.is_settled() => wait,
-                _ if r.is_silent() => RETRY_MAX,
-                _ => r.patience(),
+            .map(|r| match (r.ask_again_at, next_sample) {
+                (Some(at), _) => at.since(now),
+                (None, Some(wait)) if r.is_settled() => wait,
+                (None, _) if r.is_silent() => RETRY_MAX,
+                (None, _) => r.patience(),
             })
             .min();
         self.flow.schedule(now, wait);

@@ -14,6 +14,7 @@ mod floods;
 mod forged;
 mod inactive;
 mod late_joiners;
+mod left_behind;
 mod match_limit;
 mod room;
 mod steady;

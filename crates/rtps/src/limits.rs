@@ -210,8 +210,8 @@ pub const RETRY_MAX: Span = Span::from_secs(1);
 /// back-off above that takes about ten seconds. The writer waits for the reader again as soon as the reader answers.
 pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;
 
-/// Consecutive unanswered requests for acknowledgement after which a reader no longer delays the samples of others: with
-/// the back-off above, after some fifteen of its round trips. Its samples stay in the history.
+/// Consecutive unanswered requests for acknowledgement after which a reader no longer delays the samples of others:
+/// with the back-off above, after some fifteen of its round trips. Its samples stay in the history.
 pub const LEFT_BEHIND_AFTER: u32 = 4;
 
 /// How long a writer keeps samples for readers that never acknowledge (positive acknowledgements disabled) if no other

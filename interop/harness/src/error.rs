@@ -58,6 +58,8 @@ pub enum Error {
     NoPeers,
     /// The peers did not behave as a scenario demands.
     Violated(String),
+    /// The machine ran no processes for this long, or stepped its clock by as much. The run says nothing of the peers.
+    Stalled(Duration),
 }
 
 impl fmt::Display for Error {
@@ -75,6 +77,7 @@ impl fmt::Display for Error {
                 f.write_str("PEREGRINE_INTEROP_DIR is not set: `cargo xtask interop` builds the peers and sets it")
             }
             Self::Violated(what) => f.write_str(what),
+            Self::Stalled(length) => write!(f, "the machine stood still for {} ms", length.as_millis()),
         }
     }
 }

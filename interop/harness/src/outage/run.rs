@@ -1,0 +1,154 @@
+//! One run: two peers, one outage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::fault::{Kind, Network, Outage};
+use super::figures::Figures;
+use super::log::{Log, Record, WallNs, wall_ns};
+use super::side::{Role, Side};
+use super::stalls::Stalls;
+use crate::error::{Error, Result};
+use crate::lab::{Link, TwoHosts};
+use crate::peer::Program;
+use crate::qos::Qos;
+
+/// Between two samples.
+pub(super) const PERIOD: Duration = Duration::from_millis(10);
+pub(super) const SAMPLE_BYTES: u32 = 64;
+/// A longer time without a sample is a gap.
+pub(super) const GAP: Duration = Duration::from_millis(500);
+/// The limit until the first sample arrives.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// The samples that arrive before the outage, so that both processes have the memory that they need.
+const WARM_UP_SAMPLES: usize = 200;
+/// The limit until samples that are missing at the end arrive.
+const REPAIR_LIMIT: Duration = Duration::from_secs(5);
+/// Data flow again when no gap has been seen for this long.
+const STEADY: Duration = Duration::from_secs(3);
+
+/// How long both sides are watched after the outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// At least for this long.
+    pub at_least: Duration,
+    /// At most for this long, if data do not flow.
+    pub at_most: Duration,
+}
+
+/// The peers of a run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The program that writes.
+    pub writer: Program,
+    /// The program that reads.
+    pub reader: Program,
+    /// The lease of both participants; `None` is 10 s.
+    pub lease_ms: Option<u32>,
+    /// The QoS of both endpoints.
+    pub qos: Qos,
+    /// How long to watch afterwards.
+    pub watch: Watch,
+}
+
+/// What is known of the times of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// The outage began.
+    pub(super) began_ns: WallNs,
+    /// Packets can flow again.
+    pub(super) healed_ns: WallNs,
+    /// The writer wrote its last sample.
+    pub(super) ended_ns: WallNs,
+}
+
+/// Runs both peers on hosts of their own through one outage.
+///
+/// # Errors
+/// When the hosts or the peers cannot be started or fail; when no data flow before the outage; and when the machine
+/// itself stood still, which is [`Error::Stalled`].
+pub fn observe(setup: &Setup, outage: Outage, stalls: &Stalls) -> Result<Figures> {
+    let network = Arc::new(Network::new(TwoHosts::joined_by(&Link::default())?));
+    let log = Arc::new(Log::default());
+    let started_ns = wall_ns();
+    let reader = Side::start(Role::Reader, setup, &network, outage.length, &log)?;
+    let writer = Side::start(Role::Writer, setup, &network, outage.length, &log)?;
+    require(log.wait(START_LIMIT, |record| !record.arrivals.is_empty())?, "no sample arrived before the outage")?;
+    let warm = |record: &Record| {
+        let known = [&record.writer, &record.reader].iter().all(|side| side.last().is_some_and(|it| it.matched > 0));
+        record.arrivals.len() >= WARM_UP_SAMPLES && known
+    };
+    require(log.wait(START_LIMIT, warm)?, "data do not flow before the outage")?;
+
+    let began_ns = wall_ns();
+    begin(outage.kind, &network, &writer, &reader)?;
+    pause(&log, outage.length)?;
+    end(outage.kind, &network, &writer, &reader)?;
+    let mut healed_ns = wall_ns();
+    if outage.kind.ends_writer() || outage.kind.ends_reader() {
+        require(log.wait(START_LIMIT, |record| record.restarted_ns.is_some())?, "the process did not start again")?;
+        healed_ns = log.copy().restarted_ns.unwrap_or(healed_ns);
+    }
+    pause(&log, setup.watch.at_least)?;
+    let left = setup.watch.at_most.saturating_sub(setup.watch.at_least);
+    log.wait(left, |record| is_steady(record, healed_ns))?;
+    drop(writer);
+    let ended_ns = log.copy().written.last().map_or(healed_ns, |written| written.until_ns);
+    log.wait(REPAIR_LIMIT, |record| Figures::lost(record) == 0)?;
+    drop(reader);
+
+    if let Some(stall) = stalls.longest_within(started_ns, wall_ns()) {
+        return Err(Error::Stalled(stall));
+    }
+    let record = log.copy();
+    if let Some(failure) = &record.failure {
+        return Err(Error::Violated(failure.clone()));
+    }
+    Ok(Figures::of(&record, outage, Times { began_ns, healed_ns, ended_ns }))
+}
+
+fn begin(kind: Kind, network: &Network, writer: &Side, reader: &Side) -> Result<()> {
+    match kind {
+        Kind::StopWriter => writer.signal(Signal::STOP),
+        Kind::StopReader => reader.signal(Signal::STOP),
+        Kind::KillWriter => Ok(writer.kill()),
+        Kind::KillReader => Ok(reader.kill()),
+        _ => network.fail(kind),
+    }
+}
+
+fn end(kind: Kind, network: &Network, writer: &Side, reader: &Side) -> Result<()> {
+    match kind {
+        Kind::StopWriter => writer.signal(Signal::CONT),
+        Kind::StopReader => reader.signal(Signal::CONT),
+        Kind::KillWriter => Ok(writer.restart()),
+        Kind::KillReader => Ok(reader.restart()),
+        _ => network.heal(kind),
+    }
+}
+
+/// Ends early only with a failure of a side.
+fn pause(log: &Log, length: Duration) -> Result<()> {
+    log.wait(length, |_| false).map(drop)
+}
+
+fn require(holds: bool, otherwise: &str) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::Violated(otherwise.to_owned())) }
+}
+
+fn is_steady(record: &Record, healed_ns: WallNs) -> bool {
+    let steady_ns = u64::try_from(STEADY.as_nanos()).unwrap_or(u64::MAX);
+    let gap_ns = u64::try_from(GAP.as_nanos()).unwrap_or(u64::MAX);
+    let now_ns = wall_ns();
+    let start_ns = now_ns.saturating_sub(steady_ns).max(healed_ns);
+    let mut last_ns = start_ns;
+    for arrival in record.arrivals.iter().filter(|arrival| arrival.taken_ns >= start_ns) {
+        if arrival.taken_ns.saturating_sub(last_ns) > gap_ns {
+            return false;
+        }
+        last_ns = last_ns.max(arrival.taken_ns);
+    }
+    now_ns.saturating_sub(last_ns) <= gap_ns
+}

@@ -12,15 +12,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peregrine_interop::outage::{
-    Entry, Outage, PEERS, PairOf, Setup, Stalls, Watch, insert, observe, outages, pairs, parse_pairs, render,
+    Entry, Outage, PEERS, PairOf, Setup, Stalls, Watch, insert, observe_awake, outages, pairs, parse_pairs, program,
+    render,
 };
-use peregrine_interop::{Error, NetNs, Peer, Qos, Result};
+use peregrine_interop::{NetNs, Peer, Qos, Result};
 
 const USAGE: &str = "usage: outages [--quick] [--pairs WRITER:READER,...] [--only N,...] [--labs N] [--write DOCUMENT]";
 /// Pairs of hosts at the same time. The processes are idle for most of the time.
-const LABS: usize = 8;
+const LABS: usize = 10;
 /// How often a run is tried in which the machine stood still.
-const ATTEMPTS: u32 = 4;
+const ATTEMPTS: u32 = 6;
 /// Long enough to see what is forgotten with a lease of ten seconds, and four announcements of every peer.
 const WATCH: Watch = Watch { at_least: Duration::from_secs(12), at_most: Duration::from_secs(40) };
 const QUICK_WATCH: Watch = Watch { at_least: Duration::from_secs(3), at_most: Duration::from_secs(20) };
@@ -119,12 +120,15 @@ fn measure(options: &Options, chosen: &[Outage]) -> std::result::Result<Vec<Entr
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some((number, (pair, outage))) = next() {
             let what = format!("{} → {}: {outage}", pair.0, pair.1);
-            match attempt(options, pair, outage, &stalls, &what) {
+            match attempt(options, pair, outage, &stalls) {
                 Ok(entry) => {
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((number, entry));
                     let (finished, at) = (done.len(), began.elapsed().as_secs());
-                    eprintln!("[{finished}/{count}, {at} s] {what}: {:?}", entry.figures);
+                    eprintln!(
+                        "[{finished}/{count}, {at} s] {what}: {:?}, {} lost",
+                        entry.figures.flow, entry.figures.lost
+                    );
                 }
                 Err(error) => {
                     eprintln!("FAILED {what}: {error}");
@@ -147,12 +151,7 @@ fn measure(options: &Options, chosen: &[Outage]) -> std::result::Result<Vec<Entr
     Ok(done.into_iter().map(|(_, entry)| entry).collect())
 }
 
-/// Repeats a run in which the machine stood still.
-fn attempt(options: &Options, pair: PairOf, outage: Outage, stalls: &Stalls, what: &str) -> Result<Entry> {
-    let program = |name: &str| {
-        let found = PEERS.iter().find(|(known, _)| *known == name);
-        found.map_or_else(|| Err(Error::Violated(format!("no peer is called {name}"))), |(_, program)| program())
-    };
+fn attempt(options: &Options, pair: PairOf, outage: Outage, stalls: &Stalls) -> Result<Entry> {
     let setup = Setup {
         writer: program(pair.0)?,
         reader: program(pair.1)?,
@@ -160,15 +159,5 @@ fn attempt(options: &Options, pair: PairOf, outage: Outage, stalls: &Stalls, wha
         qos: Qos::default(),
         watch: if options.is_quick { QUICK_WATCH } else { WATCH },
     };
-    let mut attempts = 1;
-    loop {
-        match observe(&setup, outage, stalls) {
-            Ok(figures) => return Ok(Entry { pair, outage, figures }),
-            Err(Error::Stalled(length)) if attempts < ATTEMPTS => {
-                eprintln!("again, because the machine stood still for {} ms: {what}", length.as_millis());
-                attempts += 1;
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    Ok(Entry { pair, outage, figures: observe_awake(&setup, outage, stalls, ATTEMPTS)? })
 }

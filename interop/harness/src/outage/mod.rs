@@ -15,7 +15,7 @@ mod table;
 
 pub use fault::{Kind, Outage};
 pub use figures::{Figures, Flow, Matching};
-pub use plan::{PEERS, PairOf, outages, pairs, parse_pairs};
-pub use run::{Setup, Watch, observe};
+pub use plan::{PEERS, PairOf, outages, pairs, parse_pairs, program};
+pub use run::{Setup, Watch, observe, observe_awake};
 pub use stalls::Stalls;
 pub use table::{Entry, insert, render};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fault::{Kind, Outage};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::peer::Program;
 
 /// The peers by the names that the command line uses.
@@ -13,6 +13,17 @@ pub const PEERS: [(&str, fn() -> Result<Program>); 4] = [
     ("cyclone-11", Program::cyclone_dds_11),
     ("fast", Program::fast_dds),
 ];
+
+/// The program of a peer, by its name.
+///
+/// # Errors
+/// When no peer has this name, or the environment does not say where the peers are.
+pub fn program(name: &str) -> Result<Program> {
+    match PEERS.iter().find(|(known, _)| *known == name) {
+        Some((_, program)) => program(),
+        None => Err(Error::Violated(format!("no peer is called {name}"))),
+    }
+}
 
 /// A writing and a reading peer, by their names.
 pub type PairOf = (&'static str, &'static str);

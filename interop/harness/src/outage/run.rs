@@ -109,6 +109,25 @@ pub fn observe(setup: &Setup, outage: Outage, stalls: &Stalls) -> Result<Figures
     Ok(Figures::of(&record, outage, Times { began_ns, healed_ns, ended_ns }))
 }
 
+/// Like [`observe`], but tries up to `attempts` times as long as the machine stands still.
+///
+/// # Errors
+/// As of [`observe`].
+pub fn observe_awake(setup: &Setup, outage: Outage, stalls: &Stalls, attempts: u32) -> Result<Figures> {
+    let mut attempt = 1;
+    loop {
+        match observe(setup, outage, stalls) {
+            Err(Error::Stalled(length)) if attempt < attempts => {
+                let [writer, reader] = [&setup.writer.name, &setup.reader.name];
+                let ms = length.as_millis();
+                eprintln!("again, because the machine stood still for {ms} ms: {writer} → {reader}: {outage}");
+                attempt += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
 fn begin(kind: Kind, network: &Network, writer: &Side, reader: &Side) -> Result<()> {
     match kind {
         Kind::StopWriter => writer.signal(Signal::STOP),

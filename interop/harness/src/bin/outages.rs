@@ -15,13 +15,15 @@ use peregrine_interop::outage::{
     Entry, Outage, PEERS, PairOf, Setup, Stalls, Watch, insert, observe_awake, outages, pairs, parse_pairs, program,
     render,
 };
-use peregrine_interop::{NetNs, Peer, Qos, Result};
+use peregrine_interop::{Error, NetNs, Peer, Qos, Result};
 
 const USAGE: &str = "usage: outages [--quick] [--pairs WRITER:READER,...] [--only N,...] [--labs N] [--write DOCUMENT]";
 /// Pairs of hosts at the same time. The processes are idle for most of the time.
 const LABS: usize = 10;
 /// How often a run is tried in which the machine stood still.
 const ATTEMPTS: u32 = 6;
+/// How often a run is started in which no data flow before the outage.
+const STARTS: u32 = 3;
 /// Long enough to see what is forgotten with a lease of ten seconds, and four announcements of every peer.
 const WATCH: Watch = Watch { at_least: Duration::from_secs(12), at_most: Duration::from_secs(40) };
 const QUICK_WATCH: Watch = Watch { at_least: Duration::from_secs(3), at_most: Duration::from_secs(20) };
@@ -84,9 +86,11 @@ fn run(options: &Options) -> std::result::Result<(), String> {
         }
         chosen = only.iter().map(|number| chosen[number - 1]).collect();
     }
-    let entries = measure(options, &chosen)?;
+    let repeated = Mutex::default();
+    let entries = measure(options, &chosen, &repeated)?;
+    let repeated = repeated.into_inner().unwrap_or_else(PoisonError::into_inner);
     let command = "cargo xtask bench outages";
-    let text = render(&entries, &versions, command);
+    let text = render(&entries, &repeated, &versions, command);
     let Some(path) = &options.document else {
         println!("{text}");
         return Ok(());
@@ -105,7 +109,11 @@ fn versions() -> Result<Vec<String>> {
 }
 
 /// Several pairs of hosts at a time; the longest outages first, so that no long one is left for the end.
-fn measure(options: &Options, chosen: &[Outage]) -> std::result::Result<Vec<Entry>, String> {
+fn measure(
+    options: &Options,
+    chosen: &[Outage],
+    repeated: &Mutex<Vec<String>>,
+) -> std::result::Result<Vec<Entry>, String> {
     let every = chosen.iter().flat_map(|outage| options.pairs.iter().map(|pair| (*pair, *outage)));
     let mut runs: Vec<(usize, (PairOf, Outage))> = every.enumerate().collect();
     let count = runs.len();
@@ -120,7 +128,7 @@ fn measure(options: &Options, chosen: &[Outage]) -> std::result::Result<Vec<Entr
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some((number, (pair, outage))) = next() {
             let what = format!("{} → {}: {outage}", pair.0, pair.1);
-            match attempt(options, pair, outage, &stalls) {
+            match attempt(options, pair, outage, &stalls, repeated) {
                 Ok(entry) => {
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((number, entry));
@@ -151,7 +159,14 @@ fn measure(options: &Options, chosen: &[Outage]) -> std::result::Result<Vec<Entr
     Ok(done.into_iter().map(|(_, entry)| entry).collect())
 }
 
-fn attempt(options: &Options, pair: PairOf, outage: Outage, stalls: &Stalls) -> Result<Entry> {
+/// Repeats a run in which no data flowed before the outage, and notes that.
+fn attempt(
+    options: &Options,
+    pair: PairOf,
+    outage: Outage,
+    stalls: &Stalls,
+    repeated: &Mutex<Vec<String>>,
+) -> Result<Entry> {
     let setup = Setup {
         writer: program(pair.0)?,
         reader: program(pair.1)?,
@@ -159,5 +174,17 @@ fn attempt(options: &Options, pair: PairOf, outage: Outage, stalls: &Stalls) -> 
         qos: Qos::default(),
         watch: if options.is_quick { QUICK_WATCH } else { WATCH },
     };
-    Ok(Entry { pair, outage, figures: observe_awake(&setup, outage, stalls, ATTEMPTS)? })
+    let mut starts = 1;
+    loop {
+        match observe_awake(&setup, outage, stalls, ATTEMPTS) {
+            Ok(figures) => return Ok(Entry { pair, outage, figures }),
+            Err(Error::NotStarted(state)) if starts < STARTS => {
+                let run = format!("{} → {}: {outage} ({state})", pair.0, pair.1);
+                eprintln!("again, because no data flowed: {run}");
+                repeated.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+                starts += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }

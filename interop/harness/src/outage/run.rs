@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::fault::{Kind, Network, Outage};
 use super::figures::Figures;
-use super::log::{Log, Record, WallNs, wall_ns};
+use super::log::{Log, Record, Report, WallNs, wall_ns};
 use super::side::{Role, Side};
 use super::stalls::Stalls;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ pub(super) const PERIOD: Duration = Duration::from_millis(10);
 pub(super) const SAMPLE_BYTES: u32 = 64;
 /// A longer time without a sample is a gap.
 pub(super) const GAP: Duration = Duration::from_millis(500);
-/// The limit until the first sample arrives.
+/// The limit until data flow before the outage, and until a process runs again.
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// The samples that arrive before the outage, so that both processes have the memory that they need.
 const WARM_UP_SAMPLES: usize = 200;
@@ -75,12 +75,14 @@ pub fn observe(setup: &Setup, outage: Outage, stalls: &Stalls) -> Result<Figures
     let started_ns = wall_ns();
     let reader = Side::start(Role::Reader, setup, &network, outage.length, &log)?;
     let writer = Side::start(Role::Writer, setup, &network, outage.length, &log)?;
-    require(log.wait(START_LIMIT, |record| !record.arrivals.is_empty())?, "no sample arrived before the outage")?;
     let warm = |record: &Record| {
         let known = [&record.writer, &record.reader].iter().all(|side| side.last().is_some_and(|it| it.matched > 0));
         record.arrivals.len() >= WARM_UP_SAMPLES && known
     };
-    require(log.wait(START_LIMIT, warm)?, "data do not flow before the outage")?;
+    if !log.wait(START_LIMIT, warm)? {
+        stalls.check(started_ns)?;
+        return Err(Error::NotStarted(summary(&log.copy())));
+    }
 
     let began_ns = wall_ns();
     begin(outage.kind, &network, &writer, &reader)?;
@@ -99,9 +101,7 @@ pub fn observe(setup: &Setup, outage: Outage, stalls: &Stalls) -> Result<Figures
     log.wait(REPAIR_LIMIT, |record| Figures::lost(record) == 0)?;
     drop(reader);
 
-    if let Some(stall) = stalls.longest_within(started_ns, wall_ns()) {
-        return Err(Error::Stalled(stall));
-    }
+    stalls.check(started_ns)?;
     let record = log.copy();
     if let Some(failure) = &record.failure {
         return Err(Error::Violated(failure.clone()));
@@ -146,6 +146,18 @@ fn end(kind: Kind, network: &Network, writer: &Side, reader: &Side) -> Result<()
         Kind::KillReader => Ok(reader.restart()),
         _ => network.heal(kind),
     }
+}
+
+/// How far a run came.
+fn summary(record: &Record) -> String {
+    let matched = |reports: &[Report]| reports.last().map_or(0, |report| report.matched);
+    format!(
+        "{} written, {} arrived, {} matched by the writer, {} by the reader",
+        record.written.len(),
+        record.arrivals.len(),
+        matched(&record.writer),
+        matched(&record.reader)
+    )
 }
 
 /// Ends early only with a failure of a side.

@@ -1,11 +1,12 @@
 //! Times at which this machine ran no processes, or stepped its clock: an outage of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::log::{WallNs, wall_ns};
+use crate::error::{Error, Result};
 
 /// How long the watching thread sleeps.
 const NAP: Duration = Duration::from_millis(20);
@@ -36,8 +37,7 @@ impl Stalls {
                 thread::sleep(NAP);
                 let (passed, until_ns) = (from.elapsed(), wall_ns());
                 if is_stall(passed, from_ns, until_ns) {
-                    let mut stalls: std::sync::MutexGuard<'_, Vec<_>> =
-                        stalls.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut stalls: MutexGuard<'_, Vec<_>> = stalls.lock().unwrap_or_else(PoisonError::into_inner);
                     if stalls.len() >= STALLS_MAX {
                         stalls.remove(0);
                     }
@@ -48,11 +48,17 @@ impl Stalls {
         Self { seen, is_over, thread: Some(thread) }
     }
 
-    /// The longest stall that overlaps this time.
-    pub(super) fn longest_within(&self, from_ns: WallNs, until_ns: WallNs) -> Option<Duration> {
+    /// Fails if the machine stood still since this time.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] with the longest stall.
+    pub(super) fn check(&self, since_ns: WallNs) -> Result<()> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let overlapping = seen.iter().filter(|(from, until)| *from < until_ns && *until > from_ns);
-        overlapping.map(|(from, until)| Duration::from_nanos(until.abs_diff(*from))).max()
+        let since = seen.iter().filter(|(_, until)| *until > since_ns);
+        match since.map(|(from, until)| Duration::from_nanos(until.abs_diff(*from))).max() {
+            Some(longest) => Err(Error::Stalled(longest)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -22,8 +22,9 @@ pub struct Entry {
     pub figures: Figures,
 }
 
-/// The tables: an overview of all runs, then the details of each outage.
-pub fn render(entries: &[Entry], versions: &[String], command: &str) -> String {
+/// The tables: an overview of all runs, then the details of each outage. `repeated` says which runs were repeated,
+/// because no data flowed before the outage.
+pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], command: &str) -> String {
     let mut pairs: Vec<PairOf> = Vec::new();
     let mut outages: Vec<Outage> = Vec::new();
     for entry in entries {
@@ -35,6 +36,10 @@ pub fn render(entries: &[Entry], versions: &[String], command: &str) -> String {
         }
     }
     let mut text = format!("Made by `{command}` with {}.\n", versions.join(", "));
+    if !repeated.is_empty() {
+        text.push_str("\nRepeated, because no data flowed within 30 s before the outage:\n\n");
+        repeated.iter().for_each(|run| text.push_str(&format!("- {run}\n")));
+    }
     text.push_str("\n### Time until data flow again\n\n");
     overview(&mut text, entries, &pairs, &outages, |figures| flow(figures.flow));
     text.push_str("\n### Samples lost\n\n");
@@ -168,9 +173,10 @@ mod tests {
             entry(("a", "b"), Kind::Multicast, Flow::After(Duration::from_millis(140))),
             entry(("b", "a"), Kind::Link, Flow::NotWithin(Duration::from_secs(40))),
         ];
-        let text = render(&entries, &["A 1".to_owned(), "B 2".to_owned()], "make it");
+        let text = render(&entries, &["a → b: 3".to_owned()], &["A 1".to_owned(), "B 2".to_owned()], "make it");
         for line in [
             "Made by `make it` with A 1, B 2.",
+            "- a → b: 3",
             "| outage | a → b | b → a |",
             "| Multicast lost in both directions, unicast passes, 5 s | 0.1 s | not run |",
             "| Link down, 5 s | not run | **not within 40 s** |",

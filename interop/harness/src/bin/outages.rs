@@ -102,7 +102,7 @@ fn run(options: &Options) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// What each peer says that it is.
+/// The name and version that each peer states.
 fn versions() -> Result<Vec<String>> {
     let host = NetNs::isolated()?;
     PEERS.iter().map(|(_, program)| Ok(Peer::start(&program()?, &host)?.version().to_owned())).collect()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::lab::{NetNs, TwoHosts};
 
-/// What fails.
+/// The failing part of the network or of the peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Multicast is lost in both directions; unicast passes.
@@ -82,7 +82,7 @@ impl fmt::Display for Kind {
 /// A failure of some length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Outage {
-    /// What fails.
+    /// The failing part.
     pub kind: Kind,
     /// For how long; zero for a change of address.
     pub length: Duration,
@@ -127,7 +127,7 @@ impl Network {
         }
     }
 
-    /// Ends what `fail` did, except a change of address.
+    /// Ends the effect of `fail`, except a change of address.
     pub(super) fn heal(&self, kind: Kind) -> Result<()> {
         let hosts = &self.0;
         match kind {

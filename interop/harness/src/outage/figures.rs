@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::fault::Outage;
-use super::log::{Arrival, Record, Report, WallNs};
-use super::run::{GAP, Times};
+use super::log::{Arrival, Record, Report};
+use super::setup::{GAP, Times};
 
 /// When data flowed again after the outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Flow {
     NotWithin(Duration),
 }
 
-/// What the application of one side was told of the other.
+/// The matches that one side reported to its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matching {
     /// How long this side reported no match, from the outage on. `None` if it reported one all the time.
@@ -27,7 +27,7 @@ pub struct Matching {
     pub new_matches: u32,
 }
 
-/// What was measured in a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// The longest time without a sample during the outage.
@@ -36,7 +36,7 @@ pub struct Figures {
     pub flow: Flow,
     /// Accepted samples.
     pub written: usize,
-    /// Accepted samples that never arrived. Those before the first one that arrived do not count.
+    /// Accepted samples that never arrived. Only samples after the first one that arrived count.
     pub lost: usize,
     /// Samples that arrived twice.
     pub repeated: usize,
@@ -44,9 +44,9 @@ pub struct Figures {
     pub refused: usize,
     /// The longest call of `write`.
     pub longest_write: Duration,
-    /// What the application of the writer was told.
+    /// The matches of the writer.
     pub writer: Matching,
-    /// What the application of the reader was told.
+    /// The matches of the reader.
     pub reader: Matching,
     /// The largest growth of the memory of the writer's process from the outage on. `None` if the process has ended.
     pub writer_growth_kib: Option<u64>,
@@ -84,7 +84,7 @@ impl Figures {
 }
 
 /// The longest time without an arrival.
-fn silence(arrivals: &[Arrival], from_ns: WallNs, until_ns: WallNs) -> Duration {
+fn silence(arrivals: &[Arrival], from_ns: u64, until_ns: u64) -> Duration {
     let mut last_ns = from_ns;
     let mut longest_ns = 0;
     let within = arrivals.iter().map(|arrival| arrival.taken_ns).filter(|at| (from_ns..until_ns).contains(at));
@@ -100,7 +100,7 @@ fn flow(arrivals: &[Arrival], times: Times) -> Flow {
     let gap_ns = u64::try_from(GAP.as_nanos()).unwrap_or(u64::MAX);
     let mut last_ns = times.healed_ns;
     let mut flowed_ns = None;
-    let within = |at: &WallNs| (times.healed_ns..=times.ended_ns).contains(at);
+    let within = |at: &u64| (times.healed_ns..=times.ended_ns).contains(at);
     for at_ns in arrivals.iter().map(|arrival| arrival.taken_ns).filter(within) {
         if flowed_ns.is_none() || at_ns.saturating_sub(last_ns) > gap_ns {
             flowed_ns = Some(at_ns);

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 
-/// A time of the wall clock, in nanoseconds since 1970; all processes of a run read the same clock.
-pub(super) type WallNs = u64;
-
-pub(super) fn wall_ns() -> WallNs {
+/// The time of the wall clock, in nanoseconds since 1970; all processes of a run read the same clock.
+pub(super) fn wall_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -17,8 +15,8 @@ pub(super) fn wall_ns() -> WallNs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
     pub(super) seq: u32,
-    pub(super) from_ns: WallNs,
-    pub(super) until_ns: WallNs,
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
     pub(super) is_accepted: bool,
 }
 
@@ -26,13 +24,13 @@ pub(super) struct Written {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) seq: u32,
-    pub(super) taken_ns: WallNs,
+    pub(super) taken_ns: u64,
 }
 
-/// What a peer said of its endpoint, and its memory.
+/// The statuses of an endpoint and the memory of its process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
-    pub(super) at_ns: WallNs,
+    pub(super) at_ns: u64,
     pub(super) matched: u32,
     pub(super) matched_total: u32,
     pub(super) resident_kib: u64,
@@ -47,7 +45,7 @@ pub(super) struct Record {
     pub(super) writer: Vec<Report>,
     pub(super) reader: Vec<Report>,
     /// When the endpoint of a restarted process existed.
-    pub(super) restarted_ns: Option<WallNs>,
+    pub(super) restarted_ns: Option<u64>,
     /// The first failure of a side.
     pub(super) failure: Option<String>,
 }

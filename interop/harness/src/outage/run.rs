@@ -7,19 +7,13 @@ use rustix::process::Signal;
 
 use super::fault::{Kind, Network, Outage};
 use super::figures::Figures;
-use super::log::{Log, Record, Report, WallNs, wall_ns};
+use super::log::{Log, Record, Report, wall_ns};
+use super::setup::{GAP, Setup, Times};
 use super::side::{Role, Side};
 use super::stalls::Stalls;
 use crate::error::{Error, Result};
 use crate::lab::{Link, TwoHosts};
-use crate::peer::Program;
-use crate::qos::Qos;
 
-/// Between two samples.
-pub(super) const PERIOD: Duration = Duration::from_millis(10);
-pub(super) const SAMPLE_BYTES: u32 = 64;
-/// A longer time without a sample is a gap.
-pub(super) const GAP: Duration = Duration::from_millis(500);
 /// The limit until data flow before the outage, and until a process runs again.
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// The samples that arrive before the outage, so that both processes have the memory that they need.
@@ -28,41 +22,6 @@ const WARM_UP_SAMPLES: usize = 200;
 const REPAIR_LIMIT: Duration = Duration::from_secs(5);
 /// Data flow again when no gap has been seen for this long.
 const STEADY: Duration = Duration::from_secs(3);
-
-/// How long both sides are watched after the outage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watch {
-    /// At least for this long.
-    pub at_least: Duration,
-    /// At most for this long, if data do not flow.
-    pub at_most: Duration,
-}
-
-/// The peers of a run.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// The program that writes.
-    pub writer: Program,
-    /// The program that reads.
-    pub reader: Program,
-    /// The lease of both participants; `None` is 10 s.
-    pub lease_ms: Option<u32>,
-    /// The QoS of both endpoints.
-    pub qos: Qos,
-    /// How long to watch afterwards.
-    pub watch: Watch,
-}
-
-/// What is known of the times of a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    /// The outage began.
-    pub(super) began_ns: WallNs,
-    /// Packets can flow again.
-    pub(super) healed_ns: WallNs,
-    /// The writer wrote its last sample.
-    pub(super) ended_ns: WallNs,
-}
 
 /// Runs both peers on hosts of their own through one outage.
 ///
@@ -169,7 +128,7 @@ fn require(holds: bool, otherwise: &str) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::Violated(otherwise.to_owned())) }
 }
 
-fn is_steady(record: &Record, healed_ns: WallNs) -> bool {
+fn is_steady(record: &Record, healed_ns: u64) -> bool {
     let steady_ns = u64::try_from(STEADY.as_nanos()).unwrap_or(u64::MAX);
     let gap_ns = u64::try_from(GAP.as_nanos()).unwrap_or(u64::MAX);
     let now_ns = wall_ns();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::fault::Network;
-use super::log::{Arrival, Log, Report, WallNs, Written, wall_ns};
-use super::run::{PERIOD, SAMPLE_BYTES, Setup};
+use super::log::{Arrival, Log, Report, Written, wall_ns};
+use super::setup::{PERIOD, SAMPLE_BYTES, Setup};
 use crate::error::{Error, Result};
 use crate::lab::NetNs;
 use crate::peer::{Participant, Peer, Program, Write};
@@ -223,7 +223,7 @@ impl Driver {
 
     fn report(&self, peer: &mut Peer) -> Result<()> {
         let status = peer.status("e")?;
-        let at_ns: WallNs = wall_ns();
+        let at_ns = wall_ns();
         let resident_kib = resident_kib(peer.pid())?;
         let (matched, matched_total, process) = (status.matched, status.matched_total, self.processes);
         let report = Report { at_ns, matched, matched_total, resident_kib, process };

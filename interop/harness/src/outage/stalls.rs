@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::log::{WallNs, wall_ns};
+use super::log::wall_ns;
 use crate::error::{Error, Result};
 
 /// How long the watching thread sleeps.
@@ -20,7 +20,7 @@ const STALLS_MAX: usize = 10_000;
 /// Watches for stalls until it is dropped.
 #[derive(Debug)]
 pub struct Stalls {
-    seen: Arc<Mutex<Vec<(WallNs, WallNs)>>>,
+    seen: Arc<Mutex<Vec<(u64, u64)>>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -52,7 +52,7 @@ impl Stalls {
     ///
     /// # Errors
     /// [`Error::Stalled`] with the longest stall.
-    pub(super) fn check(&self, since_ns: WallNs) -> Result<()> {
+    pub(super) fn check(&self, since_ns: u64) -> Result<()> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let since = seen.iter().filter(|(_, until)| *until > since_ns);
         match since.map(|(from, until)| Duration::from_nanos(until.abs_diff(*from))).max() {
@@ -62,7 +62,7 @@ impl Stalls {
     }
 }
 
-fn is_stall(passed: Duration, from_ns: WallNs, until_ns: WallNs) -> bool {
+fn is_stall(passed: Duration, from_ns: u64, until_ns: u64) -> bool {
     let passed_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
     let step_ns = until_ns.wrapping_sub(from_ns).cast_signed().saturating_sub_unsigned(passed_ns).unsigned_abs();
     passed > NAP + LATENESS_MAX || step_ns > STEP_MAX_NS

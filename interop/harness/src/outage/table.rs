@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::fault::Outage;
 use super::figures::{Figures, Flow, Matching};
 use super::plan::PairOf;
-use super::run::GAP;
+use super::setup::GAP;
 
 const BEGIN: &str = "<!-- outages: generated from here -->";
 const END: &str = "<!-- outages: generated up to here -->";
@@ -18,7 +18,7 @@ pub struct Entry {
     pub pair: PairOf,
     /// The outage.
     pub outage: Outage,
-    /// What was measured.
+    /// The measurements.
     pub figures: Figures,
 }
 
@@ -35,7 +35,8 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
             outages.push(entry.outage);
         }
     }
-    let mut text = format!("Made by `{command}` with {}.\n", versions.join(", "));
+    let mut text = format!("Made by `{command}` with:\n\n");
+    versions.iter().for_each(|version| text.push_str(&format!("- {version}\n")));
     if !repeated.is_empty() {
         text.push_str("\nRepeated, because no data flowed within 30 s before the outage:\n\n");
         repeated.iter().for_each(|run| text.push_str(&format!("- {run}\n")));
@@ -175,7 +176,8 @@ mod tests {
         ];
         let text = render(&entries, &["a → b: 3".to_owned()], &["A 1".to_owned(), "B 2".to_owned()], "make it");
         for line in [
-            "Made by `make it` with A 1, B 2.",
+            "Made by `make it` with:",
+            "- B 2",
             "- a → b: 3",
             "| outage | a → b | b → a |",
             "| Multicast lost in both directions, unicast passes, 5 s | 0.1 s | not run |",

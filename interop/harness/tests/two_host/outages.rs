@@ -14,7 +14,7 @@ const OUTAGE: Duration = Duration::from_secs(6);
 const WATCH: Watch = Watch { at_least: Duration::from_secs(4), at_most: Duration::from_secs(30) };
 const ATTEMPTS: u32 = 5;
 
-/// What Peregrine and a vendor, in both directions, and Peregrine with itself do in such an outage.
+/// The figures of Peregrine with every vendor in both directions, and with itself, in such an outage.
 fn figures_of_all_pairs(kind: Kind) -> Vec<(PairOf, Figures)> {
     let pairs: Vec<PairOf> = pairs().into_iter().filter(|pair| [pair.0, pair.1].contains(&"peregrine")).collect();
     assert_eq!(pairs.len(), 7, "{pairs:?}");

@@ -58,8 +58,8 @@ impl WriterProxy {
     pub(super) fn start_by_claim(&mut self, next: SequenceNumber) {
         self.start(next);
         self.skip = Some(Skip {
-            from: SequenceNumber::FIRST,
-            until: next,
+            from: self.kept.unwrap_or(SequenceNumber::FIRST),
+            until: self.next,
             first: SequenceNumber::ZERO,
             lost: 0,
             is_believed: true,
@@ -107,8 +107,8 @@ impl WriterProxy {
             self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
         }
         let Some(skip) = &mut self.skip else { return ClaimCheck::Lost(0) };
-        // A GAP may overtake the HEARTBEAT before it: only a long skip is contradicted by a lower last number. A short one
-        // ends when one of its samples arrives.
+        // A GAP may overtake the HEARTBEAT before it: only a long skip is contradicted by a lower last number. A short
+        // one ends when one of its samples arrives.
         let ends_before = last.next() < skip.until && (!skip.is_believed || skip.is_start);
         if skip.until == self.next && (ends_before || first < skip.first) {
             self.withdraw_skip();
@@ -141,6 +141,7 @@ impl WriterProxy {
         let may_go_back = if self.info.reliable { is_last } else { !self.gets_history };
         if may_go_back && self.is_long_stale(now, number) {
             self.skip = None;
+            self.kept = None;
             self.start(number);
             return true;
         }

@@ -6,8 +6,11 @@ use super::fault::{Kind, Outage};
 use crate::error::{Error, Result};
 use crate::peer::Program;
 
+/// Finds the program of a peer.
+type Find = fn() -> Result<Program>;
+
 /// The peers by the names that the command line uses.
-pub const PEERS: [(&str, fn() -> Result<Program>); 4] = [
+pub const PEERS: [(&str, Find); 4] = [
     ("peregrine", Program::peregrine),
     ("cyclone-0.10", Program::cyclone_dds),
     ("cyclone-11", Program::cyclone_dds_11),

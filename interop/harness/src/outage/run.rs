@@ -91,8 +91,8 @@ fn begin(kind: Kind, network: &Network, writer: &Side, reader: &Side) -> Result<
     match kind {
         Kind::StopWriter => writer.signal(Signal::STOP),
         Kind::StopReader => reader.signal(Signal::STOP),
-        Kind::KillWriter => Ok(writer.kill()),
-        Kind::KillReader => Ok(reader.kill()),
+        Kind::KillWriter => writer.kill(),
+        Kind::KillReader => reader.kill(),
         _ => network.fail(kind),
     }
 }
@@ -101,8 +101,8 @@ fn end(kind: Kind, network: &Network, writer: &Side, reader: &Side) -> Result<()
     match kind {
         Kind::StopWriter => writer.signal(Signal::CONT),
         Kind::StopReader => reader.signal(Signal::CONT),
-        Kind::KillWriter => Ok(writer.restart()),
-        Kind::KillReader => Ok(reader.restart()),
+        Kind::KillWriter => writer.restart(),
+        Kind::KillReader => reader.restart(),
         _ => network.heal(kind),
     }
 }

@@ -1,7 +1,7 @@
 //! The threads that drive the two peers of a run.
 
 use std::fs;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -24,6 +24,8 @@ const WRITER_TURNS_PER_REPORT: u32 = 10;
 const TAKE_LIMIT: Duration = Duration::from_millis(100);
 /// More than arrive in one turn, so that a turn lasts for its whole time.
 const TAKE_COUNT: u32 = 100_000;
+/// A run has one of each kind.
+const ORDERS: usize = 2;
 /// Additional time for answers beyond the length of the outage.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -44,7 +46,7 @@ type Running = Arc<Mutex<Option<Pid>>>;
 
 /// A side that runs. The drop ends its process.
 pub(super) struct Side {
-    orders: Option<Sender<Order>>,
+    orders: Option<SyncSender<Order>>,
     running: Running,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,7 +61,7 @@ impl Side {
         log: &Arc<Log>,
     ) -> Result<Self> {
         let program = if role == Role::Writer { &setup.writer } else { &setup.reader };
-        let (orders, receiver) = channel();
+        let (orders, receiver) = sync_channel(ORDERS);
         let running = Running::default();
         let mut driver = Driver {
             role,
@@ -92,19 +94,17 @@ impl Side {
             .map_err(|cause| Error::Start { command: format!("kill {pid:?}"), cause: cause.into() })
     }
 
-    pub(super) fn kill(&self) {
-        self.order(Order::Kill);
+    pub(super) fn kill(&self) -> Result<()> {
+        self.order(Order::Kill)
     }
 
-    pub(super) fn restart(&self) {
-        self.order(Order::Restart);
+    pub(super) fn restart(&self) -> Result<()> {
+        self.order(Order::Restart)
     }
 
-    /// A side that has failed does not receive it; the failure is in the log.
-    fn order(&self, order: Order) {
-        if let Some(orders) = &self.orders {
-            let _ = orders.send(order);
-        }
+    fn order(&self, order: Order) -> Result<()> {
+        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
+        if sent { Ok(()) } else { Err(Error::Violated("a side has ended before the outage".to_owned())) }
     }
 }
 

@@ -141,12 +141,21 @@ static inline void answer_status (const Status *status, bool reached)
   fflush (stdout);
 }
 
-/* One sample of the answer to `take`, which opens and closes the list around it. */
+static inline uint64_t clock_ns (clockid_t clock)
+{
+  struct timespec now;
+  clock_gettime (clock, &now);
+  return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+/* One sample of the answer to `take`, which opens and closes the list around it. Call it right after the take, because
+   it reads the time. */
 static inline void answer_sample (bool first, uint32_t key, uint32_t seq, size_t size, bool intact, bool valid,
                                   const char *instance)
 {
-  printf ("%s{\"key\":%u,\"seq\":%u,\"size\":%zu,\"intact\":%s,\"valid\":%s,\"instance\":\"%s\"}", first ? "" : ",",
-          key, seq, size, intact ? "true" : "false", valid ? "true" : "false", instance);
+  printf ("%s{\"key\":%u,\"seq\":%u,\"size\":%zu,\"intact\":%s,\"valid\":%s,\"instance\":\"%s\",\"taken_ns\":%llu}",
+          first ? "" : ",", key, seq, size, intact ? "true" : "false", valid ? "true" : "false", instance,
+          (unsigned long long) clock_ns (CLOCK_REALTIME));
 }
 
 static inline void payload_fill (uint8_t *data, size_t size, uint32_t seq)
@@ -161,13 +170,6 @@ static inline bool payload_is_intact (const uint8_t *data, size_t size, uint32_t
     if (data[i] != (uint8_t) ((seq + i) % PAYLOAD_PERIOD))
       return false;
   return true;
-}
-
-static inline uint64_t clock_ns (clockid_t clock)
-{
-  struct timespec now;
-  clock_gettime (clock, &now);
-  return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
 static inline void pause_us (uint64_t us)

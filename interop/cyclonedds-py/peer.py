@@ -346,6 +346,7 @@ def describe(sample):
         "intact": True,
         "valid": info.valid_data,
         "instance": INSTANCE_STATES[info.instance_state],
+        "taken_ns": time.time_ns(),
     }
     if info.valid_data:
         described["seq"] = sample.seq

@@ -53,6 +53,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["bench", "shared-memory"] => bench::shared_memory(&workspace),
         ["bench", "instructions"] => bench::instructions(&workspace),
         ["bench", "agreement"] => bench::agreement(&workspace),
+        ["bench", "outages", rest @ ..] => bench::outages(&workspace, rest),
         ["bench", "recorder"] => bench::recorder(&workspace),
         ["tidy", "--shrink"] => tidy::shrink(&workspace),
         ["sanitize"] => sanitize::sanitize(&workspace),
@@ -79,6 +80,7 @@ fn print_usage() {
     println!("  {:<26} count instructions per sample by part, function and file; needs valgrind", "bench instructions");
     println!("  {:<26} compare perftest's raw UDP with an independent ping-pong in C", "bench agreement");
     println!("  {:<26} measure the cost of the clock, the recorder and the patterns", "bench recorder");
+    println!("  {:<26} run pairs of peers through outages; writes docs/outages.md", "bench outages");
     println!("  {:<26} run shared memory under the address and thread sanitizers; needs nightly", "sanitize");
     println!("  {:<26} build the interoperability peers into target/interop", "peers");
 }

@@ -58,6 +58,10 @@ pub enum Error {
     NoPeers,
     /// The peers did not behave as a scenario demands.
     Violated(String),
+    /// No data flowed between the peers before the outage that was to be tested.
+    NotStarted(String),
+    /// The machine ran no processes for this long, or stepped its clock by as much. The run says nothing of the peers.
+    Stalled(Duration),
 }
 
 impl fmt::Display for Error {
@@ -75,6 +79,8 @@ impl fmt::Display for Error {
                 f.write_str("PEREGRINE_INTEROP_DIR is not set: `cargo xtask interop` builds the peers and sets it")
             }
             Self::Violated(what) => f.write_str(what),
+            Self::NotStarted(state) => write!(f, "data do not flow before the outage: {state}"),
+            Self::Stalled(length) => write!(f, "the machine stood still for {} ms", length.as_millis()),
         }
     }
 }

@@ -56,7 +56,7 @@ impl NetNs {
         run(&[&["ip", "-n", &self.name], words].concat())
     }
 
-    fn tool(&self, words: &[&str]) -> Result<()> {
+    pub(crate) fn tool(&self, words: &[&str]) -> Result<()> {
         run(&[&["ip", "netns", "exec", &self.name], words].concat())
     }
 }

@@ -11,6 +11,7 @@
 mod capture;
 mod error;
 mod lab;
+pub mod outage;
 mod peer;
 mod qos;
 pub mod scenario;

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -141,6 +142,8 @@ pub struct Received {
     pub valid: bool,
     /// The state of its instance.
     pub instance: InstanceState,
+    /// The time of the take, in nanoseconds since 1970.
+    pub taken_ns: u64,
 }
 
 /// The communication statuses of a writer or reader; those that it does not have are 0.
@@ -180,6 +183,8 @@ pub struct Peer {
     child: Child,
     commands: Option<ChildStdin>,
     answers: Receiver<String>,
+    grace: Duration,
+    version: String,
 }
 
 #[derive(Deserialize)]
@@ -187,6 +192,11 @@ struct Acknowledgement {
     ok: bool,
     #[serde(default)]
     error: String,
+}
+
+#[derive(Deserialize)]
+struct Greeting {
+    peer: String,
 }
 
 #[derive(Deserialize)]
@@ -218,9 +228,26 @@ impl Peer {
                 }
             }
         });
-        let peer = Self { name: program.name.clone(), child, commands, answers };
-        peer.answer("start", Duration::ZERO)?;
+        let version = String::new();
+        let mut peer = Self { name: program.name.clone(), child, commands, answers, grace: GRACE, version };
+        let greeting = peer.answer("start", Duration::ZERO)?;
+        peer.version = peer.parse::<Greeting>(&greeting)?.peer;
         Ok(peer)
+    }
+
+    /// The name and version that the peer states.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Replaces the additional time for answers, for a peer that will be stopped for a while.
+    pub(crate) fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
     }
 
     /// Creates the peer's one participant.
@@ -375,7 +402,7 @@ impl Peer {
 
     fn answer(&self, command: &str, own_time: Duration) -> Result<String> {
         let [peer, command] = [self.name.clone(), command.to_owned()];
-        let limit = own_time + GRACE;
+        let limit = own_time + self.grace;
         let answer = match self.answers.recv_timeout(limit) {
             Ok(answer) => answer,
             Err(RecvTimeoutError::Timeout) => return Err(Error::Silent { peer, command, limit }),

@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "two_host/outages.rs"]
+mod outages;
+
 use std::time::Duration;
 
 use peregrine_interop::scenario::{Load, Pair, Side, exchange};

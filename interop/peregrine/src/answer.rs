@@ -11,6 +11,7 @@ pub(crate) struct Taken {
     pub(crate) intact: bool,
     pub(crate) valid: bool,
     pub(crate) instance: &'static str,
+    pub(crate) taken_ns: u64,
 }
 
 /// The statuses of a writer or reader.

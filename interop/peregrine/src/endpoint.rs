@@ -202,6 +202,7 @@ pub(crate) fn describe<T: Content>(info: &SampleInfo, value: Option<&T>) -> Take
         InstanceState::NotAliveDisposed => "disposed",
         InstanceState::NotAliveNoWriters => "no_writers",
     };
+    let taken_ns = unix_ns();
     match value {
         Some(data) => Taken {
             key: data.instance_key(),
@@ -210,8 +211,9 @@ pub(crate) fn describe<T: Content>(info: &SampleInfo, value: Option<&T>) -> Take
             intact: is_intact(data.seq(), data.data()),
             valid: true,
             instance,
+            taken_ns,
         },
-        None => Taken { key: key_of(info.instance), seq: 0, size: 0, intact: true, valid: false, instance },
+        None => Taken { key: key_of(info.instance), seq: 0, size: 0, intact: true, valid: false, instance, taken_ns },
     }
 }
 

@@ -8,6 +8,7 @@ mod agreement;
 mod callgrind;
 mod idle;
 mod instructions;
+mod outages;
 mod pair;
 mod rows;
 mod shared_memory;
@@ -21,6 +22,7 @@ use anyhow::{Context, Result, bail};
 
 pub(crate) use self::agreement::agreement;
 pub(crate) use self::instructions::print as instructions;
+pub(crate) use self::outages::outages;
 use self::pair::Pairs;
 use self::rows::{Measure, ROWS, Row, Target};
 pub(crate) use self::shared_memory::shared_memory;

@@ -70,8 +70,8 @@ impl Reader {
     ) -> bool {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.info.reliable) else { return false };
         if !proxy.started {
-            let skips_history = Quirks::of(proxy.info.vendor).volatile_readers_start_after_heartbeat;
-            proxy.start_by_claim(if skips_history { last.next() } else { proxy.first_wanted(first) });
+            let start = proxy.start_of(first, last);
+            proxy.start_by_claim(start);
         }
         proxy.tolerance.fade();
         proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);

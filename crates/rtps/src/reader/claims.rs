@@ -58,8 +58,8 @@ impl WriterProxy {
     pub(super) fn start_by_claim(&mut self, next: SequenceNumber) {
         self.start(next);
         self.skip = Some(Skip {
-            from: SequenceNumber::FIRST,
-            until: next,
+            from: self.kept.unwrap_or(SequenceNumber::FIRST),
+            until: self.next,
             first: SequenceNumber::ZERO,
             lost: 0,
             is_believed: true,
@@ -141,6 +141,7 @@ impl WriterProxy {
         let may_go_back = if self.info.reliable { is_last } else { !self.gets_history };
         if may_go_back && self.is_long_stale(now, number) {
             self.skip = None;
+            self.kept = None;
             self.start(number);
             return true;
         }

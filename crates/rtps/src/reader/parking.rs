@@ -10,8 +10,8 @@ use super::proxy::WriterProxy;
 
 impl Reader {
     /// The participant of the writer was silent for its lease, and the writer counts as gone: see
-    /// [`Self::unmatch_writer`]. If it is matched again, and is of a kind that never repeats an acknowledged sample,
-    /// the reader goes on where it was.
+    /// [`Self::unmatch_writer`]. If it is matched again, the reader goes on where it was; but a writer that repeats
+    /// its history to this reader may do so.
     pub fn park_writer(&mut self, now: Instant, wall: Timestamp, writer: Guid) -> bool {
         let next = self.position_to_keep(writer);
         let is_known = self.unmatch_writer(now, wall, writer);
@@ -30,21 +30,45 @@ impl Reader {
         }
     }
 
-    /// The number at which to go on with a writer after a later match, where it would not repeat what was before.
+    /// The number at which to go on with a writer after a later match, unless it repeats its history then.
     pub(crate) fn position_to_keep(&mut self, writer: Guid) -> Option<SequenceNumber> {
         let index = self.find(writer)?;
-        let info = &self.writers.get(index)?.info;
-        let repeats = Quirks::of(info.vendor).repeats_acknowledged || !info.has_history;
-        if repeats || !self.config.wants_history { None } else { self.acknowledged_below(writer) }
+        let proxy = self.writers.get(index)?;
+        let repeats = proxy.gets_history && Quirks::of(proxy.info.vendor).repeats_acknowledged;
+        if repeats { None } else { self.acknowledged_below(writer) }
     }
 }
 
 impl WriterProxy {
-    /// Goes on at `next`, unless the writer was heard since it was matched. A reader without history begins anywhere.
+    /// Goes on at `next`, unless the writer was heard since it was matched. A volatile reader learns from the first
+    /// HEARTBEAT whether that is possible.
     pub(super) fn continue_at(&mut self, next: SequenceNumber) {
-        if self.started && self.next == SequenceNumber::FIRST && self.next < next {
-            self.next = next;
+        if self.next != SequenceNumber::FIRST || next <= self.next {
+            return;
+        }
+        self.next = next;
+        if self.started {
             self.next_preemptive_acknack = None;
+        } else {
+            self.kept = Some(next);
+        }
+    }
+
+    /// Where a volatile reader starts, if the first HEARTBEAT announces these samples. The writer may have kept it
+    /// matched all the time, and then sends again what it sent last.
+    pub(super) fn start_of(&mut self, first: SequenceNumber, last: SequenceNumber) -> SequenceNumber {
+        let quirks = Quirks::of(self.info.vendor);
+        let claimed =
+            if quirks.volatile_readers_start_after_heartbeat { last.next() } else { self.first_wanted(first) };
+        match self.kept {
+            None => claimed,
+            // This is another incarnation of the writer, which has written less.
+            Some(kept) if last.next() < kept => {
+                self.kept = None;
+                claimed
+            }
+            Some(kept) if quirks.repeats_acknowledged => self.first_wanted(first).max(kept),
+            Some(kept) => self.first_wanted(claimed).max(kept),
         }
     }
 }
@@ -55,12 +79,12 @@ mod tests {
     use super::*;
     use crate::id::{EntityId, GuidPrefix};
     use crate::limits::PARKED_WRITERS_MAX;
-    use crate::pair::{NOWHERE, matched_writer};
+    use crate::pair::{NOWHERE, PLAIN, matched_writer};
     use crate::reader::{MatchedWriter, ReaderConfig, Reception};
     use crate::seq::Count;
     use crate::transmit::TransmitBatch;
     use crate::vendor::VendorId;
-    use crate::wire::{Heartbeat, Submessage, Submessages};
+    use crate::wire::{Data, Heartbeat, Submessage, Submessages};
     use std::vec::Vec;
 
     const NOW: Instant = Instant(1_000_000_000);
@@ -70,9 +94,9 @@ mod tests {
         Guid::new(GuidPrefix([7; 12]), EntityId::user_writer(key, false))
     }
 
-    fn reader() -> Reader {
+    fn reader(wants_history: bool) -> Reader {
         let mut config = ReaderConfig::new(Guid::new(GuidPrefix([1; 12]), EntityId::user_reader(1, false)));
-        (config.reliable, config.wants_history) = (true, true);
+        (config.reliable, config.wants_history) = (true, wants_history);
         Reader::new(config)
     }
 
@@ -82,12 +106,17 @@ mod tests {
 
     /// The base of the answer to a HEARTBEAT of all numbers up to 5.
     fn asks_from(reader: &mut Reader, count: i32) -> i64 {
+        asks_from_of(reader, count, 1, 5)
+    }
+
+    /// The base of the answer to a HEARTBEAT.
+    fn asks_from_of(reader: &mut Reader, count: i32, first: i64, last: i64) -> i64 {
         let rx = Reception { now: NOW, wall: WALL, buffer: None, source: NOWHERE };
         let heartbeat = Heartbeat {
             reader: EntityId::UNKNOWN,
             writer: guid(1).entity,
-            first: SequenceNumber(1),
-            last: SequenceNumber(5),
+            first: SequenceNumber(first),
+            last: SequenceNumber(last),
             count: Count(count),
             is_final: false,
             liveliness: false,
@@ -105,9 +134,22 @@ mod tests {
         base.unwrap()
     }
 
+    fn receive(reader: &mut Reader, number: i64) {
+        let rx = Reception { now: NOW, wall: WALL, buffer: None, source: NOWHERE };
+        let data = Data {
+            reader: EntityId::UNKNOWN,
+            writer: guid(1).entity,
+            sequence_number: SequenceNumber(number),
+            inline_qos: None,
+            payload: crate::wire::Payload::Data(&[0; 8]),
+            non_standard_payload: false,
+        };
+        reader.handle_data(&rx, guid(1), PLAIN, &data);
+    }
+
     /// A reader that has all up to number 5 of a writer.
     fn reader_of(vendor: VendorId) -> Reader {
-        let mut reader = reader();
+        let mut reader = reader(true);
         assert!(reader.match_writer(NOW, matched(vendor)));
         reader.continue_writer(guid(1), SequenceNumber(6));
         assert_eq!(asks_from(&mut reader, 1), 6);
@@ -134,6 +176,57 @@ mod tests {
         assert!(reader.unmatch_writer(NOW, WALL, guid(1)));
         assert!(reader.match_writer(NOW, matched(VendorId::FAST_DDS)));
         assert_eq!(asks_from(&mut reader, 2), 1);
+    }
+
+    /// A volatile reader that has all up to number 5 of a writer, which fell silent and is matched again.
+    fn volatile_reader_again_with(vendor: VendorId) -> Reader {
+        let mut reader = reader(false);
+        assert!(reader.match_writer(NOW, matched(vendor)));
+        assert_eq!(asks_from_of(&mut reader, 1, 6, 5), 6);
+        assert!(reader.park_writer(NOW, WALL, guid(1)));
+        assert!(reader.match_writer(NOW, matched(vendor)));
+        reader
+    }
+
+    #[test]
+    fn volatile_reader_is_sent_no_sample_twice_by_a_writer_that_returns() {
+        for vendor in [VendorId::PEREGRINE, VendorId::CYCLONE, VendorId::FAST_DDS] {
+            let mut reader = volatile_reader_again_with(vendor);
+            assert_eq!(asks_from_of(&mut reader, 2, 3, 5), 6, "{vendor:?}");
+            let mut reader = volatile_reader_again_with(vendor);
+            receive(&mut reader, 4);
+            assert_eq!(asks_from_of(&mut reader, 2, 4, 5), 6, "{vendor:?}");
+            assert_eq!(reader.counters().duplicates, 1, "{vendor:?}");
+        }
+    }
+
+    #[test]
+    fn volatile_reader_asks_for_samples_between_two_matches() {
+        for vendor in [VendorId::PEREGRINE, VendorId::CYCLONE] {
+            let mut reader = volatile_reader_again_with(vendor);
+            assert_eq!(asks_from_of(&mut reader, 2, 3, 8), 6, "{vendor:?}");
+            let mut reader = volatile_reader_again_with(vendor);
+            receive(&mut reader, 8);
+            assert_eq!(asks_from_of(&mut reader, 2, 3, 9), 6, "{vendor:?}");
+        }
+        // Fast DDS may leave such a request unanswered for ever.
+        assert_eq!(asks_from_of(&mut volatile_reader_again_with(VendorId::FAST_DDS), 2, 3, 8), 9);
+    }
+
+    #[test]
+    fn samples_that_a_returned_writer_no_longer_has_are_passed_over() {
+        for vendor in [VendorId::PEREGRINE, VendorId::CYCLONE] {
+            let mut reader = volatile_reader_again_with(vendor);
+            assert_eq!(asks_from_of(&mut reader, 2, 8, 9), 8, "{vendor:?}");
+        }
+    }
+
+    #[test]
+    fn returned_writer_with_lower_numbers_begins_anew() {
+        let mut reader = volatile_reader_again_with(VendorId::CYCLONE);
+        assert_eq!(asks_from_of(&mut reader, 2, 1, 2), 3);
+        let mut reader = volatile_reader_again_with(VendorId::PEREGRINE);
+        assert_eq!(asks_from_of(&mut reader, 2, 1, 2), 1);
     }
 
     #[test]

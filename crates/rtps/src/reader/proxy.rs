@@ -76,6 +76,8 @@ pub(super) struct WriterProxy {
     pub(super) gets_history: bool,
     /// Whether `next` is known: a volatile reader starts wherever it first hears something.
     pub(super) started: bool,
+    /// Of a volatile reader: everything before was received at an earlier match.
+    pub(super) kept: Option<SequenceNumber>,
     /// The newest number announced by HEARTBEATs. Samples beyond it do not show which samples should have arrived.
     pub(super) announced: Reach<SequenceNumber>,
     /// The newest missing number that a later sample has shown and no HEARTBEAT has announced.
@@ -168,6 +170,7 @@ impl WriterProxy {
         Self {
             gets_history: wants_history && info.has_history,
             started: wants_history && info.has_history,
+            kept: None,
             destination: destination_of(&info),
             info,
             slot,
@@ -209,13 +212,15 @@ impl WriterProxy {
     /// Whether the writer's first HEARTBEAT will state exactly where a volatile reader starts, so that the reader waits
     /// for it.
     pub(super) const fn awaits_start(&self) -> bool {
-        !self.started && self.info.reliable && !Quirks::of(self.info.vendor).volatile_readers_start_after_heartbeat
+        let quirks = Quirks::of(self.info.vendor);
+        let continues = self.kept.is_some() && quirks.repeats_acknowledged;
+        !self.started && self.info.reliable && (continues || !quirks.volatile_readers_start_after_heartbeat)
     }
 
-    /// Sets the start.
-    pub(super) const fn start(&mut self, next: SequenceNumber) {
+    /// Sets the start, which is not before what was received at an earlier match.
+    pub(super) fn start(&mut self, next: SequenceNumber) {
         self.started = true;
-        self.next = next;
+        self.next = self.kept.map_or(next, |kept| kept.max(next));
     }
 
     /// The first number that the reader needs. Samples received before the start was known count even if the writer has

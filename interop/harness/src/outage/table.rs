@@ -1,0 +1,209 @@
+//! The tables of a document, between two markers.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::fault::Outage;
+use super::figures::{Figures, Flow, Matching};
+use super::plan::PairOf;
+use super::setup::GAP;
+
+const BEGIN: &str = "<!-- outages: generated from here -->";
+const END: &str = "<!-- outages: generated up to here -->";
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The peers.
+    pub pair: PairOf,
+    /// The outage.
+    pub outage: Outage,
+    /// The measurements.
+    pub figures: Figures,
+}
+
+/// The tables: an overview of all runs, then the details of each outage. `repeated` says which runs were repeated,
+/// because no data flowed before the outage.
+pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], command: &str) -> String {
+    let mut pairs: Vec<PairOf> = Vec::new();
+    let mut outages: Vec<Outage> = Vec::new();
+    for entry in entries {
+        if !pairs.contains(&entry.pair) {
+            pairs.push(entry.pair);
+        }
+        if !outages.contains(&entry.outage) {
+            outages.push(entry.outage);
+        }
+    }
+    let mut text = format!("Made by `{command}` with:\n\n");
+    versions.iter().for_each(|version| text.push_str(&format!("- {version}\n")));
+    if !repeated.is_empty() {
+        text.push_str("\nRepeated, because no data flowed within 30 s before the outage:\n\n");
+        repeated.iter().for_each(|run| text.push_str(&format!("- {run}\n")));
+    }
+    text.push_str("\n### Time until data flow again\n\n");
+    overview(&mut text, entries, &pairs, &outages, |figures| flow(figures.flow));
+    text.push_str("\n### Samples lost\n\n");
+    overview(&mut text, entries, &pairs, &outages, |figures| figures.lost.to_string());
+    for outage in &outages {
+        let _ = write!(text, "\n### {outage}\n\n");
+        details(&mut text, entries.iter().filter(|entry| entry.outage == *outage));
+    }
+    text
+}
+
+fn overview(
+    text: &mut String,
+    entries: &[Entry],
+    pairs: &[PairOf],
+    outages: &[Outage],
+    cell: impl Fn(&Figures) -> String,
+) {
+    let heads: Vec<String> = pairs.iter().map(|pair| arrow(*pair)).collect();
+    let _ = writeln!(text, "| outage | {} |", heads.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(pairs.len()));
+    for outage in outages {
+        let found = |pair: &PairOf| entries.iter().find(|entry| entry.pair == *pair && entry.outage == *outage);
+        let cells = pairs.iter().map(|pair| found(pair).map_or_else(|| "not run".to_owned(), |it| cell(&it.figures)));
+        let _ = writeln!(text, "| {outage} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+}
+
+fn details<'e>(text: &mut String, entries: impl Iterator<Item = &'e Entry>) {
+    text.push_str(
+        "| writer → reader | silence during | data again after | written | lost | repeated | refused | longest write | \
+         writer's matches | reader's matches | memory of writer | of reader |\n",
+    );
+    text.push_str("|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    for Entry { pair, figures, .. } in entries {
+        let during = if figures.silence_during > GAP { seconds(figures.silence_during) } else { "none".to_owned() };
+        let cells = [
+            arrow(*pair),
+            during,
+            flow(figures.flow),
+            figures.written.to_string(),
+            figures.lost.to_string(),
+            figures.repeated.to_string(),
+            figures.refused.to_string(),
+            seconds(figures.longest_write),
+            matching(figures.writer),
+            matching(figures.reader),
+            growth(figures.writer_growth_kib),
+            growth(figures.reader_growth_kib),
+        ];
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+}
+
+fn arrow((writer, reader): PairOf) -> String {
+    format!("{writer} → {reader}")
+}
+
+fn seconds(length: Duration) -> String {
+    format!("{:.1} s", length.as_secs_f64())
+}
+
+fn flow(flow: Flow) -> String {
+    match flow {
+        Flow::After(length) => seconds(length),
+        Flow::NotWithin(length) => format!("**not within {:.0} s**", length.as_secs_f64()),
+    }
+}
+
+fn matching(matching: Matching) -> String {
+    let mut text = match (matching.unmatched, matching.at_end) {
+        (None, _) => "kept".to_owned(),
+        (Some(_), 0) => "**none at the end**".to_owned(),
+        (Some(length), _) => format!("none for {}", seconds(length)),
+    };
+    if matching.unmatched.is_none() && matching.new_matches > 0 {
+        let _ = write!(text, ", {} new", matching.new_matches);
+    }
+    if matching.at_end > 1 {
+        let _ = write!(text, ", {} at the end", matching.at_end);
+    }
+    text
+}
+
+fn growth(kib: Option<u64>) -> String {
+    kib.map_or_else(|| "ended".to_owned(), |kib| format!("+{:.1} MiB", kib as f64 / 1024.0))
+}
+
+/// Replaces what is between the markers of a document.
+///
+/// # Errors
+/// When the document does not have both markers in their order.
+pub fn insert(document: &str, generated: &str) -> Result<String, String> {
+    let missing = || format!("the document has no `{BEGIN}` followed by `{END}`");
+    let (before, rest) = document.split_once(BEGIN).ok_or_else(missing)?;
+    let (_, after) = rest.split_once(END).ok_or_else(missing)?;
+    Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", generated.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::fault::{Kind, Outage};
+    use super::*;
+
+    fn matched() -> Matching {
+        Matching { unmatched: None, at_end: 1, new_matches: 0 }
+    }
+
+    fn entry(pair: PairOf, kind: Kind, flow: Flow) -> Entry {
+        let figures = Figures {
+            silence_during: Duration::from_millis(80),
+            flow,
+            written: 1000,
+            lost: 7,
+            repeated: 0,
+            refused: 0,
+            longest_write: Duration::from_millis(3),
+            writer: matched(),
+            reader: Matching { unmatched: Some(Duration::from_secs(2)), at_end: 0, new_matches: 0 },
+            writer_growth_kib: Some(1536),
+            reader_growth_kib: None,
+        };
+        Entry { pair, outage: Outage { kind, length: Duration::from_secs(5) }, figures }
+    }
+
+    #[test]
+    fn every_run_is_a_cell_of_the_overview_and_a_row_of_its_outage() {
+        let entries = [
+            entry(("a", "b"), Kind::Multicast, Flow::After(Duration::from_millis(140))),
+            entry(("b", "a"), Kind::Link, Flow::NotWithin(Duration::from_secs(40))),
+        ];
+        let text = render(&entries, &["a → b: 3".to_owned()], &["A 1".to_owned(), "B 2".to_owned()], "make it");
+        for line in [
+            "Made by `make it` with:",
+            "- B 2",
+            "- a → b: 3",
+            "| outage | a → b | b → a |",
+            "| Multicast lost in both directions, unicast passes, 5 s | 0.1 s | not run |",
+            "| Link down, 5 s | not run | **not within 40 s** |",
+            "### Link down, 5 s",
+            "| a → b | none | 0.1 s | 1000 | 7 | 0 | 0 | 0.0 s | kept | **none at the end** | +1.5 MiB | ended |",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn stale_and_new_matches_are_shown() {
+        assert_eq!(matching(matched()), "kept");
+        assert_eq!(matching(Matching { new_matches: 1, at_end: 2, ..matched() }), "kept, 1 new, 2 at the end");
+        let back = Matching { unmatched: Some(Duration::from_millis(1500)), at_end: 1, new_matches: 1 };
+        assert_eq!(matching(back), "none for 1.5 s");
+    }
+
+    #[test]
+    fn only_the_generated_part_of_a_document_changes() {
+        let document = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+        let changed = insert(&document, "new\n").unwrap();
+        assert_eq!(changed, format!("before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"));
+        assert_eq!(insert(&changed, "new").unwrap(), changed);
+        assert!(insert("before\nafter\n", "new").is_err());
+        assert!(insert(&format!("{END}\n{BEGIN}\n"), "new").is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! Outages that are longer than the lease, of Peregrine with every vendor in both directions, side by side.
+
+use std::thread;
+use std::time::Duration;
+
+use peregrine_interop::outage::{Figures, Flow, Kind, Matching, Outage, PairOf, Setup, Stalls, Watch, observe_awake};
+use peregrine_interop::outage::{pairs, program};
+use peregrine_interop::{Qos, Result};
+
+/// Short, so that a test takes seconds. Each peer announces itself more often than once per lease.
+const LEASE_MS: u32 = 2000;
+const OUTAGE: Duration = Duration::from_secs(6);
+/// Long enough that a participant which is forgotten after the outage is seen, and patient with a slow machine.
+const WATCH: Watch = Watch { at_least: Duration::from_secs(4), at_most: Duration::from_secs(30) };
+const ATTEMPTS: u32 = 5;
+
+/// The figures of Peregrine with every vendor in both directions, and with itself, in such an outage.
+fn figures_of_all_pairs(kind: Kind) -> Vec<(PairOf, Figures)> {
+    let pairs: Vec<PairOf> = pairs().into_iter().filter(|pair| [pair.0, pair.1].contains(&"peregrine")).collect();
+    assert_eq!(pairs.len(), 7, "{pairs:?}");
+    let stalls = Stalls::watch();
+    thread::scope(|scope| {
+        let run =
+            |pair: &PairOf| observe_pair(*pair, kind, &stalls).unwrap_or_else(|error| panic!("{pair:?}: {error}"));
+        let threads: Vec<_> = pairs.iter().map(|pair| scope.spawn(move || (*pair, run(pair)))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn observe_pair(pair: PairOf, kind: Kind, stalls: &Stalls) -> Result<Figures> {
+    let setup = Setup {
+        writer: program(pair.0)?,
+        reader: program(pair.1)?,
+        lease_ms: Some(LEASE_MS),
+        qos: Qos::default(),
+        watch: WATCH,
+    };
+    observe_awake(&setup, Outage { kind, length: OUTAGE }, stalls, ATTEMPTS)
+}
+
+/// Two announcement periods of any peer are shorter than two leases.
+fn assert_data_flow_again(pair: PairOf, figures: &Figures) {
+    let limit = 2 * Duration::from_millis(LEASE_MS.into());
+    assert!(matches!(figures.flow, Flow::After(time) if time < limit), "{pair:?}: {figures:?}");
+    assert_eq!([figures.writer.at_end, figures.reader.at_end], [1, 1], "{pair:?}: {figures:?}");
+    assert_eq!(figures.repeated, 0, "{pair:?}: {figures:?}");
+}
+
+#[test]
+fn lost_multicast_ends_no_match_and_loses_no_sample() {
+    for (pair, figures) in figures_of_all_pairs(Kind::Multicast) {
+        assert_data_flow_again(pair, &figures);
+        let kept = Matching { unmatched: None, at_end: 1, new_matches: 0 };
+        assert_eq!([figures.writer, figures.reader], [kept, kept], "{pair:?}: {figures:?}");
+        assert_eq!(figures.lost, 0, "{pair:?}: {figures:?}");
+    }
+}
+
+#[test]
+fn writer_that_was_stopped_is_matched_again() {
+    for (pair, figures) in figures_of_all_pairs(Kind::StopWriter) {
+        assert_data_flow_again(pair, &figures);
+    }
+}
+
+#[test]
+fn reader_that_was_stopped_is_matched_again() {
+    for (pair, figures) in figures_of_all_pairs(Kind::StopReader) {
+        assert_data_flow_again(pair, &figures);
+    }
+}

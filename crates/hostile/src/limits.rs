@@ -1,0 +1,216 @@
+//! The limits that the victim has to hold under every attack, each with its reason, and the judgement.
+
+use std::fmt;
+use std::time::Duration;
+
+use peregrine_rtps::limits::{REPAIR_CREDIT_START, REPAIR_REFILL_PER_SECOND, REQUEST_CREDIT_START};
+use serde::Serialize;
+
+use crate::measure::Measured;
+use crate::roles::{HISTORY_SAMPLE_BYTES, HISTORY_SAMPLES};
+
+/// Bytes that come back for each byte sent: the factor of the budgets, 8, and headers
+/// (`docs/decisions/062-budgets-for-answers.md`).
+pub const RATIO_MAX: f64 = 10.0;
+
+/// Bytes that come back in any case: the announcements of the victim during the attack, to all addresses together.
+pub const FREE_BYTES: u64 = 64 << 10;
+
+/// Bytes for each stranger that the victim has matched: its discovery data, HEARTBEATs until it counts as inactive, and
+/// the first requests for fragments.
+pub const ENTITLED_OF_PARTICIPANT: u64 = (32 << 10) + REQUEST_CREDIT_START as u64;
+
+/// Bytes for each matched reader, beside: the history that its QoS entitles it to, with 100 bytes of headers for each
+/// sample, the credit of a new reader, and what time adds to the credit in ten seconds.
+pub const ENTITLED_OF_READER: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYTES as u64 + 100)
+    + REPAIR_CREDIT_START as u64
+    + 10 * REPAIR_REFILL_PER_SECOND as u64;
+
+/// Growth of the victim, in bytes: 512 unverified participants with their announcements, 4 MiB of discovery data for
+/// each of a few strangers, 1,000 samples of each of three readers, and pools of receive buffers (16 MiB for each
+/// socket).
+pub const GROWTH_MAX_BYTES: u64 = 64 << 20;
+
+/// How long after the last forged message the flow may still have late samples: the claim of
+/// `docs/decisions/063-healing-of-forged-protocol-state.md`.
+pub const WHOLE_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// The limits of a run. Tests set lower ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// See [`RATIO_MAX`].
+    pub ratio: f64,
+    /// Whether bytes that the victim owes by QoS and credits are not counted: otherwise each attack has at least
+    /// [`FREE_BYTES`].
+    pub deducts_entitled: bool,
+    /// See [`GROWTH_MAX_BYTES`].
+    pub growth_bytes: u64,
+    /// See [`WHOLE_AFTER_MAX`].
+    pub whole_after: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { ratio: RATIO_MAX, deducts_entitled: true, growth_bytes: GROWTH_MAX_BYTES, whole_after: WHOLE_AFTER_MAX }
+    }
+}
+
+/// What a limit bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Bytes back for each byte sent.
+    Ratio,
+    /// Growth of the victim's memory.
+    Memory,
+    /// The flow is whole again in time.
+    Recovery,
+    /// No sample of the flow is lost to strangers.
+    Loss,
+    /// All samples of the flow are acknowledged at the end.
+    Acknowledgement,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ratio => "ratio",
+            Self::Memory => "memory",
+            Self::Recovery => "recovery",
+            Self::Loss => "loss",
+            Self::Acknowledgement => "acknowledgement",
+        })
+    }
+}
+
+/// Who sends the messages of an attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    /// Participants of the attacker's own. They must cost the honest pair no sample.
+    Stranger,
+    /// The attacker, in the name of the honest peer. Without DDS Security, samples under way can be lost.
+    Impostor,
+}
+
+/// Whether the victim holds the limits.
+#[derive(Clone, Copy, Debug)]
+pub enum Expected {
+    /// All of them.
+    Held,
+    /// Not these. The run fails as soon as one of them is held, so that the list stays true.
+    Miss {
+        /// The limits that are passed.
+        limits: &'static [Limit],
+        /// Why.
+        reason: &'static str,
+        /// Shorter attacks may or may not pass the limits.
+        from: Duration,
+    },
+}
+
+/// A limit that was passed, or a known miss that has disappeared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// The limit.
+    pub limit: Limit,
+    /// Measured figure and bound.
+    pub text: String,
+}
+
+impl Limits {
+    /// The limits that a measurement passes.
+    pub(crate) fn passed(&self, actor: Actor, measured: &Measured) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let mut fail = |limit, text| failures.push(Failure { limit, text });
+        let ratio = measured.ratio(self.deducts_entitled);
+        if ratio > self.ratio {
+            fail(Limit::Ratio, format!("{ratio:.1} bytes came back for each byte, at most {} may", self.ratio));
+        }
+        let growth = measured.growth_bytes();
+        if growth > self.growth_bytes {
+            let (growth, most) = (growth >> 10, self.growth_bytes >> 10);
+            fail(Limit::Memory, format!("the victim grew by {growth} KiB, at most by {most} KiB it may"));
+        }
+        match measured.whole_after() {
+            None => fail(Limit::Recovery, "the flow did not become whole again".to_owned()),
+            Some(after) if after > self.whole_after => {
+                let text = format!("the flow was whole again after {after:.1?}, the limit is {:.1?}", self.whole_after);
+                fail(Limit::Recovery, text);
+            }
+            Some(_) => {}
+        }
+        let lost = measured.lost();
+        if lost > 0 && actor == Actor::Stranger {
+            fail(Limit::Loss, format!("{lost} samples of the honest pair are lost"));
+        }
+        if !measured.is_acknowledged() {
+            fail(Limit::Acknowledgement, "samples of the flow stayed unacknowledged".to_owned());
+        }
+        failures
+    }
+}
+
+impl Expected {
+    /// Which of the passed limits are failures, and which known misses have disappeared.
+    pub(crate) fn failures(&self, passed: &[Failure], duration: Duration) -> Vec<Failure> {
+        let Self::Miss { limits, from, .. } = self else { return passed.to_vec() };
+        let mut failures: Vec<Failure> = passed.iter().filter(|f| !limits.contains(&f.limit)).cloned().collect();
+        if duration >= *from {
+            let held = limits.iter().filter(|limit| passed.iter().all(|f| f.limit != **limit));
+            let text = "this limit is held now: remove the known miss from the table of attacks";
+            failures.extend(held.map(|limit| Failure { limit: *limit, text: text.to_owned() }));
+        }
+        failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MISS: Expected = Expected::Miss { limits: &[Limit::Memory], reason: "a test", from: Duration::from_secs(1) };
+
+    fn limits_of(failures: &[Failure]) -> Vec<Limit> {
+        failures.iter().map(|failure| failure.limit).collect()
+    }
+
+    #[test]
+    fn quiet_measurement_passes_no_limit() {
+        assert_eq!(Limits::default().passed(Actor::Stranger, &Measured::quiet()), []);
+    }
+
+    #[test]
+    fn each_damage_passes_its_limit() {
+        let of = |change: &dyn Fn(&mut Measured)| {
+            let mut measured = Measured::quiet();
+            change(&mut measured);
+            limits_of(&Limits::default().passed(Actor::Stranger, &measured))
+        };
+        assert_eq!(of(&|m| m.back_bytes = FREE_BYTES + m.entitled_bytes + 11 * m.sent_bytes), [Limit::Ratio]);
+        assert_eq!(of(&|m| m.to_peer_bytes = FREE_BYTES + m.entitled_bytes + 11 * m.sent_bytes), [Limit::Ratio]);
+        assert_eq!(of(&|m| m.resident_peak_bytes = m.resident_before_bytes + GROWTH_MAX_BYTES + 1), [Limit::Memory]);
+        assert_eq!(of(&|m| m.down.lost = 1), [Limit::Loss]);
+        assert_eq!(of(&|m| m.up.is_acknowledged = false), [Limit::Acknowledgement]);
+        assert_eq!(of(&|m| m.down.whole_after_ns = None), [Limit::Recovery]);
+        assert_eq!(of(&|m| m.up.whole_after_ns = Some(1_000_000_001)), [Limit::Recovery]);
+    }
+
+    #[test]
+    fn impostor_may_cost_samples() {
+        let mut measured = Measured::quiet();
+        measured.up.lost = 5;
+        assert_eq!(Limits::default().passed(Actor::Impostor, &measured), []);
+    }
+
+    #[test]
+    fn known_miss_is_no_failure_until_it_disappears() {
+        let passed = [Failure { limit: Limit::Memory, text: "grew".to_owned() }];
+        assert_eq!(MISS.failures(&passed, Duration::from_secs(2)), []);
+        assert_eq!(limits_of(&MISS.failures(&[], Duration::from_secs(2))), [Limit::Memory]);
+        assert_eq!(MISS.failures(&[], Duration::from_millis(500)), []);
+        let other = [Failure { limit: Limit::Loss, text: "lost".to_owned() }];
+        assert_eq!(limits_of(&MISS.failures(&other, Duration::from_millis(500))), [Limit::Loss]);
+        assert_eq!(limits_of(&Expected::Held.failures(&passed, Duration::from_secs(2))), [Limit::Memory]);
+    }
+}

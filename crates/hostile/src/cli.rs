@@ -55,7 +55,8 @@ enum Role {
     Peer,
 }
 
-/// Runs the program. Its status is 1 if a limit was passed, and 2 if an attack could not be carried out.
+/// Runs the program. Its status is 1 if a limit was passed or an attack could not be carried out, and 2 after
+/// any other error.
 #[must_use]
 pub fn main() -> ExitCode {
     let options = Options::parse();
@@ -90,9 +91,16 @@ fn run(options: &Options) -> Result<bool> {
     if let Some(ratio) = options.ratio_max {
         (limits.ratio, limits.deducts_entitled) = (ratio, false);
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut is_carried_out) = (Vec::new(), true);
     for attack in attacks {
-        let measured = measure(attack, &conditions).with_context(|| format!("attack {}", attack.name))?;
+        let measured = match measure(attack, &conditions) {
+            Ok(measured) => measured,
+            Err(error) => {
+                eprintln!("hostile: attack {} could not be carried out: {error:#}", attack.name);
+                is_carried_out = false;
+                continue;
+            }
+        };
         let passed = limits.passed(attack.actor, &measured);
         let failures = attack.expected.failures(&passed, conditions.duration);
         for failure in &failures {
@@ -104,7 +112,7 @@ fn run(options: &Options) -> Result<bool> {
         true => println!("{}", table::json(&rows)?),
         false => print!("{}", table::text(&rows)),
     }
-    Ok(rows.iter().all(|row| row.failures.is_empty()))
+    Ok(is_carried_out && rows.iter().all(|row| row.failures.is_empty()))
 }
 
 fn selected(names: &[String]) -> Result<Vec<&'static Attack>> {

@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) open_readers: usize,
     pub(crate) open_writers: usize,
     pub(crate) best_effort_writers: usize,
+    /// Forged counts, claims and acknowledgements that the endpoints of the flow have noticed and dropped.
+    pub(crate) healed: u64,
     /// Payload bytes of all datagrams received.
     pub(crate) bytes_received: u64,
     /// Datagrams that the kernel dropped at the sockets.

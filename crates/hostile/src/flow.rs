@@ -131,6 +131,16 @@ impl Flow {
         (self.writer.guid().entity, self.reader.guid().entity)
     }
 
+    /// Forged counts, claims and acknowledgements that writer and reader have noticed and dropped.
+    pub(crate) fn healed(&self) -> u64 {
+        let (writer, reader) = (self.writer.counters(), self.reader.counters());
+        writer.counts_resynchronized
+            + writer.acknowledgements_withdrawn
+            + writer.acknowledgements_ignored
+            + reader.counts_resynchronized
+            + reader.claims_withdrawn
+    }
+
     /// Readers that the writer has matched.
     pub(crate) fn readers(&self) -> usize {
         self.writer.matched_subscriptions().len()
@@ -138,7 +148,12 @@ impl Flow {
 
     pub(crate) fn report(&self) -> FlowReport {
         let now_ns = now_ns();
-        FlowReport { refused: self.refused.load(Ordering::Relaxed), now_ns, ..lock(&self.record).report }
+        let record = lock(&self.record);
+        // The present silence counts, too.
+        let silence_ns = if record.arrival_ns == 0 { 0 } else { now_ns.saturating_sub(record.arrival_ns) };
+        let longest_gap_ns = record.report.longest_gap_ns.max(silence_ns);
+        let refused = self.refused.load(Ordering::Relaxed);
+        FlowReport { refused, now_ns, longest_gap_ns, ..record.report }
     }
 
     /// Forgets the longest gap so far.

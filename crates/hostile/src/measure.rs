@@ -66,6 +66,8 @@ pub(crate) struct Measured {
     pub(crate) cpu_ms: u64,
     /// Length of the attack and the time after it.
     pub(crate) watched_ms: u64,
+    /// Forged counts, claims and acknowledgements that the victim has noticed in the flow and dropped.
+    pub(crate) healed: u64,
     /// Datagrams that the kernel dropped at the victim's sockets.
     pub(crate) kernel_drops: u64,
     /// From the peer to the victim.
@@ -123,6 +125,7 @@ impl Measured {
             resident_after_bytes: 9 << 20,
             cpu_ms: 100,
             watched_ms: 2000,
+            healed: 0,
             kernel_drops: 0,
             up: way,
             down: way,
@@ -168,7 +171,7 @@ pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measur
 
     let (traffic, watch) = (Traffic::default(), Watch::default());
     let (resident_before_bytes, cpu_before) = (resident_bytes(victim.id())?, victim.cpu_ms()?);
-    let drops_before = victim.ask(Question::Mark)?.kernel_drops;
+    let before = victim.ask(Question::Mark)?;
     let (peer_before, start) = (peer.ask(Question::Mark)?.bytes_received, Instant::now());
     thread::scope(|scope| {
         let (watch, traffic, id) = (&watch, &traffic, victim.id());
@@ -207,7 +210,8 @@ pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measur
                 resident_after_bytes,
                 cpu_ms,
                 watched_ms: u64::try_from(watched.as_millis())?,
-                kernel_drops: at_victim.kernel_drops - drops_before,
+                healed: at_victim.healed - before.healed,
+                kernel_drops: at_victim.kernel_drops - before.kernel_drops,
                 up: direction(&at_victim, &at_peer, &victim_end, &peer_end, whole.0),
                 down: direction(&at_peer, &at_victim, &peer_end, &victim_end, whole.1),
             })

@@ -101,6 +101,7 @@ fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>, is_a
         open_readers: open.map_or(0, |open| open.writer.matched_subscriptions().len()),
         open_writers: open.map_or(0, |open| open.reader.matched_publications().len()),
         best_effort_writers: open.map_or(0, |open| open.best_effort.matched_publications().len()),
+        healed: flow.healed(),
         bytes_received: statistics.iter().map(|(_, s)| s.bytes_received).sum(),
         kernel_drops: statistics.iter().map(|(_, s)| s.kernel_drops).sum(),
     }

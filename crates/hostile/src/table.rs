@@ -47,13 +47,13 @@ pub(crate) fn text(rows: &[Row]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>5} {:>7} {:>9}  {}",
-        "", "sent", "back", "to peer", "ratio", "grown", "kept", "CPU", "drops", "lost", "gap", "whole", ""
+        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  {}",
+        "", "sent", "back", "to peer", "ratio", "grown", "kept", "CPU", "drops", "healed", "lost", "gap", "whole", ""
     );
     let _ = writeln!(
         out,
-        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>5} {:>7} {:>9}  {}",
-        "attack", "KiB", "KiB", "KiB", "", "KiB", "KiB", "%", "", "", "ms", "after ms", "limits"
+        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  {}",
+        "attack", "KiB", "KiB", "KiB", "", "KiB", "KiB", "%", "", "", "", "ms", "after ms", "limits"
     );
     for row in rows {
         let m = &row.measured;
@@ -61,7 +61,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
         let whole = m.whole_after().map_or("never".to_owned(), |after| after.as_millis().to_string());
         let _ = writeln!(
             out,
-            "{:<28} {:>9} {:>9} {:>9} {:>6.1} {:>8} {:>8} {:>5} {:>6} {:>5} {:>7} {:>9}  {}",
+            "{:<28} {:>9} {:>9} {:>9} {:>6.1} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  {}",
             row.attack.name,
             m.sent_bytes >> 10,
             m.back_bytes >> 10,
@@ -71,6 +71,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
             kept >> 10,
             (m.cpu_ms * 100).checked_div(m.watched_ms).unwrap_or(0),
             m.kernel_drops,
+            m.healed,
             m.lost(),
             m.longest_gap().as_millis(),
             whole,

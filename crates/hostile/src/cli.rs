@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::attacks::{ATTACKS, Attack};
 use crate::limits::Limits;
-use crate::measure::{Conditions, measure};
+use crate::measure::{Conditions, measure_fairly};
 use crate::roles;
 use crate::table::{self, Row};
 
@@ -93,7 +93,7 @@ fn run(options: &Options) -> Result<bool> {
     }
     let (mut rows, mut is_carried_out) = (Vec::new(), true);
     for attack in attacks {
-        let measured = match measure(attack, &conditions) {
+        let measured = match measure_fairly(attack, &conditions, &limits) {
             Ok(measured) => measured,
             Err(error) => {
                 eprintln!("hostile: attack {} could not be carried out: {error:#}", attack.name);

@@ -6,9 +6,12 @@ mod impostor;
 mod mutations;
 mod repair;
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use crate::field::Field;
+use crate::limits::Limit;
 pub use crate::limits::{Actor, Expected};
 
 /// A named attack.
@@ -34,6 +37,20 @@ const fn held(
 ) -> Attack {
     Attack { name, summary, actor, expected: Expected::Held, run }
 }
+
+impl Attack {
+    /// The same attack with a limit that the victim certainly does not hold if the attack lasts `from` or longer, and
+    /// others that it does not hold at times.
+    const fn misses(mut self, certain: Limit, from: Duration, others: &'static [Limit], reason: &'static str) -> Self {
+        self.expected = Expected::Miss { certain, from, others, reason };
+        self
+    }
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(2);
+/// Limits that are passed while victim and peer do not match.
+const UNMATCHED: &[Limit] = &[Limit::Recovery, Limit::Acknowledgement];
 
 /// Every attack: those of strangers, then those in the name of the honest peer.
 pub const ATTACKS: &[Attack] = &[
@@ -86,6 +103,12 @@ pub const ATTACKS: &[Attack] = &[
         Actor::Stranger,
         "the same as a second reader of the flow to the honest peer",
         repair::endless_requests_of_flow,
+    )
+    .misses(
+        Limit::Acknowledgement,
+        AT_ONCE,
+        UNMATCHED,
+        "KEEP_ALL makes a writer wait for each reliable reader, until it counts as inactive",
     ),
     held(
         "fragment-requests",
@@ -162,14 +185,31 @@ pub const ATTACKS: &[Attack] = &[
         "a flood of requests, which the victim answers to the peer",
         impostor::acknack_flood,
     ),
-    held("forged-goodbye", Actor::Impostor, "SPDP: the peer has ended", impostor::participant_disposals),
+    held("forged-goodbye", Actor::Impostor, "SPDP: the peer has ended", impostor::participant_disposals).misses(
+        Limit::Recovery,
+        LONG,
+        UNMATCHED,
+        "a goodbye is believed, until the next announcement of the peer",
+    ),
     held(
         "forged-endpoint-disposals",
         Actor::Impostor,
         "SEDP: the peer has deleted its writer and its reader",
         impostor::endpoint_disposals,
+    )
+    .misses(
+        Limit::Recovery,
+        AT_ONCE,
+        UNMATCHED,
+        "the peer does not repeat discovery data that the victim has acknowledged",
     ),
-    held("forged-move", Actor::Impostor, "SPDP: the peer is at the attacker's address", impostor::moved_peer),
+    held("forged-move", Actor::Impostor, "SPDP: the peer is at the attacker's address", impostor::moved_peer).misses(
+        Limit::Recovery,
+        LONG,
+        UNMATCHED,
+        "announced addresses from which a datagram came are believed, until the next announcement of the peer",
+    ),
     held("forged-unreachable", Actor::Impostor, "SPDP: the peer has no address", impostor::unreachable_peer),
-    held("forged-mutations", Actor::Impostor, "damaged messages in the name of the peer", mutations::of_impostor),
+    held("forged-mutations", Actor::Impostor, "damaged messages in the name of the peer", mutations::of_impostor)
+        .misses(Limit::Recovery, LONG, UNMATCHED, "its messages include a goodbye and disposals of endpoints"),
 ];

@@ -8,7 +8,7 @@ use peregrine_rtps::limits::{
 };
 use serde::Serialize;
 
-use crate::measure::Measured;
+use crate::measure::{GIVE_UP_AFTER, Measured};
 use crate::roles::{HISTORY_SAMPLE_BYTES, HISTORY_SAMPLES};
 
 /// Bytes that come back for each byte sent: the factor of the budgets, 8, and headers
@@ -136,7 +136,7 @@ impl Limits {
             fail(Limit::Memory, format!("the victim grew by {growth} KiB, at most by {most} KiB it may"));
         }
         match measured.whole_after() {
-            None => fail(Limit::Recovery, "the flow did not become whole again".to_owned()),
+            None => fail(Limit::Recovery, format!("the flow was not whole again after {GIVE_UP_AFTER:?}")),
             Some(after) if after > self.whole_after => {
                 let text = format!("the flow was whole again after {after:.1?}, the limit is {:.1?}", self.whole_after);
                 fail(Limit::Recovery, text);

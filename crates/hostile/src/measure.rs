@@ -12,15 +12,17 @@ use crate::clock::now_ns;
 use crate::control::{Question, State};
 use crate::field::{Field, Traffic};
 use crate::flow::LATE_NS;
-use crate::limits::{FREE_BYTES, Limit, Limits};
+use crate::limits::{FREE_BYTES, Failure, Limit, Limits};
 use crate::processes::{Process, resident_bytes};
 
 /// How long the flow runs before the attack.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// How long victim and peer may take to find each other.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-/// How long the flow may take to become whole before the measurement gives up: five times the limit.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
+/// How long the flow may take to become whole before the measurement gives up: twice the limit.
+pub(crate) const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
+/// How long pauses of the machine may prolong this.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Time between two samples of the victim's memory.
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// A pause of the measuring thread beyond this counts as a pause of the machine.
@@ -159,13 +161,12 @@ impl Watch {
     }
 }
 
-/// Measures an attack. If only a limit of time is passed, measures it again: the machine may have been busy.
+/// Measures an attack. If only limits of time are passed, measures it again: the machine may have been busy.
 pub(crate) fn measure_fairly(attack: &Attack, conditions: &Conditions, limits: &Limits) -> Result<Measured> {
     let first = measure(attack, conditions)?;
     let passed = limits.passed(attack.actor, &first);
-    let is_slow = passed.iter().any(|failure| failure.limit == Limit::Recovery);
-    let is_slow_only = is_slow && passed.iter().all(|failure| failure.limit == Limit::Recovery);
-    if is_slow_only && attack.expected.failures(&passed, conditions.duration) != [] {
+    let is_timed = |failure: &Failure| matches!(failure.limit, Limit::Recovery | Limit::Acknowledgement);
+    if passed.iter().all(is_timed) && attack.expected.failures(&passed, conditions.duration) != [] {
         return measure(attack, conditions);
     }
     Ok(first)
@@ -287,7 +288,8 @@ fn wait_until_whole(
             is_current.then(|| flow.late_at_ns.saturating_sub(end_ns).saturating_sub(paused))
         });
         let is_whole = whole.iter().all(Option::is_some);
-        if (is_whole && start.elapsed() >= after) || start.elapsed() >= after.max(GIVE_UP_AFTER) {
+        let has_given_up = start.elapsed().saturating_sub(Duration::from_nanos(paused)) >= after.max(GIVE_UP_AFTER);
+        if (is_whole && start.elapsed() >= after) || has_given_up || start.elapsed() >= PAUSE_MAX {
             return Ok((whole[0], whole[1]));
         }
         thread::sleep(Duration::from_millis(10));

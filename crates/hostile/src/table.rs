@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::attacks::Attack;
 use crate::limits::{Expected, Failure};
-use crate::measure::Measured;
+use crate::measure::{GIVE_UP_AFTER, Measured};
 
 /// An attack and what it did.
 pub(crate) struct Row {
@@ -58,7 +58,8 @@ pub(crate) fn text(rows: &[Row]) -> String {
     for row in rows {
         let m = &row.measured;
         let kept = m.resident_after_bytes.saturating_sub(m.resident_before_bytes);
-        let whole = m.whole_after().map_or("never".to_owned(), |after| after.as_millis().to_string());
+        let whole =
+            m.whole_after().map_or(format!("> {}", GIVE_UP_AFTER.as_millis()), |after| after.as_millis().to_string());
         let _ = writeln!(
             out,
             "{:<28} {:>9} {:>9} {:>9} {:>6.1} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  {}",

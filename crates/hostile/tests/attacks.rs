@@ -20,7 +20,7 @@ fn hostile(arguments: &[&str]) -> (Output, serde_json::Value) {
 
 #[test]
 fn every_attack_stays_within_limits() {
-    let (output, json) = hostile(&["--seconds", "0.4", "--after", "0.3"]);
+    let (output, json) = hostile(&["--seconds", "0.3", "--after", "0.2"]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}\n{json:#}");
     let rows = json["attacks"].as_array().expect("a list of attacks");

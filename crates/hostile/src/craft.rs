@@ -25,7 +25,7 @@ impl Forge {
         out
     }
 
-    /// An ACKNACK of the forged reader: it has everything before `base` and requests `count_requested` samples from
+    /// An ACKNACK of the forged reader: it has everything before `base` and requests `requested` samples from
     /// there on.
     pub(crate) fn acknack(&self, base: i64, requested: i64, count: i32, out: &mut Vec<u8>) {
         let numbers = (base..base.saturating_add(requested)).map(SequenceNumber);

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 
 use crate::attacks::{ATTACKS, Attack};
-use crate::limits::Limits;
-use crate::measure::{Conditions, measure_fairly};
+use crate::judge::{Limits, measure_fairly};
+use crate::measure::Conditions;
 use crate::roles;
 use crate::table::{self, Row};
 

@@ -1,4 +1,4 @@
-//! What the program and its processes tell each other: one line of JSON for each question and answer.
+//! The questions and answers between the program and its processes: one line of JSON for each question and answer.
 
 use serde::{Deserialize, Serialize};
 

@@ -33,7 +33,7 @@ pub(crate) struct Beat {
     octets: [u8; 32],
 }
 
-/// What a reader of the flow has seen.
+/// The record of a reader of the flow.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowReport {
     /// Samples received, each once.

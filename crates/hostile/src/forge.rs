@@ -104,7 +104,7 @@ impl Forge {
         out
     }
 
-    /// What the forged participant announces.
+    /// The data that the forged participant announces.
     pub(crate) fn participant_data(&self) -> ParticipantData {
         let mut data = ParticipantData::new(self.prefix, ProtocolVersion::V2_5, VendorId::PEREGRINE);
         data.domain = Some(self.domain);

@@ -13,6 +13,7 @@ mod craft;
 mod field;
 mod flow;
 pub mod forge;
+mod judge;
 pub mod limits;
 mod measure;
 pub mod mutate;

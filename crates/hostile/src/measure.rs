@@ -12,16 +12,14 @@ use crate::clock::now_ns;
 use crate::control::{Question, State};
 use crate::field::{Field, Traffic};
 use crate::flow::LATE_NS;
-use crate::limits::{FREE_BYTES, Failure, Limit, Limits};
+use crate::limits::{FREE_BYTES, GIVE_UP_AFTER};
 use crate::processes::{Process, resident_bytes};
 
 /// How long the flow runs before the attack.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// How long victim and peer may take to find each other.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-/// How long the flow may take to become whole before the measurement gives up: twice the limit.
-pub(crate) const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
-/// How long pauses of the machine may prolong this.
+/// How long a measurement may last after the attack, with pauses of the machine.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Time between two samples of the victim's memory.
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
@@ -135,7 +133,7 @@ impl Measured {
     }
 }
 
-/// What the measuring thread sees beside the attack.
+/// Observations of the measuring thread beside the attack.
 #[derive(Default)]
 struct Watch {
     resident_peak_bytes: AtomicU64,
@@ -161,19 +159,8 @@ impl Watch {
     }
 }
 
-/// Measures an attack. If only limits of time are passed, measures it again: the machine may have been busy.
-pub(crate) fn measure_fairly(attack: &Attack, conditions: &Conditions, limits: &Limits) -> Result<Measured> {
-    let first = measure(attack, conditions)?;
-    let passed = limits.passed(attack.actor, &first);
-    let is_timed = |failure: &Failure| matches!(failure.limit, Limit::Recovery | Limit::Acknowledgement);
-    if passed.iter().all(is_timed) && attack.expected.failures(&passed, conditions.duration) != [] {
-        return measure(attack, conditions);
-    }
-    Ok(first)
-}
-
 /// Starts a victim and a peer, attacks the victim, and waits until the flow between them is whole again.
-fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measured> {
+pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measured> {
     let run = now_ns();
     // Other runs on this host have other tags and do not take part.
     let tag = format!("hostile {} {run}", std::process::id());

@@ -65,8 +65,7 @@ pub(crate) fn run(is_victim: bool, domain: u32, tag: &str, run: u64) -> Result<(
         }
         tell(&mut out, &state(&participant, &flow, open.as_ref(), is_acknowledged))?;
     }
-    // The endpoints are not closed in an orderly way: that could wait for peers that an attacker made up.
-    std::process::exit(0);
+    Ok(())
 }
 
 fn tell(out: &mut impl Write, answer: &impl serde::Serialize) -> Result<()> {

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::attacks::Attack;
-use crate::limits::{Expected, Failure};
-use crate::measure::{GIVE_UP_AFTER, Measured};
+use crate::limits::{Expected, Failure, GIVE_UP_AFTER};
+use crate::measure::Measured;
 
 /// An attack and what it did.
 pub(crate) struct Row {
@@ -47,13 +47,13 @@ pub(crate) fn text(rows: &[Row]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  {}",
-        "", "sent", "back", "to peer", "ratio", "grown", "kept", "CPU", "drops", "healed", "lost", "gap", "whole", ""
+        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}",
+        "", "sent", "back", "to peer", "ratio", "grown", "kept", "CPU", "drops", "healed", "lost", "gap", "whole"
     );
     let _ = writeln!(
         out,
-        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  {}",
-        "attack", "KiB", "KiB", "KiB", "", "KiB", "KiB", "%", "", "", "", "ms", "after ms", "limits"
+        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  limits",
+        "attack", "KiB", "KiB", "KiB", "", "KiB", "KiB", "%", "", "", "", "ms", "after ms"
     );
     for row in rows {
         let m = &row.measured;

@@ -107,8 +107,8 @@ impl WriterProxy {
             self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
         }
         let Some(skip) = &mut self.skip else { return ClaimCheck::Lost(0) };
-        // A GAP may overtake the HEARTBEAT before it: only a long skip is contradicted by a lower last number. A short one
-        // ends when one of its samples arrives.
+        // A GAP may overtake the HEARTBEAT before it: only a long skip is contradicted by a lower last number. A short
+        // one ends when one of its samples arrives.
         let ends_before = last.next() < skip.until && (!skip.is_believed || skip.is_start);
         if skip.until == self.next && (ends_before || first < skip.first) {
             self.withdraw_skip();

@@ -3,7 +3,7 @@
 //! advances, and the stored state stays within its bounds.
 #![no_main]
 
-#[path = "../../crates/peregrine/tests/support/forge.rs"]
+#[path = "../../crates/hostile/src/forge.rs"]
 mod forge;
 
 use std::net::SocketAddr;
@@ -82,6 +82,7 @@ impl Attack {
             prefix,
             victim: reader.prefix,
             domain: DomainId(0),
+            domain_tag: String::new(),
             address: SocketAddr::from(([10, 0, 0, 99], 7411)),
             topics: ["heard".to_owned(), "said".to_owned()],
             type_name: "Type".to_owned(),

@@ -34,6 +34,7 @@ const ARROWS: &[Arrows] = &[
         to: &["peregrine", "peregrine-report", "peregrine-transport"],
         in_tests: &["peregrine-interop"],
     },
+    Arrows { from: "peregrine-hostile", to: &["peregrine", "peregrine-rtps"], in_tests: &[] },
     Arrows { from: "peregrine-sim", to: &["peregrine", "peregrine-rtps", "peregrine-transport"], in_tests: &[] },
     Arrows { from: "peregrine-interop", to: &[], in_tests: &[] },
     Arrows { from: "peregrine-interop-peer", to: &["peregrine"], in_tests: &[] },

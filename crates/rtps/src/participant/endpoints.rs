@@ -11,7 +11,7 @@ use crate::discovery::data::{
 };
 use crate::history::{Change, ChangeKind, Selected};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINTS_PER_PARTICIPANT_MAX};
+use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINT_BYTES, ENDPOINTS_PER_PARTICIPANT_MAX};
 use crate::locator::Locator;
 use crate::payload::Payload;
 use crate::qos::{Durability, IgnoreLocal, LivelinessKind, NonMatch, ReliabilityKind, check_compatibility};
@@ -21,6 +21,7 @@ use crate::time::{Instant, Span, Timestamp};
 use crate::vendor::VendorId;
 use crate::writer::{MatchedReader, Writer};
 
+use super::discovery_memory::DiscoveryMemory;
 use super::drops::Fault;
 use super::local_endpoint::{LocalReader, LocalWriter, ReasonHash};
 use super::paths::Path;
@@ -180,8 +181,10 @@ impl Participant {
             if remote.subscriptions.remove(&guid.entity).is_some() {
                 self.events.push_back(ParticipantEvent::SubscriptionLost(guid));
             }
+            let before = remote.held_bytes();
             let freed = remote.kept_bytes.remove(&guid.entity).unwrap_or(0);
             remote.kept_bytes_total = remote.kept_bytes_total.saturating_sub(freed);
+            self.discovery_memory.change(before, remote.held_bytes());
         }
         self.unmatch_writer(guid, false);
         self.unmatch_reader(guid);
@@ -339,7 +342,7 @@ impl Participant {
         if self.ignored.contains(&guid) || self.ignored_topics.contains(topic) {
             return None;
         }
-        if !remote.has_room(guid.entity, sample.payload.len()) {
+        if !remote.has_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {
             *remote.drops.of(Fault::NoRoom) += 1;
             return None;
         }
@@ -588,13 +591,23 @@ impl Participant {
 }
 
 impl RemoteParticipant {
-    /// Records the number of bytes kept of an endpoint, if the limit allows it.
-    fn has_room(&mut self, entity: EntityId, bytes: usize) -> bool {
+    /// Bytes that its endpoints count for in [`DiscoveryMemory`].
+    pub(super) fn held_bytes(&self) -> usize {
+        self.kept_bytes_total.saturating_add(self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES))
+    }
+
+    /// Records the number of bytes kept of an endpoint, if the limits allow it.
+    pub(super) fn has_room(&mut self, all: &mut DiscoveryMemory, entity: EntityId, bytes: usize) -> bool {
         let known = self.kept_bytes.get(&entity).copied();
         let total = self.kept_bytes_total.saturating_sub(known.unwrap_or(0)).saturating_add(bytes);
         if total > DISCOVERY_BYTES_PER_PARTICIPANT_MAX
             || (known.is_none() && self.kept_bytes.len() >= ENDPOINTS_PER_PARTICIPANT_MAX)
         {
+            return false;
+        }
+        let more = if known.is_none() { ENDPOINT_BYTES } else { 0 };
+        let (before, overhead) = (self.held_bytes(), self.held_bytes().saturating_sub(self.kept_bytes_total));
+        if !all.admits(before, total.saturating_add(overhead).saturating_add(more)) {
             return false;
         }
         self.kept_bytes.insert(entity, bytes);

@@ -12,6 +12,7 @@ mod announce;
 mod announcer;
 mod builtin;
 mod config;
+mod discovery_memory;
 mod drop_reports;
 mod drops;
 mod endpoints;
@@ -60,6 +61,7 @@ use crate::vendor::VendorId;
 use crate::wire::{Data, Header, Payload, Submessage, Submessages};
 use announcer::Announcer;
 use builtin::Builtin;
+use discovery_memory::DiscoveryMemory;
 use drops::Fault;
 use local_endpoint::{LocalReader, LocalWriter};
 use parked::ParkedParticipants;
@@ -77,6 +79,7 @@ pub struct Participant {
     readers: BTreeMap<EntityId, LocalReader>,
     remotes: BTreeMap<GuidPrefix, RemoteParticipant>,
     places: Places,
+    discovery_memory: DiscoveryMemory,
     parked: ParkedParticipants,
     /// For each writer that matches local readers: which.
     routes: HashMap<Guid, Vec<EntityId>, foldhash::quality::FixedState>,
@@ -112,6 +115,7 @@ impl Participant {
             readers: BTreeMap::new(),
             remotes: BTreeMap::new(),
             places: Places::default(),
+            discovery_memory: DiscoveryMemory::default(),
             parked: ParkedParticipants::default(),
             routes,
             ignored: BTreeSet::new(),

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::id::{EntityId, GuidPrefix};
-use crate::limits::{PARKED_BYTES_MAX, PARKED_ENDPOINT_BYTES, PARKED_PARTICIPANTS_MAX};
+use crate::limits::{ENDPOINT_BYTES, PARKED_BYTES_MAX, PARKED_PARTICIPANTS_MAX};
 use crate::seq::SequenceNumber;
 
 /// One participant. Empty, if that participant says everything again.
@@ -19,7 +19,7 @@ pub(super) struct ParkedParticipant {
 
 impl ParkedParticipant {
     fn bytes(&self) -> usize {
-        let overhead = self.kept_bytes.len().saturating_mul(PARKED_ENDPOINT_BYTES);
+        let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES);
         self.kept_bytes.values().fold(overhead, |sum, bytes| sum.saturating_add(*bytes))
     }
 }

@@ -43,8 +43,10 @@ impl Participant {
             }
         }
         let Some(remote) = self.remotes.get_mut(&prefix).filter(|_| !parked.kept_bytes.is_empty()) else { return };
+        let before = remote.held_bytes();
         remote.kept_bytes_total = parked.kept_bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
         remote.kept_bytes = parked.kept_bytes;
+        self.discovery_memory.change(before, remote.held_bytes());
         remote.publications = parked.publications;
         remote.subscriptions = parked.subscriptions;
         let writers: Vec<Guid> = remote.publications.keys().map(|entity| Guid::new(prefix, *entity)).collect();

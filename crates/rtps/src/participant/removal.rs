@@ -16,6 +16,7 @@ impl Participant {
         }
         let Some(mut remote) = self.remotes.remove(&prefix) else { return };
         self.places.free(&remote);
+        self.discovery_memory.change(remote.held_bytes(), 0);
         self.unreached.remove(&prefix);
         self.unknown_drops.add(&remote.drops);
         let writers: Vec<EntityId> = remote.publications.keys().copied().collect();

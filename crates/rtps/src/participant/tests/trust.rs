@@ -96,6 +96,41 @@ fn rejected_endpoints_occupy_no_memory() {
 }
 
 #[test]
+fn discovery_memory_of_all_participants_is_bounded() {
+    let numbers: Vec<u32> = (1..=26).collect();
+    let mut domain = Domain::of(&numbers);
+    domain.run(Span::from_secs(2));
+    let mut refused = 0;
+    for stranger in 2..=25 {
+        let Participant { remotes, discovery_memory, .. } = domain.at(1);
+        let stranger = remotes.get_mut(&prefix(stranger)).unwrap();
+        // Each fills what it alone may have.
+        let entities = (0..80).map(|key| EntityId::user_writer(key, false));
+        refused += entities.filter(|entity| !stranger.has_room(discovery_memory, *entity, 60_000)).count();
+    }
+    let held = |domain: &mut Domain| domain.at(1).remotes.values().map(RemoteParticipant::held_bytes).sum::<usize>();
+    let total = held(&mut domain);
+    assert!(total <= DISCOVERY_BYTES_MAX + 24 * DISCOVERY_BYTES_SHARE, "{total}");
+    assert!(total > DISCOVERY_BYTES_MAX - (64 << 10), "{total}");
+    assert_eq!(domain.at(1).discovery_memory.bytes(), total);
+    assert!(refused > 24 * (80 - DISCOVERY_BYTES_PER_PARTICIPANT_MAX / 60_000), "{refused}");
+    // A newcomer has its share.
+    for key in 0..40 {
+        domain.put_writer(26, publication(26, key, "topic"));
+    }
+    domain.run(Span::from_millis(200));
+    assert_eq!(domain.at(1).remotes[&prefix(26)].publications.len(), 40);
+    // Participants that go make room.
+    let (now, wall) = (domain.now, domain.wall());
+    for stranger in 2..=25 {
+        domain.at(1).remove_participant(now, wall, prefix(stranger), LostReason::LeaseExpired);
+    }
+    let total = held(&mut domain);
+    assert_eq!(domain.at(1).discovery_memory.bytes(), total);
+    assert!(total < DISCOVERY_BYTES_SHARE, "{total}");
+}
+
+#[test]
 fn memory_for_one_participant_is_bounded() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));

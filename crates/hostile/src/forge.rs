@@ -17,34 +17,41 @@ use peregrine_rtps::wire::{
     InfoDestination, InfoSource, InfoTimestamp, InlineQos, NackFrag, PayloadKind, StatusInfo,
 };
 
-const ENDIANNESS: Endianness = Endianness::Little;
+pub(crate) const ENDIANNESS: Endianness = Endianness::Little;
 
 /// The forged sender, and the receiver of its messages.
 #[derive(Clone, Debug)]
-pub(crate) struct Forge {
+pub struct Forge {
     /// The participant that the forged messages name as their source.
-    pub(crate) prefix: GuidPrefix,
+    pub prefix: GuidPrefix,
     /// The participant that receives the messages.
-    pub(crate) victim: GuidPrefix,
-    pub(crate) domain: DomainId,
+    pub victim: GuidPrefix,
+    /// The domain of both.
+    pub domain: DomainId,
+    /// Its domain tag; empty for none.
+    pub domain_tag: String,
     /// The address that the forged participant announces.
-    pub(crate) address: SocketAddr,
-    /// The topics of the victim's reader and writer, and the name of their type.
-    pub(crate) topics: [String; 2],
-    pub(crate) type_name: String,
-    /// The forged participant's user writer and reader.
-    pub(crate) writer: EntityId,
-    pub(crate) reader: EntityId,
-    /// The victim's user reader and writer.
-    pub(crate) victim_reader: EntityId,
-    pub(crate) victim_writer: EntityId,
+    pub address: SocketAddr,
+    /// The topics of the victim's reader and writer.
+    pub topics: [String; 2],
+    /// The name of their type.
+    pub type_name: String,
+    /// The forged participant's user writer.
+    pub writer: EntityId,
+    /// The forged participant's user reader.
+    pub reader: EntityId,
+    /// The victim's user reader.
+    pub victim_reader: EntityId,
+    /// The victim's user writer.
+    pub victim_writer: EntityId,
     /// A serialized sample of the topics' type.
-    pub(crate) sample: Vec<u8>,
+    pub sample: Vec<u8>,
 }
 
 impl Forge {
     /// One message of each kind that the forged participant could send, and some series of messages.
-    pub(crate) fn messages(&self) -> Vec<Vec<u8>> {
+    #[must_use]
+    pub fn messages(&self) -> Vec<Vec<u8>> {
         let mut all = vec![self.announcement(None), self.announcement(Some(self.victim)), self.farewell()];
         all.extend(self.endpoints());
         for (reader, writer) in [
@@ -85,16 +92,10 @@ impl Forge {
     }
 
     /// An announcement of the forged participant, with or without a receiver.
-    pub(crate) fn announcement(&self, to: Option<GuidPrefix>) -> Vec<u8> {
-        let mut data = ParticipantData::new(self.prefix, ProtocolVersion::V2_5, VendorId::PEREGRINE);
-        data.domain = Some(self.domain);
-        data.builtin_endpoints = BuiltinEndpointSet::DISCOVERY_AND_LIVELINESS;
-        data.lease_duration = Span::from_secs(20);
-        data.metatraffic_unicast = vec![Locator::from(self.address)];
-        data.default_unicast = vec![Locator::from(self.address)];
-        data.name = Some("stranger".to_owned());
+    #[must_use]
+    pub fn announcement(&self, to: Option<GuidPrefix>) -> Vec<u8> {
         let mut payload = Vec::new();
-        data.emit(&mut payload);
+        self.participant_data().emit(&mut payload);
         let mut out = self.header();
         if let Some(prefix) = to {
             InfoDestination { prefix }.emit(ENDIANNESS, &mut out);
@@ -103,8 +104,22 @@ impl Forge {
         out
     }
 
+    /// The data that the forged participant announces.
+    pub(crate) fn participant_data(&self) -> ParticipantData {
+        let mut data = ParticipantData::new(self.prefix, ProtocolVersion::V2_5, VendorId::PEREGRINE);
+        data.domain = Some(self.domain);
+        data.domain_tag.clone_from(&self.domain_tag);
+        data.builtin_endpoints = BuiltinEndpointSet::DISCOVERY_AND_LIVELINESS;
+        data.lease_duration = Span::from_secs(20);
+        data.metatraffic_unicast = vec![Locator::from(self.address)];
+        data.default_unicast = vec![Locator::from(self.address)];
+        data.name = Some("stranger".to_owned());
+        data
+    }
+
     /// The discovery messages that make the forged endpoints match those of the victim.
-    pub(crate) fn endpoints(&self) -> Vec<Vec<u8>> {
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<Vec<u8>> {
         let [for_reader, for_writer] = self.topics.clone();
         let guid = Guid::new(self.prefix, self.writer);
         let mut publication = PublicationData::new(guid, for_reader, self.type_name.clone());
@@ -195,7 +210,7 @@ impl Forge {
         ]
     }
 
-    fn header(&self) -> Vec<u8> {
+    pub(crate) fn header(&self) -> Vec<u8> {
         let mut out = Vec::new();
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.prefix }.emit(&mut out);
         out
@@ -210,7 +225,7 @@ impl Forge {
         out
     }
 
-    fn heartbeat(&self, reader: EntityId, writer: EntityId, first: i64, last: i64, count: i32) -> Heartbeat {
+    pub(crate) fn heartbeat(&self, reader: EntityId, writer: EntityId, first: i64, last: i64, count: i32) -> Heartbeat {
         Heartbeat {
             reader,
             writer,
@@ -223,11 +238,27 @@ impl Forge {
         }
     }
 
-    fn data(&self, reader: EntityId, writer: EntityId, n: i64, qos: &InlineQos, payload: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn data(
+        &self,
+        reader: EntityId,
+        writer: EntityId,
+        n: i64,
+        qos: &InlineQos,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         emit_data(reader, writer, n, qos, PayloadKind::Data, payload, out);
     }
 
-    fn key(&self, reader: EntityId, writer: EntityId, n: i64, qos: &InlineQos, key: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn key(
+        &self,
+        reader: EntityId,
+        writer: EntityId,
+        n: i64,
+        qos: &InlineQos,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         emit_data(reader, writer, n, qos, PayloadKind::Key, key, out);
     }
 

@@ -2,7 +2,7 @@
 
 /// One of `messages`, usually damaged: with flipped bits, truncated, spliced with another message, with extreme
 /// numbers, with exchanged endpoints, or replaced by noise.
-pub(crate) fn mutate(rng: &mut fastrand::Rng, messages: &[Vec<u8>]) -> Vec<u8> {
+pub fn mutate(rng: &mut fastrand::Rng, messages: &[Vec<u8>]) -> Vec<u8> {
     let pick = |rng: &mut fastrand::Rng| &messages[rng.usize(0..messages.len())];
     let mut out = pick(rng).clone();
     match rng.u8(0..12) {
@@ -47,4 +47,18 @@ pub(crate) fn mutate(rng: &mut fastrand::Rng, messages: &[Vec<u8>]) -> Vec<u8> {
         _ => {}
     }
     out
+}
+
+/// Recorded messages of Cyclone DDS and Fast DDS.
+///
+/// # Panics
+/// A recording is damaged.
+pub fn captured() -> Vec<Vec<u8>> {
+    let files = [include_str!("captured/cyclone_dds.hex"), include_str!("captured/fast_dds.hex")];
+    let lines = files.iter().flat_map(|file| file.lines()).filter(|line| !line.starts_with('#'));
+    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    let datagrams: Vec<Vec<u8>> = lines.map(|line| line.as_bytes().chunks(2).map(octet).collect()).collect();
+    assert!(datagrams.iter().all(|datagram| datagram.starts_with(b"RTPS") && datagram.len() >= 24));
+    assert!(datagrams.len() > 20, "only {} datagrams", datagrams.len());
+    datagrams
 }

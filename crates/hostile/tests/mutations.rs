@@ -5,22 +5,17 @@
 //! disturb other participants. Impostors may disturb only the participants that they imitate.
 #![cfg(target_os = "linux")]
 
-#[path = "support/forge.rs"]
-mod forge;
-#[path = "support/mutate.rs"]
-mod mutate;
-
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use forge::Forge;
-use mutate::mutate;
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::{
     DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, Guid, GuidPrefix, InterfaceSelection, PeerDrops,
 };
+use peregrine_hostile::forge::Forge;
+use peregrine_hostile::mutate::{captured, mutate};
 use peregrine_rtps::id::{DomainId, EntityId};
 use peregrine_rtps::vendor::VendorId;
 
@@ -125,17 +120,6 @@ fn received(victim: &DomainParticipant) -> u64 {
     victim.transport_statistics().iter().map(|(_, s)| s.datagrams_received + s.kernel_drops).sum()
 }
 
-/// Recorded messages of other implementations.
-fn captured() -> Vec<Vec<u8>> {
-    let files = [include_str!("support/captured/cyclone_dds.hex"), include_str!("support/captured/fast_dds.hex")];
-    let lines = files.iter().flat_map(|file| file.lines()).filter(|line| !line.starts_with('#'));
-    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    let datagrams: Vec<Vec<u8>> = lines.map(|line| line.as_bytes().chunks(2).map(octet).collect()).collect();
-    assert!(datagrams.iter().all(|datagram| datagram.starts_with(b"RTPS") && datagram.len() >= 24));
-    assert!(datagrams.len() > 20, "only {} datagrams", datagrams.len());
-    datagrams
-}
-
 /// Sends mutated messages to the victim, at a rate at which the kernel does not drop most of them.
 fn attack(victim: &DomainParticipant, seed: u64, packets: u64, forges: &[Forge], peak: &AtomicU64) {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -178,6 +162,7 @@ fn forge(victim: &DomainParticipant, side: &Side, prefix: GuidPrefix, ids: (Enti
         prefix,
         victim: victim.guid().prefix,
         domain: DomainId(DOMAIN),
+        domain_tag: String::new(),
         address: socket.local_addr().unwrap(),
         topics: [side.reader.topic().name().to_owned(), side.writer.topic().name().to_owned()],
         type_name: Counter::TYPE_NAME.to_owned(),

@@ -1,0 +1,215 @@
+//! The table of attacks.
+
+mod discovery;
+mod fragments;
+mod impostor;
+mod mutations;
+mod repair;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::field::Field;
+use crate::limits::Limit;
+pub use crate::limits::{Actor, Expected};
+
+/// A named attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Attack {
+    /// The name that selects it.
+    pub name: &'static str,
+    /// The messages that are sent.
+    pub summary: &'static str,
+    /// In whose name.
+    pub actor: Actor,
+    /// Whether the victim holds all limits.
+    pub expected: Expected,
+    pub(crate) run: fn(&mut Field<'_>) -> Result<()>,
+}
+
+/// An attack of which the victim holds all limits.
+const fn held(
+    name: &'static str,
+    actor: Actor,
+    summary: &'static str,
+    run: fn(&mut Field<'_>) -> Result<()>,
+) -> Attack {
+    Attack { name, summary, actor, expected: Expected::Held, run }
+}
+
+impl Attack {
+    /// The same attack with a limit that the victim certainly does not hold if the attack lasts `from` or longer, and
+    /// others that it does not hold at times.
+    const fn misses(mut self, certain: Limit, from: Duration, others: &'static [Limit], reason: &'static str) -> Self {
+        self.expected = Expected::Miss { certain, from, others, reason };
+        self
+    }
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(2);
+/// Limits that are passed while victim and peer do not match.
+const UNMATCHED: &[Limit] = &[Limit::Recovery, Limit::Acknowledgement];
+
+/// Every attack: those of strangers, then those in the name of the honest peer.
+pub const ATTACKS: &[Attack] = &[
+    held("nothing", Actor::Stranger, "no message: the figures of an undisturbed pair", repair::nothing),
+    held(
+        "discovery-flood",
+        Actor::Stranger,
+        "announcements of ever new participants from one address",
+        discovery::flood_from_one_address,
+    ),
+    held(
+        "discovery-flood-addresses",
+        Actor::Stranger,
+        "announcements of ever new participants from 64 addresses",
+        discovery::flood_from_many_addresses,
+    ),
+    held(
+        "small-publications",
+        Actor::Stranger,
+        "strangers with 8,192 publications each",
+        discovery::small_publications,
+    ),
+    held(
+        "oversized-lists",
+        Actor::Stranger,
+        "60,000 bytes of user data, and lists of unknown parameters",
+        discovery::oversized_lists,
+    ),
+    held(
+        "discovery-requests",
+        Actor::Stranger,
+        "endless ACKNACKs to the writers of discovery data",
+        discovery::requests_of_discovery_data,
+    ),
+    held(
+        "acknack-amplification",
+        Actor::Stranger,
+        "1,000 ACKNACKs in each datagram request two halves of the history in turn",
+        repair::acknack_amplification,
+    ),
+    held("repeated-datagram", Actor::Stranger, "the same 100 ACKNACKs again and again", repair::repeated_datagram),
+    held(
+        "endless-requests",
+        Actor::Stranger,
+        "a reader requests the history for ever and acknowledges nothing",
+        repair::endless_requests_for_history,
+    ),
+    held(
+        "endless-requests-flow",
+        Actor::Stranger,
+        "the same as a second reader of the flow to the honest peer",
+        repair::endless_requests_of_flow,
+    )
+    .misses(
+        Limit::Acknowledgement,
+        AT_ONCE,
+        UNMATCHED,
+        "KEEP_ALL makes a writer wait for each reliable reader, until it counts as inactive",
+    ),
+    held(
+        "fragment-requests",
+        Actor::Stranger,
+        "NACK_FRAGs of samples that have no fragments",
+        repair::requests_for_fragments,
+    ),
+    held("heartbeats", Actor::Stranger, "HEARTBEATs that each require an answer", repair::heartbeats_one_by_one),
+    held("heartbeats-bulk", Actor::Stranger, "1,000 such HEARTBEATs in each datagram", repair::heartbeats_in_bulk),
+    held("heartbeats-endless", Actor::Stranger, "HEARTBEATs of 2^63 samples", repair::heartbeats_of_endless_history),
+    held(
+        "nack-frags-tiny",
+        Actor::Stranger,
+        "64 samples of 8 MiB in fragments of 8 bytes",
+        fragments::nack_frags_by_tiny_fragments,
+    ),
+    held(
+        "nack-frags-small",
+        Actor::Stranger,
+        "64 samples of 8 MiB in fragments of 64 bytes",
+        fragments::nack_frags_by_small_fragments,
+    ),
+    held(
+        "half-samples",
+        Actor::Stranger,
+        "every second fragment of ever new samples, reliable",
+        fragments::half_of_reliable_samples,
+    ),
+    held(
+        "half-samples-best-effort",
+        Actor::Stranger,
+        "every second fragment of ever new samples, best effort",
+        fragments::half_of_best_effort_samples,
+    ),
+    held("heartbeat-frags", Actor::Stranger, "HEARTBEAT_FRAGs of 131,072 fragments", fragments::heartbeat_frags),
+    held(
+        "mutations",
+        Actor::Stranger,
+        "damaged messages of a stranger and of other implementations",
+        mutations::of_stranger,
+    ),
+    held("forged-acknack-counts", Actor::Impostor, "ACKNACKs with counts near 2^31", impostor::acknack_counts),
+    held("forged-heartbeat-counts", Actor::Impostor, "HEARTBEATs with counts near 2^31", impostor::heartbeat_counts),
+    held("forged-nack-frag-counts", Actor::Impostor, "NACK_FRAGs with counts near 2^31", impostor::nack_frag_counts),
+    held("forged-gap-jumps", Actor::Impostor, "GAPs that pass over 100,000 samples", impostor::gap_jumps),
+    held(
+        "forged-heartbeat-jumps",
+        Actor::Impostor,
+        "HEARTBEATs that start 100,000 samples ahead",
+        impostor::heartbeat_jumps,
+    ),
+    held(
+        "forged-acknack-unwritten",
+        Actor::Impostor,
+        "ACKNACKs of 100,000 samples that were never written",
+        impostor::acknack_of_unwritten,
+    ),
+    held("forged-acknack-current", Actor::Impostor, "ACKNACKs of samples under way", impostor::acknack_of_current),
+    held(
+        "forged-future-samples",
+        Actor::Impostor,
+        "samples with numbers that the peer has not used yet",
+        impostor::future_samples,
+    ),
+    held(
+        "forged-heartbeats",
+        Actor::Impostor,
+        "a flood of HEARTBEATs, which the victim answers to the peer",
+        impostor::heartbeat_flood,
+    ),
+    held(
+        "forged-acknacks",
+        Actor::Impostor,
+        "a flood of requests, which the victim answers to the peer",
+        impostor::acknack_flood,
+    ),
+    held("forged-goodbye", Actor::Impostor, "SPDP: the peer has ended", impostor::participant_disposals).misses(
+        Limit::Recovery,
+        LONG,
+        UNMATCHED,
+        "a goodbye is believed, until the next announcement of the peer",
+    ),
+    held(
+        "forged-endpoint-disposals",
+        Actor::Impostor,
+        "SEDP: the peer has deleted its writer and its reader",
+        impostor::endpoint_disposals,
+    )
+    .misses(
+        Limit::Recovery,
+        AT_ONCE,
+        UNMATCHED,
+        "the peer does not repeat discovery data that the victim has acknowledged",
+    ),
+    held("forged-move", Actor::Impostor, "SPDP: the peer is at the attacker's address", impostor::moved_peer).misses(
+        Limit::Recovery,
+        LONG,
+        UNMATCHED,
+        "announced addresses from which a datagram came are believed, until the next announcement of the peer",
+    ),
+    held("forged-unreachable", Actor::Impostor, "SPDP: the peer has no address", impostor::unreachable_peer),
+    held("forged-mutations", Actor::Impostor, "damaged messages in the name of the peer", mutations::of_impostor)
+        .misses(Limit::Recovery, LONG, UNMATCHED, "its messages include a goodbye and disposals of endpoints"),
+];

@@ -1,0 +1,250 @@
+//! The field of an attack: forged participants, their sockets, the pace, and the count of bytes.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use peregrine::DdsType;
+use peregrine_rtps::id::{DomainId, EntityId, GuidPrefix};
+use peregrine_rtps::qos::Durability;
+use peregrine_rtps::vendor::VendorId;
+use socket2::{Domain, Socket, Type};
+
+use crate::control::{Identity, Question, State};
+use crate::flow::Beat;
+use crate::forge::Forge;
+use crate::limits::{ENTITLED_OF_PARTICIPANT, ENTITLED_OF_READER};
+use crate::processes::Process;
+use crate::roles::{BEST_EFFORT_IN, Blob, DOWN, OPEN_IN, OPEN_OUT, UP};
+
+/// Requested receive buffer of an attacker's socket, in bytes.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+/// Sockets that an attack may open.
+const SOCKETS_MAX: usize = 256;
+/// How long the victim may take to match a stranger.
+const MATCH_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes that count as one datagram for the pace.
+const PACED_BYTES: usize = 1500;
+
+/// Bytes and datagrams to and from the victim, and the sockets of the attacker.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    sent_bytes: AtomicU64,
+    back_bytes: AtomicU64,
+    back_datagrams: AtomicU64,
+    sockets: Mutex<Vec<Arc<UdpSocket>>>,
+}
+
+impl Traffic {
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that came back. Datagrams that the kernel dropped at the sockets count with the mean length of the others.
+    pub(crate) fn back_bytes(&self) -> u64 {
+        let (bytes, datagrams) = (self.back_bytes.load(Ordering::Relaxed), self.back_datagrams.load(Ordering::Relaxed));
+        bytes + self.dropped().saturating_mul(bytes.checked_div(datagrams).unwrap_or(0))
+    }
+
+    /// Receives everything that waits at the sockets.
+    pub(crate) fn drain(&self) {
+        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut buffer = vec![0; 65_536];
+        for socket in sockets {
+            while let Ok(len) = socket.recv(&mut buffer) {
+                self.back_bytes.fetch_add(len as u64, Ordering::Relaxed);
+                self.back_datagrams.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Datagrams that the kernel dropped at the sockets, from its table of UDP sockets.
+    fn dropped(&self) -> u64 {
+        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        let ports: Vec<u16> = sockets.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect();
+        let table = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
+        let drops_of = |line: &str| {
+            let (_, port) = line.split_whitespace().nth(1)?.split_once(':')?;
+            let drops = line.split_whitespace().last()?.parse::<u64>().ok()?;
+            ports.contains(&u16::from_str_radix(port, 16).ok()?).then_some(drops)
+        };
+        table.lines().skip(1).filter_map(drops_of).sum()
+    }
+}
+
+/// A forged participant and the socket that its announcement names.
+pub(crate) struct Forged {
+    pub(crate) forge: Forge,
+    pub(crate) socket: Arc<UdpSocket>,
+}
+
+/// Which of the victim's endpoints a stranger matches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Open,
+    BestEffort,
+    Flow,
+}
+
+/// Where an attack takes place.
+pub(crate) struct Field<'a> {
+    pub(crate) victim: Identity,
+    pub(crate) peer: Identity,
+    pub(crate) rng: fastrand::Rng,
+    /// Bytes that the victim may send back without being paid for.
+    pub(crate) entitled_bytes: u64,
+    process: &'a mut Process,
+    traffic: &'a Traffic,
+    domain: u32,
+    tag: String,
+    rate: u32,
+    duration: Duration,
+    begin: Instant,
+    paced: f64,
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn new(
+        process: &'a mut Process,
+        peer: Identity,
+        traffic: &'a Traffic,
+        (domain, tag): (u32, String),
+        (rate, duration): (u32, Duration),
+    ) -> Self {
+        let victim = process.identity.clone();
+        let rng = fastrand::Rng::with_seed(1);
+        let (entitled_bytes, begin, paced) = (0, Instant::now(), 0.0);
+        Self { victim, peer, rng, entitled_bytes, process, traffic, domain, tag, rate, duration, begin, paced }
+    }
+
+    /// Starts the time of the attack, after its preparation.
+    pub(crate) fn begin(&mut self) {
+        self.begin = Instant::now();
+        self.paced = 0.0;
+    }
+
+    /// Whether the time of the attack lasts.
+    pub(crate) fn lasts(&self) -> bool {
+        self.begin.elapsed() < self.duration
+    }
+
+    pub(crate) fn victim_state(&mut self) -> Result<State> {
+        self.process.ask(Question::State)
+    }
+
+    /// A socket at an address of loopback.
+    pub(crate) fn socket(&mut self, address: Ipv4Addr) -> Result<Arc<UdpSocket>> {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&SocketAddr::from((address, 0)).into())?;
+        let socket: Arc<UdpSocket> = Arc::new(socket.into());
+        let mut sockets = self.traffic.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        if sockets.len() >= SOCKETS_MAX {
+            bail!("an attack opens more than {SOCKETS_MAX} sockets");
+        }
+        sockets.push(Arc::clone(&socket));
+        Ok(socket)
+    }
+
+    /// A participant that the victim does not know, with a random prefix, at this socket.
+    pub(crate) fn stranger_at(&mut self, socket: &Arc<UdpSocket>, target: Target) -> Result<Forged> {
+        let random = std::array::from_fn(|_| self.rng.u8(..));
+        let (heard, said, type_name) = match target {
+            Target::Open => (OPEN_IN, OPEN_OUT, Blob::TYPE_NAME),
+            Target::BestEffort => (BEST_EFFORT_IN, OPEN_OUT, Blob::TYPE_NAME),
+            Target::Flow => (UP, DOWN, Beat::TYPE_NAME),
+        };
+        let (reader, writer) = match target {
+            Target::Open => (self.victim.open_reader, self.victim.open_writer),
+            Target::BestEffort => (self.victim.best_effort_reader, self.victim.open_writer),
+            Target::Flow => (self.victim.flow_reader, self.victim.flow_writer),
+        };
+        let forge = Forge {
+            prefix: GuidPrefix::new(VendorId::PEREGRINE, random),
+            victim: GuidPrefix(self.victim.prefix),
+            domain: DomainId(self.domain),
+            domain_tag: self.tag.clone(),
+            address: socket.local_addr()?,
+            topics: [heard.to_owned(), said.to_owned()],
+            type_name: type_name.to_owned(),
+            writer: EntityId::user_writer(9, false),
+            reader: EntityId::user_reader(10, false),
+            victim_reader: EntityId(reader),
+            victim_writer: EntityId(writer),
+            sample: vec![0, 1, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4],
+        };
+        Ok(Forged { forge, socket: Arc::clone(socket) })
+    }
+
+    pub(crate) fn stranger(&mut self, target: Target) -> Result<Forged> {
+        let socket = self.socket(Ipv4Addr::LOCALHOST)?;
+        self.stranger_at(&socket, target)
+    }
+
+    /// Messages in the name of the honest peer, from a socket of the attacker.
+    pub(crate) fn impostor(&mut self) -> Result<Forged> {
+        let mut forged = self.stranger(Target::Flow)?;
+        forged.forge.prefix = GuidPrefix(self.peer.prefix);
+        forged.forge.writer = EntityId(self.peer.flow_writer);
+        forged.forge.reader = EntityId(self.peer.flow_reader);
+        Ok(forged)
+    }
+
+    /// A stranger of which the victim has matched the reader, or the writer.
+    pub(crate) fn matched(&mut self, target: Target, as_reader: bool) -> Result<Forged> {
+        let forged = self.stranger(target)?;
+        let before = self.victim_state()?;
+        self.entitled_bytes += if as_reader { ENTITLED_OF_READER } else { 0 } + ENTITLED_OF_PARTICIPANT;
+        let [heard, said] = forged.forge.topics.clone();
+        // The open writer has a history, and the writer of the flow has none.
+        let durability = if target == Target::Flow { Durability::Volatile } else { Durability::TransientLocal };
+        let start = Instant::now();
+        while start.elapsed() < MATCH_PATIENCE {
+            self.meta(&forged, &forged.forge.announcement(Some(forged.forge.victim)));
+            let endpoint = forged.forge.directed(|out| match as_reader {
+                true => forged.forge.subscription(1, &said, durability, out),
+                false => forged.forge.publication(forged.forge.writer, 1, &heard, out),
+            });
+            self.meta(&forged, &endpoint);
+            for _ in 0..20 {
+                let now = self.victim_state()?;
+                let is_matched = match (as_reader, target) {
+                    (true, Target::Flow) => now.flow_readers > before.flow_readers,
+                    (true, _) => now.open_readers > before.open_readers,
+                    (false, Target::BestEffort) => now.best_effort_writers > before.best_effort_writers,
+                    (false, Target::Open) => now.open_writers > before.open_writers,
+                    (false, Target::Flow) => bail!("no attack writes to the flow in its own name"),
+                };
+                if is_matched {
+                    return Ok(forged);
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        bail!("the victim did not match the stranger within {MATCH_PATIENCE:?}")
+    }
+
+    /// Sends to the victim's port for discovery.
+    pub(crate) fn meta(&mut self, from: &Forged, message: &[u8]) {
+        self.send(from, message, self.victim.discovery_port);
+    }
+
+    /// Sends to the victim's port for user data.
+    pub(crate) fn user(&mut self, from: &Forged, message: &[u8]) {
+        self.send(from, message, self.victim.user_port);
+    }
+
+    fn send(&mut self, from: &Forged, message: &[u8], port: u16) {
+        self.paced += message.len().div_ceil(PACED_BYTES).max(1) as f64;
+        let due = Duration::from_secs_f64(self.paced / f64::from(self.rate));
+        thread::sleep(due.saturating_sub(self.begin.elapsed()));
+        // A datagram that the kernel refuses does not reach the victim and does not count.
+        if let Ok(len) = from.socket.send_to(message, (Ipv4Addr::LOCALHOST, port)) {
+            self.traffic.sent_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The limits that the victim has to hold under every attack, each with its reason, and the known misses.
+
+use std::fmt;
+use std::time::Duration;
+
+use peregrine_rtps::limits::{
+    DISCOVERY_BYTES_MAX, REPAIR_CREDIT_START, REPAIR_REFILL_PER_SECOND, REQUEST_CREDIT_START,
+};
+use serde::Serialize;
+
+use crate::roles::{HISTORY_SAMPLE_BYTES, HISTORY_SAMPLES};
+
+/// Bytes that come back for each byte sent: the factor of the budgets, 8, and headers
+/// (`docs/decisions/062-budgets-for-answers.md`).
+pub const RATIO_MAX: f64 = 10.0;
+
+/// Bytes that come back in any case: the announcements of the victim during the attack, to all addresses together.
+pub const FREE_BYTES: u64 = 64 << 10;
+
+/// Bytes for each stranger that the victim has matched: its discovery data, HEARTBEATs until it counts as inactive, and
+/// the first requests for fragments.
+pub const ENTITLED_OF_PARTICIPANT: u64 = (32 << 10) + REQUEST_CREDIT_START as u64;
+
+/// Bytes for each matched reader, beside: the history that its QoS entitles it to, with 100 bytes of headers for each
+/// sample, the credit of a new reader, and what time adds to the credit in ten seconds.
+pub const ENTITLED_OF_READER: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYTES as u64 + 100)
+    + REPAIR_CREDIT_START as u64
+    + 10 * REPAIR_REFILL_PER_SECOND as u64;
+
+/// Growth of the victim, in bytes: the discovery data of all strangers, as the protocol bounds them, and 32 MiB for 512
+/// unverified participants, a thousand samples of each of three readers, reassembly and receive buffers.
+pub const GROWTH_MAX_BYTES: u64 = DISCOVERY_BYTES_MAX as u64 + (32 << 20);
+
+/// How long after the last forged message the flow may still have late samples: the claim of
+/// `docs/decisions/063-healing-of-forged-protocol-state.md`.
+pub const WHOLE_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// How long the flow may take to become whole before a measurement gives up: twice the limit.
+pub(crate) const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
+
+/// The figure that a limit bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Bytes back for each byte sent.
+    Ratio,
+    /// Growth of the victim's memory.
+    Memory,
+    /// The flow is whole again in time.
+    Recovery,
+    /// No sample of the flow is lost to strangers.
+    Loss,
+    /// All samples of the flow are acknowledged at the end.
+    Acknowledgement,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ratio => "ratio",
+            Self::Memory => "memory",
+            Self::Recovery => "recovery",
+            Self::Loss => "loss",
+            Self::Acknowledgement => "acknowledgement",
+        })
+    }
+}
+
+/// The sender of the messages of an attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    /// Participants of the attacker's own. They must cost the honest pair no sample.
+    Stranger,
+    /// The attacker, in the name of the honest peer. Without DDS Security, samples under way can be lost.
+    Impostor,
+}
+
+/// Whether the victim holds the limits.
+#[derive(Clone, Copy, Debug)]
+pub enum Expected {
+    /// All of them.
+    Held,
+    /// Not all. The run fails when `certain` is held, so that the list stays true.
+    Miss {
+        /// A limit that is certainly passed.
+        certain: Limit,
+        /// Shorter attacks may hold it.
+        from: Duration,
+        /// Further limits that are passed at times.
+        others: &'static [Limit],
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// A limit that was passed, or a known miss that has disappeared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// The limit.
+    pub limit: Limit,
+    /// Measured figure and bound.
+    pub text: String,
+}
+
+impl Expected {
+    /// Which of the passed limits are failures, and which known misses have disappeared.
+    pub(crate) fn failures(&self, passed: &[Failure], duration: Duration) -> Vec<Failure> {
+        let Self::Miss { certain, from, others, .. } = self else { return passed.to_vec() };
+        let is_known = |limit: Limit| limit == *certain || others.contains(&limit);
+        let mut failures: Vec<Failure> = passed.iter().filter(|f| !is_known(f.limit)).cloned().collect();
+        if duration >= *from && passed.iter().all(|f| f.limit != *certain) {
+            let text = "this limit is held now: remove the known miss from the table of attacks".to_owned();
+            failures.push(Failure { limit: *certain, text });
+        }
+        failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MISS: Expected = Expected::Miss {
+        certain: Limit::Memory,
+        from: Duration::from_secs(1),
+        others: &[Limit::Ratio],
+        reason: "a test",
+    };
+
+    fn limits_of(failures: &[Failure]) -> Vec<Limit> {
+        failures.iter().map(|failure| failure.limit).collect()
+    }
+
+    #[test]
+    fn known_miss_is_no_failure_until_it_disappears() {
+        let passed = [Failure { limit: Limit::Memory, text: "grew".to_owned() }];
+        assert_eq!(MISS.failures(&passed, Duration::from_secs(2)), []);
+        assert_eq!(limits_of(&MISS.failures(&[], Duration::from_secs(2))), [Limit::Memory]);
+        assert_eq!(MISS.failures(&[], Duration::from_millis(500)), []);
+        let both = [Failure { limit: Limit::Ratio, text: "back".to_owned() }, passed[0].clone()];
+        assert_eq!(MISS.failures(&both, Duration::from_secs(2)), []);
+        let other = [Failure { limit: Limit::Loss, text: "lost".to_owned() }];
+        assert_eq!(limits_of(&MISS.failures(&other, Duration::from_millis(500))), [Limit::Loss]);
+        assert_eq!(limits_of(&Expected::Held.failures(&passed, Duration::from_secs(2))), [Limit::Memory]);
+    }
+}

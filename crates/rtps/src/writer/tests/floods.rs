@@ -5,6 +5,8 @@ use crate::limits::{REPAIR_CREDIT_START, REPAIR_REFILL_MAX};
 
 const SAMPLES: i64 = 256;
 const LEN: usize = 1000;
+/// An ACKNACK that requests no sample.
+const NOTHING: core::ops::RangeInclusive<i64> = core::ops::RangeInclusive::new(1, 0);
 /// Header and INFO_DST of a message.
 const MESSAGE_HEAD: usize = 20 + 16;
 /// Submessage header and fields without bits.
@@ -125,7 +127,7 @@ fn requests_without_end_are_paid_for() {
 #[test]
 fn preemptive_acknack_without_a_count_is_answered_once_however_often_it_comes() {
     let mut victim = Victim::new();
-    (0..1000).for_each(|_| victim.acknack(0, 1, 1..=0));
+    (0..1000).for_each(|_| victim.acknack(0, 1, NOTHING));
     victim.transmit();
     assert!(victim.sent < 100, "{} bytes", victim.sent);
     victim.acknack(0, 1, 1..=1);
@@ -169,7 +171,7 @@ fn requests_that_acknowledge_samples_are_each_answered_by_a_heartbeat() {
     let mut victim = Victim::new();
     for base in 2..10 {
         let before = victim.writer.counters().heartbeats;
-        victim.acknack(base, i64::from(base), 1..=0);
+        victim.acknack(base, i64::from(base), NOTHING);
         victim.transmit();
         assert_eq!(victim.writer.counters().heartbeats, before + 1, "request {base}");
     }
@@ -194,15 +196,15 @@ fn acknowledgement_withdrawn_and_repeated_adds_nothing_to_the_budget() {
     let mut victim = Victim::of_samples(SAMPLES, LEN);
     // Later samples stay in the history for a reader that lacks them.
     victim.writer.match_reader(victim.now, foreign_reader(1, VendorId::CYCLONE));
-    victim.acknack(1, SAMPLES + 1, 1..=0);
+    victim.acknack(1, SAMPLES + 1, NOTHING);
     victim.write(&Pair::new(keep_all(1), vec![]), SAMPLES / 2, LEN);
     let (first, last) = (SAMPLES + 1, SAMPLES + SAMPLES / 2);
     victim.count = 1;
     for _ in 0..500 {
         victim.count += 2;
-        victim.acknack(victim.count - 1, last + 1, 1..=0);
+        victim.acknack(victim.count - 1, last + 1, NOTHING);
         victim.acknack(victim.count, first, first..=last);
-        victim.acknack_of(1, victim.count, first, 1..=0);
+        victim.acknack_of(1, victim.count, first, NOTHING);
         victim.received += 3 * MESSAGE_HEAD;
         victim.pass(Span::from_millis(2));
     }

@@ -93,10 +93,14 @@ impl WriterProxy {
         confirmed.map_or(0, |skip| core::mem::take(&mut skip.lost))
     }
 
-    /// Everything before this number is acknowledged.
+    /// Everything before this number is acknowledged. Of the numbers that were passed over last, these are only those
+    /// that a HEARTBEAT has announced: a writer ignores an acknowledgement of numbers that it has not written.
     pub(super) fn acknowledges_below(&self) -> SequenceNumber {
-        let doubted = self.skip.filter(|skip| !skip.is_believed && skip.until == self.next);
-        doubted.map_or(self.next, |skip| skip.from)
+        let Some(skip) = self.skip.filter(|skip| skip.until == self.next && !skip.is_start && !skip.is_by_sample)
+        else {
+            return self.next;
+        };
+        if skip.is_believed { self.next.min(self.announced.newest().next().max(skip.from)) } else { skip.from }
     }
 
     /// A HEARTBEAT says what the writer has. It overrides what earlier messages claimed.

@@ -135,6 +135,19 @@ fn forged_gap_and_heartbeats_that_agree_lose_no_sample() {
 }
 
 #[test]
+fn forged_gap_in_what_a_forged_heartbeat_announces_loses_no_sample() {
+    let mut pair = flowing();
+    forged_heartbeat(&mut pair, 9, 1, 167_427);
+    pair.pump();
+    forged_acknack(&mut pair, 1);
+    pair.pump();
+    forged_gap(&mut pair, 15, 16);
+    pair.pump();
+    flows_within_a_second(&mut pair);
+    assert_eq!(pair.readers[0].counters().lost, 0);
+}
+
+#[test]
 fn acknack_of_samples_that_were_never_written_acknowledges_nothing() {
     let mut pair = flowing();
     pair.fate = |_, _| vec![];

@@ -223,9 +223,11 @@ pub enum Timeout {
     NotAcknowledged {
         /// The number of matched readers.
         readers: usize,
-        /// The readers that have not acknowledged everything, also readers that do not answer and for which the writer
-        /// no longer waits.
-        behind: Vec<Guid>,
+        /// The number of readers that have not acknowledged everything, also readers that do not answer and for which
+        /// the writer no longer waits.
+        behind: usize,
+        /// One of them.
+        reader: Option<Guid>,
         /// How long the call waited.
         waited: Duration,
     },
@@ -455,10 +457,9 @@ impl fmt::Display for Timeout {
             Self::NoCondition { conditions, waited } => {
                 write!(f, "none of {conditions} conditions became true within {waited:?}")
             }
-            Self::NotAcknowledged { readers, behind, waited } => {
-                let count = behind.len();
-                write!(f, "{count} of {readers} readers have not acknowledged everything within {waited:?}")?;
-                behind.first().map_or(Ok(()), |reader| write!(f, ", the first of them is {reader}"))
+            Self::NotAcknowledged { readers, behind, reader, waited } => {
+                write!(f, "{behind} of {readers} readers have not acknowledged everything within {waited:?}")?;
+                reader.map_or(Ok(()), |reader| write!(f, ", one of them is {reader}"))
             }
             Self::HistoricalData { writers, waited } => {
                 write!(f, "the historical data of {writers} matched writers is not complete after {waited:?}")

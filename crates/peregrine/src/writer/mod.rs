@@ -613,8 +613,11 @@ impl<T: TopicType> WriterInner<T> {
         let acknowledged = self.core.wait(Some(deadline), Awaited::Acknowledged(last), ready);
         acknowledged.map(|mut state| self.check_usable(&mut state)).unwrap_or_else(|| {
             let state = self.core.lock();
-            let (readers, behind) = (state.matched.len(), state.writer.readers_behind(last).collect());
-            Err(Timeout::NotAcknowledged { readers, behind, waited: timeout }.into())
+            let readers = state.matched.len();
+            let mut behind = state.writer.readers_behind(last);
+            let reader = behind.next();
+            let behind = behind.count() + usize::from(reader.is_some());
+            Err(Timeout::NotAcknowledged { readers, behind, reader, waited: timeout }.into())
         })
     }
 

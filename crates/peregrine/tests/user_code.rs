@@ -397,6 +397,10 @@ fn listener_under_poll_can_wait() {
     let b = DomainParticipant::builder(17).config(polled).build().unwrap();
     let answers = b.topic::<Reading>("answers").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let answered = a.topic::<Reading>("answers").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    eventually("the writer of the answers matches", || {
+        b.poll(Duration::from_millis(1));
+        answers.matched_subscriptions().len() == 1
+    });
     let (told, calls) = sync_channel(10);
     let listener = move |reader: &DataReader<Reading>| {
         for sample in reader.take().unwrap() {

@@ -307,6 +307,10 @@ pub const REQUEST_REFILL_PER_SECOND: usize = 1 << 10;
 /// Bytes that a writer may send again to a reader it has just matched, and to which time refills its budget.
 pub const REPAIR_CREDIT_START: usize = 64 << 10;
 
+/// Bytes that a writer may send again for each byte that a reader receives for the first time: on a path that loses
+/// three of four messages, each byte is sent four times.
+pub const REPAIR_BYTES_PER_BYTE: usize = 4;
+
 /// Bytes that a writer may send again to a reader that was sent as much for the first time: two full windows, so that
 /// an outage that loses everything under way, twice, costs no wait.
 pub const REPAIR_CREDIT_MAX: usize = 2 * WINDOW_BYTES_MAX;

@@ -5,10 +5,10 @@ use alloc::sync::Arc;
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::{CacheChange, WriterHistory};
 use crate::id::{EntityId, Guid};
-use crate::limits::{LEFT_BEHIND_AFTER, RETRY_MAX, RETRY_MIN};
+use crate::limits::{LEFT_BEHIND_AFTER, REPAIR_BYTES_PER_BYTE, RETRY_MAX, RETRY_MIN};
 use crate::locator::Locator;
 use crate::round_trip::RoundTrip;
-use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
+use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
@@ -69,6 +69,8 @@ pub(super) struct ReaderProxy {
     pub(super) push_from: Option<SequenceNumber>,
     /// The number before which acknowledgements have been added to the budget for repairs.
     paid_below: SequenceNumber,
+    /// A sample, and its fragment before which arrivals have been added to that budget.
+    fragments_paid: (SequenceNumber, FragmentNumber),
     /// Whether the reader needs its own HEARTBEAT.
     pub(super) owed_heartbeat: bool,
     pub(super) unanswered: u32,
@@ -136,6 +138,7 @@ impl ReaderProxy {
             unmeasurable_below: SequenceNumber::ZERO,
             repairs_paid: RepairBudget::default(),
             paid_below: first_relevant,
+            fragments_paid: (SequenceNumber::ZERO, FragmentNumber(1)),
             history_sent_below: first_relevant,
             heartbeat_answered_at: None,
             selection: None,
@@ -359,7 +362,26 @@ impl ReaderProxy {
         self.paid_below = self.acknowledged_below;
         self.repairs_paid.end_flights_below(self.acknowledged_below);
         let samples = usize::try_from(self.acknowledged_below.distance_from(from)).unwrap_or(usize::MAX);
-        self.repairs_paid.pay_for_progress(bytes.saturating_add(samples.saturating_mul(DATA_OVERHEAD)));
+        let bytes = bytes.saturating_add(samples.saturating_mul(DATA_OVERHEAD));
+        self.repairs_paid.pay_for_progress(bytes.saturating_mul(REPAIR_BYTES_PER_BYTE));
+    }
+
+    /// Adds the fragments of a sample that the reader has received to its budget, each once: all before `base`, the first
+    /// that it lacks. The acknowledgement of a sample larger than the budget would come too late.
+    pub(super) fn pay_for_fragments(&mut self, change: &CacheChange, base: FragmentNumber) {
+        let (number, size) = (change.sequence_number, change.fragment_size as usize);
+        let (paid_number, paid) = self.fragments_paid;
+        let from = if number == paid_number { paid } else { FragmentNumber(1) };
+        let count = change.payload.len().checked_div(size).map_or(0, |whole| u32::try_from(whole).unwrap_or(u32::MAX));
+        let base = base.min(FragmentNumber(count.saturating_add(1)));
+        if number < paid_number || base <= from {
+            return;
+        }
+        self.fragments_paid = (number, base);
+        self.repairs_paid.end_fragment_flights_below(number, base);
+        let received = base.0.saturating_sub(from.0) as usize;
+        let bytes = received.saturating_mul(size.saturating_add(DATA_OVERHEAD));
+        self.repairs_paid.pay_for_progress(bytes.saturating_mul(REPAIR_BYTES_PER_BYTE));
     }
 
     /// A sample is about to be sent again. A late joiner is entitled to its history, once.

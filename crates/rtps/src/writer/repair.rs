@@ -108,9 +108,15 @@ impl Writer {
         }
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
+        let len = self.history.get(nack.sequence_number).map_or(0, |change| change.payload.len());
+        reader.repairs_paid.allow_sample(len);
         reader.repairs_paid.refill(now, first_sent(&self.counters));
         reader.repairs_paid.pay_for_request(NACK_FRAG_LEN + 4 * nack.state.words().len());
+        if let Some(change) = self.history.get(nack.sequence_number) {
+            reader.pay_for_fragments(change, nack.state.base());
+        }
         reader.answered();
+        reader.note_answer(self.next_to_send);
         reader.end_current();
         reader.record_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::limits::{
-    ANSWER_BYTES_PER_BYTE, FRAGMENT_REPAIRS_IN_FLIGHT_MAX, REPAIR_CREDIT_MAX, REPAIR_CREDIT_START, REPAIR_REFILL_MAX,
-    REPAIR_REFILL_PER_SECOND, REPAIRS_IN_FLIGHT_MAX,
+    ANSWER_BYTES_PER_BYTE, FRAGMENT_REPAIRS_IN_FLIGHT_MAX, REPAIR_BYTES_PER_BYTE, REPAIR_CREDIT_MAX,
+    REPAIR_CREDIT_START, REPAIR_REFILL_MAX, REPAIR_REFILL_PER_SECOND, REPAIRS_IN_FLIGHT_MAX,
 };
 use crate::seq::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
@@ -43,7 +43,7 @@ pub(super) const fn first_sent(counters: &WriterCounters) -> u64 {
 impl Default for RepairBudget {
     fn default() -> Self {
         Self {
-            credit: Credit { bytes: REPAIR_CREDIT_START, debt: 0 },
+            credit: Credit { bytes: REPAIR_CREDIT_START, debt: 0, max: REPAIR_CREDIT_MAX },
             refilled_at: Instant(0),
             refill_left: REPAIR_REFILL_MAX,
             sent_before: None,
@@ -54,6 +54,11 @@ impl Default for RepairBudget {
 }
 
 impl RepairBudget {
+    /// The reader lacks fragments of a sample of so many bytes, which may exceed the usual budget.
+    pub(super) fn allow_sample(&mut self, bytes: usize) {
+        self.credit.max = bytes.saturating_mul(REPAIR_BYTES_PER_BYTE).max(REPAIR_CREDIT_MAX);
+    }
+
     /// Time has passed, and the writer has sent so many bytes for the first time since it exists.
     pub(super) fn refill(&mut self, now: Instant, bytes_sent: u64) {
         let sent = bytes_sent.saturating_sub(self.sent_before.replace(bytes_sent).unwrap_or(bytes_sent));
@@ -84,6 +89,11 @@ impl RepairBudget {
     pub(super) fn end_flights_below(&mut self, acknowledged: SequenceNumber) {
         self.samples.retain(|(_, sent)| sent.iter().last().is_some_and(|last| last >= acknowledged));
         self.fragments.retain(|(_, number, _)| *number >= acknowledged);
+    }
+
+    /// The reader has received the fragments of a sample before this one.
+    pub(super) fn end_fragment_flights_below(&mut self, number: SequenceNumber, received: FragmentNumber) {
+        self.fragments.retain(|(_, of, sent)| *of != number || sent.iter().last().is_some_and(|last| last >= received));
     }
 
     /// A heartbeat is sent to the reader alone: that is charged as far as it was paid for, and sent in any case.
@@ -152,6 +162,7 @@ impl RepairBudget {
 struct Credit {
     bytes: usize,
     debt: usize,
+    max: usize,
 }
 
 impl Credit {
@@ -159,7 +170,7 @@ impl Credit {
         let rest = bytes.saturating_sub(self.debt);
         self.debt = self.debt.saturating_sub(bytes);
         let sum = self.bytes.saturating_add(rest);
-        self.bytes = if sum > REPAIR_CREDIT_MAX { REPAIR_CREDIT_MAX } else { sum };
+        self.bytes = if sum > self.max { self.max } else { sum };
     }
 
     const fn take(&mut self, bytes: usize) {

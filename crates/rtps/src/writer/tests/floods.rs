@@ -213,3 +213,25 @@ fn acknowledgement_withdrawn_and_repeated_adds_nothing_to_the_budget() {
     let allowed = 10 * victim.received + victim.entitled + REPAIR_CREDIT_START + REPAIR_REFILL_MAX;
     assert!(victim.sent < allowed, "{} bytes for {}", victim.sent, victim.received);
 }
+
+#[test]
+fn sample_larger_than_the_budget_is_repaired_whatever_was_lost() {
+    const LEN: usize = 26 << 20;
+    const LIMIT: Span = Span::from_secs(2);
+    let mut pair = Pair::new(keep_all(5), vec![reader(0)]);
+    pair.match_all(65_000);
+    pair.run(Span::from_millis(10));
+    // Three of four messages to the reader are lost, also of the first repairs.
+    pair.fate = |state, to_reader| {
+        let is_lost = to_reader && *state < 1_000 && *state % 4 != 0;
+        *state += 1;
+        if is_lost { vec![] } else { vec![Span::from_micros(50)] }
+    };
+    let start = pair.now;
+    let last = pair.write(1, &vec![7; LEN]);
+    while !pair.writer.is_acknowledged(last) {
+        assert!(pair.step());
+        assert!(pair.now.since(start) < LIMIT, "{:?}", pair.writer.counters());
+    }
+    assert_eq!(pair.taken_numbers(0), [1]);
+}

@@ -366,8 +366,8 @@ impl ReaderProxy {
         self.repairs_paid.pay_for_progress(bytes.saturating_mul(REPAIR_BYTES_PER_BYTE));
     }
 
-    /// Adds the fragments of a sample that the reader has received to its budget, each once: all before `base`, the first
-    /// that it lacks. The acknowledgement of a sample larger than the budget would come too late.
+    /// Adds the fragments of a sample that the reader has received to its budget, each once: all before `base`, the
+    /// first that it lacks. The acknowledgement of a sample larger than the budget would come too late.
     pub(super) fn pay_for_fragments(&mut self, change: &CacheChange, base: FragmentNumber) {
         let (number, size) = (change.sequence_number, change.fragment_size as usize);
         let (paid_number, paid) = self.fragments_paid;

@@ -7,8 +7,8 @@ use crate::time::Instant;
 /// The counts of one kind of message from one remote endpoint (RTPS 2.5 §8.3.5.10).
 ///
 /// A message is new if its count follows the newest one by at most [`COUNT_STEP_MAX`]. Any other count may be false.
-/// It starts a second series beside the first, and takes its place once [`COUNTS_TO_JUMP`] messages in a row continue
-/// that series ahead of the first, or [`COUNTS_TO_GO_BACK`] behind the first. A lower count is also believed when the
+/// Such a count starts a second series, which replaces the first once [`COUNTS_TO_JUMP`] messages in a row continue the
+/// second ahead of the first, or [`COUNTS_TO_GO_BACK`] behind the first. A lower count is also believed when the
 /// first series has been silent for [`COUNT_SERIES_SILENCE`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CountFilter {
@@ -22,11 +22,11 @@ pub(crate) struct CountFilter {
 /// Whether a message is new, by its count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counted {
-    /// It is new.
+    /// The message is new.
     New,
-    /// It is new, and a count before it was false or jumped: the filter continues from this one.
+    /// The message is new, and an earlier count was false or jumped: the filter continues from this one.
     Resynchronized,
-    /// It came before, was overtaken, or is doubtful.
+    /// The message is a repetition, was overtaken, or has a doubtful count.
     Old,
 }
 

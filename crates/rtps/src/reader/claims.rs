@@ -14,9 +14,9 @@ use super::skip::{Skip, StaleRun};
 /// The result of comparing a HEARTBEAT with earlier claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ClaimCheck {
-    /// It contradicts one: the reader went back.
+    /// The HEARTBEAT contradicts a claim: the reader went back.
     Withdrawn,
-    /// It confirms that so many samples are lost.
+    /// The HEARTBEAT confirms the loss of so many samples.
     Lost(u64),
 }
 

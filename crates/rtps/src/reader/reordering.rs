@@ -91,7 +91,7 @@ impl<N: Copy + Ord> Reach<N> {
         true
     }
 
-    /// It has only got to `to`: what was said before was false. Says whether that is less than before.
+    /// Lowers the newest number to `to`, because an earlier announcement was false. Returns whether `to` is lower.
     pub(super) fn lower(&mut self, to: N) -> bool {
         let is_lower = to < self.newest;
         if is_lower {

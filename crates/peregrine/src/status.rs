@@ -1,5 +1,9 @@
 //! Communication statuses: what entities report about their communication (DDS 1.4 §2.2.4.1).
 
+// The loom models include this file in another folder.
+#[path = "status/delivery.rs"]
+mod delivery;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{BitAnd, BitOr, BitOrAssign};
@@ -10,6 +14,11 @@ use peregrine_rtps::qos::PolicyId;
 pub use peregrine_rtps::reader::SampleLostReason;
 
 use crate::{Guid, InstanceHandle};
+pub(crate) use delivery::explain;
+pub use delivery::{
+    DeliveryStalledStatus, HeldBack, ReaderProgress, ReliableReaderActivityChangedStatus, Stall, StallCause,
+    WriterStatus,
+};
 
 /// A set of statuses.
 #[derive(Clone, Copy, Default)]
@@ -67,6 +76,10 @@ statuses! {
     PUBLICATION_MATCHED = 13;
     /// A writer has been matched or unmatched.
     SUBSCRIPTION_MATCHED = 14;
+    /// A matched reliable reader has stopped answering, or answers again. Not part of DDS 1.4.
+    RELIABLE_READER_ACTIVITY_CHANGED = 25;
+    /// A reader stalls delivery, or no longer does. Not part of DDS 1.4.
+    DELIVERY_STALLED = 26;
 }
 
 impl StatusMask {

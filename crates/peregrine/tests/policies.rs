@@ -2,19 +2,22 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{GLANCE, PATIENCE, Reading, eventually, participant};
+use common::{GLANCE, PATIENCE, Reading, config, eventually, participant};
+use peregrine::error::Timeout;
 use peregrine::qos::{
     AccessScope, DataReaderQos, DataRepresentation, DataWriterQos, Deadline, DestinationOrder, Durability, History,
-    Lifespan, Liveliness, LivelinessKind, Ownership, OwnershipStrength, Partition, PolicyId, Presentation, Properties,
-    Property, PublisherQos, ReaderDataLifecycle, Reliability, RepresentationId, Span, SubscriberQos, TimeBasedFilter,
-    TopicData, TopicQos, UserData, WriterDataLifecycle,
+    Lifespan, Limit, Liveliness, LivelinessKind, Ownership, OwnershipStrength, Partition, PolicyId, Presentation,
+    Properties, Property, PublisherQos, ReaderDataLifecycle, Reliability, RepresentationId, ResourceLimits, Span,
+    SubscriberQos, TimeBasedFilter, TopicData, TopicQos, UserData, WriterDataLifecycle,
 };
+use peregrine::status::{DeliveryStalledStatus, StallCause};
 use peregrine::xtypes::{Encapsulation, Representation};
 use peregrine::{
-    DataReader, DataWriter, DiscoveryEvent, DomainParticipant, Error, InstanceState, Selector, StatusMask, Timestamp,
-    WaitSet,
+    DataReader, DataWriter, DataWriterListener, DiscoveryEvent, DomainParticipant, Error, InstanceState, Selector,
+    StatusMask, Timestamp, WaitSet,
 };
 
 fn writer_qos() -> DataWriterQos {
@@ -295,7 +298,7 @@ fn overlong_policy_is_refused() {
     assert!(refused(topic.set_qos(TopicQos { topic_data, ..topic.qos() })).starts_with("TOPIC_DATA"));
     let qos = peregrine::qos::ParticipantQos { user_data, ..participant.qos() };
     assert!(refused(participant.set_qos(qos.clone())).contains("permitted are at most 32768"));
-    assert!(refused(DomainParticipant::builder(96).qos(qos).config(common::config()).build()).contains("USER_DATA"));
+    assert!(refused(DomainParticipant::builder(96).qos(qos).config(config()).build()).contains("USER_DATA"));
 }
 
 #[test]
@@ -505,4 +508,75 @@ fn disabled_entities_communicate_after_enable() {
     assert!(matches!(writer.write(&Reading::new(1, 1)), Err(Error::AlreadyDeleted)));
     assert!(matches!(reader.take(), Err(Error::AlreadyDeleted)));
     assert!(matches!(reader.enable(), Err(Error::AlreadyDeleted)));
+}
+
+/// Notes what a writer is told of stalls.
+#[derive(Default)]
+struct Stalls(Mutex<Vec<DeliveryStalledStatus>>);
+
+impl DataWriterListener<Reading> for Stalls {
+    fn on_delivery_stalled(&self, _: &DataWriter<Reading>, status: DeliveryStalledStatus) {
+        self.0.lock().unwrap().push(status);
+    }
+}
+
+#[test]
+fn reader_of_this_process_without_room_is_named_as_the_one_that_stalls_delivery() {
+    name_reader_without_room(true, StallCause::ReaderFull);
+}
+
+#[test]
+fn reader_that_acknowledges_nothing_new_is_named_as_the_one_that_stalls_delivery() {
+    name_reader_without_room(false, StallCause::NoProgress);
+}
+
+fn name_reader_without_room(same_process: bool, cause: StallCause) {
+    let mut config = config();
+    config.same_process = same_process;
+    let participant = DomainParticipant::builder(if same_process { 95 } else { 92 }).config(config).build().unwrap();
+    let reader_limits = ResourceLimits {
+        max_samples: Limit::At(1),
+        max_samples_per_instance: Limit::At(1),
+        ..ResourceLimits::default()
+    };
+    let writer_limits = ResourceLimits {
+        max_samples: Limit::At(2),
+        max_samples_per_instance: Limit::At(2),
+        ..ResourceLimits::default()
+    };
+    let topic = participant.topic::<Reading>("stalls").unwrap();
+    let stalls = Arc::new(Stalls::default());
+    let writer = topic.writer_builder().keep_all().reliable().resource_limits(writer_limits);
+    let writer = writer.max_blocking_time(Duration::from_millis(20)).build().unwrap();
+    writer.set_listener(Some(Arc::clone(&stalls) as _), StatusMask::DELIVERY_STALLED);
+    let reader = topic.reader_builder().keep_all().reliable().resource_limits(reader_limits).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    let activity = writer.reliable_reader_activity_changed_status();
+    assert_eq!((activity.active_count, activity.inactive_count, activity.last), (1, 0, Some(reader.guid())));
+
+    let refusal = loop {
+        if let Err(refusal) = writer.write(&Reading::new(1, 1)) {
+            break refusal;
+        }
+    };
+    let Error::Timeout(Timeout::NoRoom { behind: 1, reader: named, .. }) = &refusal else { panic!("{refusal}") };
+    assert_eq!(*named, Some(reader.guid()));
+    assert!(refusal.to_string().contains(&reader.guid().to_string()), "{refusal}");
+    eventually("the listener is told of the stall", || !stalls.0.lock().unwrap().is_empty());
+    let told = stalls.0.lock().unwrap()[0];
+    assert_eq!((told.current_count, told.total_count), (1, 1));
+    let stall = told.last.unwrap();
+    assert_eq!((stall.reader, stall.cause), (reader.guid(), cause));
+    assert!(stall.lasting >= Duration::from_secs(1));
+    assert_eq!(writer.status().stalls().first().map(|stall| stall.reader), Some(reader.guid()));
+
+    eventually("all samples come", || {
+        _ = reader.take().unwrap();
+        writer.wait_for_acknowledgments(Duration::ZERO).is_ok()
+    });
+    eventually("the stall has ended", || writer.delivery_stalled_status().current_count == 0);
+    assert!(writer.status().stalls().is_empty());
+    assert!(writer.status().readers.iter().all(|reader| reader.unacknowledged == 0));
+    drop(reader);
+    eventually("no reader is active", || writer.reliable_reader_activity_changed_status().active_count == 0);
 }

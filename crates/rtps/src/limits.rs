@@ -208,6 +208,9 @@ pub const LASTING_INTERVALS: u32 = 32;
 /// Longest such time without a sample in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
 pub const LASTING_WAIT_MAX: Span = Span::from_millis(200);
 
+/// How long a reader that lacks samples acknowledges nothing new until the writer reports that it stalls delivery.
+pub const STALL_AFTER: Span = Span::from_secs(1);
+
 /// Samples after a loss before a flow counts as steady again: a lossy path needs the frequent requests.
 pub const STEADY_AFTER_LOSS: u32 = 256;
 

@@ -125,6 +125,8 @@ pub(crate) struct Pair {
     pub(crate) filters: BTreeMap<usize, Arc<dyn SampleFilter>>,
     /// Readers that are cut off: what is sent to them or by them is lost.
     pub(crate) silenced: BTreeSet<usize>,
+    /// Messages of the writer that are longer than this are dropped.
+    pub(crate) dropped_above: Option<usize>,
     /// Readers that use the address of another reader.
     pub(crate) addresses: BTreeMap<usize, usize>,
 }
@@ -148,6 +150,7 @@ impl Pair {
             refusing: BTreeSet::new(),
             filters: BTreeMap::new(),
             silenced: BTreeSet::new(),
+            dropped_above: None,
             addresses: BTreeMap::new(),
         }
     }
@@ -301,7 +304,7 @@ impl Pair {
                     self.writer.acknowledge(self.now, recipient.reader, below);
                 }
                 if let Some(from) = delivered.refused {
-                    self.writer.pause_reader(Recipient { from, ..recipient });
+                    self.writer.pause_reader(self.now, Recipient { from, ..recipient });
                     self.refusing.insert(index);
                 }
             }
@@ -320,6 +323,9 @@ impl Pair {
 
     fn launch(&mut self, to: Option<usize>, bytes: &[u8]) {
         assert!(bytes.len() <= 65_507);
+        if to.is_some() && self.dropped_above.is_some_and(|most| bytes.len() > most) {
+            return;
+        }
         for delay in (self.fate)(&mut self.seed, to.is_some()) {
             self.order += 1;
             self.in_flight.insert((self.now + delay, self.order), (to, bytes.to_vec()));

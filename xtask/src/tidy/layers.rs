@@ -29,7 +29,7 @@ struct Layer {
 const LAYERS: &[Layer] = &[
     Layer {
         name: "terms",
-        places: &["config.rs", "error/", "shared_memory.rs", "status.rs", "stream_link.rs"],
+        places: &["config.rs", "error/", "shared_memory.rs", "status.rs", "status/", "stream_link.rs"],
         uses: &[],
     },
     Layer { name: "base", places: &["driver/base/"], uses: &[] },

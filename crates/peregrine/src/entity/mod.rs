@@ -26,8 +26,9 @@ use crate::driver::reactor::domain::{Domain, DomainHandle};
 use crate::driver::session::participant::ParticipantCore;
 use crate::reader::{AnyDataReader, AnyReader};
 use crate::status::{
-    IncompatibleQosStatus, InconsistentTopicStatus, LivelinessChangedStatus, LivelinessLostStatus, MatchedStatus,
-    OfferedDeadlineMissedStatus, RequestedDeadlineMissedStatus, SampleLostStatus, SampleRejectedStatus,
+    DeliveryStalledStatus, IncompatibleQosStatus, InconsistentTopicStatus, LivelinessChangedStatus,
+    LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, ReliableReaderActivityChangedStatus,
+    RequestedDeadlineMissedStatus, SampleLostStatus, SampleRejectedStatus,
 };
 use crate::writer::{AnyDataWriter, AnyWriter};
 
@@ -205,6 +206,12 @@ pub trait PublisherListener: Send + Sync {
     fn on_offered_deadline_missed(&self, writer: &AnyDataWriter, status: OfferedDeadlineMissedStatus) {}
     /// See [`DataWriterListener::on_liveliness_lost`](crate::DataWriterListener::on_liveliness_lost).
     fn on_liveliness_lost(&self, writer: &AnyDataWriter, status: LivelinessLostStatus) {}
+    /// See
+    /// [`DataWriterListener::on_reliable_reader_activity_changed`](crate::DataWriterListener::on_reliable_reader_activity_changed).
+    fn on_reliable_reader_activity_changed(&self, writer: &AnyDataWriter, status: ReliableReaderActivityChangedStatus) {
+    }
+    /// See [`DataWriterListener::on_delivery_stalled`](crate::DataWriterListener::on_delivery_stalled).
+    fn on_delivery_stalled(&self, writer: &AnyDataWriter, status: DeliveryStalledStatus) {}
 }
 
 /// Callbacks for the statuses of all entities of a participant that no other listener handles.

@@ -202,6 +202,10 @@ pub enum Timeout {
         limit: Full,
         /// The number of samples that the writer holds.
         held: usize,
+        /// How many readers the writer waits for.
+        behind: usize,
+        /// The reader that is furthest behind.
+        reader: Option<Guid>,
         /// How long the call waited.
         waited: Duration,
     },
@@ -440,7 +444,7 @@ impl fmt::Display for Timeout {
                 "a sample of topic \"{topic}\" could not be queued within {waited:?}: other threads write faster than the link \
                  sends; write less often, or raise max_blocking_time"
             ),
-            Self::NoRoom { topic, limit, held, waited } => {
+            Self::NoRoom { topic, limit, held, behind, reader, waited } => {
                 let limit = match limit {
                     Full::Samples => "max_samples",
                     Full::Instances => "max_instances",
@@ -449,8 +453,13 @@ impl fmt::Display for Timeout {
                 };
                 write!(
                     f,
-                    "no room for a sample of topic \"{topic}\" within {waited:?}: {limit} is reached, {held} samples are held; raise the \
-                     limit or max_blocking_time, or find the reader that does not acknowledge"
+                    "no room for a sample of topic \"{topic}\" within {waited:?}: {limit} is reached, {held} samples are held"
+                )?;
+                if let Some(reader) = reader {
+                    write!(f, ", and {behind} readers have not acknowledged all of them, {reader} the fewest")?;
+                }
+                f.write_str(
+                    "; raise the limit or max_blocking_time, or see which reader stalls delivery: DataWriter::status",
                 )
             }
             Self::NoData { topic, waited } => write!(f, "no sample of topic \"{topic}\" came within {waited:?}"),

@@ -16,7 +16,7 @@ use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::flushed;
 use crate::error::Error;
-use crate::status::StatusMask;
+use crate::status::{StatusMask, WriterStatus};
 
 /// A writer of any type. It writes samples that the application has serialized; [`Self::downcast`] has the operations
 /// that need the type.
@@ -98,6 +98,12 @@ impl AnyDataWriter {
     #[must_use]
     pub fn status_changes(&self) -> StatusMask {
         self.0.core().lock().statuses.changed
+    }
+
+    /// See [`DataWriter::status`](crate::DataWriter::status).
+    #[must_use]
+    pub fn status(&self) -> WriterStatus {
+        self.0.core().status()
     }
 
     /// The matched readers.

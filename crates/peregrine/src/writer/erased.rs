@@ -176,6 +176,9 @@ impl<T: TopicType> WriterHook for Hook<T> {
             OFFERED_INCOMPATIBLE_QOS: on_offered_incompatible_qos(offered_incompatible_qos_status),
             OFFERED_DEADLINE_MISSED: on_offered_deadline_missed(offered_deadline_missed_status),
             LIVELINESS_LOST: on_liveliness_lost(liveliness_lost_status),
+            RELIABLE_READER_ACTIVITY_CHANGED:
+                on_reliable_reader_activity_changed(reliable_reader_activity_changed_status),
+            DELIVERY_STALLED: on_delivery_stalled(delivery_stalled_status),
         );
     }
 }

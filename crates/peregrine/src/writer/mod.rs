@@ -51,7 +51,8 @@ use crate::entity::Publisher;
 use crate::error::{Argument, BadParameter, Error, OutOfResources, Timeout};
 use crate::state_machine::normalized_writer_qos;
 use crate::status::{
-    IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
+    DeliveryStalledStatus, IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus,
+    ReliableReaderActivityChangedStatus, StatusMask, WriterStatus,
 };
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
@@ -121,6 +122,12 @@ pub trait DataWriterListener<T: TopicType>: Send + Sync {
     fn on_offered_deadline_missed(&self, writer: &DataWriter<T>, status: OfferedDeadlineMissedStatus) {}
     /// The application has not asserted the liveliness of the writer within its lease.
     fn on_liveliness_lost(&self, writer: &DataWriter<T>, status: LivelinessLostStatus) {}
+    /// A matched reliable reader has stopped answering, or answers again. The writer does not wait for a reader that
+    /// does not answer.
+    fn on_reliable_reader_activity_changed(&self, writer: &DataWriter<T>, status: ReliableReaderActivityChangedStatus) {
+    }
+    /// A reader has lacked samples for a second without acknowledging anything, or a stall has ended.
+    fn on_delivery_stalled(&self, writer: &DataWriter<T>, status: DeliveryStalledStatus) {}
 }
 
 endpoint_handles!(DataWriter, AnyDataWriter);
@@ -315,6 +322,24 @@ impl<T: TopicType> DataWriter<T> {
     #[must_use]
     pub fn liveliness_lost_status(&self) -> LivelinessLostStatus {
         self.read_status(StatusMask::LIVELINESS_LOST, |s| s.statuses.liveliness_lost.read())
+    }
+
+    /// RELIABLE_READER_ACTIVITY_CHANGED.
+    #[must_use]
+    pub fn reliable_reader_activity_changed_status(&self) -> ReliableReaderActivityChangedStatus {
+        self.read_status(StatusMask::RELIABLE_READER_ACTIVITY_CHANGED, |s| s.statuses.activity.read())
+    }
+
+    /// DELIVERY_STALLED.
+    #[must_use]
+    pub fn delivery_stalled_status(&self) -> DeliveryStalledStatus {
+        self.read_status(StatusMask::DELIVERY_STALLED, |s| s.statuses.stalled.read())
+    }
+
+    /// How far the readers are, and which of them hold up delivery. Each call looks at all matched readers.
+    #[must_use]
+    pub fn status(&self) -> WriterStatus {
+        self.inner.core.status()
     }
 
     /// The statuses that have changed since they were last read.
@@ -569,11 +594,7 @@ impl<T: TopicType> WriterInner<T> {
         let number =
             self.core.write(guard, change, at, blocking, give_up_at, numbered).map_err(|failure| match failure {
                 WriteFailure::Closed => Error::AlreadyDeleted,
-                WriteFailure::Full(limit) => {
-                    let held = self.core.lock().writer.history().len();
-                    Timeout::NoRoom { topic: Arc::clone(&self.core.topic.name), limit, held, waited: blocking.into() }
-                        .into()
-                }
+                WriteFailure::Full(limit) => self.no_room(limit, blocking).into(),
             })?;
         self.assert_liveliness_by_writing();
         Ok(number)
@@ -587,11 +608,18 @@ impl<T: TopicType> WriterInner<T> {
         let ready = |state: &WriterState| state.closed || state.writer.can_register_instance(&instance);
         let waited = self.core.wait(deadline, Awaited::Room, ready);
         let Some(mut state) = waited else {
-            let (topic, held) = (Arc::clone(&self.core.topic.name), self.core.lock().writer.history().len());
-            return Err(Timeout::NoRoom { topic, limit: Full::Instances, held, waited: blocking.into() }.into());
+            return Err(self.no_room(Full::Instances, blocking).into());
         };
         self.check_usable(&mut state)?;
         Ok(state)
+    }
+
+    /// The error of a wait for room.
+    fn no_room(&self, limit: Full, waited: Span) -> Timeout {
+        let state = self.core.lock();
+        let (behind, reader) = state.writer.furthest_behind();
+        let (topic, held) = (Arc::clone(&self.core.topic.name), state.writer.history().len());
+        Timeout::NoRoom { topic, limit, held, behind, reader, waited: waited.into() }
     }
 
     /// The error of a wait for more readers than match.

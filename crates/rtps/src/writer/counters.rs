@@ -31,6 +31,8 @@ pub struct WriterCounters {
     pub repairs_withheld: u64,
     /// How often a reliable reader did not answer for so long that the writer went on without it.
     pub readers_inactive: u64,
+    /// How often a reader stalled delivery for at least a second.
+    pub stalls: u64,
     /// Compatible readers that were not matched because the writer had reached its limit of matches.
     pub matches_refused: u64,
     /// Messages and submessages not sent because they could not be protected.

@@ -249,17 +249,22 @@ impl Writer {
             self.events.push_back(WriterEvent::ReaderActive(reader.info.guid));
         }
         if reader.info.reliable && reader.acknowledge(now, below.min(end)) {
+            let has_ended_stall = reader.lag.has_ended_stall();
             self.release_acknowledged();
+            if has_ended_stall {
+                self.report_stalls(now);
+            }
         }
     }
 
     /// Pauses a recipient of a batch, which has no room for the change `from` or has not matched this writer yet.
     /// Ignored if the recipient's session has ended.
-    pub fn pause_reader(&mut self, Recipient { reader, from, session }: Recipient) {
+    pub fn pause_reader(&mut self, now: Instant, Recipient { reader, from, session }: Recipient) {
         let is_meant = |reader: &&mut ReaderProxy| reader.is_handed_over() && reader.hand_over_session == session;
-        if let Some(reader) = self.readers.find_mut(reader).filter(is_meant) {
-            reader.hand_over_state = HandOverState::Paused(from);
+        if let Some(paused) = self.readers.find_mut(reader).filter(is_meant) {
+            paused.hand_over_state = HandOverState::Paused(from);
             self.hand_over.refresh(&self.readers);
+            self.note_lag(now, reader);
         }
     }
 

@@ -13,6 +13,7 @@ mod flow;
 mod group;
 mod hand_over;
 mod hand_over_state;
+mod lag;
 pub mod pace;
 mod pack;
 mod proxy;
@@ -21,6 +22,7 @@ mod regroup;
 mod repair;
 mod repair_budget;
 mod sealing;
+mod stall;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,7 @@ pub use config::{Batching, WriterConfig};
 pub use counters::WriterCounters;
 pub use filter::SampleFilter;
 pub use hand_over_state::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
+pub use lag::{HeldBack, ReaderProgress, Stall, StallCause};
 pub use proxy::MatchedReader;
 
 use crate::by_guid::ByGuid;
@@ -66,6 +69,15 @@ pub enum WriterEvent {
     ReaderInactive(Guid),
     /// An inactive reader has answered again.
     ReaderActive(Guid),
+    /// A reader stalls delivery.
+    Stalled(Stall),
+    /// A reader that stalled delivery has acknowledged something new, or is no longer matched.
+    StallEnded {
+        /// The reader.
+        reader: Guid,
+        /// How long delivery stalled.
+        lasted: Span,
+    },
     /// An instance was not written in time (OFFERED_DEADLINE_MISSED).
     DeadlineMissed(KeyHash),
     /// The application did not assert the writer's liveliness in time (LIVELINESS_LOST).
@@ -89,6 +101,8 @@ pub enum WriterTimer {
     Retention,
     /// The next burst of history for a late joiner that never acknowledges is due.
     History,
+    /// A reader may stall delivery.
+    Stall,
 }
 
 /// One RTPS writer.
@@ -112,6 +126,8 @@ pub struct Writer {
     /// When to send the next burst of history to late joiners that never acknowledge, and to serve the readers that a
     /// full send queue has deferred.
     next_push: Option<Instant>,
+    /// When to look for readers that stall delivery.
+    next_stall_check: Option<Instant>,
     /// The reader at which the last round of [serving](Self::serve_readers) stopped.
     next_served: usize,
     /// A reader may be one that no longer answers: see [`ReaderProxy::is_silent`].
@@ -146,6 +162,7 @@ impl Writer {
             retained_below: SequenceNumber::FIRST,
             release_at: None,
             next_push: None,
+            next_stall_check: None,
             next_served: 0,
             may_have_inactive: false,
             batch_bytes: 0,
@@ -246,6 +263,7 @@ impl Writer {
             self.ask_everyone(now);
         }
         self.flow.expedite_heartbeat(now);
+        self.note_all_lags(now);
     }
 
     /// Sends gathered samples.
@@ -342,6 +360,7 @@ impl Writer {
     /// Removes a reader. Returns whether it was matched.
     pub fn unmatch_reader(&mut self, now: Instant, reader: Guid) -> bool {
         self.finish_group(now);
+        self.end_stall_of(now, reader);
         if !self.readers.remove(reader) {
             return false;
         }
@@ -462,6 +481,9 @@ impl Writer {
         if self.next_push.is_some_and(|at| at <= now) {
             self.push_more(now);
         }
+        if self.next_stall_check.is_some_and(|at| at <= now) {
+            self.report_stalls(now);
+        }
         if self.flow.heartbeat_due(now) {
             if self.is_backed_up() { self.reschedule(now) } else { self.ask_again(now) }
         }
@@ -478,6 +500,7 @@ impl Writer {
         sooner(&mut next, self.liveliness_due, WriterTimer::Liveliness);
         sooner(&mut next, self.release_at, WriterTimer::Retention);
         sooner(&mut next, self.next_push, WriterTimer::History);
+        sooner(&mut next, self.next_stall_check, WriterTimer::Stall);
         next
     }
 
@@ -522,6 +545,7 @@ impl Writer {
                     self.ask_everyone(now);
                 }
                 self.flow.expedite_heartbeat(now);
+                self.note_all_lags(now);
                 return Err((full, change));
             }
         };

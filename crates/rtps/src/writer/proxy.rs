@@ -17,6 +17,7 @@ use crate::wire::AckNack;
 use super::filter::{RejectedRun, SampleFilter, admits};
 use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};
+use super::lag::Lag;
 use super::repair_budget::{DATA_OVERHEAD, RepairBudget};
 
 /// A remote reader that discovery has matched.
@@ -100,6 +101,7 @@ pub(super) struct ReaderProxy {
     pub(super) repairs_paid: RepairBudget,
     /// A late joiner has been sent, as repairs, everything before this that is older than itself.
     history_sent_below: SequenceNumber,
+    pub(super) lag: Lag,
     /// When it was last sent a heartbeat because it asked for one.
     heartbeat_answered_at: Option<Instant>,
     /// Which selection of the group it belongs to, if any.
@@ -140,6 +142,7 @@ impl ReaderProxy {
             paid_below: first_relevant,
             fragments_paid: (SequenceNumber::ZERO, FragmentNumber(1)),
             history_sent_below: first_relevant,
+            lag: Lag::default(),
             heartbeat_answered_at: None,
             selection: None,
             passed_over_from: None,
@@ -296,6 +299,7 @@ impl ReaderProxy {
             return false;
         }
         self.acknowledged_below = base;
+        self.lag.end();
         true
     }
 
@@ -312,6 +316,7 @@ impl ReaderProxy {
         }
         self.passed_over_from.get_or_insert(self.acknowledged_below);
         self.acknowledged_below = rejected.end;
+        self.lag.end();
         true
     }
 

@@ -69,6 +69,7 @@ impl Writer {
         }
         let selection = reader.selection.and_then(|index| self.group.selections.get(index));
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
+        let is_lagging = !progress && reader.acknowledged_below < sent_below;
         let has_lost = reader.has_lost_in_flow();
         let round_trip = reader.round_trip.estimate();
         let live_from = before.max(reader.joined_at);
@@ -77,8 +78,14 @@ impl Writer {
         if progress {
             reader.pay_for_progress(&self.history, live_from, acknowledged);
         }
+        let has_ended_stall = reader.lag.has_ended_stall();
         if was_silent {
             self.events.push_back(WriterEvent::ReaderActive(from));
+        }
+        if has_ended_stall {
+            self.report_stalls(now);
+        } else if is_lagging {
+            self.note_lag(now, from);
         }
         if has_lost {
             self.flow.cut(now, round_trip);
@@ -208,17 +215,17 @@ impl Writer {
             }
             reader.record_overdue();
             reader.record_loss(sent_below);
-            let was_silent = reader.is_silent();
+            let (was_silent, guid) = (reader.is_silent(), reader.info.guid);
             reader.unanswered = reader.unanswered.saturating_add(1).min(reader.patience);
             let wait = if reader.is_silent() { RETRY_MAX } else { reader.patience() };
             reader.ask_again_at = Some(now + wait);
             if !was_silent && reader.is_silent() && !reader.retains_unacknowledged() {
-                let guid = reader.info.guid;
                 self.counters.readers_inactive += 1;
                 self.may_have_inactive = true;
                 self.events.push_back(WriterEvent::ReaderInactive(guid));
                 self.release_acknowledged();
             }
+            self.note_lag(now, guid);
             self.finish_group(now);
             self.directed_heartbeat(now, index);
         }

@@ -17,6 +17,7 @@ mod late_joiners;
 mod left_behind;
 mod match_limit;
 mod room;
+mod stalls;
 mod steady;
 
 fn keep_all(max_samples: u32) -> WriterConfig {

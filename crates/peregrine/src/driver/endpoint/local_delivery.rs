@@ -129,7 +129,7 @@ impl WriterCore {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
         for halted in handing.halted.drain(..) {
-            guard.writer.pause_reader(halted);
+            guard.writer.pause_reader(now, halted);
             if !self.is_without_room(halted.reader) {
                 // The reader has made room before the refusal was recorded.
                 guard.writer.resume_reader(halted.reader);
@@ -140,7 +140,7 @@ impl WriterCore {
                 guard.writer.acknowledge(now, recipient.reader, below);
             }
             if let Some(from) = refused {
-                guard.writer.pause_reader(Recipient { from, ..recipient });
+                guard.writer.pause_reader(now, Recipient { from, ..recipient });
                 guard = self.check_refusal(guard, recipient.reader);
             }
         }

@@ -34,7 +34,8 @@ pub(crate) use crate::driver::route::shm::outgoing::PayloadSlot;
 use crate::driver::route::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
 use crate::shared_memory::SharedMemoryUse;
 use crate::status::{
-    IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
+    DeliveryStalledStatus, IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus,
+    ReliableReaderActivityChangedStatus, StatusMask,
 };
 
 /// Calls of a writer to its listener, under no lock.
@@ -49,6 +50,8 @@ pub(crate) struct WriterStatuses {
     pub(crate) incompatible_qos: IncompatibleQosStatus,
     pub(crate) deadline_missed: OfferedDeadlineMissedStatus,
     pub(crate) liveliness_lost: LivelinessLostStatus,
+    pub(crate) activity: ReliableReaderActivityChangedStatus,
+    pub(crate) stalled: DeliveryStalledStatus,
     pub(crate) changed: StatusMask,
 }
 
@@ -513,6 +516,7 @@ impl WriterCore {
             guard.statuses.matched.gained(guid);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
+        guard.note_activity(guid);
         true
     }
 
@@ -528,6 +532,7 @@ impl WriterCore {
             guard.statuses.matched.lost(reader);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
+        guard.note_activity(reader);
         self.outgoing.remove(reader);
         self.note_ended_channels();
         guard.has_lost_reader = true;
@@ -565,13 +570,17 @@ impl WriterCore {
                 WriterEvent::Acknowledged => acknowledged = true,
                 WriterEvent::ReaderInactive(reader) => {
                     acknowledged = true;
+                    guard.note_activity(reader);
                     log(Level::WARN, move || {
                         tracing::warn!(%writer, %reader, "a reliable reader does not answer; going on without it");
                     });
                 }
                 WriterEvent::ReaderActive(reader) => {
+                    guard.note_activity(reader);
                     log(Level::INFO, move || tracing::info!(%writer, %reader, "a reader that did not answer is back"));
                 }
+                WriterEvent::Stalled(stall) => guard.note_stall(writer, stall),
+                WriterEvent::StallEnded { reader, lasted } => guard.note_stall_end(writer, reader, lasted),
                 WriterEvent::DeadlineMissed(instance) => {
                     guard.statuses.deadline_missed.count(instance);
                     guard.statuses.changed |= StatusMask::OFFERED_DEADLINE_MISSED;

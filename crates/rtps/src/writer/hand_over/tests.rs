@@ -11,7 +11,7 @@ use crate::payload::Payload;
 use crate::reader::{ReaderConfig, ReaderEvent};
 use crate::time::Span;
 use crate::vendor::VendorId;
-use crate::writer::WriterConfig;
+use crate::writer::{StallCause, WriterConfig};
 
 const MESSAGE: usize = 1472;
 const MOMENT: Span = Span::from_millis(500);
@@ -327,7 +327,7 @@ fn rewound_reader_gets_changes_again_and_ignores_earlier_session() {
     pair.writer.rewind_reader(reader_guid(0), SequenceNumber(2));
     assert_ne!(pair.writer.hand_over_session(reader_guid(0)), Some(stale.session));
     // The driver reports that the batch is of an earlier session, or that the reader has no room for it.
-    pair.writer.pause_reader(Recipient { from: SequenceNumber(3), ..stale });
+    pair.writer.pause_reader(pair.now, Recipient { from: SequenceNumber(3), ..stale });
     pair.writer.reclaim_hand_over(&mut batch);
     change(&mut pair);
     assert!(pair.writer.poll_hand_over(&mut batch) && of(&batch).is_none(), "the reader is paused");
@@ -487,4 +487,26 @@ fn value_is_encoded_once_and_for_messages_only() {
     let taken = pair.take(1);
     assert_eq!(&*taken[0].payload, &*value.octets, "the value arrived in fragments");
     assert_eq!(value.encoded.load(Relaxed), 1);
+}
+
+#[test]
+fn reader_without_room_stalls_delivery_until_it_takes() {
+    let mut pair = Case::RELIABLE.pair(1);
+    let mut config = ReaderConfig::new(reader_guid(0));
+    (config.reliable, config.memory_per_writer) = (true, 1000);
+    config.cache.history = HistoryKind::KeepAll;
+    config.cache.limits.max_samples = 1;
+    pair.readers[0] = Reader::new(config);
+    join(&mut pair, 0, true, ReaderPath::HandOver);
+    pair.run(MOMENT);
+    (0..20).for_each(|_| _ = pair.write(1, &[7; 300]));
+    pair.run(Span::from_secs(2));
+    let stall = pair.writer.progress(pair.now).find_map(|progress| progress.stall).expect("the reader has no room");
+    assert_eq!((stall.reader, stall.cause), (reader_guid(0), StallCause::ReaderFull));
+    assert!(pair.writer_events.iter().any(|event| matches!(event, WriterEvent::Stalled(_))));
+    (0..20).for_each(|_| _ = pair.take(0));
+    assert_eq!(pair.writer.progress(pair.now).find_map(|progress| progress.stall), None);
+    pair.run(Span::from_secs(2));
+    assert!(pair.writer_events.iter().any(|event| matches!(event, WriterEvent::StallEnded { .. })));
+    assert_eq!(pair.writer.poll_timeout(), None);
 }

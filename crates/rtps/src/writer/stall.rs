@@ -1,0 +1,158 @@
+//! Reports readers that stall delivery. A reader *stalls* delivery when it lacks samples that were sent to it, and has
+//! acknowledged nothing new for [`STALL_AFTER`]. Only slow paths note that a reader lags: a timer that expires, an
+//! answer without progress, a reader without room, a thread that waits for acknowledgements. The path of a sample costs
+//! nothing more.
+
+use crate::id::Guid;
+use crate::limits::STALL_AFTER;
+use crate::time::Instant;
+
+use super::lag::{HeldBack, ReaderProgress, Stall, StallCause};
+use super::proxy::ReaderProxy;
+use super::{Writer, WriterEvent};
+
+impl Writer {
+    /// How far each matched reliable reader is that acknowledges.
+    pub fn progress(&self, now: Instant) -> impl Iterator<Item = ReaderProgress> {
+        let readers = self.readers.iter().filter(|r| r.info.reliable && !r.retains_unacknowledged());
+        readers.map(move |reader| {
+            let unacknowledged = self.history.last().next().distance_from(reader.acknowledged_below);
+            ReaderProgress {
+                reader: reader.info.guid,
+                unacknowledged,
+                is_active: !reader.is_silent(),
+                delays_others: reader.counts() && !reader.is_left_behind && unacknowledged > 0,
+                stall: stall_of(reader, now).filter(|stall| stall.lasting >= STALL_AFTER && unacknowledged > 0),
+            }
+        })
+    }
+
+    /// The number of samples that the writer has accepted and not sent yet.
+    #[must_use]
+    pub fn unsent(&self) -> u64 {
+        if self.readers.iter().any(|r| r.is_messaged()) {
+            self.history.last().next().distance_from(self.next_to_send)
+        } else {
+            0
+        }
+    }
+
+    /// Why there are [unsent](Self::unsent) samples; `None` if there are none.
+    #[must_use]
+    pub fn held_back(&self) -> Option<HeldBack> {
+        if self.unsent() == 0 {
+            return None;
+        }
+        let next = self.history.next_from(self.next_to_send).map_or(0, |change| change.payload.len());
+        Some(if self.flow.is_closed(self.in_flight(), next) {
+            HeldBack::Acknowledgements
+        } else if self.config.asynchronous {
+            HeldBack::FlowController
+        } else {
+            HeldBack::SendQueue
+        })
+    }
+
+    /// How many matched reliable readers that acknowledge are active, and how many are not: see
+    /// [`WriterEvent::ReaderInactive`].
+    #[must_use]
+    pub fn activity(&self) -> (usize, usize) {
+        let readers = self.readers.iter().filter(|r| r.info.reliable && !r.retains_unacknowledged());
+        readers.fold((0, 0), |(active, inactive), reader| match reader.is_silent() {
+            true => (active, inactive + 1),
+            false => (active + 1, inactive),
+        })
+    }
+
+    /// How many readers that the writer waits for have not acknowledged all samples, and the one that has acknowledged
+    /// the fewest.
+    #[must_use]
+    pub fn furthest_behind(&self) -> (usize, Option<Guid>) {
+        let behind = || self.readers.iter().filter(|r| r.counts() && r.acknowledged_below <= self.history.last());
+        (behind().count(), behind().min_by_key(|r| r.acknowledged_below).map(|r| r.info.guid))
+    }
+
+    /// The number of readers whose stall has been reported.
+    #[must_use]
+    pub fn stalled_readers(&self) -> usize {
+        self.readers.iter().filter(|r| r.lag.reported_since.is_some()).count()
+    }
+
+    /// A reader that lacks samples has just not acknowledged any of them.
+    pub(super) fn note_lag(&mut self, now: Instant, reader: Guid) {
+        if self.readers.find_mut(reader).is_some_and(|reader| reader.begins_to_lag(now)) {
+            self.next_stall_check.get_or_insert(now + STALL_AFTER);
+        }
+    }
+
+    /// A thread waits for acknowledgements.
+    pub(super) fn note_all_lags(&mut self, now: Instant) {
+        let end = self.history.last().next();
+        for reader in self.readers.iter_mut().filter(|r| r.acknowledged_below < end) {
+            if reader.begins_to_lag(now) {
+                self.next_stall_check.get_or_insert(now + STALL_AFTER);
+            }
+        }
+    }
+
+    /// Reports the readers that have lagged for [`STALL_AFTER`] and those whose stall has ended, and sets the timer.
+    #[cold]
+    pub(super) fn report_stalls(&mut self, now: Instant) {
+        let end = self.history.last().next();
+        let mut next: Option<Instant> = None;
+        for reader in self.readers.iter_mut() {
+            if reader.acknowledged_below >= end {
+                // The samples that it lacked have expired, or was replaced.
+                reader.lag.end();
+            }
+            if let Some(since) = reader.lag.take_ended_stall() {
+                let (reader, lasted) = (reader.info.guid, now.since(since));
+                self.events.push_back(WriterEvent::StallEnded { reader, lasted });
+            }
+            if reader.lag.report_at().is_some_and(|at| at <= now)
+                && let Some(stall) = stall_of(reader, now)
+            {
+                reader.lag.reported_since = reader.lag.since;
+                self.counters.stalls += 1;
+                self.events.push_back(WriterEvent::Stalled(stall));
+            }
+            // A reader without messages acknowledges without a call that would report the end of its stall.
+            let look_again_at = reader.lag.reported_since.map(|_| now + STALL_AFTER);
+            next = [next, reader.lag.report_at(), look_again_at].into_iter().flatten().min();
+        }
+        self.next_stall_check = next;
+    }
+
+    /// A reader is about to be removed.
+    pub(super) fn end_stall_of(&mut self, now: Instant, reader: Guid) {
+        let Some(proxy) = self.readers.find_mut(reader) else { return };
+        proxy.lag.end();
+        if let Some(since) = proxy.lag.take_ended_stall() {
+            self.events.push_back(WriterEvent::StallEnded { reader, lasted: now.since(since) });
+        }
+    }
+}
+
+impl ReaderProxy {
+    /// Notes that the reader lags. Returns whether that is new.
+    fn begins_to_lag(&mut self, now: Instant) -> bool {
+        let is_new = self.info.reliable && !self.retains_unacknowledged() && self.lag.since.is_none();
+        if is_new {
+            self.lag.since = Some(now);
+        }
+        is_new
+    }
+}
+
+fn stall_of(reader: &ReaderProxy, now: Instant) -> Option<Stall> {
+    let since = reader.lag.since?;
+    let cause = if reader.is_handed_over() {
+        // Nothing is lost on that path.
+        StallCause::ReaderFull
+    } else if reader.unanswered > 0 {
+        StallCause::Unanswered { requests: reader.unanswered }
+    } else {
+        StallCause::NoProgress
+    };
+    Some(Stall { reader: reader.info.guid, lasting: now.since(since), cause })
+}

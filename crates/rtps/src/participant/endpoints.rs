@@ -17,7 +17,7 @@ use crate::payload::Payload;
 use crate::qos::{Durability, IgnoreLocal, LivelinessKind, NonMatch, ReliabilityKind, check_compatibility};
 use crate::reader::{MatchedWriter, MemoryAccount, Reception};
 use crate::receiver::{Envelope, Input};
-use crate::time::{Instant, Span, Timestamp};
+use crate::time::{Instant, Timestamp};
 use crate::vendor::VendorId;
 use crate::writer::{MatchedReader, Writer};
 
@@ -35,6 +35,7 @@ impl Participant {
         data.emit(&mut payload);
         announce(&mut self.builtin.publications.writer, now, wall, data.guid, payload);
         let entity = data.guid.entity;
+        self.index_local_writer(&data);
         match self.writers.get_mut(&entity) {
             Some(known) => known.data = data,
             None => {
@@ -50,6 +51,7 @@ impl Participant {
     pub fn put_reader(&mut self, now: Instant, wall: Timestamp, data: SubscriptionData) {
         self.announce_reader(now, wall, &data);
         let entity = data.guid.entity;
+        self.index_local_reader(&data);
         match self.readers.get_mut(&entity) {
             Some(known) => known.data = data,
             None => {
@@ -82,12 +84,11 @@ impl Participant {
 
     /// Removes a local writer.
     pub fn remove_writer(&mut self, now: Instant, wall: Timestamp, writer: EntityId) {
-        if self.writers.remove(&writer).is_none() {
-            return;
-        }
+        let Some(local) = self.writers.remove(&writer) else { return };
         let guid = Guid::new(self.config.prefix, writer);
         dispose(&mut self.builtin.publications.writer, now, wall, guid);
-        self.unmatch_writer(guid, false);
+        self.leases.remove(local.data.qos.liveliness);
+        self.unmatch_writer(guid, &local.data.topic_name, false);
         self.schedule_liveliness(now);
     }
 
@@ -99,7 +100,7 @@ impl Participant {
         for writer in &local.matched {
             self.drop_route(writer, reader);
         }
-        self.unmatch_reader(guid);
+        self.unmatch_reader(guid, &local.data.topic_name);
     }
 
     /// Asserts the liveliness of the MANUAL_BY_PARTICIPANT writers, after the application has written or asserted it.
@@ -174,20 +175,21 @@ impl Participant {
     }
 
     pub(super) fn remove_remote_endpoint(&mut self, _now: Instant, _wall: Timestamp, guid: Guid) {
-        if let Some(remote) = self.remotes.get_mut(&guid.prefix) {
-            if remote.publications.remove(&guid.entity).is_some() {
-                self.events.push_back(ParticipantEvent::PublicationLost(guid));
-            }
-            if remote.subscriptions.remove(&guid.entity).is_some() {
-                self.events.push_back(ParticipantEvent::SubscriptionLost(guid));
-            }
-            let before = remote.held_bytes();
-            let freed = remote.kept_bytes.remove(&guid.entity).unwrap_or(0);
-            remote.kept_bytes_total = remote.kept_bytes_total.saturating_sub(freed);
-            self.discovery_memory.change(before, remote.held_bytes());
+        let Some(remote) = self.remotes.get_mut(&guid.prefix) else { return };
+        let publication = remote.publications.remove(&guid.entity);
+        let subscription = remote.subscriptions.remove(&guid.entity);
+        let before = remote.held_bytes();
+        let freed = remote.kept_bytes.remove(&guid.entity).unwrap_or(0);
+        remote.kept_bytes_total = remote.kept_bytes_total.saturating_sub(freed);
+        self.discovery_memory.change(before, remote.held_bytes());
+        if let Some(data) = publication {
+            self.events.push_back(ParticipantEvent::PublicationLost(guid));
+            self.unmatch_writer(guid, &data.topic_name, false);
         }
-        self.unmatch_writer(guid, false);
-        self.unmatch_reader(guid);
+        if let Some(data) = subscription {
+            self.events.push_back(ParticipantEvent::SubscriptionLost(guid));
+            self.unmatch_reader(guid, &data.topic_name);
+        }
     }
 
     /// Matches the endpoints of a participant again after a change of its addresses.
@@ -203,27 +205,6 @@ impl Participant {
         }
     }
 
-    /// A remote or local writer is gone; perhaps not for ever, if all that is known is that it is silent.
-    pub(super) fn unmatch_writer(&mut self, writer: Guid, may_return: bool) {
-        self.routes.remove(&writer);
-        for (reader, local) in &mut self.readers {
-            local.refused.remove(&writer);
-            if local.matched.remove(&writer) {
-                self.events.push_back(ParticipantEvent::WriterUnmatched { reader: *reader, writer, may_return });
-            }
-        }
-    }
-
-    /// Removes the matches of a remote or local reader.
-    pub(super) fn unmatch_reader(&mut self, reader: Guid) {
-        for (writer, local) in &mut self.writers {
-            local.refused.remove(&reader);
-            if local.matched.remove(&reader) {
-                self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: *writer, reader });
-            }
-        }
-    }
-
     /// Asserts the liveliness of the writers whose liveliness the participant maintains.
     pub(super) fn show_liveliness(&mut self, now: Instant, wall: Timestamp) {
         let kinds = [
@@ -235,7 +216,7 @@ impl Participant {
             ),
         ];
         for (kind, message_kind, is_alive) in kinds {
-            if is_alive && self.shortest_lease(kind).is_some() {
+            if is_alive && self.leases.shortest(kind).is_some() {
                 let message =
                     ParticipantMessageData { prefix: self.config.prefix, kind: message_kind, data: Vec::new() };
                 let mut payload = Vec::new();
@@ -256,18 +237,13 @@ impl Participant {
 
     fn schedule_liveliness(&mut self, now: Instant) {
         let kinds = [LivelinessKind::Automatic, LivelinessKind::ManualByParticipant];
-        let shortest = kinds.into_iter().filter_map(|kind| self.shortest_lease(kind)).min();
+        let shortest = kinds.into_iter().filter_map(|kind| self.leases.shortest(kind)).min();
         // Three times per lease, to tolerate one lost message and one late timer.
         let next = shortest.map(|lease| now + lease.divided_by(3));
         self.next_liveliness = match (self.next_liveliness, next) {
             (Some(old), Some(new)) => Some(old.min(new)),
             (_, new) => new,
         };
-    }
-
-    fn shortest_lease(&self, kind: LivelinessKind) -> Option<Span> {
-        let leases = self.writers.values().map(|w| w.data.qos.liveliness).filter(|l| l.kind == kind);
-        leases.map(|l| l.lease_duration).filter(|lease| !lease.is_infinite()).min()
     }
 
     fn take_message(&mut self, sample: &Selected) {
@@ -298,25 +274,23 @@ impl Participant {
     }
 
     fn take_publication(&mut self, sample: &Selected) {
-        let Some((remote, data)) =
-            self.take_endpoint(sample, PublicationData::parse, |data| (data.guid, &data.topic_name))
+        let Some(data) = self.take_endpoint(sample, PublicationData::parse, |data| (data.guid, &data.topic_name))
         else {
             return;
         };
         let guid = data.guid;
-        remote.publications.insert(guid.entity, data);
+        self.store_publication(data);
         self.events.push_back(ParticipantEvent::PublicationFound(guid));
         self.match_remote_writer(guid);
     }
 
     fn take_subscription(&mut self, sample: &Selected) {
-        let Some((remote, data)) =
-            self.take_endpoint(sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name))
+        let Some(data) = self.take_endpoint(sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name))
         else {
             return;
         };
         let guid = data.guid;
-        remote.subscriptions.insert(guid.entity, data);
+        self.store_subscription(data);
         self.events.push_back(ParticipantEvent::SubscriptionFound(guid));
         self.match_remote_reader(guid);
     }
@@ -327,7 +301,7 @@ impl Participant {
         sample: &Selected,
         parse: impl FnOnce(&[u8], VendorId) -> Result<D, DiscoveryDataError>,
         name: impl for<'d> FnOnce(&'d D) -> (Guid, &'d str),
-    ) -> Option<(&mut RemoteParticipant, D)> {
+    ) -> Option<D> {
         let sender = sample.info.writer.prefix;
         let remote = self.remotes.get_mut(&sender)?;
         let Ok(data) = parse(&sample.payload, remote.data.vendor) else {
@@ -346,45 +320,11 @@ impl Participant {
             *remote.drops.of(Fault::NoRoom) += 1;
             return None;
         }
-        Some((remote, data))
-    }
-
-    fn match_remote_writer(&mut self, writer: Guid) {
-        let readers: Vec<EntityId> = self.readers.keys().copied().collect();
-        for reader in readers {
-            self.consider(writer, Guid::new(self.config.prefix, reader));
-        }
-    }
-
-    fn match_remote_reader(&mut self, reader: Guid) {
-        let writers: Vec<EntityId> = self.writers.keys().copied().collect();
-        for writer in writers {
-            self.consider(Guid::new(self.config.prefix, writer), reader);
-        }
-    }
-
-    pub(super) fn match_local_writer(&mut self, writer: EntityId) {
-        let own = self.config.prefix;
-        let local = self.readers.keys().map(|r| Guid::new(own, *r));
-        let remote = self.remotes.iter().flat_map(|(p, r)| r.subscriptions.keys().map(|e| Guid::new(*p, *e)));
-        let readers: Vec<Guid> = local.chain(remote).collect();
-        for reader in readers {
-            self.consider(Guid::new(own, writer), reader);
-        }
-    }
-
-    pub(super) fn match_local_reader(&mut self, reader: EntityId) {
-        let own = self.config.prefix;
-        let local = self.writers.keys().map(|w| Guid::new(own, *w));
-        let remote = self.remotes.iter().flat_map(|(p, r)| r.publications.keys().map(|e| Guid::new(*p, *e)));
-        let writers: Vec<Guid> = local.chain(remote).collect();
-        for writer in writers {
-            self.consider(writer, Guid::new(own, reader));
-        }
+        Some(data)
     }
 
     /// Decides whether a writer and a reader match, at least one of which is local, and reports changes.
-    fn consider(&mut self, writer: Guid, reader: Guid) {
+    pub(super) fn consider(&mut self, writer: Guid, reader: Guid) {
         let own = self.config.prefix;
         let (Some(offered), Some(requested)) = (self.publication(&writer), self.subscription(&reader)) else { return };
         if offered.topic_name != requested.topic_name {
@@ -413,11 +353,9 @@ impl Participant {
                     self.events.push_back(event);
                 }
                 if let (Some(local), Some(matched)) = (self.readers.get_mut(&reader.entity), to_writer) {
-                    local.matched.insert(writer);
                     local.refused.remove(&writer);
-                    let routes = self.routes.entry(writer).or_default();
-                    if !routes.contains(&reader.entity) {
-                        routes.push(reader.entity);
+                    if local.matched.insert(writer) {
+                        self.routes.entry(writer).or_default().push(reader.entity);
                     }
                     let event = ParticipantEvent::WriterMatched { reader: reader.entity, writer: matched };
                     self.events.push_back(event);
@@ -488,7 +426,8 @@ impl Participant {
             }
         }
         if let Some(local) = self.readers.get_mut(&reader.entity).filter(|_| reader.prefix == own) {
-            if local.matched.remove(&writer) {
+            let was_matched = local.matched.remove(&writer);
+            if was_matched {
                 let (reader, may_return) = (reader.entity, false);
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
             }
@@ -496,11 +435,13 @@ impl Participant {
                 let (local, remote) = (reader.entity, writer);
                 self.events.push_back(ParticipantEvent::NotMatched { local, remote, reason: reason.clone() });
             }
-            self.drop_route(&writer, reader.entity);
+            if was_matched {
+                self.drop_route(&writer, reader.entity);
+            }
         }
     }
 
-    fn drop_route(&mut self, writer: &Guid, reader: EntityId) {
+    pub(super) fn drop_route(&mut self, writer: &Guid, reader: EntityId) {
         if let Some(routes) = self.routes.get_mut(writer) {
             routes.retain(|r| *r != reader);
             if routes.is_empty() {
@@ -509,14 +450,14 @@ impl Participant {
         }
     }
 
-    fn publication(&self, guid: &Guid) -> Option<&PublicationData> {
+    pub(super) fn publication(&self, guid: &Guid) -> Option<&PublicationData> {
         if guid.prefix == self.config.prefix {
             return self.writers.get(&guid.entity).map(|w| &w.data);
         }
         self.remote_publication(guid)
     }
 
-    fn subscription(&self, guid: &Guid) -> Option<&SubscriptionData> {
+    pub(super) fn subscription(&self, guid: &Guid) -> Option<&SubscriptionData> {
         if guid.prefix == self.config.prefix {
             return self.readers.get(&guid.entity).map(|r| &r.data);
         }

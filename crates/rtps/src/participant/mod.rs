@@ -11,6 +11,7 @@ mod addresses;
 mod announce;
 mod announcer;
 mod builtin;
+mod by_topic;
 mod config;
 mod discovery_memory;
 mod drop_reports;
@@ -19,7 +20,9 @@ mod endpoints;
 mod event;
 mod eviction;
 mod fragment_run;
+mod liveliness_leases;
 mod local_endpoint;
+mod matching;
 mod origin;
 mod parked;
 mod parking;
@@ -61,8 +64,10 @@ use crate::vendor::VendorId;
 use crate::wire::{Data, Header, Payload, Submessage, Submessages};
 use announcer::Announcer;
 use builtin::Builtin;
+use by_topic::ByTopic;
 use discovery_memory::DiscoveryMemory;
 use drops::Fault;
+use liveliness_leases::LivelinessLeases;
 use local_endpoint::{LocalReader, LocalWriter};
 use parked::ParkedParticipants;
 use places::Places;
@@ -78,6 +83,15 @@ pub struct Participant {
     writers: BTreeMap<EntityId, LocalWriter>,
     readers: BTreeMap<EntityId, LocalReader>,
     remotes: BTreeMap<GuidPrefix, RemoteParticipant>,
+    /// The entries of `writers` and of the publications of `remotes`.
+    writers_by_topic: ByTopic,
+    /// The entries of `readers` and of the subscriptions of `remotes`.
+    readers_by_topic: ByTopic,
+    /// The leases of `writers`.
+    leases: LivelinessLeases,
+    /// Pairs of a writer and a reader that were visited to match or unmatch them.
+    #[cfg(test)]
+    pairs_visited: usize,
     places: Places,
     discovery_memory: DiscoveryMemory,
     parked: ParkedParticipants,
@@ -114,6 +128,11 @@ impl Participant {
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
             remotes: BTreeMap::new(),
+            writers_by_topic: ByTopic::new(config.seed),
+            readers_by_topic: ByTopic::new(config.seed),
+            leases: LivelinessLeases::default(),
+            #[cfg(test)]
+            pairs_visited: 0,
             places: Places::default(),
             discovery_memory: DiscoveryMemory::default(),
             parked: ParkedParticipants::default(),
@@ -241,9 +260,7 @@ impl Participant {
     /// Removes the remote endpoints with a topic of this name, and ignores such endpoints from now on.
     pub fn ignore_topic(&mut self, now: Instant, wall: Timestamp, topic: &str) {
         self.ignored_topics.insert(String::from(topic));
-        let written = self.remote_publications().filter(|data| data.topic_name == topic).map(|data| data.guid);
-        let read = self.remote_subscriptions().filter(|data| data.topic_name == topic).map(|data| data.guid);
-        for guid in written.chain(read).collect::<Vec<_>>() {
+        for guid in self.remote_endpoints_of(topic) {
             self.remove_remote_endpoint(now, wall, guid);
         }
     }

@@ -36,7 +36,8 @@ impl Participant {
 
     /// The built-in endpoints of a participant have just been matched: goes on where they were when it fell silent.
     pub(super) fn unpark(&mut self, prefix: GuidPrefix) {
-        let Some(parked) = self.parked.take(prefix) else { return };
+        let Some(mut parked) = self.parked.take(prefix) else { return };
+        self.drop_ignored(&mut parked);
         for (topic, next) in self.builtin.topics().into_iter().zip(parked.next) {
             if let Some(next) = next {
                 topic.reader.continue_writer(Guid::new(prefix, topic.writer.guid().entity), next);
@@ -49,11 +50,21 @@ impl Participant {
         self.discovery_memory.change(before, remote.held_bytes());
         remote.publications = parked.publications;
         remote.subscriptions = parked.subscriptions;
+        remote.publications.values().for_each(|data| self.writers_by_topic.insert(&data.topic_name, data.guid));
+        remote.subscriptions.values().for_each(|data| self.readers_by_topic.insert(&data.topic_name, data.guid));
         let writers: Vec<Guid> = remote.publications.keys().map(|entity| Guid::new(prefix, *entity)).collect();
         let readers: Vec<Guid> = remote.subscriptions.keys().map(|entity| Guid::new(prefix, *entity)).collect();
         self.events.extend(writers.into_iter().map(ParticipantEvent::PublicationFound));
         self.events.extend(readers.into_iter().map(ParticipantEvent::SubscriptionFound));
         self.rematch_participant(prefix);
+    }
+
+    /// Drops the endpoints that the application has ignored since.
+    fn drop_ignored(&self, parked: &mut ParkedParticipant) {
+        let ParkedParticipant { publications, subscriptions, kept_bytes, .. } = parked;
+        publications.retain(|_, data| !self.ignores(data.guid, &data.topic_name));
+        subscriptions.retain(|_, data| !self.ignores(data.guid, &data.topic_name));
+        kept_bytes.retain(|entity, _| publications.contains_key(entity) || subscriptions.contains_key(entity));
     }
 
     /// Has the built-in writers of a participant asked again that have not been heard yet.

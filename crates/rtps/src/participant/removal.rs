@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::Participant;
 use super::event::{LostReason, ParticipantEvent};
 use super::remote::RemoteParticipant;
-use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::id::{Guid, GuidPrefix};
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
@@ -19,28 +19,27 @@ impl Participant {
         self.discovery_memory.change(remote.held_bytes(), 0);
         self.unreached.remove(&prefix);
         self.unknown_drops.add(&remote.drops);
-        let writers: Vec<EntityId> = remote.publications.keys().copied().collect();
-        let readers: Vec<EntityId> = remote.subscriptions.keys().copied().collect();
+        for (entity, data) in &remote.publications {
+            let writer = Guid::new(prefix, *entity);
+            self.unmatch_writer(writer, &data.topic_name, may_return);
+            self.events.push_back(ParticipantEvent::PublicationLost(writer));
+        }
+        for (entity, data) in &remote.subscriptions {
+            let reader = Guid::new(prefix, *entity);
+            self.unmatch_reader(reader, &data.topic_name);
+            self.events.push_back(ParticipantEvent::SubscriptionLost(reader));
+        }
         if may_return {
             self.park(prefix, &mut remote);
         }
         self.builtin.unmatch_participant(now, wall, prefix);
-        for entity in writers {
-            let writer = Guid::new(prefix, entity);
-            self.unmatch_writer(writer, may_return);
-            self.events.push_back(ParticipantEvent::PublicationLost(writer));
-        }
-        for entity in readers {
-            let reader = Guid::new(prefix, entity);
-            self.unmatch_reader(reader);
-            self.events.push_back(ParticipantEvent::SubscriptionLost(reader));
-        }
         self.events.push_back(ParticipantEvent::ParticipantLost(prefix, reason));
-        self.schedule_lease_check();
+        // The next check of leases may come too early now, and then finds that none has ended.
     }
 
     pub(super) fn expire_leases(&mut self, now: Instant, wall: Timestamp) {
-        while let Some(prefix) = self.remotes.values().find(|r| r.lease_until() <= now).map(|r| r.data.prefix) {
+        let expired = self.remotes.values().filter(|r| r.lease_until() <= now).map(|r| r.data.prefix);
+        for prefix in expired.collect::<Vec<GuidPrefix>>() {
             self.remove_participant(now, wall, prefix, LostReason::LeaseExpired);
         }
         self.schedule_lease_check();

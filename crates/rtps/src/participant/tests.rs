@@ -12,6 +12,7 @@ mod matching;
 mod membership;
 mod signs_of_life;
 mod streams;
+mod topics;
 mod trust;
 
 use std::net::{Ipv4Addr, SocketAddr};

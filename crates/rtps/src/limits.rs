@@ -80,11 +80,12 @@ pub const PARKED_BYTES_MAX: usize = 8 << 20;
 /// Writers that fell silent and of which a reader keeps the next sequence number.
 pub const PARKED_WRITERS_MAX: usize = 256;
 
-/// Endpoints known of one participant.
-pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 8192;
+/// Endpoints known of one participant: a recorder or a bridge of a large system has some 20,000.
+pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 32_768;
 
-/// Bytes of discovery data kept per remote participant.
-pub const DISCOVERY_BYTES_PER_PARTICIPANT_MAX: usize = 4 << 20;
+/// Bytes of discovery data kept per remote participant: 512 for each of [`ENDPOINTS_PER_PARTICIPANT_MAX`], twice as
+/// many as an endpoint with default policies and a long name takes.
+pub const DISCOVERY_BYTES_PER_PARTICIPANT_MAX: usize = 16 << 20;
 
 /// Bytes of discovery data kept of all remote participants together, with [`ENDPOINT_BYTES`] for each endpoint: about
 /// 45,000 endpoints. The 800 endpoints of 40 processes with ten topics take 1 MiB.

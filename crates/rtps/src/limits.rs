@@ -298,6 +298,10 @@ pub const SMALL_FRAGMENTS_MAX: u32 = 1024;
 /// budgets do not count, so that the whole stays below ten.
 pub const ANSWER_BYTES_PER_BYTE: usize = 8;
 
+/// Bytes of a message with acknowledgements of several readers or for several writers: about forty of them. More would
+/// be lost together, and fit into one frame on few networks.
+pub const ANSWERS_MESSAGE_BYTES_MAX: usize = 1400;
+
 /// Bytes of NACK_FRAGs that a reader may send to a writer it has just matched, and to which time refills its budget:
 /// requests for 16,384 fragments.
 pub const REQUEST_CREDIT_START: usize = 4 << 10;

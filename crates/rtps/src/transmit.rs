@@ -80,6 +80,8 @@ pub struct TransmitBatch {
     open: bool,
     /// Whether payloads of any length are copied into the message being written.
     is_one_piece: bool,
+    /// The only participants that the last message is from and for, if submessages may be appended to it.
+    directed: Option<(GuidPrefix, GuidPrefix)>,
 }
 
 /// One message of a batch.
@@ -132,6 +134,7 @@ impl TransmitBatch {
         self.complete_bytes = 0;
         self.open_len = 0;
         self.open = false;
+        self.directed = None;
     }
 
     /// Clears the batch; buffers of samples without other references return to the pool.
@@ -163,6 +166,34 @@ impl TransmitBatch {
         self.open_len = 0;
         self.open = true;
         self.is_one_piece = false;
+        self.directed = None;
+    }
+
+    /// Permits that submessages are appended to the message being written after its end: it is unprotected, has no
+    /// payloads, and has only submessages from one participant for another one.
+    pub(crate) const fn may_grow(&mut self, from: GuidPrefix, to: GuidPrefix) {
+        self.directed = Some((from, to));
+    }
+
+    /// Opens the last message again if it [may grow](Self::may_grow) by submessages between the same participants, goes
+    /// to the same locators and has at most `max_len` bytes so far.
+    pub(crate) fn reopen(&mut self, from: GuidPrefix, to: GuidPrefix, locators: &[Locator], max_len: usize) -> bool {
+        let Some(MessageMeta { len, to: destination, .. }) = self.messages.last() else { return false };
+        let has_same_way = self.destinations.get(*destination).is_some_and(|known| *known.locators == *locators);
+        if self.open || self.directed != Some((from, to)) || !has_same_way || *len > max_len {
+            return false;
+        }
+        let len = *len;
+        self.messages.pop();
+        let Some(Part::Inline { start, .. }) = self.parts.pop() else {
+            debug_assert!(false, "the message has a payload");
+            return false;
+        };
+        self.complete_bytes -= len;
+        self.inline_start = start;
+        self.open_len = 0;
+        self.open = true;
+        true
     }
 
     /// Copies all payloads into the message being written, because its protection needs contiguous bytes.
@@ -312,7 +343,8 @@ impl<'a> Message<'a> {
         &self.destination.locators
     }
 
-    /// The endpoints that the message is for; empty for announcements to unknown participants.
+    /// The endpoints that the message is for; empty for announcements to unknown participants. Of acknowledgements that
+    /// travel together only the first one, because they are for one participant.
     #[must_use]
     pub fn peers(&self) -> &'a [Guid] {
         &self.destination.peers

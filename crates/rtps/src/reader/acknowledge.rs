@@ -2,7 +2,7 @@
 
 use crate::count_filter::Counted;
 use crate::id::Guid;
-use crate::limits::{PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::limits::{ANSWERS_MESSAGE_BYTES_MAX, PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
 use crate::protection::seal::Sealer;
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
@@ -135,9 +135,10 @@ impl Reader {
         !self.owing.is_empty()
     }
 
-    /// Appends acknowledgements and repair requests to `out`. Returns whether there were any.
+    /// Appends acknowledgements and repair requests to `out`. Returns whether there were any. Those for the same
+    /// participant travel together, also with the ones of other readers that are in `out` already.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
-        let before = out.len();
+        let before = out.total_bytes();
         let mut owing = core::mem::take(&mut self.owing);
         for index in owing.drain(..).map(|index| index as usize) {
             let Some(proxy) = self.writers.get_mut(index) else { continue };
@@ -150,7 +151,7 @@ impl Reader {
             self.file_timer(index);
         }
         self.owing = owing;
-        out.len() > before
+        out.total_bytes() > before
     }
 
     /// The writer no longer has anything before `first`: what has not come by now is lost.
@@ -327,9 +328,18 @@ const NACK_FRAG_LEN: usize = 4 + 28;
 const NACK_FRAG_LEN_MAX: usize = NACK_FRAG_LEN + 32;
 
 fn open_to(reader: Guid, proxy: &WriterProxy, sealer: &Sealer, out: &mut TransmitBatch) {
+    let (from, to) = (reader.prefix, proxy.info.guid.prefix);
+    let max_len = proxy.info.max_message_bytes.min(ANSWERS_MESSAGE_BYTES_MAX).saturating_sub(NACK_FRAG_LEN_MAX);
+    if !sealer.is_active() && out.reopen(from, to, &proxy.destination.locators, max_len) {
+        out.may_grow(from, to);
+        return;
+    }
     let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: reader.prefix };
     sealer.begin_message(&header, &proxy.destination, out);
-    InfoDestination { prefix: proxy.info.guid.prefix }.emit(ENDIANNESS, out.inline());
+    InfoDestination { prefix: to }.emit(ENDIANNESS, out.inline());
+    if !sealer.is_active() {
+        out.may_grow(from, to);
+    }
 }
 
 impl WriterProxy {

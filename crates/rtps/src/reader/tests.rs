@@ -407,6 +407,7 @@ fn sample_of_other_vendor_without_heartbeat_is_not_requested() {
     assert_eq!(fragments.says()[0], "ACKNACK 2/2: 3");
 }
 
+mod answers;
 mod deadlines;
 mod floods;
 mod forged;

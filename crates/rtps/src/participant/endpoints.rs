@@ -135,7 +135,7 @@ impl Participant {
         // end.
         for sample in self.builtin.publications.take(now, wall) {
             if sample.info.valid_data {
-                self.take_publication(&sample);
+                self.take_publication(now, wall, &sample);
             } else {
                 self.take_disposal(now, wall, &sample);
             }
@@ -146,7 +146,7 @@ impl Participant {
         }
         for sample in self.builtin.subscriptions.take(now, wall) {
             if sample.info.valid_data {
-                self.take_subscription(&sample);
+                self.take_subscription(now, wall, &sample);
             } else {
                 self.take_disposal(now, wall, &sample);
             }
@@ -273,22 +273,20 @@ impl Participant {
         }
     }
 
-    fn take_publication(&mut self, sample: &Selected) {
-        let Some(data) = self.take_endpoint(sample, PublicationData::parse, |data| (data.guid, &data.topic_name))
-        else {
-            return;
-        };
+    fn take_publication(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
+        let parsed =
+            self.take_endpoint(now, wall, sample, PublicationData::parse, |data| (data.guid, &data.topic_name));
+        let Some(data) = parsed else { return };
         let guid = data.guid;
         self.store_publication(data);
         self.events.push_back(ParticipantEvent::PublicationFound(guid));
         self.match_remote_writer(guid);
     }
 
-    fn take_subscription(&mut self, sample: &Selected) {
-        let Some(data) = self.take_endpoint(sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name))
-        else {
-            return;
-        };
+    fn take_subscription(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
+        let parsed =
+            self.take_endpoint(now, wall, sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name));
+        let Some(data) = parsed else { return };
         let guid = data.guid;
         self.store_subscription(data);
         self.events.push_back(ParticipantEvent::SubscriptionFound(guid));
@@ -298,6 +296,8 @@ impl Participant {
     /// Parses the announcement of an endpoint by its own participant, and reserves room for it.
     fn take_endpoint<D>(
         &mut self,
+        now: Instant,
+        wall: Timestamp,
         sample: &Selected,
         parse: impl FnOnce(&[u8], VendorId) -> Result<D, DiscoveryDataError>,
         name: impl for<'d> FnOnce(&'d D) -> (Guid, &'d str),
@@ -314,6 +314,8 @@ impl Participant {
             return None;
         }
         if self.ignored.contains(&guid) || self.ignored_topics.contains(topic) {
+            // It may be known under another topic.
+            self.remove_remote_endpoint(now, wall, guid);
             return None;
         }
         if !remote.has_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {

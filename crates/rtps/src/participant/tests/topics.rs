@@ -245,6 +245,18 @@ fn endpoint_with_another_topic_leaves_the_matches_of_the_first() {
 }
 
 #[test]
+fn endpoint_with_an_ignored_topic_leaves_the_matches_of_the_first() {
+    let mut domain = Domain::of_a_pair();
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(1).ignore_topic(now, wall, "another");
+    domain.put_reader(2, subscription(2, 1, "another"));
+    domain.run(Span::from_millis(100));
+    let events = domain.events(1);
+    assert!(events.iter().any(|e| matches!(e, ParticipantEvent::ReaderUnmatched { .. })), "{events:?}");
+    assert_eq!(domain.at(1).remote_subscriptions().count(), 0);
+}
+
+#[test]
 fn topic_ignored_while_its_participant_is_silent_stays_ignored() {
     let mut domain = Domain::of(&[1, 2]);
     let mut model = Model::default();

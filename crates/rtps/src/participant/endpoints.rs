@@ -314,7 +314,7 @@ impl Participant {
             return None;
         }
         if self.ignored.contains(&guid) || self.ignored_topics.contains(topic) {
-            // It may be known under another topic.
+            // The endpoint may be known under another topic.
             self.remove_remote_endpoint(now, wall, guid);
             return None;
         }

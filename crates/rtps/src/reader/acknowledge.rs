@@ -135,8 +135,8 @@ impl Reader {
         !self.owing.is_empty()
     }
 
-    /// Appends acknowledgements and repair requests to `out`. Returns whether there were any. Those for the same
-    /// participant travel together, also with the ones of other readers that are in `out` already.
+    /// Appends acknowledgements and repair requests to `out`. Returns whether there were any. Answers for
+    /// the same participant travel together, also with answers of other readers that are in `out` already.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
         let before = out.total_bytes();
         let mut owing = core::mem::take(&mut self.owing);

@@ -51,7 +51,7 @@ enum Step {
     },
 }
 
-/// What there is, and what each host ignores.
+/// All endpoints, and the endpoints, topics and participants that each host ignores.
 #[derive(Default)]
 struct Model {
     writers: BTreeMap<Guid, Endpoint>,

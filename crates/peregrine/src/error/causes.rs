@@ -456,7 +456,7 @@ impl fmt::Display for Timeout {
                     "no room for a sample of topic \"{topic}\" within {waited:?}: {limit} is reached, {held} samples are held"
                 )?;
                 if let Some(reader) = reader {
-                    write!(f, ", and {behind} readers have not acknowledged all of them, {reader} the fewest")?;
+                    write!(f, "; readers that lack some: {behind}, furthest behind: {reader}")?;
                 }
                 f.write_str(
                     "; raise the limit or max_blocking_time, or see which reader stalls delivery: DataWriter::status",

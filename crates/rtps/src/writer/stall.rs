@@ -102,7 +102,7 @@ impl Writer {
         let mut next: Option<Instant> = None;
         for reader in self.readers.iter_mut() {
             if reader.acknowledged_below >= end {
-                // The samples that it lacked have expired, or was replaced.
+                // The samples that it lacked have expired, or were replaced.
                 reader.lag.end();
             }
             if let Some(since) = reader.lag.take_ended_stall() {

@@ -127,6 +127,27 @@ fn reliable_sample_costs_writer_one_system_call() {
     assert_eq!(rounds.min(), Some(100));
 }
 
+/// A thread that is late may split the answers, so the round with the fewest datagrams counts.
+#[test]
+fn acknowledgements_of_many_readers_of_a_participant_travel_together() {
+    const READERS: usize = 50;
+    let sides = sides(80);
+    let writer = sides[0].topic::<Blob>("many").unwrap().writer_builder().keep_all().reliable().build().unwrap();
+    let topic = sides[1].topic::<Blob>("many").unwrap();
+    let reader = || topic.reader_builder().keep_all().reliable().build().unwrap();
+    let _readers: Vec<_> = (0..READERS).map(|_| reader()).collect();
+    writer.wait_for_readers(READERS, PATIENCE).unwrap();
+    settle(&sides);
+    let rounds = (0..10).map(|number| {
+        let before = Calls::of(&sides[1]);
+        writer.write(&Blob { number, octets: vec![7; 100] }).unwrap();
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        Calls::of(&sides[1]).since(before).datagrams_sent
+    });
+    let fewest = rounds.min().unwrap();
+    assert!((1..=4).contains(&fewest), "{fewest} datagrams for the acknowledgements of {READERS} readers");
+}
+
 /// Each sample demands an acknowledgement, which travels with the sample that the other side returns. A thread that is
 /// late on a busy machine has its acknowledgements sent by another thread for a while, so the test waits for one round
 /// without such a thread. Both threads go on from round to round: the start of a thread would be such a delay.

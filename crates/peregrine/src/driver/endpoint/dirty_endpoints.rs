@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use peregrine_rtps::time::Instant;
+use peregrine_rtps::transmit::TransmitBatch;
 
 use super::reader::{self, AfterEvents, ReaderCore};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
 use crate::driver::base::clock::wall;
+
+/// Answers of several readers are sent when they exceed this number of bytes.
+const ANSWERS_BYTES_MAX: usize = 1 << 16;
 
 /// The endpoints that some datagrams concerned, each once.
 #[derive(Default)]
@@ -17,6 +21,8 @@ pub(crate) struct DirtyEndpoints {
     topics: Vec<Arc<TopicCore>>,
     /// Readers that owe an acknowledgement.
     answering: Vec<Arc<ReaderCore>>,
+    /// The answers of several readers: those for the same participant travel together.
+    answers: TransmitBatch,
 }
 
 impl DirtyEndpoints {
@@ -45,7 +51,10 @@ impl DirtyEndpoints {
     /// Calls the endpoints, whose deadlines are due.
     pub(in crate::driver) fn handle_timeouts(&mut self, now: Instant) {
         self.writers.drain(..).for_each(|writer| writer.handle_timeout(now));
-        self.readers.drain(..).for_each(|reader| reader.handle_timeout(now, wall()));
+        let (answering, wall) = (&mut self.answering, wall());
+        let readers = self.readers.drain(..);
+        answering.extend(readers.filter(|reader| reader.handle_timeout(now, wall)));
+        self.send_answers(now);
     }
 
     /// Wakes waiters, sends answers, and runs listeners or queues them. The caller must hold no lock.
@@ -90,7 +99,19 @@ impl DirtyEndpoints {
 
     /// Sends the acknowledgements of the readers that [`Self::wake`] has left.
     pub(in crate::driver) fn send_answers(&mut self, now: Instant) {
-        self.answering.drain(..).for_each(|reader| reader.send_answers(now));
+        if let [reader] = &*self.answering {
+            reader.send_answers(now);
+            return self.answering.clear();
+        }
+        let answers = &mut self.answers;
+        let mut answering = self.answering.drain(..).peekable();
+        while let Some(reader) = answering.next() {
+            reader.put_answers(now, answers);
+            if answering.peek().is_none() || answers.total_bytes() > ANSWERS_BYTES_MAX {
+                reader.host.send(answers);
+                answers.clear();
+            }
+        }
     }
 
     /// Leaves the acknowledgements of the readers that [`Self::wake`] has left to the next messages to the same

@@ -201,14 +201,19 @@ impl ReaderCore {
         drop(guard.collections.try_push(collection));
     }
 
-    pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant, wall: Timestamp) {
+    /// Returns whether the caller has to [send](Self::put_answers) acknowledgements.
+    pub(super) fn handle_timeout(self: &Arc<Self>, now: Instant, wall: Timestamp) -> bool {
         let mut guard = self.lock();
         let goes_on = guard.reader.handle_timeout(now, wall);
         drop(guard);
         if goes_on && let Some(shared) = self.host.shared_memory() {
             shared.resume(self.guid);
         }
-        self.after(now);
+        let after = self.process_events(now);
+        if after == AfterEvents::RunListener {
+            self.run_listener_first(now);
+        }
+        after == AfterEvents::Acknowledge
     }
 
     /// Finds the instances of waiting samples with `find`, code of the application that runs under no lock. One thread
@@ -357,6 +362,13 @@ impl ReaderCore {
     /// Sends the acknowledgements that [`Self::process_events`] has left, unless another thread has sent them.
     pub(super) fn send_answers(&self, now: Instant) {
         self.acknowledge(self.lock(), now);
+    }
+
+    /// Appends these acknowledgements to `out`, which the caller sends.
+    pub(super) fn put_answers(&self, now: Instant, out: &mut TransmitBatch) {
+        let mut guard = self.lock();
+        guard.reader.poll_transmit(now, out);
+        self.set_deadline(guard, now);
     }
 
     /// Leaves the acknowledgements that [`Self::process_events`] has left to the next message that goes to the same

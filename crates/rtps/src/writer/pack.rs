@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::history::{CacheChange, ChangeKind};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use crate::limits::RECEIVER_MACS_MAX;
+use crate::limits::{ANSWERS_MESSAGE_BYTES_MAX, RECEIVER_MACS_MAX};
 use crate::payload::Payload;
 use crate::protection::SealError;
 use crate::protection::payload::{PayloadSealer, SealedPayload};
@@ -240,6 +240,20 @@ impl Packer {
     pub(super) fn open_to(&mut self, prefix: GuidPrefix, to: &Arc<Destination>) {
         self.open(to);
         InfoDestination { prefix }.emit(ENDIANNESS, self.batch.inline());
+    }
+
+    /// Starts a HEARTBEAT of `len` bytes for one participant: in the last message, if that is for the same participant
+    /// and [may grow](TransmitBatch::may_grow), otherwise in a message of its own.
+    pub(super) fn open_for_heartbeat(&mut self, prefix: GuidPrefix, to: &Arc<Destination>, len: usize, max: usize) {
+        let from = self.header.prefix;
+        let max = max.min(ANSWERS_MESSAGE_BYTES_MAX).saturating_sub(len);
+        let may_grow = !self.sealer.is_active();
+        if !(may_grow && self.batch.reopen(from, prefix, &to.locators, max)) {
+            self.open_to(prefix, to);
+        }
+        if may_grow {
+            self.batch.may_grow(from, prefix);
+        }
     }
 
     /// Ends the message being written, if any.

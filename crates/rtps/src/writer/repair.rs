@@ -317,10 +317,12 @@ impl Writer {
 
     pub(super) fn directed_heartbeat(&mut self, now: Instant, index: usize) {
         let (_, last) = self.available();
+        let len = self.own_heartbeat_len(index);
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         reader.repairs_paid.charge_heartbeat();
-        self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+        let info = &reader.info;
+        self.packer.open_for_heartbeat(info.guid.prefix, &reader.own_destination, len, info.max_message_bytes);
         // A reader that never acknowledges receives no request.
         let is_final = reader.retains_unacknowledged();
         self.put_own_heartbeat(index, is_final, false);

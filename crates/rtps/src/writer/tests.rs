@@ -19,6 +19,7 @@ mod match_limit;
 mod room;
 mod stalls;
 mod steady;
+mod together;
 
 fn keep_all(max_samples: u32) -> WriterConfig {
     WriterConfig {

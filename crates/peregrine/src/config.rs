@@ -5,7 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use peregrine_rtps::id::DomainId;
-use peregrine_rtps::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, SAMPLE_BYTES_MAX, UNANSWERED_HEARTBEATS_MAX};
+use peregrine_rtps::limits::{
+    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, SAMPLE_BYTES_MAX, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_SAMPLES_MAX,
+    UNANSWERED_HEARTBEATS_MAX,
+};
 use peregrine_rtps::locator::{Locator, Ports};
 use peregrine_transport::interface;
 pub use peregrine_transport::interface::Selection as InterfaceSelection;
@@ -143,6 +146,17 @@ pub struct DomainConfig {
     /// taken samples of instances that have ended. The default is 1,048,576; an instance takes about 400 bytes and its
     /// samples.
     pub max_instances_per_reader: u32,
+    /// Maximum number of samples that a writer keeps until its reliable readers acknowledge them, where HISTORY and
+    /// RESOURCE_LIMITS set no limit: `max_samples` is unlimited, and the writer is KEEP_ALL or has keys and unlimited
+    /// `max_instances`. A further write waits up to `max_blocking_time`, then fails with
+    /// [`Timeout::NoRoom`](crate::error::Timeout::NoRoom) and
+    /// [`RoomLimit::Unacknowledged`](crate::error::RoomLimit::Unacknowledged). Samples that are kept for late joiners,
+    /// and new values of instances in a full KEEP_LAST history, do not count. The default is 262,144; `u32::MAX` means
+    /// no limit.
+    pub max_unacknowledged_samples: u32,
+    /// The same limit in payload bytes. Two samples are kept whatever their length. The default is 64 MiB; `usize::MAX`
+    /// means no limit.
+    pub max_unacknowledged_bytes: usize,
     /// Transports with connections, in addition to UDP. The default is none.
     #[doc(hidden)]
     pub stream_links: StreamLinks,
@@ -175,6 +189,8 @@ impl Default for DomainConfig {
             unanswered_heartbeats: UNANSWERED_HEARTBEATS_MAX,
             max_sample_bytes: SAMPLE_BYTES_MAX,
             max_instances_per_reader: 1 << 20,
+            max_unacknowledged_samples: UNACKNOWLEDGED_SAMPLES_MAX,
+            max_unacknowledged_bytes: UNACKNOWLEDGED_BYTES_MAX,
             stream_links: StreamLinks::default(),
             wait: WaitStrategy::Block,
             threads: ThreadSettings::default(),
@@ -226,6 +242,8 @@ impl DomainConfig {
         with_unanswered_heartbeats = unanswered_heartbeats: u32,
         with_max_sample_bytes = max_sample_bytes: u32,
         with_max_instances_per_reader = max_instances_per_reader: u32,
+        with_max_unacknowledged_samples = max_unacknowledged_samples: u32,
+        with_max_unacknowledged_bytes = max_unacknowledged_bytes: usize,
         ; into
         with_multicast_groups = multicast_groups: Vec<IpAddr>,
         with_peers = peers: Vec<Peer>,
@@ -273,11 +291,16 @@ impl DomainConfig {
             (Argument::UnansweredHeartbeats, self.unanswered_heartbeats, u32::MAX, Unit::None),
             (Argument::MaxSampleBytes, self.max_sample_bytes, SAMPLE_BYTES_MAX, Unit::Bytes),
             (Argument::MaxInstancesPerReader, self.max_instances_per_reader, u32::MAX, Unit::None),
+            (Argument::MaxUnacknowledgedSamples, self.max_unacknowledged_samples, u32::MAX, Unit::None),
         ] {
             if !(1..=max).contains(&value) {
                 let (value, min, max) = (value.into(), 1, max.into());
                 return Err(BadParameter::OutOfRange { argument, value, min, max, unit }.into());
             }
+        }
+        if self.max_unacknowledged_bytes == 0 {
+            let (argument, unit) = (Argument::MaxUnacknowledgedBytes, Unit::Bytes);
+            return Err(BadParameter::OutOfRange { argument, value: 0, min: 1, max: u64::MAX, unit }.into());
         }
         if self.threads.name_prefix.contains('\0') {
             return Err(BadParameter::NulCharacter { argument: Argument::ThreadNamePrefix }.into());

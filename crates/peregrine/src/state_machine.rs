@@ -9,7 +9,7 @@ use peregrine_rtps::qos::{
 };
 use peregrine_rtps::reader::{Reader, ReaderConfig};
 use peregrine_rtps::time::Span;
-use peregrine_rtps::writer::{Batching, Writer, WriterConfig};
+use peregrine_rtps::writer::{Batching, KeptLimits, Watermarks, Writer, WriterConfig};
 use peregrine_transport::random;
 use peregrine_xtypes::Representation;
 
@@ -24,13 +24,22 @@ pub(crate) fn random_u64() -> Result<u64, Error> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// The settings of a writer that are not policies, as its state machine needs them.
+#[derive(Clone, Copy)]
+pub(crate) struct WriterSettings {
+    pub(crate) batching: Option<Batching>,
+    pub(crate) asynchronous: bool,
+    /// Infinite if readers without progress stay active.
+    pub(crate) inactive_without_progress: Span,
+    pub(crate) watermarks: Option<Watermarks>,
+}
+
 /// The state machine of a writer with these policies.
 pub(crate) fn new_writer(
     participant: &ParticipantCore,
     guid: Guid,
     qos: &DataWriterQos,
-    batching: Option<Batching>,
-    asynchronous: bool,
+    settings: WriterSettings,
 ) -> Result<Writer, Error> {
     let host = &*participant.host;
     let manual = qos.liveliness.kind != LivelinessKind::Automatic;
@@ -46,8 +55,14 @@ pub(crate) fn new_writer(
         deadline: qos.deadline.period,
         liveliness_lease: if manual { qos.liveliness.lease_duration } else { Span::INFINITE },
         latency_budget: qos.latency_budget.duration,
-        batching,
-        asynchronous,
+        batching: settings.batching,
+        asynchronous: settings.asynchronous,
+        inactive_without_progress: settings.inactive_without_progress,
+        watermarks: settings.watermarks,
+        unlimited: KeptLimits {
+            samples: host.config().max_unacknowledged_samples,
+            bytes: host.config().max_unacknowledged_bytes,
+        },
         default_message_bytes,
         protection: participant.protection.clone(),
         unanswered_heartbeats: host.config().unanswered_heartbeats,

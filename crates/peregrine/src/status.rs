@@ -1,6 +1,8 @@
 //! Communication statuses: what entities report about their communication (DDS 1.4 §2.2.4.1).
 
 // The loom models include this file in another folder.
+#[path = "status/cache.rs"]
+mod cache;
 #[path = "status/delivery.rs"]
 mod delivery;
 
@@ -14,6 +16,7 @@ use peregrine_rtps::qos::PolicyId;
 pub use peregrine_rtps::reader::SampleLostReason;
 
 use crate::{Guid, InstanceHandle};
+pub use cache::{CacheEventCount, ReliableWriterCacheChangedStatus, Watermarks};
 pub(crate) use delivery::explain;
 pub use delivery::{
     DeliveryStalledStatus, HeldBack, ReaderProgress, ReliableReaderActivityChangedStatus, Stall, StallCause,
@@ -76,7 +79,9 @@ statuses! {
     PUBLICATION_MATCHED = 13;
     /// A writer has been matched or unmatched.
     SUBSCRIPTION_MATCHED = 14;
-    /// A matched reliable reader has stopped answering, or answers again. Not part of DDS 1.4.
+    /// The cache of a writer was empty, full, or at a watermark. Not part of DDS 1.4.
+    RELIABLE_WRITER_CACHE_CHANGED = 24;
+    /// A matched reliable reader has stopped answering or making progress, or is back. Not part of DDS 1.4.
     RELIABLE_READER_ACTIVITY_CHANGED = 25;
     /// A reader stalls delivery, or no longer does. Not part of DDS 1.4.
     DELIVERY_STALLED = 26;

@@ -78,6 +78,8 @@ fn untyped_literal_sets_number_of_configuration() {
         .with_unanswered_heartbeats(3)
         .with_max_sample_bytes(4)
         .with_max_instances_per_reader(5)
+        .with_max_unacknowledged_samples(9)
+        .with_max_unacknowledged_bytes(10)
         .with_receive_buffers(6)
         .with_receive_buffer_bytes(7)
         .with_send_buffer_bytes(8)
@@ -86,6 +88,7 @@ fn untyped_literal_sets_number_of_configuration() {
         .with_threads(threads.clone());
     assert_eq!((config.dscp, config.multicast_ttl, config.unanswered_heartbeats), (46, 2, 3));
     assert_eq!((config.max_sample_bytes, config.max_instances_per_reader), (4, 5));
+    assert_eq!((config.max_unacknowledged_samples, config.max_unacknowledged_bytes), (9, 10));
     assert_eq!((config.receive_buffers, config.receive_buffer_bytes, config.send_buffer_bytes), (6, 7, Some(8)));
     assert_eq!((config.message_bytes, config.multicast_groups.len(), config.threads), (None, 1, threads));
 }

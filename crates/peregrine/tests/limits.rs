@@ -21,6 +21,8 @@ fn limit_of_zero_is_refused() {
         config().with_max_sample_bytes(0_u32),
         config().with_max_sample_bytes(u32::MAX),
         config().with_max_instances_per_reader(0_u32),
+        config().with_max_unacknowledged_samples(0),
+        config().with_max_unacknowledged_bytes(0),
     ] {
         let refused = DomainParticipant::builder(79).config(config).build();
         assert!(matches!(refused, Err(Error::BadParameter(_))), "{refused:?}");

@@ -209,7 +209,8 @@ pub const LASTING_INTERVALS: u32 = 32;
 /// Longest such time without a sample in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
 pub const LASTING_WAIT_MAX: Span = Span::from_millis(200);
 
-/// How long a reader that lacks samples acknowledges nothing new until the writer reports that it stalls delivery.
+/// How long a reader that lacks samples acknowledges nothing new until the writer reports that it stalls delivery, and
+/// no longer delays the samples of others.
 pub const STALL_AFTER: Span = Span::from_secs(1);
 
 /// Samples after a loss before a flow counts as steady again: a lossy path needs the frequent requests.
@@ -347,9 +348,16 @@ pub const STALE_SAMPLES_TO_GO_BACK: u32 = 3;
 /// How long such a run of fewer numbers back than [`SKIP_BELIEVED_MAX`] has to last: networks delay datagrams by less.
 pub const STALE_RUN_MIN: Span = Span::from_millis(500);
 
-/// Payload bytes that a writer keeps for a reader that does not answer, where no QoS policy bounds them: as much as it
-/// could have under way.
+/// Payload bytes that a writer keeps for an inactive reader, where no QoS policy bounds them: as much as it could have
+/// under way.
 pub const INACTIVE_KEEP_BYTES: usize = WINDOW_BYTES_MAX;
 
 /// Samples that it keeps likewise: as many as a reader can hold while it waits for earlier ones.
 pub const INACTIVE_KEEP_SAMPLES: usize = REORDER_SAMPLES_MAX;
+
+/// Samples that a writer keeps until its readers acknowledge them, where no QoS policy bounds them, unless configured
+/// otherwise: with their records, small samples take about 80 MiB.
+pub const UNACKNOWLEDGED_SAMPLES_MAX: u32 = 1 << 18;
+
+/// Payload bytes that it keeps likewise: sixteen windows, or half a second of 1 Gbit/s.
+pub const UNACKNOWLEDGED_BYTES_MAX: usize = 64 << 20;

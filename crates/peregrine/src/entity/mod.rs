@@ -28,7 +28,7 @@ use crate::reader::{AnyDataReader, AnyReader};
 use crate::status::{
     DeliveryStalledStatus, IncompatibleQosStatus, InconsistentTopicStatus, LivelinessChangedStatus,
     LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, ReliableReaderActivityChangedStatus,
-    RequestedDeadlineMissedStatus, SampleLostStatus, SampleRejectedStatus,
+    ReliableWriterCacheChangedStatus, RequestedDeadlineMissedStatus, SampleLostStatus, SampleRejectedStatus,
 };
 use crate::writer::{AnyDataWriter, AnyWriter};
 
@@ -207,6 +207,8 @@ pub trait PublisherListener: Send + Sync {
     /// See [`DataWriterListener::on_liveliness_lost`](crate::DataWriterListener::on_liveliness_lost).
     fn on_liveliness_lost(&self, writer: &AnyDataWriter, status: LivelinessLostStatus) {}
     /// See
+    /// [`DataWriterListener::on_reliable_writer_cache_changed`](crate::DataWriterListener::on_reliable_writer_cache_changed).
+    fn on_reliable_writer_cache_changed(&self, writer: &AnyDataWriter, status: ReliableWriterCacheChangedStatus) {}
     /// [`DataWriterListener::on_reliable_reader_activity_changed`](crate::DataWriterListener::on_reliable_reader_activity_changed).
     fn on_reliable_reader_activity_changed(&self, writer: &AnyDataWriter, status: ReliableReaderActivityChangedStatus) {
     }

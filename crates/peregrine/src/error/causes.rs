@@ -449,6 +449,7 @@ impl fmt::Display for Timeout {
                     Full::Samples => "max_samples",
                     Full::Instances => "max_instances",
                     Full::SamplesPerInstance => "max_samples_per_instance",
+                    Full::Unacknowledged => "max_unacknowledged_samples or max_unacknowledged_bytes of DomainConfig",
                     Full::SendQueue => "the send queue",
                 };
                 write!(

@@ -46,6 +46,10 @@ pub enum Argument {
     MaxSampleBytes,
     /// [`DomainConfig::max_instances_per_reader`](crate::DomainConfig::max_instances_per_reader).
     MaxInstancesPerReader,
+    /// [`DomainConfig::max_unacknowledged_samples`](crate::DomainConfig::max_unacknowledged_samples).
+    MaxUnacknowledgedSamples,
+    /// [`DomainConfig::max_unacknowledged_bytes`](crate::DomainConfig::max_unacknowledged_bytes).
+    MaxUnacknowledgedBytes,
     /// [`DomainConfig::dscp`](crate::DomainConfig::dscp).
     Dscp,
     /// [`ThreadSettings::name_prefix`](crate::ThreadSettings::name_prefix).
@@ -162,6 +166,8 @@ impl Argument {
             Self::UnansweredHeartbeats => "unanswered_heartbeats",
             Self::MaxSampleBytes => "max_sample_bytes",
             Self::MaxInstancesPerReader => "max_instances_per_reader",
+            Self::MaxUnacknowledgedSamples => "max_unacknowledged_samples",
+            Self::MaxUnacknowledgedBytes => "max_unacknowledged_bytes",
             Self::Dscp => "dscp",
             Self::ThreadNamePrefix => "threads.name_prefix",
             Self::BitsPerSecond => "the rate of a flow controller",

@@ -1,85 +1,20 @@
 //! How far the readers of a writer are, and which of them hold up delivery.
 
-use std::time::Duration;
-
-use peregrine_rtps::writer as rtps;
-pub use peregrine_rtps::writer::{HeldBack, StallCause};
+pub use peregrine_rtps::writer::{HeldBack, ReaderProgress, Stall, StallCause, WriterStatus};
 
 use crate::Guid;
 
-/// The samples that a writer has accepted and its readers have not acknowledged:
-/// [`DataWriter::status`](crate::DataWriter::status).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct WriterStatus {
-    /// Samples that `write` has accepted and the writer has not sent yet.
-    pub unsent: u64,
-    /// Why it has not sent them; `None` if there are none.
-    pub held_back: Option<HeldBack>,
-    /// The matched reliable readers that acknowledge.
-    pub readers: Vec<ReaderProgress>,
-}
-
-impl WriterStatus {
-    /// The readers that stall delivery, with the longest stall first.
-    #[must_use]
-    pub fn stalls(&self) -> Vec<Stall> {
-        let mut stalls: Vec<Stall> = self.readers.iter().filter_map(|reader| reader.stall).collect();
-        stalls.sort_by_key(|stall| std::cmp::Reverse(stall.lasting));
-        stalls
-    }
-}
-
-/// How far a matched reliable reader is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct ReaderProgress {
-    /// The reader.
-    pub reader: Guid,
-    /// Samples, sent or not, that the reader has not acknowledged.
-    pub unacknowledged: u64,
-    /// Whether the writer waits for the reader. The writer does not wait for a reader that has left too many requests
-    /// unanswered, until the reader answers again.
-    pub is_active: bool,
-    /// Whether new samples for other readers wait until this reader acknowledges. A reader that leaves a few requests
-    /// unanswered while others answer no longer delays them.
-    pub delays_others: bool,
-    /// Set if the reader lacks samples and has acknowledged nothing new for at least a second.
-    pub stall: Option<Stall>,
-}
-
-/// A reader that lacks samples and has acknowledged nothing new for at least a second.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Stall {
-    /// The reader.
-    pub reader: Guid,
-    /// How long that has lasted.
-    pub lasting: Duration,
-    /// Why the reader acknowledges nothing.
-    pub cause: StallCause,
-}
-
-impl From<rtps::Stall> for Stall {
-    fn from(rtps::Stall { reader, lasting, cause }: rtps::Stall) -> Self {
-        Self { reader, lasting: lasting.into(), cause }
-    }
-}
-
-impl From<rtps::ReaderProgress> for ReaderProgress {
-    fn from(progress: rtps::ReaderProgress) -> Self {
-        let rtps::ReaderProgress { reader, unacknowledged, is_active, delays_others, stall } = progress;
-        Self { reader, unacknowledged, is_active, delays_others, stall: stall.map(Stall::from) }
-    }
-}
-
-/// RELIABLE_READER_ACTIVITY_CHANGED: the number of matched reliable readers that answer. Not part of DDS 1.4; RTI
-/// Connext DDS has a status of this name.
+/// RELIABLE_READER_ACTIVITY_CHANGED: the number of matched reliable readers that the writer waits for. Not part of DDS
+/// 1.4; RTI Connext DDS has a status of this name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReliableReaderActivityChangedStatus {
     /// Matched reliable readers that the writer waits for.
     pub active_count: u32,
-    /// Matched reliable readers that have left so many requests unanswered that the writer does not wait for them.
+    /// Matched reliable readers that have left so many requests unanswered
+    /// ([`DomainConfig::unanswered_heartbeats`](crate::DomainConfig::unanswered_heartbeats)), or have made no progress
+    /// for so long
+    /// ([`DataWriterBuilder::inactivate_nonprogressing_readers`](crate::DataWriterBuilder::inactivate_nonprogressing_readers)),
+    /// that the writer does not wait for them.
     pub inactive_count: u32,
     /// The change of `active_count` since this status was last read.
     pub active_count_change: i32,
@@ -170,6 +105,10 @@ pub(crate) fn explain(cause: StallCause) -> &'static str {
             "a reader has no room for samples: its application does not take them; take them, or raise max_samples of the \
              reader or choose KEEP_LAST"
         }
+        StallCause::NotFetched => {
+            "a reader on this host has not fetched its samples: its application does not take them, or its process is \
+             stopped; take them, or choose KEEP_LAST"
+        }
         _ => "a reader acknowledges nothing new",
     }
 }
@@ -196,23 +135,5 @@ mod tests {
         let read = status.read();
         assert_eq!((read.active_count, read.active_count_change), (1, 0));
         assert_eq!((read.inactive_count, read.inactive_count_change), (0, -1));
-    }
-
-    #[test]
-    fn longest_stall_is_listed_first() {
-        let progress = |number, seconds| ReaderProgress {
-            reader: reader(number),
-            unacknowledged: 1,
-            is_active: true,
-            delays_others: true,
-            stall: Some(Stall {
-                reader: reader(number),
-                lasting: Duration::from_secs(seconds),
-                cause: StallCause::NoProgress,
-            }),
-        };
-        let idle = ReaderProgress { stall: None, ..progress(3, 0) };
-        let status = WriterStatus { unsent: 0, held_back: None, readers: vec![progress(1, 2), idle, progress(2, 5)] };
-        assert_eq!(status.stalls().iter().map(|stall| stall.reader).collect::<Vec<_>>(), [reader(2), reader(1)]);
     }
 }

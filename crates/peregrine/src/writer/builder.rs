@@ -11,6 +11,7 @@ use peregrine_rtps::qos::{
     DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, IgnoreLocal, Liveliness, LivelinessKind,
     Ownership, Reliability, RepresentationId, ResourceLimits, UserData,
 };
+use peregrine_rtps::time::Span;
 use peregrine_rtps::writer::Batching;
 
 use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, PublishMode, WriterInner};
@@ -20,8 +21,8 @@ use crate::driver::endpoint::writer::WriterCore;
 use crate::entity::{Entity, Publisher};
 use crate::error::Error;
 use crate::qos;
-use crate::state_machine::{new_writer, normalized_writer_qos};
-use crate::status::StatusMask;
+use crate::state_machine::{WriterSettings, new_writer, normalized_writer_qos};
+use crate::status::{StatusMask, Watermarks};
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
 
@@ -34,6 +35,8 @@ pub struct DataWriterBuilder<T: TopicType> {
     /// `None`: that of the participant.
     ignore_local: Option<IgnoreLocal>,
     batching: Option<Batching>,
+    inactive_without_progress: Span,
+    watermarks: Option<Watermarks>,
     publish_mode: PublishMode,
     shared_memory_bytes: usize,
     listener: Listening<dyn DataWriterListener<T>>,
@@ -72,6 +75,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
             qos,
             ignore_local: None,
             batching: None,
+            inactive_without_progress: Span::INFINITE,
+            watermarks: None,
             publish_mode: PublishMode::Synchronous,
             shared_memory_bytes: SHARED_MEMORY_BYTES,
             listener: None,
@@ -201,6 +206,32 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
+    /// Makes a reliable reader inactive that lacks samples and has acknowledged none of them for this long, although it
+    /// answers: its application takes nothing, or the network drops the same sample each time. The writer then waits
+    /// for it no longer: its samples do not hold the history of a KEEP_ALL writer, and may be lost to it.
+    /// RELIABLE_READER_ACTIVITY_CHANGED reports that. A reader that receives a sample again is active again, and is
+    /// told which samples will not come.
+    ///
+    /// The default is never, so that KEEP_ALL loses no sample of an application that pauses: a write waits for such a
+    /// reader up to `max_blocking_time`, fails, and names the reader. New samples for other readers wait for it no
+    /// longer than a second in any case.
+    /// [`DomainConfig::unanswered_heartbeats`](crate::DomainConfig::unanswered_heartbeats) is for readers that do not
+    /// answer. The setting is local to this writer and cannot change.
+    pub fn inactivate_nonprogressing_readers(mut self, after: Duration) -> Self {
+        self.inactive_without_progress = if after == Duration::MAX { Span::INFINITE } else { after.into() };
+        self
+    }
+
+    /// Makes the writer count its unacknowledged samples for RELIABLE_WRITER_CACHE_CHANGED: the status changes when
+    /// their number rises to the high watermark, falls to the low one, or becomes zero, and when a write finds no room.
+    /// A high watermark that is not above the low one counts as one more than that. The default is no watermarks,
+    /// because the writer counts for each sample, and readers in other processes of this host get its samples on a
+    /// slower path. The setting is local to this writer and cannot change.
+    pub const fn cache_watermarks(mut self, watermarks: Watermarks) -> Self {
+        self.watermarks = Some(watermarks);
+        self
+    }
+
     /// Sets which thread sends the samples, and how fast. The default is [`PublishMode::Synchronous`]. The mode is
     /// local to this writer and cannot change.
     pub fn publish_mode(mut self, mode: PublishMode) -> Self {
@@ -240,6 +271,15 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
+    const fn settings(&self) -> WriterSettings {
+        WriterSettings {
+            batching: self.batching,
+            asynchronous: self.publish_mode.flow().is_some(),
+            inactive_without_progress: self.inactive_without_progress,
+            watermarks: self.watermarks,
+        }
+    }
+
     /// Creates the writer.
     ///
     /// # Errors
@@ -247,7 +287,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// [`Error::Unsupported`] or [`Error::BadParameter`] if policies of the writer or publisher contradict each other,
     /// are not available yet, or are too long to be announced.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
-        let Self { publisher, topic, qos, ignore_local, batching, publish_mode, shared_memory_bytes, listener } = self;
+        let settings = self.settings();
+        let Self { publisher, topic, qos, ignore_local, publish_mode, shared_memory_bytes, listener, .. } = self;
         let qos = normalized_writer_qos::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
@@ -257,7 +298,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
         let host = &participant.host;
         let flow = publish_mode.flow().cloned();
-        let writer = new_writer(participant, guid, &qos, batching, flow.is_some())?;
+        let writer = new_writer(participant, guid, &qos, settings)?;
         if flow.is_some() {
             host.start_publishing()?;
         }
@@ -273,7 +314,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
             ignore_local,
             keys: Mutex::new(HashMap::new()),
             listener: Mutex::new(listener),
-            batching,
+            settings,
             is_suspended: AtomicBool::new(false),
             publish_mode,
             enabled: OnceLock::new(),

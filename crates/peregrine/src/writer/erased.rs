@@ -22,7 +22,7 @@ use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::{nearest, tell};
 use crate::entity::PublisherListener;
 use crate::error::{Error, Precondition};
-use crate::state_machine::{new_writer, representation};
+use crate::state_machine::{WriterSettings, new_writer, representation};
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;
 
@@ -72,8 +72,8 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
             return Ok(());
         }
         // Every policy could change until now.
-        let is_asynchronous = self.publish_mode.flow().is_some();
-        state.writer = new_writer(self.participant(), self.core.guid, &qos, self.batching(), is_asynchronous)?;
+        let settings = WriterSettings { batching: self.batching(), ..self.settings };
+        state.writer = new_writer(self.participant(), self.core.guid, &qos, settings)?;
         self.enabled.get_or_init(|| Enabled {
             representation: representation(&qos.data_representation),
             max_blocking_time: qos.reliability.max_blocking_time,
@@ -178,6 +178,8 @@ impl<T: TopicType> WriterHook for Hook<T> {
             LIVELINESS_LOST: on_liveliness_lost(liveliness_lost_status),
             RELIABLE_READER_ACTIVITY_CHANGED:
                 on_reliable_reader_activity_changed(reliable_reader_activity_changed_status),
+            RELIABLE_WRITER_CACHE_CHANGED:
+                on_reliable_writer_cache_changed(reliable_writer_cache_changed_status),
             DELIVERY_STALLED: on_delivery_stalled(delivery_stalled_status),
         );
     }

@@ -49,10 +49,10 @@ use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::{endpoint_handles, why_unmatched};
 use crate::entity::Publisher;
 use crate::error::{Argument, BadParameter, Error, OutOfResources, Timeout};
-use crate::state_machine::normalized_writer_qos;
+use crate::state_machine::{WriterSettings, normalized_writer_qos};
 use crate::status::{
     DeliveryStalledStatus, IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus,
-    ReliableReaderActivityChangedStatus, StatusMask, WriterStatus,
+    ReliableReaderActivityChangedStatus, ReliableWriterCacheChangedStatus, StatusMask, WriterStatus,
 };
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
@@ -92,7 +92,7 @@ pub(crate) struct WriterInner<T: TopicType> {
     keys: Mutex<HashMap<KeyHash, Vec<u8>>>,
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
     condition: StatusCondition,
-    batching: Option<Batching>,
+    settings: WriterSettings,
     /// Whether its publisher has suspended publications.
     is_suspended: AtomicBool,
     publish_mode: PublishMode,
@@ -122,8 +122,10 @@ pub trait DataWriterListener<T: TopicType>: Send + Sync {
     fn on_offered_deadline_missed(&self, writer: &DataWriter<T>, status: OfferedDeadlineMissedStatus) {}
     /// The application has not asserted the liveliness of the writer within its lease.
     fn on_liveliness_lost(&self, writer: &DataWriter<T>, status: LivelinessLostStatus) {}
-    /// A matched reliable reader has stopped answering, or answers again. The writer does not wait for a reader that
-    /// does not answer.
+    /// The cache of a writer with [watermarks](crate::DataWriterBuilder::cache_watermarks) was empty, full, or at one
+    /// of them.
+    fn on_reliable_writer_cache_changed(&self, writer: &DataWriter<T>, status: ReliableWriterCacheChangedStatus) {}
+    /// A matched reliable reader has become inactive, so that the writer no longer waits for it, or is active again.
     fn on_reliable_reader_activity_changed(&self, writer: &DataWriter<T>, status: ReliableReaderActivityChangedStatus) {
     }
     /// A reader has lacked samples for a second without acknowledging anything, or a stall has ended.
@@ -324,6 +326,12 @@ impl<T: TopicType> DataWriter<T> {
         self.read_status(StatusMask::LIVELINESS_LOST, |s| s.statuses.liveliness_lost.read())
     }
 
+    /// RELIABLE_WRITER_CACHE_CHANGED.
+    #[must_use]
+    pub fn reliable_writer_cache_changed_status(&self) -> ReliableWriterCacheChangedStatus {
+        self.read_status(StatusMask::RELIABLE_WRITER_CACHE_CHANGED, WriterState::read_cache_status)
+    }
+
     /// RELIABLE_READER_ACTIVITY_CHANGED.
     #[must_use]
     pub fn reliable_reader_activity_changed_status(&self) -> ReliableReaderActivityChangedStatus {
@@ -392,9 +400,10 @@ impl<T: TopicType> WriterInner<T> {
     /// The current batching of samples into messages.
     fn batching(&self) -> Option<Batching> {
         if !self.is_suspended.load(Ordering::SeqCst) {
-            return self.batching;
+            return self.settings.batching;
         }
-        let max_bytes = self.batching.map_or(SUSPENDED_BYTES, |batching| batching.max_bytes.max(SUSPENDED_BYTES));
+        let max_bytes =
+            self.settings.batching.map_or(SUSPENDED_BYTES, |batching| batching.max_bytes.max(SUSPENDED_BYTES));
         Some(Batching { max_bytes, max_delay: Span::INFINITE })
     }
 

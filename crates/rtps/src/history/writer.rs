@@ -48,6 +48,8 @@ pub enum Full {
     Instances,
     /// `max_samples_per_instance`.
     SamplesPerInstance,
+    /// The bound of unacknowledged samples, of a writer for which HISTORY and RESOURCE_LIMITS set none.
+    Unacknowledged,
     /// [`SEND_QUEUE_BYTES_MAX`](crate::limits::SEND_QUEUE_BYTES_MAX): another thread still sends the earlier samples.
     SendQueue,
 }
@@ -265,6 +267,37 @@ impl WriterHistory {
     #[must_use]
     pub fn bytes_held(&self) -> u64 {
         self.changes.front().map_or(0, |oldest| self.bytes - oldest.offset)
+    }
+
+    /// Payload bytes of all changes so far, held or not.
+    #[must_use]
+    #[inline]
+    pub const fn bytes_written(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The number of held changes from `number` on. Constant in time while no change was removed from the middle.
+    #[must_use]
+    pub fn count_from(&self, number: SequenceNumber) -> usize {
+        if self.live < self.changes.len() {
+            return self.iter_from(number).count();
+        }
+        let start = match self.position(number) {
+            Ok(i) | Err(i) => i,
+        };
+        self.changes.len().saturating_sub(start)
+    }
+
+    /// Whether a new change of this instance replaces an older one (KEEP_LAST).
+    #[must_use]
+    pub fn replaces(&self, instance: &KeyHash) -> bool {
+        matches!(self.kind, HistoryKind::KeepLast(depth) if self.instance_samples(instance) >= depth.max(1))
+    }
+
+    /// The number of the change that a new one of this instance would replace.
+    #[must_use]
+    pub fn replaced_by(&self, instance: &KeyHash) -> Option<SequenceNumber> {
+        self.instance(instance).filter(|_| self.replaces(instance)).map(|i| i.oldest)
     }
 
     /// The changes from `number` on, ascending.

@@ -210,6 +210,10 @@ pub enum History {
 
 /// How many samples and instances a writer or reader may keep (DDS 1.4 §2.2.3.19). Each limit is at least 1. Default:
 /// unlimited.
+///
+/// A writer whose policies permit any number of samples still keeps a bounded number of samples and bytes until readers
+/// acknowledge them: `max_unacknowledged_samples` (262,144) and `max_unacknowledged_bytes` (64 MiB) of `DomainConfig`.
+/// A further write waits up to `max_blocking_time`, as with a limit stated here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ResourceLimits {
     /// Samples of all instances together.

@@ -40,7 +40,7 @@ impl Writer {
             return Some(0);
         }
         let limits = self.history.limits();
-        let most = limits.max_samples.min(limits.max_samples_per_instance) as usize;
+        let most = limits.max_samples.min(limits.max_samples_per_instance).min(self.kept.limits.samples) as usize;
         match self.history.kind() {
             HistoryKind::KeepAll => {
                 let held = self.history.len().saturating_add(kept);

@@ -24,6 +24,14 @@ pub struct WriterConfig {
     /// The number of consecutive unanswered requests for acknowledgement after which the writer no longer waits for a
     /// reader. At least 1.
     pub unanswered_heartbeats: u32,
+    /// How long a reader may lack samples without acknowledging any until the writer no longer waits for it, although
+    /// it answers. Infinite: as long as it answers.
+    pub inactive_without_progress: Span,
+    /// The most that the writer keeps for readers where `history` and `limits` set no limit.
+    pub unlimited: KeptLimits,
+    /// The numbers of unacknowledged samples of which [`WriterEvent::CacheChanged`](super::WriterEvent::CacheChanged)
+    /// tells; `None` to count none, which takes no time.
+    pub watermarks: Option<Watermarks>,
     /// How long a sample is valid (LIFESPAN).
     pub lifespan: Span,
     /// The longest time between two samples of an instance (DEADLINE).
@@ -45,6 +53,37 @@ pub struct WriterConfig {
     pub seed: u64,
     /// Protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
+}
+
+/// The most that a writer keeps of samples that readers have not acknowledged, where HISTORY and RESOURCE_LIMITS set no
+/// limit: a KEEP_ALL writer without `max_samples`, or a KEEP_LAST writer without limit of its instances. A write beyond
+/// that has no room. Samples that were written before a reader matched, and are kept for late joiners, do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptLimits {
+    /// Samples, at least 1.
+    pub samples: u32,
+    /// Payload bytes. Two samples are kept whatever their length.
+    pub bytes: usize,
+}
+
+impl KeptLimits {
+    /// No limits.
+    pub const NONE: Self = Self { samples: u32::MAX, bytes: usize::MAX };
+}
+
+/// Numbers of unacknowledged samples at which a writer reports a change of its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Reported when the number falls to this one or below, after it was above. Default: 0.
+    pub low: u32,
+    /// Reported when the number rises to this one or above, after it was below. Default: 1.
+    pub high: u32,
+}
+
+impl Default for Watermarks {
+    fn default() -> Self {
+        Self { low: 0, high: 1 }
+    }
 }
 
 /// When gathered samples are sent.
@@ -71,6 +110,9 @@ impl WriterConfig {
             liveliness_lease: Span::INFINITE,
             latency_budget: Span::ZERO,
             unanswered_heartbeats: UNANSWERED_HEARTBEATS_MAX,
+            inactive_without_progress: Span::INFINITE,
+            unlimited: KeptLimits::NONE,
+            watermarks: None,
             batching: None,
             asynchronous: false,
             max_message_bytes: MESSAGE_BYTES_MAX,

@@ -29,7 +29,7 @@ pub struct WriterCounters {
     /// Requests for repair that were not answered because the answer is under way, or because the reader's budget for
     /// repairs was used up.
     pub repairs_withheld: u64,
-    /// How often a reliable reader did not answer for so long that the writer went on without it.
+    /// How often a reliable reader did not answer, or made no progress, for so long that the writer went on without it.
     pub readers_inactive: u64,
     /// How often a reader stalled delivery for at least a second.
     pub stalls: u64,

@@ -9,6 +9,7 @@ use crate::limits::{
 use crate::time::{Instant, Span};
 
 use super::config::WriterConfig;
+use super::kept_limits::kept_limits;
 
 /// Samples sent and not acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,7 @@ impl Flow {
             HistoryKind::KeepAll => config.limits.max_samples.min(config.limits.max_samples_per_instance),
             HistoryKind::KeepLast(_) => u32::MAX,
         };
+        let capacity = capacity.min(kept_limits(config).samples);
         let holds_long_enough = match config.history {
             HistoryKind::KeepAll => true,
             HistoryKind::KeepLast(depth) => depth > STEADY_INTERVALS,

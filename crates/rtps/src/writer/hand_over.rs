@@ -204,7 +204,8 @@ impl HandOverQueue {
         self.has_readers = readers.iter().any(ReaderProxy::is_handed_over);
         self.is_catching_up =
             readers.iter().any(|r| r.is_handed_over() && matches!(r.hand_over_state, HandOverState::CatchingUp(_)));
-        self.are_all_live = self.has_readers && readers.iter().all(|r| r.is_live() && !r.retains_unacknowledged());
+        self.are_all_live =
+            self.has_readers && !self.needs_history && readers.iter().all(ReaderProxy::can_do_without_history);
     }
 }
 
@@ -245,11 +246,18 @@ impl Writer {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
-        if reader.is_silent() && !reader.retains_unacknowledged() {
+        let was_inactive = reader.is_inactive() && !reader.retains_unacknowledged();
+        let before = reader.acknowledged_below;
+        let progress = reader.info.reliable && reader.acknowledge(now, below.min(end));
+        let returns = was_inactive && reader.returns_with_progress(before, end, &self.history);
+        if was_inactive && !reader.is_inactive() {
             self.events.push_back(WriterEvent::ReaderActive(reader.info.guid));
         }
-        if reader.info.reliable && reader.acknowledge(now, below.min(end)) {
-            let has_ended_stall = reader.lag.has_ended_stall();
+        let has_ended_stall = progress && reader.lag.has_ended_stall();
+        if returns {
+            self.hand_over.refresh(&self.readers);
+        }
+        if progress {
             self.release_acknowledged();
             if has_ended_stall {
                 self.report_stalls(now);
@@ -303,7 +311,7 @@ impl Writer {
         let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
             return;
         };
-        if reader.info.reliable && !reader.is_silent() {
+        if reader.info.reliable && !reader.is_inactive() {
             reader.unanswered = reader.patience;
             let guid = reader.info.guid;
             self.counters.readers_inactive += 1;
@@ -426,6 +434,11 @@ impl ReaderProxy {
         let known = || history.first().max(self.first_relevant).min(next);
         self.is_handed_over()
             .then(|| CatchUpStart { first: held_from(history, from).min(next), known: self.info.reliable.then(known) })
+    }
+
+    /// Whether it receives each new change at once, and nothing is kept for it but what it has not acknowledged.
+    fn can_do_without_history(&self) -> bool {
+        self.is_live() && !self.retains_unacknowledged() && !self.lag.is_given_up
     }
 
     fn is_live(&self) -> bool {

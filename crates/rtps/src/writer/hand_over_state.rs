@@ -95,6 +95,9 @@ pub(super) struct HandOverQueue {
     pub(super) last_session: u32,
     /// Whether some of these readers are catching up.
     pub(super) is_catching_up: bool,
-    /// Whether there are readers, all of them are live, and no samples are kept for readers that never acknowledge.
+    /// Whether the writer counts what its history holds.
+    pub(super) needs_history: bool,
+    /// Whether there are readers, all of them are live, the writer does not count what its history holds, and no
+    /// samples are kept for readers that never acknowledge.
     pub(super) are_all_live: bool,
 }

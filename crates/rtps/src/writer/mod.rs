@@ -5,6 +5,8 @@
 
 mod backlog;
 mod bypass;
+mod cache;
+mod cache_watch;
 mod config;
 mod counters;
 mod filter;
@@ -13,6 +15,8 @@ mod flow;
 mod group;
 mod hand_over;
 mod hand_over_state;
+mod kept;
+mod kept_limits;
 mod lag;
 pub mod pace;
 mod pack;
@@ -30,11 +34,12 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-pub use config::{Batching, WriterConfig};
+pub use cache_watch::CacheStatus;
+pub use config::{Batching, KeptLimits, Watermarks, WriterConfig};
 pub use counters::WriterCounters;
 pub use filter::SampleFilter;
 pub use hand_over_state::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
-pub use lag::{HeldBack, ReaderProgress, Stall, StallCause};
+pub use lag::{HeldBack, ReaderProgress, Stall, StallCause, WriterStatus};
 pub use proxy::MatchedReader;
 
 use crate::by_guid::ByGuid;
@@ -53,10 +58,12 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
 use backlog::Backlog;
+use cache_watch::CacheWatch;
 use filter::is_same_filter;
 use flow::{Answers, Flow, InFlight};
 use group::{Group, send_new};
 use hand_over_state::HandOverQueue;
+use kept_limits::Kept;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
 
@@ -65,9 +72,10 @@ use proxy::ReaderProxy;
 pub enum WriterEvent {
     /// A refused write may succeed now, and awaited acknowledgements may have arrived.
     Acknowledged,
-    /// A reader has left so many requests unanswered that the writer no longer waits for it.
+    /// A reader has left so many requests unanswered, or has made no progress for so long, that the writer no longer
+    /// waits for it.
     ReaderInactive(Guid),
-    /// An inactive reader has answered again.
+    /// An inactive reader has answered again, or has made progress.
     ReaderActive(Guid),
     /// A reader stalls delivery.
     Stalled(Stall),
@@ -78,6 +86,8 @@ pub enum WriterEvent {
         /// How long delivery stalled.
         lasted: Span,
     },
+    /// A count of [`Writer::cache_status`] has changed.
+    CacheChanged,
     /// An instance was not written in time (OFFERED_DEADLINE_MISSED).
     DeadlineMissed(KeyHash),
     /// The application did not assert the writer's liveliness in time (LIVELINESS_LOST).
@@ -117,6 +127,8 @@ pub struct Writer {
     packer: Packer,
     flow: Flow,
     backlog: Backlog,
+    kept: Kept,
+    cache: CacheWatch,
     /// The first change that has not been sent.
     next_to_send: SequenceNumber,
     /// For readers that never acknowledge: samples before this number had been sent at the last release, and are
@@ -130,7 +142,7 @@ pub struct Writer {
     next_stall_check: Option<Instant>,
     /// The reader at which the last round of [serving](Self::serve_readers) stopped.
     next_served: usize,
-    /// A reader may be one that no longer answers: see [`ReaderProxy::is_silent`].
+    /// A reader may be one that no longer answers: see [`ReaderProxy::is_inactive`].
     may_have_inactive: bool,
     batch_bytes: usize,
     batch_deadline: Option<Instant>,
@@ -153,11 +165,13 @@ impl Writer {
             history: WriterHistory::new(config.history, config.limits, config.seed),
             pool: BufferPool::new(POOL_BYTES_MAX),
             readers: ByGuid::new(config.seed),
-            hand_over: HandOverQueue::default(),
+            hand_over: HandOverQueue { needs_history: config.watermarks.is_some(), ..HandOverQueue::default() },
             group: Group::empty(default_message),
             packer: Packer::new(header, config.guid.entity, sealer),
             flow: Flow::new(&config),
             backlog: Backlog::default(),
+            kept: Kept::new(&config),
+            cache: CacheWatch::new(config.watermarks),
             next_to_send: SequenceNumber::FIRST,
             retained_below: SequenceNumber::FIRST,
             release_at: None,
@@ -218,7 +232,7 @@ impl Writer {
     /// Whether this change would be accepted now.
     #[must_use]
     pub fn has_room_for(&self, change: &Change) -> bool {
-        self.history.has_room(&change.instance, self.acknowledged_below())
+        self.history.has_room(&change.instance, self.acknowledged_below()) && !self.is_full_of_kept(change)
     }
 
     /// Whether the backlog, to be sent or handed over, has reached [`SEND_QUEUE_BYTES_MAX`], so that the writer should
@@ -405,7 +419,7 @@ impl Writer {
     /// [`Self::is_acknowledged_by_all`].
     #[must_use]
     pub fn acknowledged_below_by_all(&self) -> SequenceNumber {
-        let silent = self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.retains_unacknowledged());
+        let silent = self.readers.iter().filter(|r| r.info.reliable && r.is_inactive() && !r.retains_unacknowledged());
         silent.map(|r| r.acknowledged_below).fold(self.acknowledged_below(), SequenceNumber::min)
     }
 
@@ -467,6 +481,7 @@ impl Writer {
         if self.next_expiry.is_some_and(|at| at <= now) {
             self.next_expiry = self.history.remove_expired(now, &mut self.pool);
             self.acknowledged = true;
+            self.note_cache();
         }
         while let Some(instance) = self.deadline.poll_missed(now) {
             self.events.push_back(WriterEvent::DeadlineMissed(instance));
@@ -482,7 +497,7 @@ impl Writer {
             self.push_more(now);
         }
         if self.next_stall_check.is_some_and(|at| at <= now) {
-            self.report_stalls(now);
+            self.check_lags(now);
         }
         if self.flow.heartbeat_due(now) {
             if self.is_backed_up() { self.reschedule(now) } else { self.ask_again(now) }
@@ -533,12 +548,18 @@ impl Writer {
     fn write_held(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
         let fragment_size = self.plan(&change);
         let expires_at = now + self.config.lifespan;
-        let (readers, end) = (&self.readers, self.acknowledgeable_below());
-        let acknowledged_below = || acknowledged_below(readers, end);
-        let added = self.history.add(change, fragment_size, expires_at, acknowledged_below, &mut self.pool);
+        let added = if self.must_wait_for_kept(&change) {
+            Err((Full::Unacknowledged, change))
+        } else {
+            self.note_replacement(&change);
+            let (readers, end) = (&self.readers, self.acknowledgeable_below());
+            let acknowledged_below = || acknowledged_below(readers, end);
+            self.history.add(change, fragment_size, expires_at, acknowledged_below, &mut self.pool)
+        };
         let number = match added {
             Ok(number) => number,
             Err((full, change)) => {
+                self.note_full();
                 // A thread that waits for room relies on a request for acknowledgement.
                 self.finish_group(now);
                 if self.flow.must_ask_for_room() {
@@ -549,6 +570,7 @@ impl Writer {
                 return Err((full, change));
             }
         };
+        self.note_cache();
         if !self.config.lifespan.is_infinite() && self.next_expiry.is_none() {
             self.next_expiry = Some(expires_at);
         }
@@ -808,6 +830,7 @@ impl Writer {
             self.history.remove_below(below, &mut self.pool);
         }
         self.acknowledged = true;
+        self.note_cache();
     }
 
     fn renew_liveliness(&mut self, now: Instant) {

@@ -163,7 +163,7 @@ impl ReaderProxy {
     /// Whether the writer waits for acknowledgements of this reader: not of an inactive reader, nor of one that never
     /// acknowledges.
     pub(super) const fn counts(&self) -> bool {
-        self.info.reliable && !self.info.positive_acks_disabled && !self.is_silent()
+        self.info.reliable && !self.info.positive_acks_disabled && !self.is_inactive()
     }
 
     /// Whether the writer packs messages for it.
@@ -178,7 +178,7 @@ impl ReaderProxy {
 
     /// Whether new samples wait for its acknowledgements, and it gives them.
     pub(super) fn keeps_pace(&self) -> bool {
-        self.is_paced() && self.unanswered < LEFT_BEHIND_AFTER
+        self.is_paced() && self.unanswered < LEFT_BEHIND_AFTER && !self.lag.is_stall()
     }
 
     /// Whether new samples wait for its acknowledgements, while others are not left behind either.
@@ -191,23 +191,46 @@ impl ReaderProxy {
         self.ask_again_at.is_some_and(|at| now < at)
     }
 
-    /// An ACKNACK has come. A reader that was left behind catches up beside the flow, which it does not delay.
+    /// An ACKNACK or NACK_FRAG has come. A reader that was left behind catches up beside the flow, which it does not
+    /// delay; one that stalls delivery stays behind until it makes progress.
     pub(super) fn note_answer(&mut self, sent_below: SequenceNumber) {
         (self.unanswered, self.ask_again_at) = (0, None);
-        if core::mem::take(&mut self.is_left_behind) {
+        if self.is_left_behind && (!self.lag.is_stall() || self.acknowledged_below >= sent_below) {
+            self.is_left_behind = false;
             self.paced_from = sent_below;
         }
+    }
+
+    /// The reader has acknowledged samples from `before` on, of those `sent_below`. A reader that was given up counts
+    /// again if it has one that the writer still keeps: it may have been told that the others are lost. Returns whether
+    /// it counts again.
+    pub(super) fn returns_with_progress(
+        &mut self,
+        before: SequenceNumber,
+        sent_below: SequenceNumber,
+        history: &WriterHistory,
+    ) -> bool {
+        let has_received =
+            || history.next_from(before).is_some_and(|held| held.sequence_number < self.acknowledged_below);
+        let returns = self.lag.is_given_up && self.acknowledged_below > before && has_received();
+        if returns {
+            self.lag.is_given_up = false;
+            self.lag.end();
+            (self.is_left_behind, self.paced_from) = (false, sent_below);
+        }
+        returns
     }
 
     /// Whether it requests something that the flow has lost, and not only history.
     pub(super) fn has_lost_in_flow(&self) -> bool {
         let last = self.requested.as_ref().and_then(|wanted| wanted.iter().last());
-        last.is_some_and(|last| last >= self.paced_from)
+        !self.is_left_behind && last.is_some_and(|last| last >= self.paced_from)
     }
 
-    /// Whether it has left too many requests unanswered.
-    pub(super) const fn is_silent(&self) -> bool {
-        self.unanswered >= self.patience
+    /// Whether the writer does not wait for it at present: it has left too many requests unanswered, or has made no
+    /// progress for too long.
+    pub(super) const fn is_inactive(&self) -> bool {
+        self.unanswered >= self.patience || self.lag.is_given_up
     }
 
     /// Whether samples are kept for it for a while, because it never acknowledges.
@@ -299,7 +322,7 @@ impl ReaderProxy {
             return false;
         }
         self.acknowledged_below = base;
-        self.lag.end();
+        self.lag.note_progress();
         true
     }
 
@@ -372,21 +395,23 @@ impl ReaderProxy {
     }
 
     /// Adds the fragments of a sample that the reader has received to its budget, each once: all before `base`, the
-    /// first that it lacks. The acknowledgement of a sample larger than the budget would come too late.
-    pub(super) fn pay_for_fragments(&mut self, change: &CacheChange, base: FragmentNumber) {
+    /// first that it lacks. The acknowledgement of a sample larger than the budget would come too late. Returns whether
+    /// there are any.
+    pub(super) fn pay_for_fragments(&mut self, change: &CacheChange, base: FragmentNumber) -> bool {
         let (number, size) = (change.sequence_number, change.fragment_size as usize);
         let (paid_number, paid) = self.fragments_paid;
         let from = if number == paid_number { paid } else { FragmentNumber(1) };
         let count = change.payload.len().checked_div(size).map_or(0, |whole| u32::try_from(whole).unwrap_or(u32::MAX));
         let base = base.min(FragmentNumber(count.saturating_add(1)));
         if number < paid_number || base <= from {
-            return;
+            return false;
         }
         self.fragments_paid = (number, base);
         self.repairs_paid.end_fragment_flights_below(number, base);
         let received = base.0.saturating_sub(from.0) as usize;
         let bytes = received.saturating_mul(size.saturating_add(DATA_OVERHEAD));
         self.repairs_paid.pay_for_progress(bytes.saturating_mul(REPAIR_BYTES_PER_BYTE));
+        true
     }
 
     /// A sample is about to be sent again. A late joiner is entitled to its history, once.

@@ -41,7 +41,7 @@ impl Writer {
         }
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
-        let was_silent = reader.is_silent() && !reader.retains_unacknowledged();
+        let was_inactive = reader.is_inactive() && !reader.retains_unacknowledged();
         let before = reader.acknowledged_below;
         // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
         let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
@@ -79,8 +79,12 @@ impl Writer {
             reader.pay_for_progress(&self.history, live_from, acknowledged);
         }
         let has_ended_stall = reader.lag.has_ended_stall();
-        if was_silent {
+        let returns = was_inactive && reader.returns_with_progress(before, sent_below, &self.history);
+        if was_inactive && !reader.is_inactive() {
             self.events.push_back(WriterEvent::ReaderActive(from));
+        }
+        if returns {
+            self.hand_over.refresh(&self.readers);
         }
         if has_ended_stall {
             self.report_stalls(now);
@@ -119,15 +123,25 @@ impl Writer {
         reader.repairs_paid.allow_sample(len);
         reader.repairs_paid.refill(now, first_sent(&self.counters));
         reader.repairs_paid.pay_for_request(NACK_FRAG_LEN + 4 * nack.state.words().len());
-        if let Some(change) = self.history.get(nack.sequence_number) {
-            reader.pay_for_fragments(change, nack.state.base());
+        if let Some(change) = self.history.get(nack.sequence_number)
+            && reader.pay_for_fragments(change, nack.state.base())
+        {
+            reader.lag.note_progress();
         }
+        let has_ended_stall = reader.lag.has_ended_stall();
+        let was_inactive = reader.is_inactive() && !reader.retains_unacknowledged();
         reader.answered();
         reader.note_answer(self.next_to_send);
+        if was_inactive && !reader.is_inactive() {
+            self.events.push_back(WriterEvent::ReaderActive(from));
+        }
         reader.end_current();
         reader.record_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();
         let wanted = reader.repairs_paid.fragments_without_in_flight(now, nack.sequence_number, nack.state, round_trip);
+        if has_ended_stall {
+            self.report_stalls(now);
+        }
         if wanted.is_empty() {
             self.counters.repairs_withheld += 1;
             return;
@@ -215,11 +229,11 @@ impl Writer {
             }
             reader.record_overdue();
             reader.record_loss(sent_below);
-            let (was_silent, guid) = (reader.is_silent(), reader.info.guid);
+            let (was_inactive, guid) = (reader.is_inactive(), reader.info.guid);
             reader.unanswered = reader.unanswered.saturating_add(1).min(reader.patience);
-            let wait = if reader.is_silent() { RETRY_MAX } else { reader.patience() };
+            let wait = if reader.is_inactive() { RETRY_MAX } else { reader.patience() };
             reader.ask_again_at = Some(now + wait);
-            if !was_silent && reader.is_silent() && !reader.retains_unacknowledged() {
+            if !was_inactive && reader.is_inactive() && !reader.retains_unacknowledged() {
                 self.counters.readers_inactive += 1;
                 self.may_have_inactive = true;
                 self.events.push_back(WriterEvent::ReaderInactive(guid));
@@ -234,28 +248,33 @@ impl Writer {
         self.pump(now);
     }
 
-    /// Readers that do not answer delay no others: see [`LEFT_BEHIND_AFTER`].
-    fn leave_behind(&mut self) {
+    /// Readers that do not answer, or stall delivery, delay no others: see
+    /// [`LEFT_BEHIND_AFTER`](crate::limits::LEFT_BEHIND_AFTER). Returns whether there are new ones.
+    pub(super) fn leave_behind(&mut self) -> bool {
+        let mut any = false;
         if self.readers.iter().any(ReaderProxy::keeps_pace) {
             for reader in self.readers.iter_mut().filter(|r| r.is_paced() && !r.keeps_pace()) {
-                reader.is_left_behind = true;
+                (reader.is_left_behind, any) = (true, true);
             }
         }
+        any
     }
 
-    /// Of the changes before `below`, which no reader that counts needs, the first that is kept for readers that do not
-    /// answer, while no other reader matches: the newest ones, up to [`INACTIVE_KEEP_BYTES`].
+    /// Of the changes before `below`, which no reader that counts needs, the first that is kept for inactive readers:
+    /// the newest ones, up to [`INACTIVE_KEEP_BYTES`]. Readers that do not answer are kept nothing while another reader
+    /// counts. A reader that was given up is: only what is still kept tells its progress from a skip.
     pub(super) fn kept_for_inactive(&mut self, below: SequenceNumber) -> SequenceNumber {
-        let silent = self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.retains_unacknowledged());
-        let Some(from) = silent.map(|r| r.acknowledged_below).min() else {
+        let inactive =
+            || self.readers.iter().filter(|r| r.info.reliable && !r.retains_unacknowledged() && r.is_inactive());
+        if inactive().next().is_none() {
             self.may_have_inactive = false;
             return below;
-        };
-        if self.readers.iter().any(ReaderProxy::counts) {
-            return below;
         }
+        let any_counts = self.readers.iter().any(ReaderProxy::counts);
+        let kept_for = inactive().filter(|r| !any_counts || r.lag.is_given_up);
+        let Some(from) = kept_for.map(|r| r.acknowledged_below).min() else { return below };
         let newest = SequenceNumber(self.next_to_send.0.saturating_sub(INACTIVE_KEEP_SAMPLES as i64));
-        let mut from = from.max(newest);
+        let mut from = from.max(newest).max(self.history.first());
         while from < below && self.history.bytes_between(from, self.next_to_send) > INACTIVE_KEEP_BYTES {
             from = from.next();
         }
@@ -282,7 +301,7 @@ impl Writer {
             .map(|r| match (r.ask_again_at, next_sample) {
                 (Some(at), _) => at.since(now),
                 (None, Some(wait)) if r.is_settled() => wait,
-                (None, _) if r.is_silent() => RETRY_MAX,
+                (None, _) if r.is_inactive() => RETRY_MAX,
                 (None, _) => r.patience(),
             })
             .min();

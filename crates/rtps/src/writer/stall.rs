@@ -2,16 +2,28 @@
 //! acknowledged nothing new for [`STALL_AFTER`]. Only slow paths note that a reader lags: a timer that expires, an
 //! answer without progress, a reader without room, a thread that waits for acknowledgements. The path of a sample costs
 //! nothing more.
+//!
+//! New samples for other readers do not wait for a reader that stalls delivery. A reader that makes no progress for
+//! [`WriterConfig::inactive_without_progress`](super::WriterConfig::inactive_without_progress) is given up: the writer
+//! keeps nothing for it on account of KEEP_ALL any longer.
 
 use crate::id::Guid;
 use crate::limits::STALL_AFTER;
+use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
-use super::lag::{HeldBack, ReaderProgress, Stall, StallCause};
+use super::hand_over_state::HandOverState;
+use super::lag::{HeldBack, ReaderProgress, Stall, StallCause, WriterStatus};
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
 impl Writer {
+    /// How far the readers are, and what holds up samples.
+    #[must_use]
+    pub fn status(&self, now: Instant) -> WriterStatus {
+        WriterStatus { unsent: self.unsent(), held_back: self.held_back(), readers: self.progress(now).collect() }
+    }
+
     /// How far each matched reliable reader is that acknowledges.
     pub fn progress(&self, now: Instant) -> impl Iterator<Item = ReaderProgress> {
         let readers = self.readers.iter().filter(|r| r.info.reliable && !r.retains_unacknowledged());
@@ -20,9 +32,9 @@ impl Writer {
             ReaderProgress {
                 reader: reader.info.guid,
                 unacknowledged,
-                is_active: !reader.is_silent(),
+                is_active: !reader.is_inactive(),
                 delays_others: reader.counts() && !reader.is_left_behind && unacknowledged > 0,
-                stall: stall_of(reader, now).filter(|stall| stall.lasting >= STALL_AFTER && unacknowledged > 0),
+                stall: stall_of(reader, now).filter(|stall| stall.lasting >= STALL_AFTER.into() && unacknowledged > 0),
             }
         })
     }
@@ -58,7 +70,7 @@ impl Writer {
     #[must_use]
     pub fn activity(&self) -> (usize, usize) {
         let readers = self.readers.iter().filter(|r| r.info.reliable && !r.retains_unacknowledged());
-        readers.fold((0, 0), |(active, inactive), reader| match reader.is_silent() {
+        readers.fold((0, 0), |(active, inactive), reader| match reader.is_inactive() {
             true => (active, inactive + 1),
             false => (active + 1, inactive),
         })
@@ -81,27 +93,35 @@ impl Writer {
     /// A reader that lacks samples has just not acknowledged any of them.
     pub(super) fn note_lag(&mut self, now: Instant, reader: Guid) {
         if self.readers.find_mut(reader).is_some_and(|reader| reader.begins_to_lag(now)) {
-            self.next_stall_check.get_or_insert(now + STALL_AFTER);
+            self.check_lag_of(now);
         }
+    }
+
+    /// A reader lags from now on.
+    fn check_lag_of(&mut self, now: Instant) {
+        let at = now + STALL_AFTER.min(self.config.inactive_without_progress);
+        self.next_stall_check = Some(self.next_stall_check.map_or(at, |planned| planned.min(at)));
     }
 
     /// A thread waits for acknowledgements.
     pub(super) fn note_all_lags(&mut self, now: Instant) {
-        let end = self.history.last().next();
-        for reader in self.readers.iter_mut().filter(|r| r.acknowledged_below < end) {
-            if reader.begins_to_lag(now) {
-                self.next_stall_check.get_or_insert(now + STALL_AFTER);
-            }
+        let sent = self.sent_below();
+        let mut any_new = false;
+        for reader in self.readers.iter_mut().filter(|r| r.lacks_some(sent)) {
+            any_new |= reader.begins_to_lag(now);
+        }
+        if any_new {
+            self.check_lag_of(now);
         }
     }
 
     /// Reports the readers that have lagged for [`STALL_AFTER`] and those whose stall has ended, and sets the timer.
     #[cold]
     pub(super) fn report_stalls(&mut self, now: Instant) {
-        let end = self.history.last().next();
+        let sent = self.sent_below();
         let mut next: Option<Instant> = None;
         for reader in self.readers.iter_mut() {
-            if reader.acknowledged_below >= end {
+            if !reader.lacks_some(sent) {
                 // The samples that it lacked have expired, or were replaced.
                 reader.lag.end();
             }
@@ -118,9 +138,50 @@ impl Writer {
             }
             // A reader without messages acknowledges without a call that would report the end of its stall.
             let look_again_at = reader.lag.reported_since.map(|_| now + STALL_AFTER);
-            next = [next, reader.lag.report_at(), look_again_at].into_iter().flatten().min();
+            let give_up_at = reader.lag.give_up_at(self.config.inactive_without_progress);
+            next = [next, reader.lag.report_at(), look_again_at, give_up_at].into_iter().flatten().min();
         }
         self.next_stall_check = next;
+    }
+
+    /// Looks at the readers that lag: gives up those that have lagged for too long, reports stalls, and goes on without
+    /// those that hold up others.
+    pub(super) fn check_lags(&mut self, now: Instant) {
+        let gave_up = self.give_up(now);
+        self.report_stalls(now);
+        if self.leave_behind() || gave_up {
+            self.reschedule(now);
+            self.pump(now);
+        }
+    }
+
+    /// Gives up the readers that have made no progress for so long. Returns whether there are any.
+    fn give_up(&mut self, now: Instant) -> bool {
+        let (sent, patience) = (self.sent_below(), self.config.inactive_without_progress);
+        let is_due = |reader: &&mut ReaderProxy| {
+            reader.lacks_some(sent) && reader.lag.give_up_at(patience).is_some_and(|at| at <= now)
+        };
+        let mut any = false;
+        for reader in self.readers.iter_mut().filter(is_due) {
+            any = true;
+            let was_inactive = reader.is_inactive();
+            reader.lag.is_given_up = true;
+            if !was_inactive {
+                self.counters.readers_inactive += 1;
+                self.events.push_back(WriterEvent::ReaderInactive(reader.info.guid));
+            }
+        }
+        if any {
+            self.may_have_inactive = true;
+            self.hand_over.refresh(&self.readers);
+            self.release_acknowledged();
+        }
+        any
+    }
+
+    /// The numbers before which changes were sent by messages, and handed over.
+    fn sent_below(&self) -> (SequenceNumber, SequenceNumber) {
+        (self.next_to_send, self.next_new())
     }
 
     /// A reader is about to be removed.
@@ -134,6 +195,11 @@ impl Writer {
 }
 
 impl ReaderProxy {
+    /// Whether it lacks changes that were sent to it. Changes that wait for another reader are not its fault.
+    fn lacks_some(&self, (sent_below, handed_below): (SequenceNumber, SequenceNumber)) -> bool {
+        self.acknowledged_below < if self.is_messaged() { sent_below } else { handed_below }
+    }
+
     /// Notes that the reader lags. Returns whether that is new.
     fn begins_to_lag(&mut self, now: Instant) -> bool {
         let is_new = self.info.reliable && !self.retains_unacknowledged() && self.lag.since.is_none();
@@ -148,11 +214,14 @@ fn stall_of(reader: &ReaderProxy, now: Instant) -> Option<Stall> {
     let since = reader.lag.since?;
     let cause = if reader.is_handed_over() {
         // Nothing is lost on that path.
-        StallCause::ReaderFull
+        match reader.hand_over_state {
+            HandOverState::Paused(_) => StallCause::ReaderFull,
+            HandOverState::Live | HandOverState::CatchingUp(_) => StallCause::NotFetched,
+        }
     } else if reader.unanswered > 0 {
         StallCause::Unanswered { requests: reader.unanswered }
     } else {
         StallCause::NoProgress
     };
-    Some(Stall { reader: reader.info.guid, lasting: now.since(since), cause })
+    Some(Stall { reader: reader.info.guid, lasting: now.since(since).into(), cause })
 }

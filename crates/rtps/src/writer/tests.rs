@@ -9,13 +9,16 @@ use std::vec;
 use std::vec::Vec;
 
 mod bounds;
+mod cache;
 mod filtered;
 mod floods;
 mod forged;
 mod inactive;
+mod kept;
 mod late_joiners;
 mod left_behind;
 mod match_limit;
+mod progress;
 mod room;
 mod stalls;
 mod steady;

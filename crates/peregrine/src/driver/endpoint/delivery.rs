@@ -10,17 +10,12 @@ use tracing::Level;
 use super::writer::{WriterCore, WriterState};
 use crate::driver::base::clock::now;
 use crate::driver::base::user_code::log;
-use crate::status::{ReaderProgress, StatusMask, WriterStatus, explain};
+use crate::status::{ReliableWriterCacheChangedStatus, StatusMask, WriterStatus, explain};
 
 impl WriterCore {
     /// See [`DataWriter::status`](crate::DataWriter::status).
     pub(crate) fn status(&self) -> WriterStatus {
-        let state = self.lock();
-        WriterStatus {
-            unsent: state.writer.unsent(),
-            held_back: state.writer.held_back(),
-            readers: state.writer.progress(now()).map(ReaderProgress::from).collect(),
-        }
+        self.lock().writer.status(now())
     }
 }
 
@@ -33,10 +28,29 @@ impl WriterState {
         }
     }
 
+    /// The writer goes on without this reader.
+    pub(super) fn note_inactive(&mut self, writer: Guid, reader: Guid) {
+        self.note_activity(reader);
+        let behind = self.writer.progress(now()).find(|progress| progress.reader == reader);
+        let (cause, unacknowledged) =
+            behind.map_or((None, 0), |p| (p.stall.map(|stall| stall.cause), p.unacknowledged));
+        log(Level::WARN, move || {
+            let why = cause.map_or("a reader does not acknowledge", explain);
+            tracing::warn!(%writer, %reader, ?cause, unacknowledged, "going on without a reliable reader: {why}");
+        });
+    }
+
+    /// RELIABLE_WRITER_CACHE_CHANGED, read by the application.
+    pub(crate) fn read_cache_status(&mut self) -> ReliableWriterCacheChangedStatus {
+        let now = self.writer.cache_status();
+        let before = std::mem::replace(&mut self.statuses.cache_read, now);
+        ReliableWriterCacheChangedStatus::new(now, before)
+    }
+
     pub(super) fn note_stall(&mut self, writer: Guid, stall: Stall) {
-        self.statuses.stalled.began(stall.into());
+        self.statuses.stalled.began(stall);
         self.note_stalled_readers();
-        let (Stall { reader, cause, .. }, lasting) = (stall, Duration::from(stall.lasting));
+        let Stall { reader, cause, lasting, .. } = stall;
         let behind = self.writer.progress(now()).find(|progress| progress.reader == reader);
         let unacknowledged = behind.map_or(0, |progress| progress.unacknowledged);
         log(Level::WARN, move || {

@@ -9,7 +9,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
+use peregrine_rtps::writer::{CacheStatus, HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
 use tracing::Level;
@@ -52,6 +52,8 @@ pub(crate) struct WriterStatuses {
     pub(crate) liveliness_lost: LivelinessLostStatus,
     pub(crate) activity: ReliableReaderActivityChangedStatus,
     pub(crate) stalled: DeliveryStalledStatus,
+    /// The counts of the cache when they were last read.
+    pub(super) cache_read: CacheStatus,
     pub(crate) changed: StatusMask,
 }
 
@@ -570,17 +572,15 @@ impl WriterCore {
                 WriterEvent::Acknowledged => acknowledged = true,
                 WriterEvent::ReaderInactive(reader) => {
                     acknowledged = true;
-                    guard.note_activity(reader);
-                    log(Level::WARN, move || {
-                        tracing::warn!(%writer, %reader, "a reliable reader does not answer; going on without it");
-                    });
+                    guard.note_inactive(writer, reader);
                 }
                 WriterEvent::ReaderActive(reader) => {
                     guard.note_activity(reader);
-                    log(Level::INFO, move || tracing::info!(%writer, %reader, "a reader that did not answer is back"));
+                    log(Level::INFO, move || tracing::info!(%writer, %reader, "an inactive reader is back"));
                 }
                 WriterEvent::Stalled(stall) => guard.note_stall(writer, stall),
                 WriterEvent::StallEnded { reader, lasted } => guard.note_stall_end(writer, reader, lasted),
+                WriterEvent::CacheChanged => guard.statuses.changed |= StatusMask::RELIABLE_WRITER_CACHE_CHANGED,
                 WriterEvent::DeadlineMissed(instance) => {
                     guard.statuses.deadline_missed.count(instance);
                     guard.statuses.changed |= StatusMask::OFFERED_DEADLINE_MISSED;
@@ -745,7 +745,7 @@ impl WriterState {
     /// The sample up to which readers in other processes report their acknowledgements, derived from the waiters.
     fn demand(&self) -> Option<SequenceNumber> {
         let last = self.writer.last();
-        if self.closed && !self.is_settled() {
+        if self.writer.watches_cache() || (self.closed && !self.is_settled()) {
             return Some(last);
         }
         let wanted = self.wakers.awaited().filter_map(|awaited| match awaited {

@@ -1,0 +1,210 @@
+//! Readers that answer and acknowledge nothing new hold up no others, and are given up if the application wants that.
+
+use super::*;
+use crate::limits::{REORDER_SAMPLES_MAX, WINDOW_BYTES_MAX};
+use crate::writer::{ReaderPath, StallCause};
+
+const PATIENCE: Span = Span::from_secs(5);
+
+/// A reader whose application takes nothing, with room for so many samples.
+fn reader_with_room(index: usize, max_samples: u32) -> ReaderConfig {
+    let mut config = reader(index);
+    config.cache.limits = ResourceLimits { max_samples, ..ResourceLimits::UNLIMITED };
+    config
+}
+
+/// A writer with a reader that takes all samples, and reader 1, which has room for one sample and takes none.
+fn pair(config: WriterConfig, path: ReaderPath) -> Pair {
+    let mut pair = Pair::new(config, vec![reader(0), reader_with_room(1, 1)]);
+    pair.match_one(0, 1472);
+    pair.match_one_by(1, 1472, VendorId::PEREGRINE, true, path);
+    pair.run(Span::from_millis(10));
+    pair
+}
+
+fn impatient(max_samples: u32) -> WriterConfig {
+    WriterConfig { inactive_without_progress: PATIENCE, ..keep_all(max_samples) }
+}
+
+/// The changes of activity that were reported since the last call.
+fn activity(pair: &mut Pair) -> Vec<WriterEvent> {
+    let is_of_activity = |e: &WriterEvent| matches!(e, WriterEvent::ReaderInactive(_) | WriterEvent::ReaderActive(_));
+    core::mem::take(&mut pair.writer_events).into_iter().filter(is_of_activity).collect()
+}
+
+/// Takes what the reader gets, until nothing comes any more.
+fn take_all(pair: &mut Pair, index: usize) -> Vec<i64> {
+    let (mut all, mut empty) = (vec![], 0);
+    while empty < 3 {
+        let taken = pair.taken_numbers(index);
+        empty = if taken.is_empty() { empty + 1 } else { 0 };
+        pair.run(Span::from_millis(if taken.is_empty() { 1000 } else { 10 }));
+        all.extend(taken);
+    }
+    all
+}
+
+#[test]
+fn reader_without_progress_holds_up_samples_of_others_for_a_second() {
+    const LEN: usize = 20_000;
+    const SAMPLES: i64 = 1500;
+    let mut pair = pair(keep_all(u32::MAX), ReaderPath::Messages);
+    let (mut taken, mut lag) = (0, 0);
+    for last in 1..=SAMPLES {
+        pair.write(1, &[7; LEN]);
+        // A thread waits for acknowledgements: also of the reader that lacks only what is not sent.
+        pair.writer.request_acknowledgement(pair.now);
+        pair.run(Span::from_millis(2));
+        for number in pair.taken_numbers(0) {
+            assert_eq!(number, taken + 1);
+            taken = number;
+        }
+        lag = lag.max(last - taken);
+        // A second, and what had filled the window before.
+        assert!(lag <= 500 + (WINDOW_BYTES_MAX / LEN) as i64, "the reader lacks {lag} samples");
+    }
+    assert_eq!(taken, SAMPLES);
+    let progress: Vec<_> = pair.writer.progress(pair.now).collect();
+    assert!(!progress[1].delays_others && progress[1].is_active && progress[1].stall.is_some(), "{progress:?}");
+    assert_eq!(activity(&mut pair), []);
+    // The history keeps what it lacks.
+    assert_eq!(take_all(&mut pair, 1), Vec::from_iter(1..=SAMPLES));
+    assert_eq!(pair.readers[1].counters().lost, 0);
+    assert!(pair.writer.progress(pair.now).all(|progress| progress.stall.is_none()));
+}
+
+#[test]
+fn keep_all_writer_waits_for_a_reader_without_progress_unless_told_otherwise() {
+    let mut pair = pair(keep_all(10), ReaderPath::Messages);
+    for _ in 0..50 {
+        if pair.writer.has_room_for(&pair.change(1, b"x")) {
+            pair.write(1, b"x");
+        }
+        pair.run(Span::from_millis(10));
+    }
+    pair.run(Span::from_secs(30));
+    assert!(!pair.writer.has_room_for(&pair.change(1, b"x")));
+    assert_eq!((pair.writer.furthest_behind(), activity(&mut pair)), ((1, Some(reader_guid(1))), vec![]));
+}
+
+#[test]
+fn reader_without_progress_is_given_up_once_and_returns_when_it_receives_a_sample() {
+    for path in [ReaderPath::Messages, ReaderPath::HandOver] {
+        let mut pair = pair(impatient(10), path);
+        // By messages, more than the reader can park while it has no room for them.
+        let samples = if path == ReaderPath::Messages { REORDER_SAMPLES_MAX as i64 + 500 } else { 60 };
+        let started = pair.now;
+        for number in 1..=samples {
+            pair.write(1, b"x");
+            pair.run(Span::from_millis(1));
+            assert_eq!(pair.taken_numbers(0), [number], "{path:?}");
+        }
+        let lasted = pair.now.since(started);
+        assert!(lasted < Span::from_secs(11), "the writer waits for it once: {lasted}");
+        assert_eq!(activity(&mut pair), [WriterEvent::ReaderInactive(reader_guid(1))], "{path:?}");
+        assert_eq!((pair.writer.activity(), pair.writer.counters().readers_inactive), ((1, 1), 1));
+        assert!(pair.writer.history().len() <= 10);
+
+        let taken = take_all(&mut pair, 1);
+        assert!(taken.is_sorted() && taken.last() == Some(&samples), "{path:?}: {taken:?}");
+        // The reader has parked the others, and a GAP is no loss.
+        let known = taken.len() as u64 + pair.readers[1].counters().lost;
+        assert!(
+            known == samples as u64 || (path == ReaderPath::Messages && known > REORDER_SAMPLES_MAX as u64),
+            "{known}"
+        );
+        assert_eq!(activity(&mut pair), [WriterEvent::ReaderActive(reader_guid(1))], "{path:?}");
+        assert_eq!(pair.writer.activity(), (2, 0));
+        let next = pair.write(1, b"x");
+        pair.run(Span::from_secs(1));
+        assert!(pair.writer.is_acknowledged_by_all(next));
+        assert_eq!(pair.taken_numbers(1), [next.0]);
+    }
+}
+
+#[test]
+fn reader_that_requests_one_sample_for_ever_is_given_up_and_stays_so_when_told_that_it_is_lost() {
+    let mut pair = Pair::new(impatient(10), vec![reader(0)]);
+    pair.match_all(1472);
+    let to = Arc::new([crate::pair::locator(50)]);
+    pair.writer.match_reader(pair.now, MatchedReader { to, ..foreign_reader(1, VendorId::CYCLONE) });
+    pair.run(Span::from_millis(10));
+    let mut count = 0;
+    let mut answer = |pair: &mut Pair, base: i64, wanted: &[i64]| {
+        count += 1;
+        let wanted = wanted.iter().map(|number| SequenceNumber(*number));
+        let (reader, writer) = (reader_guid(1).entity, writer_guid().entity);
+        let state = SequenceNumberSet::from_ascending(SequenceNumber(base), wanted);
+        let acknack = AckNack { reader, writer, state, count: Count(count), is_final: true };
+        pair.writer.handle_acknack(pair.now, reader_guid(1), &acknack);
+        pair.pump();
+    };
+    for _ in 0..10 {
+        pair.write(1, b"x");
+    }
+    for _ in 0..60 {
+        answer(&mut pair, 3, &[3]);
+        pair.run(Span::from_millis(100));
+    }
+    assert_eq!(activity(&mut pair), [WriterEvent::ReaderInactive(reader_guid(1))]);
+    (0..20).for_each(|_| _ = pair.write(1, b"x"));
+    pair.run(Span::from_secs(1));
+    pair.sent.clear();
+    answer(&mut pair, 3, &[3]);
+    assert!(shapes(&pair).concat().contains(&"GAP"), "{:?}", shapes(&pair));
+    // The reader passes over what is lost: that is no progress.
+    let first = pair.writer.history().first().0;
+    answer(&mut pair, first, &[first]);
+    assert_eq!((activity(&mut pair), pair.writer.activity()), (vec![], (1, 1)));
+    answer(&mut pair, first + 1, &[]);
+    assert_eq!(
+        (activity(&mut pair), pair.writer.activity()),
+        (vec![WriterEvent::ReaderActive(reader_guid(1))], (2, 0))
+    );
+}
+
+#[test]
+fn fragments_that_arrive_one_by_one_are_progress() {
+    let mut pair = Pair::new(impatient(10), vec![]);
+    let to = Arc::new([crate::pair::locator(50)]);
+    pair.writer.match_reader(pair.now, MatchedReader { to, ..foreign_reader(0, VendorId::CYCLONE) });
+    pair.write(1, &vec![7; 1_000_000]);
+    let fragments = 1_000_000 / pair.writer.history().get(SequenceNumber(1)).unwrap().fragment_size;
+    for number in 1..fragments.min(14) {
+        let missing = FragmentNumber(number);
+        let nack = NackFrag {
+            reader: reader_guid(0).entity,
+            writer: writer_guid().entity,
+            sequence_number: SequenceNumber(1),
+            state: FragmentNumberSet::from_ascending(missing, [missing]),
+            count: Count(number as i32),
+        };
+        pair.writer.handle_nack_frag(pair.now, reader_guid(0), &nack);
+        pair.run(Span::from_millis(900));
+    }
+    let reported = core::mem::take(&mut pair.writer_events);
+    assert!(
+        !reported.iter().any(|e| matches!(e, WriterEvent::ReaderInactive(_) | WriterEvent::Stalled(_))),
+        "{reported:?}"
+    );
+}
+
+#[test]
+fn reader_of_this_host_is_full_only_if_it_has_refused_a_sample() {
+    let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
+    pair.match_one_by(0, 1472, VendorId::PEREGRINE, true, ReaderPath::HandOver);
+    // Another process has been given the sample and has not fetched it.
+    let change = pair.change(1, b"x");
+    let number = pair.writer.write(pair.now, change).unwrap();
+    let mut batch = HandOverBatch::default();
+    while pair.writer.poll_hand_over(&mut batch) {
+        pair.writer.reclaim_hand_over(&mut batch);
+    }
+    pair.writer.request_acknowledgement(pair.now);
+    let cause = |pair: &Pair| pair.writer.status(pair.now + Span::from_secs(2)).stalls()[0].cause;
+    assert_eq!(cause(&pair), StallCause::NotFetched);
+    let session = pair.writer.hand_over_session(reader_guid(0)).unwrap();
+    let refused = Recipient { reader: reader_guid(0), from: number, session };
+    pair.writer.pause_reader(pair.now, refused);
+    assert_eq!(cause(&pair), StallCause::ReaderFull);
+}

@@ -232,19 +232,25 @@ impl Reader {
             // All requested samples have arrived, even if some wait for room: there is no request to repeat.
             proxy.asked = None;
         }
+        open_to(reader, proxy, &self.sealer, out);
+        if let Some(first) = first_asked.filter(|_| is_partly_there) {
+            // Before the request for whole samples: the sample that the reader needs next is usually one of these, and
+            // the writer's budget for repairs may not suffice for all.
+            self.put_nack_frags(now, index, (first, last_asked), out);
+        }
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let overhead = self.sealer.overhead(1, 1);
+        if out.open_len() + ACKNACK_LEN_MAX + overhead.tail + overhead.submessage > proxy.info.max_message_bytes {
+            self.sealer.finish_message(out);
+            open_to(reader, proxy, &self.sealer, out);
+        }
         self.acknack_count = self.acknack_count.next();
         let acknack =
             AckNack { reader: reader.entity, writer: proxy.entity(), state, count: self.acknack_count, is_final: true };
         self.counters.acknowledgements += 1;
-        self.counters.requested += state.len() as u64;
-        open_to(reader, proxy, &self.sealer, out);
+        self.counters.requested += acknack.state.len() as u64;
         self.sealer.put(out, |out| acknack.emit(ENDIANNESS, out));
-        if let Some(first) = first_asked.filter(|_| is_partly_there) {
-            self.put_nack_frags(now, index, (first, last_asked), out);
-        }
-        if out.is_open() {
-            self.sealer.finish_message(out);
-        }
+        self.sealer.finish_message(out);
     }
 
     /// Requests the missing fragments of all partly received samples from `first` to `last`.
@@ -326,6 +332,8 @@ const HEARTBEAT_LEN: usize = 4 + 28;
 const NACK_FRAG_LEN: usize = 4 + 28;
 /// The same with 256 bits.
 const NACK_FRAG_LEN_MAX: usize = NACK_FRAG_LEN + 32;
+/// Submessage header and fields of an ACKNACK with 256 bits.
+const ACKNACK_LEN_MAX: usize = 4 + 24 + 32;
 
 fn open_to(reader: Guid, proxy: &WriterProxy, sealer: &Sealer, out: &mut TransmitBatch) {
     let (from, to) = (reader.prefix, proxy.info.guid.prefix);

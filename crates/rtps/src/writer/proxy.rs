@@ -370,16 +370,16 @@ impl ReaderProxy {
         self.requested.is_some()
     }
 
-    /// Adds what the reader has acknowledged for the first time to its budget: at most `acknowledged` bytes, which it
-    /// has acknowledged from `acknowledged_from` on. A reader that withdraws an acknowledgement, and repeats it, adds
-    /// nothing.
+    /// Adds to the budget what the reader has acknowledged for the first time, history included: a late joiner may lose
+    /// most of the burst in which history is sent. `acknowledged` are the bytes from `acknowledged_from` on. A reader
+    /// that withdraws an acknowledgement, and repeats it, adds nothing.
     pub(super) fn pay_for_progress(
         &mut self,
         history: &WriterHistory,
         acknowledged_from: SequenceNumber,
         acknowledged: usize,
     ) {
-        let from = self.paid_below.max(self.joined_at);
+        let from = self.paid_below.max(self.first_relevant);
         if self.acknowledged_below <= from {
             return;
         }

@@ -30,7 +30,7 @@ fn gap_shown_by_fragment_is_requested_at_once() {
     let mut fragments = steady();
     [1, 2, 4].into_iter().for_each(|number| fragments.fragment(4, number));
     fragments.fragment(6, 1);
-    assert_eq!(fragments.says(), ["ACKNACK 4/2: 5", "NACK_FRAG 4 3/1: 3"]);
+    assert_eq!(fragments.says(), ["NACK_FRAG 4 3/1: 3", "ACKNACK 4/2: 5"]);
 }
 
 #[test]

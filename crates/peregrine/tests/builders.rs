@@ -107,7 +107,9 @@ fn result_types_are_exported() {
     let participant = DomainParticipant::builder(23).config(config()).build().unwrap();
     let topic = participant.topic::<Reading>("readings").unwrap();
     let (writer, reader) = (topic.writer().unwrap(), topic.reader().unwrap());
+    writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Reading::new(1, 1)).unwrap();
+    assert!(reader.wait_and_take(PATIENCE).is_ok());
     let seen = Seen {
         writer: writer.counters(),
         reader: reader.counters(),
@@ -116,7 +118,7 @@ fn result_types_are_exported() {
         locators: participant.discovered_participants().into_iter().flat_map(|data| data.default_unicast).collect(),
         limit: None,
     };
-    assert_eq!((seen.writer.samples_sent, seen.reader.samples), (1, 0));
+    assert_eq!((seen.writer.samples_sent, seen.reader.samples), (1, 1));
     assert!(!seen.sockets.is_empty() && seen.limit.is_none());
     // Participants of other processes in the domain may be discovered.
     assert!(seen.locators.iter().all(|locator| locator.to_socket_addr().is_some()));

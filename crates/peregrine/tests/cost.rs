@@ -127,10 +127,11 @@ fn reliable_sample_costs_writer_one_system_call() {
     assert_eq!(rounds.min(), Some(100));
 }
 
-/// A thread that is late may split the answers, so the round with the fewest datagrams counts.
+/// A thread that is late splits the answers of a sample.
 #[test]
 fn acknowledgements_of_many_readers_of_a_participant_travel_together() {
     const READERS: usize = 50;
+    const SAMPLES: u32 = 10;
     let sides = sides(80);
     let writer = sides[0].topic::<Blob>("many").unwrap().writer_builder().keep_all().reliable().build().unwrap();
     let topic = sides[1].topic::<Blob>("many").unwrap();
@@ -138,14 +139,14 @@ fn acknowledgements_of_many_readers_of_a_participant_travel_together() {
     let _readers: Vec<_> = (0..READERS).map(|_| reader()).collect();
     writer.wait_for_readers(READERS, PATIENCE).unwrap();
     settle(&sides);
-    let rounds = (0..10).map(|number| {
-        let before = Calls::of(&sides[1]);
+    let before = Calls::of(&sides[1]);
+    for number in 0..SAMPLES {
         writer.write(&Blob { number, octets: vec![7; 100] }).unwrap();
         writer.wait_for_acknowledgments(PATIENCE).unwrap();
-        Calls::of(&sides[1]).since(before).datagrams_sent
-    });
-    let fewest = rounds.min().unwrap();
-    assert!((1..=4).contains(&fewest), "{fewest} datagrams for the acknowledgements of {READERS} readers");
+    }
+    let datagrams = Calls::of(&sides[1]).since(before).datagrams_sent;
+    let acknowledgements = u64::from(SAMPLES) * READERS as u64;
+    assert!(datagrams > 0 && datagrams < acknowledgements / 5, "{datagrams} datagrams, {acknowledgements} answers");
 }
 
 /// Each sample demands an acknowledgement, which travels with the sample that the other side returns. A thread that is

@@ -522,7 +522,7 @@ impl DataWriterListener<Reading> for Stalls {
 
 #[test]
 fn reader_of_this_process_without_room_is_named_as_the_one_that_stalls_delivery() {
-    name_reader_without_room(true, StallCause::ReaderFull);
+    name_reader_without_room(true, StallCause::NotFetched);
 }
 
 #[test]

@@ -16,10 +16,14 @@ const FROM: NodeId = NodeId(0);
 const TO: NodeId = NodeId(1);
 
 fn world(loss: f64) -> World {
+    world_of(1, loss)
+}
+
+fn world_of(seed: u64, loss: f64) -> World {
     let faults =
         Faults { loss, duplication: 0.0, delay_min: Span::from_micros(100), delay_max: Span::from_micros(200) };
     let (lease, announce_period) = (Span::from_secs(600), Span::from_secs(200));
-    World::new(WorldConfig { seed: 1, faults, lease, announce_period, mtu_bytes: 1500 })
+    World::new(WorldConfig { seed, faults, lease, announce_period, mtu_bytes: 1500 })
 }
 
 fn pass(world: &mut World, span: Span) {
@@ -88,8 +92,8 @@ fn cost(loss: f64, bytes: usize, pause: Span) -> (f64, f64) {
 
 /// Sends samples of many fragments over a link of 100 Mbit/s with this share of loss. Returns the counters of both
 /// ends, and the time until all samples were acknowledged.
-fn over_a_slow_link(loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters, Span) {
-    let mut world = world(0.0);
+fn over_a_slow_link(seed: u64, loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters, Span) {
+    let mut world = world_of(seed, 0.0);
     let (writer, reader) = pair(&mut world);
     world.network().set_faults(Faults { loss, duplication: 0.0, ..Faults::NONE });
     world.network().set_link(Link { octets_per_second: 12_500_000, wake_every: Span::from_micros(400) });
@@ -117,7 +121,7 @@ fn over_a_slow_link(loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters,
 #[test]
 fn slow_link_without_loss_causes_no_request() {
     for bytes in [4096, 16_384, 63_000, 250_000] {
-        let (sent, heard, _) = over_a_slow_link(0.0, bytes);
+        let (sent, heard, _) = over_a_slow_link(1, 0.0, bytes);
         assert_eq!((heard.requested, heard.duplicate_fragments, heard.duplicates), (0, 0, 0), "{bytes}");
         assert_eq!((sent.fragments_repaired, sent.samples_repaired), (0, 0), "{bytes}");
     }
@@ -125,15 +129,25 @@ fn slow_link_without_loss_causes_no_request() {
 
 #[test]
 fn slow_link_with_loss_delivers_in_bounded_time() {
+    const SEEDS: u64 = 9;
     for bytes in [4096, 16_384, 63_000] {
-        let (_, _, clean) = over_a_slow_link(0.0, bytes);
+        let (_, _, clean) = over_a_slow_link(1, 0.0, bytes);
         for loss in [0.01, 0.05, 0.2] {
-            let (_, heard, took) = over_a_slow_link(loss, bytes);
-            assert!(heard.requested > 0);
-            // Retransmissions share the link. The last repairs need a few round trips, in which requests and answers
-            // may be lost again.
-            let bound = clean.times(4) + Span::from_millis(250);
-            assert!(took < bound, "{bytes} bytes, loss {loss}: {took} instead of {clean}");
+            let mut times: Vec<Span> = (1..=SEEDS)
+                .map(|seed| {
+                    let (_, heard, took) = over_a_slow_link(seed, loss, bytes);
+                    assert!(heard.requested > 0);
+                    took
+                })
+                .collect();
+            times.sort_unstable();
+            // Where one datagram of five is lost, the writer's window is at its minimum, and each window takes a few
+            // round trips in which requests and answers may be lost again. Single runs spread widely.
+            let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
+            println!("{bytes} bytes, loss {loss}: median {median}, longest {longest}; without loss {clean}");
+            let pauses = Span::from_millis(250);
+            assert!(median < clean.times(6) + pauses, "{bytes} bytes, loss {loss}: {times:?}, without loss {clean}");
+            assert!(longest < clean.times(15) + pauses, "{bytes} bytes, loss {loss}: {times:?}, without loss {clean}");
         }
     }
 }

@@ -195,6 +195,9 @@ pub const STEADY_GAP_MAX: Span = Span::from_millis(125);
 /// sooner.
 pub const STEADY_ASK_EVERY: u32 = 64;
 
+/// The longest time between such requests: a reader that no longer answers a slow flow is found as soon as that.
+pub const STEADY_ASK_AFTER: Span = Span::from_secs(1);
+
 /// Intervals without a sample after which a writer requests acknowledgement of the last samples of a steady flow.
 pub const STEADY_INTERVALS: u32 = 4;
 

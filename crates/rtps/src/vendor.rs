@@ -111,6 +111,11 @@ pub struct Quirks {
     /// wants (RTPS 2.5 §8.4.2). Fast DDS does not, nor does it answer the pre-emptive ACKNACK of a reader that has
     /// acknowledged everything.
     pub repeats_acknowledged: bool,
+    /// Whether a writer answers an ACKNACK that is not final by a HEARTBEAT even if all is acknowledged, and whether
+    /// the last number of its HEARTBEATs is the last one that it has written, also when it holds no sample. A higher
+    /// number then proves a sample to be forged. Known of Cyclone DDS from its source; Fast DDS does not answer, and
+    /// of others nothing is known.
+    pub heartbeat_names_last_written: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
@@ -141,6 +146,7 @@ impl Quirks {
             volatile_readers_start_after_heartbeat: true,
             requests_on_gap: false,
             repeats_acknowledged: true,
+            heartbeat_names_last_written: false,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -167,12 +173,17 @@ impl Quirks {
             VendorId::OPENSPLICE => {
                 Self { builtin_endpoint_set_parameter: Some(ParameterId(0x8000)), renews_liveliness: false, ..standard }
             }
-            VendorId::CYCLONE | VendorId::OPENDDS => {
-                Self { several_fragments_per_submessage: true, heartbeat_frag: true, ..standard }
-            }
+            VendorId::CYCLONE => Self {
+                several_fragments_per_submessage: true,
+                heartbeat_frag: true,
+                heartbeat_names_last_written: true,
+                ..standard
+            },
+            VendorId::OPENDDS => Self { several_fragments_per_submessage: true, heartbeat_frag: true, ..standard },
             VendorId::PEREGRINE => Self {
                 several_fragments_per_submessage: true,
                 heartbeat_frag: true,
+                heartbeat_names_last_written: true,
                 volatile_readers_start_after_heartbeat: false,
                 requests_on_gap: true,
                 ..standard

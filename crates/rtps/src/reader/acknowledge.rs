@@ -143,10 +143,15 @@ impl Reader {
         for index in owing.drain(..).map(|index| index as usize) {
             let Some(proxy) = self.writers.get_mut(index) else { continue };
             proxy.is_listed_owing = false;
+            let mut asks = core::mem::take(&mut proxy.owes_question);
             if core::mem::take(&mut proxy.owes_acknack) {
                 self.put_acknack(now, index, out);
             } else if proxy.preemptive_acknack_due(now) {
-                self.put_preemptive_acknack(now, index, out);
+                proxy.note_preemptive_acknack(now);
+                asks = true;
+            }
+            if asks {
+                self.put_question(index, out);
             }
             self.file_timer(index);
         }
@@ -303,13 +308,10 @@ impl Reader {
         }
     }
 
-    /// Asks a writer that has not been heard for a heartbeat.
-    fn put_preemptive_acknack(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
+    /// Asks a writer for a HEARTBEAT, by an ACKNACK that acknowledges and requests nothing.
+    fn put_question(&mut self, index: usize, out: &mut TransmitBatch) {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        let wait = PREEMPTIVE_ACKNACK_AFTER.times(1 << proxy.preemptive_acknacks.min(16)).0.min(RETRY_MAX.0);
-        proxy.preemptive_acknacks += 1;
-        proxy.next_preemptive_acknack = (proxy.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
         self.acknack_count = self.acknack_count.next();
         let base = SequenceNumber(i64::from(Quirks::of(proxy.info.vendor).preemptive_acknack_base));
         let acknack = AckNack {
@@ -355,6 +357,13 @@ impl WriterProxy {
         if self.info.reliable {
             self.next_preemptive_acknack = Some(now + PREEMPTIVE_ACKNACK_AFTER);
         }
+    }
+
+    /// The next pre-emptive ACKNACK is sent now.
+    fn note_preemptive_acknack(&mut self, now: Instant) {
+        let wait = PREEMPTIVE_ACKNACK_AFTER.times(1 << self.preemptive_acknacks.min(16)).0.min(RETRY_MAX.0);
+        self.preemptive_acknacks += 1;
+        self.next_preemptive_acknack = (self.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
     }
 
     pub(super) fn preemptive_acknack_due(&self, now: Instant) -> bool {

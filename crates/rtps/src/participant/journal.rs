@@ -41,7 +41,7 @@ pub(super) struct Entry {
     pub(super) length: usize,
 }
 
-/// What a message shows of a sample.
+/// The part of a sample that a message shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trace {
     /// The hash of the sample.

@@ -149,8 +149,9 @@ impl Participant {
         let Some(topic) = self.topic_of(from.entity) else { return };
         let reader = self.builtin.topics().get(topic).map(|topic| topic.reader.newest_received(from));
         let Some(received) = reader.flatten() else { return };
+        let Some(next) = self.next_number(topic, from) else { return };
         let (count, last) = (heartbeat.count, heartbeat.last);
-        let verdict = self.with_journal(prefix, topic, |journal| journal.hear(rx.now, count, last, received));
+        let verdict = self.with_journal(prefix, topic, |journal| journal.hear(rx.now, count, last, (received, next)));
         match verdict {
             None => return,
             Some(Verdict::Nothing) => {}

@@ -164,9 +164,12 @@ pub(super) struct Journal {
     /// Disposals that were taken back. They are carried out after all if the writer passes over their numbers: it has
     /// written these samples and holds them no more.
     taken_back: VecDeque<(SequenceNumber, EntityId)>,
-    /// Samples that are being received again. Announcements are taken back if the writer passes over their numbers: a
-    /// later sample has replaced them, or they were forged.
+    /// Samples that are being received again. If the writer passes over the number of an announcement, a later sample
+    /// has replaced that announcement, or the announcement was forged and is taken back.
     unconfirmed: BTreeSet<SequenceNumber>,
+    /// The lowest last number of a HEARTBEAT since the writer has passed over one of them. As soon as the reader has
+    /// all samples up to this number, a replacement would have come.
+    replaced_until: Option<SequenceNumber>,
 }
 
 impl Journal {
@@ -276,8 +279,12 @@ impl Journal {
         now: Instant,
         next: SequenceNumber,
     ) -> Option<(EntityId, Option<Box<Known>>)> {
+        self.replaced_until.filter(|until| *until < next)?;
         loop {
-            let number = self.unconfirmed.first().copied().filter(|number| *number < next)?;
+            let Some(number) = self.unconfirmed.first().copied().filter(|number| *number < next) else {
+                self.replaced_until = None;
+                return None;
+            };
             self.unconfirmed.remove(&number);
             let place = self.entries.iter().rposition(|entry| entry.number == number);
             let entry = place.and_then(|place| self.entries.get(place));
@@ -342,16 +349,20 @@ impl Journal {
         self.next_question = Some(self.next_question.map_or(at, |next| next.min(at)));
     }
 
-    /// A HEARTBEAT has come; `received` is the greatest number of a sample received so far, taken or not. The count
-    /// filter of the reader has no say here: a forged count would make it ignore true HEARTBEATs for a while.
+    /// A HEARTBEAT has come; `received` is the greatest number of a sample received so far, taken or not, and `next` the
+    /// number to be delivered next. The count filter of the reader has no say here: a forged count would make it ignore
+    /// true HEARTBEATs for a while.
     pub(super) fn hear(
         &mut self,
         now: Instant,
         count: Count,
         last: SequenceNumber,
-        received: SequenceNumber,
+        (received, next): (SequenceNumber, SequenceNumber),
     ) -> Verdict {
         self.unanswered = 0;
+        if self.unconfirmed.first().is_some_and(|number| *number < next) {
+            self.replaced_until = Some(self.replaced_until.map_or(last, |until| until.min(last)));
+        }
         let denies = last < self.newest.max(received);
         if denies || last < self.announced {
             self.dispute(now);
@@ -424,6 +435,7 @@ impl Journal {
         let changes = self.entries.iter().filter(|entry| entry.number >= from && !entry.change.is_nothing());
         let room = JOURNAL_ENTRIES_MAX.saturating_sub(self.unconfirmed.len());
         self.unconfirmed.extend(changes.map(|entry| entry.number).take(room));
+        self.replaced_until = None;
     }
 
     /// The disposals to carry out after all, because the reader has passed over their numbers.
@@ -443,7 +455,7 @@ impl Journal {
             if let Some(from) = due.rereads_from {
                 self.await_from(from);
             }
-            if self.has_news || is_disputed || self.unanswered > 0 {
+            if self.has_news || is_disputed || self.unanswered > 0 || !self.unconfirmed.is_empty() {
                 due.asks = true;
                 self.has_news = false;
                 let wait = if is_disputed {
@@ -481,7 +493,7 @@ impl Journal {
             // Gives the memory back: there may be thousands of journals.
             (self.entries, self.bytes) = (VecDeque::new(), 0);
             (self.marks, self.taken_back, self.unconfirmed) = (VecDeque::new(), VecDeque::new(), BTreeSet::new());
-            (self.denial, self.unanswered) = (None, 0);
+            (self.denial, self.unanswered, self.replaced_until) = (None, 0, None);
         }
     }
 
@@ -512,8 +524,8 @@ mod tests {
             let number = SequenceNumber(number);
             journal.note(now, number, number.next(), true);
             // The writer denies all of them, and an impostor does not.
-            journal.hear(now, Count(number.0 as i32), SequenceNumber::ZERO, number);
-            journal.hear(now, Count(-1), number, number);
+            journal.hear(now, Count(number.0 as i32), SequenceNumber::ZERO, (number, number.next()));
+            journal.hear(now, Count(-1), number, (number, number.next()));
             journal.handle_timeout(now);
             now = now + JOURNAL_TIME_STEP;
         }

@@ -518,6 +518,35 @@ fn forged_gap_of_samples_that_are_received_again_does_no_lasting_damage() {
     check_lies(&[&again[..], &lies].concat());
 }
 
+/// A writer passes over an announcement that it has replaced, and the network loses the replacement.
+#[test]
+fn endpoint_whose_replaced_announcement_is_passed_over_stays() {
+    let mut domain = pair();
+    let changed = |is_changed: bool| {
+        let mut data = publication(2, 7, "topic");
+        data.qos.user_data = UserData(vec![u8::from(is_changed)]);
+        data
+    };
+    domain.put_writer(2, changed(false));
+    domain.run(Span::from_millis(300));
+    domain.events(1);
+    domain.cut = true;
+    domain.put_writer(2, changed(true));
+    let last = domain.at(2).builtin.publications.writer.last().0;
+    for count in 0..5 {
+        domain.hear(1, &gap(writer_of_2().entity, last - 1, last));
+        domain.hear(1, &heartbeat(writer_of_2().entity, last, 1_000_000 + count));
+        domain.run(CONTRADICTION_INTERVAL + Span(1));
+        assert_eq!(domain.at(1).remote_publication(&changed(false).guid), Some(&changed(false)));
+    }
+    let is_lost = |event: &ParticipantEvent| matches!(event, ParticipantEvent::PublicationLost(_));
+    assert!(!domain.events(1).iter().any(is_lost));
+    domain.cut = false;
+    domain.run(HEALED_WITHIN);
+    assert_eq!(domain.at(1).remote_publication(&changed(true).guid), Some(&changed(true)));
+    assert!(!domain.events(1).iter().any(is_lost));
+}
+
 /// A sample in the place of one that its writer has replaced, and that the reader receives again.
 #[test]
 fn forged_sample_in_the_place_of_a_replaced_one_is_taken_back() {

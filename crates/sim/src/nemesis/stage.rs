@@ -460,6 +460,8 @@ impl Stage {
     }
 
     fn note_traffic(&mut self) {
+        let strange = self.world.heard_bytes().iter().filter(|((_, ip), _)| self.node_at(*ip).is_none());
+        self.trace.strange_bytes = strange.map(|(_, bytes)| bytes).sum();
         let seconds = self.now().since(self.begin).0 / 1_000_000_000 + 1;
         for (&(node, ip), &sent) in self.world.sent_bytes() {
             if ip.is_multicast() {

@@ -37,6 +37,8 @@ pub struct Trace {
     pub effects: BTreeMap<Kind, u64>,
     /// How often an imitated implementation differed.
     pub differences: u64,
+    /// Bytes that nodes have handled from hosts without a participant.
+    pub strange_bytes: u64,
     /// Samples of live endpoints that were received, in all matches.
     pub received: u64,
 }

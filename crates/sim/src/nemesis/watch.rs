@@ -35,6 +35,10 @@ impl Watch {
     /// Looks at the progress of all readers. Returns those that have had none for too long without a report of their
     /// writer.
     pub(super) fn look(&mut self, world: &World, paused: &BTreeSet<NodeId>) -> Vec<(Guid, Guid, Span)> {
+        self.look_for(world, paused, STALL_NAMED_AFTER)
+    }
+
+    fn look_for(&mut self, world: &World, paused: &BTreeSet<NodeId>, limit: Span) -> Vec<(Guid, Guid, Span)> {
         let mut unnamed = Vec::new();
         let mut seen = BTreeSet::new();
         for (id, member) in world.members().filter(|(id, _)| !paused.contains(&id.node)) {
@@ -51,7 +55,7 @@ impl Watch {
                         *known = begin;
                     }
                     let lasting = now.since(known.since);
-                    if lasting > STALL_NAMED_AFTER && !known.is_reported {
+                    if lasting > limit && !known.is_reported {
                         known.is_reported = true;
                         unnamed.push((pair.0, pair.1, lasting));
                     }
@@ -96,5 +100,50 @@ impl Watch {
     /// The greatest amounts.
     pub(super) fn into_memory(self) -> BTreeMap<&'static str, Amount> {
         self.memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peregrine_rtps::history::{Change, ChangeKind};
+    use peregrine_rtps::id::KeyHash;
+    use peregrine_rtps::payload::Payload;
+    use peregrine_rtps::qos::Reliability;
+
+    use super::*;
+    use crate::network::{Cut, Faults};
+    use crate::world::WorldConfig;
+
+    /// With so little patience, a stall is seen before its writer reports it after a second.
+    #[test]
+    fn reader_without_progress_is_seen_once_until_its_writer_reports_a_stall() {
+        let (lease, announce_period) = (Span::from_secs(60), Span::from_secs(2));
+        let config = WorldConfig { seed: 1, faults: Faults::NONE, lease, announce_period, mtu_bytes: 1500 };
+        let mut world = World::new(config);
+        (0..2).for_each(|node| world.start(NodeId(node)));
+        let writer = world
+            .add_writer(NodeId(0), "topic", false, |d| d.qos.reliability = Reliability::RELIABLE, |_| {})
+            .expect("the node runs");
+        let reliable = |c: &mut peregrine_rtps::reader::ReaderConfig| c.reliable = true;
+        world.add_reader(NodeId(1), "topic", false, |d| d.qos.reliability = Reliability::RELIABLE, reliable);
+        let pass = |world: &mut World, span: Span| {
+            let end = world.now() + span;
+            while world.run_until(end) {
+                world.happenings();
+            }
+        };
+        pass(&mut world, Span::from_secs(1));
+        world.network().cut(Cut { from: Some(NodeId(1)), ..Cut::default() });
+        let payload = Payload::copy_of(&[0; 8]);
+        let (kind, instance, source_timestamp) = (ChangeKind::Alive, KeyHash::NIL, world.wall());
+        let change = Change { kind, instance, source_timestamp, payload };
+        assert!(world.write(NodeId(0), writer.entity, change).is_ok());
+        let (mut watch, mut seen) = (Watch::default(), Vec::new());
+        for _ in 0..50 {
+            pass(&mut world, Span::from_millis(50));
+            seen.extend(watch.look_for(&world, &BTreeSet::new(), Span::from_millis(300)));
+        }
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        assert_eq!(world.member(NodeId(0)).map(|m| m.writers[&writer.entity].stalled_readers()), Some(1));
     }
 }

@@ -19,12 +19,12 @@ use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::{Header, Submessage, Submessages};
 use peregrine_rtps::writer::{SampleFilter, Writer, WriterConfig, WriterEvent};
 
-pub use crate::member::Member;
 use crate::clocks::Clocks;
+pub use crate::member::Member;
 use crate::network::{Datagram, Faults, Network, NodeId, ParticipantId};
+use crate::protection::MockProtection;
 use crate::standstill::{Arrivals, Standstill};
 use crate::vendor::VendorModel;
-use crate::protection::MockProtection;
 
 /// An event of a participant, for the checkers.
 #[derive(Clone, Debug)]
@@ -519,9 +519,8 @@ impl World {
         let is_own = self.addresses_of(from).contains(&destination.ip());
         let limit = if is_own { 65_507 } else { self.config.mtu_bytes as usize - 28 };
         if bytes.len() > limit {
-            let shape: Vec<String> = Submessages::new(&bytes[20..])
-                .map(|s| s.map_or_else(|e| e.to_string(), |s| s.to_string()))
-                .collect();
+            let shape: Vec<String> =
+                Submessages::new(&bytes[20..]).map(|s| s.map_or_else(|e| e.to_string(), |s| s.to_string())).collect();
             panic!("a message of {} bytes exceeds the packets to {destination}: {shape:?}", bytes.len());
         }
         if let Some(lost) = self.silenced.get_mut(&from)
@@ -546,7 +545,9 @@ impl World {
             let mut receivers: Vec<NodeId> = self.members.keys().map(|id| id.node).collect();
             receivers.dedup();
             receivers.retain(|node| {
-                self.addresses_of(*node).iter().any(|ip| if is_group { is_in_network(*ip) } else { *ip == destination.ip() })
+                self.addresses_of(*node)
+                    .iter()
+                    .any(|ip| if is_group { is_in_network(*ip) } else { *ip == destination.ip() })
             });
             for to in receivers {
                 let datagram = Datagram { from, source, to, port: destination.port(), bytes: bytes.clone() };
@@ -607,4 +608,3 @@ fn collect(batch: &mut TransmitBatch, source_port: u16, out: &mut Vec<(u16, Loca
         out.extend(message.to().iter().map(|to| (source_port, *to, bytes.clone())));
     }
 }
-

@@ -131,6 +131,8 @@ fn attack_of_each_kind_does_what_it_says() {
                 let is_done = match kind {
                     Kind::SlowReader | Kind::SilentReader => swapped,
                     Kind::ClockStep => !swapped,
+                    // Discovery sends nothing by unicast while nothing changes.
+                    Kind::PortOutage => variant % 2 == 0,
                     _ => true,
                 };
                 assert_eq!(effect > 0, is_done, "{kind:?}, variant {variant}, swapped {swapped}");
@@ -157,7 +159,7 @@ fn forged_messages_of_each_kind_are_heard_and_heal() {
     }
 }
 
-/// Forged ends of participants and endpoints end matches. No message contradicts them before the next announcement.
+/// Forged ends of participants and endpoints end matches. The next match is a new one, with samples that came before.
 #[test]
 fn forged_disposal_breaks_no_bound() {
     for forgery in Forgery::OF_DISCOVERY {
@@ -166,7 +168,7 @@ fn forged_disposal_breaks_no_bound() {
             (plan.attacks[0].forgery, plan.attacks[0].from_right_address) = (forgery, from_right_address);
             let trace = play(plan).unwrap();
             assert_eq!(trace.strange_bytes > 0, !from_right_address, "{forgery:?}");
-            for check in [checks::ordered, checks::memory, checks::traffic, checks::datagrams] {
+            for check in [checks::memory, checks::traffic, checks::datagrams] {
                 assert_eq!(check(&trace), [""; 0], "{forgery:?}");
             }
         }
@@ -176,14 +178,17 @@ fn forged_disposal_breaks_no_bound() {
 #[test]
 fn node_with_another_vendors_behaviour_differs_and_matches() {
     for difference in [Difference::AnswersNewcomersOnly, Difference::RepeatsNothingAcknowledged] {
+        let mut differences = 0;
         for (node, other) in [(0, 1), (1, 0)] {
-            let mut plan = Plan::of_one(Kind::Forget);
-            plan.topics[0].durable = true;
-            plan.difference = Some(difference);
-            (plan.attacks[0].node, plan.attacks[0].other) = (node, other);
-            let trace = trace_of(plan);
-            assert!(trace.differences > 0, "{difference:?}");
+            for kind in [Kind::Forget, Kind::Crash] {
+                let mut plan = Plan::of_one(kind);
+                plan.topics[0].durable = true;
+                plan.difference = Some(difference);
+                (plan.attacks[0].node, plan.attacks[0].other) = (node, other);
+                differences += trace_of(plan).differences;
+            }
         }
+        assert!(differences > 0, "{difference:?}");
     }
 }
 

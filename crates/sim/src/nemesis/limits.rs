@@ -21,7 +21,7 @@ pub(super) const HEALTHY: Faults =
 pub(super) const HISTORY_SAMPLES: u32 = 100;
 /// Samples in the cache of a tight reader.
 pub(super) const TIGHT_CACHE_SAMPLES: u32 = 20;
-/// Bytes that a tight reader holds outside its cache for each writer, and in all.
-pub(super) const TIGHT_MEMORY_BYTES: [usize; 2] = [1 << 20, 2 << 20];
+/// Bytes that a tight reader holds outside its cache for each writer, and in all: more than a writer has under way.
+pub(super) const TIGHT_MEMORY_BYTES: [usize; 2] = [6 << 20, 12 << 20];
 /// The smallest step of a wall clock, in seconds.
 pub(super) const CLOCK_STEP_S: u64 = 3600;

@@ -76,8 +76,9 @@ impl Plan {
             delay_max: Span::from_micros([30, 300, 3_000][rng.usize(0..3)]),
         };
         let nodes = rng.u32(2..=4);
-        let difference = [None, None, None, Some(Difference::AnswersNewcomersOnly), Some(Difference::RepeatsNothingAcknowledged)]
-            [rng.usize(0..5)];
+        let difference =
+            [None, None, None, Some(Difference::AnswersNewcomersOnly), Some(Difference::RepeatsNothingAcknowledged)]
+                [rng.usize(0..5)];
         let topics: Vec<TopicPlan> = (0..rng.usize(1..=2)).map(|_| TopicPlan::draw(&mut rng, difference)).collect();
         let mut attacks: Vec<Attack> = (0..rng.usize(1..=4)).map(|_| Attack::draw(&mut rng, nodes)).collect();
         if difference.is_some() {

@@ -349,8 +349,7 @@ impl Stage {
                 }
             }
             // The change of an instance by the loss of its writer repeats a number.
-            if let Some(pair) =
-                self.trace.pairs.get_mut(&(sample.info.writer, guid)).filter(|_| sample.info.valid_data)
+            if let Some(pair) = self.trace.pairs.get_mut(&(sample.info.writer, guid)).filter(|_| sample.info.valid_data)
             {
                 pair.received.push(number);
                 self.trace.received += 1;
@@ -479,7 +478,8 @@ impl Stage {
     }
 
     fn node_at(&self, ip: IpAddr) -> Option<NodeId> {
-        let is_at = |node: &NodeId| [FIRST_NETWORK, SECOND_NETWORK].iter().any(|network| address(*node, *network) == ip);
+        let is_at =
+            |node: &NodeId| [FIRST_NETWORK, SECOND_NETWORK].iter().any(|network| address(*node, *network) == ip);
         (0..self.plan.nodes).map(NodeId).find(is_at)
     }
 }

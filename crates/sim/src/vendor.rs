@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use peregrine_rtps::seq::{Count, SequenceNumberSet};
     use peregrine_rtps::vendor::ProtocolVersion;
-    use peregrine_rtps::wire::{AckNack, Endianness, InfoDestination};
+    use peregrine_rtps::wire::{AckNack, DataHead, Endianness, InfoDestination, PayloadKind};
 
     const PREFIX: GuidPrefix = GuidPrefix([7; 12]);
 
@@ -161,5 +161,29 @@ mod tests {
         let mut model = VendorModel::new(Difference::AnswersNewcomersOnly);
         let said = model.say(&message(1), false).unwrap();
         assert_eq!(Header::parse(&said).unwrap().0.vendor, VendorId::CYCLONE);
+    }
+
+    #[test]
+    fn announcement_to_a_known_participant_is_not_repeated_and_states_the_vendor() {
+        let mut model = VendorModel::new(Difference::AnswersNewcomersOnly);
+        let to = GuidPrefix([8; 12]);
+        let mut announcement = message(1)[..HEADER_LEN + 16].to_vec();
+        let head = DataHead {
+            reader: EntityId::SPDP_READER,
+            writer: EntityId::SPDP_WRITER,
+            sequence_number: SequenceNumber(1),
+            inline_qos: &[],
+            payload: PayloadKind::Data,
+        };
+        head.emit(Endianness::Little, OWN_VENDOR_PARAMETER.len() + 2, &mut announcement);
+        announcement.extend_from_slice(&OWN_VENDOR_PARAMETER);
+        announcement.extend_from_slice(&[0, 0]);
+        let said = model.say(&announcement, false).unwrap();
+        assert_eq!(said[said.len() - 4..said.len() - 2], VendorId::CYCLONE.0);
+        assert_eq!(model.say(&announcement, false), None);
+        assert_eq!(model.differences(), 1);
+        assert!(model.say(&announcement, true).is_some(), "to the group, announcements go on");
+        model.forget(to);
+        assert!(model.say(&announcement, false).is_some());
     }
 }

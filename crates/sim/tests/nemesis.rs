@@ -96,6 +96,11 @@ fn guarantees_hold_for_all_seeds_with_a_nemesis() {
     let count = sums.failures.len();
     assert!(count == 0, "{count} of {} worlds failed\n{}", sums.worlds, sums.failures.join("\n"));
     if is_usual {
+        // Measured: 2.7 million samples, 6,785 pairs, 1,913 stalls, 599 differences.
+        assert!(sums.received > 1_500_000, "the worlds no longer write");
+        assert!(sums.strict_pairs > 4_000, "the worlds no longer test that samples must arrive");
+        assert!(sums.stalls > 800, "the worlds no longer stall");
+        assert!(sums.differences > 100, "other vendors no longer differ");
         for kind in Kind::ALL {
             assert!(sums.effects.get(&kind).is_some_and(|amount| *amount > 30), "{kind:?}: {:?}", sums.effects);
         }
@@ -143,7 +148,7 @@ fn attack_of_each_kind_does_what_it_says() {
 
 #[test]
 fn forged_messages_of_each_kind_are_heard_and_heal() {
-    for forgery in Forgery::HEALING {
+    for forgery in Forgery::HEALING.into_iter().chain(Forgery::LASTING) {
         for from_right_address in [false, true] {
             for durable in [false, true] {
                 let mut plan = Plan::of_one(Kind::Forge);
@@ -176,19 +181,17 @@ fn forged_disposal_breaks_no_bound() {
 }
 
 #[test]
-fn node_with_another_vendors_behaviour_differs_and_matches() {
+fn pair_with_another_vendors_behaviour_matches_again() {
     for difference in [Difference::AnswersNewcomersOnly, Difference::RepeatsNothingAcknowledged] {
-        let mut differences = 0;
         for (node, other) in [(0, 1), (1, 0)] {
             for kind in [Kind::Forget, Kind::Crash] {
                 let mut plan = Plan::of_one(kind);
                 plan.topics[0].durable = true;
                 plan.difference = Some(difference);
                 (plan.attacks[0].node, plan.attacks[0].other) = (node, other);
-                differences += trace_of(plan).differences;
+                assert!(trace_of(plan).effects[&kind] > 0);
             }
         }
-        assert!(differences > 0, "{difference:?}");
     }
 }
 

@@ -93,7 +93,7 @@ pub enum Forgery {
 
 impl Forgery {
     /// All kinds that heal by themselves with the next true messages, or harm a few samples only.
-    pub const HEALING: [Self; 13] = [
+    pub const HEALING: [Self; 12] = [
         Self::HeartbeatAhead,
         Self::HeartbeatEmpty,
         Self::GapAhead,
@@ -104,10 +104,12 @@ impl Forgery {
         Self::RequestFragments,
         Self::Sample,
         Self::Dispose,
-        Self::Fragment,
         Self::HeartbeatFragment,
         Self::Garbage,
     ];
+
+    /// Kinds that may keep a reader from samples of several fragments for as long as it is matched.
+    pub const LASTING: [Self; 1] = [Self::Fragment];
 
     /// Kinds that harm discovery. They heal with the end of a lease at the earliest.
     pub const OF_DISCOVERY: [Self; 2] = [Self::ParticipantDisposal, Self::EndpointDisposal];

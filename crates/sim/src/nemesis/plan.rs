@@ -10,6 +10,11 @@ use crate::vendor::Difference;
 /// Whether worlds drawn at random contain forged discovery data. Without authentication, these end matches until the
 /// next announcement or lease; nothing in them can be verified.
 const FORGES_DISCOVERY: bool = false;
+/// Whether worlds drawn at random contain forged fragments, from which readers of long samples do not recover.
+const FORGES_FRAGMENTS: bool = false;
+/// The longest samples of durable topics drawn at random, in bytes. A reader that has to read a longer history again
+/// may get it at the rate at which time refills the budget for repairs (decision 062), which takes minutes.
+const DURABLE_BYTES_MAX: usize = 5_000;
 /// The time before the first attack in which the endpoints match.
 const QUIET_START: Span = Span::from_secs(2);
 
@@ -122,11 +127,13 @@ impl Plan {
 
 impl TopicPlan {
     fn draw(rng: &mut fastrand::Rng, difference: Option<Difference>) -> Self {
+        // A volatile reader starts after the first HEARTBEAT of another implementation, so that what it must receive
+        // does not follow from the time of the match.
+        let durable = difference.is_some() || rng.u8(0..3) == 0;
+        let max_bytes = [40, 500, 500, 5_000, 20_000][rng.usize(0..5)];
         Self {
-            // A volatile reader starts after the first HEARTBEAT of another implementation, so that what it must
-            // receive does not follow from the time of the match.
-            durable: difference.is_some() || rng.u8(0..3) == 0,
-            max_bytes: [40, 500, 500, 5_000, 20_000][rng.usize(0..5)],
+            durable,
+            max_bytes: if durable { max_bytes.min(DURABLE_BYTES_MAX) } else { max_bytes },
             tight_readers: rng.u8(0..4) == 0,
         }
     }
@@ -140,16 +147,17 @@ impl Attack {
         let longest_ms = [1_000, 4_000, 9_000, 16_000][rng.usize(0..4)].max(shortest_ms + 1);
         let node = rng.u32(0..nodes);
         let other = (node + rng.u32(1..nodes)) % nodes;
-        let forgeries = Forgery::HEALING.len() + if FORGES_DISCOVERY { Forgery::OF_DISCOVERY.len() } else { 0 };
-        let forgery = rng.usize(0..forgeries);
-        let forgery = Forgery::HEALING.iter().chain(&Forgery::OF_DISCOVERY).nth(forgery);
+        let mut forgeries = Forgery::HEALING.to_vec();
+        forgeries.extend(Forgery::LASTING.into_iter().filter(|_| FORGES_FRAGMENTS));
+        forgeries.extend(Forgery::OF_DISCOVERY.into_iter().filter(|_| FORGES_DISCOVERY));
+        let forgery = forgeries[rng.usize(0..forgeries.len())];
         Self {
             kind,
             begin,
             end: begin + Span::from_millis(rng.u64(shortest_ms..longest_ms)),
             node,
             other,
-            forgery: forgery.copied().unwrap_or(Forgery::Garbage),
+            forgery,
             from_right_address: rng.bool(),
             variant: rng.u8(0..4),
         }

@@ -301,6 +301,8 @@ impl Stage {
                 let Some(pair) = self.trace.pairs.get_mut(&(Guid::new(prefix, writer), reader)) else { return Ok(()) };
                 pair.at_writer = false;
                 pair.matched_after = None;
+                // The next match is a new one.
+                pair.excuse = pair.excuse.filter(|excuse| *excuse == Excuse::Forged);
             }
             ParticipantEvent::WriterMatched { reader, writer } => {
                 if let Some(pair) = self.trace.pairs.get_mut(&(writer.guid, Guid::new(prefix, reader))) {

@@ -46,11 +46,12 @@ impl Stage {
                 cut(self, Cut { from: Some(node), to: Some(other), ..Cut::default() });
             }
             Kind::RouteOutage => {
-                let network = if plan.variant % 2 == 0 { FIRST_NETWORK } else { SECOND_NETWORK };
+                let network = if plan.variant.is_multiple_of(2) { FIRST_NETWORK } else { SECOND_NETWORK };
                 cut(self, Cut { network: Some(network), ..Cut::default() });
             }
             Kind::PortOutage => {
-                let port = if plan.variant % 2 == 0 { ports.user_unicast(0) } else { ports.metatraffic_unicast(0) };
+                let port =
+                    if plan.variant.is_multiple_of(2) { ports.user_unicast(0) } else { ports.metatraffic_unicast(0) };
                 cut(self, Cut { to: Some(other), port, ..Cut::default() });
             }
             Kind::Isolation => {
@@ -178,7 +179,8 @@ impl Stage {
             self.world.forgo_standstill(node);
         }
         // The control thread and the threads that receive may each be first.
-        let arrivals = if plan.variant % 2 == 0 { self.world.thaw(node) } else { self.world.thaw_timers_first(node) };
+        let arrivals =
+            if plan.variant.is_multiple_of(2) { self.world.thaw(node) } else { self.world.thaw_timers_first(node) };
         self.trace.datagrams.overflowed += arrivals.lost;
         arrivals.waited + arrivals.lost
     }

@@ -9,7 +9,7 @@ const SOCKET_BYTES_MAX: usize = 212_992;
 /// Bytes that a datagram counts for beside its length, because the kernel counts the memory of its buffer.
 const DATAGRAM_OVERHEAD_BYTES: usize = 512;
 
-/// What came while a node stood still.
+/// The datagrams that arrived while a node stood still.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
     /// Datagrams that waited in the sockets.

@@ -63,7 +63,7 @@ impl VendorModel {
         }
     }
 
-    /// What the node sends in place of a message; `None` for nothing.
+    /// The message that the node sends in place of this one; `None` for none.
     pub fn say(&mut self, message: &[u8], to_group: bool) -> Option<Vec<u8>> {
         let mut out = message.to_vec();
         let vendor = self.vendor().0;
@@ -93,7 +93,7 @@ impl VendorModel {
         Some(out)
     }
 
-    /// What the node hears of a message that arrives.
+    /// The part of an arriving message that the node handles.
     pub fn hear(&mut self, message: &[u8]) -> Vec<u8> {
         let parsed = Header::parse(message).ok().filter(|_| self.difference == Difference::RepeatsNothingAcknowledged);
         let Some((header, mut rest)) = parsed else { return message.to_vec() };

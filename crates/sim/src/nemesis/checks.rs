@@ -1,4 +1,4 @@
-//! What must hold of the record of a world.
+//! The guarantees, each as a check of the trace of a world.
 
 use std::collections::BTreeSet;
 

@@ -45,7 +45,7 @@ pub fn run_plan(plan: Plan) -> Result<Trace, String> {
 /// Plays a world without a judgement at its end.
 ///
 /// # Errors
-/// What a reader took and no writer wrote.
+/// The samples that a reader took and no writer wrote.
 pub fn play(plan: Plan) -> Result<Trace, String> {
     let attacks = plan.attacks.clone();
     let mut stage = Stage::new(plan);

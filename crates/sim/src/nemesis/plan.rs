@@ -1,4 +1,4 @@
-//! What a seed determines: the topics, the nodes, the faults and the schedule of attacks.
+//! The plan of a world, determined by its seed: topics, nodes, faults and the schedule of attacks.
 
 use peregrine_rtps::time::Span;
 
@@ -61,7 +61,7 @@ pub struct Attack {
     pub node: u32,
     /// Another node.
     pub other: u32,
-    /// What is forged.
+    /// The forged message.
     pub forgery: Forgery,
     /// Forged messages come from the address of the impersonated node.
     pub from_right_address: bool,
@@ -87,7 +87,7 @@ impl Plan {
         let topics: Vec<TopicPlan> = (0..rng.usize(1..=2)).map(|_| TopicPlan::draw(&mut rng, difference)).collect();
         let mut attacks: Vec<Attack> = (0..rng.usize(1..=4)).map(|_| Attack::draw(&mut rng, nodes)).collect();
         if difference.is_some() {
-            // What such a peer has lost to a forged message, it never repeats.
+            // Such a peer never repeats a sample that was lost to a forged message.
             attacks.retain(|attack| attack.kind != Kind::Forge);
         }
         // Forged messages of several kinds for one pair may harm more together than each alone.

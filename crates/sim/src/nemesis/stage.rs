@@ -415,7 +415,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What has not come to rest.
+    /// The nodes and endpoints that are not at rest.
     fn unsettled(&self) -> Vec<String> {
         let mut unsettled: Vec<String> = self.waiting.keys().map(|guid| format!("{guid} waits for room")).collect();
         for (guid, endpoint) in &self.writers {

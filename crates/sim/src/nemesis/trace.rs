@@ -1,4 +1,4 @@
-//! What happened in a world, as the checks need it.
+//! The events of a world, as the checks need them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -29,11 +29,11 @@ pub struct Trace {
     pub stalls: u64,
     /// Reports of stalls that ended.
     pub ended_stalls: u64,
-    /// What has not come to rest at the end.
+    /// The nodes and endpoints that are not at rest at the end.
     pub unsettled: Vec<String>,
     /// Datagrams, by what became of them.
     pub datagrams: Datagrams,
-    /// What the attacks of each kind have done, in units of the kind.
+    /// The effect of the attacks of each kind, in units of the kind.
     pub effects: BTreeMap<Kind, u64>,
     /// How often an imitated implementation differed.
     pub differences: u64,

@@ -24,7 +24,7 @@ struct Progress {
     is_reported: bool,
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     progress: BTreeMap<(Guid, Guid), Progress>,

@@ -12,9 +12,6 @@ use crate::vendor::Difference;
 const FORGES_DISCOVERY: bool = false;
 /// Whether worlds drawn at random contain forged fragments, from which readers of long samples do not recover.
 const FORGES_FRAGMENTS: bool = false;
-/// The longest samples of durable topics drawn at random, in bytes. A reader that has to read a longer history again
-/// may get it at the rate at which time refills the budget for repairs (decision 062), which takes minutes.
-const DURABLE_BYTES_MAX: usize = 5_000;
 /// The time before the first attack in which the endpoints match.
 const QUIET_START: Span = Span::from_secs(2);
 
@@ -131,11 +128,7 @@ impl TopicPlan {
         // does not follow from the time of the match.
         let durable = difference.is_some() || rng.u8(0..3) == 0;
         let max_bytes = [40, 500, 500, 5_000, 20_000][rng.usize(0..5)];
-        Self {
-            durable,
-            max_bytes: if durable { max_bytes.min(DURABLE_BYTES_MAX) } else { max_bytes },
-            tight_readers: rng.u8(0..4) == 0,
-        }
+        Self { durable, max_bytes, tight_readers: rng.u8(0..4) == 0 }
     }
 }
 

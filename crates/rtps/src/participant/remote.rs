@@ -30,9 +30,9 @@ pub(super) struct RemoteParticipant {
     pub(super) found_at: Instant,
     /// Where it was found.
     pub(super) origin: Origin,
-    /// When it was last noted to be there: see [`super::sign_of_life`].
+    /// When the participant was last noted to be there: see [`super::sign_of_life`].
     pub(super) heard_at: Instant,
-    /// It has shown that it hears us.
+    /// The participant has shown that it hears us.
     pub(super) is_verified: bool,
     /// Whether a message has come from its addresses for discovery.
     pub(super) is_reachable: bool,

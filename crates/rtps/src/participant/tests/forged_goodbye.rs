@@ -49,7 +49,7 @@ fn participant_that_goes_on_after_a_forged_goodbye_is_known_again_with_its_next_
         assert_eq!(domain.counters(1).healed.participants_restored, 1);
         let host = domain.at(1);
         assert_eq!(host.discovery_memory.bytes(), host.remotes[&prefix(2)].held_bytes());
-        // It goes on where it was, and still learns of changes.
+        // The participant goes on where it was, and still learns of changes.
         domain.cut = false;
         domain.put_writer(2, publication(2, 7, "topic"));
         domain.run(HEALED_WITHIN);

@@ -104,6 +104,10 @@ pub struct Quirks {
     /// Whether a volatile reader starts after the last sample of a writer's first HEARTBEAT. Our own writers announce
     /// only samples that concern the reader; others announce all samples that they hold.
     pub volatile_readers_start_after_heartbeat: bool,
+    /// Whether a volatile reader that has received nothing yet starts anew with a HEARTBEAT that begins later, and
+    /// reports nothing as lost then. Readers of other vendors may report it, so a GAP tells them what was written
+    /// before their match.
+    pub moves_start_by_heartbeat: bool,
     /// Whether a reader requests a missing sample as soon as a later one shows the gap, and a writer expects that. The
     /// reader of the standard waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.
     pub requests_on_gap: bool,
@@ -144,6 +148,7 @@ impl Quirks {
             heartbeat_frag: false,
             assume_participant_message: false,
             volatile_readers_start_after_heartbeat: true,
+            moves_start_by_heartbeat: false,
             requests_on_gap: false,
             repeats_acknowledged: true,
             heartbeat_names_last_written: false,
@@ -185,6 +190,7 @@ impl Quirks {
                 heartbeat_frag: true,
                 heartbeat_names_last_written: true,
                 volatile_readers_start_after_heartbeat: false,
+                moves_start_by_heartbeat: true,
                 requests_on_gap: true,
                 ..standard
             },

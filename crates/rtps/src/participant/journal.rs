@@ -349,9 +349,9 @@ impl Journal {
         self.next_question = Some(self.next_question.map_or(at, |next| next.min(at)));
     }
 
-    /// A HEARTBEAT has come; `received` is the greatest number of a sample received so far, taken or not, and `next` the
-    /// number to be delivered next. The count filter of the reader has no say here: a forged count would make it ignore
-    /// true HEARTBEATs for a while.
+    /// A HEARTBEAT has come; `received` is the greatest number of a sample received so far, taken or not, and `next`
+    /// the number to be delivered next. The count filter of the reader has no say here: a forged count would make it
+    /// ignore true HEARTBEATs for a while.
     pub(super) fn hear(
         &mut self,
         now: Instant,

@@ -32,8 +32,10 @@ impl Reader {
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         (proxy.next_preemptive_acknack, proxy.preemptive_acknacks) = (None, 0);
         let mut known_until = SequenceNumber::ZERO;
+        let is_own = heartbeat.reader == self.config.guid.entity;
         if proxy.info.reliable {
             proxy.requests_paid.pay(HEARTBEAT_LEN);
+            proxy.move_start(heartbeat.first, is_own);
             let check = proxy.check_claims(heartbeat.first, heartbeat.last);
             known_until = proxy.known_until();
             match check {
@@ -44,7 +46,7 @@ impl Reader {
         if heartbeat.liveliness {
             self.renew_liveliness(rx.now, index);
         }
-        if !self.update_available(rx, index, heartbeat.first, heartbeat.last, known_until) {
+        if !self.update_available(rx, index, (heartbeat.first, heartbeat.last), known_until, is_own) {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -58,20 +60,21 @@ impl Reader {
         }
     }
 
-    /// Takes over what a writer has. `false` of one that does not repair: that is none of the reader's business.
-    /// `known_until`: see [`WriterProxy::known_until`].
+    /// Takes over what a writer has, the first and last number. `false` of one that does not repair: that is none of
+    /// the reader's business. `known_until`: see [`WriterProxy::known_until`]. `is_own`: a HEARTBEAT to this reader
+    /// alone.
     pub(super) fn update_available(
         &mut self,
         rx: &Reception<'_>,
         index: usize,
-        first: SequenceNumber,
-        last: SequenceNumber,
+        (first, last): (SequenceNumber, SequenceNumber),
         known_until: SequenceNumber,
+        is_own: bool,
     ) -> bool {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.info.reliable) else { return false };
         if !proxy.started {
             let start = proxy.start_of(first, last);
-            proxy.start_by_claim(start);
+            proxy.start_by_claim(start, is_own);
         }
         proxy.tolerance.fade();
         proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);

@@ -111,6 +111,6 @@ impl Forgery {
     /// Kinds that may keep a reader from samples of several fragments for as long as it is matched.
     pub const LASTING: [Self; 1] = [Self::Fragment];
 
-    /// Kinds that harm discovery. They heal with the end of a lease at the earliest.
+    /// Kinds that harm discovery.
     pub const OF_DISCOVERY: [Self; 2] = [Self::ParticipantDisposal, Self::EndpointDisposal];
 }

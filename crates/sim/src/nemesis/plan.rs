@@ -7,9 +7,6 @@ use super::limits::LEASE;
 use crate::network::Faults;
 use crate::vendor::Difference;
 
-/// Whether worlds drawn at random contain forged discovery data. Without authentication, these end matches until the
-/// next announcement or lease; nothing in them can be verified.
-const FORGES_DISCOVERY: bool = false;
 /// Whether worlds drawn at random contain forged fragments, from which readers of long samples do not recover.
 const FORGES_FRAGMENTS: bool = false;
 /// The time before the first attack in which the endpoints match.
@@ -142,7 +139,7 @@ impl Attack {
         let other = (node + rng.u32(1..nodes)) % nodes;
         let mut forgeries = Forgery::HEALING.to_vec();
         forgeries.extend(Forgery::LASTING.into_iter().filter(|_| FORGES_FRAGMENTS));
-        forgeries.extend(Forgery::OF_DISCOVERY.into_iter().filter(|_| FORGES_DISCOVERY));
+        forgeries.extend(Forgery::OF_DISCOVERY);
         let forgery = forgeries[rng.usize(0..forgeries.len())];
         Self {
             kind,

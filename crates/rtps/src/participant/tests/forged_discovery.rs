@@ -120,6 +120,13 @@ pub(super) fn reader_of_2() -> Guid {
     subscription(2, 2, "other").guid
 }
 
+/// A writer of host 2, whose user data may differ from one announcement to the next.
+fn writer_with_user_data(key: u32, user_data: u8) -> PublicationData {
+    let mut data = publication(2, key, "topic");
+    data.qos.user_data = UserData(vec![user_data]);
+    data
+}
+
 /// Whether host 1 knows the endpoints of `pair` with which host 2 began, and has them matched.
 pub(super) fn is_whole(domain: &mut Domain) -> bool {
     let host = domain.at(1);
@@ -424,21 +431,14 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Step> {
 fn take_step(domain: &mut Domain, step: &Step) {
     let (now, wall) = (domain.now, domain.wall());
     let last = domain.at(2).builtin.publications.writer.last().0;
-    let named = |key: u32, is_changed: bool| {
-        let mut data = publication(2, key, "topic");
-        data.qos.user_data = UserData(vec![u8::from(is_changed)]);
-        data
-    };
     match *step {
-        Step::Put(key, is_changed) => domain.put_writer(2, named(key, is_changed)),
+        Step::Put(key, is_changed) => domain.put_writer(2, writer_with_user_data(key, u8::from(is_changed))),
         Step::Remove(key) => domain.at(2).remove_writer(now, wall, EntityId::user_writer(key, false)),
         Step::ForgedDisposal(key, ahead) => {
             domain.hear(1, &disposal(EntityId::user_writer(key, false), (last + ahead).max(1)));
         }
         Step::ForgedAnnouncement(key, ahead) => {
-            let mut data = publication(2, key, "topic");
-            data.qos.user_data = UserData(vec![7]);
-            domain.hear(1, &announced(&data, (last + ahead).max(1)));
+            domain.hear(1, &announced(&writer_with_user_data(key, 7), (last + ahead).max(1)));
         }
         Step::ForgedHeartbeat(ahead, count) => {
             domain.hear(1, &heartbeat(writer_of_2().entity, (last + ahead).max(0), count));
@@ -522,11 +522,7 @@ fn forged_gap_of_samples_that_are_received_again_does_no_lasting_damage() {
 #[test]
 fn endpoint_whose_replaced_announcement_is_passed_over_stays() {
     let mut domain = pair();
-    let changed = |is_changed: bool| {
-        let mut data = publication(2, 7, "topic");
-        data.qos.user_data = UserData(vec![u8::from(is_changed)]);
-        data
-    };
+    let changed = |is_changed| writer_with_user_data(7, u8::from(is_changed));
     domain.put_writer(2, changed(false));
     domain.run(Span::from_millis(300));
     domain.events(1);
@@ -551,11 +547,7 @@ fn endpoint_whose_replaced_announcement_is_passed_over_stays() {
 #[test]
 fn forged_sample_in_the_place_of_a_replaced_one_is_taken_back() {
     let mut domain = pair();
-    let changed = |is_changed: bool| {
-        let mut data = publication(2, 7, "topic");
-        data.qos.user_data = UserData(vec![u8::from(is_changed)]);
-        data
-    };
+    let changed = |is_changed| writer_with_user_data(7, u8::from(is_changed));
     domain.put_writer(2, changed(false));
     domain.put_writer(2, changed(true));
     domain.run(Span::from_secs(5));

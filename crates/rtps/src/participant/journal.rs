@@ -254,12 +254,15 @@ impl Journal {
         })
     }
 
-    /// The first sample with a change of which the writer says by a GAP that it does not send it. Samples that are
-    /// being received again do not count: for them, a GAP is the answer.
+    /// The first sample with a change of which the writer says by a GAP that it does not send it. A sample does not
+    /// count if a later one of the same endpoint was received, because a writer passes over the number of a sample that
+    /// it has replaced; nor if it is being received again, because then the GAP is the answer.
     pub(super) fn first_in(&self, gap: &Gap) -> Option<SequenceNumber> {
         let is_in =
             |number: SequenceNumber| (gap.start <= number && number < gap.list.base()) || gap.list.contains(number);
-        let changes = self.entries.iter().filter(|entry| !entry.change.is_nothing()).map(|entry| entry.number);
+        let mut replaced = BTreeSet::new();
+        let newest_first = self.entries.iter().rev().filter(|entry| replaced.insert(entry.endpoint));
+        let changes = newest_first.filter(|entry| !entry.change.is_nothing()).map(|entry| entry.number);
         changes.filter(|number| is_in(*number) && !self.unconfirmed.contains(number)).min()
     }
 
@@ -515,6 +518,8 @@ const _: () = assert!(JOURNAL_TIME.0 / JOURNAL_TIME_STEP.0 < JOURNAL_MARKS_MAX a
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Guid;
+    use crate::seq::SequenceNumberSet;
 
     #[test]
     fn groups_of_samples_are_bounded_however_long_a_dispute_lasts() {
@@ -532,6 +537,31 @@ mod tests {
         assert_eq!((journal.marks.len(), journal.settled), (JOURNAL_MARKS_MAX, SequenceNumber::ZERO));
         journal.handle_timeout(now + DISPUTE_TIME + JOURNAL_TIME);
         assert_eq!((journal.marks.len(), journal.settled), (0, SequenceNumber(999)));
+    }
+
+    #[test]
+    fn gap_of_an_announcement_whose_disposal_was_received_contradicts_nothing() {
+        let mut journal = Journal::default();
+        let endpoint = EntityId::user_writer(1, true);
+        let known = || {
+            let data = PublicationData::new(Guid::UNKNOWN, "topic".into(), "type".into());
+            Box::new(Known { endpoint: KnownEndpoint::Publication(data), bytes: 0 })
+        };
+        let record = |journal: &mut Journal, number, change| {
+            journal.record(Entry { number: SequenceNumber(number), endpoint, change, hash: 0, length: 0 });
+        };
+        let gap = Gap {
+            reader: EntityId::UNKNOWN,
+            writer: EntityId::UNKNOWN,
+            start: SequenceNumber(5),
+            list: SequenceNumberSet::from_ascending(SequenceNumber(6), []),
+            group: None,
+            filtered_count: None,
+        };
+        record(&mut journal, 5, Change::Announced(None));
+        assert_eq!(journal.first_in(&gap), Some(SequenceNumber(5)));
+        record(&mut journal, 6, Change::Disposed(known()));
+        assert_eq!(journal.first_in(&gap), None);
     }
 
     #[test]

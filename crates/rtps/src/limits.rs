@@ -104,8 +104,12 @@ pub const CONTRADICTION_INTERVAL: Span = Span::from_millis(100);
 /// The shortest time between two attempts to receive all announcements of a participant again.
 pub const REREAD_INTERVAL: Span = Span::from_millis(500);
 
-/// Such attempts without success, after which a participant is compared only when it announces itself.
+/// Such attempts without success, after which a participant is compared only when it announces itself, and the interval
+/// doubles with each attempt.
 pub const REREAD_ATTEMPTS: u32 = 4;
+
+/// Until it has doubled so often: to 17 minutes.
+pub const REREAD_DOUBLINGS: u32 = 10;
 
 /// Bytes that the digest of an endpoint counts for.
 pub const INVENTORY_ENTRY_BYTES: usize = 64;

@@ -99,6 +99,8 @@ impl Participant {
         prefix: GuidPrefix,
         stated: Option<[EndpointSummary; 2]>,
     ) {
+        // With security, announcements of participants are the only messages that can be forged.
+        let stated = stated.filter(|_| self.config.protection.is_none());
         self.process_discovery(rx.now, rx.wall);
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         remote.is_summarized = stated.is_some();
@@ -197,9 +199,13 @@ impl Participant {
         for prefix in self.healing.iter().copied().collect::<Vec<_>>() {
             self.pursue_doubt(now, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
+            // One question is enough for a summary of all endpoints; a denial takes a HEARTBEAT of that writer.
+            let mut has_asked = false;
             for (inventory, topic) in remote.inventories.iter_mut().zip(self.builtin.topics()) {
-                if inventory.handle_timeout(now) {
+                let is_due = inventory.handle_timeout(now);
+                if is_due && !(has_asked && remote.is_summarized && !inventory.is_denied()) {
                     topic.reader.ask_for_heartbeat(Guid::new(prefix, topic.writer.guid().entity));
+                    has_asked = true;
                 }
             }
         }

@@ -9,10 +9,10 @@ use crate::discovery::data::EndpointSummary;
 use crate::id::EntityId;
 use crate::limits::{
     CONTRADICTION_INTERVAL, ENDPOINTS_PER_PARTICIPANT_MAX, INVENTORY_ENTRY_BYTES, QUESTION_AFTER, QUESTIONS_MAX,
-    REREAD_ATTEMPTS, REREAD_INTERVAL,
+    REREAD_ATTEMPTS, REREAD_DOUBLINGS, REREAD_INTERVAL,
 };
 use crate::seq::{Count, SequenceNumber};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The endpoints of one kind, by the digests of their announcements.
 #[derive(Debug, Default)]
@@ -96,8 +96,8 @@ pub(super) struct Inventory {
     denial: Option<Denial>,
     /// While all announcements are being received again: the endpoints announced since.
     seen: Option<BTreeSet<EntityId>>,
-    /// The earliest time to begin that again.
-    rereads_from: Option<Instant>,
+    /// When that last began.
+    reread_at: Option<Instant>,
     /// The last failure, and how often it came in a row.
     failure: Option<(Failure, u32)>,
 }
@@ -197,33 +197,44 @@ impl Inventory {
 
     /// The summary differs from what was received.
     fn doubt(&mut self, now: Instant, stated: EndpointSummary) -> Verdict {
-        let failure = Failure { received: self.digests.sum(), stated: stated.digest };
-        let has_given_up = self.failure.is_some_and(|(f, times)| f == failure && times >= REREAD_ATTEMPTS);
-        if has_given_up && self.rereads_from.is_some_and(|from| now < from) {
-            // The next announcement tries again.
+        let surplus = self.failures(stated).checked_sub(REREAD_ATTEMPTS);
+        let wait = surplus.map(|surplus| REREAD_INTERVAL.times(2 << surplus.min(REREAD_DOUBLINGS)));
+        let is_early = |wait: Span| self.reread_at.is_some_and(|at| now.since(at) < wait);
+        if wait.is_some_and(is_early) {
+            // An announcement after that time tries again.
             return Verdict::Nothing;
         }
         self.begin_reread(now)
     }
 
-    fn note_failure(&mut self, stated: EndpointSummary) {
+    /// How often this comparison has failed in a row.
+    fn failures(&self, stated: EndpointSummary) -> u32 {
         let failure = Failure { received: self.digests.sum(), stated: stated.digest };
-        let times = self.failure.filter(|(last, _)| *last == failure).map_or(0, |(_, times)| times);
-        self.failure = Some((failure, times.saturating_add(1)));
+        self.failure.filter(|(last, _)| *last == failure).map_or(0, |(_, times)| times)
+    }
+
+    fn note_failure(&mut self, stated: EndpointSummary) {
+        let times = self.failures(stated).saturating_add(1);
+        self.failure = Some((Failure { received: self.digests.sum(), stated: stated.digest }, times));
     }
 
     /// Begins to receive everything again, or asks again as soon as that is allowed.
     fn begin_reread(&mut self, now: Instant) -> Verdict {
         self.unanswered = 0;
-        if let Some(from) = self.rereads_from.filter(|from| now < *from) {
+        if let Some(from) = self.reread_at.map(|at| at + REREAD_INTERVAL).filter(|from| now < *from) {
             self.ask_at(from);
             return Verdict::Nothing;
         }
         self.denial = None;
-        self.rereads_from = Some(now + REREAD_INTERVAL);
+        self.reread_at = Some(now);
         self.seen = Some(BTreeSet::new());
         self.ask_at(now + CONTRADICTION_INTERVAL);
         Verdict::Reread
+    }
+
+    /// Whether the next HEARTBEAT is to decide about a denial.
+    pub(super) const fn is_denied(&self) -> bool {
+        self.denial.is_some()
     }
 
     const fn end_questions(&mut self) {
@@ -261,7 +272,6 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::time::Span;
 
     const NOW: Instant = Instant(1_000_000_000);
 
@@ -346,6 +356,35 @@ mod tests {
             assert!(questions < 20, "the participant is asked without end");
         }
         assert!(questions >= REREAD_ATTEMPTS, "{questions}");
+    }
+
+    /// A peer counts differently, and announces itself every seven seconds.
+    #[test]
+    fn attempts_without_success_become_rare() {
+        let mut inventory = inventory(&[b"one"]);
+        let stated = summary(1, &[b"another"]);
+        let mut rereads = 0;
+        for step in 0..7 * 24 * 3600 / 7 {
+            let now = NOW + Span::from_secs(7 * step);
+            rereads += u32::from(inventory.hear_summary(now, stated, at(1)) == Verdict::Reread);
+            inventory.announce(endpoint(0), b"one");
+        }
+        // In a week, at least one in about half an hour.
+        assert!((300..1000).contains(&rereads), "{rereads}");
+    }
+
+    #[test]
+    fn change_after_many_failures_is_compared_at_once() {
+        let mut inventory = inventory(&[b"one"]);
+        let mut now = NOW;
+        for _ in 0..1000 {
+            now = now + Span::from_secs(7);
+            let _ = inventory.hear_summary(now, summary(1, &[b"another"]), at(1));
+            inventory.announce(endpoint(0), b"one");
+        }
+        now = now + REREAD_INTERVAL;
+        inventory.announce(endpoint(1), b"forged");
+        assert_eq!(inventory.hear_summary(now, summary(1, &[b"another"]), at(1)), Verdict::Reread);
     }
 
     #[test]

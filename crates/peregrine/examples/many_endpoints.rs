@@ -1,9 +1,10 @@
 //! The cost of many endpoints in two processes: memory of the channels between them, and a write to many readers.
 //!
 //! `many_endpoints WRITERS READERS [udp]` matches this number of writers and readers of one topic, and prints the time
-//! until all are matched and the growth of the resident memory of both processes, private and shared. Then the first
-//! writer writes samples of 32 bytes, and the program prints the processor time per write of the writing thread and of
-//! the readers' process. With `udp`, no sample uses shared memory: the difference in memory is that of the channels.
+//! until all are matched, the growth of the resident memory of both processes, private and shared, and the datagrams
+//! that this took; datagrams of other programs in the same network namespace count too. Then the first writer writes
+//! samples of 32 bytes, and the program prints the processor time per write of the writing thread and of the readers'
+//! process. With `udp`, no sample uses shared memory: the difference in memory is that of the channels.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -50,6 +51,7 @@ fn main() -> Result<()> {
 fn write(writers: usize, readers: usize, by_udp: bool) -> Result<()> {
     let participant = participant(by_udp)?;
     let memory_before = Resident::now()?;
+    let datagrams_before = Datagrams::now()?;
     let topic = topic(&participant)?;
     let mut other = Other::start(readers, by_udp)?;
     let begin = Instant::now();
@@ -76,6 +78,7 @@ fn write(writers: usize, readers: usize, by_udp: bool) -> Result<()> {
         matched.as_millis(),
         Resident::now()?.growth_since(memory_before),
     );
+    println!("{} until then", Datagrams::now()?.since(datagrams_before));
     let Some(writer) = writers.first() else { return Ok(()) };
     let sample = |value| Number { value, octets: [7; 24] };
     for value in 0..100 {
@@ -162,6 +165,32 @@ impl Resident {
     fn growth_since(self, before: Self) -> String {
         let private = self.private_kib.saturating_sub(before.private_kib);
         format!("{private} + {} KiB", self.shared_kib.saturating_sub(before.shared_kib))
+    }
+}
+
+/// UDP datagrams of this network namespace.
+#[derive(Clone, Copy)]
+struct Datagrams {
+    sent: u64,
+    dropped: u64,
+}
+
+impl Datagrams {
+    fn now() -> Result<Self> {
+        let table = std::fs::read_to_string("/proc/self/net/snmp")?;
+        let mut rows = table.lines().filter_map(|line| line.strip_prefix("Udp: "));
+        let (names, values) = rows.next().zip(rows.next()).ok_or("no UDP row in /proc/self/net/snmp")?;
+        let mut columns = names.split_whitespace().zip(values.split_whitespace());
+        let mut column = |wanted: &str| -> Result<u64> {
+            let value = columns.find(|(name, _)| *name == wanted).ok_or("a column is not in /proc/self/net/snmp")?.1;
+            Ok(value.parse()?)
+        };
+        // In the order of the columns.
+        Ok(Self { sent: column("OutDatagrams")?, dropped: column("RcvbufErrors")? })
+    }
+
+    fn since(self, before: Self) -> String {
+        format!("{} datagrams sent, {} dropped at sockets", self.sent - before.sent, self.dropped - before.dropped)
     }
 }
 

@@ -5,6 +5,8 @@
 mod cache;
 #[path = "status/delivery.rs"]
 mod delivery;
+#[path = "status/reader.rs"]
+mod reader;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,6 +24,7 @@ pub use delivery::{
     DeliveryStalledStatus, HeldBack, ReaderProgress, ReliableReaderActivityChangedStatus, Stall, StallCause,
     WriterStatus,
 };
+pub use reader::ReaderStatus;
 
 /// A set of statuses.
 #[derive(Clone, Copy, Default)]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use common::{GLANCE, Named, PATIENCE, Reading, eventually, participant};
 use peregrine::qos::{Limit, PublisherQos, ResourceLimits, SubscriberQos};
@@ -319,4 +320,36 @@ fn notified_listener_runs_on_one_thread_at_a_time() {
     calls.recv_timeout(PATIENCE).expect("the call that was asked for");
     drop(go_on);
     assert!(!has_overlapped.load(Ordering::SeqCst));
+}
+
+#[test]
+fn listener_that_does_not_return_is_reported_once() {
+    let (a, b) = (participant(97), participant(97));
+    let (entered, calls) = sync_channel(10);
+    let (release, released) = sync_channel::<()>(10);
+    let released = Mutex::new(released);
+    let listener = move |reader: &DataReader<Reading>| {
+        let _ = reader.take().unwrap();
+        entered.send(()).unwrap();
+        // Ends as well when the test has failed.
+        let _ = released.lock().unwrap().recv_timeout(PATIENCE);
+    };
+    let topic = b.topic::<Reading>("slow").unwrap();
+    let reader =
+        topic.reader_builder().reliable().keep_all().listener(listener, StatusMask::DATA_AVAILABLE).build().unwrap();
+    let writer = a.topic::<Reading>("slow").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(reader.status().listener_blocked_for, None, "nothing waits for the call");
+    writer.write(&Reading::new(1, 2)).unwrap();
+    eventually("the call is reported", || reader.listener_stalls() == 1);
+    let status = reader.status();
+    assert!(status.listener_blocked_for.is_some_and(|waited| waited >= Duration::from_secs(1)), "{status:?}");
+    assert_eq!((status.untaken_samples, status.is_full), (1, false));
+    release.send(()).unwrap();
+    calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((reader.status().listener_blocked_for, reader.listener_stalls()), (None, 1));
+    // Later calls return at once.
+    drop(release);
 }

@@ -8,7 +8,7 @@ use core::ptr;
 use crate::id::{Guid, GuidPrefix};
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
-use crate::wire::{Header, SubmessageId};
+use crate::wire::{Header, InfoDestination, SubmessageId};
 
 /// Payloads up to this many bytes are copied into the message; the message refers to longer ones.
 ///
@@ -34,6 +34,16 @@ impl Destination {
         peers.sort_unstable();
         peers.dedup();
         Self { locators, peers: peers.into() }
+    }
+
+    /// The same locators, with one more peer.
+    #[must_use]
+    pub fn with_peer(&self, peer: Guid) -> Self {
+        let place = self.peers.partition_point(|other| *other < peer);
+        let (before, after) = self.peers.split_at(place);
+        let after = after.strip_prefix(&[peer]).unwrap_or(after);
+        let peers = before.iter().chain(&[peer]).chain(after).copied().collect();
+        Self { locators: Arc::clone(&self.locators), peers }
     }
 
     /// The participants of the peers, each once.
@@ -80,9 +90,21 @@ pub struct TransmitBatch {
     open: bool,
     /// Whether payloads of any length are copied into the message being written.
     is_one_piece: bool,
-    /// The only participants that the last message is from and for, if submessages may be appended to it.
-    directed: Option<(GuidPrefix, GuidPrefix)>,
+    /// The participants of the last message, if submessages may be appended to it.
+    directed: Option<Directed>,
 }
+
+/// A message of submessages from one participant for another one, without payloads and unprotected.
+#[derive(Clone, Copy, Debug)]
+struct Directed {
+    from: GuidPrefix,
+    to: GuidPrefix,
+    /// The length in bytes up to which it may grow.
+    max_len: usize,
+}
+
+/// The length in bytes of header and INFO_DST, with which a message for one participant begins.
+pub(crate) const DIRECTED_HEAD: usize = Header::LEN + InfoDestination::LEN;
 
 /// One message of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -169,10 +191,11 @@ impl TransmitBatch {
         self.directed = None;
     }
 
-    /// Permits that submessages are appended to the message being written after its end: it is unprotected, has no
-    /// payloads, and has only submessages from one participant for another one.
-    pub(crate) const fn may_grow(&mut self, from: GuidPrefix, to: GuidPrefix) {
-        self.directed = Some((from, to));
+    /// Permits that submessages are appended to the message being written after its end, up to `max_len` bytes: it is
+    /// unprotected, has no payloads, begins with INFO_DST, and has only submessages from one participant for another
+    /// one.
+    pub(crate) const fn may_grow(&mut self, from: GuidPrefix, to: GuidPrefix, max_len: usize) {
+        self.directed = Some(Directed { from, to, max_len });
     }
 
     /// Opens the last message again if it [may grow](Self::may_grow) by submessages between the same participants, goes
@@ -180,7 +203,8 @@ impl TransmitBatch {
     pub(crate) fn reopen(&mut self, from: GuidPrefix, to: GuidPrefix, locators: &[Locator], max_len: usize) -> bool {
         let Some(MessageMeta { len, to: destination, .. }) = self.messages.last() else { return false };
         let has_same_way = self.destinations.get(*destination).is_some_and(|known| *known.locators == *locators);
-        if self.open || self.directed != Some((from, to)) || !has_same_way || *len > max_len {
+        let is_same = self.directed.is_some_and(|directed| directed.from == from && directed.to == to);
+        if self.open || !is_same || !has_same_way || *len > max_len {
             return false;
         }
         let len = *len;
@@ -193,6 +217,30 @@ impl TransmitBatch {
         self.inline_start = start;
         self.open_len = 0;
         self.open = true;
+        true
+    }
+
+    /// Appends the only message of `other`, if that [may grow](Self::may_grow): to the last message if both are between
+    /// the same participants and locators. `false`: `other` is not such a batch, and nothing was appended.
+    pub(crate) fn append_directed(&mut self, other: &Self) -> bool {
+        let (Some(theirs), [message], false) = (other.directed, &*other.messages, self.open || other.open) else {
+            return false;
+        };
+        let Some(destination) = other.destinations.get(message.to) else { return false };
+        let Some(bytes) = other.bytes.get(..message.len) else { return false };
+        let Some((_, submessages)) = bytes.split_at_checked(DIRECTED_HEAD) else { return false };
+        debug_assert!(other.payloads.is_empty(), "a directed message has no payloads");
+        let max_len = self.directed.map_or(theirs.max_len, |ours| ours.max_len.min(theirs.max_len));
+        let room = max_len.saturating_sub(submessages.len());
+        if self.reopen(theirs.from, theirs.to, &destination.locators, room) {
+            self.bytes.extend_from_slice(submessages);
+            self.may_grow(theirs.from, theirs.to, max_len);
+        } else {
+            self.begin(destination);
+            self.bytes.extend_from_slice(bytes);
+            self.may_grow(theirs.from, theirs.to, theirs.max_len);
+        }
+        self.finish();
         true
     }
 

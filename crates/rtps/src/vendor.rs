@@ -115,6 +115,10 @@ pub struct Quirks {
     /// wants (RTPS 2.5 §8.4.2). Fast DDS does not, nor does it answer the pre-emptive ACKNACK of a reader that has
     /// acknowledged everything.
     pub repeats_acknowledged: bool,
+    /// Whether a writer sends a HEARTBEAT to each reliable reader as soon as they match, and whether a reader asks each
+    /// writer until a HEARTBEAT has arrived. One that announces no sample then needs no answer. Of others this is not
+    /// known for every state.
+    pub opens_by_heartbeat: bool,
     /// Whether a writer answers an ACKNACK that is not final by a HEARTBEAT even if all is acknowledged, and whether
     /// the last number of its HEARTBEATs is the last one that it has written, also when it holds no sample. A higher
     /// number then proves a sample to be forged. Known of Cyclone DDS from its source; Fast DDS does not answer, and
@@ -151,6 +155,7 @@ impl Quirks {
             moves_start_by_heartbeat: false,
             requests_on_gap: false,
             repeats_acknowledged: true,
+            opens_by_heartbeat: false,
             heartbeat_names_last_written: false,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
@@ -192,6 +197,7 @@ impl Quirks {
                 volatile_readers_start_after_heartbeat: false,
                 moves_start_by_heartbeat: true,
                 requests_on_gap: true,
+                opens_by_heartbeat: true,
                 ..standard
             },
             _ => standard,

@@ -15,7 +15,7 @@ use crate::driver::endpoint::reader::{ReaderCore, ReaderState};
 use crate::driver::endpoint::waiting::{Until, wait_until};
 use crate::driver::endpoint::wakers::StateGuard;
 use crate::error::{Error, Timeout};
-use crate::status::StatusMask;
+use crate::status::{ReaderStatus, StatusMask};
 use crate::topic_type::Serialized;
 
 /// A reader of any type. It lends samples in their serialized form; [`Self::downcast`] has the operations that need the
@@ -86,6 +86,12 @@ impl AnyDataReader {
     #[must_use]
     pub fn status_changes(&self) -> StatusMask {
         self.0.core().lock().statuses.changed
+    }
+
+    /// See [`DataReader::status`](crate::DataReader::status).
+    #[must_use]
+    pub fn status(&self) -> ReaderStatus {
+        self.0.core().status()
     }
 
     /// The matched writers.

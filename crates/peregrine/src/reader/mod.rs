@@ -41,8 +41,8 @@ use crate::entity::Subscriber;
 use crate::error::{Error, Precondition, Timeout};
 use crate::state_machine::normalized_reader_qos;
 use crate::status::{
-    IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
-    SampleRejectedStatus, StatusMask,
+    IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, ReaderStatus, RequestedDeadlineMissedStatus,
+    SampleLostStatus, SampleRejectedStatus, StatusMask,
 };
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
@@ -76,8 +76,9 @@ pub(crate) struct ReaderInner<T: TopicType> {
 ///
 /// A listener that blocks delays its own entity only: other entities wait for its thread for at most 50 ms, then
 /// another thread serves them. The exception is a write to a reader of the same process, which runs the listener of the
-/// reader before the write returns. A panic of a listener is counted (`listener_panics`) and logged, and the listener
-/// remains set.
+/// reader before the write returns. If a call lasts longer than a second while news of its reader wait, the call is
+/// counted (`listener_stalls`) and logged. A panic of a listener is counted (`listener_panics`) and logged, and the
+/// listener remains set.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataReaderListener<T: TopicType>: Send + Sync {
     /// The reader has unread samples.
@@ -352,6 +353,12 @@ impl<T: TopicType> DataReader<T> {
         self.read_status(StatusMask::SAMPLE_REJECTED, |s| s.statuses.rejected.read())
     }
 
+    /// The samples that the reader holds, and the causes of a delay.
+    #[must_use]
+    pub fn status(&self) -> ReaderStatus {
+        self.inner.core.status()
+    }
+
     /// The statuses that have changed since they were last read.
     #[must_use]
     pub fn status_changes(&self) -> StatusMask {
@@ -374,6 +381,13 @@ impl<T: TopicType> DataReader<T> {
     #[must_use]
     pub fn listener_panics(&self) -> u64 {
         self.inner.core.gate.panics()
+    }
+
+    /// The number of listener calls that did not return within a second while news of the reader waited for them. Each
+    /// is logged; [`Self::status`] says for how long the current one has lasted.
+    #[must_use]
+    pub fn listener_stalls(&self) -> u64 {
+        self.inner.core.gate.stalls()
     }
 
     /// Replaces the listener. The listener handles the statuses in `mask`; a thread of the domain also notifies it of

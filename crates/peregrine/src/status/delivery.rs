@@ -38,6 +38,14 @@ impl ReliableReaderActivityChangedStatus {
         true
     }
 
+    /// Records that one reader has become active or inactive, was matched or unmatched: its state before and now,
+    /// `None` if it is not matched. Returns whether the numbers have changed.
+    pub(crate) fn update(&mut self, reader: Guid, before: Option<bool>, now: Option<bool>) -> bool {
+        let of = |state: Option<bool>, active| usize::from(state == Some(active));
+        let moved = |count: u32, active| (count as usize + of(now, active)).saturating_sub(of(before, active));
+        self.set(moved(self.active_count, true), moved(self.inactive_count, false), reader)
+    }
+
     pub(crate) const fn read(&mut self) -> Self {
         let copy = *self;
         self.active_count_change = 0;
@@ -121,6 +129,20 @@ mod tests {
 
     fn reader(number: u8) -> Guid {
         Guid::new(GuidPrefix([number; 12]), EntityId::UNKNOWN)
+    }
+
+    #[test]
+    fn activity_of_one_reader_changes_the_numbers_by_one() {
+        let mut status = ReliableReaderActivityChangedStatus::default();
+        let mut update = |before, now| {
+            let has_changed = status.update(reader(1), before, now);
+            (has_changed, status.active_count, status.inactive_count)
+        };
+        assert_eq!(update(None, None), (false, 0, 0), "a best-effort reader");
+        assert_eq!(update(None, Some(true)), (true, 1, 0), "matched");
+        assert_eq!(update(Some(true), Some(true)), (false, 1, 0), "matched again");
+        assert_eq!(update(Some(true), Some(false)), (true, 0, 1), "inactive");
+        assert_eq!(update(Some(false), None), (true, 0, 0), "unmatched");
     }
 
     #[test]

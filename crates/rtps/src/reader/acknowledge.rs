@@ -2,10 +2,10 @@
 
 use crate::count_filter::Counted;
 use crate::id::Guid;
-use crate::limits::{ANSWERS_MESSAGE_BYTES_MAX, PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::limits::{ANSWERS_MESSAGE_BYTES_MAX, REPAIR_BYTES_MAX};
 use crate::protection::seal::Sealer;
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
-use crate::time::{Instant, Span, Timestamp};
+use crate::time::{Instant, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
@@ -15,9 +15,6 @@ use super::proxy::{Lack, RepairRequest, WriterProxy, stretch};
 use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
-
-/// How long to wait for a writer's first HEARTBEAT before the reader requests one.
-const PREEMPTIVE_ACKNACK_AFTER: Span = Span::from_millis(20);
 
 impl Reader {
     /// Handles the range of samples that a writer has (RTPS 2.5 §8.3.8.6).
@@ -30,7 +27,8 @@ impl Reader {
             return;
         }
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
-        (proxy.next_preemptive_acknack, proxy.preemptive_acknacks) = (None, 0);
+        self.note_heard(index);
+        let Some(proxy) = self.writers.get_mut(index) else { return };
         let mut known_until = SequenceNumber::ZERO;
         let is_own = heartbeat.reader == self.config.guid.entity;
         if proxy.info.reliable {
@@ -149,9 +147,8 @@ impl Reader {
             let mut asks = core::mem::take(&mut proxy.owes_question);
             if core::mem::take(&mut proxy.owes_acknack) {
                 self.put_acknack(now, index, out);
-            } else if proxy.preemptive_acknack_due(now) {
-                proxy.note_preemptive_acknack(now);
-                asks = true;
+            } else {
+                asks |= self.takes_preemptive_acknack(now, index);
             }
             if asks {
                 self.put_question(index, out);
@@ -301,17 +298,6 @@ impl Reader {
         self.counters.requested += requested;
     }
 
-    /// Sends one more pre-emptive ACKNACK to a writer that has left all of them unanswered. It may believe that this
-    /// reader has everything, and then says nothing by itself.
-    pub fn ask_unheard_writer(&mut self, now: Instant, writer: Guid) {
-        let Some(index) = self.find(writer) else { return };
-        let Some(proxy) = self.writers.get_mut(index) else { return };
-        if proxy.was_heard() && proxy.preemptive_acknacks >= PREEMPTIVE_ACKNACKS_MAX {
-            proxy.preemptive_acknacks = PREEMPTIVE_ACKNACKS_MAX.saturating_sub(1);
-            proxy.schedule_preemptive_acknack(now);
-        }
-    }
-
     /// Asks a writer for a HEARTBEAT, by an ACKNACK that acknowledges and requests nothing.
     fn put_question(&mut self, index: usize, out: &mut TransmitBatch) {
         let reader = self.config.guid;
@@ -343,39 +329,16 @@ const ACKNACK_LEN_MAX: usize = 4 + 24 + 32;
 
 fn open_to(reader: Guid, proxy: &WriterProxy, sealer: &Sealer, out: &mut TransmitBatch) {
     let (from, to) = (reader.prefix, proxy.info.guid.prefix);
-    let max_len = proxy.info.max_message_bytes.min(ANSWERS_MESSAGE_BYTES_MAX).saturating_sub(NACK_FRAG_LEN_MAX);
-    if !sealer.is_active() && out.reopen(from, to, &proxy.destination.locators, max_len) {
-        out.may_grow(from, to);
+    let max_len = proxy.info.max_message_bytes.min(ANSWERS_MESSAGE_BYTES_MAX);
+    let room = max_len.saturating_sub(NACK_FRAG_LEN_MAX);
+    if !sealer.is_active() && out.reopen(from, to, &proxy.destination.locators, room) {
+        out.may_grow(from, to, max_len);
         return;
     }
     let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: reader.prefix };
     sealer.begin_message(&header, &proxy.destination, out);
     InfoDestination { prefix: to }.emit(ENDIANNESS, out.inline());
     if !sealer.is_active() {
-        out.may_grow(from, to);
-    }
-}
-
-impl WriterProxy {
-    pub(super) fn schedule_preemptive_acknack(&mut self, now: Instant) {
-        if self.info.reliable {
-            self.next_preemptive_acknack = Some(now + PREEMPTIVE_ACKNACK_AFTER);
-        }
-    }
-
-    /// The next pre-emptive ACKNACK is sent now.
-    fn note_preemptive_acknack(&mut self, now: Instant) {
-        let wait = PREEMPTIVE_ACKNACK_AFTER.times(1 << self.preemptive_acknacks.min(16)).0.min(RETRY_MAX.0);
-        self.preemptive_acknacks += 1;
-        self.next_preemptive_acknack = (self.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
-    }
-
-    pub(super) fn preemptive_acknack_due(&self, now: Instant) -> bool {
-        self.next_preemptive_acknack.is_some_and(|at| at <= now)
-    }
-
-    /// Whether a HEARTBEAT of the writer has arrived.
-    pub(super) const fn was_heard(&self) -> bool {
-        self.next_preemptive_acknack.is_none()
+        out.may_grow(from, to, max_len);
     }
 }

@@ -12,11 +12,13 @@ mod event;
 mod fast_insert;
 mod go_back;
 mod hand_over;
+mod introduction;
 mod loss;
 mod memory;
 mod memory_account;
 mod parked;
 mod parking;
+mod preemptive;
 mod protected;
 mod proxy;
 mod reassembly;
@@ -53,6 +55,7 @@ use crate::protection::seal::Sealer;
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
+use introduction::Introductions;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
@@ -69,6 +72,7 @@ pub struct Reader {
     pool: BufferPool,
     writers: Vec<WriterProxy>,
     by_guid: HashMap<Guid, usize, foldhash::quality::FixedState>,
+    introductions: Introductions,
     /// The writer of the last message. Its timer is not in `timers`, because it changes with nearly every message.
     current: usize,
     /// The first timer of every other writer.
@@ -114,6 +118,7 @@ impl Reader {
             pool: BufferPool::new(POOL_BYTES_MAX),
             writers: Vec::new(),
             by_guid: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
+            introductions: Introductions::new(seed),
             current: NO_WRITER,
             timers: MinTree::default(),
             due: Vec::new(),
@@ -201,6 +206,7 @@ impl Reader {
         let mut proxy = WriterProxy::new(writer, WriterSlot(self.next_slot), self.config.wants_history);
         self.next_slot = self.next_slot.wrapping_add(1);
         proxy.schedule_preemptive_acknack(now);
+        self.introductions.add(guid);
         if let Some(next) = self.parked.take(guid) {
             proxy.continue_at(next);
         }
@@ -220,6 +226,7 @@ impl Reader {
             return true;
         }
         let Some(index) = self.by_guid.remove(&writer) else { return false };
+        self.introductions.remove(writer);
         self.leave_current();
         let mut proxy = self.writers.swap_remove(index);
         let last = self.writers.len();

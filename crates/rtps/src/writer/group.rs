@@ -87,6 +87,18 @@ impl Group {
         self.everyone.push(everyone);
     }
 
+    /// Whether all readers receive the same messages.
+    pub(super) fn has_one_destination(&self) -> bool {
+        self.has_readers && self.selections.is_empty() && self.everyone.len() == 1 && self.parts.len() == 1
+    }
+
+    /// Adds a reader that the only destination reaches already.
+    pub(super) fn join(&mut self, reader: Guid) {
+        let ([everyone], [part]) = (&mut self.everyone[..], &mut self.parts[..]) else { return };
+        let to = Arc::new(everyone.with_peer(reader));
+        (*everyone, part.to) = (Arc::clone(&to), to);
+    }
+
     /// The index of the selection of readers with this filter.
     pub(super) fn selection(&mut self, filter: Option<&Arc<dyn SampleFilter>>) -> usize {
         let known = self.selections.iter().position(|known| known.is_for(filter));
@@ -175,14 +187,15 @@ fn add_parts<S: core::hash::BuildHasher>(
     readers: &[&MatchedReader],
     asking: &HashSet<Locator, S>,
 ) -> Arc<Destination> {
-    let to = destinations(readers.iter().copied());
-    let everyone = reached(readers, to.clone());
+    let ways = Ways::of(readers);
+    let to = destinations(ways.first_readers());
+    let everyone = ways.reached(to.clone());
     let (asking, plain): (Vec<_>, Vec<_>) = to.into_iter().partition(|to| asking.contains(to));
     if asking.is_empty() || plain.is_empty() {
         parts.push(Part { to: Arc::clone(&everyone), is_asked: !asking.is_empty() });
     } else {
-        parts.push(Part { to: reached(readers, plain), is_asked: false });
-        parts.push(Part { to: reached(readers, asking), is_asked: true });
+        parts.push(Part { to: ways.reached(plain), is_asked: false });
+        parts.push(Part { to: ways.reached(asking), is_asked: true });
     }
     everyone
 }
@@ -267,12 +280,58 @@ fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) ->
     to
 }
 
-/// These locators, and the readers that listen at one of them.
-fn reached(readers: &[&MatchedReader], locators: Vec<Locator>) -> Arc<Destination> {
-    let at: BTreeSet<Locator> = locators.iter().copied().collect();
-    let listens = |reader: &&&MatchedReader| reader.to.iter().chain(&reader.group).any(|locator| at.contains(locator));
-    let peers = readers.iter().filter(listens).map(|reader| reader.guid).collect();
-    Arc::new(Destination::new(locators.into(), peers))
+/// Readers by the addresses at which they listen: many readers of one participant share theirs.
+struct Ways<'r> {
+    ways: Vec<Way<'r>>,
+}
+
+/// The readers with the same addresses, at least one.
+struct Way<'r> {
+    first: &'r MatchedReader,
+    readers: Vec<Guid>,
+}
+
+impl<'r> Ways<'r> {
+    fn of(readers: &[&'r MatchedReader]) -> Self {
+        let mut by_addresses: BTreeMap<(&[Locator], Option<Locator>), usize> = BTreeMap::new();
+        let mut ways: Vec<Way<'r>> = Vec::new();
+        for reader in readers.iter().copied() {
+            // The last reader is usually of the same participant.
+            let last = ways.len().wrapping_sub(1);
+            let is_like_last = ways.get(last).is_some_and(|way| way.is_for(reader));
+            let index = if is_like_last {
+                last
+            } else {
+                *by_addresses.entry((&reader.to, reader.group)).or_insert_with(|| {
+                    ways.push(Way { first: reader, readers: Vec::new() });
+                    ways.len() - 1
+                })
+            };
+            if let Some(way) = ways.get_mut(index) {
+                way.readers.push(reader.guid);
+            }
+        }
+        Self { ways }
+    }
+
+    fn first_readers(&self) -> impl Iterator<Item = &'r MatchedReader> + Clone + '_ {
+        self.ways.iter().map(|way| way.first)
+    }
+
+    /// These locators, and the readers that listen at one of them.
+    fn reached(&self, locators: Vec<Locator>) -> Arc<Destination> {
+        let at: BTreeSet<Locator> = locators.iter().copied().collect();
+        let listens = |way: &&Way<'_>| way.first.to.iter().chain(&way.first.group).any(|locator| at.contains(locator));
+        let peers = self.ways.iter().filter(listens).flat_map(|way| way.readers.iter().copied()).collect();
+        Arc::new(Destination::new(locators.into(), peers))
+    }
+}
+
+impl Way<'_> {
+    fn is_for(&self, reader: &MatchedReader) -> bool {
+        let is_same = Arc::ptr_eq(&self.first.to, &reader.to) || self.first.to == reader.to;
+        is_same && self.first.group == reader.group
+    }
 }
 
 #[cfg(test)]

@@ -324,13 +324,32 @@ impl Writer {
     /// delivers all samples that the reader has not acknowledged. For a best-effort reader, messages in transit may
     /// arrive too late. A reader with a filter stays on messages.
     pub fn set_path(&mut self, now: Instant, reader: Guid, path: ReaderPath) {
+        self.set_paths(now, &[reader], path);
+    }
+
+    /// [`Self::set_path`] for several readers.
+    pub fn set_paths(&mut self, now: Instant, readers: &[Guid], path: ReaderPath) {
         self.finish_group(now);
+        let mut any = false;
+        for reader in readers {
+            any |= self.move_to_path(*reader, path);
+        }
+        if any {
+            self.regroup();
+            self.reschedule(now);
+            self.pump(now);
+            self.serve_or_defer(now);
+        }
+    }
+
+    /// Returns whether the reader was on another path.
+    fn move_to_path(&mut self, reader: Guid, path: ReaderPath) -> bool {
         let next = self.next_new();
-        let session = self.hand_over.next_session();
         let is_allowed = |r: &&mut ReaderProxy| path == ReaderPath::Messages || r.info.filter.is_none();
-        let Some(proxy) = self.readers.find_mut(reader).filter(|r| r.path != path).filter(is_allowed) else { return };
+        let proxy = self.readers.find_mut(reader).filter(|r| r.path != path).filter(is_allowed);
+        let Some(proxy) = proxy else { return false };
         proxy.path = path;
-        proxy.hand_over_session = session;
+        proxy.hand_over_session = self.hand_over.next_session();
         proxy.answered();
         proxy.end_current();
         proxy.requested = None;
@@ -342,10 +361,7 @@ impl Writer {
         } else if !proxy.info.reliable && proxy.lacks_from() < next {
             proxy.push_from = Some(proxy.lacks_from());
         }
-        self.regroup();
-        self.reschedule(now);
-        self.pump(now);
-        self.serve_or_defer(now);
+        true
     }
 
     /// The path to a matched reader.

@@ -342,7 +342,7 @@ impl Writer {
         }
         if proxy.info.reliable {
             // A HEARTBEAT opens the association, even without a sample to send.
-            proxy.owed_heartbeat = true;
+            proxy.owe_first_heartbeat(now);
             if proxy.retains_unacknowledged() {
                 self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
             }
@@ -350,8 +350,8 @@ impl Writer {
             proxy.push_from = Some(self.history.first());
         }
         self.readers.push(guid, proxy);
-        self.regroup();
-        self.serve_readers(now);
+        self.join_group();
+        self.serve_reader(now, self.readers.len().saturating_sub(1));
         true
     }
 
@@ -534,6 +534,17 @@ impl Writer {
         core::mem::swap(self.packer.batch(), out);
         self.begin_sending();
         true
+    }
+
+    /// Appends the waiting message to `out` if it is the only one and has only HEARTBEATs for one participant: those of
+    /// several writers then travel together. The caller sends `out`.
+    pub fn poll_heartbeats(&mut self, out: &mut TransmitBatch) {
+        if self.packer.is_open() || self.backlog.is_leaving || self.config.asynchronous {
+            return;
+        }
+        if out.append_directed(self.packer.batch()) {
+            self.packer.batch().clear();
+        }
     }
 
     /// Takes a sent batch back, so that its buffers can be reused.
@@ -738,7 +749,9 @@ impl Writer {
     fn finish_group(&mut self, now: Instant) {
         self.batch_bytes = 0;
         self.batch_deadline = None;
-        let wants = self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers());
+        // Without new samples, the readers need not be looked at.
+        let wants =
+            self.flow.must_ask_for_room() && self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers());
         if self.packer.is_open() {
             if wants && self.packer.open_len() + self.packer.heartbeat_len() <= self.group.max_message {
                 self.put_heartbeat(now);

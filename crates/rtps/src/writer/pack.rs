@@ -12,7 +12,7 @@ use crate::protection::payload::{PayloadSealer, SealedPayload};
 use crate::protection::seal::{Overhead, Sealer};
 use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Timestamp;
-use crate::transmit::{Destination, TransmitBatch};
+use crate::transmit::{DIRECTED_HEAD, Destination, TransmitBatch};
 use crate::wire::{
     DataFragHead, DataHead, Endianness, Gap, Header, Heartbeat, InfoDestination, InfoTimestamp, InlineQos,
     ParameterListWriter, PayloadKind, ReceiverMac, StatusInfo,
@@ -26,8 +26,6 @@ const HEARTBEAT_LEN: usize = 32;
 const GAP_LEN: usize = 32;
 /// The smallest payload of a DATA_FRAG.
 const FRAGMENT_MIN: usize = 64;
-/// Header and INFO_DST.
-const DIRECTED_HEAD: usize = Header::LEN + InfoDestination::LEN;
 /// Key hash, status info and sentinel.
 const INSTANCE_STATE_LEN: usize = 32;
 
@@ -246,13 +244,13 @@ impl Packer {
     /// and [may grow](TransmitBatch::may_grow), otherwise in a message of its own.
     pub(super) fn open_for_heartbeat(&mut self, prefix: GuidPrefix, to: &Arc<Destination>, len: usize, max: usize) {
         let from = self.header.prefix;
-        let max = max.min(ANSWERS_MESSAGE_BYTES_MAX).saturating_sub(len);
+        let max = max.min(ANSWERS_MESSAGE_BYTES_MAX);
         let may_grow = !self.sealer.is_active();
-        if !(may_grow && self.batch.reopen(from, prefix, &to.locators, max)) {
+        if !(may_grow && self.batch.reopen(from, prefix, &to.locators, max.saturating_sub(len))) {
             self.open_to(prefix, to);
         }
         if may_grow {
-            self.batch.may_grow(from, prefix);
+            self.batch.may_grow(from, prefix, max);
         }
     }
 

@@ -449,6 +449,13 @@ impl ReaderProxy {
         is_false
     }
 
+    /// Schedules the HEARTBEAT that opens the association.
+    pub(super) const fn owe_first_heartbeat(&mut self, now: Instant) {
+        self.owed_heartbeat = true;
+        // It answers questions that are on their way.
+        self.heartbeat_answered_at = Some(now);
+    }
+
     /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip, and one for each
     /// request that acknowledges samples for the first time.
     pub(super) fn asks_for_heartbeat(&mut self, now: Instant, progress: bool) -> bool {

@@ -98,6 +98,15 @@ impl Writer {
         }
     }
 
+    /// [`Self::serve_or_defer`] for a change that concerns one reader.
+    pub(super) fn serve_or_defer_reader(&mut self, now: Instant, index: usize) {
+        if self.is_backed_up() {
+            self.defer_requests(now);
+        } else {
+            self.serve_reader(now, index);
+        }
+    }
+
     pub(super) fn owe_heartbeat(&mut self, now: Instant, index: usize) {
         if let Some(reader) = self.readers.get_mut(index) {
             reader.owed_heartbeat = true;

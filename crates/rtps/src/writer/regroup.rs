@@ -10,7 +10,7 @@ use hashbrown::HashSet;
 use super::Writer;
 use super::filter::{RejectedRun, is_same_filter};
 use super::group::Group;
-use super::proxy::MatchedReader;
+use super::proxy::{MatchedReader, ReaderProxy};
 use crate::history::Change;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
 use crate::locator::Locator;
@@ -28,6 +28,37 @@ impl Writer {
         }
         let whole = self.packer.head_len() + self.packer.sample_len(change.kind, change.payload.len());
         if whole <= self.group.room() { 0 } else { self.packer.fragment_size(self.group.room()) }
+    }
+
+    /// Adds the newest reader to the group. Readers of one participant match in a row, and what goes to the one before
+    /// reaches the newest one as well.
+    pub(super) fn join_group(&mut self) {
+        if !self.newest_is_like_the_one_before() {
+            self.regroup();
+            return;
+        }
+        let Some(newest) = self.readers.last() else { return };
+        self.group.join(newest.info.guid);
+    }
+
+    fn newest_is_like_the_one_before(&self) -> bool {
+        let Some(before) = self.readers.len().checked_sub(2).and_then(|index| self.readers.get(index)) else {
+            return false;
+        };
+        let Some(newest) = self.readers.last() else { return false };
+        let is_plain = |reader: &ReaderProxy| {
+            let info = &reader.info;
+            reader.is_messaged() && reader.push_from.is_none() && info.filter.is_none() && !info.expects_inline_qos
+        };
+        let (old, new) = (&before.info, &newest.info);
+        is_plain(before)
+            && is_plain(newest)
+            && old.to == new.to
+            && old.group == new.group
+            && old.vendor == new.vendor
+            && old.max_message_bytes <= new.max_message_bytes
+            && self.group.has_one_destination()
+            && self.packer.receivers_max(self.group.max_message) == usize::MAX
     }
 
     /// Computes again which readers receive new samples, and the size of messages.

@@ -11,6 +11,7 @@ use crate::limits::{
 use crate::locator::Locator;
 use crate::seq::{FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
+use crate::vendor::Quirks;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
 use super::pack::Outgoing;
@@ -99,9 +100,14 @@ impl Writer {
         if progress {
             self.release_acknowledged();
         }
-        self.reschedule(now);
+        // A reader that has lacked nothing, and lacks nothing now, changes no schedule.
+        if before < sent_below || asks {
+            self.reschedule(now);
+        }
         self.pump(now);
-        self.serve_or_defer(now);
+        if let Some(index) = self.readers.position(from) {
+            self.serve_or_defer_reader(now, index);
+        }
     }
 
     /// Handles a request for fragments of a change (RTPS 2.5 §8.3.8.10).
@@ -170,11 +176,24 @@ impl Writer {
     /// Sends repairs, HEARTBEATs and history to individual readers, until the send queue is full. The next call
     /// continues with the next reader.
     pub(super) fn serve_readers(&mut self, now: Instant) {
+        let (first, end) = (self.next_served.min(self.readers.len()), self.readers.len());
+        self.serve(now, (first..end).chain(0..first));
+    }
+
+    /// The same, for a change that concerns one reader: looks at the others only if they wait.
+    pub(super) fn serve_reader(&mut self, now: Instant, index: usize) {
+        if self.next_push.is_some() || self.backlog.has_requests {
+            self.serve_readers(now);
+        } else {
+            self.serve(now, index..index.saturating_add(1));
+        }
+    }
+
+    fn serve(&mut self, now: Instant, order: impl Iterator<Item = usize>) {
         let may_push = self.next_push.is_none_or(|at| at <= now);
         let (mut pushes, mut must_push_more) = (false, false);
-        let first = self.next_served.min(self.readers.len());
         let mut is_cut_short = false;
-        for index in (first..self.readers.len()).chain(0..first) {
+        for index in order {
             is_cut_short = self.is_message_queue_full();
             if is_cut_short {
                 self.next_served = index;
@@ -342,8 +361,10 @@ impl Writer {
         reader.repairs_paid.charge_heartbeat();
         let info = &reader.info;
         self.packer.open_for_heartbeat(info.guid.prefix, &reader.own_destination, len, info.max_message_bytes);
-        // A reader that never acknowledges receives no request.
-        let is_final = reader.retains_unacknowledged();
+        // A reader that never acknowledges receives no request, nor one that has nothing to acknowledge and asks again
+        // if this message is lost.
+        let is_final = reader.retains_unacknowledged()
+            || last == SequenceNumber::ZERO && Quirks::of(info.vendor).opens_by_heartbeat;
         self.put_own_heartbeat(index, is_final, false);
         self.packer.close();
     }

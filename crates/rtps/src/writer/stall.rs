@@ -76,6 +76,13 @@ impl Writer {
         })
     }
 
+    /// Whether this reader is active, if it is matched, reliable, and acknowledges. See [`Self::activity`].
+    #[must_use]
+    pub fn activity_of(&self, reader: Guid) -> Option<bool> {
+        let reader = self.readers.find(reader).filter(|r| r.info.reliable && !r.retains_unacknowledged())?;
+        Some(!reader.is_inactive())
+    }
+
     /// How many readers that the writer waits for have not acknowledged all samples, and the one that has acknowledged
     /// the fewest.
     #[must_use]

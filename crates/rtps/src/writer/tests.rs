@@ -67,9 +67,9 @@ fn shapes(pair: &Pair) -> Vec<Vec<&'static str>> {
 fn association_opens_with_heartbeat_and_samples_are_sent_singly() {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
-    assert_eq!(shapes(&pair), [["INFO_DST", "HEARTBEAT"]]);
+    assert_eq!(shapes(&pair), [["INFO_DST", "HEARTBEAT(F)"]], "a reader asks until this message arrives");
     pair.run(Span::from_millis(5));
-    assert_eq!(shape(&pair.answered[0]), ["INFO_DST", "ACKNACK"]);
+    assert!(pair.answered.is_empty(), "there is nothing to acknowledge");
     pair.sent.clear();
     for _ in 0..3 {
         pair.write(1, b"x");
@@ -80,6 +80,13 @@ fn association_opens_with_heartbeat_and_samples_are_sent_singly() {
     assert_eq!(pair.taken_numbers(0), [1, 2, 3]);
     assert!(pair.writer.is_acknowledged(SequenceNumber(3)));
     assert!(pair.writer.history().is_empty());
+}
+
+#[test]
+fn reader_of_another_vendor_is_asked_to_answer_first_heartbeat() {
+    let mut writer = Writer::new(keep_all(50));
+    assert!(writer.match_reader(Instant(0), foreign_reader(0, VendorId::CYCLONE)));
+    assert_eq!(shape(&sent(&mut writer)[0]), ["INFO_DST", "HEARTBEAT"]);
 }
 
 #[test]

@@ -28,6 +28,15 @@ impl WriterState {
         }
     }
 
+    /// A reader was matched or unmatched. `before`: its [activity](peregrine_rtps::writer::Writer::activity_of) until
+    /// then.
+    pub(super) fn note_activity_of(&mut self, reader: Guid, before: Option<bool>) {
+        let now = self.writer.activity_of(reader);
+        if self.statuses.activity.update(reader, before, now) {
+            self.statuses.changed |= StatusMask::RELIABLE_READER_ACTIVITY_CHANGED;
+        }
+    }
+
     /// The writer goes on without this reader.
     pub(super) fn note_inactive(&mut self, writer: Guid, reader: Guid) {
         self.note_activity(reader);

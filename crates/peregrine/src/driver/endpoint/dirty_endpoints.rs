@@ -5,6 +5,7 @@ use std::sync::Arc;
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::TransmitBatch;
 
+use super::mark::Round;
 use super::reader::{self, AfterEvents, ReaderCore};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
@@ -13,15 +14,17 @@ use crate::driver::base::clock::wall;
 /// Answers of several readers are sent when they exceed this number of bytes.
 const ANSWERS_BYTES_MAX: usize = 1 << 16;
 
-/// The endpoints that some datagrams concerned, each once.
+/// The endpoints that some datagrams concerned. An endpoint is listed once, and again if threads with lists of their
+/// own add it in turns, which does no harm.
 #[derive(Default)]
 pub(crate) struct DirtyEndpoints {
+    round: Round,
     readers: Vec<Arc<ReaderCore>>,
     writers: Vec<Arc<WriterCore>>,
     topics: Vec<Arc<TopicCore>>,
     /// Readers that owe an acknowledgement.
     answering: Vec<Arc<ReaderCore>>,
-    /// The answers of several readers: those for the same participant travel together.
+    /// The answers of several readers, or of several writers: those for the same participant travel together.
     answers: TransmitBatch,
 }
 
@@ -33,13 +36,13 @@ impl DirtyEndpoints {
     }
 
     pub(crate) fn reader(&mut self, core: &Arc<ReaderCore>) {
-        if !self.readers.iter().any(|r| Arc::ptr_eq(r, core)) {
+        if core.mark.set(self.round.number()) {
             self.readers.push(Arc::clone(core));
         }
     }
 
     pub(crate) fn writer(&mut self, core: &Arc<WriterCore>) {
-        if !self.writers.iter().any(|w| Arc::ptr_eq(w, core)) {
+        if core.mark.set(self.round.number()) {
             self.writers.push(Arc::clone(core));
         }
     }
@@ -50,7 +53,9 @@ impl DirtyEndpoints {
 
     /// Calls the endpoints, whose deadlines are due.
     pub(in crate::driver) fn handle_timeouts(&mut self, now: Instant) {
-        self.writers.drain(..).for_each(|writer| writer.handle_timeout(now));
+        self.round.advance();
+        self.writers.iter().for_each(|writer| writer.handle_timeout(now));
+        self.wake_writers();
         let (answering, wall) = (&mut self.answering, wall());
         let readers = self.readers.drain(..);
         answering.extend(readers.filter(|reader| reader.handle_timeout(now, wall)));
@@ -76,6 +81,7 @@ impl DirtyEndpoints {
 
     /// Wakes waiters. Readers whose listener is to be run stay, and those that owe an acknowledgement.
     pub(in crate::driver) fn wake(&mut self, now: Instant) {
+        self.round.advance();
         let answering = &mut self.answering;
         self.readers.retain(|reader| match reader.process_events(now) {
             AfterEvents::RunListener => true,
@@ -87,8 +93,26 @@ impl DirtyEndpoints {
             }
             AfterEvents::Nothing => false,
         });
-        self.writers.drain(..).for_each(|writer| writer.after());
+        self.wake_writers();
         self.topics.drain(..).for_each(|topic| topic.after());
+    }
+
+    /// Calls the writers after inputs. HEARTBEATs of several writers for one participant travel together.
+    fn wake_writers(&mut self) {
+        if let [writer] = &*self.writers {
+            writer.after();
+            return self.writers.clear();
+        }
+        let together = &mut self.answers;
+        debug_assert!(together.is_empty(), "answers are sent as soon as they are gathered");
+        let mut writers = self.writers.drain(..).peekable();
+        while let Some(writer) = writers.next() {
+            writer.after_heartbeats(together);
+            if !together.is_empty() && (writers.peek().is_none() || together.total_bytes() > ANSWERS_BYTES_MAX) {
+                writer.host.send(together);
+                together.clear();
+            }
+        }
     }
 
     /// Whether [`Self::wake`] has left readers that owe an acknowledgement.
@@ -122,6 +146,7 @@ impl DirtyEndpoints {
 
     /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
     pub(in crate::driver) fn run_listeners(&mut self, now: Instant) {
+        self.round.advance();
         reader::run_listeners(self.readers.drain(..), now);
     }
 }

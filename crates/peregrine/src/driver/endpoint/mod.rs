@@ -7,6 +7,7 @@ pub(crate) mod flow;
 mod last_heard;
 pub(in crate::driver) mod local_delivery;
 pub(in crate::driver) mod local_reader;
+mod mark;
 pub(in crate::driver) mod outbox;
 pub(crate) mod reader;
 mod send_state;

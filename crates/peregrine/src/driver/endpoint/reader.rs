@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
@@ -17,6 +18,7 @@ use peregrine_xtypes::PayloadKind;
 use tracing::Level;
 
 use super::last_heard::LastHeard;
+use super::mark::Mark;
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -29,8 +31,8 @@ use crate::driver::host::listener_queue::RunListener;
 use crate::driver::host::{Host, Hosted};
 use crate::driver::route::local_writers::{LocalWriters, PendingAck};
 use crate::status::{
-    IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
-    SampleRejectedStatus, StatusMask,
+    IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, ReaderStatus, RequestedDeadlineMissedStatus,
+    SampleLostStatus, SampleRejectedStatus, StatusMask,
 };
 
 /// Number of collections that are kept for reuse: this many concurrent threads and loans allocate nothing.
@@ -94,6 +96,7 @@ pub(crate) struct ReaderCore {
     pub(in crate::driver) is_protected: bool,
     state: Mutex<ReaderState>,
     due: DeadlineCell,
+    pub(super) mark: Mark,
 }
 
 impl ReaderCore {
@@ -121,6 +124,7 @@ impl ReaderCore {
             is_protected: state.reader.is_protected(),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
+            mark: Mark::default(),
         }
     }
 
@@ -206,6 +210,7 @@ impl ReaderCore {
         let mut guard = self.lock();
         let goes_on = guard.reader.handle_timeout(now, wall);
         drop(guard);
+        self.report_blocked_listener(now);
         if goes_on && let Some(shared) = self.host.shared_memory() {
             shared.resume(self.guid);
         }
@@ -214,6 +219,33 @@ impl ReaderCore {
             self.run_listener_first(now);
         }
         after == AfterEvents::Acknowledge
+    }
+
+    /// Reports a listener for which news wait too long.
+    fn report_blocked_listener(&self, now: Instant) {
+        if let Some(waited) = self.gate.check_call(now) {
+            let (reader, topic) = (self.guid, Arc::clone(&self.topic));
+            log(Level::WARN, move || {
+                tracing::warn!(
+                    %reader, topic = %topic.name, %waited,
+                    "the listener of a reader does not return, and its next call waits: let the listener return \
+                     sooner, or take the samples on another thread"
+                );
+            });
+        }
+    }
+
+    /// The samples that the reader holds, and the causes of a delay.
+    pub(crate) fn status(&self) -> ReaderStatus {
+        let guard = self.lock();
+        let waiting = guard.reader.waiting();
+        ReaderStatus {
+            untaken_samples: guard.reader.cache().len(),
+            incomplete_samples: waiting.samples,
+            incomplete_bytes: waiting.bytes,
+            is_full: guard.reader.is_stalled(),
+            listener_blocked_for: self.gate.blocked_for(now()).map(Duration::from),
+        }
     }
 
     /// Finds the instances of waiting samples with `find`, code of the application that runs under no lock. One thread
@@ -321,7 +353,7 @@ impl ReaderCore {
                 self.host.queue_listener(Arc::clone(self) as Arc<dyn RunListener>);
             }
             self.acknowledge_to_all(self.lock(), now);
-        } else if has_listener && self.gate.add(changed) {
+        } else if has_listener && self.gate.add_at(changed, now) {
             drop(guard);
             notify();
             self.run_listener_first(now);
@@ -335,7 +367,7 @@ impl ReaderCore {
     pub(super) fn process_events(&self, now: Instant) -> AfterEvents {
         let mut guard = self.lock();
         let changed = guard.drain_events();
-        if guard.has_hook_for(changed) && self.gate.add(changed) {
+        if guard.has_hook_for(changed) && self.gate.add_at(changed, now) {
             if guard.reader.has_transmit() {
                 // A message that the listener writes may take it along.
                 self.leave_answers_of(guard, now);
@@ -476,7 +508,7 @@ impl ReaderCore {
     fn set_deadline<'c>(&'c self, guard: StateGuard<'c, ReaderState>, now: Instant) {
         // What a take has made room for is told by the control thread: it may be a listener that is taking.
         let next = if guard.reader.has_event() { Some(now) } else { guard.reader.poll_timeout().map(|(at, _)| at) };
-        let deadline = self.due.set(next);
+        let deadline = self.due.set(next.into_iter().chain(self.gate.call_deadline()).min());
         drop(guard);
         self.host.arm(deadline);
     }

@@ -9,6 +9,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::{CacheStatus, HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
@@ -17,6 +18,7 @@ use tracing::Level;
 use super::flow::FlowController;
 use super::last_heard::LastHeard;
 use super::local_reader::LocalReader;
+use super::mark::Mark;
 use super::outbox::Outbox;
 use super::send_state::Sending;
 use super::topic::TopicCore;
@@ -106,6 +108,7 @@ pub(crate) struct WriterCore {
     is_closed: AtomicBool,
     state: Mutex<WriterState>,
     pub(in crate::driver) due: DeadlineCell,
+    pub(super) mark: Mark,
 }
 
 /// Why a write did not succeed.
@@ -144,6 +147,7 @@ impl WriterCore {
             is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
+            mark: Mark::default(),
         })
     }
 
@@ -382,8 +386,8 @@ impl WriterCore {
         if !looked.is_empty() {
             self.spill_to_history(&mut guard);
         }
+        guard.writer.set_paths(now, &looked.ready, ReaderPath::HandOver);
         for reader in &looked.ready {
-            guard.writer.set_path(now, *reader, ReaderPath::HandOver);
             // An asynchronous writer delivers in its turns.
             guard.messages_first = self.flow.is_none();
             self.outgoing.begin_session(*reader, guard.writer.hand_over_session(*reader));
@@ -395,9 +399,8 @@ impl WriterCore {
             guard.writer.resume_reader(*reader);
             self.outgoing.begin_session(*reader, guard.writer.hand_over_session(*reader));
         }
-        for (reader, _) in &looked.gone {
-            guard.writer.set_path(now, *reader, ReaderPath::Messages);
-        }
+        let gone: Vec<Guid> = looked.gone.iter().map(|(reader, _)| *reader).collect();
+        guard.writer.set_paths(now, &gone, ReaderPath::Messages);
         guard.wakers.wake(StatusMask::MEMORY);
         if !looked.gone.is_empty() {
             self.outgoing.end_if_without_readers();
@@ -487,13 +490,13 @@ impl WriterCore {
         state.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
+    /// The caller then calls [`Self::after`].
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
         self.note_acknowledged();
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
         self.trim_idle_memory(now);
-        self.after();
     }
 
     /// Returns whether there was room for the match.
@@ -504,6 +507,7 @@ impl WriterCore {
         let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
+        let activity = guard.writer.activity_of(guid);
         if !guard.writer.match_reader_by(now, reader, path) {
             let writer = self.guid;
             log(Level::WARN, move || tracing::warn!(%writer, reader = %guid, "no room for another matched reader"));
@@ -518,13 +522,14 @@ impl WriterCore {
             guard.statuses.matched.gained(guid);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
-        guard.note_activity(guid);
+        guard.note_activity_of(guid, activity);
         true
     }
 
     pub(crate) fn unmatch_reader(&self, now: Instant, reader: Guid) {
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
+        let activity = guard.writer.activity_of(reader);
         guard.writer.unmatch_reader(now, reader);
         if guard.local.iter().any(|local| local.guid == reader) {
             guard.local = guard.local.iter().filter(|local| local.guid != reader).cloned().collect();
@@ -534,7 +539,7 @@ impl WriterCore {
             guard.statuses.matched.lost(reader);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
-        guard.note_activity(reader);
+        guard.note_activity_of(reader, activity);
         self.outgoing.remove(reader);
         self.note_ended_channels();
         guard.has_lost_reader = true;
@@ -547,6 +552,14 @@ impl WriterCore {
             guard.statuses.incompatible_qos.count(policy);
             guard.statuses.changed |= StatusMask::OFFERED_INCOMPATIBLE_QOS;
         }
+    }
+
+    /// Appends HEARTBEATs for one participant to `out`, which the caller sends; then calls [`Self::after`].
+    pub(in crate::driver) fn after_heartbeats(self: &Arc<Self>, out: &mut TransmitBatch) {
+        if self.flow.is_none() {
+            self.lock().writer.poll_heartbeats(out);
+        }
+        self.after();
     }
 
     /// Called after an input to the state machine: notifies and sends.

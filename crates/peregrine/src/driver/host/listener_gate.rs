@@ -7,6 +7,9 @@
 use std::any::Any;
 use std::sync::atomic::Ordering;
 
+use peregrine_rtps::time::{Instant, Span};
+
+use super::listener_watch::ListenerWatch;
 use crate::driver::base::sync::{Guard, lock, lock_leaf};
 use crate::driver::base::system::{AtomicU64, Condvar, Mutex, wait_for};
 use crate::driver::base::user_code::{Nesting, is_in_listener, log_panic, run_caught};
@@ -38,6 +41,7 @@ pub(crate) struct ListenerGate {
     waiting: Mutex<()>,
     returned: Condvar,
     panics: AtomicU64,
+    watch: ListenerWatch,
     /// Held while the listener is replaced, so that the later of two replacements lasts.
     exchange: Mutex<()>,
 }
@@ -65,6 +69,43 @@ impl ListenerGate {
     pub(in crate::driver) fn add(&self, news: StatusMask) -> bool {
         let before = self.state.fetch_or(u64::from(news.bits()), Ordering::AcqRel);
         before & (BUSY | QUEUED | CLOSED) == 0
+    }
+
+    /// [`Self::add`], which also watches a running call: see [`Self::check_call`].
+    #[inline]
+    pub(in crate::driver) fn add_at(&self, news: StatusMask, now: Instant) -> bool {
+        let must_run = self.add(news);
+        if !must_run && self.has_waiting_news() {
+            self.watch.note_news(now);
+        }
+        must_run
+    }
+
+    /// When to [check](Self::check_call) the running call.
+    #[inline]
+    pub(in crate::driver) fn call_deadline(&self) -> Option<Instant> {
+        if self.has_waiting_news() { self.watch.deadline() } else { None }
+    }
+
+    /// Reports once that news have waited too long for the running call to return: for how long.
+    pub(in crate::driver) fn check_call(&self, now: Instant) -> Option<Span> {
+        if self.has_waiting_news() { self.watch.check(now) } else { None }
+    }
+
+    /// For how long news have waited for the running call to return.
+    pub(crate) fn blocked_for(&self, now: Instant) -> Option<Span> {
+        if self.has_waiting_news() { self.watch.waited(now) } else { None }
+    }
+
+    /// The number of calls for which news have waited too long.
+    pub(crate) fn stalls(&self) -> u64 {
+        self.watch.stalls()
+    }
+
+    #[inline]
+    fn has_waiting_news(&self) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        state & BUSY != 0 && state & PENDING != 0
     }
 
     /// Marks the entity as queued. Returns whether the caller has to queue it: a queued entity is not queued again.
@@ -115,6 +156,7 @@ impl ListenerGate {
 
     #[inline]
     fn call(&self, listener: impl FnOnce(StatusMask), news: StatusMask) {
+        self.watch.begin_call();
         if let Err(panic) = run_caught(|| listener(news)) {
             self.note_panic(panic, news);
         }

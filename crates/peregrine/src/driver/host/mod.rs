@@ -6,6 +6,7 @@
 pub(in crate::driver) mod counters;
 pub(in crate::driver) mod listener_gate;
 pub(in crate::driver) mod listener_queue;
+mod listener_watch;
 pub(in crate::driver) mod publish;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! HEARTBEATs for several readers of one participant.
 
+use alloc::format;
+
 use super::*;
 use crate::id::{EntityId, GuidPrefix};
 use crate::limits::ANSWERS_MESSAGE_BYTES_MAX;
@@ -31,8 +33,8 @@ fn heartbeats_for_new_readers_of_one_participant_travel_together() {
         reader_at(2, 2, 8),
     ]);
     let shapes: Vec<_> = messages.iter().map(|message| shape(message)).collect();
-    let single = vec!["INFO_DST", "HEARTBEAT"];
-    assert_eq!(shapes, [vec!["INFO_DST", "HEARTBEAT", "HEARTBEAT", "HEARTBEAT"], single.clone(), single]);
+    let single = vec!["INFO_DST", "HEARTBEAT(F)"];
+    assert_eq!(shapes, [vec!["INFO_DST", "HEARTBEAT(F)", "HEARTBEAT(F)", "HEARTBEAT(F)"], single.clone(), single]);
     let readers = Submessages::new(&messages[0][20..]).filter_map(|submessage| match submessage.unwrap() {
         Submessage::Heartbeat(heartbeat) => Some(heartbeat.reader),
         _ => None,
@@ -46,4 +48,84 @@ fn message_with_heartbeats_is_bounded() {
     assert!(messages.iter().all(|message| message.len() <= ANSWERS_MESSAGE_BYTES_MAX));
     let heartbeats = messages.iter().map(|message| shape(message).len() - 1).sum::<usize>();
     assert_eq!((messages.len(), heartbeats), (3, 100));
+}
+
+#[test]
+fn readers_that_match_in_a_row_are_grouped_as_together() {
+    let asking = |host, key| MatchedReader { expects_inline_qos: true, ..reader_at(host, key, 7) };
+    let small = |host, key| MatchedReader { max_message_bytes: 1000, ..reader_at(host, key, 7) };
+    let rows: [Vec<MatchedReader>; 5] = [
+        vec![reader_at(1, 1, 7), reader_at(1, 2, 7), reader_at(1, 3, 7)],
+        // Not in the order of the keys, and from another participant at the same address.
+        vec![reader_at(2, 9, 7), reader_at(2, 3, 7), reader_at(1, 5, 7)],
+        vec![reader_at(1, 1, 7), reader_at(2, 1, 8), reader_at(2, 2, 8)],
+        vec![reader_at(1, 1, 7), reader_at(1, 2, 7), asking(1, 3), reader_at(1, 4, 7)],
+        vec![reader_at(1, 1, 7), small(1, 2), small(1, 3), reader_at(1, 4, 7)],
+    ];
+    for row in rows {
+        let mut writer = Writer::new(keep_all(50));
+        for reader in row {
+            assert!(writer.match_reader(Instant(0), reader));
+            let joined = format!("{:?}", writer.group);
+            writer.regroup();
+            assert_eq!(joined, format!("{:?}", writer.group));
+        }
+    }
+}
+
+/// The shapes of the messages that these writers together have for their readers.
+fn together(writers: &mut [Writer]) -> Vec<Vec<&'static str>> {
+    let mut batch = TransmitBatch::default();
+    writers.iter_mut().for_each(|writer| writer.poll_heartbeats(&mut batch));
+    let bytes = batch.messages().map(|message| message.parts().flatten().copied().collect::<Vec<u8>>());
+    bytes.map(|bytes| shape(&bytes)).collect()
+}
+
+fn writer_with(key: u32, readers: impl IntoIterator<Item = MatchedReader>) -> Writer {
+    let guid = Guid { entity: EntityId::user_writer(key, false), ..writer_guid() };
+    let mut writer = Writer::new(WriterConfig { guid, ..keep_all(50) });
+    assert!(readers.into_iter().all(|reader| writer.match_reader(Instant(0), reader)));
+    writer
+}
+
+#[test]
+fn heartbeats_of_several_writers_for_one_participant_travel_together() {
+    let mut writers = [
+        writer_with(1, [reader_at(1, 1, 7), reader_at(1, 2, 7)]),
+        writer_with(2, [reader_at(1, 1, 7)]),
+        writer_with(3, [reader_at(2, 1, 8)]),
+    ];
+    let of_first = vec!["INFO_DST", "HEARTBEAT(F)", "HEARTBEAT(F)", "HEARTBEAT(F)"];
+    assert_eq!(together(&mut writers), [of_first, vec!["INFO_DST", "HEARTBEAT(F)"]]);
+    assert!(writers.iter_mut().all(|writer| sent(writer).is_empty()), "they were sent once");
+}
+
+#[test]
+fn message_with_heartbeats_of_several_writers_respects_smallest_limit() {
+    let small = |key| MatchedReader { max_message_bytes: 200, ..reader_at(1, key, 7) };
+    let mut writers: Vec<_> = (0..20).map(|key| writer_with(key, [small(1)])).collect();
+    let mut batch = TransmitBatch::default();
+    writers.iter_mut().for_each(|writer| writer.poll_heartbeats(&mut batch));
+    assert!(batch.messages().all(|message| message.len() <= 200));
+    assert_eq!(batch.len(), 4, "five HEARTBEATs of 32 bytes fit behind 36 bytes");
+}
+
+#[test]
+fn samples_do_not_travel_with_heartbeats_of_other_writers() {
+    let mut writer = writer_with(1, [reader_at(1, 1, 7)]);
+    let change = Pair::new(keep_all(1), vec![]).change(7, b"x");
+    assert!(writer.write(Instant(0), change).is_ok());
+    assert!(together(core::array::from_mut(&mut writer)).is_empty());
+    assert_eq!(sent(&mut writer).len(), 2, "the HEARTBEAT and the sample, in this order");
+}
+
+#[test]
+fn heartbeats_are_not_taken_while_a_batch_leaves() {
+    let mut writer = writer_with(1, [reader_at(1, 1, 7)]);
+    let mut leaving = TransmitBatch::default();
+    assert!(writer.poll_transmit(&mut leaving));
+    assert!(writer.match_reader(Instant(0), reader_at(1, 2, 7)));
+    assert!(together(core::array::from_mut(&mut writer)).is_empty(), "they would overtake the batch");
+    writer.reclaim(&mut leaving);
+    assert_eq!(together(core::array::from_mut(&mut writer)), [["INFO_DST", "HEARTBEAT(F)"]]);
 }

@@ -1,0 +1,20 @@
+//! The samples that a reader holds, and the causes of a delay.
+
+use std::time::Duration;
+
+/// The samples that a reader holds, and the causes of a delay: see
+/// [`DataReader::status`](crate::DataReader::status).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ReaderStatus {
+    /// Samples that the application has not taken.
+    pub untaken_samples: usize,
+    /// Samples that wait for earlier ones or for missing fragments.
+    pub incomplete_samples: usize,
+    /// The bytes of these samples.
+    pub incomplete_bytes: usize,
+    /// Received samples wait because RESOURCE_LIMITS leaves no room: the application has to take samples first.
+    pub is_full: bool,
+    /// For how long news of the reader have waited for a running listener call to return.
+    pub listener_blocked_for: Option<Duration>,
+}

@@ -407,3 +407,8 @@ pub const UNACKNOWLEDGED_SAMPLES_MAX: u32 = 1 << 18;
 
 /// Payload bytes that it keeps likewise: sixteen windows, or half a second of 1 Gbit/s.
 pub const UNACKNOWLEDGED_BYTES_MAX: usize = 64 << 20;
+
+/// How far a source timestamp may be ahead of a reader's wall clock. In the order by source timestamp, a later one
+/// counts as this far ahead. RTI Connext DDS has the same limit (`source_timestamp_tolerance`), past which it drops the
+/// sample.
+pub const SOURCE_TIMESTAMP_AHEAD_MAX: Span = Span::from_secs(30);

@@ -26,6 +26,7 @@ mod reception;
 mod reordering;
 mod request_budget;
 mod skip;
+mod source_order;
 mod stall;
 #[cfg(test)]
 mod tests;
@@ -626,8 +627,12 @@ impl Reader {
         sample: OutOfOrderSample,
         instance: KeyHash,
     ) -> Result<(), OutOfOrderSample> {
-        let Some(proxy) = self.writers.get(index) else { return Ok(()) };
+        let Some(proxy) = self.writers.get_mut(index) else { return Ok(()) };
         let OutOfOrderSample { at, meta, payload, is_handed_over } = sample;
+        let order_timestamp = match self.config.cache.by_source_timestamp {
+            true => proxy.source_order.next(meta.source_timestamp, wall),
+            false => meta.source_timestamp,
+        };
         let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);
         let mut arrival = Arrival {
             kind: meta.kind,
@@ -638,6 +643,7 @@ impl Reader {
             sequence_number: number,
             source_timestamp: meta.source_timestamp,
             reception_timestamp: wall,
+            order_timestamp,
             expires_at: expiry(now, wall, meta.source_timestamp, lifespan),
             payload,
         };

@@ -27,6 +27,7 @@ use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
 use super::request_budget::RequestBudget;
 use super::skip::{Skip, StaleRun};
+use super::source_order::SourceOrder;
 
 /// A remote writer that discovery has matched.
 #[derive(Clone, Debug)]
@@ -110,6 +111,7 @@ pub(super) struct WriterProxy {
     pub(super) is_listed_stalled: bool,
     /// The number of ACKNACKs sent before the writer's first HEARTBEAT.
     pub(super) preemptive_acknacks: u32,
+    pub(super) source_order: SourceOrder,
     pub(super) next_preemptive_acknack: Option<Instant>,
     pub(super) asked: Option<RepairRequest>,
     /// The first and last number of the last request, if it was sent only once.
@@ -199,6 +201,7 @@ impl WriterProxy {
             is_listed_owing: false,
             is_listed_stalled: false,
             preemptive_acknacks: 0,
+            source_order: SourceOrder::BEGIN,
             next_preemptive_acknack: None,
             asked: None,
             asked_once: None,

@@ -104,6 +104,26 @@ fn full_reader_stalls_writer_until_samples_are_taken() {
 }
 
 #[test]
+fn samples_written_after_clock_of_writer_stepped_back_are_delivered_in_order() {
+    for history in [HistoryKind::KeepAll, HistoryKind::KeepLast(1)] {
+        let mut config = reliable();
+        (config.cache.by_source_timestamp, config.cache.history) = (true, history);
+        let mut pair = Pair::new(writer(), vec![config]);
+        pair.match_all(1472);
+        let mut taken = vec![];
+        for hour in [2, 1, 1, 2, 3] {
+            let source_timestamp = Timestamp::from_unix_nanos(hour * 3_600_000_000_000);
+            let change = crate::history::Change { source_timestamp, ..pair.change(1, b"x") };
+            pair.writer.write(pair.now, change).unwrap();
+            pair.pump();
+            pair.run(Span::from_millis(50));
+            taken.extend(pair.taken_numbers(0));
+        }
+        assert_eq!(taken, [1, 2, 3, 4, 5], "{history:?}");
+    }
+}
+
+#[test]
 fn writer_without_heartbeat_receives_preemptive_acknacks() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     // All messages, including the first HEARTBEAT, are lost for a while.

@@ -162,6 +162,7 @@ impl ReaderHistory {
                 sequence_number,
                 source_timestamp,
                 reception_timestamp,
+                order_timestamp: source_timestamp,
                 expires_at: Instant::FAR_FUTURE,
                 payload,
             };

@@ -475,6 +475,7 @@ impl ReaderHistory {
             sequence_number: SequenceNumber::UNKNOWN,
             source_timestamp: at,
             reception_timestamp: at,
+            order_timestamp: at,
             expires_at: Instant::FAR_FUTURE,
             payload: Payload::default(),
         };

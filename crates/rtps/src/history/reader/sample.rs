@@ -26,6 +26,8 @@ pub struct Arrival {
     pub source_timestamp: Timestamp,
     /// When the reader received it.
     pub reception_timestamp: Timestamp,
+    /// Its place in the order by source timestamp; without such an order, any time.
+    pub order_timestamp: Timestamp,
     /// When its lifespan ends.
     pub expires_at: Instant,
     /// The serialized sample, or for a dispose or unregister the serialized key if the message had it.
@@ -34,10 +36,9 @@ pub struct Arrival {
 
 impl Arrival {
     /// The position in the order by source timestamp, the same for every reader. Samples of the same time are ordered
-    /// by the GUID of the writer. A sample without a source timestamp has the time of its reception.
+    /// by the GUID of the writer.
     pub(in crate::history) const fn stamp(&self) -> (Timestamp, Guid) {
-        let at = if self.source_timestamp.is_valid() { self.source_timestamp } else { self.reception_timestamp };
-        (at, self.writer)
+        (self.order_timestamp, self.writer)
     }
 }
 

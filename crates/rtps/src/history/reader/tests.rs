@@ -43,6 +43,7 @@ impl Cache {
             sequence_number: SequenceNumber(self.next),
             source_timestamp: Timestamp::from_unix_nanos(self.next as u64 * 1_000),
             reception_timestamp: Timestamp::from_unix_nanos(self.next as u64 * 1_000),
+            order_timestamp: Timestamp::from_unix_nanos(self.next as u64 * 1_000),
             expires_at: Instant::FAR_FUTURE,
             payload: Payload::copy_of(&[k]),
         }
@@ -249,12 +250,12 @@ fn late_arrival_is_placed_by_source_timestamp() {
     let mut cache = Cache::new(config);
     for nanos in [30_u64, 10, 20] {
         let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
-        arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
+        arrival.order_timestamp = Timestamp::from_unix_nanos(nanos);
         cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
     }
     assert_eq!(numbers(&cache.take(&Selector { max_samples: 2, ..Selector::ANY })), [2, 3]);
     let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
-    arrival.source_timestamp = Timestamp::from_unix_nanos(15);
+    arrival.order_timestamp = Timestamp::from_unix_nanos(15);
     let outcome = cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
     assert_eq!(outcome, Inserted::Filtered(FilterReason::Superseded));
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [1]);
@@ -269,7 +270,7 @@ impl Cache {
     /// Inserts a sample with this source timestamp.
     fn put_at(&mut self, nanos: u64, kind: ChangeKind, writer: u32) -> Inserted {
         let mut arrival = self.arrival(kind, 1, writer);
-        arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
+        arrival.order_timestamp = Timestamp::from_unix_nanos(nanos);
         self.history.insert(Instant(0), &mut arrival, &mut self.pool).unwrap()
     }
 
@@ -330,16 +331,6 @@ fn readers_order_samples_of_same_time_alike() {
         }
         assert_eq!(cache.read(&Selector::ANY)[0].info.writer, guid(2), "{order:?}");
     }
-}
-
-#[test]
-fn sample_without_source_timestamp_has_reception_time() {
-    let mut cache = by_source(HistoryKind::KeepLast(1));
-    let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
-    arrival.source_timestamp = Timestamp::INVALID;
-    cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
-    assert_eq!(cache.write(1), Ok(Inserted::Stored));
-    assert_eq!(cache.last().0, 2);
 }
 
 #[test]

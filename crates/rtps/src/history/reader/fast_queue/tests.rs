@@ -107,6 +107,7 @@ impl Cache {
             sequence_number,
             source_timestamp: stamp,
             reception_timestamp: stamp,
+            order_timestamp: stamp,
             expires_at: Instant::FAR_FUTURE,
             payload,
         };

@@ -35,6 +35,7 @@ impl Cache {
             sequence_number: SequenceNumber(self.number),
             source_timestamp: Timestamp::INVALID,
             reception_timestamp: Timestamp::INVALID,
+            order_timestamp: Timestamp::INVALID,
             expires_at: lifespan.map_or(Instant::FAR_FUTURE, |span| Instant(now + span)),
             payload: Payload::copy_of(&[1]),
         };

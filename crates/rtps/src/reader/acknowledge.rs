@@ -12,6 +12,7 @@ use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, In
 
 use super::claims::ClaimCheck;
 use super::proxy::{Lack, RepairRequest, WriterProxy, stretch};
+use super::reassembly::Wanted;
 use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
@@ -42,6 +43,7 @@ impl Reader {
                 ClaimCheck::Withdrawn => self.counters.claims_withdrawn += 1,
                 ClaimCheck::Lost(lost) => self.report_lost(lost, SampleLostReason::NoLongerHeld),
             }
+            self.give_up_denied(rx.now, index, heartbeat.last);
         }
         if heartbeat.liveliness {
             self.renew_liveliness(rx.now, index);
@@ -248,6 +250,7 @@ impl Reader {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
+        state.iter().for_each(|number| proxy.reassembly.note_request(number, Wanted::Whole));
         let overhead = self.sealer.overhead(1, 1);
         if out.open_len() + ACKNACK_LEN_MAX + overhead.tail + overhead.submessage > proxy.info.max_message_bytes {
             self.sealer.finish_message(out);
@@ -278,7 +281,7 @@ impl Reader {
         proxy.requests_paid.refill(now);
         'requests: for number in stretch(first, last) {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
-            for state in proxy.reassembly.missing(number, due) {
+            for state in proxy.reassembly.missing(due) {
                 if !proxy.requests_paid.take(NACK_FRAG_LEN + 4 * state.words().len()) {
                     self.counters.requests_withheld += 1;
                     break 'requests;
@@ -296,6 +299,7 @@ impl Reader {
                 self.sealer.put(out, |out| nack.emit(ENDIANNESS, out));
                 self.counters.acknowledgements += 1;
             }
+            proxy.reassembly.note_request(number, Wanted::Fragments(due));
         }
         self.nack_frag_count = count;
         self.counters.requested += requested;

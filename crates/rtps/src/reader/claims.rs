@@ -97,6 +97,26 @@ impl WriterProxy {
         });
     }
 
+    /// Goes on behind sample `number`, of which a message says that it is longer than the reader accepts. The message
+    /// may be forged: a shorter sample with that number proves it wrong. Returns how many samples before it the reader
+    /// has missed thereby.
+    pub(super) fn refuse_too_long(&mut self, number: SequenceNumber) -> u64 {
+        if !self.info.reliable {
+            let missed = number.distance_from(self.next);
+            if missed > 0 {
+                self.pass_over_by_sample(number);
+            }
+            self.next = number.next();
+            return missed;
+        }
+        if self.started && number == self.next {
+            self.pass_over(number.next(), SequenceNumber::ZERO, 0, self.known_until());
+        } else {
+            self.mark_irrelevant(number, number);
+        }
+        0
+    }
+
     /// The numbers passed over come from a source that cannot be forged.
     pub(super) const fn trust_skip(&mut self) {
         self.skip = None;
@@ -128,9 +148,7 @@ impl WriterProxy {
     /// A HEARTBEAT says what the writer has. It overrides what earlier messages claimed.
     pub(super) fn check_claims(&mut self, first: SequenceNumber, last: SequenceNumber) -> ClaimCheck {
         if self.announced.lower(last) {
-            let newest = self.newest_claim();
-            self.asked = self.asked.filter(|asked| asked.first <= newest);
-            self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
+            self.limit_request();
         }
         let Some(skip) = &mut self.skip else { return ClaimCheck::Lost(0) };
         // A GAP may overtake the HEARTBEAT before it: only a long skip is contradicted by a lower last number. A short

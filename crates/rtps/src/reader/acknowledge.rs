@@ -250,7 +250,7 @@ impl Reader {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        state.iter().for_each(|number| proxy.reassembly.note_request(number, Wanted::Whole));
+        state.iter().for_each(|number| _ = proxy.reassembly.note_request(number, Wanted::Whole));
         let overhead = self.sealer.overhead(1, 1);
         if out.open_len() + ACKNACK_LEN_MAX + overhead.tail + overhead.submessage > proxy.info.max_message_bytes {
             self.sealer.finish_message(out);
@@ -281,7 +281,8 @@ impl Reader {
         proxy.requests_paid.refill(now);
         'requests: for number in stretch(first, last) {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
-            for state in proxy.reassembly.missing(due) {
+            let sets = proxy.reassembly.note_request(number, Wanted::Fragments(due));
+            for state in proxy.reassembly.missing(due).take(sets) {
                 if !proxy.requests_paid.take(NACK_FRAG_LEN + 4 * state.words().len()) {
                     self.counters.requests_withheld += 1;
                     break 'requests;
@@ -299,7 +300,6 @@ impl Reader {
                 self.sealer.put(out, |out| nack.emit(ENDIANNESS, out));
                 self.counters.acknowledgements += 1;
             }
-            proxy.reassembly.note_request(number, Wanted::Fragments(due));
         }
         self.nack_frag_count = count;
         self.counters.requested += requested;

@@ -71,6 +71,27 @@ impl WriterProxy {
         });
     }
 
+    /// A volatile reader starts at `number`, because that sample is the first of which something arrives.
+    pub(super) fn start_by_sample(&mut self, number: SequenceNumber) {
+        self.started = true;
+        if self.info.reliable {
+            let from = self.kept.unwrap_or(SequenceNumber::FIRST);
+            self.skip = Some(Skip {
+                from,
+                until: number,
+                first: SequenceNumber::ZERO,
+                lost: 0,
+                is_believed: true,
+                is_start: true,
+                is_provisional: false,
+                is_by_sample: false,
+            });
+        } else {
+            self.pass_over_by_sample(number);
+        }
+        self.next = number;
+    }
+
     /// A volatile reader that has received nothing since a HEARTBEAT for all readers starts anew with one that begins
     /// later: what it does not announce was written before the match, and is not lost. The start is settled by a
     /// HEARTBEAT for this reader alone.

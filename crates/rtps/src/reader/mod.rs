@@ -481,11 +481,7 @@ impl Reader {
     fn is_wanted(&mut self, now: Instant, index: usize, number: SequenceNumber, is_for_us: bool) -> bool {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
         if !proxy.started && !proxy.awaits_start() && proxy.kept.is_none_or(|kept| kept <= number) {
-            proxy.started = true;
-            if !proxy.info.reliable {
-                proxy.pass_over_by_sample(number);
-            }
-            proxy.next = number;
+            proxy.start_by_sample(number);
         }
         if !proxy.is_resolved(number) {
             return true;

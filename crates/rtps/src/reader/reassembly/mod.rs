@@ -174,14 +174,17 @@ impl Reassembly {
         Some(if is_whole { Wanted::Whole } else { Wanted::Fragments(due) })
     }
 
-    /// Records a request for what [`Self::wanted`] names.
-    pub(super) fn note_request(&mut self, number: SequenceNumber, wanted: Wanted) {
+    /// Records a request for what [`Self::wanted`] names. Returns how many sets of fragments it may consist of: one if
+    /// the last request has brought nothing, so that fragments that perhaps do not exist do not use up the budget.
+    pub(super) fn note_request(&mut self, number: SequenceNumber, wanted: Wanted) -> usize {
         let rivals = self.rivals(number);
         let asked = match wanted {
             Wanted::Whole => self.partials.get_mut(rivals).unwrap_or_default().first_mut(),
             Wanted::Fragments(due) => self.partials.get_mut(due.index),
         };
-        asked.into_iter().for_each(|partial| partial.unanswered = partial.unanswered.saturating_add(1));
+        let Some(partial) = asked else { return 0 };
+        partial.unanswered = partial.unanswered.saturating_add(1);
+        if partial.unanswered == 1 { usize::MAX } else { 1 }
     }
 
     /// When, after `now`, further fragments can be requested, of samples that HEARTBEATs have announced up to `last` or

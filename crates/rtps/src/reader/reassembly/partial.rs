@@ -151,11 +151,10 @@ impl Partial {
         if added > 0 {
             self.note_growth(now, end, first == 0, meta, tolerance);
         }
-        match () {
-            () if is_contradicted => Err(Refused::Contradicted),
-            () if added == 0 => Err(Refused::Duplicate),
-            () => Ok(()),
+        if is_contradicted {
+            return Err(Refused::Contradicted);
         }
+        if added == 0 { Err(Refused::Duplicate) } else { Ok(()) }
     }
 
     fn note_growth(&mut self, now: Instant, end: u32, is_first: bool, meta: SampleMeta, tolerance: Tolerance) {

@@ -18,6 +18,29 @@ pub const REORDER_SAMPLES_MAX: usize = 4096;
 /// Samples that a reader reassembles per writer at the same time.
 pub const REASSEMBLY_SAMPLES_MAX: usize = 64;
 
+/// Versions of one sample that a reader reassembles at the same time if fragments disagree on its size or on that of
+/// its pieces: the true one and a forged one.
+pub const REASSEMBLY_RIVALS_MAX: usize = 2;
+
+/// How long no fragment of such a version has arrived until a reader without memory for both discards it for another.
+pub const REASSEMBLY_RIVAL_IDLE: Span = Span::from_millis(100);
+
+/// How long no fragment has arrived of a sample that a HEARTBEAT denies, until the reader believes the HEARTBEAT:
+/// networks reorder by less.
+pub const REASSEMBLY_DENIED_AFTER: Span = Span::from_millis(200);
+
+/// How long no fragment has arrived of a sample that no HEARTBEAT announces, until a reader discards the sample: three
+/// periods of the flow controllers of some writers, which send one burst per second.
+pub const REASSEMBLY_UNANNOUNCED_MAX: Span = Span::from_secs(3);
+
+/// The same for a sample that a HEARTBEAT announces: as long as requests for it are repeated.
+pub const REASSEMBLY_IDLE_MAX: Span = Span::from_secs(10);
+
+/// A reader whose requests for fragments of a sample remain without effect requests the whole sample each so many
+/// times. The first time is after about a third of a second: the fragments that it has may be forged, and the sample
+/// not in fragments.
+pub const WHOLE_SAMPLE_REQUEST_EVERY: u32 = 6;
+
 /// Fragments per sample: the largest sample in pieces of 1 KiB. With smaller pieces, a reader would need more memory
 /// for the records of fragments than for the sample.
 pub const FRAGMENTS_PER_SAMPLE_MAX: u32 = 1 << 20;

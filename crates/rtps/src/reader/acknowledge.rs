@@ -12,6 +12,7 @@ use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, In
 
 use super::claims::ClaimCheck;
 use super::proxy::{Lack, RepairRequest, WriterProxy, stretch};
+use super::reassembly::Wanted;
 use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
@@ -40,6 +41,7 @@ impl Reader {
                 ClaimCheck::Withdrawn => self.counters.claims_withdrawn += 1,
                 ClaimCheck::Lost(lost) => self.report_lost(lost, SampleLostReason::NoLongerHeld),
             }
+            self.give_up_denied(rx.now, index, heartbeat.last);
         }
         if heartbeat.liveliness {
             self.renew_liveliness(rx.now, index);
@@ -245,6 +247,7 @@ impl Reader {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
+        state.iter().for_each(|number| _ = proxy.reassembly.note_request(number, Wanted::Whole));
         let overhead = self.sealer.overhead(1, 1);
         if out.open_len() + ACKNACK_LEN_MAX + overhead.tail + overhead.submessage > proxy.info.max_message_bytes {
             self.sealer.finish_message(out);
@@ -275,7 +278,8 @@ impl Reader {
         proxy.requests_paid.refill(now);
         'requests: for number in stretch(first, last) {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
-            for state in proxy.reassembly.missing(number, due) {
+            let sets = proxy.reassembly.note_request(number, Wanted::Fragments(due));
+            for state in proxy.reassembly.missing(due).take(sets) {
                 if !proxy.requests_paid.take(NACK_FRAG_LEN + 4 * state.words().len()) {
                     self.counters.requests_withheld += 1;
                     break 'requests;

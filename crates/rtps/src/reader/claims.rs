@@ -71,6 +71,27 @@ impl WriterProxy {
         });
     }
 
+    /// A volatile reader starts at `number`, because that sample is the first of which something arrives.
+    pub(super) fn start_by_sample(&mut self, number: SequenceNumber) {
+        self.started = true;
+        if self.info.reliable {
+            let from = self.kept.unwrap_or(SequenceNumber::FIRST);
+            self.skip = Some(Skip {
+                from,
+                until: number,
+                first: SequenceNumber::ZERO,
+                lost: 0,
+                is_believed: true,
+                is_start: true,
+                is_provisional: false,
+                is_by_sample: false,
+            });
+        } else {
+            self.pass_over_by_sample(number);
+        }
+        self.next = number;
+    }
+
     /// A volatile reader that has received nothing since a HEARTBEAT for all readers starts anew with one that begins
     /// later: what it does not announce was written before the match, and is not lost. The start is settled by a
     /// HEARTBEAT for this reader alone.
@@ -95,6 +116,26 @@ impl WriterProxy {
             is_provisional: false,
             is_by_sample: true,
         });
+    }
+
+    /// Goes on behind sample `number`, of which a message says that it is longer than the reader accepts. The message
+    /// may be forged: a shorter sample with that number proves it wrong. Returns how many samples before it the reader
+    /// has missed thereby.
+    pub(super) fn refuse_too_long(&mut self, number: SequenceNumber) -> u64 {
+        if !self.info.reliable {
+            let missed = number.distance_from(self.next);
+            if missed > 0 {
+                self.pass_over_by_sample(number);
+            }
+            self.next = number.next();
+            return missed;
+        }
+        if self.started && number == self.next {
+            self.pass_over(number.next(), SequenceNumber::ZERO, 0, self.known_until());
+        } else {
+            self.mark_irrelevant(number, number);
+        }
+        0
     }
 
     /// The numbers passed over come from a source that cannot be forged.
@@ -128,9 +169,7 @@ impl WriterProxy {
     /// A HEARTBEAT says what the writer has. It overrides what earlier messages claimed.
     pub(super) fn check_claims(&mut self, first: SequenceNumber, last: SequenceNumber) -> ClaimCheck {
         if self.announced.lower(last) {
-            let newest = self.newest_claim();
-            self.asked = self.asked.filter(|asked| asked.first <= newest);
-            self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
+            self.limit_request();
         }
         let Some(skip) = &mut self.skip else { return ClaimCheck::Lost(0) };
         // A GAP may overtake the HEARTBEAT before it: only a long skip is contradicted by a lower last number. A short

@@ -60,8 +60,12 @@ pub struct ReaderCounters {
     pub duplicates: u64,
     /// Fragments that had arrived before.
     pub duplicate_fragments: u64,
-    /// Fragments that contradict others of their sample.
+    /// Fragments that contradict others of their sample: another size, or another content of the same fragment. One of
+    /// both is forged or damaged, or the writer cuts the sample into other pieces.
     pub inconsistent_fragments: u64,
+    /// Partly received samples that were discarded because their writer has not written them, as its HEARTBEATs say, or
+    /// because no fragment has arrived for long. The reader requests again what its writer announces.
+    pub reassemblies_given_up: u64,
     /// Out-of-order samples and fragments discarded for lack of room.
     pub no_room: u64,
     /// Samples and fragments evicted or discarded because the reader, or all readers for one remote participant,

@@ -17,13 +17,8 @@ impl Reader {
     /// Counts a sample that is longer than the limit as lost. The reader does not request it again.
     pub(super) fn refuse_too_long(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         self.report_lost(1, SampleLostReason::TooLong);
-        if let Some(proxy) = self.writers.get_mut(index) {
-            if proxy.info.reliable {
-                proxy.refuse(number);
-            } else {
-                proxy.next = proxy.next.max(number.next());
-            }
-        }
+        let missed = self.writers.get_mut(index).map_or(0, |proxy| proxy.refuse_too_long(number));
+        self.report_lost(missed, SampleLostReason::InTransit);
         self.drain(rx.now, rx.wall, index);
     }
 

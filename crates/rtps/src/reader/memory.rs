@@ -1,7 +1,10 @@
 //! The memory that readers hold outside their caches, bounded for each reader and for each remote participant.
 
 use crate::history::WriterSlot;
+use crate::payload::BufferPool;
 use crate::seq::SequenceNumber;
+use crate::time::Instant;
+use crate::wire::DataFrag;
 
 use super::Reader;
 
@@ -44,6 +47,37 @@ impl Reader {
         is_given_up
     }
 
+    /// Makes room for the buffer of a sample of which this fragment arrives first.
+    pub(super) fn make_room_to_reassemble(&mut self, now: Instant, index: usize, frag: &DataFrag<'_>) -> bool {
+        let number = frag.sequence_number;
+        let bytes = BufferPool::buffer_len(frag.sample_size as usize);
+        while !self.make_room(index, number, bytes) {
+            let Some(proxy) = self.writers.get_mut(index) else { return false };
+            if !proxy.reassembly.give_way(number, now, &mut self.pool) {
+                return false;
+            }
+            self.update_memory_charge(index);
+        }
+        true
+    }
+
+    /// Discards samples whose fragments no longer arrive.
+    pub(super) fn give_up_idle(&mut self, now: Instant, index: usize) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let last = proxy.announced.newest();
+        self.counters.reassemblies_given_up += proxy.reassembly.forget_given_up(last, now, &mut self.pool) as u64;
+        self.update_memory_charge(index);
+    }
+
+    /// Discards samples under reassembly that their writer has not written, as its HEARTBEAT says, and what they have
+    /// shown to be missing.
+    pub(super) fn give_up_denied(&mut self, now: Instant, index: usize, last: SequenceNumber) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        self.counters.reassemblies_given_up += proxy.reassembly.forget_denied(last, now, &mut self.pool) as u64;
+        proxy.deny_shown(last, now);
+        self.update_memory_charge(index);
+    }
+
     /// Charges to the accounts the bytes that the reader holds for one writer.
     pub(super) fn update_memory_charge(&mut self, index: usize) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -72,8 +106,8 @@ mod tests {
     use crate::pair::{PLAIN, matched_writer, reader_guid};
     use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig, Reception};
     use crate::seq::FragmentNumber;
-    use crate::time::{Instant, Timestamp};
-    use crate::wire::{Data, DataFrag, Payload};
+    use crate::time::Timestamp;
+    use crate::wire::{Data, Payload};
     use std::sync::Arc;
     use std::vec;
 

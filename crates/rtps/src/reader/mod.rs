@@ -336,9 +336,10 @@ impl Reader {
             self.counters.small_fragments += 1;
             return;
         }
-        let is_begun = self.writers.get(index).is_some_and(|w| w.reassembly.has(number));
-        let may_begin = frag.sample_size <= self.config.max_sample_bytes;
-        if !is_begun && may_begin && !self.make_room(index, number, BufferPool::buffer_len(frag.sample_size as usize)) {
+        let Some(proxy) = self.writers.get(index) else { return };
+        let has_begun = proxy.reassembly.has_begun(frag);
+        self.counters.inconsistent_fragments += u64::from(!has_begun && proxy.reassembly.is_disputed(frag));
+        if !has_begun && !self.make_room_to_reassemble(rx.now, index, frag) {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -367,7 +368,12 @@ impl Reader {
                 proxy.record_duplicate(number);
                 self.counters.duplicate_fragments += 1;
             }
-            Err(Refused::Inconsistent) => self.counters.inconsistent_fragments += 1,
+            Err(refused @ (Refused::Inconsistent | Refused::Contradicted)) => {
+                self.counters.inconsistent_fragments += 1;
+                if refused == Refused::Contradicted {
+                    proxy.schedule_pause(rx.now);
+                }
+            }
             Err(Refused::NoRoom) => self.counters.no_room += 1,
         }
         self.update_memory_charge(index);
@@ -483,11 +489,7 @@ impl Reader {
     fn is_wanted(&mut self, now: Instant, index: usize, number: SequenceNumber, is_for_us: bool) -> bool {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
         if !proxy.started && !proxy.awaits_start() && proxy.kept.is_none_or(|kept| kept <= number) {
-            proxy.started = true;
-            if !proxy.info.reliable {
-                proxy.pass_over_by_sample(number);
-            }
-            proxy.next = number;
+            proxy.start_by_sample(number);
         }
         if !proxy.is_resolved(number) {
             return true;

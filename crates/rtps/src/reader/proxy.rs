@@ -9,7 +9,7 @@ use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
     GAP_REQUEST_INTERVAL, GAP_REQUESTS_MAX, IRRELEVANT_RANGES_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN,
-    REORDER_SAMPLES_MAX, REPAIR_REQUESTS_MAX,
+    REASSEMBLY_DENIED_AFTER, REORDER_SAMPLES_MAX, REPAIR_REQUESTS_MAX,
 };
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
@@ -22,7 +22,7 @@ use crate::wire::DataFrag;
 
 use super::event::ReaderTimer;
 use super::memory_account::MemoryAccount;
-use super::reassembly::Reassembly;
+use super::reassembly::{Due, Reassembly, Wanted};
 use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
 use super::request_budget::RequestBudget;
@@ -136,8 +136,8 @@ pub(super) enum Lack {
     Nothing,
     /// The whole sample.
     Sample,
-    /// The missing fragments among this number of first ones.
-    Fragments(u32),
+    /// The missing ones of these fragments.
+    Fragments(Due),
 }
 
 /// The last repair request.
@@ -302,7 +302,12 @@ impl WriterProxy {
             _ => (first, last),
         };
         if from == to && self.irrelevant.len() >= IRRELEVANT_RANGES_MAX {
-            return false;
+            // The range that is needed last gives way, so that claims far ahead, which may be forged, do not keep the
+            // reader from passing over what it waits for.
+            if from == self.irrelevant.len() {
+                return false;
+            }
+            self.irrelevant.pop();
         }
         self.irrelevant.splice(from..to, [merged]);
         true
@@ -352,7 +357,7 @@ impl WriterProxy {
         if self.info.reliable {
             self.newest_evictable(SequenceNumber::ZERO).is_some()
         } else {
-            self.reassembly.oldest().is_some()
+            self.reassembly.samples() > 0
         }
     }
 
@@ -364,13 +369,13 @@ impl WriterProxy {
     }
 
     /// Evicts a sample to make room for `number`. From a reliable writer: the newest sample after `number`, because the
-    /// last sample in order is the cheapest to request again. From a best-effort writer: the oldest incomplete sample,
-    /// which will hardly be completed. Returns whether there was one.
+    /// last sample in order is the cheapest to request again. From a best-effort writer: the incomplete sample that has
+    /// not grown for longest, which will hardly be completed. Returns whether there was one.
     pub(super) fn evict_one(&mut self, number: SequenceNumber, pool: &mut BufferPool) -> bool {
         if !self.info.reliable {
-            let oldest = self.reassembly.oldest().filter(|oldest| *oldest != number);
-            oldest.into_iter().for_each(|oldest| self.reassembly.forget(oldest, pool));
-            return oldest.is_some();
+            let idle = self.reassembly.longest_idle(number);
+            idle.into_iter().for_each(|idle| self.reassembly.forget(idle, pool));
+            return idle.is_some();
         }
         let Some(newest) = self.newest_evictable(number) else { return false };
         match self.take_out_of_order(newest) {
@@ -510,9 +515,11 @@ impl WriterProxy {
         }
         if self.reassembly.has(number) {
             let is_announced = number <= self.claimed_until();
-            let due = self.reassembly.due(number, is_announced, now, self.tolerance);
-            let any = self.reassembly.missing(number, due).next().is_some();
-            return if any { Lack::Fragments(due) } else { Lack::Nothing };
+            return match self.reassembly.wanted(number, is_announced, now, self.tolerance) {
+                None => Lack::Nothing,
+                Some(Wanted::Whole) => Lack::Sample,
+                Some(Wanted::Fragments(due)) => Lack::Fragments(due),
+            };
         }
         let due = self.announced.due(now, self.tolerance).max(self.shown.due(now, self.tolerance));
         let is_due = number <= due || (number <= self.claimed_until() && self.was_passed_long_ago(number, now));
@@ -571,6 +578,22 @@ impl WriterProxy {
         requests
     }
 
+    /// The writer has written nothing after `last`, as its HEARTBEAT says. The samples that have shown more are forged,
+    /// unless they are so recent that they may have overtaken it.
+    pub(super) fn deny_shown(&mut self, last: SequenceNumber, now: Instant) {
+        let is_old = self.shown.grew_at() + REASSEMBLY_DENIED_AFTER <= now;
+        if is_old && self.shown.lower(last) {
+            self.limit_request();
+        }
+    }
+
+    /// Forgets the part of the last request that nothing announces any more.
+    pub(super) fn limit_request(&mut self) {
+        let newest = self.newest_claim();
+        self.asked = self.asked.filter(|asked| asked.first <= newest);
+        self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
+    }
+
     /// Whether an answer was postponed and all announced samples have arrived.
     pub(super) fn may_answer_now(&self) -> bool {
         self.answer_at.is_some() && !self.awaits_any()
@@ -595,6 +618,7 @@ impl WriterProxy {
         sooner(&mut next, self.next_preemptive_acknack, ReaderTimer::PreemptiveAckNack);
         sooner(&mut next, self.ask_again_at(), ReaderTimer::Repair);
         sooner(&mut next, self.next_pause, ReaderTimer::Repair);
+        sooner(&mut next, self.reassembly.next_given_up(self.announced.newest()), ReaderTimer::Repair);
         let is_mortal = self.alive && self.alive_until < Instant::FAR_FUTURE;
         sooner(&mut next, is_mortal.then_some(self.alive_until), ReaderTimer::Liveliness);
         next

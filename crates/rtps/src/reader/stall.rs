@@ -77,7 +77,10 @@ impl Reader {
 
     /// Keeps an out-of-order sample, if there is room.
     pub(super) fn insert_out_of_order(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
-        // The reassembled sample is no longer charged as one under reassembly.
+        // The sample is no longer charged as one under reassembly. Fragments that claim to be of it are of no use.
+        if let Some(proxy) = self.writers.get_mut(index) {
+            proxy.reassembly.forget(number, &mut self.pool);
+        }
         self.update_memory_charge(index);
         if !self.make_room(index, number, sample.payload.held_bytes()) {
             self.pool.recycle(sample.payload);

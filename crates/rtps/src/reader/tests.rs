@@ -414,9 +414,10 @@ fn sample_of_other_vendor_without_heartbeat_is_not_requested() {
     fragments.fragment(4, 1);
     fragments.heartbeat(1, false);
     assert_eq!(fragments.says(), ["ACKNACK 2/0:"]);
-    fragments.pass(Span::from_secs(10));
+    fragments.pass(Span::from_secs(2));
     assert!(fragments.says().is_empty());
-    assert_eq!(fragments.reader.poll_timeout(), None);
+    let given_up = fragments.now + Span::from_secs(1);
+    assert_eq!(fragments.reader.poll_timeout(), Some((given_up, ReaderTimer::Repair)), "nothing before that");
     // A HEARTBEAT_FRAG announces only the fragments that it names.
     fragments.heartbeat_frag(2, 6);
     assert_eq!(fragments.says(), ["NACK_FRAG 2 3/4: 3 5 6", "ACKNACK 2/0:"]);
@@ -431,6 +432,7 @@ mod answers;
 mod deadlines;
 mod floods;
 mod forged;
+mod forged_fragments;
 mod gaps;
 mod stalls;
 mod unmatched;

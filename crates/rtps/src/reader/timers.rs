@@ -35,6 +35,7 @@ impl Reader {
         }
         for &index in &due {
             let index = index as usize;
+            self.give_up_idle(now, index);
             let Some(writer) = self.writers.get_mut(index) else { continue };
             if writer.handle_timeout(now) {
                 self.owe_acknack(index);

@@ -126,7 +126,12 @@ impl Stage {
         let nodes = (self.writers.get(&writer).map(|w| w.node), self.readers.get(&reader).map(|r| r.node));
         let (Some(at_writer), Some(at_reader)) = nodes else { return };
         let last = self.trace.written.get(&writer).copied().unwrap_or(0);
-        let bytes = forge::message(forgery, &Victims { writer, reader, last }, active.sent, &mut self.rng);
+        let (next_bytes, fragment_bytes) = (self.next_bytes(writer), self.fragment_bytes(writer));
+        let victims = Victims { writer, reader, last, next_bytes, fragment_bytes };
+        if forgery.is_credible_fragment() {
+            self.imitated.insert((writer, last + 1));
+        }
+        let bytes = forge::message(forgery, &victims, active.sent, &mut self.rng);
         active.sent += 1;
         self.trace.datagrams.has_garbage |= forgery == Forgery::Garbage;
         let (from, to) = if forgery.is_for_writer() { (at_reader, at_writer) } else { (at_writer, at_reader) };

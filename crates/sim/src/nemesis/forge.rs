@@ -1,6 +1,7 @@
 //! Forged messages.
 
 use peregrine_rtps::id::{EntityId, Guid};
+use peregrine_rtps::limits::SAMPLE_BYTES_MAX;
 use peregrine_rtps::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
 use peregrine_rtps::wire::{
@@ -14,7 +15,11 @@ const LE: Endianness = Endianness::Little;
 /// The number in the payload of forged samples.
 pub(super) const FORGED: u32 = u32::MAX;
 const HIGH_COUNT: Count = Count(0x7fff_fff0);
+/// The size of pieces of large samples that do not exist.
 const FRAGMENT_BYTES: u16 = 1000;
+const LARGE_SAMPLE_BYTES: u32 = 1 << 20;
+/// Longer than readers accept.
+const TOO_LONG_BYTES: u32 = SAMPLE_BYTES_MAX + 4;
 
 /// A writer and a reader in whose names messages are forged.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,10 @@ pub(super) struct Victims {
     pub(super) reader: Guid,
     /// The last number of the writer.
     pub(super) last: i64,
+    /// The length of the payload that the writer writes next, in bytes.
+    pub(super) next_bytes: u32,
+    /// The size of the pieces into which the writer cuts long samples, in bytes.
+    pub(super) fragment_bytes: u16,
 }
 
 impl Forgery {
@@ -34,7 +43,7 @@ impl Forgery {
 
 /// The n-th forged message of this kind.
 pub(super) fn message(forgery: Forgery, victims: &Victims, n: u32, rng: &mut fastrand::Rng) -> Vec<u8> {
-    let Victims { writer, reader, last } = *victims;
+    let Victims { writer, reader, last, next_bytes, fragment_bytes } = *victims;
     let (from, to) = if forgery.is_for_writer() { (reader, writer) } else { (writer, reader) };
     let mut out = Vec::new();
     Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: from.prefix }.emit(&mut out);
@@ -66,20 +75,25 @@ pub(super) fn message(forgery: Forgery, victims: &Victims, n: u32, rng: &mut fas
             data(victims, next, StatusInfo::ALIVE, PayloadKind::Data, &payload, &mut out);
         }
         Forgery::Dispose => data(victims, next, StatusInfo::DISPOSED, PayloadKind::Key, &[0, 1, 0, 0], &mut out),
-        Forgery::Fragment => {
-            let head = DataFragHead {
-                reader: reader.entity,
-                writer: writer.entity,
-                sequence_number: SequenceNumber(last + 1 + i64::from(n % 4)),
-                starting: FragmentNumber(1 + n),
-                count: 1,
-                fragment_size: FRAGMENT_BYTES,
-                sample_size: 1 << 20,
-                inline_qos: &[],
-                is_key: false,
-            };
-            head.emit(LE, usize::from(FRAGMENT_BYTES), &mut out);
-            out.resize(out.len() + usize::from(FRAGMENT_BYTES), 0xee);
+        Forgery::FragmentOfLargeSample => {
+            let number = last + 1 + i64::from(n % 4);
+            fragment(victims, number, 1 + n, FRAGMENT_BYTES, LARGE_SAMPLE_BYTES, &mut out);
+        }
+        Forgery::FragmentAhead => {
+            let number = last + [60, 200, 100_000][n as usize % 3] + i64::from(n);
+            fragment(victims, number, 1 + n, FRAGMENT_BYTES, LARGE_SAMPLE_BYTES, &mut out);
+        }
+        Forgery::FragmentTooLong => {
+            fragment(victims, last + 1 + i64::from(n), 1, FRAGMENT_BYTES, TOO_LONG_BYTES, &mut out);
+        }
+        Forgery::FragmentCutDifferently => {
+            let piece = fragment_bytes / 4 * 3;
+            let starting = 1 + n % next_bytes.div_ceil(u32::from(piece));
+            fragment(victims, last + 1, starting, piece, next_bytes, &mut out);
+        }
+        Forgery::FragmentContent => {
+            let starting = 1 + n % next_bytes.div_ceil(u32::from(fragment_bytes));
+            fragment(victims, last + 1, starting, fragment_bytes, next_bytes, &mut out);
         }
         Forgery::HeartbeatFragment => {
             let (sequence_number, last) = (next, FragmentNumber(1000));
@@ -98,6 +112,25 @@ pub(super) fn message(forgery: Forgery, victims: &Victims, n: u32, rng: &mut fas
         }
     }
     out
+}
+
+/// One fragment, with a content that no writer writes.
+fn fragment(victims: &Victims, number: i64, starting: u32, fragment_size: u16, sample_size: u32, out: &mut Vec<u8>) {
+    let head = DataFragHead {
+        reader: victims.reader.entity,
+        writer: victims.writer.entity,
+        sequence_number: SequenceNumber(number),
+        starting: FragmentNumber(starting),
+        count: 1,
+        fragment_size,
+        sample_size,
+        inline_qos: &[],
+        is_key: false,
+    };
+    let before = (starting - 1) * u32::from(fragment_size);
+    let len = u32::from(fragment_size).min(sample_size - before) as usize;
+    head.emit(LE, len, out);
+    out.resize(out.len() + len.next_multiple_of(4), 0xee);
 }
 
 fn heartbeat(victims: &Victims, first: i64, last: i64, count: Count, out: &mut Vec<u8>) {

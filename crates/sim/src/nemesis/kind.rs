@@ -79,8 +79,16 @@ pub enum Forgery {
     Sample,
     /// The next sample, as the end of an instance.
     Dispose,
-    /// A fragment of a large sample.
-    Fragment,
+    /// A fragment of a large sample, with the number of one of the next samples.
+    FragmentOfLargeSample,
+    /// A fragment of a large sample, with a number that is written much later or never.
+    FragmentAhead,
+    /// A fragment of a sample that is longer than readers accept, with the number of one of the next samples.
+    FragmentTooLong,
+    /// A fragment of the next sample, with its true size, in smaller pieces.
+    FragmentCutDifferently,
+    /// A fragment of the next sample, with its true size and pieces, and with another content.
+    FragmentContent,
     /// A HEARTBEAT_FRAG of a large sample.
     HeartbeatFragment,
     /// Bytes without a meaning after a valid header.
@@ -92,8 +100,13 @@ pub enum Forgery {
 }
 
 impl Forgery {
+    /// Whether the reader may take what is forged for the next sample, since the fragment states the true size.
+    pub(super) const fn is_credible_fragment(self) -> bool {
+        matches!(self, Self::FragmentCutDifferently | Self::FragmentContent)
+    }
+
     /// All kinds that heal by themselves with the next true messages, or harm a few samples only.
-    pub const HEALING: [Self; 12] = [
+    pub const HEALING: [Self; 17] = [
         Self::HeartbeatAhead,
         Self::HeartbeatEmpty,
         Self::GapAhead,
@@ -104,12 +117,14 @@ impl Forgery {
         Self::RequestFragments,
         Self::Sample,
         Self::Dispose,
+        Self::FragmentOfLargeSample,
+        Self::FragmentAhead,
+        Self::FragmentTooLong,
+        Self::FragmentCutDifferently,
+        Self::FragmentContent,
         Self::HeartbeatFragment,
         Self::Garbage,
     ];
-
-    /// Kinds that may keep a reader from samples of several fragments for as long as it is matched.
-    pub const LASTING: [Self; 1] = [Self::Fragment];
 
     /// Kinds that harm discovery.
     pub const OF_DISCOVERY: [Self; 2] = [Self::ParticipantDisposal, Self::EndpointDisposal];

@@ -7,8 +7,6 @@ use super::limits::LEASE;
 use crate::network::Faults;
 use crate::vendor::Difference;
 
-/// Whether worlds drawn at random contain forged fragments, from which readers of long samples do not recover.
-const FORGES_FRAGMENTS: bool = false;
 /// The time before the first attack in which the endpoints match.
 const QUIET_START: Span = Span::from_secs(2);
 
@@ -137,10 +135,8 @@ impl Attack {
         let longest_ms = [1_000, 4_000, 9_000, 16_000][rng.usize(0..4)].max(shortest_ms + 1);
         let node = rng.u32(0..nodes);
         let other = (node + rng.u32(1..nodes)) % nodes;
-        let mut forgeries = Forgery::HEALING.to_vec();
-        forgeries.extend(Forgery::LASTING.into_iter().filter(|_| FORGES_FRAGMENTS));
-        forgeries.extend(Forgery::OF_DISCOVERY);
-        let forgery = forgeries[rng.usize(0..forgeries.len())];
+        let forgeries = Forgery::HEALING.into_iter().chain(Forgery::OF_DISCOVERY);
+        let forgery = forgeries.clone().nth(rng.usize(0..forgeries.count())).unwrap_or(Forgery::Garbage);
         Self {
             kind,
             begin,

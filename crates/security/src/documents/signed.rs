@@ -24,6 +24,8 @@ pub fn open_signed(
     if octets.len() > bytes_max {
         return Err(DocumentError::whole(document, format!("longer than {bytes_max} bytes")));
     }
+    // Some participants send the document with the end of a C string.
+    let octets = octets.strip_suffix(b"\0").unwrap_or(octets);
     let envelope = mime::open(octets).map_err(|error| DocumentError::line(document, error.line, error.what))?;
     let unsigned = |error: Unsigned| DocumentError::whole(document, error.what());
     let text = match &envelope {

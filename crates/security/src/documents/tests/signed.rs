@@ -27,6 +27,8 @@ fn documents_of_both_kinds_of_authorities_are_opened() {
         let unix = text.replace("\r\n", "\n");
         assert_eq!(open(unix.as_bytes()), expected, "converted to LF");
         assert_eq!(open(unix.replace('\n', "\r\n").as_bytes()), expected, "converted to CRLF");
+        assert_eq!(open(format!("{text}\0").as_bytes()), expected, "with the end of a C string");
+        assert!(open(format!("{text}\0\0").as_bytes()).is_err());
         let cms = text.replace("x-pkcs7-signature", "pkcs7-signature");
         assert_eq!(open(cms.as_bytes()), expected, "with the newer names of types");
     }

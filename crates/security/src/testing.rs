@@ -312,7 +312,7 @@ fn tbs_certificate(draft: &Draft, issuer: &[u8], key: &TestKey, signer: &TestKey
 
 fn time(text: &str) -> Vec<u8> {
     // Up to 2049, certificates have two digits of the year.
-    der(0x17, &[text[2..].as_bytes()])
+    der(0x17, &[&text.as_bytes()[2..]])
 }
 
 /// An RSA key takes some 100 ms to generate, so that the tests share one.

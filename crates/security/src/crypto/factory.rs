@@ -84,13 +84,16 @@ struct SenderKeys {
     payloads: Option<KeyMaterial>,
 }
 
+/// The numbers of a key and of a receiver-specific key that came with it.
+type KeyPair = ([u8; 4], [u8; 4]);
+
 /// Keys that a remote participant or endpoint gave to this participant.
 #[derive(Debug, Default)]
 struct RemoteKeys {
     /// In the order of arrival.
     key_ids: Vec<[u8; 4]>,
-    /// The local entities that received them, with the numbers of a key and of a receiver-specific key.
-    given_to: HashMap<EntityId, Vec<([u8; 4], [u8; 4])>, FixedState>,
+    /// The local entities that received them.
+    given_to: HashMap<EntityId, Vec<KeyPair>, FixedState>,
 }
 
 impl Default for CryptoConfig {

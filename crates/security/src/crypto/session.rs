@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn session_keys_of_a_captured_message_are_derived() {
-        // The keys of a message of Cyclone DDS: of the participant, of a writer for all readers and for one, of payloads.
+        // The keys of a message of Cyclone DDS: of the participant, of a writer for all readers, of the writer for one
+        // reader, and of payloads.
         let cases = [
             (
                 "e94949758b0fc86cb8da0e55696c9e4d79265214781b85ee30c7015ed1efb438",

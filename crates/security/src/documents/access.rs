@@ -4,7 +4,8 @@ use core::fmt;
 
 use super::error::{Document, Position};
 use super::governance::{DomainRule, Governance, TopicRule};
-use super::permissions::{Criterion, Effect, Grant, Rule};
+use super::permissions::{Criterion, Effect, Grant, Rule, Validity};
+use crate::wall_time::WallTime;
 
 /// The use of a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -107,11 +108,12 @@ impl<'a> AccessControl<'a> {
         self.governance
     }
 
-    /// Whether the participant may take part in the domain.
+    /// Whether the participant may take part in the domain at this time.
     ///
     /// # Errors
     /// Why not.
-    pub fn may_join(&self) -> Result<Grounds, Denial> {
+    pub fn may_join(&self, now: WallTime) -> Result<Grounds, Denial> {
+        self.check_validity(now)?;
         if !self.governance.enable_join_access_control {
             return Ok(Grounds::NotControlled(self.governance.at));
         }
@@ -128,11 +130,12 @@ impl<'a> AccessControl<'a> {
         }
     }
 
-    /// Whether an endpoint of the participant may exist.
+    /// Whether an endpoint of the participant may exist at this time.
     ///
     /// # Errors
     /// Why not.
-    pub fn may(&self, request: EndpointRequest<'_>) -> Result<Grounds, Denial> {
+    pub fn may(&self, request: EndpointRequest<'_>, now: WallTime) -> Result<Grounds, Denial> {
+        self.check_validity(now)?;
         let topic_rule = self.topic_rule(request.topic)?;
         let is_controlled = match request.action {
             Action::Publish => topic_rule.enable_write_access_control,
@@ -160,11 +163,13 @@ impl<'a> AccessControl<'a> {
         self.by_default(&what, self.remedy(request))
     }
 
-    /// Whether the participant may write or read a topic in some partition with some tags: whether a topic may exist.
+    /// Whether the participant may write or read a topic in some partition with some tags, so that the topic may exist
+    /// at this time.
     ///
     /// # Errors
     /// Why not: the denial of the writer, without partitions and tags.
-    pub fn may_use_topic(&self, topic: &str) -> Result<Grounds, Denial> {
+    pub fn may_use_topic(&self, topic: &str, now: WallTime) -> Result<Grounds, Denial> {
+        self.check_validity(now)?;
         let request = |action| EndpointRequest { action, topic, partitions: &[], tags: &[] };
         let rule = self.topic_rule(topic)?;
         if !rule.enable_read_access_control || !rule.enable_write_access_control {
@@ -178,8 +183,8 @@ impl<'a> AccessControl<'a> {
         match naming.next() {
             Some(criterion) => Ok(Grounds::Allowed(criterion.at)),
             None => self
-                .may(request(Action::Publish))
-                .or_else(|denial| self.may(request(Action::Subscribe)).map_err(|_| denial)),
+                .may(request(Action::Publish), now)
+                .or_else(|denial| self.may(request(Action::Subscribe), now).map_err(|_| denial)),
         }
     }
 
@@ -195,6 +200,23 @@ impl<'a> AccessControl<'a> {
             at: Some(self.governance.at),
             what: format!("no <topic_rule> of the <domain_rule> matches topic `{topic}`"),
             remedy: format!("add a <topic_rule> with <topic_expression>{topic}</topic_expression>"),
+        })
+    }
+
+    /// Nothing is permitted by a grant outside its validity, not even what needs no permission.
+    fn check_validity(&self, now: WallTime) -> Result<(), Denial> {
+        let Grant { validity, name, at, .. } = self.grant;
+        if validity.includes(now) {
+            return Ok(());
+        }
+        let Validity { not_before, not_after } = validity;
+        Err(Denial {
+            document: Document::Permissions,
+            grant: Some(name.clone()),
+            rule: None,
+            at: Some(*at),
+            what: format!("valid from {not_before} to {not_after}, not at {now}"),
+            remedy: "let the authority sign a new <validity>".to_owned(),
         })
     }
 
@@ -216,7 +238,7 @@ impl<'a> AccessControl<'a> {
                 };
                 let has_partitions = match self.matching {
                     PartitionMatching::All => partitions.iter().all(covered),
-                    PartitionMatching::Any => partitions.iter().any(|partition| covered(&partition)),
+                    PartitionMatching::Any => partitions.iter().any(covered),
                 };
                 has_partitions && tags.iter().all(is_listed)
             }
@@ -225,8 +247,7 @@ impl<'a> AccessControl<'a> {
                     Some(patterns) => patterns.iter().any(|pattern| pattern.intersects(partition)),
                     None => true,
                 };
-                partitions.iter().any(|partition| concerned(&partition))
-                    && (criterion.data_tags.is_none() || tags.iter().any(is_listed))
+                partitions.iter().any(concerned) && (criterion.data_tags.is_none() || tags.iter().any(is_listed))
             }
         }
     }

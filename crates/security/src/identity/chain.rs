@@ -95,8 +95,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The end of the validity of the chain from `certificate` on. There are `depth` certificates below it; `authorities`
-    /// of them are of authorities and not self-issued.
+    /// The end of the validity of the chain from `certificate` on. There are `depth` certificates below it;
+    /// `authorities` of them are of authorities and not self-issued.
     fn path(&mut self, certificate: &Certificate, depth: usize, authorities: u8) -> Result<WallTime, ChainError> {
         self.check_alone(certificate)?;
         let not_after = certificate.not_after();

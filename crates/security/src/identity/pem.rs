@@ -65,7 +65,10 @@ fn label<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Vec<Result<(String, bool, Vec<u8>), usize>> {
+    /// Label, whether there are headers, and content; or the line of the fault.
+    type Read = Result<(String, bool, Vec<u8>), usize>;
+
+    fn all(text: &str) -> Vec<Read> {
         let blocks = blocks(text).take(10);
         blocks
             .map(|block| block.map(|b| (b.label.to_owned(), b.has_headers, b.octets.to_vec())).map_err(|e| e.line))

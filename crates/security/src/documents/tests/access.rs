@@ -1,5 +1,6 @@
 use super::super::*;
 use super::{governance, permissions, topic_rule};
+use crate::WallTime;
 use crate::identity::DistinguishedName;
 use crate::testing::NOW;
 
@@ -20,7 +21,7 @@ impl Case<'_> {
     }
 
     fn decide(&self, request: EndpointRequest<'_>) -> Result<Grounds, Denial> {
-        self.with(0, |access| access.may(request))
+        self.with(0, |access| access.may(request, NOW))
     }
 
     fn allows(&self, action: Action, topic: &str, partitions: &[&str], tags: &[(&str, &str)]) -> bool {
@@ -77,7 +78,7 @@ fn rules_of_other_domains_do_not_count() {
     let rules = rule("allow", &publish("*", "")) + "<default>DENY</default>";
     let request = EndpointRequest { action: Action::Publish, topic: "T", partitions: &[], tags: &[] };
     for domain in [0, 9, 10, 230] {
-        let allowed = case(&rules).with(domain, |access| access.may(request).is_ok());
+        let allowed = case(&rules).with(domain, |access| access.may(request, NOW).is_ok());
         assert_eq!(allowed, domain <= 9);
     }
 }
@@ -203,7 +204,7 @@ fn denial_names_document_rule_place_and_remedy() {
 
 #[test]
 fn joining_a_domain_needs_the_first_rule_for_it() {
-    let joins = |rules: &str, domain| case(rules).with(domain, |access| access.may_join());
+    let joins = |rules: &str, domain| case(rules).with(domain, |access| access.may_join(NOW));
     let allow = rule("allow", "");
     let deny = rule("deny", "");
     let deny_topic = rule("deny", &publish("T", ""));
@@ -224,12 +225,31 @@ fn joining_a_domain_needs_the_first_rule_for_it() {
 
 #[test]
 fn topic_may_exist_if_it_may_be_written_or_read() {
-    let may = |rules: &str, topic: &str| case(rules).with(0, |access| access.may_use_topic(topic).is_ok());
+    let may = |rules: &str, topic: &str| case(rules).with(0, |access| access.may_use_topic(topic, NOW).is_ok());
     let writes = rule("allow", &publish("T", &partitions(&["A"])));
     assert!(may(&writes, "T") && may(&writes, "Open") && !may(&writes, "U"));
     let reads = rule("allow", "<subscribe><topics><topic>T</topic></topics></subscribe>");
     assert!(may(&reads, "T"));
     assert!(may("<default>ALLOW</default>", "T"));
+}
+
+#[test]
+fn grant_outside_its_validity_permits_nothing() {
+    let case = case("<default>ALLOW</default>");
+    let end = WallTime(1_893_456_000);
+    let request = EndpointRequest { action: Action::Publish, topic: "OpenTopic", partitions: &[], tags: &[] };
+    for (now, expected) in [(NOW, true), (end, true), (WallTime(end.0 + 1), false), (WallTime(0), false)] {
+        let decisions = case.with(0, |access| {
+            [access.may(request, now), access.may_join(now), access.may_use_topic("OpenTopic", now)].map(|d| d.is_ok())
+        });
+        assert_eq!(decisions, [expected; 3], "{now}");
+    }
+    let denial = case.with(0, |access| access.may_join(WallTime(end.0 + 1)).unwrap_err().to_string());
+    assert_eq!(
+        denial,
+        "permissions:3:5: grant `first`: valid from 2020-01-01T00:00:00Z to 2030-01-01T00:00:00Z, not at \
+         2030-01-01T00:00:01Z; let the authority sign a new <validity>"
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| {
     if let Ok(governance) = &governance {
         for rule in &governance.domain_rules {
             let _ = (rule.masks(), rule.domains.to_string());
-            rule.topic_rules.iter().for_each(|rule| drop(rule.masks()));
+            let _ = rule.topic_rules.iter().map(|rule| rule.masks()).last();
         }
     }
     let Ok(permissions) = Permissions::parse(text) else { return };

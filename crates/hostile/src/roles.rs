@@ -93,6 +93,8 @@ fn identity(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>) -
 
 fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>, is_acknowledged: bool) -> State {
     let statistics = participant.transport_statistics();
+    let healed = participant.counters().healed;
+    let healed = healed.samples_taken_back + healed.participants_restored + healed.moves_refused;
     State {
         flow: flow.report(),
         is_acknowledged,
@@ -100,7 +102,7 @@ fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>, is_a
         open_readers: open.map_or(0, |open| open.writer.matched_subscriptions().len()),
         open_writers: open.map_or(0, |open| open.reader.matched_publications().len()),
         best_effort_writers: open.map_or(0, |open| open.best_effort.matched_publications().len()),
-        healed: flow.healed(),
+        healed: flow.healed() + healed,
         bytes_received: statistics.iter().map(|(_, s)| s.bytes_received).sum(),
         kernel_drops: statistics.iter().map(|(_, s)| s.kernel_drops).sum(),
     }

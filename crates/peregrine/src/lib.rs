@@ -53,7 +53,7 @@ pub use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, Subs
 pub use peregrine_rtps::history::{InstanceState, SampleInfo, Selector, ViewState};
 pub use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};
 pub use peregrine_rtps::locator::Locator;
-pub use peregrine_rtps::participant::{Drops, LostReason, ParticipantCounters, PeerDrops};
+pub use peregrine_rtps::participant::{Drops, Healed, LostReason, ParticipantCounters, PeerDrops};
 pub use peregrine_rtps::reader::ReaderCounters;
 pub use peregrine_rtps::seq::SequenceNumber;
 pub use peregrine_rtps::time::Timestamp;

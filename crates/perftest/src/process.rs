@@ -98,7 +98,7 @@ impl Process {
     /// Sends it a line.
     ///
     /// # Errors
-    /// It does not read any more; the error contains its last message.
+    /// The process does not read any more; the error contains its last message.
     pub fn tell(&mut self, line: &str) -> Result<(), Error> {
         if self.write_line(line) { Ok(()) } else { Err(self.failure()) }
     }
@@ -113,7 +113,7 @@ impl Process {
     /// Waits for its next line.
     ///
     /// # Errors
-    /// It has ended, the time has passed, or a stop was requested.
+    /// The process has ended, the time has passed, or a stop was requested.
     pub fn hear(&mut self, deadline: MonotonicNs, stop: &Stop) -> Result<String, Error> {
         match self.hear_or_end(deadline, stop)? {
             Some(line) => Ok(line),
@@ -160,7 +160,7 @@ impl Process {
     /// Closes its input, and waits until it has ended.
     ///
     /// # Errors
-    /// It fails, or does not end by itself.
+    /// The process fails, or does not end by itself.
     pub fn finish(mut self) -> Result<(), Error> {
         self.input = None;
         self.finish_by(MonotonicNs::now().plus(FAREWELL))
@@ -169,7 +169,7 @@ impl Process {
     /// Waits until it has ended by itself.
     ///
     /// # Errors
-    /// It fails, or is ended at the deadline.
+    /// The process fails, or is ended at the deadline.
     pub fn finish_by(&mut self, deadline: MonotonicNs) -> Result<(), Error> {
         match self.wait(deadline) {
             Some(status) if status.success() => Ok(()),

@@ -253,7 +253,7 @@ fn checked_zero_copy_samples_are_all_consistent() {
 
 #[test]
 fn shared_memory_request_succeeds_or_states_the_reason() {
-    // It need not exist longer than the publisher waits.
+    // The subscriber need not exist longer than the publisher waits.
     let subscriber = start("-sub -nic 127.0.0.1 -discoveryTimeout 10 -domain 39");
     let publisher = run(&format!("-pub {QUICK} -domain 39 -transport SHMEM -numIter 10 -latencyCount 1"));
     assert_ne!(publisher.code, 0, "{publisher:?}");

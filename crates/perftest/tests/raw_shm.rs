@@ -151,7 +151,7 @@ fn killed_subscriber_ends_publisher_with_results() {
 fn killed_publisher_ends_subscriber() {
     let subscriber = start(&format!("-sub {QUICK} -domain 24 -partnerTimeout 1"));
     let publisher = start(&format!("-pub {QUICK} -domain 24 -latencyCount 100"));
-    // It has introduced itself by then.
+    // The publisher has introduced itself by then.
     publisher.wait_for_stderr(|line| line.contains("Sending data"));
     publisher.kill();
     let outcome = subscriber.finish();

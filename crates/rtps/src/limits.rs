@@ -77,6 +77,53 @@ pub const PARKED_PARTICIPANTS_MAX: usize = 256;
 /// Bytes kept of all of them together.
 pub const PARKED_BYTES_MAX: usize = 8 << 20;
 
+/// Questions to a participant at addresses that it no longer announces, until it counts as moved.
+pub const MOVE_QUESTIONS: u32 = 4;
+
+/// The interval of these questions: half a second in all.
+pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(125);
+
+/// The shortest time between two such inquiries, so that announcements do not multiply.
+pub const DOUBT_INTERVAL: Span = Span::from_secs(1);
+
+/// How long after its goodbye a participant may still be heard, because messages overtake each other. A later message
+/// shows that an impostor has said goodbye.
+pub const GOODBYE_SILENCE: Span = Span::from_millis(200);
+
+/// How long the discovery data that a sample has replaced are kept, in case that the sample was forged: several times
+/// as long as it takes to ask its writer.
+pub const JOURNAL_TIME: Span = Span::from_secs(2);
+
+/// Samples that arrive within this time become final together.
+pub const JOURNAL_TIME_STEP: Span = Span::from_millis(200);
+
+/// Such groups of samples for each built-in writer. During a dispute, the last group takes further samples.
+pub const JOURNAL_MARKS_MAX: usize = 16;
+
+/// Recorded samples for each built-in writer. Samples that change nothing, and changes of one endpoint in a row, are
+/// merged when the journal is full; then the oldest ones become final.
+pub const JOURNAL_ENTRIES_MAX: usize = 2048;
+
+/// Bytes that such a record counts for, beside the data that the sample replaced.
+pub const JOURNAL_ENTRY_BYTES: usize = 128;
+
+/// How long after a sample of discovery its writer is asked whether it exists. All samples until then share the
+/// question.
+pub const QUESTION_AFTER: Span = Span::from_millis(200);
+
+/// The longest wait before the question is repeated, if it is not answered. The waits double.
+pub const QUESTION_REPEAT_MAX: Span = Span::from_millis(800);
+
+/// The interval of questions as long as the writer contradicts itself. A sample is taken back when two HEARTBEATs at
+/// least this far apart deny it: a network does not reorder datagrams by more.
+pub const CONTRADICTION_INTERVAL: Span = Span::from_millis(100);
+
+/// How long after a contradiction a writer is asked again and again, and nothing becomes final.
+pub const DISPUTE_TIME: Span = Span::from_secs(1);
+
+/// The shortest time between two visits of all participants with discovery samples that are not final.
+pub const HEALING_INTERVAL: Span = Span::from_millis(5);
+
 /// Writers that fell silent and of which a reader keeps the next sequence number.
 pub const PARKED_WRITERS_MAX: usize = 256;
 
@@ -194,6 +241,9 @@ pub const STEADY_GAP_MAX: Span = Span::from_millis(125);
 /// Samples of a steady flow after which a writer requests acknowledgement, unless their number or bytes require one
 /// sooner.
 pub const STEADY_ASK_EVERY: u32 = 64;
+
+/// The longest time between such requests: a reader that no longer answers a slow flow is found as soon as that.
+pub const STEADY_ASK_AFTER: Span = Span::from_secs(1);
 
 /// Intervals without a sample after which a writer requests acknowledgement of the last samples of a steady flow.
 pub const STEADY_INTERVALS: u32 = 4;

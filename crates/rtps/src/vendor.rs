@@ -104,6 +104,10 @@ pub struct Quirks {
     /// Whether a volatile reader starts after the last sample of a writer's first HEARTBEAT. Our own writers announce
     /// only samples that concern the reader; others announce all samples that they hold.
     pub volatile_readers_start_after_heartbeat: bool,
+    /// Whether a volatile reader that has received nothing yet starts anew with a HEARTBEAT that begins later, and
+    /// reports nothing as lost then. Readers of other vendors may report it, so a GAP tells them what was written
+    /// before their match.
+    pub moves_start_by_heartbeat: bool,
     /// Whether a reader requests a missing sample as soon as a later one shows the gap, and a writer expects that. The
     /// reader of the standard waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.
     pub requests_on_gap: bool,
@@ -111,6 +115,11 @@ pub struct Quirks {
     /// wants (RTPS 2.5 §8.4.2). Fast DDS does not, nor does it answer the pre-emptive ACKNACK of a reader that has
     /// acknowledged everything.
     pub repeats_acknowledged: bool,
+    /// Whether a writer answers an ACKNACK that is not final by a HEARTBEAT even if all is acknowledged, and whether
+    /// the last number of its HEARTBEATs is the last one that it has written, also when it holds no sample. A higher
+    /// number then proves a sample to be forged. Known of Cyclone DDS from its source; Fast DDS does not answer, and
+    /// of others nothing is known.
+    pub heartbeat_names_last_written: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
@@ -139,8 +148,10 @@ impl Quirks {
             heartbeat_frag: false,
             assume_participant_message: false,
             volatile_readers_start_after_heartbeat: true,
+            moves_start_by_heartbeat: false,
             requests_on_gap: false,
             repeats_acknowledged: true,
+            heartbeat_names_last_written: false,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -167,13 +178,19 @@ impl Quirks {
             VendorId::OPENSPLICE => {
                 Self { builtin_endpoint_set_parameter: Some(ParameterId(0x8000)), renews_liveliness: false, ..standard }
             }
-            VendorId::CYCLONE | VendorId::OPENDDS => {
-                Self { several_fragments_per_submessage: true, heartbeat_frag: true, ..standard }
-            }
+            VendorId::CYCLONE => Self {
+                several_fragments_per_submessage: true,
+                heartbeat_frag: true,
+                heartbeat_names_last_written: true,
+                ..standard
+            },
+            VendorId::OPENDDS => Self { several_fragments_per_submessage: true, heartbeat_frag: true, ..standard },
             VendorId::PEREGRINE => Self {
                 several_fragments_per_submessage: true,
                 heartbeat_frag: true,
+                heartbeat_names_last_written: true,
                 volatile_readers_start_after_heartbeat: false,
+                moves_start_by_heartbeat: true,
                 requests_on_gap: true,
                 ..standard
             },

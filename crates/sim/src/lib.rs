@@ -4,11 +4,16 @@
 
 #![forbid(unsafe_code)]
 
+mod clocks;
 pub mod filter;
 #[cfg(feature = "machines")]
 pub mod machines;
+mod member;
+pub mod nemesis;
 pub mod network;
 pub mod policy;
 pub mod protection;
 pub mod scenario;
+pub mod standstill;
+pub mod vendor;
 pub mod world;

@@ -2,7 +2,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use peregrine_rtps::time::{Instant, Span};
 
@@ -63,6 +63,36 @@ pub struct Link {
     pub wake_every: Span,
 }
 
+/// Which datagrams a cut loses: those that agree with every field that is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The sending node.
+    pub from: Option<NodeId>,
+    /// The receiving node.
+    pub to: Option<NodeId>,
+    /// The destination port.
+    pub port: Option<u16>,
+    /// The first byte of the sender's IPv4 address, which differs between the networks of a world.
+    pub network: Option<u8>,
+}
+
+/// A cut of a network that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CutId(u64);
+
+impl Cut {
+    fn loses(&self, datagram: &Datagram) -> bool {
+        let network = match datagram.source.ip() {
+            IpAddr::V4(ip) => Some(ip.octets()[0]),
+            IpAddr::V6(_) => None,
+        };
+        self.from.is_none_or(|from| from == datagram.from)
+            && self.to.is_none_or(|to| to == datagram.to)
+            && self.port.is_none_or(|port| port == datagram.port)
+            && self.network.is_none_or(|octet| network == Some(octet))
+    }
+}
+
 /// A datagram in transit.
 #[derive(Clone, Debug)]
 pub struct Datagram {
@@ -109,8 +139,10 @@ pub struct NetworkCounters {
     pub sent: u64,
     /// Datagrams lost by chance.
     pub lost: u64,
-    /// Datagrams lost at a partition.
+    /// Datagrams lost at a partition, a closed port or a cut.
     pub cut: u64,
+    /// Datagrams delivered.
+    pub delivered: u64,
     /// Datagrams duplicated.
     pub duplicated: u64,
     /// Bytes sent.
@@ -129,6 +161,8 @@ pub struct Network {
     sides: Vec<u8>,
     /// Datagrams to this port are lost.
     closed_port: Option<u16>,
+    /// The cuts that have begun, with the number of datagrams that each has lost.
+    cuts: BTreeMap<CutId, (Cut, u64)>,
     in_flight: BinaryHeap<Reverse<InFlight>>,
     order: u64,
     counters: NetworkCounters,
@@ -145,6 +179,7 @@ impl Network {
             busy_until: BTreeMap::new(),
             sides: Vec::new(),
             closed_port: None,
+            cuts: BTreeMap::new(),
             in_flight: BinaryHeap::new(),
             order: 0,
             counters: NetworkCounters::default(),
@@ -171,6 +206,19 @@ impl Network {
         self.closed_port = port;
     }
 
+    /// Loses the datagrams of this cut from now on, until [`Self::end_cut`].
+    pub fn cut(&mut self, cut: Cut) -> CutId {
+        self.order += 1;
+        let id = CutId(self.order);
+        self.cuts.insert(id, (cut, 0));
+        id
+    }
+
+    /// Ends a cut. Returns the number of datagrams that it has lost.
+    pub fn end_cut(&mut self, id: CutId) -> u64 {
+        self.cuts.remove(&id).map_or(0, |(_, lost)| lost)
+    }
+
     /// Joins the sides again.
     pub fn heal(&mut self) {
         self.sides.clear();
@@ -180,7 +228,9 @@ impl Network {
     pub fn send(&mut self, now: Instant, datagram: Datagram) {
         self.counters.sent += 1;
         self.counters.bytes += datagram.bytes.len() as u64;
-        if self.side(datagram.from) != self.side(datagram.to) || self.closed_port == Some(datagram.port) {
+        let cuts = self.cuts.values_mut().filter(|(cut, _)| cut.loses(&datagram)).map(|(_, lost)| *lost += 1).count();
+        let is_apart = self.side(datagram.from) != self.side(datagram.to);
+        if is_apart || cuts > 0 || self.closed_port == Some(datagram.port) {
             self.counters.cut += 1;
             return;
         }
@@ -206,7 +256,14 @@ impl Network {
         if self.next_arrival()? > now {
             return None;
         }
+        self.counters.delivered += 1;
         self.in_flight.pop().map(|Reverse(f)| f.datagram)
+    }
+
+    /// Datagrams under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// The counters so far.
@@ -291,5 +348,22 @@ mod tests {
             std::iter::from_fn(|| network.receive(Instant::FAR_FUTURE)).map(|d| d.bytes[0]).collect();
         assert_eq!(arrived, [2]);
         assert_eq!(network.counters().cut, 1);
+    }
+
+    #[test]
+    fn cut_loses_what_agrees_with_all_its_fields_until_it_ends() {
+        let mut network = Network::new(0, Faults::NONE);
+        let id = network.cut(Cut { from: Some(NodeId(0)), to: Some(NodeId(1)), ..Cut::default() });
+        let other = network.cut(Cut { port: Some(9), network: Some(10), ..Cut::default() });
+        for (from, to, tag) in [(0, 1, 1), (1, 0, 2), (0, 2, 3)] {
+            network.send(Instant(0), datagram(from, to, tag));
+        }
+        assert_eq!((network.end_cut(id), network.end_cut(other)), (1, 0));
+        network.send(Instant(0), datagram(0, 1, 4));
+        let arrived: Vec<u8> =
+            std::iter::from_fn(|| network.receive(Instant::FAR_FUTURE)).map(|d| d.bytes[0]).collect();
+        assert_eq!(arrived, [2, 3, 4]);
+        let counters = network.counters();
+        assert_eq!((counters.sent, counters.cut, counters.delivered), (4, 1, 3));
     }
 }

@@ -8,21 +8,23 @@ use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Change, Full, Selected, Selector};
 use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4};
-use peregrine_rtps::participant::{
-    Addresses, Delivery, FragmentRun, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths,
-};
+use peregrine_rtps::participant::{Addresses, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths};
 use peregrine_rtps::protection::ProtectionLevels;
 use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::reader::{Reader, ReaderConfig, ReaderEvent, Reception};
-use peregrine_rtps::receiver::Input;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::vendor::VendorId;
-use peregrine_rtps::writer::{MatchedReader, SampleFilter, Writer, WriterConfig, WriterEvent};
+use peregrine_rtps::wire::{Header, Submessage, Submessages};
+use peregrine_rtps::writer::{SampleFilter, Writer, WriterConfig, WriterEvent};
 
+use crate::clocks::Clocks;
+pub use crate::member::Member;
 use crate::network::{Datagram, Faults, Network, NodeId, ParticipantId};
 use crate::protection::MockProtection;
+use crate::standstill::{Arrivals, Standstill};
+use crate::vendor::VendorModel;
 
 /// An event of a participant, for the checkers.
 #[derive(Clone, Debug)]
@@ -50,18 +52,6 @@ pub struct WorldConfig {
     pub mtu_bytes: u32,
 }
 
-/// One participant with its endpoints.
-#[derive(Debug)]
-pub struct Member {
-    /// The participant.
-    pub participant: Participant,
-    /// Its writers.
-    pub writers: BTreeMap<EntityId, Writer>,
-    /// Its readers.
-    pub readers: BTreeMap<EntityId, Reader>,
-    next_key: u32,
-}
-
 /// The whole domain.
 #[derive(Debug)]
 pub struct World {
@@ -69,8 +59,21 @@ pub struct World {
     now: Instant,
     network: Network,
     members: BTreeMap<ParticipantId, Member>,
-    /// Nodes that stand still, with the datagrams that wait for them.
-    frozen: BTreeMap<NodeId, Vec<Datagram>>,
+    clocks: Clocks,
+    /// Nodes that stand still.
+    frozen: BTreeMap<NodeId, Standstill>,
+    /// Whether nodes that start have an address in a second network.
+    has_second_network: bool,
+    /// Nodes whose acknowledgements of samples are lost, with the number of lost datagrams.
+    silenced: BTreeMap<NodeId, u64>,
+    /// Nodes that behave like another implementation.
+    vendors: BTreeMap<NodeId, VendorModel>,
+    /// The bytes from a node to an address.
+    sent_bytes: BTreeMap<(NodeId, IpAddr), u64>,
+    /// The bytes that a node has handled from an address.
+    heard_bytes: BTreeMap<(NodeId, IpAddr), u64>,
+    /// The datagrams that participants have handled.
+    handled: u64,
     rng: fastrand::Rng,
     /// The protection of participants that start from now on.
     protection: Option<ProtectionLevels>,
@@ -94,7 +97,14 @@ impl World {
             network: Network::new(rng.u64(..), config.faults),
             now: Instant(1_000_000_000),
             members: BTreeMap::new(),
+            clocks: Clocks::default(),
             frozen: BTreeMap::new(),
+            has_second_network: false,
+            silenced: BTreeMap::new(),
+            vendors: BTreeMap::new(),
+            sent_bytes: BTreeMap::new(),
+            heard_bytes: BTreeMap::new(),
+            handled: 0,
             rng,
             protection: None,
             filters: BTreeMap::new(),
@@ -113,7 +123,65 @@ impl World {
     /// The virtual wall clock.
     #[must_use]
     pub fn wall(&self) -> Timestamp {
-        Timestamp::from_unix_nanos(self.now.0 + 1_700_000_000_000_000_000)
+        self.clocks.wall(None, self.now)
+    }
+
+    /// The wall clock of a node.
+    #[must_use]
+    pub fn wall_of(&self, node: NodeId) -> Timestamp {
+        self.clocks.wall(Some(node), self.now)
+    }
+
+    /// The monotonic clock of a node.
+    #[must_use]
+    pub fn now_of(&self, node: NodeId) -> Instant {
+        self.clocks.local(node, self.now)
+    }
+
+    /// Moves the wall clock of a node by this many nanoseconds.
+    pub fn step_wall(&mut self, node: NodeId, by_ns: i64) {
+        self.clocks.step(node, by_ns);
+    }
+
+    /// Gives nodes that start from now on a second address, in another network. Nodes with an odd number prefer it.
+    pub const fn add_network(&mut self) {
+        self.has_second_network = true;
+    }
+
+    /// A node behaves like another implementation from now on.
+    pub fn imitate(&mut self, node: NodeId, vendor: VendorModel) {
+        self.vendors.insert(node, vendor);
+    }
+
+    /// How often the behaviour of the other implementation differed at this node.
+    #[must_use]
+    pub fn imitated(&self, node: NodeId) -> u64 {
+        self.vendors.get(&node).map_or(0, VendorModel::differences)
+    }
+
+    /// Loses the datagrams by which a node acknowledges samples or requests them, or no longer. Returns how many were
+    /// lost.
+    pub fn silence(&mut self, node: NodeId, is_silent: bool) -> u64 {
+        if is_silent {
+            return *self.silenced.entry(node).or_default();
+        }
+        self.silenced.remove(&node).unwrap_or(0)
+    }
+
+    /// The bytes sent, by node and destination.
+    pub const fn sent_bytes(&self) -> &BTreeMap<(NodeId, IpAddr), u64> {
+        &self.sent_bytes
+    }
+
+    /// The bytes handled, by node and source.
+    pub const fn heard_bytes(&self) -> &BTreeMap<(NodeId, IpAddr), u64> {
+        &self.heard_bytes
+    }
+
+    /// The datagrams that participants have handled: one for each datagram and participant.
+    #[must_use]
+    pub const fn handled(&self) -> u64 {
+        self.handled
     }
 
     /// The network.
@@ -136,6 +204,11 @@ impl World {
         self.recorded.replace(Vec::new()).unwrap_or_default()
     }
 
+    /// Ends the recording of datagrams.
+    pub fn end_record(&mut self) {
+        self.recorded = None;
+    }
+
     /// A running participant.
     #[must_use]
     pub fn member(&self, id: impl Into<ParticipantId>) -> Option<&Member> {
@@ -150,12 +223,15 @@ impl World {
     /// Starts a participant, or replaces it by a new one without its state.
     pub fn start(&mut self, id: impl Into<ParticipantId>) {
         let id = id.into();
-        let unicast = |port: Option<u16>| vec![Locator::from(SocketAddr::new(address(id.node), port.unwrap_or(0)))];
+        let own = self.addresses_of(id.node);
+        let unicast = |port: Option<u16>| {
+            own.iter().map(|ip| Locator::from(SocketAddr::new(*ip, port.unwrap_or(0)))).collect::<Vec<_>>()
+        };
         let ports = Ports::of(DOMAIN);
         let group = SocketAddr::new(SPDP_MULTICAST_V4.into(), ports.metatraffic_multicast().unwrap_or(0));
-        let local = LocalAddress {
-            ip: address(id.node),
-            interface: 1,
+        let local = |(index, ip): (u32, &IpAddr)| LocalAddress {
+            ip: *ip,
+            interface: index,
             prefix_bits: 8,
             mtu_bytes: self.config.mtu_bytes,
             is_loopback: false,
@@ -178,7 +254,7 @@ impl World {
                 metatraffic_unicast: unicast(ports.metatraffic_unicast(0)),
                 metatraffic_multicast: vec![Locator::from(group)],
                 default_unicast: unicast(ports.user_unicast(0)),
-                paths: Paths::new(vec![local], None),
+                paths: Paths::new((1..).zip(&own).map(local).collect(), None),
                 ..Addresses::default()
             },
             shared_memory: None,
@@ -186,9 +262,8 @@ impl World {
             seed: self.rng.u64(..),
             protection,
         };
-        let participant = Participant::new(self.now, config);
-        let member = Member { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), next_key: 0 };
-        self.members.insert(id, member);
+        let participant = Participant::new(self.now_of(id.node), config);
+        self.members.insert(id, Member::new(participant));
         self.drain(id);
     }
 
@@ -197,21 +272,44 @@ impl World {
         self.members.remove(&id.into());
     }
 
-    /// Stops a node, as a debugger or a suspended machine does. Its sockets go on receiving.
+    /// Stops a node, as a debugger or a suspended machine does. Its sockets go on receiving, up to a bound.
     pub fn freeze(&mut self, node: NodeId) {
-        self.frozen.entry(node).or_default();
+        let now = self.now;
+        self.frozen.entry(node).or_insert_with(|| Standstill::new(now));
     }
 
-    /// Lets a node go on: first with the datagrams that have come, then with the timers that have expired.
-    pub fn thaw(&mut self, node: NodeId) {
-        for datagram in self.frozen.remove(&node).unwrap_or_default() {
+    /// Lets a node go on: first with the datagrams that have come, then with the timers that have expired. Returns how
+    /// many datagrams had come.
+    pub fn thaw(&mut self, node: NodeId) -> Arrivals {
+        let Some(standstill) = self.frozen.remove(&node) else { return Arrivals::default() };
+        let arrivals = standstill.arrivals();
+        for datagram in standstill.into_waiting() {
             self.arrive(&datagram).into_iter().for_each(|id| self.drain(id));
+        }
+        arrivals
+    }
+
+    /// Like [`Self::thaw`], with the timers first.
+    pub fn thaw_timers_first(&mut self, node: NodeId) -> Arrivals {
+        if self.frozen.contains_key(&node) {
+            let of_node = self.members.range(node.participant(0)..=node.participant(u32::MAX));
+            let ids: Vec<ParticipantId> = of_node.map(|(id, _)| *id).collect();
+            ids.into_iter().for_each(|id| self.handle_timeout(id));
+        }
+        self.thaw(node)
+    }
+
+    /// The monotonic clock of a node that stands still has stood still as well, as that of a suspended machine.
+    pub fn forgo_standstill(&mut self, node: NodeId) {
+        if let Some(standstill) = self.frozen.get(&node) {
+            self.clocks.stand_still(node, self.now.since(standstill.since()));
         }
     }
 
     /// Ends a participant that tells the others.
     pub fn leave(&mut self, id: impl Into<ParticipantId>) {
-        let (id, wall) = (id.into(), self.wall());
+        let id = id.into();
+        let wall = self.wall_of(id.node);
         if let Some(member) = self.members.get_mut(&id) {
             member.participant.leave(wall);
         }
@@ -228,7 +326,8 @@ impl World {
         describe: impl FnOnce(&mut PublicationData),
         configure: impl FnOnce(&mut WriterConfig),
     ) -> Option<Guid> {
-        let (id, now, wall, seed) = (id.into(), self.now, self.wall(), self.rng.u64(..));
+        let (id, seed) = (id.into(), self.rng.u64(..));
+        let (now, wall) = (self.now_of(id.node), self.wall_of(id.node));
         let member = self.members.get_mut(&id)?;
         let guid = Guid::new(member.participant.prefix(), EntityId::user_writer(member.next_key(), with_key));
         let protection = member.participant.config().protection.clone();
@@ -253,7 +352,8 @@ impl World {
         describe: impl FnOnce(&mut SubscriptionData),
         configure: impl FnOnce(&mut ReaderConfig),
     ) -> Option<Guid> {
-        let (id, now, wall, seed) = (id.into(), self.now, self.wall(), self.rng.u64(..));
+        let (id, seed) = (id.into(), self.rng.u64(..));
+        let (now, wall) = (self.now_of(id.node), self.wall_of(id.node));
         let member = self.members.get_mut(&id)?;
         let guid = Guid::new(member.participant.prefix(), EntityId::user_reader(member.next_key(), with_key));
         let mut config = ReaderConfig::new(guid);
@@ -278,7 +378,8 @@ impl World {
         writer: EntityId,
         change: Change,
     ) -> Result<SequenceNumber, (Full, Change)> {
-        let (id, now) = (id.into(), self.now);
+        let id = id.into();
+        let now = self.now_of(id.node);
         let Some(writer) = self.members.get_mut(&id).and_then(|n| n.writers.get_mut(&writer)) else {
             return Err((Full::Samples, change));
         };
@@ -289,7 +390,8 @@ impl World {
 
     /// Takes all samples of a reader.
     pub fn take(&mut self, id: impl Into<ParticipantId>, reader: EntityId) -> Vec<Selected> {
-        let (id, now, wall) = (id.into(), self.now, self.wall());
+        let id = id.into();
+        let (now, wall) = (self.now_of(id.node), self.wall_of(id.node));
         let mut out = Vec::new();
         if let Some(reader) = self.members.get_mut(&id).and_then(|n| n.readers.get_mut(&reader)) {
             reader.select(&Selector::ANY, true, &mut out);
@@ -312,7 +414,7 @@ impl World {
             let mut heard = BTreeSet::new();
             while let Some(datagram) = self.network.receive(self.now) {
                 match self.frozen.get_mut(&datagram.to) {
-                    Some(waiting) => waiting.push(datagram),
+                    Some(standstill) => standstill.push(datagram),
                     None => heard.extend(self.arrive(&datagram)),
                 }
             }
@@ -321,7 +423,8 @@ impl World {
                 .members
                 .iter()
                 .filter(|(id, n)| {
-                    !self.frozen.contains_key(&id.node) && n.next_timeout().is_some_and(|t| t <= self.now)
+                    let now = self.clocks.local(id.node, self.now);
+                    !self.frozen.contains_key(&id.node) && n.next_timeout().is_some_and(|t| t <= now)
                 })
                 .map(|(i, _)| *i)
                 .collect();
@@ -338,43 +441,50 @@ impl World {
 
     fn next_event(&self) -> Option<Instant> {
         let moving = self.members.iter().filter(|(id, _)| !self.frozen.contains_key(&id.node));
-        let timers = moving.filter_map(|(_, member)| member.next_timeout());
+        let timers = moving.filter_map(|(id, member)| Some(self.clocks.global(id.node, member.next_timeout()?)));
         timers.chain(self.network.next_arrival()).min()
     }
 
     /// Passes a datagram to every participant of the node. Returns their ids.
     fn arrive(&mut self, datagram: &Datagram) -> Vec<ParticipantId> {
-        let (now, wall) = (self.now, self.wall());
-        let buffer = Arc::new(datagram.bytes.clone());
+        let (now, wall) = (self.now_of(datagram.to), self.wall_of(datagram.to));
+        let bytes = match self.vendors.get_mut(&datagram.to) {
+            Some(vendor) => vendor.hear(&datagram.bytes),
+            None => datagram.bytes.clone(),
+        };
+        let buffer = Arc::new(bytes);
         let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source.into() };
+        *self.heard_bytes.entry((datagram.to, datagram.source.ip())).or_default() += datagram.bytes.len() as u64;
         let of_node = self.members.range_mut(datagram.to.participant(0)..=datagram.to.participant(u32::MAX));
         let receivers = of_node.map(|(id, member)| {
-            let Member { participant, readers, writers, .. } = member;
-            participant.handle_datagram(&rx, &buffer, &mut FragmentRun::default(), |rx, delivery, input| {
-                deliver(readers, writers, rx, delivery, input);
-            });
+            member.arrive(&rx, &buffer);
             *id
         });
-        receivers.collect()
+        let receivers: Vec<ParticipantId> = receivers.collect();
+        self.handled += receivers.len() as u64;
+        receivers
     }
 
     fn handle_timeout(&mut self, id: ParticipantId) {
-        let (now, wall) = (self.now, self.wall());
+        let (now, wall) = (self.now_of(id.node), self.wall_of(id.node));
         let Some(member) = self.members.get_mut(&id) else { return };
-        member.participant.handle_timeout(now, wall);
-        member.writers.values_mut().for_each(|w| w.handle_timeout(now));
-        member.readers.values_mut().for_each(|r| _ = r.handle_timeout(now, wall));
+        member.handle_timeout(now, wall);
         self.drain(id);
     }
 
     /// Carries out the requests of the state machines of a participant, until there are none left.
     fn drain(&mut self, id: ParticipantId) {
-        let (now, wall) = (self.now, self.wall());
+        let (now, wall) = (self.now_of(id.node), self.wall_of(id.node));
         let Some(member) = self.members.get_mut(&id) else { return };
         let mut batch = TransmitBatch::default();
         let mut outgoing = Vec::new();
         while let Some(event) = member.participant.poll_event() {
             member.apply(now, wall, &event, &self.filters);
+            if let (ParticipantEvent::ParticipantLost(prefix, _), Some(vendor)) =
+                (&event, self.vendors.get_mut(&id.node))
+            {
+                vendor.forget(*prefix);
+            }
             self.happenings.push((id, Happening::Participant(Box::new(event))));
         }
         while member.participant.poll_transmit(now, &mut batch) {
@@ -406,96 +516,89 @@ impl World {
 
     fn send(&mut self, from: NodeId, source_port: u16, to: Locator, bytes: &[u8]) {
         let Some(destination) = to.to_socket_addr() else { return };
-        let is_own = destination.ip() == address(from);
+        let is_own = self.addresses_of(from).contains(&destination.ip());
         let limit = if is_own { 65_507 } else { self.config.mtu_bytes as usize - 28 };
         if bytes.len() > limit {
-            let shape: Vec<String> = peregrine_rtps::wire::Submessages::new(&bytes[20..])
-                .map(|s| s.map_or_else(|e| e.to_string(), |s| s.to_string()))
-                .collect();
+            let shape: Vec<String> =
+                Submessages::new(&bytes[20..]).map(|s| s.map_or_else(|e| e.to_string(), |s| s.to_string())).collect();
             panic!("a message of {} bytes exceeds the packets to {destination}: {shape:?}", bytes.len());
         }
-        let source = SocketAddr::new(address(from), source_port);
-        let mut receivers: Vec<NodeId> = self.members.keys().map(|id| id.node).collect();
-        receivers.dedup();
-        if !destination.ip().is_multicast() {
-            receivers.retain(|node| address(*node) == destination.ip());
+        if let Some(lost) = self.silenced.get_mut(&from)
+            && acknowledges_samples(bytes)
+        {
+            *lost += 1;
+            return;
         }
-        for to in receivers {
-            let datagram = Datagram { from, source, to, port: destination.port(), bytes: bytes.to_vec() };
-            if let Some(recorded) = &mut self.recorded {
-                recorded.push(datagram.clone());
+        let bytes = match self.vendors.get_mut(&from) {
+            Some(vendor) => vendor.say(bytes, destination.ip().is_multicast()),
+            None => Some(bytes.to_vec()),
+        };
+        let Some(bytes) = bytes else { return };
+        *self.sent_bytes.entry((from, destination.ip())).or_default() += bytes.len() as u64;
+        for source in self.addresses_of(from) {
+            let is_in_network = |ip: IpAddr| network_of(ip) == network_of(source);
+            let is_group = destination.ip().is_multicast();
+            if !is_group && !is_in_network(destination.ip()) {
+                continue;
             }
-            self.network.send(self.now, datagram);
+            let source = SocketAddr::new(source, source_port);
+            let mut receivers: Vec<NodeId> = self.members.keys().map(|id| id.node).collect();
+            receivers.dedup();
+            receivers.retain(|node| {
+                self.addresses_of(*node)
+                    .iter()
+                    .any(|ip| if is_group { is_in_network(*ip) } else { *ip == destination.ip() })
+            });
+            for to in receivers {
+                let datagram = Datagram { from, source, to, port: destination.port(), bytes: bytes.clone() };
+                if let Some(recorded) = &mut self.recorded {
+                    recorded.push(datagram.clone());
+                }
+                self.network.send(self.now, datagram);
+            }
         }
+    }
+
+    /// The addresses of a node, the preferred one first.
+    fn addresses_of(&self, node: NodeId) -> Vec<IpAddr> {
+        if !self.has_second_network {
+            return vec![address(node, FIRST_NETWORK)];
+        }
+        let mut both = vec![address(node, FIRST_NETWORK), address(node, SECOND_NETWORK)];
+        if node.0 % 2 == 1 {
+            both.reverse();
+        }
+        both
     }
 }
 
-impl Member {
-    fn next_key(&mut self) -> u32 {
-        self.next_key += 1;
-        self.next_key
-    }
+/// The first byte of the addresses of the network to which all nodes belong.
+pub const FIRST_NETWORK: u8 = 10;
+/// The first byte of the addresses of the second network.
+pub const SECOND_NETWORK: u8 = 11;
 
-    fn next_timeout(&self) -> Option<Instant> {
-        let writers = self.writers.values().filter_map(|w| w.poll_timeout().map(|(at, _)| at));
-        let readers = self.readers.values().filter_map(|r| r.poll_timeout().map(|(at, _)| at));
-        writers.chain(readers).chain(self.participant.poll_timeout()).min()
-    }
+/// The address of a node in a network.
+#[must_use]
+pub fn address(node: NodeId, network: u8) -> IpAddr {
+    let [_, b, c, d] = (node.0 + 1).to_be_bytes();
+    Ipv4Addr::new(network, b, c, d).into()
+}
 
-    fn apply(
-        &mut self,
-        now: Instant,
-        wall: Timestamp,
-        event: &ParticipantEvent,
-        filters: &BTreeMap<Guid, Arc<dyn SampleFilter>>,
-    ) {
-        match event {
-            ParticipantEvent::ReaderMatched { writer, reader } => {
-                if let Some(writer) = self.writers.get_mut(writer) {
-                    let filter = filters.get(&reader.guid).cloned();
-                    writer.match_reader(now, MatchedReader { filter, ..reader.clone() });
-                }
-            }
-            ParticipantEvent::ReaderUnmatched { writer, reader } => {
-                if let Some(writer) = self.writers.get_mut(writer) {
-                    writer.unmatch_reader(now, *reader);
-                }
-            }
-            ParticipantEvent::WriterMatched { reader, writer } => {
-                if let Some(reader) = self.readers.get_mut(reader) {
-                    reader.match_writer(now, writer.clone());
-                }
-            }
-            ParticipantEvent::WriterUnmatched { reader, writer, may_return } => {
-                if let Some(reader) = self.readers.get_mut(reader) {
-                    if *may_return {
-                        reader.park_writer(now, wall, *writer);
-                    } else {
-                        reader.unmatch_writer(now, wall, *writer);
-                    }
-                }
-            }
-            ParticipantEvent::WriterAlive { reader, writer } => {
-                if let Some(reader) = self.readers.get_mut(reader) {
-                    reader.writer_alive(now, *writer);
-                }
-            }
-            ParticipantEvent::ParticipantFound(_)
-            | ParticipantEvent::ParticipantLost(..)
-            | ParticipantEvent::PublicationFound(_)
-            | ParticipantEvent::PublicationLost(_)
-            | ParticipantEvent::SubscriptionFound(_)
-            | ParticipantEvent::SubscriptionLost(_)
-            | ParticipantEvent::NotMatched { .. }
-            | ParticipantEvent::StreamConnected { .. }
-            | ParticipantEvent::StreamLost { .. } => {}
-        }
+fn network_of(ip: IpAddr) -> Option<u8> {
+    match ip {
+        IpAddr::V4(ip) => Some(ip.octets()[0]),
+        IpAddr::V6(_) => None,
     }
 }
 
-fn address(id: NodeId) -> IpAddr {
-    let [_, b, c, d] = (id.0 + 1).to_be_bytes();
-    Ipv4Addr::new(10, b, c, d).into()
+/// Whether a message acknowledges or requests samples of a user writer.
+fn acknowledges_samples(message: &[u8]) -> bool {
+    let Ok((_, rest)) = Header::parse(message) else { return false };
+    Submessages::new(rest).map_while(Result::ok).any(|submessage| match submessage {
+        Submessage::AckNack(acknack) => !acknack.writer.is_builtin(),
+        Submessage::NackFrag(nack) => !nack.writer.is_builtin(),
+        _ => false,
+    })
 }
 
 fn collect(batch: &mut TransmitBatch, source_port: u16, out: &mut Vec<(u16, Locator, Vec<u8>)>) {
@@ -503,38 +606,5 @@ fn collect(batch: &mut TransmitBatch, source_port: u16, out: &mut Vec<(u16, Loca
         let mut bytes = Vec::new();
         message.copy_to(&mut bytes);
         out.extend(message.to().iter().map(|to| (source_port, *to, bytes.clone())));
-    }
-}
-
-fn deliver(
-    readers: &mut BTreeMap<EntityId, Reader>,
-    writers: &mut BTreeMap<EntityId, Writer>,
-    rx: &Reception<'_>,
-    delivery: Delivery,
-    input: &Input<'_>,
-) {
-    let Delivery { to, from } = delivery;
-    match input {
-        Input::AckNack(acknack) => {
-            if let Some(writer) = writers.get_mut(&to) {
-                writer.handle_acknack(rx.now, from, acknack);
-            }
-        }
-        Input::NackFrag(nack) => {
-            if let Some(writer) = writers.get_mut(&to) {
-                writer.handle_nack_frag(rx.now, from, nack);
-            }
-        }
-        input => {
-            let Some(reader) = readers.get_mut(&to) else { return };
-            match input {
-                Input::Data(meta, data) => reader.handle_data(rx, from, *meta, data),
-                Input::DataFrag(meta, frag) => reader.handle_data_frag(rx, from, *meta, frag),
-                Input::Heartbeat(heartbeat) => reader.handle_heartbeat(rx, from, heartbeat),
-                Input::HeartbeatFrag(heartbeat) => reader.handle_heartbeat_frag(rx, from, heartbeat),
-                Input::Gap(gap) => reader.handle_gap(rx, from, gap),
-                Input::AckNack(_) | Input::NackFrag(_) => {}
-            }
-        }
     }
 }

@@ -185,7 +185,7 @@ fn datagrams_are_bounded_by_loss() {
 }
 
 #[test]
-fn steady_flow_causes_one_answer_per_fifty_samples() {
+fn steady_flow_causes_one_answer_per_fifty_samples_or_per_second() {
     for pause in [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10), Span::from_millis(100)] {
         let mut world = world(0.0);
         let (writer, reader) = pair(&mut world);
@@ -201,7 +201,9 @@ fn steady_flow_causes_one_answer_per_fifty_samples() {
         let before = acknowledgements(&world);
         send(&mut world, 1000);
         let answers = acknowledgements(&world) - before;
-        assert!((10..=20).contains(&answers), "{answers} ACKNACKs for 1000 samples, one each {pause}");
+        // A slow flow: one per second.
+        let at_most = if pause == Span::from_millis(100) { 101 } else { 20 };
+        assert!((10..=at_most).contains(&answers), "{answers} ACKNACKs for 1000 samples, one each {pause}");
         pass(&mut world, Span::from_secs(1));
         assert!(world.member(FROM).unwrap().writers[&writer.entity].is_acknowledged(SequenceNumber(1100)));
         assert_eq!(world.take(TO, reader.entity).len(), 1100);
@@ -213,8 +215,8 @@ const REORDERING: Faults =
     Faults { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(100), delay_max: Span::from_micros(400) };
 
 /// Sends this number of samples over such a network, with a pause after each. Returns the counters of both ends.
-fn overtaken(bytes: usize, samples: usize, pause: Span) -> (WriterCounters, ReaderCounters) {
-    let mut world = world(0.0);
+fn overtaken(seed: u64, bytes: usize, samples: usize, pause: Span) -> (WriterCounters, ReaderCounters) {
+    let mut world = world_of(seed, 0.0);
     let (writer, reader) = pair(&mut world);
     world.network().set_faults(REORDERING);
     for n in 0..samples {
@@ -229,25 +231,32 @@ fn overtaken(bytes: usize, samples: usize, pause: Span) -> (WriterCounters, Read
 
 #[test]
 fn reordered_samples_are_rarely_requested() {
+    const SEEDS: u64 = 6;
+    const SAMPLES: usize = 2000;
     println!("requested and repaired per thousand datagrams   samples  fragments");
     let mut worst = Vec::new();
-    for (bytes, pause_us) in [
-        (100, 5),
-        (100, 50),
-        (100, 400),
-        (100, 1500),
-        (5000, 50),
-        (5000, 1500),
-        (40_000, 100),
-        (40_000, 3000),
-        (250_000, 5000),
+    // Repairs come in clumps, so that single runs spread widely. In the first row, 80 samples are under way at a time,
+    // in any order.
+    for (bytes, pause_us, at_most) in [
+        (100, 5, 8.0),
+        (100, 50, 2.0),
+        (100, 400, 1.0),
+        (100, 1500, 1.0),
+        (5000, 50, 3.0),
+        (5000, 1500, 3.0),
+        (40_000, 100, 1.0),
+        (40_000, 3000, 1.0),
+        (250_000, 5000, 1.0),
     ] {
-        let (sent, heard) = overtaken(bytes, 2000, Span::from_micros(pause_us));
-        let datagrams = 2000.0 * (bytes as f64 / 1344.0).ceil();
+        let counters = (1..=SEEDS).map(|seed| overtaken(seed, bytes, SAMPLES, Span::from_micros(pause_us)));
+        let (requested, repaired) = counters.fold((0, 0), |(requested, repaired), (sent, heard)| {
+            (requested + heard.requested, repaired + sent.samples_repaired + sent.fragments_repaired)
+        });
+        let datagrams = (SEEDS as usize * SAMPLES) as f64 * (bytes as f64 / 1344.0).ceil();
         let per_thousand = |count: u64| count as f64 * 1000.0 / datagrams;
-        let repaired = per_thousand(sent.samples_repaired + sent.fragments_repaired);
-        println!("{bytes:>8} B, every {pause_us:>5} us: {:8.2} {repaired:8.2}", per_thousand(heard.requested));
-        if repaired > 1.0 {
+        let repaired = per_thousand(repaired);
+        println!("{bytes:>8} B, every {pause_us:>5} us: {:8.2} {repaired:8.2}", per_thousand(requested));
+        if repaired > at_most {
             worst.push(format!("{bytes} B, every {pause_us} us: {repaired:.1} repairs per thousand datagrams"));
         }
     }

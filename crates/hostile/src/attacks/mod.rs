@@ -185,31 +185,20 @@ pub const ATTACKS: &[Attack] = &[
         "a flood of requests, which the victim answers to the peer",
         impostor::acknack_flood,
     ),
-    held("forged-goodbye", Actor::Impostor, "SPDP: the peer has ended", impostor::participant_disposals).misses(
-        Limit::Recovery,
-        LONG,
-        UNMATCHED,
-        "a goodbye is believed, until the next announcement of the peer",
-    ),
+    held("forged-goodbye", Actor::Impostor, "SPDP: the peer has ended", impostor::participant_disposals),
     held(
         "forged-endpoint-disposals",
         Actor::Impostor,
         "SEDP: the peer has deleted its writer and its reader",
         impostor::endpoint_disposals,
-    )
-    .misses(
-        Limit::Recovery,
-        AT_ONCE,
-        UNMATCHED,
-        "the peer does not repeat discovery data that the victim has acknowledged",
     ),
-    held("forged-move", Actor::Impostor, "SPDP: the peer is at the attacker's address", impostor::moved_peer).misses(
-        Limit::Recovery,
-        LONG,
-        UNMATCHED,
-        "announced addresses from which a datagram came are believed, until the next announcement of the peer",
-    ),
+    held("forged-move", Actor::Impostor, "SPDP: the peer is at the attacker's address", impostor::moved_peer),
     held("forged-unreachable", Actor::Impostor, "SPDP: the peer has no address", impostor::unreachable_peer),
     held("forged-mutations", Actor::Impostor, "damaged messages in the name of the peer", mutations::of_impostor)
-        .misses(Limit::Recovery, LONG, UNMATCHED, "its messages include a goodbye and disposals of endpoints"),
+        .misses(
+            Limit::Recovery,
+            LONG,
+            UNMATCHED,
+            "its announcements state other leases, vendors and endpoint sets, until the next announcement of the peer",
+        ),
 ];

@@ -143,7 +143,7 @@ pub enum Argument {
 /// Whether an option works in this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Availability {
-    /// It works.
+    /// The option works.
     Now,
     /// Recognised, checked, and refused with a line that says that the option is not available yet.
     NotYet,

@@ -132,9 +132,9 @@ pub enum Answer {
     Ready,
     /// Its result.
     Result(PeerResult),
-    /// It cannot do what the setup requests; the reason.
+    /// The peer cannot do what the setup requests; the reason.
     Unsupported(String),
-    /// It failed; the reason.
+    /// The peer failed; the reason.
     Error(String),
 }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_participant, emit_participant_key};
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::limits::ANSWER_CREDIT_MAX;
+use crate::limits::{ANSWER_CREDIT_MAX, GOODBYE_SILENCE};
 use crate::locator::Locator;
 use crate::reader::{Reception, SampleMeta};
 use crate::receiver::Envelope;
@@ -135,11 +135,23 @@ impl Participant {
             Some(remote) => {
                 if remote.data == found {
                     remote.renew(rx.now);
+                    self.review_ways(rx.now, sender);
                 } else {
                     self.update_participant(rx.now, found);
                 }
             }
-            None => self.add_participant(rx, found),
+            None => match self.parked.left(sender).map(|left| rx.now.since(left.at)) {
+                // The goodbye has overtaken this announcement, or an impostor has said it: then more will come.
+                Some(silence) if silence <= GOODBYE_SILENCE => return,
+                Some(_) => {
+                    // Its addresses before the goodbye are tried first: an impostor may announce others.
+                    let is_restored = self.restore_left(rx, sender);
+                    if is_restored && self.remotes.get(&sender).is_some_and(|remote| remote.data != found) {
+                        self.update_participant(rx.now, found);
+                    }
+                }
+                None => self.add_participant(rx, found),
+            },
         }
         // A peer that addresses this participant may have lost it and wait for proof that this participant receives its
         // messages, just as this participant does while the peer is unverified.
@@ -208,6 +220,13 @@ impl Participant {
             return;
         }
         remote.questioned_at = Some(now);
+        let to_address = Arc::clone(&remote.metatraffic);
+        let message = self.question_for(to);
+        self.outbox.push_message(&message, to_address);
+    }
+
+    /// A HEARTBEAT that a participant has to answer.
+    pub(super) fn question_for(&mut self, to: GuidPrefix) -> Vec<u8> {
         let mut message = Vec::with_capacity(QUESTION_BYTES);
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.config.prefix }
             .emit(&mut message);
@@ -215,7 +234,7 @@ impl Participant {
         let heartbeat = self.builtin.publications.writer.question_for(EntityId::SEDP_PUBLICATIONS_READER);
         heartbeat.emit(ENDIANNESS, &mut message);
         debug_assert_eq!(message.len(), QUESTION_BYTES);
-        self.outbox.push_message(&message, Arc::clone(&remote.metatraffic));
+        message
     }
 
     /// The sender has named this participant: it hears us.
@@ -233,22 +252,6 @@ impl Participant {
         if !self.place(rx, remote) {
             self.count_fault(found.prefix, Fault::NoRoom);
             return;
-        }
-        self.events.push_back(ParticipantEvent::ParticipantFound(found));
-    }
-
-    /// A known participant says something new about itself.
-    fn update_participant(&mut self, now: Instant, found: ParticipantData) {
-        let prefix = found.prefix;
-        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        let moved = remote.data.default_unicast != found.default_unicast
-            || remote.data.streams != found.streams
-            || remote.data.default_multicast != found.default_multicast;
-        remote.data = found.clone();
-        remote.renew(now);
-        self.reroute(now, prefix);
-        if moved {
-            self.rematch_participant(prefix);
         }
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }

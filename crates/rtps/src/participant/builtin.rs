@@ -179,6 +179,9 @@ impl Topic {
         reader_config.memory_per_writer = BUILTIN_MEMORY_PER_WRITER_MAX;
         reader_config.memory_per_reader = BUILTIN_MEMORY_PER_READER_MAX;
         reader_config.keys = Some(KeyExtractor(keys));
+        // Each sample is taken, even if the same datagram replaces it: a forged one may follow a true one. The bounds
+        // are those of one datagram and of the samples that wait for earlier ones.
+        reader_config.cache.history = HistoryKind::KeepAll;
         reader_config.cache.seed = seed;
         reader_config.protection = protection.cloned();
         Self { writer: Writer::new(writer_config), reader: Reader::new(reader_config), writer_bit, reader_bit }

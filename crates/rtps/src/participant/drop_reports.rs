@@ -15,7 +15,7 @@ impl Participant {
     pub fn counters(&self) -> ParticipantCounters {
         let mut drops = self.unknown_drops;
         self.remotes.values().for_each(|remote| drops.add(&remote.drops));
-        ParticipantCounters { messages: self.messages, not_rtps: self.not_rtps, drops }
+        ParticipantCounters { messages: self.messages, not_rtps: self.not_rtps, drops, healed: self.healed }
     }
 
     /// The drops of each participant with any, and first those of all unknown participants.

@@ -1,5 +1,6 @@
 //! SEDP: the endpoints of this participant and of others, and their matches (RTPS 2.5 §8.5.4).
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,12 +18,15 @@ use crate::payload::Payload;
 use crate::qos::{Durability, IgnoreLocal, LivelinessKind, NonMatch, ReliabilityKind, check_compatibility};
 use crate::reader::{MatchedWriter, MemoryAccount, Reception};
 use crate::receiver::{Envelope, Input};
+use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 use crate::vendor::VendorId;
 use crate::writer::{MatchedReader, Writer};
 
 use super::discovery_memory::DiscoveryMemory;
 use super::drops::Fault;
+use super::healing::{MESSAGES, PUBLICATIONS, SUBSCRIPTIONS};
+use super::journal::{Change as DiscoveryChange, Journal, Known, KnownEndpoint};
 use super::local_endpoint::{LocalReader, LocalWriter, ReasonHash};
 use super::paths::Path;
 use super::remote::RemoteParticipant;
@@ -124,8 +128,20 @@ impl Participant {
         if envelope.is_addressed {
             self.verify(rx.now, from.prefix);
         }
+        if self.contradicts(rx, from, input) {
+            return;
+        }
+        if let Input::Gap(gap) = input {
+            self.weigh_gap(rx, from, gap);
+        }
         if !self.builtin.handle(rx, envelope, input) {
             self.count_fault(from.prefix, Fault::NoSuchEndpoint);
+        }
+        self.hear_answer(rx, from, input);
+        match input {
+            Input::Heartbeat(heartbeat) => self.weigh_heartbeat(rx, from, heartbeat),
+            Input::Gap(_) => self.handle_passed_over(rx, from),
+            _ => {}
         }
     }
 
@@ -134,22 +150,24 @@ impl Participant {
         // The built-in readers forget samples that are not stored here: a peer could name further instances without
         // end.
         for sample in self.builtin.publications.take(now, wall) {
-            if sample.info.valid_data {
-                self.take_publication(now, wall, &sample);
-            } else {
-                self.take_disposal(now, wall, &sample);
-            }
+            self.take_back_other(PUBLICATIONS, &sample);
+            let change = match sample.info.valid_data {
+                true => self.take_publication(now, wall, &sample),
+                false => self.take_disposal(PUBLICATIONS, &sample),
+            };
+            self.note_sample(now, PUBLICATIONS, &sample, change);
             let instance = sample.info.instance;
             if self.remote_publication(&Guid::from_bytes(instance.0)).is_none() {
                 self.builtin.publications.reader.forget_instance(&instance);
             }
         }
         for sample in self.builtin.subscriptions.take(now, wall) {
-            if sample.info.valid_data {
-                self.take_subscription(now, wall, &sample);
-            } else {
-                self.take_disposal(now, wall, &sample);
-            }
+            self.take_back_other(SUBSCRIPTIONS, &sample);
+            let change = match sample.info.valid_data {
+                true => self.take_subscription(now, wall, &sample),
+                false => self.take_disposal(SUBSCRIPTIONS, &sample),
+            };
+            self.note_sample(now, SUBSCRIPTIONS, &sample, change);
             let instance = sample.info.instance;
             if self.remote_subscription(&Guid::from_bytes(instance.0)).is_none() {
                 self.builtin.subscriptions.reader.forget_instance(&instance);
@@ -159,29 +177,31 @@ impl Participant {
             if sample.info.valid_data {
                 self.take_message(&sample);
             }
+            self.note_sample(now, MESSAGES, &sample, DiscoveryChange::Nothing);
             self.builtin.messages.reader.forget_instance(&sample.info.instance);
         }
     }
 
     /// Removes an endpoint that its own participant has disposed.
-    fn take_disposal(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
+    fn take_disposal(&mut self, topic: usize, sample: &Selected) -> DiscoveryChange {
+        if sample.info.sequence_number == SequenceNumber::UNKNOWN {
+            // Not a sample: the reader has lost the writer.
+            return DiscoveryChange::Nothing;
+        }
         let guid = Guid::from_bytes(sample.info.instance.0);
         let sender = sample.info.writer.prefix;
-        if guid.prefix == sender {
-            self.remove_remote_endpoint(now, wall, guid);
-        } else {
+        if guid.prefix != sender {
             self.count_fault(sender, Fault::Forged);
+            return DiscoveryChange::Nothing;
         }
+        self.remove_known(guid, topic).map_or(DiscoveryChange::Nothing, DiscoveryChange::Disposed)
     }
 
     pub(super) fn remove_remote_endpoint(&mut self, _now: Instant, _wall: Timestamp, guid: Guid) {
         let Some(remote) = self.remotes.get_mut(&guid.prefix) else { return };
-        let publication = remote.publications.remove(&guid.entity);
-        let subscription = remote.subscriptions.remove(&guid.entity);
-        let before = remote.held_bytes();
-        let freed = remote.kept_bytes.remove(&guid.entity).unwrap_or(0);
-        remote.kept_bytes_total = remote.kept_bytes_total.saturating_sub(freed);
-        self.discovery_memory.change(before, remote.held_bytes());
+        let publication = remote.publications.remove(&mut self.writers_by_topic, guid.entity);
+        let subscription = remote.subscriptions.remove(&mut self.readers_by_topic, guid.entity);
+        remote.free_room(&mut self.discovery_memory, guid.entity);
         if let Some(data) = publication {
             self.events.push_back(ParticipantEvent::PublicationLost(guid));
             self.unmatch_writer(guid, &data.topic_name, false);
@@ -195,14 +215,10 @@ impl Participant {
     /// Matches the endpoints of a participant again after a change of its addresses.
     pub(super) fn rematch_participant(&mut self, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get(&prefix) else { return };
-        let writers: Vec<_> = remote.publications.keys().copied().collect();
-        let readers: Vec<_> = remote.subscriptions.keys().copied().collect();
-        for entity in writers {
-            self.match_remote_writer(Guid::new(prefix, entity));
-        }
-        for entity in readers {
-            self.match_remote_reader(Guid::new(prefix, entity));
-        }
+        let writers: Vec<Guid> = remote.publications.values().map(|data| data.guid).collect();
+        let readers: Vec<Guid> = remote.subscriptions.values().map(|data| data.guid).collect();
+        writers.into_iter().for_each(|writer| self.match_remote_writer(writer));
+        readers.into_iter().for_each(|reader| self.match_remote_reader(reader));
     }
 
     /// Asserts the liveliness of the writers whose liveliness the participant maintains.
@@ -262,38 +278,51 @@ impl Participant {
             _ => return,
         };
         let Some(remote) = self.remotes.get(&prefix) else { return };
-        for (entity, data) in remote.publications.iter().filter(|(_, p)| p.qos.liveliness.kind == kind) {
+        for data in remote.publications.values().filter(|data| data.qos.liveliness.kind == kind) {
             if data.qos.liveliness.lease_duration.is_infinite() {
                 continue;
             }
-            let writer = Guid::new(prefix, *entity);
+            let writer = data.guid;
             for reader in self.routes.get(&writer).map_or(&[][..], Vec::as_slice) {
                 self.events.push_back(ParticipantEvent::WriterAlive { reader: *reader, writer });
             }
         }
     }
 
-    fn take_publication(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
+    fn take_publication(&mut self, now: Instant, wall: Timestamp, sample: &Selected) -> DiscoveryChange {
         let parsed =
             self.take_endpoint(now, wall, sample, PublicationData::parse, |data| (data.guid, &data.topic_name));
-        let Some(data) = parsed else { return };
+        let Some((bytes, data)) = parsed else { return DiscoveryChange::Nothing };
         let guid = data.guid;
-        self.store_publication(data);
+        if self.remote_publication(&guid) == Some(&data) {
+            return DiscoveryChange::Nothing;
+        }
+        let before = self.store_publication(data);
         self.events.push_back(ParticipantEvent::PublicationFound(guid));
         self.match_remote_writer(guid);
+        DiscoveryChange::Announced(
+            before.map(|data| Box::new(Known { endpoint: KnownEndpoint::Publication(data), bytes })),
+        )
     }
 
-    fn take_subscription(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
+    fn take_subscription(&mut self, now: Instant, wall: Timestamp, sample: &Selected) -> DiscoveryChange {
         let parsed =
             self.take_endpoint(now, wall, sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name));
-        let Some(data) = parsed else { return };
+        let Some((bytes, data)) = parsed else { return DiscoveryChange::Nothing };
         let guid = data.guid;
-        self.store_subscription(data);
+        if self.remote_subscription(&guid) == Some(&data) {
+            return DiscoveryChange::Nothing;
+        }
+        let before = self.store_subscription(data);
         self.events.push_back(ParticipantEvent::SubscriptionFound(guid));
         self.match_remote_reader(guid);
+        DiscoveryChange::Announced(
+            before.map(|data| Box::new(Known { endpoint: KnownEndpoint::Subscription(data), bytes })),
+        )
     }
 
-    /// Parses the announcement of an endpoint by its own participant, and reserves room for it.
+    /// Parses the announcement of an endpoint by its own participant, and reserves room for it. Returns the bytes of
+    /// the announcement before, too.
     fn take_endpoint<D>(
         &mut self,
         now: Instant,
@@ -301,7 +330,7 @@ impl Participant {
         sample: &Selected,
         parse: impl FnOnce(&[u8], VendorId) -> Result<D, DiscoveryDataError>,
         name: impl for<'d> FnOnce(&'d D) -> (Guid, &'d str),
-    ) -> Option<D> {
+    ) -> Option<(usize, D)> {
         let sender = sample.info.writer.prefix;
         let remote = self.remotes.get_mut(&sender)?;
         let Ok(data) = parse(&sample.payload, remote.data.vendor) else {
@@ -318,11 +347,12 @@ impl Participant {
             self.remove_remote_endpoint(now, wall, guid);
             return None;
         }
+        let bytes_before = remote.kept_bytes.get(&guid.entity).copied().unwrap_or(0);
         if !remote.has_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {
             *remote.drops.of(Fault::NoRoom) += 1;
             return None;
         }
-        Some(data)
+        Some((bytes_before, data))
     }
 
     /// Decides whether a writer and a reader match, at least one of which is local, and reports changes.
@@ -536,7 +566,17 @@ impl Participant {
 impl RemoteParticipant {
     /// Bytes that its endpoints count for in [`DiscoveryMemory`].
     pub(super) fn held_bytes(&self) -> usize {
-        self.kept_bytes_total.saturating_add(self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES))
+        let journals = self.journals.iter().map(Journal::bytes).fold(0, usize::saturating_add);
+        let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES).saturating_add(journals);
+        self.kept_bytes_total.saturating_add(overhead)
+    }
+
+    /// Records that nothing is kept of an endpoint any more.
+    pub(super) fn free_room(&mut self, all: &mut DiscoveryMemory, entity: EntityId) {
+        let before = self.held_bytes();
+        let freed = self.kept_bytes.remove(&entity).unwrap_or(0);
+        self.kept_bytes_total = self.kept_bytes_total.saturating_sub(freed);
+        all.change(before, self.held_bytes());
     }
 
     /// Records the number of bytes kept of an endpoint, if the limits allow it.

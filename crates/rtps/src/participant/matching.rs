@@ -65,34 +65,28 @@ impl Participant {
         self.readers_by_topic.insert(&data.topic_name, data.guid);
     }
 
-    /// Stores a new or changed writer of a known participant.
-    pub(super) fn store_publication(&mut self, data: PublicationData) {
+    /// Stores a new or changed writer of a known participant. Returns its data before.
+    pub(super) fn store_publication(&mut self, data: PublicationData) -> Option<PublicationData> {
         let guid = data.guid;
-        let Some(remote) = self.remotes.get_mut(&guid.prefix) else { return };
-        let before = remote.publications.remove(&guid.entity);
-        if let Some(before) = before.filter(|before| before.topic_name != data.topic_name) {
+        let before = self.remotes.get_mut(&guid.prefix)?.publications.remove(&mut self.writers_by_topic, guid.entity);
+        if let Some(before) = before.as_ref().filter(|before| before.topic_name != data.topic_name) {
             self.unmatch_writer(guid, &before.topic_name, false);
         }
-        self.writers_by_topic.insert(&data.topic_name, guid);
-        if let Some(remote) = self.remotes.get_mut(&guid.prefix) {
-            remote.publications.insert(guid.entity, data);
-        }
+        self.remotes.get_mut(&guid.prefix)?.publications.insert(&mut self.writers_by_topic, data);
         debug_assert!(self.is_indexed());
+        before
     }
 
-    /// Stores a new or changed reader of a known participant.
-    pub(super) fn store_subscription(&mut self, data: SubscriptionData) {
+    /// Stores a new or changed reader of a known participant. Returns its data before.
+    pub(super) fn store_subscription(&mut self, data: SubscriptionData) -> Option<SubscriptionData> {
         let guid = data.guid;
-        let Some(remote) = self.remotes.get_mut(&guid.prefix) else { return };
-        let before = remote.subscriptions.remove(&guid.entity);
-        if let Some(before) = before.filter(|before| before.topic_name != data.topic_name) {
+        let before = self.remotes.get_mut(&guid.prefix)?.subscriptions.remove(&mut self.readers_by_topic, guid.entity);
+        if let Some(before) = before.as_ref().filter(|before| before.topic_name != data.topic_name) {
             self.unmatch_reader(guid, &before.topic_name);
         }
-        self.readers_by_topic.insert(&data.topic_name, guid);
-        if let Some(remote) = self.remotes.get_mut(&guid.prefix) {
-            remote.subscriptions.insert(guid.entity, data);
-        }
+        self.remotes.get_mut(&guid.prefix)?.subscriptions.insert(&mut self.readers_by_topic, data);
         debug_assert!(self.is_indexed());
+        before
     }
 
     /// A remote or local writer has left its topic; perhaps not for ever, if all that is known is that it is silent.

@@ -20,9 +20,12 @@ mod endpoints;
 mod event;
 mod eviction;
 mod fragment_run;
+mod healing;
+mod journal;
 mod liveliness_leases;
 mod local_endpoint;
 mod matching;
+mod moves;
 mod origin;
 mod parked;
 mod parking;
@@ -31,12 +34,16 @@ mod places;
 mod protected;
 mod recent_signs;
 mod remote;
+mod remote_endpoints;
 mod removal;
 mod set_addresses;
 mod sign_of_life;
 mod streams;
 #[cfg(test)]
 mod tests;
+#[cfg(debug_assertions)]
+mod timer_watch;
+mod ways;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -47,7 +54,7 @@ use hashbrown::HashMap;
 pub use addresses::Addresses;
 pub use config::ParticipantConfig;
 pub use drops::{Drops, PeerDrops};
-pub use event::{Delivery, LostReason, ParticipantCounters, ParticipantEvent, StreamChange};
+pub use event::{Delivery, Healed, LostReason, ParticipantCounters, ParticipantEvent, StreamChange};
 pub use fragment_run::FragmentRun;
 pub use paths::{LocalAddress, Path, Paths};
 
@@ -114,6 +121,14 @@ pub struct Participant {
     /// The drops of unknown participants.
     unknown_drops: Drops,
     signs: RecentSigns,
+    /// The participants with discovery samples that are not final.
+    healing: BTreeSet<GuidPrefix>,
+    next_healing: Option<Instant>,
+    /// The earliest time for that.
+    heals_from: Instant,
+    healed: Healed,
+    #[cfg(debug_assertions)]
+    timer_watch: timer_watch::TimerWatch,
     opener: Opener,
 }
 
@@ -150,6 +165,12 @@ impl Participant {
             not_rtps: 0,
             unknown_drops: Drops::default(),
             signs: RecentSigns::new(),
+            healing: BTreeSet::new(),
+            next_healing: None,
+            heals_from: now,
+            healed: Healed::default(),
+            #[cfg(debug_assertions)]
+            timer_watch: timer_watch::TimerWatch::default(),
             opener: Opener::new(OPENED_BYTES_MAX),
             config,
         }
@@ -210,8 +231,14 @@ impl Participant {
 
     /// Handles timers.
     pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
+        #[cfg(debug_assertions)]
+        {
+            let due = self.poll_timeout().filter(|at| *at <= now);
+            self.timer_watch.note(due);
+        }
         self.builtin.handle_timeout(now, wall);
         self.process_discovery(now, wall);
+        self.heal(now);
         if self.announcer.is_due(now) {
             self.announce(now, wall);
         }
@@ -226,10 +253,8 @@ impl Participant {
     /// When to call [`Self::handle_timeout`] next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.builtin.poll_timeout(), Some(self.announcer.next()), self.next_lease_check, self.next_liveliness]
-            .into_iter()
-            .flatten()
-            .min()
+        let others = [self.next_lease_check, self.next_liveliness, self.next_healing];
+        [self.builtin.poll_timeout(), Some(self.announcer.next())].into_iter().chain(others).flatten().min()
     }
 
     /// Moves the messages to send into `out`, which must be empty. Returns whether there are any.
@@ -295,7 +320,7 @@ impl Participant {
     /// The announcement of a remote writer.
     #[must_use]
     pub fn remote_publication(&self, guid: &Guid) -> Option<&PublicationData> {
-        self.remotes.get(&guid.prefix)?.publications.get(&guid.entity)
+        self.remotes.get(&guid.prefix)?.publications.get(guid.entity)
     }
 
     fn has_endpoint(&self, entity: EntityId) -> bool {
@@ -305,7 +330,7 @@ impl Participant {
     /// The announcement of a remote reader.
     #[must_use]
     pub fn remote_subscription(&self, guid: &Guid) -> Option<&SubscriptionData> {
-        self.remotes.get(&guid.prefix)?.subscriptions.get(&guid.entity)
+        self.remotes.get(&guid.prefix)?.subscriptions.get(guid.entity)
     }
 }
 

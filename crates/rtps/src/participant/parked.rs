@@ -1,11 +1,25 @@
-//! Discovery data of participants that fell silent.
+//! Discovery data of participants that fell silent or said goodbye.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::id::{EntityId, GuidPrefix};
 use crate::limits::{ENDPOINT_BYTES, PARKED_BYTES_MAX, PARKED_PARTICIPANTS_MAX};
 use crate::seq::SequenceNumber;
+use crate::time::Instant;
+
+use super::journal::Journal;
+use super::remote::RemoteParticipant;
+
+/// A participant that has said goodbye: perhaps an impostor did.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) at: Instant,
+    /// Its state, without its endpoints.
+    pub(super) remote: Box<RemoteParticipant>,
+}
 
 /// One participant. Empty, if that participant says everything again.
 #[derive(Debug, Default)]
@@ -15,11 +29,15 @@ pub(super) struct ParkedParticipant {
     pub(super) kept_bytes: BTreeMap<EntityId, usize>,
     /// For each built-in topic: everything before has been received.
     pub(super) next: [Option<SequenceNumber>; 3],
+    pub(super) left: Option<Left>,
 }
 
 impl ParkedParticipant {
     fn bytes(&self) -> usize {
-        let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES);
+        let journals = self.left.iter().flat_map(|left| &left.remote.journals).map(Journal::bytes);
+        let participant = usize::from(self.left.is_some()).saturating_mul(ENDPOINT_BYTES);
+        let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES).saturating_add(participant);
+        let overhead = journals.fold(overhead, usize::saturating_add);
         self.kept_bytes.values().fold(overhead, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
@@ -49,6 +67,28 @@ impl ParkedParticipants {
         self.by_prefix.contains_key(&prefix)
     }
 
+    /// Forgets participants that have said goodbye and of which nothing was heard for their lease.
+    pub(super) fn forget_expired(&mut self, now: Instant) {
+        let is_over = |parked: &ParkedParticipant| parked.left.as_ref().is_some_and(|l| l.remote.lease_until() <= now);
+        let over: Vec<GuidPrefix> =
+            self.by_prefix.iter().filter(|(_, p)| is_over(p)).map(|(prefix, _)| *prefix).collect();
+        over.into_iter().for_each(|prefix| drop(self.take(prefix)));
+    }
+
+    /// A participant that has said goodbye.
+    pub(super) fn left(&mut self, prefix: GuidPrefix) -> Option<&mut Left> {
+        self.by_prefix.get_mut(&prefix)?.left.as_mut()
+    }
+
+    /// The state of a participant that has said goodbye and is there all the same. Its discovery data stay.
+    pub(super) fn take_left(&mut self, prefix: GuidPrefix) -> Option<Left> {
+        let parked = self.by_prefix.get_mut(&prefix)?;
+        let before = parked.bytes();
+        let left = parked.left.take();
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(parked.bytes());
+        left
+    }
+
     pub(super) fn take(&mut self, prefix: GuidPrefix) -> Option<ParkedParticipant> {
         let parked = self.by_prefix.remove(&prefix)?;
         self.order.retain(|other| *other != prefix);
@@ -67,6 +107,7 @@ mod tests {
             subscriptions: BTreeMap::new(),
             kept_bytes: BTreeMap::from([(EntityId::user_writer(1, false), bytes)]),
             next: [None; 3],
+            left: None,
         }
     }
 

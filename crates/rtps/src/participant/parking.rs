@@ -1,37 +1,92 @@
-//! Participants that fall silent and return: a peer that believes that this participant has everything does not repeat
-//! its discovery data.
+//! Participants that fall silent, or say goodbye, and return: a peer that believes that this participant has everything
+//! does not repeat its discovery data.
 
-use alloc::vec::Vec;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 
-use super::parked::ParkedParticipant;
+use super::drops::{Drops, Fault};
+use super::parked::{Left, ParkedParticipant};
 use super::remote::RemoteParticipant;
 use super::{Participant, ParticipantEvent};
-use crate::id::{Guid, GuidPrefix};
+use crate::discovery::data::{PublicationData, SubscriptionData};
+use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::limits::GOODBYE_SILENCE;
+use crate::reader::Reception;
+use crate::receiver::Envelope;
 use crate::time::Instant;
 use crate::vendor::Quirks;
 
 impl Participant {
-    /// Notes that a participant was known. Keeps its discovery data too, if its vendor does not repeat them. To be
-    /// called while the participant is matched.
-    pub(super) fn park(&mut self, prefix: GuidPrefix, remote: &mut RemoteParticipant) {
+    /// Notes that a participant was known. Keeps its discovery data too, if its vendor does not repeat them, or if it
+    /// `has_left`: then it need not return by an announcement. To be called while the participant is matched.
+    pub(super) fn park(
+        &mut self,
+        now: Instant,
+        mut remote: RemoteParticipant,
+        publications: BTreeMap<EntityId, PublicationData>,
+        subscriptions: BTreeMap<EntityId, SubscriptionData>,
+        has_left: bool,
+    ) {
+        let prefix = remote.data.prefix;
+        self.parked.forget_expired(now);
         if !(remote.is_verified && remote.is_reachable) {
             return;
         }
-        if Quirks::of(remote.data.vendor).repeats_acknowledged {
+        if !has_left && Quirks::of(remote.data.vendor).repeats_acknowledged {
             self.parked.put(prefix, ParkedParticipant::default());
             return;
         }
         let next = self.builtin.topics().map(|topic| {
             let writer = Guid::new(prefix, topic.writer.guid().entity);
-            topic.reader.position_to_keep(writer)
+            topic.reader.acknowledged_below(writer)
         });
-        let parked = ParkedParticipant {
-            publications: core::mem::take(&mut remote.publications),
-            subscriptions: core::mem::take(&mut remote.subscriptions),
+        let mut parked = ParkedParticipant {
+            publications,
+            subscriptions,
             kept_bytes: core::mem::take(&mut remote.kept_bytes),
             next,
+            left: None,
         };
+        if has_left {
+            remote.kept_bytes_total = 0;
+            remote.drops = Drops::default();
+            parked.left = Some(Left { at: now, remote: Box::new(remote) });
+        }
         self.parked.put(prefix, parked);
+    }
+
+    /// A participant that has said goodbye is heard. A true one sends nothing afterwards: so the goodbye was forged,
+    /// unless this message was under way, and the participant is known again as it was. Returns whether it is.
+    pub(super) fn revive(&mut self, rx: &Reception<'_>, envelope: &Envelope) -> bool {
+        let prefix = envelope.from.prefix;
+        let Some(left) = self.parked.left(prefix) else { return false };
+        let is_late = rx.now.since(left.at) > GOODBYE_SILENCE;
+        let is_proof = envelope.is_addressed && envelope.from.entity != EntityId::SPDP_WRITER;
+        if !(is_late && is_proof && left.remote.is_at(rx.source, &self.config.addresses.paths)) {
+            return false;
+        }
+        self.restore_left(rx, prefix)
+    }
+
+    /// Makes a participant that has said goodbye known again, as it was. Returns whether there is a place for it.
+    pub(super) fn restore_left(&mut self, rx: &Reception<'_>, prefix: GuidPrefix) -> bool {
+        let Some(Left { mut remote, .. }) = self.parked.take_left(prefix) else { return false };
+        remote.renew(rx.now);
+        let (origin, found, lease_until) = (remote.origin, remote.data.clone(), remote.lease_until());
+        let held = remote.held_bytes();
+        if !self.place(rx, *remote) {
+            self.count_fault(prefix, Fault::NoRoom);
+            return false;
+        }
+        self.discovery_memory.change(0, held);
+        self.places.note_verified(origin);
+        self.healed.participants_restored += 1;
+        self.events.push_back(ParticipantEvent::ParticipantFound(found));
+        self.reroute(rx.now, prefix);
+        self.expect_lease_end(lease_until);
+        // Its samples of the meantime were not received.
+        self.doubt_all(rx.now, prefix);
+        true
     }
 
     /// The built-in endpoints of a participant have just been matched: goes on where they were when it fell silent.
@@ -48,14 +103,14 @@ impl Participant {
         remote.kept_bytes_total = parked.kept_bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
         remote.kept_bytes = parked.kept_bytes;
         self.discovery_memory.change(before, remote.held_bytes());
-        remote.publications = parked.publications;
-        remote.subscriptions = parked.subscriptions;
-        remote.publications.values().for_each(|data| self.writers_by_topic.insert(&data.topic_name, data.guid));
-        remote.subscriptions.values().for_each(|data| self.readers_by_topic.insert(&data.topic_name, data.guid));
-        let writers: Vec<Guid> = remote.publications.keys().map(|entity| Guid::new(prefix, *entity)).collect();
-        let readers: Vec<Guid> = remote.subscriptions.keys().map(|entity| Guid::new(prefix, *entity)).collect();
-        self.events.extend(writers.into_iter().map(ParticipantEvent::PublicationFound));
-        self.events.extend(readers.into_iter().map(ParticipantEvent::SubscriptionFound));
+        for data in parked.publications.into_values() {
+            self.events.push_back(ParticipantEvent::PublicationFound(data.guid));
+            self.store_publication(data);
+        }
+        for data in parked.subscriptions.into_values() {
+            self.events.push_back(ParticipantEvent::SubscriptionFound(data.guid));
+            self.store_subscription(data);
+        }
         self.rematch_participant(prefix);
     }
 

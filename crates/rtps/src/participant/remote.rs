@@ -16,8 +16,11 @@ use crate::time::Instant;
 use crate::vendor::Quirks;
 
 use super::drops::Drops;
+use super::journal::Journal;
 use super::origin::Origin;
 use super::paths::{Path, Paths};
+use super::remote_endpoints::RemoteEndpoints;
+use super::ways::{Doubt, Ways};
 
 #[derive(Debug)]
 pub(super) struct RemoteParticipant {
@@ -27,9 +30,9 @@ pub(super) struct RemoteParticipant {
     pub(super) found_at: Instant,
     /// Where it was found.
     pub(super) origin: Origin,
-    /// When it was last noted to be there: see [`super::sign_of_life`].
+    /// When the participant was last noted to be there: see [`super::sign_of_life`].
     pub(super) heard_at: Instant,
-    /// It has shown that it hears us.
+    /// The participant has shown that it hears us.
     pub(super) is_verified: bool,
     /// Whether a message has come from its addresses for discovery.
     pub(super) is_reachable: bool,
@@ -47,16 +50,27 @@ pub(super) struct RemoteParticipant {
     pub(super) answered_at: Option<Instant>,
     /// When it was last asked whether it hears us.
     pub(super) questioned_at: Option<Instant>,
-    pub(super) publications: BTreeMap<EntityId, PublicationData>,
-    pub(super) subscriptions: BTreeMap<EntityId, SubscriptionData>,
+    pub(super) publications: RemoteEndpoints<PublicationData>,
+    pub(super) subscriptions: RemoteEndpoints<SubscriptionData>,
     /// Bytes of its discovery data, by endpoint.
     pub(super) kept_bytes: BTreeMap<EntityId, usize>,
     pub(super) kept_bytes_total: usize,
+    /// The addresses among which the ways to it are chosen. They differ from the announced ones if it announces others
+    /// and still answers at these.
+    pub(super) ways: Ways,
+    pub(super) doubt: Option<Doubt>,
+    /// When the last doubt began.
+    pub(super) doubted_at: Option<Instant>,
+    /// The changes by its latest discovery samples, for each built-in topic.
+    pub(super) journals: [Journal; 3],
 }
 
 impl RemoteParticipant {
     pub(super) fn new(now: Instant, data: ParticipantData, source: Source) -> Self {
         let mut remote = Self {
+            ways: Ways::of(&data),
+            doubt: None,
+            doubted_at: None,
             data,
             metatraffic: Arc::new([]),
             found_at: now,
@@ -71,10 +85,11 @@ impl RemoteParticipant {
             memory: Arc::new(MemoryAccount::new(MEMORY_PER_PARTICIPANT_MAX)),
             answered_at: None,
             questioned_at: None,
-            publications: BTreeMap::new(),
-            subscriptions: BTreeMap::new(),
+            publications: RemoteEndpoints::default(),
+            subscriptions: RemoteEndpoints::default(),
             kept_bytes: BTreeMap::new(),
             kept_bytes_total: 0,
+            journals: Default::default(),
         };
         remote.show(source);
         remote
@@ -104,12 +119,11 @@ impl RemoteParticipant {
         let host = match source {
             Source::Datagram(address) => address.ip().to_canonical(),
             Source::Stream(locator) => {
-                return self.shown_streams.contains(&locator) || self.data.streams.contains(&locator);
+                return self.shown_streams.contains(&locator) || self.names_stream(&locator);
             }
         };
-        let named = || self.data.metatraffic_unicast.iter().chain(&self.data.default_unicast);
         self.shown.contains(&host)
-            || named().filter_map(|l| l.to_socket_addr()).any(|address| paths.is_same_host(host, address.ip()))
+            || self.named().filter_map(|l| l.to_socket_addr()).any(|address| paths.is_same_host(host, address.ip()))
     }
 
     /// Records the source of a message. Returns whether the source is new.
@@ -124,18 +138,28 @@ impl RemoteParticipant {
     pub(super) fn names(&self, source: Source, paths: &Paths) -> bool {
         let host = match source {
             Source::Datagram(address) => address.ip().to_canonical(),
-            Source::Stream(locator) => return self.data.streams.contains(&locator),
+            Source::Stream(locator) => return self.names_stream(&locator),
         };
-        let own = self.data.metatraffic_unicast.iter().chain(&self.data.default_unicast);
+        let own = self.named();
         let of_writers = self.publications.values().flat_map(|p| &p.unicast);
         let of_readers = self.subscriptions.values().flat_map(|s| &s.unicast);
         let mut all = own.chain(of_writers).chain(of_readers).filter_map(|l| l.to_socket_addr());
         all.any(|address| paths.is_same_host(host, address.ip()))
     }
 
+    /// The addresses that it announces, and those in use.
+    fn named(&self) -> impl Iterator<Item = &Locator> {
+        let announced = self.data.metatraffic_unicast.iter().chain(&self.data.default_unicast);
+        announced.chain(&self.ways.metatraffic_unicast).chain(&self.ways.default_unicast)
+    }
+
+    fn names_stream(&self, locator: &Locator) -> bool {
+        self.data.streams.contains(locator) || self.ways.streams.contains(locator)
+    }
+
     /// Chooses the addresses for discovery. A verified one stays when there is no other.
     pub(super) fn choose_way(&mut self, paths: &Paths) {
-        let named = &self.data.metatraffic_unicast;
+        let named = &self.ways.metatraffic_unicast;
         let shown = or_else(paths.choose_shown(named, self.shown.make_contiguous()), || self.shown_stream(paths)).to;
         if !shown.is_empty() {
             self.metatraffic = shown;
@@ -148,14 +172,14 @@ impl RemoteParticipant {
     /// The path to endpoints with these addresses of their own, which may be none.
     pub(super) fn way_to(&self, paths: &Paths, unicast: &[Locator]) -> Path {
         let shown: Vec<IpAddr> = self.shown.iter().copied().collect();
-        let of_participant = || paths.choose_shown(&self.data.default_unicast, &shown);
+        let of_participant = || paths.choose_shown(&self.ways.default_unicast, &shown);
         or_else(or_else(paths.choose_shown(unicast, &shown), of_participant), || self.shown_stream(paths))
     }
 
     /// The path by a connection, used when no datagrams reach the participant.
     fn shown_stream(&self, paths: &Paths) -> Path {
         let shown: Vec<Locator> = self.shown_streams.iter().copied().collect();
-        paths.choose_stream(&self.data.streams, &shown)
+        paths.choose_stream(&self.ways.streams, &shown)
     }
 
     /// Its built-in endpoints to match.

@@ -5,32 +5,38 @@ use alloc::vec::Vec;
 use super::Participant;
 use super::event::{LostReason, ParticipantEvent};
 use super::remote::RemoteParticipant;
-use crate::id::{Guid, GuidPrefix};
+use crate::id::GuidPrefix;
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
     pub(super) fn remove_participant(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix, reason: LostReason) {
-        let may_return = matches!(reason, LostReason::LeaseExpired | LostReason::Evicted);
+        let has_left = reason == LostReason::Left;
+        let may_return = has_left || matches!(reason, LostReason::LeaseExpired | LostReason::Evicted);
         if !may_return {
             drop(self.parked.take(prefix));
         }
-        let Some(mut remote) = self.remotes.remove(&prefix) else { return };
+        let Some(mut remote) = self.remotes.remove(&prefix) else {
+            if has_left && let Some(left) = self.parked.left(prefix) {
+                left.at = now;
+            }
+            return;
+        };
         self.places.free(&remote);
         self.discovery_memory.change(remote.held_bytes(), 0);
         self.unreached.remove(&prefix);
         self.unknown_drops.add(&remote.drops);
-        for (entity, data) in &remote.publications {
-            let writer = Guid::new(prefix, *entity);
-            self.unmatch_writer(writer, &data.topic_name, may_return);
-            self.events.push_back(ParticipantEvent::PublicationLost(writer));
+        let publications = remote.publications.take_all(&mut self.writers_by_topic);
+        let subscriptions = remote.subscriptions.take_all(&mut self.readers_by_topic);
+        for data in publications.values() {
+            self.unmatch_writer(data.guid, &data.topic_name, may_return);
+            self.events.push_back(ParticipantEvent::PublicationLost(data.guid));
         }
-        for (entity, data) in &remote.subscriptions {
-            let reader = Guid::new(prefix, *entity);
-            self.unmatch_reader(reader, &data.topic_name);
-            self.events.push_back(ParticipantEvent::SubscriptionLost(reader));
+        for data in subscriptions.values() {
+            self.unmatch_reader(data.guid, &data.topic_name);
+            self.events.push_back(ParticipantEvent::SubscriptionLost(data.guid));
         }
         if may_return {
-            self.park(prefix, &mut remote);
+            self.park(now, remote, publications, subscriptions, has_left);
         }
         self.builtin.unmatch_participant(now, wall, prefix);
         self.events.push_back(ParticipantEvent::ParticipantLost(prefix, reason));

@@ -28,6 +28,9 @@ impl Participant {
     fn renew_by_sign(&mut self, rx: &Reception<'_>, envelope: &Envelope) -> bool {
         let (now, prefix) = (rx.now, envelope.from.prefix);
         let Some(remote) = self.remotes.get_mut(&prefix) else {
+            if self.parked.left(prefix).is_some() {
+                return self.revive(rx, envelope);
+            }
             self.signs.skip_until(prefix, now + SIGN_OF_LIFE_INTERVAL);
             return false;
         };

@@ -6,6 +6,9 @@ mod announcing;
 mod answering;
 mod convergence;
 mod eviction;
+mod forged_discovery;
+mod forged_goodbye;
+mod forged_moves;
 mod fragment_runs;
 mod liveliness;
 mod matching;
@@ -81,6 +84,9 @@ fn subscription(host: u32, key: u32, topic: &str) -> SubscriptionData {
     let guid = Guid::new(prefix(host), EntityId::user_reader(key, false));
     SubscriptionData::new(guid, topic.to_string(), "Type".to_string())
 }
+
+/// Rounds of messages, or of timers, at one instant.
+const ROUNDS_MAX: usize = 1000;
 
 /// A message that a participant has sent.
 #[derive(Clone, Debug)]
@@ -187,7 +193,7 @@ impl Domain {
 
     /// Sends and delivers messages until no participant has any to send.
     fn run_until_idle(&mut self) {
-        for _ in 0..1000 {
+        for _ in 0..ROUNDS_MAX {
             let mut fresh = vec![];
             for (host, participant) in &mut self.participants {
                 let mut batch = TransmitBatch::default();
@@ -209,7 +215,8 @@ impl Domain {
             for message in &fresh {
                 let hosts: Vec<u32> = self.participants.keys().copied().collect();
                 for host in hosts {
-                    let is_meant = message.to.contains(&GROUP) || message.to.contains(&address(host, 7410));
+                    let place = self.places.get(&host).copied().unwrap_or(host);
+                    let is_meant = message.to.contains(&GROUP) || message.to.contains(&address(place, 7410));
                     if is_meant && !self.cut {
                         self.hear(host, &message.bytes);
                     }
@@ -229,9 +236,12 @@ impl Domain {
     fn run(&mut self, span: Span) {
         let end = self.now + span;
         self.run_until_idle();
+        let mut rounds_now = 0;
         while let Some(at) = self.participants.values().filter_map(Participant::poll_timeout).min()
             && at <= end
         {
+            rounds_now = if at > self.now { 0 } else { rounds_now + 1 };
+            assert!(rounds_now <= ROUNDS_MAX, "the timer of {at:?} stays due at {:?}", self.now);
             self.now = self.now.max(at);
             self.tick();
         }

@@ -32,8 +32,10 @@ impl Reader {
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         (proxy.next_preemptive_acknack, proxy.preemptive_acknacks) = (None, 0);
         let mut known_until = SequenceNumber::ZERO;
+        let is_own = heartbeat.reader == self.config.guid.entity;
         if proxy.info.reliable {
             proxy.requests_paid.pay(HEARTBEAT_LEN);
+            proxy.move_start(heartbeat.first, is_own);
             let check = proxy.check_claims(heartbeat.first, heartbeat.last);
             known_until = proxy.known_until();
             match check {
@@ -44,7 +46,7 @@ impl Reader {
         if heartbeat.liveliness {
             self.renew_liveliness(rx.now, index);
         }
-        if !self.update_available(rx, index, heartbeat.first, heartbeat.last, known_until) {
+        if !self.update_available(rx, index, (heartbeat.first, heartbeat.last), known_until, is_own) {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -58,20 +60,21 @@ impl Reader {
         }
     }
 
-    /// Takes over what a writer has. `false` of one that does not repair: that is none of the reader's business.
-    /// `known_until`: see [`WriterProxy::known_until`].
+    /// Takes over what a writer has, the first and last number. `false` of one that does not repair: that is none of
+    /// the reader's business. `known_until`: see [`WriterProxy::known_until`]. `is_own`: a HEARTBEAT to this reader
+    /// alone.
     pub(super) fn update_available(
         &mut self,
         rx: &Reception<'_>,
         index: usize,
-        first: SequenceNumber,
-        last: SequenceNumber,
+        (first, last): (SequenceNumber, SequenceNumber),
         known_until: SequenceNumber,
+        is_own: bool,
     ) -> bool {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.info.reliable) else { return false };
         if !proxy.started {
             let start = proxy.start_of(first, last);
-            proxy.start_by_claim(start);
+            proxy.start_by_claim(start, is_own);
         }
         proxy.tolerance.fade();
         proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
@@ -143,10 +146,15 @@ impl Reader {
         for index in owing.drain(..).map(|index| index as usize) {
             let Some(proxy) = self.writers.get_mut(index) else { continue };
             proxy.is_listed_owing = false;
+            let mut asks = core::mem::take(&mut proxy.owes_question);
             if core::mem::take(&mut proxy.owes_acknack) {
                 self.put_acknack(now, index, out);
             } else if proxy.preemptive_acknack_due(now) {
-                self.put_preemptive_acknack(now, index, out);
+                proxy.note_preemptive_acknack(now);
+                asks = true;
+            }
+            if asks {
+                self.put_question(index, out);
             }
             self.file_timer(index);
         }
@@ -303,13 +311,10 @@ impl Reader {
         }
     }
 
-    /// Asks a writer that has not been heard for a heartbeat.
-    fn put_preemptive_acknack(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
+    /// Asks a writer for a HEARTBEAT, by an ACKNACK that acknowledges and requests nothing.
+    fn put_question(&mut self, index: usize, out: &mut TransmitBatch) {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        let wait = PREEMPTIVE_ACKNACK_AFTER.times(1 << proxy.preemptive_acknacks.min(16)).0.min(RETRY_MAX.0);
-        proxy.preemptive_acknacks += 1;
-        proxy.next_preemptive_acknack = (proxy.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
         self.acknack_count = self.acknack_count.next();
         let base = SequenceNumber(i64::from(Quirks::of(proxy.info.vendor).preemptive_acknack_base));
         let acknack = AckNack {
@@ -355,6 +360,13 @@ impl WriterProxy {
         if self.info.reliable {
             self.next_preemptive_acknack = Some(now + PREEMPTIVE_ACKNACK_AFTER);
         }
+    }
+
+    /// The next pre-emptive ACKNACK is sent now.
+    fn note_preemptive_acknack(&mut self, now: Instant) {
+        let wait = PREEMPTIVE_ACKNACK_AFTER.times(1 << self.preemptive_acknacks.min(16)).0.min(RETRY_MAX.0);
+        self.preemptive_acknacks += 1;
+        self.next_preemptive_acknack = (self.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
     }
 
     pub(super) fn preemptive_acknack_due(&self, now: Instant) -> bool {

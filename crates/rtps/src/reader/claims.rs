@@ -7,6 +7,7 @@
 use crate::limits::{SKIP_BELIEVED_MAX, STALE_RUN_MIN, STALE_SAMPLES_TO_GO_BACK};
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
+use crate::vendor::Quirks;
 
 use super::proxy::WriterProxy;
 use super::skip::{Skip, StaleRun};
@@ -50,12 +51,13 @@ impl WriterProxy {
             is_believed: until.distance_from(known_until) <= SKIP_BELIEVED_MAX
                 && extended.is_none_or(|skip| skip.is_believed),
             is_start: extended.is_some_and(|skip| skip.is_start),
+            is_provisional: extended.is_some_and(|skip| skip.is_provisional),
             is_by_sample: false,
         });
     }
 
-    /// A volatile reader starts at `next` because a HEARTBEAT says so.
-    pub(super) fn start_by_claim(&mut self, next: SequenceNumber) {
+    /// A volatile reader starts at `next` because a HEARTBEAT says so, for this reader alone or for all.
+    pub(super) fn start_by_claim(&mut self, next: SequenceNumber, is_own: bool) {
         self.start(next);
         self.skip = Some(Skip {
             from: self.kept.unwrap_or(SequenceNumber::FIRST),
@@ -64,8 +66,21 @@ impl WriterProxy {
             lost: 0,
             is_believed: true,
             is_start: true,
+            is_provisional: !is_own && self.kept.is_none() && Quirks::of(self.info.vendor).moves_start_by_heartbeat,
             is_by_sample: false,
         });
+    }
+
+    /// A volatile reader that has received nothing since a HEARTBEAT for all readers starts anew with one that begins
+    /// later: what it does not announce was written before the match, and is not lost. The start is settled by a
+    /// HEARTBEAT for this reader alone.
+    pub(super) fn move_start(&mut self, first: SequenceNumber, is_own: bool) {
+        let next = self.next;
+        let Some(skip) = self.skip.as_mut().filter(|skip| skip.is_provisional && skip.until == next) else { return };
+        skip.is_provisional = !is_own;
+        if first > next {
+            self.withdraw_skip();
+        }
     }
 
     /// A writer that does not repair has sent sample `number`, and none from the next number on before it.
@@ -77,6 +92,7 @@ impl WriterProxy {
             lost: 0,
             is_believed: true,
             is_start: false,
+            is_provisional: false,
             is_by_sample: true,
         });
     }

@@ -61,7 +61,7 @@ impl Reader {
         if let Some(proxy) = self.writers.get_mut(index) {
             proxy.next_preemptive_acknack = None;
         }
-        self.update_available(rx, index, first, last, first);
+        self.update_available(rx, index, (first, last), first, true);
         self.writers.get_mut(index).into_iter().for_each(WriterProxy::trust_skip);
         true
     }

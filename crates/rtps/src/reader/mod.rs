@@ -10,6 +10,7 @@ mod config;
 mod deferred_keys;
 mod event;
 mod fast_insert;
+mod go_back;
 mod hand_over;
 mod loss;
 mod memory;

@@ -100,6 +100,8 @@ pub(super) struct WriterProxy {
     pub(super) alive_until: Instant,
     heartbeat_counts: CountFilter,
     pub(super) owes_acknack: bool,
+    /// Whether to ask for a HEARTBEAT.
+    pub(super) owes_question: bool,
     /// Whether the writer is in the list of writers that need an ACKNACK.
     pub(super) is_listed_owing: bool,
     /// Whether the writer is in the list of writers with a sample that waits for room.
@@ -190,6 +192,7 @@ impl WriterProxy {
             alive_until: Instant::FAR_FUTURE,
             heartbeat_counts: CountFilter::default(),
             owes_acknack: false,
+            owes_question: false,
             is_listed_owing: false,
             is_listed_stalled: false,
             preemptive_acknacks: 0,
@@ -404,6 +407,19 @@ impl WriterProxy {
     /// The first out-of-order sample, if any.
     pub(super) fn first_out_of_order(&self) -> Option<SequenceNumber> {
         self.out_of_order.keys().next().copied()
+    }
+
+    /// Forgets everything from `number` on.
+    pub(super) fn go_back(&mut self, number: SequenceNumber) {
+        self.next = self.next.min(number);
+        let before = self.next.previous();
+        self.announced.lower(before);
+        self.shown.lower(before);
+        self.irrelevant.clear();
+        (self.skip, self.stale, self.asked, self.asked_once) = (None, None, None, None);
+        (self.answer_at, self.request_gap_at, self.next_pause) = (None, None, None);
+        self.asked_until = self.asked_until.min(before);
+        self.heartbeat_counts = CountFilter::default();
     }
 
     /// Measures the round-trip time when a requested sample arrives.

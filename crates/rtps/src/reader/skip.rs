@@ -17,6 +17,8 @@ pub(super) struct Skip {
     pub(super) is_believed: bool,
     /// This is where a volatile reader has started.
     pub(super) is_start: bool,
+    /// The HEARTBEAT that said so was for all readers, and may have announced what only others lack.
+    pub(super) is_provisional: bool,
     /// A sample has shown it, of a writer that does not repair.
     pub(super) is_by_sample: bool,
 }

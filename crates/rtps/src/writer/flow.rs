@@ -3,8 +3,8 @@
 use crate::history::HistoryKind;
 use crate::limits::{
     ASK_EVERY_BYTES, LASTING_INTERVALS, LASTING_SAMPLES, LASTING_WAIT_MAX, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
-    RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS,
-    WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS,
+    STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -52,8 +52,8 @@ impl Answers {
 ///
 /// The samples of a steady flow, such as that of a sensor, follow each other at even gaps, and each sample shows the
 /// readers whether the one before is missing. While all readers are current, the writer requests acknowledgement once
-/// per [`STEADY_ASK_EVERY`] samples, and the timer waits for [`STEADY_INTERVALS`], in a lasting flow for
-/// [`LASTING_INTERVALS`].
+/// per [`STEADY_ASK_EVERY`] samples, at least once per [`STEADY_ASK_AFTER`], and the timer waits for
+/// [`STEADY_INTERVALS`], in a lasting flow for [`LASTING_INTERVALS`].
 #[derive(Debug)]
 pub(super) struct Flow {
     /// The number of unacknowledged bytes that may be in flight.
@@ -170,7 +170,10 @@ impl Flow {
             return false;
         }
         let asks_by_pace = match answers {
-            Answers::Settled if self.is_sparse(held) => self.samples_since_asked >= STEADY_ASK_EVERY,
+            Answers::Settled if self.is_sparse(held) => {
+                self.samples_since_asked >= STEADY_ASK_EVERY
+                    || self.last_asked.is_none_or(|at| now.since(at) >= STEADY_ASK_AFTER)
+            }
             // The timer repeats the request if the answer is late.
             Answers::Asked if self.is_sparse(held) => false,
             _ => true,

@@ -1,6 +1,7 @@
 //! The state of one matched reader in a writer.
 
 use alloc::sync::Arc;
+use core::ops::Range;
 
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::{CacheChange, WriterHistory};
@@ -412,6 +413,18 @@ impl ReaderProxy {
         let bytes = received.saturating_mul(size.saturating_add(DATA_OVERHEAD));
         self.repairs_paid.pay_for_progress(bytes.saturating_mul(REPAIR_BYTES_PER_BYTE));
         true
+    }
+
+    /// The numbers of which the first one of its own HEARTBEATs says that the writer no longer has them. `first` is the
+    /// first that the writer has. Of those before the match, a reader may not know that they were not for it. Of a
+    /// reader with a filter, the writer no longer knows which ones the filter has rejected.
+    pub(super) fn told_by_heartbeat(&self, first: SequenceNumber) -> Range<SequenceNumber> {
+        if self.info.filter.is_some() {
+            return SequenceNumber::ZERO..SequenceNumber::ZERO;
+        }
+        let moves_start = Quirks::of(self.info.vendor).moves_start_by_heartbeat;
+        let from = if moves_start { SequenceNumber::ZERO } else { self.first_relevant };
+        from..first.max(self.first_relevant)
     }
 
     /// A sample is about to be sent again. A late joiner is entitled to its history, once.

@@ -349,9 +349,13 @@ impl Writer {
     }
 
     /// Retransmits samples that one reader requested, and sends GAPs for irrelevant ones.
+    ///
+    /// The HEARTBEAT that ends the answer begins after what the writer no longer has, so that the reader reports that
+    /// as lost. A GAP makes the reader pass over numbers in silence: for what was replaced, or never for this reader.
     fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) {
         let requested = &self.reject_requested(index, requested);
         requested.iter().for_each(|number| self.seal_from(number));
+        let (first, _) = self.available();
         let Some(reader) = self.readers.get_mut(index) else { return };
         let available = reader.repairs_paid.available();
         if available == 0 {
@@ -363,14 +367,18 @@ impl Writer {
         let mut sent = SequenceNumberSet::empty(requested.base());
         let mut bytes = 0;
         let mut gone_below = SequenceNumber::ZERO;
+        let told_by_heartbeat = reader.told_by_heartbeat(first);
         for number in requested.iter() {
-            if number < gone_below || number >= self.next_to_send {
+            if number < gone_below || number >= self.next_to_send || told_by_heartbeat.contains(&number) {
                 continue;
             }
             let held = self.history.get(number).filter(|_| number >= reader.first_relevant);
             let Some(change) = held else {
                 let next_held = self.history.iter_from(number.max(reader.first_relevant)).next();
                 gone_below = next_held.map_or(self.next_to_send, |c| c.sequence_number).min(self.next_to_send);
+                if number < told_by_heartbeat.start {
+                    gone_below = gone_below.min(told_by_heartbeat.start);
+                }
                 if self.packer.is_open() && self.packer.open_len() + self.packer.gap_len() > max_message {
                     self.packer.close();
                 }

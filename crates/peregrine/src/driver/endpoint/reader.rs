@@ -453,7 +453,7 @@ impl ReaderCore {
         guard.wakers.wake_all();
         // The thread that took the last samples may have left the acknowledgement for its next wait.
         self.acknowledge(guard, now());
-        // It may own entities, which then go.
+        // The listener may own entities, which then go.
         run_user_code(|| drop(listener));
         true
     }

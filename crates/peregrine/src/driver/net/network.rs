@@ -119,7 +119,7 @@ impl Network {
     /// the data is to be sent.
     ///
     /// # Errors
-    /// It is no multicast group of a version of the Internet protocol in use, the port of the domain for it is in use,
+    /// The address is no multicast group of an IP version in use, the port of the domain for the group is in use,
     /// the system is short of descriptors, or `receive` has failed. The next call opens the socket again.
     pub(in crate::driver) fn join(
         &self,

@@ -44,7 +44,7 @@ pub struct SubscriptionData {
     pub multicast: Vec<Locator>,
     /// The reader requests the writer's policies with each sample.
     pub expects_inline_qos: bool,
-    /// It never acknowledges samples and only requests missing ones. Never announced by this implementation.
+    /// The reader never acknowledges samples and only requests missing ones. Never announced by this implementation.
     pub positive_acks_disabled: bool,
     /// The filter of the samples that it requests.
     pub content_filter: Option<ContentFilter>,

@@ -23,7 +23,7 @@ const KNOWLEDGE: [Knowledge; 4] = [Knowledge::Knows, Knowledge::Forgot, Knowledg
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Peer {
     Peregrine,
-    /// It believes every announcement, and announces itself to a participant alone only when that is new to it.
+    /// A Cyclone peer believes every announcement, and announces itself to a single participant only when that is new.
     Cyclone,
     /// As Cyclone. Its built-in writers do not repeat what was acknowledged, nor answer a pre-emptive ACKNACK where all
     /// is acknowledged.

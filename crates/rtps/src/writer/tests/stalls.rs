@@ -56,6 +56,25 @@ fn silent_reader_is_reported_after_a_second_and_its_return_at_once() {
 }
 
 #[test]
+fn reader_of_a_slow_flow_that_falls_silent_is_reported_within_three_seconds() {
+    const INTERVAL: Span = Span::from_millis(100);
+    let mut pair = Pair::new(keep_all(4096), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(10));
+    // The writer requests acknowledgement rarely in such a flow.
+    for _ in 0..100 {
+        pair.write(1, b"sample");
+        pair.run(INTERVAL);
+    }
+    pair.silenced.insert(0);
+    for _ in 0..30 {
+        pair.write(1, b"sample");
+        pair.run(INTERVAL);
+    }
+    assert_eq!(stall(&mut pair).reader, reader_guid(0));
+}
+
+#[test]
 fn reader_whose_samples_are_dropped_each_time_is_reported_as_without_progress() {
     let mut pair = Pair::new(keep_all(100), vec![reader(0)]);
     pair.match_all(1472);

@@ -53,7 +53,7 @@ fn steady_pair_at(fate: Fate, config: WriterConfig, readers: usize, interval: Sp
 }
 
 #[test]
-fn steady_flow_causes_one_answer_per_fifty_samples() {
+fn steady_flow_causes_one_answer_per_fifty_samples_or_per_second() {
     let intervals = [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10), Span::from_millis(100)];
     for (fate, name) in [(perfect as Fate, "near"), (far, "far")] {
         for interval in intervals {
@@ -62,7 +62,8 @@ fn steady_flow_causes_one_answer_per_fifty_samples() {
             pair.answered.clear();
             send(&mut pair, interval, 1000);
             let answers = pair.answered.len();
-            assert!((4..=20).contains(&answers), "{answers} answers to 1000 samples every {interval}, {name}");
+            let at_most = if interval == Span::from_millis(100) { 101 } else { 20 };
+            assert!((4..=at_most).contains(&answers), "{answers} answers to 1000 samples every {interval}, {name}");
             pair.run(Span::from_secs(10));
             assert!(
                 pair.writer.is_acknowledged(pair.writer.last()),

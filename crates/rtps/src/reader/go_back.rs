@@ -1,0 +1,59 @@
+//! Receiving samples of a writer again, because it proves that some of them were forged.
+
+use crate::id::Guid;
+use crate::seq::SequenceNumber;
+
+use super::{Reader, SampleMeta};
+
+impl Reader {
+    /// Asks a matched reliable writer for a HEARTBEAT.
+    pub(crate) fn ask_for_heartbeat(&mut self, writer: Guid) {
+        let Some(index) = self.find(writer) else { return };
+        if let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.info.reliable) {
+            proxy.owes_question = true;
+            self.list_owing(index);
+        }
+    }
+
+    /// The number that is to be delivered next of a matched writer.
+    pub(crate) fn next_number(&self, writer: Guid) -> Option<SequenceNumber> {
+        let index = *self.by_guid.get(&writer)?;
+        self.writers.get(index).map(|proxy| proxy.next)
+    }
+
+    /// The greatest number of a sample of a matched writer that was delivered or waits for earlier ones.
+    pub(crate) fn newest_received(&self, writer: Guid) -> Option<SequenceNumber> {
+        let proxy = self.writers.get(*self.by_guid.get(&writer)?)?;
+        let waiting = proxy.out_of_order.keys().next_back().copied().max(proxy.reassembly.newest());
+        waiting.max(Some(proxy.next.previous()))
+    }
+
+    /// Receives the samples from `number` on again, if they have been received, and those after them that wait: they
+    /// may be forged. Believes the next HEARTBEAT whatever its count.
+    pub(crate) fn go_back(&mut self, writer: Guid, number: SequenceNumber) {
+        let Some(index) = self.find(writer) else { return };
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        proxy.go_back(number);
+        proxy.release(&mut self.pool);
+        proxy.out_of_order_bytes = 0;
+        self.update_memory_charge(index);
+    }
+
+    /// Whether a sample waits under this number that `differs`. That one is then discarded: which of the two is true
+    /// shows when the writer repeats it.
+    pub(crate) fn discard_other(
+        &mut self,
+        writer: Guid,
+        number: SequenceNumber,
+        differs: impl FnOnce(&SampleMeta, &[u8]) -> bool,
+    ) -> bool {
+        let Some(index) = self.find(writer) else { return false };
+        let Some(proxy) = self.writers.get_mut(index) else { return false };
+        let differs = proxy.out_of_order.get(&number).is_some_and(|sample| differs(&sample.meta, &sample.payload));
+        if differs && let Some(sample) = proxy.take_out_of_order(number) {
+            self.pool.recycle(sample.payload);
+            self.update_memory_charge(index);
+        }
+        differs
+    }
+}

@@ -1,0 +1,189 @@
+//! Nodes that behave like other implementations where these differ from Peregrine.
+//!
+//! The participants of such a node are Peregrine's; the model changes what they send and hear, in the messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use peregrine_rtps::id::{EntityId, GuidPrefix};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::vendor::VendorId;
+use peregrine_rtps::wire::{Header, Submessage, Submessages};
+
+const HEADER_LEN: usize = 20;
+/// The vendor of a message in its header.
+const VENDOR_AT: std::ops::Range<usize> = 6..8;
+/// PID_VENDORID of Peregrine in an announcement, in little endian.
+const OWN_VENDOR_PARAMETER: [u8; 6] = [0x16, 0x00, 0x04, 0x00, VendorId::PEREGRINE.0[0], VendorId::PEREGRINE.0[1]];
+
+/// A difference in behaviour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Difference {
+    /// Sends an announcement to a participant once, and not again while it knows the participant: Cyclone DDS and
+    /// Fast DDS.
+    AnswersNewcomersOnly,
+    /// As [`Self::AnswersNewcomersOnly`]. Also never repeats a sample that was acknowledged, and does not answer the
+    /// pre-emptive ACKNACK of a reader that has acknowledged samples: Fast DDS.
+    RepeatsNothingAcknowledged,
+}
+
+/// The behaviour of one node.
+#[derive(Clone, Debug)]
+pub struct VendorModel {
+    difference: Difference,
+    /// The participants that have been sent an announcement of their own.
+    answered: BTreeSet<GuidPrefix>,
+    /// For each pair of a remote reader and a local writer, the number before which everything is acknowledged.
+    acknowledged: BTreeMap<(GuidPrefix, EntityId, EntityId), SequenceNumber>,
+    differences: u64,
+}
+
+impl VendorModel {
+    /// A model with this difference.
+    #[must_use]
+    pub const fn new(difference: Difference) -> Self {
+        Self { difference, answered: BTreeSet::new(), acknowledged: BTreeMap::new(), differences: 0 }
+    }
+
+    /// How often the node would have behaved otherwise without the difference.
+    #[must_use]
+    pub const fn differences(&self) -> u64 {
+        self.differences
+    }
+
+    /// The participants of the node no longer know this one.
+    pub fn forget(&mut self, prefix: GuidPrefix) {
+        self.answered.remove(&prefix);
+        self.acknowledged.retain(|(of, ..), _| *of != prefix);
+    }
+
+    const fn vendor(&self) -> VendorId {
+        match self.difference {
+            Difference::AnswersNewcomersOnly => VendorId::CYCLONE,
+            Difference::RepeatsNothingAcknowledged => VendorId::FAST_DDS,
+        }
+    }
+
+    /// The message that the node sends in place of this one; `None` for none.
+    pub fn say(&mut self, message: &[u8], to_group: bool) -> Option<Vec<u8>> {
+        let mut out = message.to_vec();
+        let vendor = self.vendor().0;
+        out.get_mut(VENDOR_AT)?.copy_from_slice(&vendor);
+        let (_, rest) = Header::parse(message).ok()?;
+        let mut addressed = None;
+        let mut announces = false;
+        for submessage in Submessages::new(rest).map_while(Result::ok) {
+            match submessage {
+                Submessage::InfoDestination(to) => addressed = Some(to.prefix),
+                Submessage::Data(data) => announces |= data.writer == EntityId::SPDP_WRITER,
+                _ => {}
+            }
+        }
+        if !announces {
+            return Some(out);
+        }
+        if let Some(prefix) = addressed.filter(|_| !to_group)
+            && !self.answered.insert(prefix)
+        {
+            self.differences += 1;
+            return None;
+        }
+        if let Some(at) = out.windows(OWN_VENDOR_PARAMETER.len()).position(|window| window == OWN_VENDOR_PARAMETER) {
+            out[at + 4..at + 6].copy_from_slice(&vendor);
+        }
+        Some(out)
+    }
+
+    /// The part of an arriving message that the node handles.
+    pub fn hear(&mut self, message: &[u8]) -> Vec<u8> {
+        let parsed = Header::parse(message).ok().filter(|_| self.difference == Difference::RepeatsNothingAcknowledged);
+        let Some((header, mut rest)) = parsed else { return message.to_vec() };
+        let mut out = message[..HEADER_LEN].to_vec();
+        // Each submessage has a header of four bytes, with its length in the byte order of its first flag.
+        while let [_, flags, a, b, ..] = *rest {
+            let stated = if flags & 1 == 1 { u16::from_le_bytes([a, b]) } else { u16::from_be_bytes([a, b]) };
+            let len = if stated == 0 { rest.len() } else { (4 + usize::from(stated)).min(rest.len()) };
+            let (submessage, after) = rest.split_at(len);
+            if self.ignores(header.prefix, submessage) {
+                self.differences += 1;
+            } else {
+                out.extend_from_slice(submessage);
+            }
+            rest = after;
+        }
+        out
+    }
+
+    /// Whether this is an ACKNACK that asks for what was acknowledged.
+    fn ignores(&mut self, from: GuidPrefix, submessage: &[u8]) -> bool {
+        let Some(Ok(Submessage::AckNack(acknack))) = Submessages::new(submessage).next() else { return false };
+        let base = acknack.state.base();
+        let acknowledged = self.acknowledged.entry((from, acknack.reader, acknack.writer)).or_insert(base);
+        if base < *acknowledged {
+            return true;
+        }
+        *acknowledged = base;
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peregrine_rtps::seq::{Count, SequenceNumberSet};
+    use peregrine_rtps::vendor::ProtocolVersion;
+    use peregrine_rtps::wire::{AckNack, DataHead, Endianness, InfoDestination, PayloadKind};
+
+    const PREFIX: GuidPrefix = GuidPrefix([7; 12]);
+
+    fn message(base: i64) -> Vec<u8> {
+        let mut out = Vec::new();
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: PREFIX }.emit(&mut out);
+        InfoDestination { prefix: GuidPrefix([8; 12]) }.emit(Endianness::Little, &mut out);
+        let state = SequenceNumberSet::empty(SequenceNumber(base));
+        let (reader, writer) = (EntityId::SEDP_PUBLICATIONS_READER, EntityId::SEDP_PUBLICATIONS_WRITER);
+        AckNack { reader, writer, state, count: Count(1), is_final: false }.emit(Endianness::Little, &mut out);
+        out
+    }
+
+    #[test]
+    fn acknack_of_acknowledged_samples_is_not_heard_until_its_participant_is_forgotten() {
+        let mut model = VendorModel::new(Difference::RepeatsNothingAcknowledged);
+        assert_eq!(model.hear(&message(1)), message(1));
+        assert_eq!(model.hear(&message(5)), message(5));
+        assert_eq!(model.hear(&message(1)), message(1)[..HEADER_LEN + 16], "only the ACKNACK is not heard");
+        assert_eq!(model.differences(), 1);
+        model.forget(PREFIX);
+        assert_eq!(model.hear(&message(1)), message(1));
+    }
+
+    #[test]
+    fn message_of_imitated_vendor_states_it() {
+        let mut model = VendorModel::new(Difference::AnswersNewcomersOnly);
+        let said = model.say(&message(1), false).unwrap();
+        assert_eq!(Header::parse(&said).unwrap().0.vendor, VendorId::CYCLONE);
+    }
+
+    #[test]
+    fn announcement_to_a_known_participant_is_not_repeated_and_states_the_vendor() {
+        let mut model = VendorModel::new(Difference::AnswersNewcomersOnly);
+        let to = GuidPrefix([8; 12]);
+        let mut announcement = message(1)[..HEADER_LEN + 16].to_vec();
+        let head = DataHead {
+            reader: EntityId::SPDP_READER,
+            writer: EntityId::SPDP_WRITER,
+            sequence_number: SequenceNumber(1),
+            inline_qos: &[],
+            payload: PayloadKind::Data,
+        };
+        head.emit(Endianness::Little, OWN_VENDOR_PARAMETER.len() + 2, &mut announcement);
+        announcement.extend_from_slice(&OWN_VENDOR_PARAMETER);
+        announcement.extend_from_slice(&[0, 0]);
+        let said = model.say(&announcement, false).unwrap();
+        assert_eq!(said[said.len() - 4..said.len() - 2], VendorId::CYCLONE.0);
+        assert_eq!(model.say(&announcement, false), None);
+        assert_eq!(model.differences(), 1);
+        assert!(model.say(&announcement, true).is_some(), "to the group, announcements go on");
+        model.forget(to);
+        assert!(model.say(&announcement, false).is_some());
+    }
+}

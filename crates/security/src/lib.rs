@@ -7,16 +7,19 @@
 //! |---|---|
 //! | [`identity`] | of `DDS:Auth:PKI-DH`, certificates and keys |
 //! | [`documents`] | `DDS:Access:Permissions`: governance and permissions |
+//! | [`message`] | of all three: tokens, and the messages that contain them |
 //! | [`crypto`] | `DDS:Crypto:AES-GCM-GMAC`: keys, and the transformations behind [`peregrine_rtps::protection`] |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod asn1;
+mod cdr;
 pub mod crypto;
 pub mod documents;
 pub mod identity;
 pub mod limits;
+pub mod message;
 mod pattern;
 pub mod secret;
 #[cfg(test)]

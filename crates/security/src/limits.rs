@@ -40,3 +40,19 @@ pub const DOCUMENT_DEPTH: usize = 16;
 
 /// Characters of a pattern for topics, partitions or tags. Names of topics have at most 256.
 pub const PATTERN_CHARS: usize = 1024;
+
+/// Bytes of one message between participants: a permissions document of [`REMOTE_DOCUMENT_BYTES`], a certificate with
+/// its authorities, and discovery data.
+pub const MESSAGE_BYTES: usize = 128 << 10;
+
+/// Tokens in one message. A writer has two keys.
+pub const TOKENS_PER_MESSAGE: usize = 8;
+
+/// Properties of each kind in one token. A handshake has up to 14.
+pub const PROPERTIES_PER_TOKEN: usize = 32;
+
+/// Bytes of the name of a property, or of a class.
+pub const PROPERTY_NAME_BYTES: usize = 256;
+
+/// Bytes of a property with text. Such texts are names of certificates and algorithms.
+pub const PROPERTY_TEXT_BYTES: usize = 4096;

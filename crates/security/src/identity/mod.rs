@@ -7,6 +7,7 @@ mod guid;
 mod name;
 mod pem;
 mod private_key;
+mod pss;
 mod public_key;
 mod revocation;
 #[cfg(test)]

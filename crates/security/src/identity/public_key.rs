@@ -6,6 +6,7 @@ use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use const_oid::ObjectIdentifier;
 use const_oid::db::rfc5912;
 
+use super::pss;
 use crate::asn1::{Element, Elements, MalformedDer, tag};
 
 /// The kind of a public key.
@@ -100,6 +101,26 @@ impl PublicKey {
         let algorithm = self.verification(algorithm).ok_or(BadSignature::Algorithm)?;
         let key = UnparsedPublicKey::new(algorithm, &self.octets);
         key.verify(message, signature).map_err(|_| BadSignature::Wrong)
+    }
+
+    /// Verifies the signature of a message of a handshake: ECDSA, or RSA-PSS with a salt of any length, both with
+    /// SHA-256.
+    ///
+    /// # Errors
+    /// Why the signature is not accepted.
+    pub fn verify_message(
+        &self,
+        algorithm: SignatureAlgorithm,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), BadSignature> {
+        match (self.kind, algorithm) {
+            (KeyKind::P256, SignatureAlgorithm::Ecdsa(Digest::Sha256)) => self.verify(algorithm, message, signature),
+            (KeyKind::Rsa(2048), SignatureAlgorithm::RsaPss(Digest::Sha256)) => self
+                .verify(algorithm, message, signature)
+                .or_else(|wrong| pss::verify_any_salt(&self.octets, message, signature).then_some(()).ok_or(wrong)),
+            _ => Err(BadSignature::Algorithm),
+        }
     }
 
     fn verification(&self, algorithm: SignatureAlgorithm) -> Option<&'static dyn VerificationAlgorithm> {

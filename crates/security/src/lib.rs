@@ -5,6 +5,7 @@
 //!
 //! | module | plug-in |
 //! |---|---|
+//! | [`authentication`] | `DDS:Auth:PKI-DH`: the handshake of two participants |
 //! | [`identity`] | of `DDS:Auth:PKI-DH`, certificates and keys |
 //! | [`documents`] | `DDS:Access:Permissions`: governance and permissions |
 //! | [`message`] | of all three: tokens, and the messages that contain them |
@@ -14,6 +15,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod asn1;
+pub mod authentication;
 mod cdr;
 pub mod crypto;
 pub mod documents;

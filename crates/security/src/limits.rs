@@ -1,5 +1,7 @@
 //! Every bound of this crate, with its unit and its reason.
 
+use peregrine_rtps::time::Span;
+
 /// Session keys of one sender's key that a receiver keeps expanded. Reordered datagrams and repairs may be of a session
 /// before the newest one.
 pub const SESSIONS_PER_KEY: usize = 8;
@@ -56,3 +58,83 @@ pub const PROPERTY_NAME_BYTES: usize = 256;
 
 /// Bytes of a property with text. Such texts are names of certificates and algorithms.
 pub const PROPERTY_TEXT_BYTES: usize = 4096;
+
+/// Bytes of a public key for a key agreement: a number of 2048 bits as DER has 261.
+pub const PUBLIC_KEY_BYTES: usize = 512;
+
+/// Bytes of a signature in a handshake. One by RSA has 256.
+pub const SIGNATURE_BYTES: usize = 512;
+
+/// Participants that authentication knows, as many as discovery does.
+pub const PEERS: usize = peregrine_rtps::limits::PARTICIPANTS_MAX;
+
+/// Handshakes with participants that are not authenticated.
+pub const HALF_OPEN: usize = 1024;
+
+/// The same from one address. All participants of a host may start at once.
+pub const HALF_OPEN_PER_ADDRESS: usize = 256;
+
+/// After this time, a handshake whose peer has shown no sign that it receives anything gives way when there is no room.
+pub const HALF_OPEN_MIN: Span = Span::from_millis(250);
+
+/// Bytes of messages that wait for a job, all participants together; an address has a quarter at most.
+pub const WAITING_BYTES: usize = 8 << 20;
+
+/// Messages of participants that discovery does not know yet, one of each.
+pub const EARLY_MESSAGES: usize = 64;
+
+/// Bytes of such a message.
+pub const EARLY_MESSAGE_BYTES: usize = 16 << 10;
+
+/// How long such a message is kept. Announcements are repeated more often.
+pub const EARLY_TIME: Span = Span::from_secs(2);
+
+/// The first repetition of a message follows after this time, each further one after twice the time before.
+pub const RESEND_FIRST: Span = Span::from_millis(100);
+
+/// The longest time between two repetitions.
+pub const RESEND_MAX: Span = Span::from_secs(5);
+
+/// Repetitions of one message of a handshake, or of the announcement of a challenge.
+pub const RESENDS: u32 = 10;
+
+/// How long a handshake may take.
+pub const HANDSHAKE_TIME: Span = Span::from_secs(60);
+
+/// After a handshake failed, the next one with the same peer begins at this time at the earliest.
+pub const HANDSHAKE_PAUSE: Span = Span::from_secs(10);
+
+/// Requests of one peer that wait for its last message. Each may be the one that is not forged.
+pub const CANDIDATES: usize = 3;
+
+/// How long such a request is kept.
+pub const CANDIDATE_TIME: Span = Span::from_secs(20);
+
+/// Requests of one peer that are examined at once, and in each second after.
+pub const REQUESTS_PER_PEER: u64 = 4;
+
+/// A message that is received again is answered again after this time at the earliest.
+pub const ANSWER_INTERVAL: Span = Span::from_millis(50);
+
+/// Bytes that are sent to participants that have not shown that they receive anything, at once and in each second
+/// after. A request has about 5 KiB, and the half of this is kept for the first request to each.
+pub const UNPROVEN_BYTES: u64 = 4 << 20;
+
+/// A refused message of one peer is refused again without work, this many of them.
+pub const REFUSED_MESSAGES: usize = 4;
+
+/// After this many refused messages, a peer is served among the strangers.
+pub const REFUSALS_OF_PROVEN: u32 = 4;
+
+/// An authenticated peer must have been silent for this time after it announced a challenge before a new handshake
+/// begins: others may have announced it.
+pub const RESTART_SILENCE: Span = Span::from_secs(2);
+
+/// Reports of refused and failed handshakes that wait to be read.
+pub const REPORTS: usize = 1024;
+
+/// Messages that wait to be sent. They are repeated anyway.
+pub const TRANSMITS: usize = 4096;
+
+/// The longest time after which the calendar is read again, which may have been set.
+pub const CALENDAR_INTERVAL: Span = Span::from_secs(3600);

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::crypto::secure_entity::STATELESS_WRITER;
 use crate::crypto::{KeyMaterial, MalformedKeyMaterial};
-use crate::limits::{MESSAGE_BYTES, PROPERTIES_PER_TOKEN, PROPERTY_NAME_BYTES, PROPERTY_TEXT_BYTES, TOKENS_PER_MESSAGE};
+use crate::limits::{
+    MESSAGE_BYTES, PROPERTIES_PER_TOKEN, PROPERTY_NAME_BYTES, PROPERTY_TEXT_BYTES, TOKENS_PER_MESSAGE,
+};
 use crate::testing::{hex, zeros};
 
 /// An AuthRequest of Cyclone DDS, as it was sent.
@@ -84,8 +86,7 @@ fn captured_final_equals_its_bytes() {
 #[test]
 fn tokens_of_announcements_equal_captured_bytes() {
     let identity = hex("14000000 4444533a417574683a504b492d44483a312e3000 00000000 00000000");
-    let permissions =
-        hex("1b000000 4444533a4163636573733a5065726d697373696f6e733a312e3000 00 00000000 00000000");
+    let permissions = hex("1b000000 4444533a4163636573733a5065726d697373696f6e733a312e3000 00 00000000 00000000");
     for (token, expected) in [(identity_token(), identity), (permissions_token(), permissions)] {
         let mut out = Vec::new();
         token.emit(Endianness::Little, &mut out);

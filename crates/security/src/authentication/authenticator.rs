@@ -12,10 +12,11 @@ use super::early::EarlyMessages;
 use super::event::{Event, Expulsion, Failure, Statistics, Transmit};
 use super::half_open::{HalfOpen, Room};
 use super::job::JobId;
-use super::local::{LocalParticipant, SharedLocal, Trust};
+use super::local::{LocalParticipant, SharedLocal};
 use super::pair::{Attempt, Pair, Waiting};
 use super::queue::{Class, FairQueue};
 use super::refusal::Refusal;
+use super::trust::Trust;
 use crate::crypto::ExchangeRole;
 use crate::crypto::secure_entity::STATELESS_WRITER;
 use crate::limits::{
@@ -46,6 +47,8 @@ pub struct Authenticator {
     pub(super) half_open: HalfOpen,
     pub(super) queue: FairQueue,
     pub(super) early: EarlyMessages,
+    /// Peers with nothing that is worth keeping, in the order in which their latest handshakes began.
+    idle: BTreeSet<(u64, GuidPrefix)>,
     timers: BTreeSet<(Instant, GuidPrefix)>,
     expiries: BTreeSet<(WallTime, GuidPrefix)>,
     in_flight: usize,
@@ -69,7 +72,7 @@ pub struct AuthenticationConfig {
     pub jobs: usize,
 }
 
-/// What each call may use: the times, and a source of random bytes that cannot be predicted.
+/// Inputs of each call: the times, and a source of random bytes that cannot be predicted.
 pub struct Input<'a> {
     /// The monotonic clock.
     pub now: Instant,
@@ -113,6 +116,7 @@ impl Authenticator {
             half_open: HalfOpen::default(),
             queue: FairQueue::default(),
             early: EarlyMessages::default(),
+            idle: BTreeSet::new(),
             timers: BTreeSet::new(),
             expiries: BTreeSet::new(),
             in_flight: 0,
@@ -246,7 +250,7 @@ impl Authenticator {
         self.statistics
     }
 
-    /// What is in use.
+    /// Numbers and bytes that are in use.
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage {
@@ -265,8 +269,7 @@ impl Authenticator {
     /// Adds a peer without a handshake. When there is no room, an idle one gives way.
     fn insert(&mut self, now: Instant, peer: GuidPrefix, source: IpAddr) -> bool {
         if self.pairs.len() >= PEERS {
-            let idle = self.pairs.iter().filter(|(_, pair)| pair.is_idle() && pair.job.is_none());
-            let Some(oldest) = idle.min_by_key(|(_, pair)| pair.number).map(|(peer, _)| *peer) else {
+            let Some(&(_, oldest)) = self.idle.first() else {
                 self.statistics.no_room = self.statistics.no_room.saturating_add(1);
                 return false;
             };
@@ -276,6 +279,7 @@ impl Authenticator {
         let role = if is_lower { ExchangeRole::Initiator } else { ExchangeRole::Replier };
         self.attempt_number = self.attempt_number.saturating_add(1);
         self.pairs.insert(peer, Pair::new(role, source, self.attempt_number, now));
+        self.set_timer(peer);
         true
     }
 
@@ -308,12 +312,11 @@ impl Authenticator {
             Room::Free => return true,
             Room::Instead(peer) => Some(peer),
             Room::Full(of) => {
-                let is_stuck = |peer: &GuidPrefix| {
-                    let pair = self.pairs.get(peer);
-                    let attempt = pair.filter(|pair| !pair.is_proven()).and_then(|pair| pair.attempt.as_ref());
-                    attempt.is_some_and(|attempt| attempt.refusals > 0 || now.since(attempt.began) >= HALF_OPEN_MIN)
-                };
-                self.half_open.peers(of).filter(|(_, peer)| is_stuck(peer)).min().map(|(_, peer)| peer)
+                let is_unproven = |peer: &GuidPrefix| self.pairs.get(peer).is_some_and(|pair| !pair.is_proven());
+                let began = |peer: &GuidPrefix| Some(self.pairs.get(peer)?.attempt.as_ref()?.began);
+                let is_old = |peer: &GuidPrefix| began(peer).is_some_and(|began| now.since(began) >= HALF_OPEN_MIN);
+                let refused = self.half_open.refused(of).find(is_unproven);
+                refused.or_else(|| self.half_open.oldest(of).find(is_unproven).filter(is_old))
             }
         };
         let Some(victim) = victim else { return false };
@@ -367,6 +370,9 @@ impl Authenticator {
         self.end_attempt(peer);
         let Some(pair) = self.pairs.remove(&peer) else { return };
         self.queue.remove(peer);
+        if let Some(number) = pair.idle {
+            self.idle.remove(&(number, peer));
+        }
         if let Some(at) = pair.timer {
             self.timers.remove(&(at, peer));
         }
@@ -400,8 +406,15 @@ impl Authenticator {
         self.queue.push(peer, class, source);
     }
 
+    /// Sets the timer of a peer after its state has changed, and counts it among the idle ones if it is.
     pub(super) fn set_timer(&mut self, peer: GuidPrefix) {
         let Some(pair) = self.pairs.get_mut(&peer) else { return };
+        let idle = (pair.is_idle() && pair.job.is_none()).then_some(pair.number);
+        let before = core::mem::replace(&mut pair.idle, idle);
+        if before != idle {
+            before.map(|number| self.idle.remove(&(number, peer)));
+            idle.map(|number| self.idle.insert((number, peer)));
+        }
         let deadline = pair.deadline();
         if deadline == pair.timer {
             return;

@@ -23,7 +23,7 @@ pub(super) type Challenge = [u8; 32];
 const ECDSA: &[u8] = b"ECDSA-SHA256";
 const RSA_PSS: &[u8] = b"RSASSA-PSS-SHA256";
 
-/// What a side says about itself, as it was sent.
+/// The statements of a side about itself, as they were sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Credentials {
     pub(super) certificate: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) struct Repeated {
     dh2: Option<Vec<u8>>,
 }
 
-/// What both sides know after the second message.
+/// The values that both sides know after the second message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Transcript {
     pub(super) hash1: Hash,
@@ -210,7 +210,7 @@ impl Repeated {
 }
 
 impl Transcript {
-    /// What the side that replied signs.
+    /// The text that the side that replied signs.
     pub(super) fn reply_text(&self) -> Vec<u8> {
         properties_text(&[
             (names::HASH_2, &self.hash2),
@@ -222,7 +222,7 @@ impl Transcript {
         ])
     }
 
-    /// What the side that began signs.
+    /// The text that the side that began signs.
     pub(super) fn final_text(&self) -> Vec<u8> {
         properties_text(&[
             (names::HASH_1, &self.hash1),

@@ -1,16 +1,17 @@
-//! What a peer has shown: its certificate, permissions and discovery data, all verified.
+//! The certificate, permissions and discovery data that a peer has shown, all verified.
 
 use peregrine_rtps::id::GuidPrefix;
 
 use super::contents::Credentials;
-use super::local::{Trust, states_guid};
 use super::refusal::Refusal;
+use super::trust::{Trust, states_guid};
 use crate::documents::{Document, Grant, Permissions, open_signed};
 use crate::identity::{Certificate, KeyKind, MalformedCertificate, SignatureAlgorithm, is_prefix_of};
 use crate::limits::{CHAIN_LENGTH, REMOTE_DOCUMENT_BYTES};
 use crate::wall_time::WallTime;
 
-/// What a peer has shown. It exists only if the chain of the certificate was accepted.
+/// The certificate, permissions and discovery data that a peer has shown. The value exists only if the chain of the
+/// certificate was accepted.
 #[derive(Clone, Debug)]
 pub struct PeerCredential {
     certificate: Certificate,

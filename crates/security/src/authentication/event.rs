@@ -1,4 +1,4 @@
-//! What authentication reports.
+//! Reports of authentication, and messages to send.
 
 use core::fmt;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct AuthenticatedPeer {
     pub role: ExchangeRole,
     /// The key of the channel for the exchange of other keys.
     pub exchange_key: KeyMaterial,
-    /// What the peer has shown.
+    /// The certificate, permissions and discovery data of the peer.
     pub credential: Arc<PeerCredential>,
     /// Whether the peer was authenticated before: it has been restarted, or has a new certificate. Its other keys are
     /// those of the earlier handshake.

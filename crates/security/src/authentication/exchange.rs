@@ -93,10 +93,10 @@ impl Authenticator {
         pair.job = None;
         let is_current = running.trust == self.trust_number;
         match outcome {
-            Ok(Outcome::Begun(sent)) => self.begun(input.now, id.peer, sent),
+            Ok(Outcome::Begun(sent)) => self.begun(input.now, id.peer, *sent),
             // The message will be repeated, and examined by what is trusted then.
             Ok(Outcome::Answered(_) | Outcome::Concluded(_) | Outcome::Accepted(_)) if !is_current => {}
-            Ok(Outcome::Answered(candidate)) => self.answered(input.now, id.peer, running, candidate),
+            Ok(Outcome::Answered(candidate)) => self.answered(input.now, id.peer, running, *candidate),
             Ok(Outcome::Concluded(concluded)) => self.concluded(input.now, id.peer, running, *concluded),
             Ok(Outcome::Accepted(key)) => self.accepted(id.peer, running, key),
             Ok(Outcome::Reviewed) => {}
@@ -206,8 +206,9 @@ impl Authenticator {
         let Some(challenge) = future_challenge(token) else { return self.count_malformed() };
         let Some(pair) = self.pairs.get_mut(&peer) else { return };
         if let Some(session) = &pair.session {
-            // The announcement of the handshake that led to the session may arrive late.
-            let is_new = session.challenge != challenge;
+            // The announcement of the handshake that led to the session may arrive late. A peer that has never received
+            // the last message announces the same challenge again.
+            let is_new = session.challenge != challenge || session.last.is_some();
             if is_new && pair.role == ExchangeRole::Initiator && pair.attempt.is_none() && input.now >= pair.not_before
             {
                 pair.restart_suspected.get_or_insert(input.now);
@@ -392,6 +393,9 @@ impl Authenticator {
             // Only if the library fails.
             Kind::Begin => return self.give_up(now, peer),
             Kind::Message => pair.refused.insert(running.digest.unwrap_or_default()),
+        }
+        if pair.is_half_open() {
+            self.half_open.mark_refused(pair.source, pair.number, peer);
         }
         let Some(attempt) = &mut pair.attempt else { return };
         attempt.refusals = attempt.refusals.saturating_add(1);

@@ -11,18 +11,27 @@ use crate::limits::{HALF_OPEN, HALF_OPEN_PER_ADDRESS, WAITING_BYTES};
 #[derive(Debug, Default)]
 pub(super) struct HalfOpen {
     addresses: BTreeMap<IpAddr, Address>,
-    len: usize,
+    /// The addresses by the number of their handshakes.
+    by_count: BTreeSet<(usize, IpAddr)>,
+    all: Handshakes,
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct Address {
-    /// With the number of the handshake: in the order in which they began.
-    peers: BTreeSet<(u64, GuidPrefix)>,
+    handshakes: Handshakes,
     bytes: usize,
 }
 
-/// What must happen before another handshake may begin.
+/// Peers with the numbers of their handshakes: in the order in which they began.
+#[derive(Debug, Default)]
+struct Handshakes {
+    all: BTreeSet<(u64, GuidPrefix)>,
+    /// Of these, the handshakes with a refused message.
+    refused: BTreeSet<(u64, GuidPrefix)>,
+}
+
+/// The condition on which another handshake may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
     /// Nothing.
@@ -40,35 +49,56 @@ impl HalfOpen {
         if own >= HALF_OPEN_PER_ADDRESS {
             return Room::Full(Some(source));
         }
-        if self.len < HALF_OPEN {
+        if self.len() < HALF_OPEN {
             return Room::Free;
         }
-        let greedy = self.addresses.values().max_by_key(|address| address.peers.len());
-        match greedy.and_then(|greedy| Some((greedy.peers.len(), greedy.peers.last()?.1))) {
+        let greedy = self.by_count.last().and_then(|(count, source)| {
+            let newest = self.addresses.get(source)?.handshakes.all.last()?;
+            Some((*count, newest.1))
+        });
+        match greedy {
             Some((most, newest)) if most > own.saturating_add(1) => Room::Instead(newest),
             _ => Room::Full(None),
         }
     }
 
     pub(super) fn insert(&mut self, source: IpAddr, number: u64, peer: GuidPrefix) {
-        if self.addresses.entry(source).or_default().peers.insert((number, peer)) {
-            self.len = self.len.saturating_add(1);
+        let own = &mut self.addresses.entry(source).or_default().handshakes.all;
+        let before = own.len();
+        if own.insert((number, peer)) {
+            self.all.all.insert((number, peer));
+            self.recount(source, before);
         }
     }
 
     pub(super) fn remove(&mut self, source: IpAddr, number: u64, peer: GuidPrefix) {
         let Some(address) = self.addresses.get_mut(&source) else { return };
-        if address.peers.remove(&(number, peer)) {
-            self.len = self.len.saturating_sub(1);
+        let before = address.handshakes.all.len();
+        for handshakes in [&mut address.handshakes, &mut self.all] {
+            handshakes.all.remove(&(number, peer));
+            handshakes.refused.remove(&(number, peer));
         }
+        self.recount(source, before);
         self.drop_empty(source);
     }
 
-    /// The peers of an address, or of all, the oldest handshake of each address first.
-    pub(super) fn peers(&self, source: Option<IpAddr>) -> impl Iterator<Item = (u64, GuidPrefix)> + '_ {
-        let is_chosen = move |of: &IpAddr| source.is_none_or(|source| source == *of);
-        let chosen = self.addresses.iter().filter(move |(of, _)| is_chosen(of));
-        chosen.flat_map(|(_, address)| address.peers.iter().copied())
+    /// A message of this handshake was refused.
+    pub(super) fn mark_refused(&mut self, source: IpAddr, number: u64, peer: GuidPrefix) {
+        let Some(address) = self.addresses.get_mut(&source) else { return };
+        if address.handshakes.all.contains(&(number, peer)) {
+            address.handshakes.refused.insert((number, peer));
+            self.all.refused.insert((number, peer));
+        }
+    }
+
+    /// The peers of an address, or of all, the oldest handshake first.
+    pub(super) fn oldest(&self, of: Option<IpAddr>) -> impl Iterator<Item = GuidPrefix> + '_ {
+        self.handshakes(of).into_iter().flat_map(|handshakes| &handshakes.all).map(|(_, peer)| *peer)
+    }
+
+    /// The same, only of handshakes with a refused message.
+    pub(super) fn refused(&self, of: Option<IpAddr>) -> impl Iterator<Item = GuidPrefix> + '_ {
+        self.handshakes(of).into_iter().flat_map(|handshakes| &handshakes.refused).map(|(_, peer)| *peer)
     }
 
     /// Takes room for the bytes of a waiting message. An address may have a quarter of all room.
@@ -90,20 +120,36 @@ impl HalfOpen {
         self.drop_empty(source);
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.len
+    pub(super) fn len(&self) -> usize {
+        self.all.all.len()
     }
 
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
+    fn handshakes(&self, of: Option<IpAddr>) -> Option<&Handshakes> {
+        match of {
+            None => Some(&self.all),
+            Some(source) => self.addresses.get(&source).map(|address| &address.handshakes),
+        }
+    }
+
     fn count(&self, source: IpAddr) -> usize {
-        self.addresses.get(&source).map_or(0, |address| address.peers.len())
+        self.handshakes(Some(source)).map_or(0, |handshakes| handshakes.all.len())
+    }
+
+    fn recount(&mut self, source: IpAddr, before: usize) {
+        let after = self.count(source);
+        self.by_count.remove(&(before, source));
+        if after > 0 {
+            self.by_count.insert((after, source));
+        }
     }
 
     fn drop_empty(&mut self, source: IpAddr) {
-        if self.addresses.get(&source).is_some_and(|address| address.peers.is_empty() && address.bytes == 0) {
+        let is_empty = |address: &Address| address.handshakes.all.is_empty() && address.bytes == 0;
+        if self.addresses.get(&source).is_some_and(is_empty) {
             self.addresses.remove(&source);
         }
     }
@@ -148,11 +194,15 @@ mod tests {
         let mut half_open = HalfOpen::default();
         (0..HALF_OPEN as u64).for_each(|number| half_open.insert(source(number), number, peer(number)));
         assert_eq!(half_open.room(source(9999)), Room::Full(None));
-        assert_eq!(half_open.peers(None).count(), HALF_OPEN);
+        assert_eq!((half_open.oldest(None).count(), half_open.oldest(None).next()), (HALF_OPEN, Some(peer(0))));
+        half_open.mark_refused(source(7), 7, peer(7));
+        half_open.mark_refused(source(7), 8, peer(8));
+        assert_eq!(half_open.refused(None).collect::<Vec<_>>(), [peer(7)]);
+        assert_eq!((half_open.refused(Some(source(7))).count(), half_open.refused(Some(source(8))).count()), (1, 0));
         half_open.remove(source(7), 7, peer(7));
         assert_eq!(half_open.room(source(9999)), Room::Free);
-        assert_eq!(half_open.peers(Some(source(7))).count(), 0);
-        assert_eq!(half_open.addresses.len(), HALF_OPEN - 1);
+        assert_eq!((half_open.oldest(Some(source(7))).count(), half_open.refused(None).count()), (0, 0));
+        assert_eq!((half_open.addresses.len(), half_open.by_count.len()), (HALF_OPEN - 1, HALF_OPEN - 1));
     }
 
     #[test]

@@ -16,8 +16,9 @@ use peregrine_rtps::id::GuidPrefix;
 use super::agreement::{Coding, KeyAgreement, PrivateShare};
 use super::contents::{Challenge, Credentials, Final, Hash, Reply, Request, Transcript};
 use super::credential::PeerCredential;
-use super::local::{SharedLocal, Trust};
+use super::local::SharedLocal;
 use super::refusal::Refusal;
+use super::trust::Trust;
 use crate::crypto::{KeyMaterial, exchange_key};
 use crate::secret::Secret;
 use crate::wall_time::WallTime;
@@ -50,7 +51,7 @@ pub(super) enum Work {
     Review { check: Check, credential: Arc<PeerCredential> },
 }
 
-/// What a peer is checked against.
+/// The trust and the time by which a peer is checked.
 pub(super) struct Check {
     pub(super) trust: Arc<Trust>,
     pub(super) now: WallTime,
@@ -66,8 +67,8 @@ pub(super) struct Answer {
 }
 
 pub(super) enum Outcome {
-    Begun(Sent),
-    Answered(Candidate),
+    Begun(Box<Sent>),
+    Answered(Box<Candidate>),
     Concluded(Box<Concluded>),
     Accepted(KeyMaterial),
     Reviewed,
@@ -112,8 +113,10 @@ impl Job {
     pub fn run(self) -> JobDone {
         let peer = self.id.peer;
         let outcome = match self.work {
-            Work::Begin { local, challenge1, seed } => begin(&local, challenge1, &seed).map(Outcome::Begun),
-            Work::Answer(answer) => answer.run(peer).map(Outcome::Answered),
+            Work::Begin { local, challenge1, seed } => {
+                begin(&local, challenge1, &seed).map(|sent| Outcome::Begun(Box::new(sent)))
+            }
+            Work::Answer(answer) => answer.run(peer).map(|answered| Outcome::Answered(Box::new(answered))),
             Work::Conclude { local, check, sent, reply } => {
                 conclude(&local, &check, &sent, &reply, peer).map(|done| Outcome::Concluded(Box::new(done)))
             }

@@ -1,23 +1,23 @@
-//! The identity of this participant, and what it trusts.
+//! The identity of this participant.
 
 use core::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
-use peregrine_rtps::wire::{Endianness, ParameterId, ParameterList};
+use peregrine_rtps::id::GuidPrefix;
 
 use super::agreement::KeyAgreement;
 use super::contents::{Credentials, algorithm_name};
 use super::credential::PeerCredential;
 use super::refusal::Refusal;
-use crate::identity::{Certificate, PrivateKey, TrustAnchors, is_prefix_of};
+use super::trust::states_guid;
+use crate::identity::{Certificate, PrivateKey, is_prefix_of};
 use crate::limits::{CHAIN_LENGTH, MESSAGE_BYTES, REMOTE_DOCUMENT_BYTES};
 
 /// Characters of base64 in one line of PEM.
 const PEM_LINE: usize = 64;
-/// What a message needs beside the three long properties.
+/// Bytes of a message beside the three long properties.
 const OTHER_BYTES: usize = 4 << 10;
 
 /// The identity of this participant: what its handshakes state and sign.
@@ -27,15 +27,6 @@ pub struct LocalParticipant {
     certificate: Vec<u8>,
     permissions: Vec<u8>,
     participant_data: Vec<u8>,
-}
-
-/// Authorities whose certificates and documents are accepted.
-#[derive(Clone, Debug, Default)]
-pub struct Trust {
-    /// Authorities of certificates, and their revocations.
-    pub identities: TrustAnchors,
-    /// Authorities of permissions documents. `None` if permissions are not required; a document is not read then.
-    pub permissions: Option<Vec<Certificate>>,
 }
 
 /// Why an identity cannot be used.
@@ -65,7 +56,7 @@ impl LocalParticipant {
     ///
     /// # Errors
     /// The parts do not fit together. Whether peers would accept the certificate is not checked here:
-    /// [`TrustAnchors::verify`] does.
+    /// [`TrustAnchors::verify`](crate::identity::TrustAnchors::verify) does.
     pub fn new(
         prefix: GuidPrefix,
         certificates: &[Certificate],
@@ -99,7 +90,7 @@ impl LocalParticipant {
         self.prefix
     }
 
-    /// What it says about itself in a handshake with this algorithm, named as the peer named it.
+    /// Its statements about itself in a handshake with this algorithm, named as the peer named it.
     pub(super) fn credentials(&self, agreement_algorithm: &[u8]) -> Credentials {
         Credentials {
             certificate: self.certificate.clone(),
@@ -110,7 +101,7 @@ impl LocalParticipant {
         }
     }
 
-    /// What it says about itself in a handshake that it begins.
+    /// Its statements about itself in a handshake that it begins.
     pub(super) fn own_credentials(&self) -> Credentials {
         self.credentials(KeyAgreement::EcdhP256.name().as_bytes())
     }
@@ -119,15 +110,6 @@ impl LocalParticipant {
     pub(super) fn sign(&self, _accepted: &PeerCredential, text: &[u8]) -> Result<Vec<u8>, Refusal> {
         self.key.sign(self.key.message_algorithm(), text).ok_or(Refusal::Signing)
     }
-}
-
-/// Whether discovery data, big endian, is that of this participant.
-pub(super) fn states_guid(participant_data: &[u8], prefix: GuidPrefix) -> bool {
-    let Ok(list) = ParameterList::parse_to_end(participant_data, Endianness::Big) else { return false };
-    let expected = Guid::new(prefix, EntityId::PARTICIPANT).to_bytes();
-    let mut guids = list.iter().filter(|(id, _)| *id == ParameterId::PARTICIPANT_GUID);
-    // A second one could be meant for another reader than this one.
-    guids.next().is_some_and(|(_, value)| value == expected) && guids.next().is_none()
 }
 
 fn pem(der: &[u8]) -> String {
@@ -160,3 +142,67 @@ impl fmt::Display for UnusableIdentity {
 }
 
 impl core::error::Error for UnusableIdentity {}
+
+#[cfg(test)]
+mod tests {
+    use peregrine_rtps::id::{EntityId, Guid};
+    use peregrine_rtps::wire::{Endianness, ParameterId, ParameterListWriter};
+
+    use super::*;
+    use crate::identity::adjusted_prefix;
+    use crate::testing::{Draft, EC_AUTHORITY, TestKey, zeros};
+
+    fn data(prefix: GuidPrefix, endianness: Endianness, len: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut list = ParameterListWriter::new(&mut out, endianness);
+        let guid = Guid::new(prefix, EntityId::PARTICIPANT).to_bytes();
+        list.parameter(ParameterId::PARTICIPANT_GUID, |value| value.octets(&guid));
+        list.parameter(ParameterId::USER_DATA, |value| value.octets(&zeros(len)));
+        list.finish();
+        out
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_together_are_refused() {
+        let leaf = EC_AUTHORITY.issue(&Draft::participant("P_a"), TestKey::ec());
+        let certificate = core::slice::from_ref(&leaf.certificate);
+        let candidate = Guid::new(GuidPrefix([7; 12]), EntityId::PARTICIPANT);
+        let prefix = adjusted_prefix(&leaf.certificate, candidate);
+        let other = GuidPrefix([1; 12]);
+        let good = data(prefix, Endianness::Big, 0);
+        let local = |prefix, certificates: &[Certificate], pem: &str, permissions: usize, data: Vec<u8>| {
+            let key = PrivateKey::from_pem(pem, None).unwrap();
+            LocalParticipant::new(prefix, certificates, key, zeros(permissions), data).map(|_| ())
+        };
+        let own = leaf.key.pem.as_str();
+        assert_eq!(local(prefix, certificate, own, REMOTE_DOCUMENT_BYTES, good.clone()), Ok(()));
+        let chain = vec![leaf.certificate.clone(); CHAIN_LENGTH + 1];
+        assert_eq!(local(prefix, &chain[1..], own, 0, good.clone()), Ok(()));
+        for (found, expected) in [
+            (local(prefix, &[], own, 0, good.clone()), UnusableIdentity::Certificates),
+            (local(prefix, &chain, own, 0, good.clone()), UnusableIdentity::Certificates),
+            (local(prefix, certificate, &TestKey::ec().pem, 0, good.clone()), UnusableIdentity::PrivateKey),
+            (local(other, certificate, own, 0, data(other, Endianness::Big, 0)), UnusableIdentity::Guid),
+            (local(prefix, certificate, own, 0, data(other, Endianness::Big, 0)), UnusableIdentity::ParticipantData),
+            (
+                local(prefix, certificate, own, 0, data(prefix, Endianness::Little, 0)),
+                UnusableIdentity::ParticipantData,
+            ),
+            (local(prefix, certificate, own, 0, Vec::new()), UnusableIdentity::ParticipantData),
+            (local(prefix, certificate, own, REMOTE_DOCUMENT_BYTES + 1, good), UnusableIdentity::Permissions),
+            (
+                local(prefix, certificate, own, REMOTE_DOCUMENT_BYTES, data(prefix, Endianness::Big, 65_000)),
+                UnusableIdentity::TooLong,
+            ),
+        ] {
+            assert_eq!(found, Err(expected));
+            assert!(!expected.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn certificates_are_written_as_other_implementations_write_them() {
+        let leaf = EC_AUTHORITY.issue(&Draft::participant("P_a"), TestKey::ec());
+        assert_eq!(pem(leaf.certificate.as_der()), leaf.pem());
+    }
+}

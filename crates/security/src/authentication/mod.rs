@@ -3,7 +3,7 @@
 //! An [`Authenticator`] has the state of one participant with all others. It computes nothing that takes long: costly
 //! steps are [`Job`]s, which the caller runs on another thread.
 //!
-//! What strangers can cause is bounded, and no message that is not signed changes a session:
+//! The work that strangers can cause is bounded, and no message that is not signed changes a session:
 //!
 //! - A private key is used, and a secret derived, only after the other's certificate was accepted.
 //! - A reply goes only to a participant whose certificate was accepted. Requests of this participant, which have to be
@@ -28,11 +28,13 @@ mod queue;
 mod refusal;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 pub use agreement::KeyAgreement;
 pub use authenticator::{AuthenticationConfig, Authenticator, Input, Usage};
 pub use credential::PeerCredential;
 pub use event::{AuthenticatedPeer, Event, Expulsion, Failure, Statistics, Transmit};
 pub use job::{Job, JobDone};
-pub use local::{LocalParticipant, Trust, UnusableIdentity};
+pub use local::{LocalParticipant, UnusableIdentity};
 pub use refusal::Refusal;
+pub use trust::Trust;

@@ -44,8 +44,8 @@ pub(super) fn public_key(private: &[u8; 32]) -> [u8; LEN] {
     *power(&U2048::from_be_hex(GENERATOR), private)
 }
 
-/// The secret that a private key shares with the owner of a public key, without zeros in front. `None` unless the public
-/// key is of the subgroup.
+/// The secret that a private key shares with the owner of a public key, without zeros in front. `None` unless the
+/// public key is of the subgroup.
 pub(super) fn agree(private: &[u8; 32], public: &[u8; LEN]) -> Option<Zeroizing<Vec<u8>>> {
     let public = U2048::from_be_slice(public);
     let one = U2048::ONE;

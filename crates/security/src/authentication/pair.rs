@@ -44,6 +44,8 @@ pub(super) struct Pair {
     pub(super) requests: Budget,
     /// No attempt begins before.
     pub(super) not_before: Instant,
+    /// The number by which it is among the idle ones.
+    pub(super) idle: Option<u64>,
     /// The timer that is set.
     pub(super) timer: Option<Instant>,
     /// When an authenticated peer announced a challenge, as it does after a restart.
@@ -118,7 +120,7 @@ pub(super) struct Waiting {
     pub(super) digest: Hash,
     pub(super) identity: MessageIdentity,
     pub(super) source: IpAddr,
-    /// What it counts as.
+    /// The bytes that it counts as.
     pub(super) bytes: usize,
 }
 
@@ -144,7 +146,7 @@ pub(super) struct Running {
     pub(super) trust: u64,
 }
 
-/// What a job concerns.
+/// The subject of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// The key of a request of this participant.
@@ -173,6 +175,7 @@ impl Pair {
             refused: Recent::default(),
             requests: Budget::new(REQUESTS_PER_PEER, REQUESTS_PER_PEER, now),
             not_before: Instant::default(),
+            idle: None,
             timer: None,
             restart_suspected: None,
         }

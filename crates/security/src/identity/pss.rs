@@ -73,8 +73,8 @@ mod tests {
     use super::*;
     use crate::testing::hex;
 
-    /// An RSAPublicKey. `openssl dgst -sha256 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:N -sign` has made the
-    /// signatures of the text `message`.
+    /// An RSAPublicKey. `openssl dgst -sha256 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:N -sign` has made
+    /// the signatures of the text `message`.
     const KEY: &str = "
         3082010a0282010100c49d50b2df38e45f51ac643ac96e01b19f563167df3d2f0d28c30886b8b5a0a32d762955be079c11e3890c
         beae377dafc091f652812cb740c7644ee31d12334a1a0a0c32279b02ea116dc223b13a4e7fef0efe4b79d128cb6ba52891e96936

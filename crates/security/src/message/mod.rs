@@ -1,5 +1,5 @@
-//! What participants exchange to authenticate and to hand over keys: tokens (DDS Security 1.2 §7.3.5), and the messages
-//! that contain them (§7.3.21).
+//! Tokens (DDS Security 1.2 §7.3.5), by which participants authenticate and hand over keys, and the messages that
+//! contain them (§7.3.21).
 //!
 //! ```text
 //! ParticipantGenericMessage ── identity, destination, class

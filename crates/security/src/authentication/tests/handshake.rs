@@ -113,6 +113,24 @@ fn last_message_that_was_lost_is_repeated_when_the_reply_is() {
 }
 
 #[test]
+fn peer_that_never_received_the_last_message_is_authenticated_again() {
+    let mut world = World::pair(17, PERFECT);
+    world.announce(0, 1);
+    world.announce(1, 1);
+    while world.authentications(0) == 0 {
+        world.run_for(Span::from_micros(100));
+    }
+    world.arrivals.clear();
+    world.quality.loss = 100;
+    // Longer than a candidate is kept.
+    world.run_for(Span::from_secs(25));
+    world.quality.loss = 0;
+    world.run_for(Span::from_secs(5));
+    assert!(world.agrees(0, 1), "{:?}", world.nodes.iter().map(|node| &node.authenticator).collect::<Vec<_>>());
+    assert_eq!((world.authentications(0), world.authentications(1)), (2, 1));
+}
+
+#[test]
 fn silent_peer_is_given_up_with_a_report_and_tried_again_later() {
     for node in [0, 1] {
         let mut world = World::pair(5, Quality { loss: 100, ..PERFECT });
@@ -237,6 +255,8 @@ fn announced_challenge_of_a_peer_that_is_alive_begins_no_handshake() {
     forged.data[0].binary_properties[0].value[0] ^= 1;
     let announced = forged.to_bytes();
     let before = world.nodes[0].sent.len();
+    world.exchange_authentic();
+    world.run_for(second());
     // The announcement of the handshake that led to the session.
     world.receive(0, address(1), PAIR[1].prefix, &late);
     world.run_for(Span::from_secs(10));
@@ -274,6 +294,22 @@ fn session_ends_when_the_certificate_expires() {
     world.run_for(Span::from_secs(100));
     assert_eq!(world.authentications(1), 1);
     assert!(world.refusals(1).iter().all(|refusal| matches!(refusal, Refusal::Chain(_))));
+}
+
+#[test]
+fn calendar_that_is_set_forward_ends_sessions_within_an_hour() {
+    let mut world = World::pair(18, PERFECT);
+    world.announce(0, 1);
+    world.announce(1, 1);
+    world.run_for(second());
+    world.exchange_authentic();
+    world.run_for(second());
+    let next = world.nodes[0].authenticator.poll_timeout().unwrap();
+    assert!(next > world.now && next <= world.now + crate::limits::CALENDAR_INTERVAL);
+    world.wall = WallTime(PAIR[1].identity.certificate.not_after().0 + 1);
+    world.run_for(crate::limits::CALENDAR_INTERVAL);
+    assert!(world.nodes.iter().all(|node| node.keys.is_empty()));
+    assert!(world.nodes.iter().all(|node| node.authenticator.poll_timeout().is_none()));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::message::identity_token;
 use crate::testing::{Draft, EC_AUTHORITY, Identity, NOW, TestKey, random};
 use crate::wall_time::WallTime;
 
-/// What a job takes on a slow machine.
+/// The time of a job on a slow machine.
 const JOB_TIME: Span = Span::from_micros(200);
 
 /// A participant that can be started any number of times.

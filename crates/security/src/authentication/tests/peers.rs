@@ -8,7 +8,7 @@ use crate::identity::SignatureAlgorithm;
 use crate::message::{DataHolder, GenericMessage, MessageHead, MessageIdentity, names};
 use crate::secret::Secret;
 
-/// What a peer does differently.
+/// Choices in which implementations differ.
 #[derive(Clone, Copy, Debug)]
 struct Style {
     agreement: KeyAgreement,
@@ -165,7 +165,7 @@ fn peers_of_all_styles_that_reply_are_authenticated() {
     }
 }
 
-/// What a forger of a request changes.
+/// A change that a forger makes to a request.
 type Change = fn(&mut Request);
 
 #[test]

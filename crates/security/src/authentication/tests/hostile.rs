@@ -52,12 +52,14 @@ fn peer_of_another_authority_is_refused_with_the_cause() {
     }
 }
 
+type IsExpected = fn(&ChainFault) -> bool;
+
 #[test]
 fn strangers_with_expired_or_revoked_certificates_are_refused() {
     let expired = Draft { until: "20250615115959Z", ..Draft::participant("P_old") };
     let revoked = Draft { serial: vec![77], ..Draft::participant("P_revoked") };
     let list = EC_AUTHORITY.revocation_list(&[&[77]], "20200101000000Z", "20350101000000Z", &[]);
-    let cases: [(Draft, fn(&ChainFault) -> bool); 2] =
+    let cases: [(Draft, IsExpected); 2] =
         [(expired, |fault| matches!(fault, ChainFault::Expired(_))), (revoked, |fault| *fault == ChainFault::Revoked)];
     for (draft, is_expected) in cases {
         let stranger = Owner::with_draft(&EC_AUTHORITY, &draft, TestKey::ec());

@@ -35,7 +35,8 @@ use crate::wall_time::WallTime;
 /// ```
 ///
 /// The caller drains all `poll_*` functions after each call. Each job is run on any thread, and its result is handed
-/// back. The GUIDs decide who begins: the participant with the lower one.
+/// back; a [`JobTicket`](super::job::JobTicket) gives the result of one that panicked. The participant with the lower
+/// GUID begins.
 #[derive(Debug)]
 pub struct Authenticator {
     pub(super) local: SharedLocal,
@@ -51,7 +52,8 @@ pub struct Authenticator {
     idle: BTreeSet<(u64, GuidPrefix)>,
     timers: BTreeSet<(Instant, GuidPrefix)>,
     expiries: BTreeSet<(WallTime, GuidPrefix)>,
-    in_flight: usize,
+    /// The numbers of the jobs that are handed out.
+    jobs: BTreeSet<u64>,
     job_number: u64,
     attempt_number: u64,
     sequence_number: i64,
@@ -119,7 +121,7 @@ impl Authenticator {
             idle: BTreeSet::new(),
             timers: BTreeSet::new(),
             expiries: BTreeSet::new(),
-            in_flight: 0,
+            jobs: BTreeSet::new(),
             job_number: 0,
             attempt_number: 0,
             sequence_number: 0,
@@ -258,7 +260,7 @@ impl Authenticator {
             half_open: self.half_open.len(),
             waiting_bytes: self.half_open.bytes(),
             early_messages: self.early.len(),
-            jobs: self.in_flight,
+            jobs: self.jobs.len(),
         }
     }
 
@@ -437,16 +439,17 @@ impl Authenticator {
 
     pub(super) fn next_job(&mut self, peer: GuidPrefix) -> JobId {
         self.job_number = self.job_number.saturating_add(1);
-        self.in_flight = self.in_flight.saturating_add(1);
+        self.jobs.insert(self.job_number);
         JobId { peer, number: self.job_number }
     }
 
     pub(super) fn may_hand_out(&self) -> bool {
-        self.in_flight < self.config.jobs.max(1)
+        self.jobs.len() < self.config.jobs.max(1)
     }
 
-    pub(super) const fn job_returned(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    /// Whether a job was handed out, and not yet handed back.
+    pub(super) fn take_back(&mut self, job: JobId) -> bool {
+        self.jobs.remove(&job.number)
     }
 
     pub(super) fn next_identity(&mut self) -> MessageIdentity {

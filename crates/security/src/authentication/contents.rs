@@ -343,6 +343,31 @@ mod tests {
     }
 
     #[test]
+    fn request_token_has_these_bytes() {
+        let request = Request { credentials: credentials(), dh1: vec![3; 65], challenge1: [2; 32] };
+        let mut out = Vec::new();
+        request.token().emit(Endianness::Little, &mut out);
+        let expected = hex("
+            180000004444533a417574683a504b492d44483a312e302b52657100
+            0000000008000000
+            05000000632e696400000000 0300000049440a00
+            07000000632e7065726d0000 040000005045524d
+            08000000632e706461746100 050000000001000000000000
+            0d000000632e647369676e5f616c676f00000000 0d00000045434453412d53484132353600000000
+            0e000000632e6b61677265655f616c676f000000 15000000454344482b7072696d6532353676312d4345554d00000000
+            08000000686173685f633100 200000000225c8ca48916350a3c24e3877e3ad790384fb708279d12bc276e59c29142d1e
+            0400000064683100 410000000303030303030303030303030303030303030303030303030303030303030303030303030303030
+            303030303030303030303030303030303030303030303030303000000
+            0b0000006368616c6c656e6765310000
+            200000000202020202020202020202020202020202020202020202020202020202020202");
+        assert_eq!(out, expected);
+        assert_eq!(
+            DataHolder::parse(&expected, Endianness::Little).map(|token| Request::parse(&token)),
+            Ok(Ok(request))
+        );
+    }
+
+    #[test]
     fn messages_round_trip() {
         let request = Request { credentials: credentials(), dh1: vec![3; 65], challenge1: [2; 32] };
         assert_eq!(Request::parse(&request.token()), Ok(request));

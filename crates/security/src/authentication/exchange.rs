@@ -86,8 +86,10 @@ impl Authenticator {
     /// A job is done.
     pub fn handle_job_done(&mut self, input: &mut Input<'_>, done: JobDone) {
         self.set_clock(input);
-        self.job_returned();
         let JobDone { id, outcome } = done;
+        if !self.take_back(id) {
+            return;
+        }
         let Some(pair) = self.pairs.get_mut(&id.peer) else { return };
         let Some(running) = pair.job.filter(|running| running.number == id.number) else { return };
         pair.job = None;

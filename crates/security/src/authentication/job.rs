@@ -36,6 +36,10 @@ pub struct JobDone {
     pub(super) outcome: Result<Outcome, Refusal>,
 }
 
+/// Stands for a job on another thread, which may panic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobTicket(JobId);
+
 /// Which job of which peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JobId {
@@ -131,6 +135,12 @@ impl Job {
         JobDone { id: self.id, outcome }
     }
 
+    /// Stands for the job while another thread has it.
+    #[must_use]
+    pub const fn ticket(&self) -> JobTicket {
+        JobTicket(self.id)
+    }
+
     const fn name(&self) -> &'static str {
         match self.work {
             Work::Begin { .. } => "begin",
@@ -139,6 +149,14 @@ impl Job {
             Work::Accept { .. } => "accept",
             Work::Review { .. } => "review",
         }
+    }
+}
+
+impl JobTicket {
+    /// The result of a job that panicked: its message is refused, or its peer let go.
+    #[must_use]
+    pub const fn failed(self) -> JobDone {
+        JobDone { id: self.0, outcome: Err(Refusal::JobFailed) }
     }
 }
 

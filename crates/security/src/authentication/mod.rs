@@ -34,7 +34,7 @@ pub use agreement::KeyAgreement;
 pub use authenticator::{AuthenticationConfig, Authenticator, Input, Usage};
 pub use credential::PeerCredential;
 pub use event::{AuthenticatedPeer, Event, Expulsion, Failure, Statistics, Transmit};
-pub use job::{Job, JobDone};
+pub use job::{Job, JobDone, JobTicket};
 pub use local::{LocalParticipant, UnusableIdentity};
 pub use refusal::Refusal;
 pub use trust::Trust;

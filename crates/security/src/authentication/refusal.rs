@@ -34,6 +34,8 @@ pub enum Refusal {
     Signature,
     /// The private key of this participant made no signature.
     Signing,
+    /// The thread that ran the job panicked.
+    JobFailed,
 }
 
 impl fmt::Display for Refusal {
@@ -51,6 +53,7 @@ impl fmt::Display for Refusal {
             Self::PublicKey => f.write_str("the public key for the key agreement is not valid"),
             Self::Expired => f.write_str("the certificates or the permissions expired during the handshake"),
             Self::Signature => f.write_str("the signature is not by the key of the certificate"),
+            Self::JobFailed => f.write_str("the thread that examined the message panicked"),
             Self::Signing => f.write_str("the private key of this participant made no signature"),
         }
     }

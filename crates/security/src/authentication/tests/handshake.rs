@@ -366,6 +366,32 @@ fn peer_that_left_is_forgotten() {
 }
 
 #[test]
+fn job_that_panicked_holds_nothing_up() {
+    let mut world = World::pair(19, Quality { loss: 100, ..PERFECT });
+    let mut random = random(1);
+    for round in 0..3 {
+        let mut input = Input { now: world.now, wall: NOW, random: &mut random };
+        let authenticator = &mut world.nodes[0].authenticator;
+        authenticator.handle_announcement(&mut input, PAIR[1].prefix, address(1), Some(&identity_token()));
+        let ticket = authenticator.poll_job(&mut input).expect("a job").ticket();
+        assert_eq!(authenticator.usage().jobs, 1);
+        authenticator.handle_job_done(&mut input, ticket.failed());
+        let usage = authenticator.usage();
+        assert_eq!((usage.jobs, usage.half_open), (0, 0), "{round}");
+        assert!(matches!(authenticator.poll_event(), Some(Event::Failed { .. })));
+        // The result of a job that is done counts once.
+        authenticator.handle_job_done(&mut input, ticket.failed());
+        assert!(authenticator.poll_event().is_none());
+        world.now = world.now + limits().1;
+    }
+    world.quality = PERFECT;
+    world.announce(0, 1);
+    world.announce(1, 1);
+    world.run_for(second());
+    assert!(world.agrees(0, 1));
+}
+
+#[test]
 fn debug_output_contains_no_secret() {
     let mut world = World::pair(15, PERFECT);
     world.announce(0, 1);

@@ -149,11 +149,12 @@ impl Authenticator {
 
     fn repeat(&mut self, now: Instant, peer: GuidPrefix) {
         let Some(attempt) = self.pairs.get_mut(&peer).and_then(|pair| pair.attempt.as_mut()) else { return };
+        let reserve = if attempt.resend.is_unsent { 0 } else { RESERVE_OF_REPETITIONS };
         attempt.resend.repeat(now);
         match &attempt.phase {
             Phase::Sent { sent, identity } => {
                 let (sent, identity) = (Arc::clone(sent), *identity);
-                self.send_request(now, peer, &sent, identity, RESERVE_OF_REPETITIONS);
+                self.send_request(now, peer, &sent, identity, reserve);
             }
             Phase::Wait(_) => self.announce_challenge(now, peer),
             Phase::Prepare => {}
@@ -414,7 +415,7 @@ impl Authenticator {
         if !self.send_unproven(now, to, payload, reserve)
             && let Some(attempt) = self.pairs.get_mut(&to).and_then(|pair| pair.attempt.as_mut())
         {
-            attempt.resend.postpone(now, POSTPONED);
+            attempt.resend.postpone(now, POSTPONED, reserve == 0);
         }
     }
 

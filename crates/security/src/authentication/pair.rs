@@ -112,6 +112,8 @@ pub(super) struct Resend {
     count: u32,
     next: Instant,
     answered: Instant,
+    /// The message was not sent at all yet.
+    pub(super) is_unsent: bool,
 }
 
 #[derive(Debug)]
@@ -271,7 +273,7 @@ impl Attempt {
 
 impl Resend {
     pub(super) fn first(now: Instant) -> Self {
-        Self { count: 0, next: now + RESEND_FIRST, answered: now }
+        Self { count: 0, next: now + RESEND_FIRST, answered: now, is_unsent: false }
     }
 
     /// When the message is to be repeated; never if it was repeated often enough.
@@ -294,10 +296,12 @@ impl Resend {
         let factor = 1u64.checked_shl(self.count).unwrap_or(u64::MAX);
         self.next = now + RESEND_FIRST.times(factor).min(RESEND_MAX);
         self.answered = now;
+        self.is_unsent = false;
     }
 
     /// Does what was just counted at another time.
-    pub(super) fn postpone(&mut self, now: Instant, by: Span) {
+    pub(super) fn postpone(&mut self, now: Instant, by: Span, is_unsent: bool) {
+        self.is_unsent = is_unsent;
         self.count = self.count.saturating_sub(1);
         self.next = now + by;
     }

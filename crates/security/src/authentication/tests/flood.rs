@@ -142,6 +142,34 @@ fn announcements_of_strangers_do_not_delay_a_peer() {
 }
 
 #[test]
+fn requests_to_strangers_share_a_budget_of_bytes() {
+    const STRANGERS: u64 = 200;
+    let mut owner = Owner::new(&EC_AUTHORITY, "P_a", TestKey::ec());
+    owner.permissions = vec![b' '; 60_000];
+    let forger = Forger::new(owner.prefix, false);
+    let mut world = World::new(7, PERFECT);
+    world.add(&owner, trusting(&EC_AUTHORITY));
+    for number in 0..STRANGERS {
+        let (prefix, source) = (forger.prefix(number), many_addresses(number));
+        world.arrive(Span(number), 0, Arrival::Stranger { prefix, source, request: None });
+    }
+    let bytes = |world: &World| world.nodes[0].sent.iter().map(|sent| sent.payload.len() as u64).sum::<u64>();
+    world.run_for(Span::from_millis(100));
+    assert!(bytes(&world) > UNPROVEN_BYTES - 100_000, "all of it may be used at once");
+    for tenths in 2..100 {
+        assert!(bytes(&world) * 10 <= UNPROVEN_BYTES * (9 + tenths));
+        world.run_for(Span::from_millis(100));
+    }
+    assert!(world.nodes[0].authenticator.statistics().not_sent > STRANGERS);
+    // Each got a request, the first ones before any got many.
+    let receivers: std::collections::BTreeSet<_> = world.nodes[0].sent.iter().map(|sent| sent.to).collect();
+    assert_eq!(receivers.len() as u64, STRANGERS);
+    let first: std::collections::BTreeSet<_> =
+        world.nodes[0].sent.iter().take(STRANGERS as usize * 5 / 4).map(|sent| sent.to).collect();
+    assert_eq!(first, receivers);
+}
+
+#[test]
 fn participants_that_are_known_are_bounded_and_idle_ones_give_way() {
     let mut world = World::pair(6, PERFECT);
     world.announce(0, 1);

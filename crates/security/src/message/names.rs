@@ -54,5 +54,7 @@ pub const DH_2: &str = "dh2";
 pub const CHALLENGE_1: &str = "challenge1";
 /// The same of the participant that replied.
 pub const CHALLENGE_2: &str = "challenge2";
+/// A response of OCSP, as DER.
+pub const OCSP_STATUS: &str = "ocsp_status";
 /// A signature.
 pub const SIGNATURE: &str = "signature";

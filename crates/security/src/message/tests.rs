@@ -98,6 +98,13 @@ fn tokens_of_announcements_equal_captured_bytes() {
 }
 
 #[test]
+fn identity_status_is_an_identity_token_with_one_property() {
+    let token = identity_status_token(&[1, 2, 3]);
+    assert!(is_identity_token(&token));
+    assert_eq!((token.binary("ocsp_status"), token.binary_properties.len()), (Some(&[1, 2, 3][..]), 1));
+}
+
+#[test]
 fn identity_tokens_of_other_plug_ins_and_versions_are_not_ours() {
     for (class_id, expected) in [
         ("DDS:Auth:PKI-DH:1.0", true),

@@ -21,6 +21,13 @@ pub fn is_identity_token(token: &DataHolder) -> bool {
     plugin == names::IDENTITY_PLUGIN && major == "1"
 }
 
+/// The token with which a participant shows that its certificate is not revoked (DDS Security 1.2 §10.3.2.3): a
+/// response of OCSP, as DER. No known participant sends one.
+#[must_use]
+pub fn identity_status_token(ocsp_response: &[u8]) -> DataHolder {
+    DataHolder::new(names::IDENTITY).with(names::OCSP_STATUS, ocsp_response)
+}
+
 /// The token that a participant with permissions announces (DDS Security 1.2 §10.4.2.2).
 #[must_use]
 pub fn permissions_token() -> DataHolder {

@@ -246,6 +246,31 @@ fn restarted_peer_with_the_same_guid_is_authenticated_again() {
 }
 
 #[test]
+fn peer_with_a_new_guid_at_the_address_of_an_old_one_is_authenticated_beside_it() {
+    let mut restarted = Owner::new(&EC_AUTHORITY, "P_b", TestKey::ec());
+    let candidate = Guid::new(GuidPrefix([8; 12]), EntityId::PARTICIPANT);
+    restarted.prefix = adjusted_prefix(&restarted.identity.certificate, candidate);
+    let mut world = World::pair(20, PERFECT);
+    world.announce(0, 1);
+    world.announce(1, 1);
+    world.run_for(second());
+    let old = world.nodes[1].prefix;
+    let key = world.nodes[0].keys[&old].clone();
+    // The new participant takes the place of the old one on the link.
+    world.nodes.remove(1);
+    world.add(&restarted, trusting(&EC_AUTHORITY));
+    assert_eq!(world.nodes[1].prefix.0[..6], old.0[..6]);
+    world.announce(0, 1);
+    world.announce(1, 1);
+    world.run_for(second());
+    assert!(world.agrees(0, 1));
+    assert_eq!(world.nodes[0].keys[&old], key);
+    assert_eq!(world.nodes[0].authenticator.usage().peers, 2);
+    world.nodes[0].authenticator.remove_participant(old);
+    assert_eq!(world.nodes[0].authenticator.usage().peers, 1);
+}
+
+#[test]
 fn announced_challenge_of_a_peer_that_is_alive_begins_no_handshake() {
     let mut world = World::pair(10, PERFECT);
     world.announce(0, 1);

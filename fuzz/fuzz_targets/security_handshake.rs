@@ -17,6 +17,7 @@ use peregrine_security::identity::{Certificate, PrivateKey, TrustAnchors, adjust
 use peregrine_security::limits::{EARLY_MESSAGES, HALF_OPEN, PEERS, WAITING_BYTES};
 use peregrine_security::message::{DataHolder, identity_token};
 
+/// The key of this authority was deleted after the two certificates were issued.
 const AUTHORITY: &str = include_str!("identity/authority.pem");
 const IDENTITIES: [(&str, &str); 2] = [
     (include_str!("identity/a.pem"), include_str!("identity/a.key")),

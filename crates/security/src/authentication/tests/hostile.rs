@@ -397,3 +397,48 @@ fn request_with_any_bit_changed_has_no_effect() {
     settle(&mut world);
     assert_eq!(world.authentications(0), 1);
 }
+
+/// Trust with a list that revokes both participants of the pair, whose serial numbers are equal.
+fn revoking() -> Trust {
+    assert!(PAIR.iter().all(|owner| owner.identity.certificate.serial() == [3]));
+    let list = EC_AUTHORITY.revocation_list(&[&[3]], "20200101000000Z", "20350101000000Z", &[]);
+    let mut trust = trusting(&EC_AUTHORITY);
+    trust.identities.revocations.push(crate::identity::RevocationList::from_der(&list).unwrap());
+    trust
+}
+
+#[test]
+fn peer_that_is_revoked_before_its_last_message_is_refused() {
+    let (mut world, request) = stopped(13);
+    world.receive(1, address(0), PAIR[0].prefix, &request);
+    world.run_for(Span::from_millis(1));
+    let reply = world.sent(1, names::HANDSHAKE_REPLY).remove(0);
+    world.receive(0, address(1), PAIR[1].prefix, &reply);
+    world.run_for(Span::from_millis(1));
+    let last = world.sent(0, names::HANDSHAKE_FINAL).remove(0);
+    world.call(1, |authenticator, input| authenticator.set_trust(input, revoking()));
+    world.receive(1, address(0), PAIR[0].prefix, &last);
+    world.run_for(Span::from_millis(1));
+    assert!(world.nodes[1].keys.is_empty());
+    assert!(matches!(world.refusals(1).as_slice(), [Refusal::Chain(error)] if error.fault == ChainFault::Revoked));
+}
+
+#[test]
+fn result_of_a_job_does_not_count_after_the_trust_has_changed() {
+    for (trust, is_accepted) in [(trusting(&EC_AUTHORITY), true), (revoking(), false)] {
+        let mut world = World::pair(14, PERFECT);
+        world.announce(0, 1);
+        world.announce(1, 1);
+        // The reply is being examined.
+        while world.nodes[0].jobs < 2 {
+            world.run_for(Span::from_micros(10));
+        }
+        world.call(0, |authenticator, input| authenticator.set_trust(input, trust));
+        world.run_for(Span::from_millis(50));
+        assert_eq!(world.authentications(0), 0);
+        // The reply is repeated.
+        world.run_for(second());
+        assert_eq!(world.agrees(0, 1), is_accepted);
+        assert_eq!(world.refusals(0).len(), usize::from(!is_accepted));
+    }
+}

@@ -90,38 +90,34 @@ pub const DOUBT_INTERVAL: Span = Span::from_secs(1);
 /// shows that an impostor has said goodbye.
 pub const GOODBYE_SILENCE: Span = Span::from_millis(200);
 
-/// How long the discovery data that a sample has replaced are kept, in case that the sample was forged: several times
-/// as long as it takes to ask its writer.
-pub const JOURNAL_TIME: Span = Span::from_secs(2);
-
-/// Samples that arrive within this time become final together.
-pub const JOURNAL_TIME_STEP: Span = Span::from_millis(200);
-
-/// Such groups of samples for each built-in writer. During a dispute, the last group takes further samples.
-pub const JOURNAL_MARKS_MAX: usize = 16;
-
-/// Recorded samples for each built-in writer. Samples that change nothing, and changes of one endpoint in a row, are
-/// merged when the journal is full; then the oldest ones become final.
-pub const JOURNAL_ENTRIES_MAX: usize = 2048;
-
-/// Bytes that such a record counts for, beside the data that the sample replaced.
-pub const JOURNAL_ENTRY_BYTES: usize = 128;
-
-/// How long after a sample of discovery its writer is asked whether it exists. All samples until then share the
-/// question.
+/// How long after a change of its endpoints a participant is asked whether that is true, and after a question without
+/// an answer again. All changes until then share the question.
 pub const QUESTION_AFTER: Span = Span::from_millis(200);
 
-/// The longest wait before the question is repeated, if it is not answered. The waits double.
-pub const QUESTION_REPEAT_MAX: Span = Span::from_millis(800);
+/// Such questions in a row without an answer.
+pub const QUESTIONS_MAX: u32 = 6;
 
-/// The interval of questions as long as the writer contradicts itself. A sample is taken back when two HEARTBEATs at
-/// least this far apart deny it: a network does not reorder datagrams by more.
+/// A sample was never written if two HEARTBEATs at least this far apart deny it: a network does not reorder datagrams
+/// by more.
 pub const CONTRADICTION_INTERVAL: Span = Span::from_millis(100);
 
-/// How long after a contradiction a writer is asked again and again, and nothing becomes final.
-pub const DISPUTE_TIME: Span = Span::from_secs(1);
+/// The shortest time between two attempts to receive all announcements of a participant again.
+pub const REREAD_INTERVAL: Span = Span::from_millis(500);
 
-/// The shortest time between two visits of all participants with discovery samples that are not final.
+/// Such attempts without success, after which a participant is compared only when it announces itself, and the interval
+/// doubles with each attempt.
+pub const REREAD_ATTEMPTS: u32 = 4;
+
+/// Until it has doubled so often: to 17 minutes.
+pub const REREAD_DOUBLINGS: u32 = 10;
+
+/// Bytes that the digest of an endpoint counts for.
+pub const INVENTORY_ENTRY_BYTES: usize = 64;
+
+/// The shortest time between two summaries of the endpoints to a participant that asks.
+pub const SUMMARY_INTERVAL: Span = Span::from_millis(50);
+
+/// The shortest time between two visits of all participants that are to be asked.
 pub const HEALING_INTERVAL: Span = Span::from_millis(5);
 
 /// Writers that fell silent and of which a reader keeps the next sequence number.

@@ -113,7 +113,7 @@ impl Participant {
             self.count_fault(sender, Fault::DiscoveryMalformed);
             return;
         };
-        let Ok(mut found) = ParticipantData::parse(payload, envelope.vendor) else {
+        let Ok((mut found, summaries)) = ParticipantData::parse_with_summaries(payload, envelope.vendor) else {
             self.count_fault(sender, Fault::DiscoveryMalformed);
             return;
         };
@@ -163,6 +163,7 @@ impl Participant {
             self.verify(rx.now, sender);
         }
         self.ask_unheard_writers(rx.now, sender);
+        self.weigh_summaries(rx, sender, summaries);
         if let Some(at) = self.remotes.get(&sender).map(RemoteParticipant::lease_until) {
             self.expect_lease_end(at);
         }
@@ -274,7 +275,7 @@ impl Participant {
 
     pub(super) fn announcement(&mut self, wall: Timestamp, to: Option<GuidPrefix>) -> Vec<u8> {
         let mut payload = Vec::new();
-        self.data().emit(&mut payload);
+        self.data().emit_with_summaries(self.summaries().as_ref(), &mut payload);
         let number = self.announcer.number_of(&payload);
         self.message(wall, to, number, &InlineQos::default(), PayloadKind::Data, &payload)
     }

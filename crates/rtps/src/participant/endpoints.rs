@@ -1,6 +1,5 @@
 //! SEDP: the endpoints of this participant and of others, and their matches (RTPS 2.5 §8.5.4).
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,8 +24,8 @@ use crate::writer::{MatchedReader, Writer};
 
 use super::discovery_memory::DiscoveryMemory;
 use super::drops::Fault;
-use super::healing::{MESSAGES, PUBLICATIONS, SUBSCRIPTIONS};
-use super::journal::{Change as DiscoveryChange, Journal, Known, KnownEndpoint};
+use super::healing::{PUBLICATIONS, SUBSCRIPTIONS, passes_over};
+use super::inventory::Digests;
 use super::local_endpoint::{LocalReader, LocalWriter, ReasonHash};
 use super::paths::Path;
 use super::remote::RemoteParticipant;
@@ -37,7 +36,8 @@ impl Participant {
     pub fn put_writer(&mut self, now: Instant, wall: Timestamp, data: PublicationData) {
         let mut payload = Vec::new();
         data.emit(&mut payload);
-        announce(&mut self.builtin.publications.writer, now, wall, data.guid, payload);
+        let [announced, _] = &mut self.announced;
+        announce(&mut self.builtin.publications.writer, announced, now, wall, data.guid, payload);
         let entity = data.guid.entity;
         self.index_local_writer(&data);
         match self.writers.get_mut(&entity) {
@@ -83,14 +83,16 @@ impl Participant {
         } else {
             data.emit(&mut payload);
         }
-        announce(&mut self.builtin.subscriptions.writer, now, wall, data.guid, payload);
+        let [_, announced] = &mut self.announced;
+        announce(&mut self.builtin.subscriptions.writer, announced, now, wall, data.guid, payload);
     }
 
     /// Removes a local writer.
     pub fn remove_writer(&mut self, now: Instant, wall: Timestamp, writer: EntityId) {
         let Some(local) = self.writers.remove(&writer) else { return };
         let guid = Guid::new(self.config.prefix, writer);
-        dispose(&mut self.builtin.publications.writer, now, wall, guid);
+        let [announced, _] = &mut self.announced;
+        dispose(&mut self.builtin.publications.writer, announced, now, wall, guid);
         self.leases.remove(local.data.qos.liveliness);
         self.unmatch_writer(guid, &local.data.topic_name, false);
         self.schedule_liveliness(now);
@@ -100,7 +102,8 @@ impl Participant {
     pub fn remove_reader(&mut self, now: Instant, wall: Timestamp, reader: EntityId) {
         let Some(local) = self.readers.remove(&reader) else { return };
         let guid = Guid::new(self.config.prefix, reader);
-        dispose(&mut self.builtin.subscriptions.writer, now, wall, guid);
+        let [_, announced] = &mut self.announced;
+        dispose(&mut self.builtin.subscriptions.writer, announced, now, wall, guid);
         for writer in &local.matched {
             self.drop_route(writer, reader);
         }
@@ -128,20 +131,31 @@ impl Participant {
         if envelope.is_addressed {
             self.verify(rx.now, from.prefix);
         }
-        if self.contradicts(rx, from, input) {
-            return;
-        }
-        if let Input::Gap(gap) = input {
-            self.weigh_gap(rx, from, gap);
-        }
-        if !self.builtin.handle(rx, envelope, input) {
+        if passes_over(input) {
+            self.handle_passing_over(rx, envelope, input);
+        } else if !self.builtin.handle(rx, envelope, input) {
             self.count_fault(from.prefix, Fault::NoSuchEndpoint);
         }
         self.hear_answer(rx, from, input);
         match input {
             Input::Heartbeat(heartbeat) => self.weigh_heartbeat(rx, from, heartbeat),
-            Input::Gap(_) => self.handle_passed_over(rx, from),
+            Input::AckNack(acknack) => self.answer_question(rx, from, envelope.vendor, acknack),
             _ => {}
+        }
+    }
+
+    /// Passes a HEARTBEAT or GAP to a built-in reader. If that reader goes on, the result is compared later.
+    fn handle_passing_over(&mut self, rx: &Reception<'_>, envelope: &Envelope, input: &Input<'_>) {
+        let from = envelope.from;
+        let topic = self.topic_of(from.entity);
+        let mut next = || self.position(topic?, from.prefix).map(|position| position.next);
+        let before = next();
+        if !self.builtin.handle(rx, envelope, input) {
+            self.count_fault(from.prefix, Fault::NoSuchEndpoint);
+        }
+        let mut next = || self.position(topic?, from.prefix).map(|position| position.next);
+        if let Some(topic) = topic.filter(|_| next() != before) {
+            self.compare_later(rx.now, from.prefix, topic);
         }
     }
 
@@ -150,24 +164,22 @@ impl Participant {
         // The built-in readers forget samples that are not stored here: a peer could name further instances without
         // end.
         for sample in self.builtin.publications.take(now, wall) {
-            self.take_back_other(PUBLICATIONS, &sample);
-            let change = match sample.info.valid_data {
+            match sample.info.valid_data {
                 true => self.take_publication(now, wall, &sample),
                 false => self.take_disposal(PUBLICATIONS, &sample),
-            };
-            self.note_sample(now, PUBLICATIONS, &sample, change);
+            }
+            self.note_sample(now, PUBLICATIONS, &sample);
             let instance = sample.info.instance;
             if self.remote_publication(&Guid::from_bytes(instance.0)).is_none() {
                 self.builtin.publications.reader.forget_instance(&instance);
             }
         }
         for sample in self.builtin.subscriptions.take(now, wall) {
-            self.take_back_other(SUBSCRIPTIONS, &sample);
-            let change = match sample.info.valid_data {
+            match sample.info.valid_data {
                 true => self.take_subscription(now, wall, &sample),
                 false => self.take_disposal(SUBSCRIPTIONS, &sample),
-            };
-            self.note_sample(now, SUBSCRIPTIONS, &sample, change);
+            }
+            self.note_sample(now, SUBSCRIPTIONS, &sample);
             let instance = sample.info.instance;
             if self.remote_subscription(&Guid::from_bytes(instance.0)).is_none() {
                 self.builtin.subscriptions.reader.forget_instance(&instance);
@@ -177,24 +189,23 @@ impl Participant {
             if sample.info.valid_data {
                 self.take_message(&sample);
             }
-            self.note_sample(now, MESSAGES, &sample, DiscoveryChange::Nothing);
             self.builtin.messages.reader.forget_instance(&sample.info.instance);
         }
     }
 
     /// Removes an endpoint that its own participant has disposed.
-    fn take_disposal(&mut self, topic: usize, sample: &Selected) -> DiscoveryChange {
+    fn take_disposal(&mut self, topic: usize, sample: &Selected) {
         if sample.info.sequence_number == SequenceNumber::UNKNOWN {
             // Not a sample: the reader has lost the writer.
-            return DiscoveryChange::Nothing;
+            return;
         }
         let guid = Guid::from_bytes(sample.info.instance.0);
         let sender = sample.info.writer.prefix;
-        if guid.prefix != sender {
+        if guid.prefix == sender {
+            self.remove_known(guid, topic);
+        } else {
             self.count_fault(sender, Fault::Forged);
-            return DiscoveryChange::Nothing;
         }
-        self.remove_known(guid, topic).map_or(DiscoveryChange::Nothing, DiscoveryChange::Disposed)
     }
 
     pub(super) fn remove_remote_endpoint(&mut self, _now: Instant, _wall: Timestamp, guid: Guid) {
@@ -289,40 +300,33 @@ impl Participant {
         }
     }
 
-    fn take_publication(&mut self, now: Instant, wall: Timestamp, sample: &Selected) -> DiscoveryChange {
+    fn take_publication(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
         let parsed =
             self.take_endpoint(now, wall, sample, PublicationData::parse, |data| (data.guid, &data.topic_name));
-        let Some((bytes, data)) = parsed else { return DiscoveryChange::Nothing };
+        let Some(data) = parsed else { return };
         let guid = data.guid;
         if self.remote_publication(&guid) == Some(&data) {
-            return DiscoveryChange::Nothing;
+            return;
         }
-        let before = self.store_publication(data);
+        self.store_publication(data);
         self.events.push_back(ParticipantEvent::PublicationFound(guid));
         self.match_remote_writer(guid);
-        DiscoveryChange::Announced(
-            before.map(|data| Box::new(Known { endpoint: KnownEndpoint::Publication(data), bytes })),
-        )
     }
 
-    fn take_subscription(&mut self, now: Instant, wall: Timestamp, sample: &Selected) -> DiscoveryChange {
+    fn take_subscription(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
         let parsed =
             self.take_endpoint(now, wall, sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name));
-        let Some((bytes, data)) = parsed else { return DiscoveryChange::Nothing };
+        let Some(data) = parsed else { return };
         let guid = data.guid;
         if self.remote_subscription(&guid) == Some(&data) {
-            return DiscoveryChange::Nothing;
+            return;
         }
-        let before = self.store_subscription(data);
+        self.store_subscription(data);
         self.events.push_back(ParticipantEvent::SubscriptionFound(guid));
         self.match_remote_reader(guid);
-        DiscoveryChange::Announced(
-            before.map(|data| Box::new(Known { endpoint: KnownEndpoint::Subscription(data), bytes })),
-        )
     }
 
-    /// Parses the announcement of an endpoint by its own participant, and reserves room for it. Returns the bytes of
-    /// the announcement before, too.
+    /// Parses the announcement of an endpoint by its own participant, and reserves room for it.
     fn take_endpoint<D>(
         &mut self,
         now: Instant,
@@ -330,7 +334,7 @@ impl Participant {
         sample: &Selected,
         parse: impl FnOnce(&[u8], VendorId) -> Result<D, DiscoveryDataError>,
         name: impl for<'d> FnOnce(&'d D) -> (Guid, &'d str),
-    ) -> Option<(usize, D)> {
+    ) -> Option<D> {
         let sender = sample.info.writer.prefix;
         let remote = self.remotes.get_mut(&sender)?;
         let Ok(data) = parse(&sample.payload, remote.data.vendor) else {
@@ -347,12 +351,11 @@ impl Participant {
             self.remove_remote_endpoint(now, wall, guid);
             return None;
         }
-        let bytes_before = remote.kept_bytes.get(&guid.entity).copied().unwrap_or(0);
         if !remote.has_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {
             *remote.drops.of(Fault::NoRoom) += 1;
             return None;
         }
-        Some((bytes_before, data))
+        Some(data)
     }
 
     /// Decides whether a writer and a reader match, at least one of which is local, and reports changes.
@@ -566,8 +569,7 @@ impl Participant {
 impl RemoteParticipant {
     /// Bytes that its endpoints count for in [`DiscoveryMemory`].
     pub(super) fn held_bytes(&self) -> usize {
-        let journals = self.journals.iter().map(Journal::bytes).fold(0, usize::saturating_add);
-        let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES).saturating_add(journals);
+        let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES).saturating_add(self.inventory_bytes());
         self.kept_bytes_total.saturating_add(overhead)
     }
 
@@ -599,7 +601,8 @@ impl RemoteParticipant {
     }
 }
 
-fn announce(writer: &mut Writer, now: Instant, wall: Timestamp, guid: Guid, payload: Vec<u8>) {
+fn announce(writer: &mut Writer, announced: &mut Digests, now: Instant, wall: Timestamp, guid: Guid, payload: Vec<u8>) {
+    announced.insert(guid.entity, &payload);
     let change = Change {
         kind: ChangeKind::Alive,
         instance: KeyHash(guid.to_bytes()),
@@ -610,7 +613,8 @@ fn announce(writer: &mut Writer, now: Instant, wall: Timestamp, guid: Guid, payl
     drop(writer.write(now, change));
 }
 
-fn dispose(writer: &mut Writer, now: Instant, wall: Timestamp, guid: Guid) {
+fn dispose(writer: &mut Writer, announced: &mut Digests, now: Instant, wall: Timestamp, guid: Guid) {
+    announced.remove(guid.entity);
     let mut payload = Vec::new();
     emit_endpoint_key(guid, &mut payload);
     let change = Change {

@@ -130,14 +130,14 @@ pub struct ParticipantCounters {
 /// Counters of the effects of forged discovery messages that were taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Healed {
-    /// Announcements and disposals of endpoints that their participant denied to have written.
-    pub samples_taken_back: u64,
+    /// Times that all announcements of a participant were received again, because it said other than what was received.
+    pub rereads: u64,
+    /// Endpoints that were known and then turned out not to exist.
+    pub endpoints_removed: u64,
     /// Participants that went on after a goodbye in their name.
     pub participants_restored: u64,
     /// Announcements of other addresses by participants that still answered at the old ones.
     pub moves_refused: u64,
-    /// Samples of discovery that could not be taken back any more, because later ones took their room.
-    pub samples_final_early: u64,
 }
 
 /// The recipient and the sender of an input.

@@ -21,7 +21,7 @@ mod event;
 mod eviction;
 mod fragment_run;
 mod healing;
-mod journal;
+mod inventory;
 mod liveliness_leases;
 mod local_endpoint;
 mod matching;
@@ -74,6 +74,7 @@ use builtin::Builtin;
 use by_topic::ByTopic;
 use discovery_memory::DiscoveryMemory;
 use drops::Fault;
+use inventory::Digests;
 use liveliness_leases::LivelinessLeases;
 use local_endpoint::{LocalReader, LocalWriter};
 use parked::ParkedParticipants;
@@ -121,7 +122,9 @@ pub struct Participant {
     /// The drops of unknown participants.
     unknown_drops: Drops,
     signs: RecentSigns,
-    /// The participants with discovery samples that are not final.
+    /// The announcements of `writers` and of `readers`.
+    announced: [Digests; 2],
+    /// The participants that are to be asked.
     healing: BTreeSet<GuidPrefix>,
     next_healing: Option<Instant>,
     /// The earliest time for that.
@@ -165,6 +168,7 @@ impl Participant {
             not_rtps: 0,
             unknown_drops: Drops::default(),
             signs: RecentSigns::new(),
+            announced: Default::default(),
             healing: BTreeSet::new(),
             next_healing: None,
             heals_from: now,

@@ -10,7 +10,6 @@ use crate::limits::{ENDPOINT_BYTES, PARKED_BYTES_MAX, PARKED_PARTICIPANTS_MAX};
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
-use super::journal::Journal;
 use super::remote::RemoteParticipant;
 
 /// A participant that has said goodbye: perhaps an impostor did.
@@ -34,10 +33,10 @@ pub(super) struct ParkedParticipant {
 
 impl ParkedParticipant {
     fn bytes(&self) -> usize {
-        let journals = self.left.iter().flat_map(|left| &left.remote.journals).map(Journal::bytes);
+        let inventories = self.left.iter().map(|left| left.remote.inventory_bytes());
         let participant = usize::from(self.left.is_some()).saturating_mul(ENDPOINT_BYTES);
         let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES).saturating_add(participant);
-        let overhead = journals.fold(overhead, usize::saturating_add);
+        let overhead = inventories.fold(overhead, usize::saturating_add);
         self.kept_bytes.values().fold(overhead, |sum, bytes| sum.saturating_add(*bytes))
     }
 }

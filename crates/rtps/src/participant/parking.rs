@@ -84,8 +84,7 @@ impl Participant {
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
         self.reroute(rx.now, prefix);
         self.expect_lease_end(lease_until);
-        // Its samples of the meantime were not received.
-        self.doubt_all(rx.now, prefix);
+        self.compare_all_later(rx.now, prefix);
         true
     }
 

@@ -16,7 +16,7 @@ use crate::time::Instant;
 use crate::vendor::Quirks;
 
 use super::drops::Drops;
-use super::journal::Journal;
+use super::inventory::Inventory;
 use super::origin::Origin;
 use super::paths::{Path, Paths};
 use super::remote_endpoints::RemoteEndpoints;
@@ -61,8 +61,12 @@ pub(super) struct RemoteParticipant {
     pub(super) doubt: Option<Doubt>,
     /// When the last doubt began.
     pub(super) doubted_at: Option<Instant>,
-    /// The changes by its latest discovery samples, for each built-in topic.
-    pub(super) journals: [Journal; 3],
+    /// Its announcements, for each built-in topic.
+    pub(super) inventories: [Inventory; 3],
+    /// Whether it summarizes them.
+    pub(super) is_summarized: bool,
+    /// When the last summary was sent to it because it asked.
+    pub(super) summarized_at: Option<Instant>,
 }
 
 impl RemoteParticipant {
@@ -89,7 +93,9 @@ impl RemoteParticipant {
             subscriptions: RemoteEndpoints::default(),
             kept_bytes: BTreeMap::new(),
             kept_bytes_total: 0,
-            journals: Default::default(),
+            inventories: Default::default(),
+            is_summarized: false,
+            summarized_at: None,
         };
         remote.show(source);
         remote

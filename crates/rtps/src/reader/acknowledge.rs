@@ -5,7 +5,7 @@ use crate::id::Guid;
 use crate::limits::{ANSWERS_MESSAGE_BYTES_MAX, PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
 use crate::protection::seal::Sealer;
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
-use crate::time::{Instant, Span};
+use crate::time::{Instant, Span, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
@@ -78,7 +78,7 @@ impl Reader {
         }
         proxy.tolerance.fade();
         proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
-        self.declare_lost_below(rx, index, first, known_until);
+        self.declare_lost_below(rx.now, rx.wall, index, first, known_until);
         self.update_memory_charge(index);
         true
     }
@@ -163,15 +163,16 @@ impl Reader {
     }
 
     /// The writer no longer has anything before `first`: what has not come by now is lost.
-    fn declare_lost_below(
+    pub(super) fn declare_lost_below(
         &mut self,
-        rx: &Reception<'_>,
+        now: Instant,
+        wall: Timestamp,
         index: usize,
         first: SequenceNumber,
         known_until: SequenceNumber,
     ) {
         loop {
-            self.drain(rx.now, rx.wall, index);
+            self.drain(now, wall, index);
             let Some(proxy) = self.writers.get_mut(index) else { return };
             if proxy.next >= first {
                 return;

@@ -102,6 +102,12 @@ impl WriterProxy {
         self.skip = None;
     }
 
+    /// The writer hands over nothing before `first`, which cannot be forged.
+    pub(super) fn expect_from(&mut self, first: SequenceNumber) {
+        self.trust_skip();
+        self.handed_from = (self.next < first).then_some(first);
+    }
+
     /// The loss of so many samples can be reported now.
     pub(super) fn take_confirmed_loss(&mut self) -> u64 {
         let next = self.next;

@@ -1,9 +1,9 @@
-//! Receiving samples of a writer again, because it proves that some of them were forged.
+//! Receiving samples of a writer again, because some were forged or missed.
 
 use crate::id::Guid;
 use crate::seq::SequenceNumber;
 
-use super::{Reader, SampleMeta};
+use super::Reader;
 
 impl Reader {
     /// Asks a matched reliable writer for a HEARTBEAT.
@@ -37,23 +37,5 @@ impl Reader {
         proxy.release(&mut self.pool);
         proxy.out_of_order_bytes = 0;
         self.update_memory_charge(index);
-    }
-
-    /// Whether a sample waits under this number that `differs`. That one is then discarded: which of the two is true
-    /// shows when the writer repeats it.
-    pub(crate) fn discard_other(
-        &mut self,
-        writer: Guid,
-        number: SequenceNumber,
-        differs: impl FnOnce(&SampleMeta, &[u8]) -> bool,
-    ) -> bool {
-        let Some(index) = self.find(writer) else { return false };
-        let Some(proxy) = self.writers.get_mut(index) else { return false };
-        let differs = proxy.out_of_order.get(&number).is_some_and(|sample| differs(&sample.meta, &sample.payload));
-        if differs && let Some(sample) = proxy.take_out_of_order(number) {
-            self.pool.recycle(sample.payload);
-            self.update_memory_charge(index);
-        }
-        differs
     }
 }

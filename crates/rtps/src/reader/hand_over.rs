@@ -62,7 +62,7 @@ impl Reader {
             proxy.next_preemptive_acknack = None;
         }
         self.update_available(rx, index, (first, last), first, true);
-        self.writers.get_mut(index).into_iter().for_each(WriterProxy::trust_skip);
+        self.writers.get_mut(index).into_iter().for_each(|proxy| proxy.expect_from(first));
         true
     }
 

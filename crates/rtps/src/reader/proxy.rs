@@ -78,6 +78,8 @@ pub(super) struct WriterProxy {
     pub(super) started: bool,
     /// Of a volatile reader: everything before was received at an earlier match.
     pub(super) kept: Option<SequenceNumber>,
+    /// The first number that the writer hands over, as long as an earlier sample waits for room.
+    pub(super) handed_from: Option<SequenceNumber>,
     /// The newest number announced by HEARTBEATs. Samples beyond it do not show which samples should have arrived.
     pub(super) announced: Reach<SequenceNumber>,
     /// The newest missing number that a later sample has shown and no HEARTBEAT has announced.
@@ -173,6 +175,7 @@ impl WriterProxy {
             gets_history: wants_history && info.has_history,
             started: wants_history && info.has_history,
             kept: None,
+            handed_from: None,
             destination: destination_of(&info),
             info,
             slot,

@@ -18,10 +18,19 @@ impl Reader {
                 proxy.is_listed_stalled = false;
             }
             self.drain(now, wall, index);
+            self.go_on_at_handed(now, wall, index);
             self.update_memory_charge(index);
             self.file_timer(index);
         }
         self.resuming = resuming;
+    }
+
+    /// Goes on at the first number that the writer hands over. The writer states that number once, and then an earlier
+    /// sample, received in a message, may wait for room.
+    fn go_on_at_handed(&mut self, now: Instant, wall: Timestamp, index: usize) {
+        let Some(first) = self.writers.get(index).and_then(|proxy| proxy.handed_from) else { return };
+        self.declare_lost_below(now, wall, index, first, first);
+        self.writers.get_mut(index).into_iter().for_each(|proxy| proxy.expect_from(first));
     }
 
     /// Records that a sample of this writer waits for room in the cache.

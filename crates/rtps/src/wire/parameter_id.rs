@@ -106,6 +106,7 @@ parameter_ids! {
     DOMAIN_TAG = 0x4014, "String.";
     PEREGRINE_SHARED_MEMORY = 0x8501, "Of this vendor: where processes of the same host hand samples over.";
     PEREGRINE_IGNORE_LOCAL = 0x8502, "Of this vendor: which endpoints near it an endpoint does not match.";
+    PEREGRINE_ENDPOINTS = 0x8503, "Of this vendor: a summary of all writers, and one of all readers.";
 }
 
 impl ParameterId {

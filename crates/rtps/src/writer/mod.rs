@@ -423,6 +423,11 @@ impl Writer {
         silent.map(|r| r.acknowledged_below).fold(self.acknowledged_below(), SequenceNumber::min)
     }
 
+    /// Whether this reader is matched and has acknowledged all changes up to and including `number`.
+    pub(crate) fn is_acknowledged_by(&self, reader: Guid, number: SequenceNumber) -> bool {
+        self.readers.find(reader).is_some_and(|r| r.acknowledged_below > number)
+    }
+
     /// The matched reliable readers that have not acknowledged everything up to and including `number`, also those for
     /// which the writer no longer waits.
     pub fn readers_behind(&self, number: SequenceNumber) -> impl Iterator<Item = Guid> {

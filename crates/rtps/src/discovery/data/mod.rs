@@ -22,7 +22,7 @@ use crate::wire::{ParameterId, ParameterListError, ValueError};
 pub use builtin::{BuiltinEndpointQos, BuiltinEndpointSet};
 pub use list::{disposed_endpoint, disposed_participant, emit_endpoint_key, emit_participant_key};
 pub use message::{ParticipantMessageData, ParticipantMessageKind};
-pub use participant::{ParticipantData, SharedMemoryAddress};
+pub use participant::{EndpointSummary, ParticipantData, SharedMemoryAddress};
 pub use publication::PublicationData;
 pub use subscription::{ContentFilter, SubscriptionData};
 

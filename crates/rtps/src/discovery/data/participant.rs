@@ -4,11 +4,14 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use md5::{Digest, Md5};
+
 use super::list::{Cast, emit_list, emit_locators, for_each_parameter, name, parse_list, push_locator, push_unicast};
 use super::{BuiltinEndpointQos, BuiltinEndpointSet, DiscoveryDataError};
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix, KeyHash};
 use crate::locator::Locator;
 use crate::qos::{Properties, UserData, WirePolicy};
+use crate::seq::SequenceNumber;
 use crate::time::Span;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{ParameterId, ValueError, ValueReader};
@@ -32,6 +35,28 @@ impl SharedMemoryAddress {
             *part = value.u32()?;
         }
         Ok(Self { address, host })
+    }
+}
+
+/// All announcements of a built-in writer in short, by which a reader recognises that it has missed some or believes
+/// forged ones.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct EndpointSummary {
+    /// The last sample.
+    pub last: SequenceNumber,
+    /// The sum of the digests of the announcements that are valid then, of 128 bits without a carry.
+    pub digest: u128,
+}
+
+impl EndpointSummary {
+    /// The digest of a serialized announcement: its MD5 as a big-endian number.
+    #[must_use]
+    pub fn digest_of(announcement: &[u8]) -> u128 {
+        u128::from_be_bytes(Md5::digest(announcement).into())
+    }
+
+    fn read(value: &mut ValueReader<'_>) -> Result<Self, ValueError> {
+        Ok(Self { last: value.sequence_number()?, digest: u128::from_be_bytes(value.array()?) })
     }
 }
 
@@ -126,16 +151,31 @@ impl ParticipantData {
     /// # Errors
     /// The announcement is invalid and must be ignored.
     pub fn parse(payload: &[u8], vendor: VendorId) -> Result<Self, DiscoveryDataError> {
+        Self::parse_with_summaries(payload, vendor).map(|(data, _)| data)
+    }
+
+    /// As [`Self::parse`], with the summaries of the writers and of the readers. Only this vendor summarizes them.
+    ///
+    /// # Errors
+    /// The announcement is invalid and must be ignored.
+    pub fn parse_with_summaries(
+        payload: &[u8],
+        vendor: VendorId,
+    ) -> Result<(Self, Option<[EndpointSummary; 2]>), DiscoveryDataError> {
         let list = parse_list(payload)?;
         let endpoint_set_alias = Quirks::of(vendor).builtin_endpoint_set_parameter;
         let mut data = Self::new(GuidPrefix::UNKNOWN, Self::VERSION_DEFAULT, vendor);
-        let (mut guid, mut endpoints) = (None, None);
+        let (mut guid, mut endpoints, mut summaries) = (None, None, None);
         for_each_parameter(list, |id, value| {
             match id {
                 ParameterId::PARTICIPANT_GUID => guid = Some(value.guid()?),
                 ParameterId::BUILTIN_ENDPOINT_SET => endpoints = Some(value.u32()?),
                 ParameterId::BUILTIN_ENDPOINT_SET_1X => endpoints = endpoints.or(Some(value.u32()?)),
                 id if Some(id) == endpoint_set_alias => endpoints = endpoints.or(Some(value.u32()?)),
+                ParameterId::PEREGRINE_ENDPOINTS => {
+                    let [writers, readers] = [EndpointSummary::read(value), EndpointSummary::read(value)];
+                    summaries = writers.ok().zip(readers.ok()).map(|(writers, readers)| [writers, readers]);
+                }
                 id => return data.set(id, value),
             }
             Ok(true)
@@ -148,17 +188,22 @@ impl ParticipantData {
         let endpoints = endpoints.ok_or(DiscoveryDataError::Missing(ParameterId::BUILTIN_ENDPOINT_SET))?;
         data.builtin_endpoints = BuiltinEndpointSet(endpoints);
         if data.vendor != VendorId::PEREGRINE {
-            // Other vendors use this id for another parameter.
-            data.shared_memory = None;
+            // Other vendors use these ids for other parameters.
+            (data.shared_memory, summaries) = (None, None);
         }
         match data.version.major {
-            2 => Ok(data),
+            2 => Ok((data, summaries)),
             major => Err(DiscoveryDataError::Version { major }),
         }
     }
 
     /// Appends the announcement, encapsulation header included.
     pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_with_summaries(None, out);
+    }
+
+    /// As [`Self::emit`], with the writers and readers as a whole.
+    pub fn emit_with_summaries(&self, summaries: Option<&[EndpointSummary; 2]>, out: &mut Vec<u8>) {
         emit_list(out, |list| {
             let ProtocolVersion { major, minor } = self.version;
             list.parameter(ParameterId::PROTOCOL_VERSION, |value| value.octets(&[major, minor]));
@@ -194,6 +239,14 @@ impl ParticipantData {
                 list.parameter(ParameterId::PEREGRINE_SHARED_MEMORY, |value| {
                     value.octets(address);
                     host.iter().for_each(|part| value.u32(*part));
+                });
+            }
+            if let Some(summaries) = summaries {
+                list.parameter(ParameterId::PEREGRINE_ENDPOINTS, |value| {
+                    for EndpointSummary { last, digest } in summaries {
+                        value.sequence_number(*last);
+                        value.octets(&digest.to_be_bytes());
+                    }
                 });
             }
         });

@@ -3,6 +3,7 @@
 use std::boxed::Box;
 use std::net::SocketAddr;
 use std::string::{String, ToString};
+use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -11,6 +12,7 @@ use super::*;
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix, KeyHash};
 use crate::locator::Locator;
 use crate::qos::*;
+use crate::seq::SequenceNumber;
 use crate::time::Span;
 use crate::vendor::{ProtocolVersion, VendorId};
 use crate::wire::vectors::{CYCLONE_PUBLICATION, CYCLONE_SPDP, CYCLONE_SUBSCRIPTION, hex};
@@ -562,6 +564,44 @@ fn any_octets() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..20)
 }
 
+#[test]
+fn summaries_of_endpoints_have_these_bytes() {
+    let summaries = [(1, 2), (0x1_0000_0003, u128::MAX)];
+    let summaries = summaries.map(|(last, digest)| EndpointSummary { last: SequenceNumber(last), digest });
+    let mut octets = Vec::new();
+    participant().emit_with_summaries(Some(&summaries), &mut octets);
+    let mut expected = vec![0x03, 0x85, 48, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    expected.extend_from_slice(&2_u128.to_be_bytes());
+    expected.extend_from_slice(&[1, 0, 0, 0, 3, 0, 0, 0]);
+    expected.extend_from_slice(&[0xff; 16]);
+    expected.extend_from_slice(&[1, 0, 0, 0]);
+    assert!(octets.ends_with(&expected), "{octets:x?}");
+    let parse = |octets: &[u8]| ParticipantData::parse_with_summaries(octets, VendorId::PEREGRINE).unwrap();
+    assert_eq!(parse(&octets), (participant(), Some(summaries)));
+    // One summary alone says nothing.
+    let from = octets.len() - expected.len();
+    octets.truncate(from);
+    octets.extend_from_slice(&[0x03, 0x85, 24, 0]);
+    octets.extend_from_slice(&expected[4..28]);
+    octets.extend_from_slice(&[1, 0, 0, 0]);
+    assert_eq!(parse(&octets), (participant(), None));
+}
+
+#[test]
+fn summaries_of_endpoints_are_read_from_this_vendor_only() {
+    let summary = EndpointSummary { last: SequenceNumber(1), digest: 2 };
+    let data = ParticipantData { vendor: VendorId::CYCLONE, ..participant() };
+    let mut octets = Vec::new();
+    data.emit_with_summaries(Some(&[summary; 2]), &mut octets);
+    assert_eq!(ParticipantData::parse_with_summaries(&octets, VendorId::CYCLONE), Ok((data, None)));
+}
+
+#[test]
+fn digest_of_an_announcement_is_its_md5() {
+    // RFC 1321, appendix A.5.
+    assert_eq!(EndpointSummary::digest_of(b"abc"), 0x9001_5098_3cd2_4fb0_d696_3f7d_28e1_7f72);
+}
+
 proptest! {
     #[test]
     fn participants_round_trip(
@@ -575,6 +615,7 @@ proptest! {
         bits: (u32, u32),
         expects_inline_qos: bool,
         shared_memory: Option<([u8; 16], [u32; 5])>,
+        summaries: Option<[(i64, u128); 2]>,
         streams in proptest::collection::btree_set((3i32.., any::<u32>(), any::<[u8; 16]>()), 0..=STREAM_LOCATORS_MAX),
     ) {
         // A NUL at the end of a string is its terminator.
@@ -597,9 +638,11 @@ proptest! {
             ..ParticipantData::new(GuidPrefix(prefix), ProtocolVersion::V2_5, VendorId::PEREGRINE)
         };
         let mut out = Vec::new();
-        data.emit(&mut out);
+        let summaries =
+            summaries.map(|both| both.map(|(last, digest)| EndpointSummary { last: SequenceNumber(last), digest }));
+        data.emit_with_summaries(summaries.as_ref(), &mut out);
         prop_assert_eq!(out.len() % 4, 0);
-        prop_assert_eq!(ParticipantData::parse(&out, VendorId::UNKNOWN), Ok(data));
+        prop_assert_eq!(ParticipantData::parse_with_summaries(&out, VendorId::UNKNOWN), Ok((data, summaries)));
     }
 
     #[test]

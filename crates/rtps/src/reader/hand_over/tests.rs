@@ -460,3 +460,17 @@ fn repairable_samples_make_room_for_others() {
     let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).collect();
     assert!(taken.contains(&(writer(1), 1)) && taken.len() == 5, "{taken:?}");
 }
+
+/// The reader received samples in messages before its writer knew of it, and has no room for all of them when the
+/// writer hands over the first sample after the match.
+#[test]
+fn samples_handed_over_after_waiting_ones_are_delivered() {
+    let mut reader = short_of_memory(&Arc::default());
+    send(&mut reader, 1, 5);
+    send(&mut reader, 1, 6);
+    assert!(reader.handle_available(&RX, writer(1), SequenceNumber(10), SequenceNumber(11)));
+    assert!((10..=11).all(|number| hand_over_change(&mut reader, 1, number)));
+    let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).collect();
+    assert_eq!(taken, [5, 6, 10, 11].map(|number| (writer(1), number)));
+    assert_eq!(reader.acknowledged_below(writer(1)), Some(SequenceNumber(12)));
+}

@@ -1,0 +1,257 @@
+//! The costly steps of a handshake, apart from its state: they run on any thread, and change nothing.
+//!
+//! | job | operations | when |
+//! |---|---|---|
+//! | begin | one private key | this participant begins |
+//! | answer | certificate chain, document; then one private key, one signature | a request came |
+//! | conclude | certificate chain, document, signature; then the agreement, one signature | a reply came |
+//! | accept | one signature; then the agreement | the last message came |
+//! | review | certificate chain | the revocations changed |
+
+use core::fmt;
+use std::sync::Arc;
+
+use peregrine_rtps::id::GuidPrefix;
+
+use super::agreement::{Coding, KeyAgreement, PrivateShare};
+use super::contents::{Challenge, Credentials, Final, Hash, Reply, Request, Transcript};
+use super::credential::PeerCredential;
+use super::local::SharedLocal;
+use super::refusal::Refusal;
+use super::trust::Trust;
+use crate::crypto::{KeyMaterial, exchange_key};
+use crate::secret::Secret;
+use crate::wall_time::WallTime;
+
+/// A costly step of a handshake. It takes between 10 µs and some milliseconds, and draws random numbers from the
+/// operating system for its signature.
+pub struct Job {
+    pub(super) id: JobId,
+    pub(super) work: Work,
+}
+
+/// The result of a [`Job`].
+pub struct JobDone {
+    pub(super) id: JobId,
+    pub(super) outcome: Result<Outcome, Refusal>,
+}
+
+/// Stands for a job on another thread, which may panic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobTicket(JobId);
+
+/// Which job of which peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct JobId {
+    pub(super) peer: GuidPrefix,
+    pub(super) number: u64,
+}
+
+pub(super) enum Work {
+    Begin { local: SharedLocal, challenge1: Challenge, seed: Secret },
+    Answer(Box<Answer>),
+    Conclude { local: SharedLocal, check: Check, sent: Arc<Sent>, reply: Box<Reply> },
+    Accept { check: Check, review: bool, candidate: Arc<Candidate>, last: Box<Final> },
+    Review { check: Check, credential: Arc<PeerCredential> },
+}
+
+/// The trust and the time by which a peer is checked.
+pub(super) struct Check {
+    pub(super) trust: Arc<Trust>,
+    pub(super) now: WallTime,
+}
+
+pub(super) struct Answer {
+    pub(super) local: SharedLocal,
+    pub(super) check: Check,
+    pub(super) request: Request,
+    pub(super) digest: Hash,
+    pub(super) challenge2: Challenge,
+    pub(super) seed: Secret,
+}
+
+pub(super) enum Outcome {
+    Begun(Box<Sent>),
+    Answered(Box<Candidate>),
+    Concluded(Box<Concluded>),
+    Accepted(KeyMaterial),
+    Reviewed,
+}
+
+/// A request of this participant.
+pub(super) struct Sent {
+    pub(super) request: Request,
+    hash1: Hash,
+    share: PrivateShare,
+}
+
+/// A request of a peer whose certificate was accepted, and the reply to it.
+pub(super) struct Candidate {
+    /// Of the request, as it was received.
+    pub(super) digest: Hash,
+    pub(super) transcript: Transcript,
+    pub(super) credential: Arc<PeerCredential>,
+    /// How the peer names the algorithm of the agreement.
+    pub(super) agreement_algorithm: Vec<u8>,
+    pub(super) signature: Vec<u8>,
+    share: PrivateShare,
+}
+
+/// A handshake that this participant began, at its end.
+pub(super) struct Concluded {
+    pub(super) credential: Arc<PeerCredential>,
+    pub(super) transcript: Transcript,
+    pub(super) signature: Vec<u8>,
+    pub(super) exchange_key: KeyMaterial,
+}
+
+impl Job {
+    /// The peer of the handshake.
+    #[must_use]
+    pub const fn peer(&self) -> GuidPrefix {
+        self.id.peer
+    }
+
+    /// Does the work.
+    #[must_use]
+    pub fn run(self) -> JobDone {
+        let peer = self.id.peer;
+        let outcome = match self.work {
+            Work::Begin { local, challenge1, seed } => {
+                begin(&local, challenge1, &seed).map(|sent| Outcome::Begun(Box::new(sent)))
+            }
+            Work::Answer(answer) => answer.run(peer).map(|answered| Outcome::Answered(Box::new(answered))),
+            Work::Conclude { local, check, sent, reply } => {
+                conclude(&local, &check, &sent, &reply, peer).map(|done| Outcome::Concluded(Box::new(done)))
+            }
+            Work::Accept { check, review, candidate, last } => {
+                let reviewed = if review { candidate.credential.review(&check.trust, check.now) } else { Ok(()) };
+                reviewed.and_then(|()| accept(check.now, &candidate, &last)).map(Outcome::Accepted)
+            }
+            Work::Review { check, credential } => {
+                credential.review(&check.trust, check.now).map(|()| Outcome::Reviewed)
+            }
+        };
+        JobDone { id: self.id, outcome }
+    }
+
+    /// Stands for the job while another thread has it.
+    #[must_use]
+    pub const fn ticket(&self) -> JobTicket {
+        JobTicket(self.id)
+    }
+
+    const fn name(&self) -> &'static str {
+        match self.work {
+            Work::Begin { .. } => "begin",
+            Work::Answer(_) => "answer",
+            Work::Conclude { .. } => "conclude",
+            Work::Accept { .. } => "accept",
+            Work::Review { .. } => "review",
+        }
+    }
+}
+
+impl JobTicket {
+    /// The result of a job that panicked: its message is refused, or its peer let go.
+    #[must_use]
+    pub const fn failed(self) -> JobDone {
+        JobDone { id: self.0, outcome: Err(Refusal::JobFailed) }
+    }
+}
+
+fn begin(local: &SharedLocal, challenge1: Challenge, seed: &Secret) -> Result<Sent, Refusal> {
+    let generated = PrivateShare::generate(KeyAgreement::EcdhP256, Coding::Plain, seed);
+    let (share, dh1) = generated.ok_or(Refusal::PublicKey)?;
+    let credentials = local.own_credentials();
+    let hash1 = credentials.hash();
+    Ok(Sent { request: Request { credentials, dh1, challenge1 }, hash1, share })
+}
+
+impl Answer {
+    fn run(self, peer: GuidPrefix) -> Result<Candidate, Refusal> {
+        let Self { local, check, request, digest, challenge2, seed } = self;
+        let Request { credentials, dh1, challenge1 } = request;
+        let agreement = KeyAgreement::from_name(&credentials.agreement_algorithm).ok_or(Refusal::AgreementAlgorithm)?;
+        // Nothing below happens for a peer without an accepted certificate.
+        let credential = PeerCredential::verify(&credentials, peer, &check.trust, check.now)?;
+        let (share, dh2) = PrivateShare::generate(agreement, Coding::of(&dh1), &seed).ok_or(Refusal::PublicKey)?;
+        let hash2 = local.credentials(&credentials.agreement_algorithm).hash();
+        let transcript = Transcript { hash1: credentials.hash(), challenge1, dh1, hash2, challenge2, dh2 };
+        let signature = local.sign(&credential, &transcript.reply_text())?;
+        let Credentials { agreement_algorithm, .. } = credentials;
+        Ok(Candidate { digest, transcript, credential: Arc::new(credential), agreement_algorithm, signature, share })
+    }
+}
+
+fn conclude(
+    local: &SharedLocal,
+    check: &Check,
+    sent: &Sent,
+    reply: &Reply,
+    peer: GuidPrefix,
+) -> Result<Concluded, Refusal> {
+    if KeyAgreement::from_name(&reply.credentials.agreement_algorithm) != Some(sent.share.agreement()) {
+        return Err(Refusal::AgreementAlgorithm);
+    }
+    let transcript = Transcript {
+        hash1: sent.hash1,
+        challenge1: sent.request.challenge1,
+        dh1: sent.request.dh1.clone(),
+        hash2: reply.credentials.hash(),
+        challenge2: reply.challenge2,
+        dh2: reply.dh2.clone(),
+    };
+    reply.repeated.check(&transcript)?;
+    let credential = PeerCredential::verify(&reply.credentials, peer, &check.trust, check.now)?;
+    credential.verify_signature(&transcript.reply_text(), &reply.signature)?;
+    let exchange_key = derive(&sent.share, &transcript.dh2, &transcript)?;
+    let signature = local.sign(&credential, &transcript.final_text())?;
+    Ok(Concluded { credential: Arc::new(credential), transcript, signature, exchange_key })
+}
+
+fn accept(now: WallTime, candidate: &Candidate, last: &Final) -> Result<KeyMaterial, Refusal> {
+    let Candidate { transcript, credential, share, .. } = candidate;
+    last.repeated.check(transcript)?;
+    if now > credential.valid_until() {
+        return Err(Refusal::Expired);
+    }
+    credential.verify_signature(&transcript.final_text(), &last.signature)?;
+    derive(share, &transcript.dh1, transcript)
+}
+
+fn derive(share: &PrivateShare, public: &[u8], transcript: &Transcript) -> Result<KeyMaterial, Refusal> {
+    let secret = share.agree(public).ok_or(Refusal::PublicKey)?;
+    Ok(exchange_key(&transcript.challenge1, &transcript.challenge2, &secret))
+}
+
+impl Candidate {
+    /// Whether this is the last message of its handshake.
+    pub(super) fn confirms(&self, last: &Final) -> bool {
+        self.transcript.challenge1 == last.challenge1 && self.transcript.challenge2 == last.challenge2
+    }
+}
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sent").field("share", &self.share).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate").field("share", &self.share).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job({}, {:?})", self.name(), self.id.peer)
+    }
+}
+
+impl fmt::Debug for JobDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobDone({:?}, {})", self.id.peer, if self.outcome.is_ok() { "accepted" } else { "refused" })
+    }
+}

@@ -1,0 +1,319 @@
+//! Peers that are made by hand: they choose what other implementations choose.
+
+use super::*;
+use crate::authentication::agreement::{Coding, KeyAgreement, PrivateShare};
+use crate::authentication::contents::{Credentials, Reply, Request, Transcript};
+use crate::crypto::exchange_key;
+use crate::identity::SignatureAlgorithm;
+use crate::message::{DataHolder, GenericMessage, MessageHead, MessageIdentity, names};
+use crate::secret::Secret;
+
+/// Choices in which implementations differ.
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    agreement: KeyAgreement,
+    coding: Coding,
+    /// Names of algorithms have the end of a C string.
+    with_nul: bool,
+    /// Properties that may be absent are there.
+    repeats: bool,
+}
+
+const CYCLONE: Style =
+    Style { agreement: KeyAgreement::EcdhP256, coding: Coding::Plain, with_nul: true, repeats: false };
+const FAST_DDS: Style =
+    Style { agreement: KeyAgreement::Modp2048, coding: Coding::Plain, with_nul: false, repeats: true };
+const CYCLONE_MODP: Style =
+    Style { agreement: KeyAgreement::Modp2048, coding: Coding::Der, with_nul: true, repeats: false };
+
+struct Peer<'a> {
+    owner: &'a Owner,
+    style: Style,
+    challenge: [u8; 32],
+}
+
+impl Peer<'_> {
+    fn credentials(&self) -> Credentials {
+        let name = |name: &[u8]| if self.style.with_nul { [name, &[0]].concat() } else { name.to_vec() };
+        let algorithm: &[u8] = match self.owner.identity.key.private.message_algorithm() {
+            SignatureAlgorithm::Ecdsa(_) => b"ECDSA-SHA256",
+            _ => b"RSASSA-PSS-SHA256",
+        };
+        Credentials {
+            certificate: self.owner.identity.pem().into_bytes(),
+            permissions: self.owner.permissions.clone(),
+            participant_data: participant_data(self.owner.prefix),
+            signature_algorithm: name(algorithm),
+            agreement_algorithm: name(self.style.agreement.name().as_bytes()),
+        }
+    }
+
+    fn share(&self) -> (PrivateShare, Vec<u8>) {
+        PrivateShare::generate(self.style.agreement, self.style.coding, &Secret::copy_of(&[9; 32])).unwrap()
+    }
+
+    fn sign(&self, text: &[u8]) -> Vec<u8> {
+        let key = &self.owner.identity.key.private;
+        key.sign(key.message_algorithm(), text).unwrap()
+    }
+
+    /// Drops what may be absent if this peer does.
+    fn styled(&self, mut token: DataHolder) -> DataHolder {
+        let optional: &[&str] = match token.class_id.as_str() {
+            names::HANDSHAKE_REQUEST => &[names::HASH_1],
+            names::HANDSHAKE_REPLY => &[names::HASH_1, names::HASH_2, names::DH_1],
+            _ => &[names::HASH_1, names::HASH_2, names::DH_1, names::DH_2],
+        };
+        if !self.style.repeats {
+            token.binary_properties.retain(|property| !optional.contains(&property.name.as_str()));
+        }
+        // Peers have other orders.
+        token.binary_properties.reverse();
+        token
+    }
+}
+
+pub(super) fn payload(from: GuidPrefix, to: GuidPrefix, token: DataHolder) -> Vec<u8> {
+    let source = Guid::new(from, EntityId([0, 2, 1, 0xc3]));
+    let head = MessageHead {
+        identity: MessageIdentity { source, sequence_number: 7 },
+        destination_participant: Guid::new(to, EntityId::PARTICIPANT),
+        ..MessageHead::default()
+    };
+    GenericMessage { head, class_id: names::AUTH_MESSAGE.to_owned(), data: vec![token] }.to_bytes()
+}
+
+fn last_token(world: &World, class_id: &str) -> DataHolder {
+    let sent = world.sent(0, class_id);
+    GenericMessage::parse(sent.last().expect("a message of this class")).unwrap().data.remove(0)
+}
+
+/// A world with one participant, which knows a peer.
+fn world_of(local: &Owner, peer: &Owner) -> World {
+    let mut world = World::new(1, PERFECT);
+    world.add(local, trusting(&EC_AUTHORITY));
+    world.call(0, |authenticator, input| {
+        authenticator.handle_announcement(input, peer.prefix, address(1), Some(&identity_token()));
+    });
+    world.run_for(Span::from_millis(1));
+    world
+}
+
+#[test]
+fn peers_of_all_styles_that_begin_are_authenticated() {
+    for style in [CYCLONE, FAST_DDS, CYCLONE_MODP, Style { repeats: true, ..CYCLONE }] {
+        let mut world = world_of(&PAIR[1], &PAIR[0]);
+        let peer = Peer { owner: &PAIR[0], style, challenge: [3; 32] };
+        let (share, dh1) = peer.share();
+        let request = Request { credentials: peer.credentials(), dh1: dh1.clone(), challenge1: peer.challenge };
+        let token = peer.styled(request.token());
+        world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, token));
+        world.run_for(Span::from_millis(1));
+        let reply = last_token(&world, names::HANDSHAKE_REPLY);
+        // Some peers compare the name of the algorithm with theirs.
+        assert_eq!(reply.binary("c.kagree_algo"), Some(request.credentials.agreement_algorithm.as_slice()));
+        let reply = Reply::parse(&reply).unwrap();
+        let transcript = Transcript {
+            hash1: request.credentials.hash(),
+            challenge1: peer.challenge,
+            dh1,
+            hash2: reply.credentials.hash(),
+            challenge2: reply.challenge2,
+            dh2: reply.dh2.clone(),
+        };
+        assert_eq!(reply.repeated.check(&transcript), Ok(()), "{style:?}");
+        assert_eq!(Coding::of(&reply.dh2), style.coding);
+        let public = PAIR[1].identity.certificate.public_key();
+        let algorithm = PAIR[1].identity.key.private.message_algorithm();
+        assert_eq!(public.verify_message(algorithm, &transcript.reply_text(), &reply.signature), Ok(()));
+        let last = peer.styled(transcript.final_token(&peer.sign(&transcript.final_text())));
+        world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, last));
+        world.run_for(Span::from_millis(1));
+        let secret = share.agree(&reply.dh2).unwrap();
+        let expected = exchange_key(&peer.challenge, &reply.challenge2, &secret);
+        assert_eq!(world.nodes[0].keys.get(&PAIR[0].prefix), Some(&expected), "{style:?}");
+    }
+}
+
+#[test]
+fn peers_of_all_styles_that_reply_are_authenticated() {
+    for style in [CYCLONE, Style { with_nul: false, repeats: true, ..CYCLONE }] {
+        let mut world = world_of(&PAIR[0], &PAIR[1]);
+        let request = Request::parse(&last_token(&world, names::HANDSHAKE_REQUEST)).unwrap();
+        let peer = Peer { owner: &PAIR[1], style, challenge: [4; 32] };
+        let (share, dh2) = peer.share();
+        let transcript = Transcript {
+            hash1: request.credentials.hash(),
+            challenge1: request.challenge1,
+            dh1: request.dh1.clone(),
+            hash2: peer.credentials().hash(),
+            challenge2: peer.challenge,
+            dh2,
+        };
+        let reply = transcript.reply_token(&peer.credentials(), &peer.sign(&transcript.reply_text()));
+        let reply = payload(PAIR[1].prefix, PAIR[0].prefix, peer.styled(reply));
+        world.receive(0, address(1), PAIR[1].prefix, &reply);
+        world.run_for(Span::from_millis(1));
+        let last = last_token(&world, names::HANDSHAKE_FINAL);
+        let public = PAIR[0].identity.certificate.public_key();
+        let algorithm = PAIR[0].identity.key.private.message_algorithm();
+        let signature = last.binary(names::SIGNATURE).unwrap();
+        assert_eq!(public.verify_message(algorithm, &transcript.final_text(), signature), Ok(()));
+        let secret = share.agree(&request.dh1).unwrap();
+        let expected = exchange_key(&request.challenge1, &peer.challenge, &secret);
+        assert_eq!(world.nodes[0].keys.get(&PAIR[1].prefix), Some(&expected), "{style:?}");
+    }
+}
+
+/// A change that a forger makes to a request.
+type Change = fn(&mut Request);
+
+#[test]
+fn forged_requests_are_refused_with_their_cause_and_without_an_answer() {
+    static OTHER: LazyLock<Vec<u8>> = LazyLock::new(|| PAIR[1].identity.pem().into_bytes());
+    let cases: [(Change, Refusal); 9] = [
+        (|request| request.credentials.participant_data = participant_data(PAIR[1].prefix), Refusal::ParticipantData),
+        (|request| request.credentials.participant_data.clear(), Refusal::ParticipantData),
+        (|request| request.credentials.certificate = OTHER.clone(), Refusal::Guid),
+        (
+            |request| request.credentials.certificate.clear(),
+            Refusal::Certificate(crate::identity::MalformedCertificate::NoCertificate),
+        ),
+        (
+            |request| request.credentials.certificate = OTHER.repeat(crate::limits::CHAIN_LENGTH + 1),
+            Refusal::Certificate(crate::identity::MalformedCertificate::TooMany),
+        ),
+        (
+            |request| request.credentials.signature_algorithm = b"RSASSA-PSS-SHA256".to_vec(),
+            Refusal::SignatureAlgorithm,
+        ),
+        (|request| request.credentials.signature_algorithm = b"none".to_vec(), Refusal::SignatureAlgorithm),
+        (|request| request.credentials.agreement_algorithm = b"none".to_vec(), Refusal::AgreementAlgorithm),
+        (
+            |request| {
+                let data = &mut request.credentials.participant_data;
+                let guid = data[..20].to_vec();
+                data.splice(0..0, guid);
+            },
+            Refusal::ParticipantData,
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut world = world_of(&PAIR[1], &PAIR[0]);
+        let peer = Peer { owner: &PAIR[0], style: CYCLONE, challenge: [3; 32] };
+        let (_, dh1) = peer.share();
+        let mut request = Request { credentials: peer.credentials(), dh1, challenge1: peer.challenge };
+        change(&mut request);
+        let forged = payload(PAIR[0].prefix, PAIR[1].prefix, request.token());
+        world.receive(0, address(1), PAIR[0].prefix, &forged);
+        world.run_for(Span::from_millis(1));
+        assert_eq!(world.refusals(0), std::slice::from_ref(&expected));
+        assert!(world.sent(0, names::HANDSHAKE_REPLY).is_empty(), "{expected:?}");
+        // The same again costs no job.
+        let jobs = world.nodes[0].jobs;
+        world.receive(0, address(1), PAIR[0].prefix, &forged);
+        world.run_for(Span::from_millis(1));
+        assert_eq!(world.nodes[0].jobs, jobs);
+    }
+}
+
+#[test]
+fn public_keys_that_are_not_valid_end_no_handshake_with_a_key() {
+    let modp = |last: u8| {
+        let mut public = vec![0; 256];
+        public[255] = last;
+        public
+    };
+    let mut off_curve = Peer { owner: &PAIR[0], style: CYCLONE, challenge: [0; 32] }.share().1;
+    off_curve[64] ^= 1;
+    for (style, dh1) in [
+        (CYCLONE, off_curve),
+        (CYCLONE, vec![0; 65]),
+        (CYCLONE, vec![0]),
+        (FAST_DDS, modp(0)),
+        (FAST_DDS, modp(1)),
+        (FAST_DDS, modp(2)),
+        (FAST_DDS, vec![0xff; 256]),
+    ] {
+        let mut world = world_of(&PAIR[1], &PAIR[0]);
+        let peer = Peer { owner: &PAIR[0], style, challenge: [3; 32] };
+        let request = Request { credentials: peer.credentials(), dh1: dh1.clone(), challenge1: peer.challenge };
+        world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, request.token()));
+        world.run_for(Span::from_millis(1));
+        let reply = Reply::parse(&last_token(&world, names::HANDSHAKE_REPLY)).unwrap();
+        let transcript = Transcript {
+            hash1: request.credentials.hash(),
+            challenge1: peer.challenge,
+            dh1,
+            hash2: reply.credentials.hash(),
+            challenge2: reply.challenge2,
+            dh2: reply.dh2,
+        };
+        let last = transcript.final_token(&peer.sign(&transcript.final_text()));
+        world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, last));
+        world.run_for(Span::from_millis(1));
+        assert_eq!(world.refusals(0), [Refusal::PublicKey], "{style:?}");
+        assert!(world.nodes[0].keys.is_empty());
+    }
+}
+
+#[test]
+fn permissions_of_peers_are_verified_when_they_are_required() {
+    let document = |subject: &str, until: &str| {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<dds><permissions><grant name=\"g\">\
+             <subject_name>{subject}</subject_name><validity><not_before>2020-01-01T00:00:00</not_before>\
+             <not_after>{until}</not_after></validity><allow_rule><domains><id>0</id></domains><publish><topics>\
+             <topic>*</topic></topics></publish></allow_rule><default>DENY</default></grant></permissions></dds>\n"
+        )
+    };
+    let authority = Identity::self_signed(&Draft::authority("Permissions CA"), TestKey::ec());
+    let subject = PAIR[0].identity.certificate.subject().to_string();
+    let far = "2034-01-01T00:00:00";
+    let signed = |by: &Identity, subject: &str, until: &str| by.sign(&document(subject, until));
+    let until = |world: &World| match world.nodes[0].events.as_slice() {
+        [Event::Authenticated(peer)] => {
+            assert_eq!(peer.credential.grant().map(|grant| grant.name.as_str()), Some("g"));
+            Some(peer.credential.valid_until())
+        }
+        _ => None,
+    };
+    let run = |permissions: Vec<u8>| {
+        let mut world = World::new(1, PERFECT);
+        let trust = Trust { permissions: Some(vec![authority.certificate.clone()]), ..trusting(&EC_AUTHORITY) };
+        world.add(&PAIR[1], trust);
+        world.add(&PAIR[0], trusting(&EC_AUTHORITY));
+        let local = {
+            let key = PrivateKey::from_pem(&PAIR[0].identity.key.pem, None).unwrap();
+            let certificates = core::slice::from_ref(&PAIR[0].identity.certificate);
+            LocalParticipant::new(PAIR[0].prefix, certificates, key, permissions, participant_data(PAIR[0].prefix))
+        };
+        let config = AuthenticationConfig::default();
+        world.nodes[1].authenticator = Authenticator::new(local.unwrap(), trusting(&EC_AUTHORITY), config, world.now);
+        world.announce(0, 1);
+        world.announce(1, 1);
+        world.run_for(Span::from_millis(50));
+        world
+    };
+    // Some peers send the document with the end of a C string.
+    let good = signed(&authority, &subject, far);
+    for permissions in [good.clone(), [&good[..], &[0]].concat()] {
+        assert!(until(&run(permissions)).is_some());
+    }
+    // The grant ends before the certificate.
+    let soon = run(signed(&authority, &subject, "2025-06-15T12:00:30"));
+    assert_eq!(until(&soon), Some(WallTime(NOW.0 + 30)));
+    for bad in [
+        Vec::new(),
+        b"text".to_vec(),
+        signed(&EC_AUTHORITY, &subject, far),
+        // The peer signs its own rights, with a certificate of the authority of identities.
+        signed(&PAIR[0].identity, &subject, far),
+        signed(&authority, "CN=somebody,O=Test,C=ES", far),
+        signed(&authority, &subject, "2025-06-15T11:59:59"),
+    ] {
+        let world = run(bad);
+        assert!(matches!(world.refusals(0).as_slice(), [Refusal::Permissions(_)]), "{:?}", world.nodes[0].events);
+        assert!(world.sent(0, names::HANDSHAKE_REPLY).is_empty());
+    }
+}

@@ -1,0 +1,24 @@
+//! Authorities that are trusted, and the check of discovery data.
+
+use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::wire::{Endianness, ParameterId, ParameterList};
+
+use crate::identity::{Certificate, TrustAnchors};
+
+/// Authorities whose certificates and documents are accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Authorities of certificates, and their revocations.
+    pub identities: TrustAnchors,
+    /// Authorities of permissions documents. `None` if permissions are not required; a document is not read then.
+    pub permissions: Option<Vec<Certificate>>,
+}
+
+/// Whether discovery data, big endian, is that of this participant.
+pub(super) fn states_guid(participant_data: &[u8], prefix: GuidPrefix) -> bool {
+    let Ok(list) = ParameterList::parse_to_end(participant_data, Endianness::Big) else { return false };
+    let expected = Guid::new(prefix, EntityId::PARTICIPANT).to_bytes();
+    let mut guids = list.iter().filter(|(id, _)| *id == ParameterId::PARTICIPANT_GUID);
+    // A second one could be meant for another reader than this one.
+    guids.next().is_some_and(|(_, value)| value == expected) && guids.next().is_none()
+}

@@ -1,0 +1,171 @@
+//! Keys of remote senders.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::protection::{OpenError, Scope, Text};
+use peregrine_rtps::wire::{CryptoFooter, CryptoHeader};
+
+use super::key_material::{KeyMaterial, ReceiverKey};
+use super::session::{Iv, Master, SessionKey};
+use crate::limits::SESSIONS_PER_KEY;
+
+/// The uses of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Uses {
+    pub(super) message: bool,
+    pub(super) submessage: bool,
+    pub(super) payload: bool,
+}
+
+/// The key of a remote sender.
+#[derive(Debug)]
+pub(super) struct OpeningKey {
+    owner: Guid,
+    material: KeyMaterial,
+    uses: Uses,
+    encrypts: bool,
+    master: Master,
+    /// The keys that the sender shares with this participant or with its endpoints. If there are any, each message and
+    /// submessage must be proved by one of them.
+    receivers: Vec<(ReceiverKey, Master)>,
+    /// The newest first.
+    sessions: ArcSwap<Vec<Arc<OpeningSession>>>,
+}
+
+#[derive(Debug)]
+struct OpeningSession {
+    id: [u8; 4],
+    key: SessionKey,
+    /// In the order of the key's receivers.
+    receivers: Vec<SessionKey>,
+}
+
+impl Uses {
+    const fn include(self, scope: Scope) -> bool {
+        match scope {
+            Scope::Message => self.message,
+            Scope::Submessage => self.submessage,
+            Scope::Payload => self.payload,
+        }
+    }
+}
+
+impl OpeningKey {
+    /// `None` for key material without an algorithm.
+    pub(super) fn new(owner: Guid, uses: Uses, material: &KeyMaterial) -> Option<Self> {
+        let algorithm = material.algorithm?;
+        let mut key = Self {
+            owner,
+            material: KeyMaterial { receiver: None, ..material.clone() },
+            uses,
+            encrypts: algorithm.encrypts,
+            master: Master::of_sender(&material.key, &material.salt, algorithm.key_length),
+            receivers: Vec::new(),
+            sessions: ArcSwap::from_pointee(Vec::new()),
+        };
+        key.add_receiver(material.receiver.as_ref());
+        Some(key)
+    }
+
+    /// The same key, shared with one receiver more. `None` if the material is of another key.
+    pub(super) fn with_receiver(&self, owner: Guid, uses: Uses, material: &KeyMaterial) -> Option<Self> {
+        let same = KeyMaterial { receiver: None, ..material.clone() } == self.material;
+        let mut key = Self::new(owner, uses, &self.material)?;
+        if !same || owner != self.owner || uses != self.uses {
+            return None;
+        }
+        self.receivers.iter().for_each(|(receiver, _)| key.add_receiver(Some(receiver)));
+        key.add_receiver(material.receiver.as_ref());
+        Some(key)
+    }
+
+    /// The same key, no longer shared with this receiver.
+    pub(super) fn without_receiver(&self, id: [u8; 4]) -> Option<Self> {
+        let mut key = Self::new(self.owner, self.uses, &self.material)?;
+        let others = self.receivers.iter().filter(|(receiver, _)| receiver.id != id);
+        others.for_each(|(receiver, _)| key.add_receiver(Some(receiver)));
+        Some(key)
+    }
+
+    fn add_receiver(&mut self, receiver: Option<&ReceiverKey>) {
+        let Some((receiver, algorithm)) = receiver.zip(self.material.algorithm) else { return };
+        let master = Master::of_receiver(&receiver.key, &self.material.salt, algorithm.key_length);
+        self.receivers.retain(|(known, _)| known.id != receiver.id);
+        self.receivers.push((receiver.clone(), master));
+    }
+
+    /// Verifies and decrypts in place.
+    ///
+    /// # Errors
+    /// Why the text cannot be trusted.
+    pub(super) fn open(
+        &self,
+        scope: Scope,
+        header: &CryptoHeader,
+        footer: &CryptoFooter<'_>,
+        text: Text<'_>,
+    ) -> Result<Guid, OpenError> {
+        if header.kind != self.material.kind() || !self.uses.include(scope) {
+            return Err(OpenError::UnknownKey);
+        }
+        if matches!(text, Text::Encrypted(_)) != self.encrypts {
+            return Err(OpenError::NotAuthentic);
+        }
+        let sessions = self.sessions.load();
+        if let Some(session) = sessions.iter().find(|session| session.id == header.session_id) {
+            self.open_with(session, scope, header, footer, text)?;
+            return Ok(self.owner);
+        }
+        let session = self.session(header.session_id);
+        self.open_with(&session, scope, header, footer, text)?;
+        // Only a session that the sender has used replaces an older one.
+        let session = Arc::new(session);
+        self.sessions.rcu(|sessions| {
+            let older = sessions.iter().filter(|older| older.id != session.id).take(SESSIONS_PER_KEY - 1);
+            core::iter::once(&session).chain(older).cloned().collect::<Vec<_>>()
+        });
+        Ok(self.owner)
+    }
+
+    fn session(&self, id: [u8; 4]) -> OpeningSession {
+        let receivers = self.receivers.iter().map(|(_, master)| master.session(id)).collect();
+        OpeningSession { id, key: self.master.session(id), receivers }
+    }
+
+    fn open_with(
+        &self,
+        session: &OpeningSession,
+        scope: Scope,
+        header: &CryptoHeader,
+        footer: &CryptoFooter<'_>,
+        text: Text<'_>,
+    ) -> Result<(), OpenError> {
+        let iv = Iv { session_id: header.session_id, suffix: header.suffix };
+        // The MACs for receivers first: they are short.
+        if scope == Scope::Payload {
+            // Payloads are the same for all readers, so a MAC for one of them is a sign of a change.
+            if footer.receivers().len() > 0 {
+                return Err(OpenError::NotAuthentic);
+            }
+        } else if !self.receivers.is_empty() {
+            let mut proofs = footer.receivers().filter_map(|mac| {
+                let keys = self.receivers.iter().zip(&session.receivers);
+                let (_, key) = keys.into_iter().find(|((receiver, _), _)| receiver.id == mac.key_id)?;
+                Some(key.open(iv, &mac.mac, Text::Signed(&footer.common_mac)))
+            });
+            // One MAC proves the origin; a wrong MAC for another endpoint of this participant proves a change.
+            let is_proved = proofs.next() == Some(true) && proofs.all(|is_right| is_right);
+            if !is_proved {
+                return Err(OpenError::NotAuthentic);
+            }
+        }
+        if session.key.open(iv, &footer.common_mac, text) { Ok(()) } else { Err(OpenError::NotAuthentic) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn session_count(&self) -> usize {
+        self.sessions.load().len()
+    }
+}

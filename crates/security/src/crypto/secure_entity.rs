@@ -1,0 +1,35 @@
+//! Entity ids of the built-in endpoints of DDS Security (DDS Security 1.2 §7.5.9).
+
+use peregrine_rtps::id::EntityId;
+
+/// Announces this participant to authenticated ones.
+pub const PARTICIPANT_WRITER: EntityId = EntityId([0xff, 0x01, 0x01, 0xc2]);
+/// Hears of authenticated participants.
+pub const PARTICIPANT_READER: EntityId = EntityId([0xff, 0x01, 0x01, 0xc7]);
+/// Announces writers of topics whose discovery is protected.
+pub const PUBLICATIONS_WRITER: EntityId = EntityId([0xff, 0x00, 0x03, 0xc2]);
+/// Hears of writers of topics whose discovery is protected.
+pub const PUBLICATIONS_READER: EntityId = EntityId([0xff, 0x00, 0x03, 0xc7]);
+/// Announces readers of topics whose discovery is protected.
+pub const SUBSCRIPTIONS_WRITER: EntityId = EntityId([0xff, 0x00, 0x04, 0xc2]);
+/// Hears of readers of topics whose discovery is protected.
+pub const SUBSCRIPTIONS_READER: EntityId = EntityId([0xff, 0x00, 0x04, 0xc7]);
+/// Asserts the liveliness of writers whose liveliness is protected.
+pub const MESSAGE_WRITER: EntityId = EntityId([0xff, 0x02, 0x00, 0xc2]);
+/// Hears of the liveliness of writers whose liveliness is protected.
+pub const MESSAGE_READER: EntityId = EntityId([0xff, 0x02, 0x00, 0xc7]);
+/// Sends messages of the handshake. Never protected.
+pub const STATELESS_WRITER: EntityId = EntityId([0x00, 0x02, 0x01, 0xc3]);
+/// Receives messages of the handshake. Never protected.
+pub const STATELESS_READER: EntityId = EntityId([0x00, 0x02, 0x01, 0xc4]);
+/// Sends keys, protected with the exchange key of each pair of participants.
+pub const VOLATILE_WRITER: EntityId = EntityId([0xff, 0x02, 0x02, 0xc3]);
+/// Receives keys, protected with the exchange key of each pair of participants.
+pub const VOLATILE_READER: EntityId = EntityId([0xff, 0x02, 0x02, 0xc4]);
+
+/// Whether an endpoint exchanges messages with participants that are not authenticated, so that its messages are never
+/// protected as a whole.
+#[must_use]
+pub const fn precedes_authentication(entity: EntityId) -> bool {
+    matches!(entity, EntityId::SPDP_WRITER | EntityId::SPDP_READER | STATELESS_WRITER | STATELESS_READER)
+}

@@ -1,0 +1,179 @@
+//! The transformations: keys are looked up and used.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::protection::{
+    OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text,
+};
+use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
+
+use super::opening::OpeningKey;
+use super::sealing::{ReceiverSealingKey, SealingKey};
+use super::secure_entity::{self, precedes_authentication};
+use super::table::Table;
+
+/// Parts of a table for all entities of all participants.
+const MANY: usize = 64;
+/// Parts of a table for the receivers of one sender.
+const FEW: usize = 1;
+
+/// Protects and opens with the keys of a [`KeyFactory`](super::KeyFactory) (CryptoTransform of DDS Security 1.2
+/// §9.5.1.9).
+///
+/// Replays are the concern of RTPS: sequence numbers reject repeated samples, and counts reject repeated HEARTBEATs and
+/// ACKNACKs. Messages of an earlier session of a peer cannot be opened, since its keys were others.
+#[derive(Debug)]
+pub struct Cryptography {
+    message_kind: ProtectionKind,
+    locals: Table<EntityId, LocalSender>,
+    /// By the participant and the number that it gave the key.
+    remotes: Table<(GuidPrefix, [u8; 4]), OpeningKey>,
+    /// The keys for the exchange of keys, by the peer.
+    exchange: Table<GuidPrefix, SealingKey>,
+}
+
+/// A local participant or endpoint.
+#[derive(Debug)]
+pub(super) struct LocalSender {
+    pub(super) levels: ProtectionLevels,
+    /// For messages of the participant, or submessages of the endpoint.
+    pub(super) frames: ArcSwapOption<SealingKey>,
+    pub(super) payloads: ArcSwapOption<SealingKey>,
+    receivers: Table<Guid, ReceiverSealingKey>,
+}
+
+impl Cryptography {
+    pub(super) fn new(message_kind: ProtectionKind) -> Self {
+        Self {
+            message_kind,
+            locals: Table::with_parts(MANY),
+            remotes: Table::with_parts(MANY),
+            exchange: Table::with_parts(MANY),
+        }
+    }
+
+    /// Protects a submessage of the channel on which keys are exchanged, for one participant.
+    ///
+    /// # Errors
+    /// There is no key yet, or `text` is not to be encrypted.
+    pub fn seal_exchange(&self, peer: GuidPrefix, text: Text<'_>) -> Result<Seal, SealError> {
+        self.exchange.with(&peer, |key| key.seal(text)).flatten().ok_or(SealError::NoKey)
+    }
+
+    /// Begins a new session of a local sender with its next texts, with other keys and without an exchange of keys.
+    pub fn renew_session(&self, sender: EntityId) {
+        let renew = |local: &LocalSender| {
+            for key in [&local.frames, &local.payloads] {
+                key.load().iter().for_each(|key| key.renew_session());
+            }
+        };
+        self.locals.with(&sender, renew);
+    }
+
+    pub(super) fn insert_local(&self, entity: EntityId, local: LocalSender) {
+        self.locals.insert(entity, Arc::new(local));
+    }
+
+    pub(super) fn remove_local(&self, entity: EntityId) {
+        self.locals.remove(&entity);
+    }
+
+    pub(super) fn change_local(&self, entity: EntityId, change: impl FnOnce(&LocalSender)) {
+        self.locals.with(&entity, change);
+    }
+
+    pub(super) fn remote(&self, prefix: GuidPrefix, key_id: [u8; 4]) -> Option<Arc<OpeningKey>> {
+        self.remotes.get(&(prefix, key_id))
+    }
+
+    pub(super) fn insert_remote(&self, prefix: GuidPrefix, key_id: [u8; 4], key: OpeningKey) {
+        self.remotes.insert((prefix, key_id), Arc::new(key));
+    }
+
+    pub(super) fn remove_remote(&self, prefix: GuidPrefix, key_id: [u8; 4]) {
+        self.remotes.remove(&(prefix, key_id));
+    }
+
+    pub(super) fn insert_exchange(&self, peer: GuidPrefix, key: SealingKey) {
+        self.exchange.insert(peer, Arc::new(key));
+    }
+
+    pub(super) fn remove_exchange(&self, peer: GuidPrefix) {
+        self.exchange.remove(&peer);
+    }
+
+    pub(super) const fn message_kind(&self) -> ProtectionKind {
+        self.message_kind
+    }
+
+    #[cfg(test)]
+    pub(super) fn remote_count(&self) -> usize {
+        self.remotes.len()
+    }
+}
+
+impl LocalSender {
+    pub(super) fn new(levels: ProtectionLevels) -> Self {
+        let (frames, payloads) = (ArcSwapOption::empty(), ArcSwapOption::empty());
+        Self { levels, frames, payloads, receivers: Table::with_parts(FEW) }
+    }
+
+    pub(super) fn set_receiver(&self, receiver: Guid, key: ReceiverSealingKey) {
+        self.receivers.insert(receiver, Arc::new(key));
+    }
+
+    pub(super) fn remove_receiver(&self, receiver: Guid) {
+        self.receivers.remove(&receiver);
+    }
+
+    fn key(&self, scope: Scope) -> &ArcSwapOption<SealingKey> {
+        match scope {
+            Scope::Message | Scope::Submessage => &self.frames,
+            Scope::Payload => &self.payloads,
+        }
+    }
+}
+
+impl Protection for Cryptography {
+    fn levels(&self, endpoint: EntityId) -> ProtectionLevels {
+        let message = self.message_kind;
+        if precedes_authentication(endpoint) {
+            return ProtectionLevels::default();
+        }
+        if matches!(endpoint, secure_entity::VOLATILE_WRITER | secure_entity::VOLATILE_READER) {
+            return ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() };
+        }
+        if let Some(levels) = self.locals.with(&endpoint, |local| local.levels) {
+            return levels;
+        }
+        if endpoint.is_builtin() {
+            return ProtectionLevels { message, ..ProtectionLevels::default() };
+        }
+        // Without registration there is no key, so that nothing leaves unprotected.
+        ProtectionLevels { message, submessage: ProtectionKind::Encrypt, payload: ProtectionKind::Encrypt }
+    }
+
+    fn seal(&self, scope: Scope, sender: EntityId, text: Text<'_>) -> Result<Seal, SealError> {
+        let seal = |local: &LocalSender| local.key(scope).load().as_ref()?.seal(text);
+        self.locals.with(&sender, seal).flatten().ok_or(SealError::NoKey)
+    }
+
+    fn receiver_mac(&self, _: Scope, sender: EntityId, seal: &Seal, receiver: Guid) -> Result<ReceiverMac, SealError> {
+        let mac = |local: &LocalSender| local.receivers.with(&receiver, |key| key.mac(seal))?;
+        self.locals.with(&sender, mac).flatten().ok_or(SealError::NoKey)
+    }
+
+    fn open(
+        &self,
+        scope: Scope,
+        source: GuidPrefix,
+        header: &CryptoHeader,
+        footer: &CryptoFooter<'_>,
+        text: Text<'_>,
+    ) -> Result<Guid, OpenError> {
+        let opened = self.remotes.with(&(source, header.key_id), |key| key.open(scope, header, footer, text));
+        opened.unwrap_or(Err(OpenError::UnknownKey))
+    }
+}

@@ -1,0 +1,22 @@
+//! The documents of access control (DDS Security 1.2 §10.4): signatures, governance, permissions, and decisions by
+//! both.
+
+mod access;
+mod cms;
+mod date_time;
+mod domains;
+mod error;
+mod governance;
+mod mime;
+mod permissions;
+mod signed;
+#[cfg(test)]
+mod tests;
+mod xml;
+
+pub use access::{AccessControl, Action, Denial, EndpointRequest, Grounds, PartitionMatching};
+pub use domains::DomainSet;
+pub use error::{Document, DocumentError, Position, Warning};
+pub use governance::{AllowedAlgorithms, DomainRule, Governance, SecurityMasks, TopicRule};
+pub use permissions::{Criterion, Effect, Grant, Permissions, Rule, Subject, Validity};
+pub use signed::open_signed;

@@ -1,0 +1,32 @@
+//! The built-in plug-ins of OMG DDS Security as deterministic code.
+//!
+//! Time, randomness and bytes are inputs. This crate reads no clock and no file, opens no socket, starts no thread and
+//! takes no lock.
+//!
+//! | module | plug-in |
+//! |---|---|
+//! | [`authentication`] | `DDS:Auth:PKI-DH`: the handshake of two participants |
+//! | [`identity`] | of `DDS:Auth:PKI-DH`, certificates and keys |
+//! | [`documents`] | `DDS:Access:Permissions`: governance and permissions |
+//! | [`message`] | of all three: tokens, and the messages that contain them |
+//! | [`crypto`] | `DDS:Crypto:AES-GCM-GMAC`: keys, and the transformations behind [`peregrine_rtps::protection`] |
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+mod asn1;
+pub mod authentication;
+mod cdr;
+pub mod crypto;
+pub mod documents;
+pub mod identity;
+pub mod limits;
+pub mod message;
+mod pattern;
+pub mod secret;
+#[cfg(test)]
+mod testing;
+mod wall_time;
+
+pub use pattern::Pattern;
+pub use wall_time::WallTime;

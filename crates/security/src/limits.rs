@@ -1,0 +1,140 @@
+//! Every bound of this crate, with its unit and its reason.
+
+use peregrine_rtps::time::Span;
+
+/// Session keys of one sender's key that a receiver keeps expanded. Reordered datagrams and repairs may be of a session
+/// before the newest one.
+pub const SESSIONS_PER_KEY: usize = 8;
+
+/// Keys of one sender, counted by key id. Each renewal of keys adds up to two; the oldest give way.
+pub const KEYS_PER_SENDER: usize = 8;
+
+/// AES blocks that are processed with one session key, unless the configuration states less. With 2³² blocks, GCM keeps
+/// a margin of 2⁻³² against distinguishing its output from random bytes.
+pub const BLOCKS_PER_SESSION: u64 = 1 << 32;
+
+/// Bytes of one certificate. Certificates with RSA keys of 8192 bits have less than 4 KiB.
+pub const CERTIFICATE_BYTES: usize = 16 << 10;
+
+/// Certificates in one file or one message.
+pub const CERTIFICATES_PER_FILE: usize = 64;
+
+/// Certificates between that of a participant and a trust anchor, the former counted.
+pub const CHAIN_LENGTH: usize = 8;
+
+/// Signatures that are verified in the search for one chain.
+pub const CHAIN_SIGNATURES: usize = 32;
+
+/// Bytes of a revocation list.
+pub const REVOCATION_LIST_BYTES: usize = 4 << 20;
+
+/// Bytes of a signed document of this participant.
+pub const LOCAL_DOCUMENT_BYTES: usize = 1 << 20;
+
+/// Bytes of a signed document that a peer sends.
+pub const REMOTE_DOCUMENT_BYTES: usize = 64 << 10;
+
+/// Elements, attributes and texts of a document. A rule for one topic has about 40.
+pub const DOCUMENT_NODES: u32 = 100_000;
+
+/// Nesting of elements. The schemas have 8 levels; extensions may have more.
+pub const DOCUMENT_DEPTH: usize = 16;
+
+/// Characters of a pattern for topics, partitions or tags. Names of topics have at most 256.
+pub const PATTERN_CHARS: usize = 1024;
+
+/// Bytes of one message between participants: a permissions document of [`REMOTE_DOCUMENT_BYTES`], a certificate with
+/// its authorities, and discovery data.
+pub const MESSAGE_BYTES: usize = 128 << 10;
+
+/// Tokens in one message. A writer has two keys.
+pub const TOKENS_PER_MESSAGE: usize = 8;
+
+/// Properties of each kind in one token. A handshake has up to 14.
+pub const PROPERTIES_PER_TOKEN: usize = 32;
+
+/// Bytes of the name of a property, or of a class.
+pub const PROPERTY_NAME_BYTES: usize = 256;
+
+/// Bytes of a property with text. Such texts are names of certificates and algorithms.
+pub const PROPERTY_TEXT_BYTES: usize = 4096;
+
+/// Bytes of a public key for a key agreement: a number of 2048 bits as DER has 261.
+pub const PUBLIC_KEY_BYTES: usize = 512;
+
+/// Bytes of a signature in a handshake. One by RSA has 256.
+pub const SIGNATURE_BYTES: usize = 512;
+
+/// Participants that authentication knows, as many as discovery does.
+pub const PEERS: usize = peregrine_rtps::limits::PARTICIPANTS_MAX;
+
+/// Handshakes with participants that are not authenticated.
+pub const HALF_OPEN: usize = 1024;
+
+/// The same from one address. All participants of a host may start at once.
+pub const HALF_OPEN_PER_ADDRESS: usize = 256;
+
+/// After this time, a handshake whose peer has shown no sign that it receives anything gives way when there is no room.
+pub const HALF_OPEN_MIN: Span = Span::from_millis(250);
+
+/// Bytes of messages that wait for a job, all participants together; an address has a quarter at most.
+pub const WAITING_BYTES: usize = 8 << 20;
+
+/// Messages of participants that discovery does not know yet, one of each.
+pub const EARLY_MESSAGES: usize = 64;
+
+/// Bytes of such a message.
+pub const EARLY_MESSAGE_BYTES: usize = 16 << 10;
+
+/// How long such a message is kept. Announcements are repeated more often.
+pub const EARLY_TIME: Span = Span::from_secs(2);
+
+/// The first repetition of a message follows after this time, each further one after twice the time before.
+pub const RESEND_FIRST: Span = Span::from_millis(100);
+
+/// The longest time between two repetitions.
+pub const RESEND_MAX: Span = Span::from_secs(5);
+
+/// Repetitions of one message of a handshake, or of the announcement of a challenge.
+pub const RESENDS: u32 = 10;
+
+/// How long a handshake may take.
+pub const HANDSHAKE_TIME: Span = Span::from_secs(60);
+
+/// After a handshake failed, the next one with the same peer begins at this time at the earliest.
+pub const HANDSHAKE_PAUSE: Span = Span::from_secs(10);
+
+/// Requests of one peer that wait for its last message. Each may be the one that is not forged.
+pub const CANDIDATES: usize = 3;
+
+/// How long such a request is kept.
+pub const CANDIDATE_TIME: Span = Span::from_secs(20);
+
+/// Requests of one peer that are examined at once, and in each second after.
+pub const REQUESTS_PER_PEER: u64 = 4;
+
+/// A message that is received again is answered again after this time at the earliest.
+pub const ANSWER_INTERVAL: Span = Span::from_millis(50);
+
+/// Bytes that are sent to participants that have not shown that they receive anything, at once and in each second
+/// after. A request has about 5 KiB, and the half of this is kept for the first request to each.
+pub const UNPROVEN_BYTES: u64 = 4 << 20;
+
+/// A refused message of one peer is refused again without work, this many of them.
+pub const REFUSED_MESSAGES: usize = 4;
+
+/// After this many refused messages, a peer is served among the strangers.
+pub const REFUSALS_OF_PROVEN: u32 = 4;
+
+/// An authenticated peer must have been silent for this time after it announced a challenge before a new handshake
+/// begins: others may have announced it.
+pub const RESTART_SILENCE: Span = Span::from_secs(2);
+
+/// Reports of refused and failed handshakes that wait to be read.
+pub const REPORTS: usize = 1024;
+
+/// Messages that wait to be sent. They are repeated anyway.
+pub const TRANSMITS: usize = 4096;
+
+/// The longest time after which the calendar is read again, which may have been set.
+pub const CALENDAR_INTERVAL: Span = Span::from_secs(3600);

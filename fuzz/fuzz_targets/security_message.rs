@@ -1,0 +1,28 @@
+//! Messages between participants, and tokens, may consist of any bytes: nothing panics, and what parses round-trips.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use peregrine_rtps::wire::Endianness;
+use peregrine_security::message::{DataHolder, GenericMessage, future_challenge, is_identity_token, key_material_of};
+
+fuzz_target!(|octets: &[u8]| {
+    for endianness in [Endianness::Little, Endianness::Big] {
+        if let Ok(token) = DataHolder::parse(octets, endianness) {
+            check(&token);
+            let mut out = Vec::new();
+            token.emit(endianness, &mut out);
+            assert_eq!(DataHolder::parse(&out, endianness).as_ref(), Ok(&token));
+        }
+    }
+    let head = GenericMessage::parse_head(octets);
+    let Ok(message) = GenericMessage::parse(octets) else { return };
+    assert_eq!(head, Ok((message.head, message.class_id.as_str())));
+    message.data.iter().for_each(check);
+    for endianness in [Endianness::Little, Endianness::Big] {
+        assert_eq!(GenericMessage::parse(&message.to_bytes_in(endianness)).as_ref(), Ok(&message));
+    }
+});
+
+fn check(token: &DataHolder) {
+    let _ = (future_challenge(token), is_identity_token(token), key_material_of(token), format!("{token:?}"));
+}

@@ -19,25 +19,13 @@ use crate::wire::DataFrag;
 
 use super::reception::SampleMeta;
 use super::reordering::Tolerance;
-use partial::Partial;
+pub(super) use partial::Refused;
+use partial::{Partial, fragments_of};
 
 /// Bitmaps kept for the next samples.
 const SPARE_BITMAPS_MAX: usize = 8;
 /// The length of such a bitmap: 131,072 fragments.
 const SPARE_BITMAP_WORDS_MAX: usize = 2048;
-
-/// Why a fragment was not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
-    /// The fragment had arrived before.
-    Duplicate,
-    /// The fragment does not fit into its sample.
-    Inconsistent,
-    /// The fragment had arrived before with another content. It counts as missing now.
-    Contradicted,
-    /// There is no room for another sample, or the sample is larger than allowed.
-    NoRoom,
-}
 
 /// The limits of memory.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +45,7 @@ pub(super) struct Complete {
     pub(super) payload: Payload,
 }
 
-/// What to request of a partly received sample.
+/// The part of a partly received sample to request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
     /// All of it: the writer has left many requests for fragments unanswered, so that it has perhaps no such fragments.
@@ -147,7 +135,7 @@ impl Reassembly {
         self.partials.iter().rev().find(|p| p.announced.newest() > 0).map(|p| p.sequence_number)
     }
 
-    /// What of this sample can be requested, of rivals that which was requested least since it last grew.
+    /// The part of this sample that can be requested, of the rival that was requested least since it last grew.
     /// `is_announced`: a HEARTBEAT has announced the sample.
     pub(super) fn wanted(
         &self,
@@ -356,10 +344,4 @@ impl Reassembly {
 /// sample: no implementation does.
 pub(super) const fn is_too_small(frag: &DataFrag<'_>) -> bool {
     frag.fragment_size < FRAGMENT_BYTES_MIN && fragments_of(frag) > SMALL_FRAGMENTS_MAX
-}
-
-/// How many fragments the sample of this one has.
-const fn fragments_of(frag: &DataFrag<'_>) -> u32 {
-    let fragment_size = if frag.fragment_size == 0 { 1 } else { frag.fragment_size as u32 };
-    frag.sample_size.div_ceil(fragment_size)
 }

@@ -11,7 +11,19 @@ use crate::wire::DataFrag;
 
 use super::super::reception::SampleMeta;
 use super::super::reordering::{Reach, Tolerance};
-use super::{Refused, fragments_of};
+
+/// Why a fragment was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::reader) enum Refused {
+    /// The fragment had arrived before.
+    Duplicate,
+    /// The fragment does not fit into its sample.
+    Inconsistent,
+    /// The fragment had arrived before with another content. It counts as missing now.
+    Contradicted,
+    /// There is no room for another sample, or the sample is larger than allowed.
+    NoRoom,
+}
 
 /// A partly received sample, of the size and in the pieces that its first fragment has stated.
 #[derive(Debug)]
@@ -216,4 +228,10 @@ impl Partial {
         let end = due.min(self.count);
         numbers.take_while(move |n| *n < end).map(|n| FragmentNumber(n + 1))
     }
+}
+
+/// How many fragments the sample of this one has.
+pub(super) const fn fragments_of(frag: &DataFrag<'_>) -> u32 {
+    let fragment_size = if frag.fragment_size == 0 { 1 } else { frag.fragment_size as u32 };
+    frag.sample_size.div_ceil(fragment_size)
 }

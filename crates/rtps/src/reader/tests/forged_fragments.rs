@@ -115,7 +115,7 @@ impl Target {
         self.reader.handle_gap(&self.reception(), writer_guid(), &gap);
     }
 
-    /// What the reader requests now: fragments of samples, and whole samples.
+    /// The requests of the reader now: fragments of samples, and whole samples.
     fn requests(&mut self) -> (Vec<(i64, Vec<u32>)>, Vec<i64>) {
         let mut batch = TransmitBatch::default();
         self.reader.poll_transmit(self.now, &mut batch);
@@ -412,7 +412,7 @@ fn forged_length_beyond_the_limit_costs_no_later_sample() {
     // The acknowledgement is of what the writer has.
     target.heartbeat(60);
     assert_eq!(target.reader.acknowledged_below(writer_guid()), Some(SequenceNumber(61)));
-    // What is lost is told.
+    // The reader reports the loss.
     assert_eq!(target.reader.counters().lost, 21);
     // The reader goes back as after a forged sample: see `claims.rs`.
     let mut target = Target::best_effort();

@@ -35,7 +35,7 @@ use crate::driver::route::shm::metadata::{ALIGNING, Entry};
 use crate::shared_memory::NoSharedMemory;
 
 /// Maximum number of entries that wait until a reader has room, or until earlier datagrams were received.
-const BACKLOG_MAX: usize = 32;
+pub(super) const BACKLOG_MAX: usize = 32;
 
 /// Maximum number of messages that are deferred behind earlier samples; beyond it, they take effect.
 const NEWS_MAX: usize = 1024;

@@ -195,7 +195,7 @@ fn fragments_of_another_size_within_a_sample_do_not_restart_it() {
             if starting < 4 {
                 // A single fragment has no more weight than another one.
                 let lies = if starting == 1 { &LIES[..1] } else { &LIES[..] };
-                lies.iter().for_each(|(piece, size)| target.fragment(1, starting, *piece, *size, FALSE));
+                lies.iter().for_each(|(piece, size)| target.fragment(1, 1, *piece, *size, FALSE));
                 assert!(target.waiting().samples <= REASSEMBLY_RIVALS_MAX);
             }
         }
@@ -443,8 +443,8 @@ fn numbers_far_ahead_that_will_never_come_leave_room_for_near_ones() {
     assert_eq!(target.taken(), [1, 5]);
 }
 
-/// After any forged fragments, everything that a true writer sends over a lossy network arrives within a second, and
-/// of the samples under way at most those for which fragments with the true sizes were forged have a false content.
+/// After any forged fragments, everything that a true writer sends over a lossy network arrives within a second. Only
+/// samples with whose numbers fragments were forged are lost, which is reported, or have a false content.
 #[test]
 fn random_forged_fragments_do_no_damage_that_lasts() {
     for seed in 1..=300 {
@@ -509,7 +509,7 @@ fn random_forged_fragments_do_no_damage_that_lasts() {
         for sample in &taken {
             let is_true = sample.payload.iter().skip(5).all(|octet| *octet == TRUE);
             let number = sample.info.sequence_number.0;
-            assert!(is_true || number <= last_under_attack && imitated.contains(&number), "seed {seed}: {number}");
+            assert!(is_true || imitated.contains(&number), "seed {seed}: {number}");
         }
         assert!(pair.writer.is_acknowledged(pair.writer.last()), "seed {seed}");
     }

@@ -36,6 +36,14 @@ pub(super) struct Inserted {
     pub(super) must_notify: bool,
 }
 
+/// Result of passing on an entry.
+pub(super) struct Given {
+    /// Number of readers that got a sample.
+    pub(super) samples: u64,
+    /// The writer process has answered a request of a reader, so that another one may ask.
+    pub(super) is_answer: bool,
+}
+
 /// Change of an attachment that the writer process has decided.
 pub(super) enum Decision {
     Accepted { index: u32, wanted: Wanted },
@@ -59,21 +67,22 @@ impl Channel {
 
     /// Passes an entry to the readers that it is for. A reader without room keeps it in its backlog. The caller calls
     /// [`Self::acknowledge_if_owed`] later, once for several entries. Adds readers to `begun` whose first entry now
-    /// waits for datagrams. Returns the number of readers that got a sample.
+    /// waits for datagrams.
     pub(super) fn give(
         &mut self,
         rx: &Reception<'_>,
         sample: Sample,
         dirty: &mut DirtyEndpoints,
         begun: &mut Vec<(Guid, Guid)>,
-    ) -> Result<u64, ProtocolViolation> {
+    ) -> Result<Given, ProtocolViolation> {
         let Addressed { to, entry } = Addressed::from_metadata(sample.metadata()).ok_or(ProtocolViolation)?;
         let mut content = Content::of(entry, sample)?;
-        let mut samples = 0;
+        let (mut samples, mut is_answer) = (0, false);
         for reader in &mut self.readers {
             if to.is_some_and(|to| to != reader.index) {
                 continue;
             }
+            is_answer |= reader.stage == Stage::Rewinding && matches!(entry, Entry::Apart { .. });
             let Some(entry) = reader.admit(to.is_some(), entry) else { continue };
             if reader.order == Order::Unknown {
                 reader.order = Order::Awaited;
@@ -85,7 +94,7 @@ impl Channel {
             }
             dirty.reader(&reader.core);
         }
-        Ok(samples)
+        Ok(Given { samples, is_answer })
     }
 
     /// Inserts up to `most` samples into the only reader on the fast path, and acknowledges them.

@@ -9,7 +9,7 @@ use peregrine_transport::shm::WriterId;
 
 use super::super::requests::{Wanted, reason_of};
 use super::super::services::ShmHost;
-use super::channel::{Decision, Inserted, ProtocolViolation};
+use super::channel::{Decision, Given, Inserted, ProtocolViolation};
 use super::{AttachedReader, Attachments, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver, Stage};
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{now, wall_at};
@@ -222,9 +222,12 @@ impl ShmReceiver {
             let Self { reader: source, channels, begun, .. } = self;
             let Some(channel) = channels.get_mut(id) else { continue };
             match channel.give(&rx, sample, dirty, begun) {
-                Ok(samples) => {
+                Ok(Given { samples, is_answer }) => {
                     shared.counters().note_received(samples);
                     channel.update_pause(source, id);
+                    if is_answer {
+                        self.settle(id);
+                    }
                 }
                 // Reported like any other end.
                 Err(ProtocolViolation) => source.remove(id),

@@ -3,6 +3,7 @@
 use peregrine_rtps::writer::{MatchedReader, SampleFilter};
 use peregrine_transport::shm::{USER_WORDS, UserMessage};
 
+use super::super::incoming::BACKLOG_MAX;
 use super::*;
 use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 use crate::qos::Durability;
@@ -97,6 +98,28 @@ fn all_readers_without_room_get_every_sample() {
     }
     write(&writer, 0..COUNT);
     readers.iter().for_each(|reader| expect(reader, 0..COUNT));
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}
+
+#[test]
+fn reader_behind_more_siblings_than_may_ask_at_once_gets_every_sample() {
+    let sides = [participant(65, "here"), participant(65, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let readers: Vec<_> = (0..=UNANSWERED_MAX).map(|_| narrow(&sides[1])).collect();
+    await_readers(&writer, readers.len());
+    // The last reader of the channel: what it has, the others have got as well.
+    let last = wide(&sides[1]);
+    await_readers(&writer, readers.len() + 1);
+    // One sample in the cache of each reader, a full backlog, and one more.
+    let held = 1 + BACKLOG_MAX as u64;
+    write(&writer, 0..held + 1);
+    expect(&last, 0..held + 1);
+    // Rewinds are not answered meanwhile.
+    let core = writer_core(&sides[0], &writer);
+    let locked = core.lock();
+    readers.iter().for_each(|reader| expect(reader, 0..held));
+    drop(locked);
+    readers.iter().for_each(|reader| expect(reader, held..held + 1));
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }
 

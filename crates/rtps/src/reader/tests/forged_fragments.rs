@@ -490,7 +490,6 @@ fn random_forged_fragments_do_no_damage_that_lasts() {
             pair.write(0, &vec![TRUE; [3003, 99, 2999][random(3) as usize]]);
             pair.run(Span::from_micros(random(3_000)));
         }
-        let last_under_attack = pair.writer.last().0;
         pair.run(Span::from_secs(1));
         for _ in 0..10 {
             pair.write(0, &vec![TRUE; 3003]);
@@ -501,16 +500,16 @@ fn random_forged_fragments_do_no_damage_that_lasts() {
         let numbers: Vec<i64> = taken.iter().map(|sample| sample.info.sequence_number.0).collect();
         let lost = pair.readers[0].counters().lost as usize;
         assert!(numbers.windows(2).all(|w| w[0] < w[1]), "seed {seed}: {numbers:?}");
-        let missing: Vec<i64> = (1..=last_under_attack).filter(|n| !numbers.contains(n)).collect();
+        let missing: Vec<i64> = (1..=pair.writer.last().0).filter(|n| !numbers.contains(n)).collect();
         assert!(missing.len() <= lost, "seed {seed}: {missing:?} are missing, and {lost} are reported");
         assert!(missing.iter().all(|n| imitated.contains(n)), "seed {seed}: {missing:?}");
-        let after = (last_under_attack + 1..=pair.writer.last().0).filter(|n| !numbers.contains(n));
-        assert_eq!(after.collect::<Vec<_>>(), [0; 0], "seed {seed}");
         for sample in &taken {
             let is_true = sample.payload.iter().skip(5).all(|octet| *octet == TRUE);
             let number = sample.info.sequence_number.0;
             assert!(is_true || imitated.contains(&number), "seed {seed}: {number}");
         }
+        // The last acknowledgement may be lost as well.
+        pair.run(Span::from_secs(2));
         assert!(pair.writer.is_acknowledged(pair.writer.last()), "seed {seed}");
     }
 }

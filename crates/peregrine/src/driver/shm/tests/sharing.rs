@@ -1,5 +1,7 @@
 //! Several readers of one process that share the channel from a writer.
 
+use std::sync::mpsc;
+
 use peregrine_rtps::writer::{MatchedReader, SampleFilter};
 use peregrine_transport::shm::{USER_WORDS, UserMessage};
 
@@ -114,11 +116,20 @@ fn reader_behind_more_siblings_than_may_ask_at_once_gets_every_sample() {
     let held = 1 + BACKLOG_MAX as u64;
     write(&writer, 0..held + 1);
     expect(&last, 0..held + 1);
-    // Rewinds are not answered meanwhile.
+    // Rewinds are not answered while another thread holds the lock of the writer.
     let core = writer_core(&sides[0], &writer);
-    let locked = core.lock();
+    let (locked, is_locked) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let holder = std::thread::spawn(move || {
+        let guard = core.lock();
+        locked.send(()).unwrap();
+        let _ = released.recv_timeout(PATIENCE);
+        drop(guard);
+    });
+    is_locked.recv_timeout(PATIENCE).unwrap();
     readers.iter().for_each(|reader| expect(reader, 0..held));
-    drop(locked);
+    drop(release);
+    holder.join().unwrap();
     readers.iter().for_each(|reader| expect(reader, held..held + 1));
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }

@@ -118,8 +118,8 @@ fn reader_behind_more_siblings_than_may_ask_at_once_gets_every_sample() {
     expect(&last, 0..held + 1);
     // Rewinds are not answered while another thread holds the lock of the writer.
     let core = writer_core(&sides[0], &writer);
-    let (locked, is_locked) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
+    let (locked, is_locked) = mpsc::sync_channel(1);
+    let (release, released) = mpsc::sync_channel::<()>(1);
     let holder = std::thread::spawn(move || {
         let guard = core.lock();
         locked.send(()).unwrap();

@@ -2,9 +2,10 @@
 //!
 //! `many_endpoints WRITERS READERS [udp]` matches this number of writers and readers of one topic, and prints the time
 //! until all are matched, the growth of the resident memory of both processes, private and shared, and the datagrams
-//! that this took; datagrams of other programs in the same network namespace count too. Then the first writer writes
-//! samples of 32 bytes, and the program prints the processor time per write of the writing thread and of the readers'
-//! process. With `udp`, no sample uses shared memory: the difference in memory is that of the channels.
+//! that this took. A GSO train counts as one, and other programs in the same network namespace count too. Then the
+//! first writer writes samples of 32 bytes, and the program prints the processor time per write of the writing thread
+//! and of the readers' process. With `udp`, no sample uses shared memory: the difference in memory is that of the
+//! channels.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -1,14 +1,14 @@
 //! Finds listeners that do not return while news wait for them.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use peregrine_rtps::limits::STALL_AFTER;
 use peregrine_rtps::time::{Instant, Span};
 
 use crate::driver::base::sync::lock_leaf;
-use crate::driver::base::system::{AtomicU64, Mutex};
+use crate::driver::base::system::Mutex;
 
-/// The calls of one listener.
+/// The calls of one listener. The counters order nothing, so that the models need not follow them.
 ///
 /// A call costs a load and a store. News during a call cost a load; the first news of each call cost a lock as well.
 #[derive(Default)]

@@ -536,23 +536,6 @@ impl Writer {
         true
     }
 
-    /// Appends the waiting message to `out` if it is the only one and has only HEARTBEATs for one participant: those of
-    /// several writers then travel together. The caller sends `out`.
-    pub fn poll_heartbeats(&mut self, out: &mut TransmitBatch) {
-        if self.packer.is_open() || self.backlog.is_leaving || self.config.asynchronous {
-            return;
-        }
-        if out.append_directed(self.packer.batch()) {
-            self.packer.batch().clear();
-        }
-    }
-
-    /// Takes a sent batch back, so that its buffers can be reused.
-    pub fn reclaim(&mut self, batch: &mut TransmitBatch) {
-        batch.clear_into(&mut self.pool);
-        self.end_sending();
-    }
-
     /// The next event.
     pub fn poll_event(&mut self) -> Option<WriterEvent> {
         if core::mem::take(&mut self.acknowledged) {

@@ -452,7 +452,7 @@ impl ReaderProxy {
     /// Schedules the HEARTBEAT that opens the association.
     pub(super) const fn owe_first_heartbeat(&mut self, now: Instant) {
         self.owed_heartbeat = true;
-        // It answers questions that are on their way.
+        // This HEARTBEAT answers questions of the reader that are under way.
         self.heartbeat_answered_at = Some(now);
     }
 

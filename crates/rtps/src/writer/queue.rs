@@ -9,8 +9,26 @@ use crate::history::HistoryKind;
 use crate::limits::{HISTORY_PUSH_INTERVAL, SEND_QUEUE_BYTES_MAX};
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
+use crate::transmit::TransmitBatch;
 
 impl Writer {
+    /// Appends the waiting message to `out` if it is the only one and has only HEARTBEATs for one participant: those of
+    /// several writers then travel together. The caller sends `out`.
+    pub fn poll_heartbeats(&mut self, out: &mut TransmitBatch) {
+        if self.packer.is_open() || self.backlog.is_leaving || self.config.asynchronous {
+            return;
+        }
+        if out.append_directed(self.packer.batch()) {
+            self.packer.batch().clear();
+        }
+    }
+
+    /// Takes a sent batch back, so that its buffers can be reused.
+    pub fn reclaim(&mut self, batch: &mut TransmitBatch) {
+        batch.clear_into(&mut self.pool);
+        self.end_sending();
+    }
+
     /// Changes the batching of samples, and sends gathered samples.
     pub fn set_batching(&mut self, now: Instant, batching: Option<Batching>) {
         self.config.batching = batching;

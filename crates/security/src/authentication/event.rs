@@ -59,7 +59,7 @@ pub struct AuthenticatedPeer {
 /// Why a peer could not be authenticated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// It announces no identity of this plug-in.
+    /// The peer announces no identity of this plug-in.
     NoIdentity,
     /// The handshake took too long; the refusal of a message of the peer, if there was one.
     TimedOut(Option<Refusal>),

@@ -54,9 +54,9 @@ pub struct Certificate {
 pub(super) enum Authority {
     /// The certificate does not state it.
     Unstated,
-    /// It is not.
+    /// The certificate is not that of an authority.
     No,
-    /// It is, with this many authorities below it at most.
+    /// The certificate is that of an authority, with at most this many authorities below.
     Yes(Option<u8>),
 }
 

@@ -39,17 +39,17 @@ pub enum ChainFault {
     NotYetValid(WallTime),
     /// Its validity has ended.
     Expired(WallTime),
-    /// It issued a certificate, and is not that of an authority.
+    /// The certificate issued another one, and is not that of an authority.
     NoAuthority,
     /// There are more authorities below it than it permits.
     PathLength(u8),
     /// Its key must not be used for this.
     KeyUsage(&'static str),
-    /// It has a critical extension that is not known.
+    /// The certificate has a critical extension that is not known.
     CriticalExtension(String),
     /// Its key is of a kind that participants do not have.
     Key(KeyKind),
-    /// It is revoked.
+    /// The certificate is revoked.
     Revoked,
     /// The revocation list of its issuer cannot be used.
     RevocationList(&'static str),

@@ -4,7 +4,7 @@
 //! An abstract name belongs to a network namespace: a process of another namespace cannot connect. A connection is the
 //! first proof that both processes are on one host.
 
-use super::message::{MESSAGE_BYTES, Message};
+use super::message::{MESSAGE_BYTES, Message, UserMessage};
 use crate::{event, random, sys};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -87,7 +87,12 @@ pub(super) enum Received {
     Broken(&'static str),
     /// A message with its number of descriptors.
     Message(Message, [Option<OwnedFd>; 2]),
+    /// Messages of the user of the other side: at least one, at most [`USER_MESSAGES_PER_PACKET`].
+    UserMessages(Vec<UserMessage>),
 }
+
+/// Maximum number of user messages that travel in one packet. Every other message is a packet of its own.
+pub(super) const USER_MESSAGES_PER_PACKET: usize = 32;
 
 /// One end of the connection between a reader and a writer. It stays open as long as the channel exists; when it
 /// closes, the other process has ended.
@@ -141,10 +146,28 @@ impl Link {
         if !descriptors.is_empty() {
             crate::simulation::check_descriptors()?;
         }
-        let bytes = message.encode();
+        self.send_packet(&message.encode(), &mut ancillary)
+    }
+
+    /// Sends messages of the user without waiting, as one packet. Returns false if the socket buffer is full.
+    ///
+    /// # Errors
+    /// The other side is gone.
+    pub(super) fn send_user_messages(&self, messages: &[UserMessage]) -> io::Result<bool> {
+        debug_assert!((1..=USER_MESSAGES_PER_PACKET).contains(&messages.len()));
+        let mut bytes = [0; MESSAGE_BYTES * USER_MESSAGES_PER_PACKET];
+        let mut len = 0;
+        for (place, message) in bytes.as_chunks_mut::<MESSAGE_BYTES>().0.iter_mut().zip(messages) {
+            *place = Message::User(*message).encode();
+            len += MESSAGE_BYTES;
+        }
+        self.send_packet(bytes.get(..len).unwrap_or_default(), &mut SendAncillaryBuffer::default())
+    }
+
+    fn send_packet(&self, bytes: &[u8], ancillary: &mut SendAncillaryBuffer<'_, '_, '_>) -> io::Result<bool> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         for _ in 0..sys::MAX_INTERRUPTIONS {
-            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(&bytes)], &mut ancillary, flags) {
+            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(bytes)], ancillary, flags) {
                 Ok(_) => return Ok(true),
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
@@ -162,8 +185,8 @@ impl Link {
 
     /// Receives without waiting. Descriptors that do not belong to a message are closed.
     pub(super) fn receive(&self) -> Received {
-        // One byte more than any message, to detect longer ones.
-        let mut bytes = [0; MESSAGE_BYTES + 1];
+        // One byte more than any packet, to detect longer ones.
+        let mut bytes = [0; MESSAGE_BYTES * USER_MESSAGES_PER_PACKET + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -185,15 +208,35 @@ impl Link {
                 count += 1;
             }
         }
-        match bytes.get(..received.bytes).and_then(Message::decode) {
+        let bytes = bytes.get(..received.bytes).unwrap_or_default();
+        if bytes.is_empty() {
+            return Received::Closed;
+        }
+        if count == 0
+            && let Some(messages) = decode_user_messages(bytes)
+        {
+            return Received::UserMessages(messages);
+        }
+        match Message::decode(bytes) {
             Some(message) if message.descriptors() == count => Received::Message(message, descriptors),
-            _ if received.bytes == 0 => Received::Closed,
             Some(_) if received.flags.contains(ReturnFlags::CTRUNC) => {
                 Received::Broken("this process has no descriptor left for the memory of the other side")
             }
             _ => Received::Broken("the other side sent an invalid message"),
         }
     }
+}
+
+/// `None` unless the packet consists of messages of the user.
+fn decode_user_messages(packet: &[u8]) -> Option<Vec<UserMessage>> {
+    if packet.len() > MESSAGE_BYTES * USER_MESSAGES_PER_PACKET {
+        return None;
+    }
+    let messages = packet.chunks(MESSAGE_BYTES).map(|bytes| match Message::decode(bytes)? {
+        Message::User(message) => Some(message),
+        _ => None,
+    });
+    messages.collect()
 }
 
 impl AsFd for Link {
@@ -367,6 +410,37 @@ mod tests {
         drop(sent);
         assert!(matches!(far.receive(), Received::Broken(_)));
         assert_eq!(rustix::net::recv(&kept, &mut [0_u8; 1][..], RecvFlags::empty()).unwrap().1, 0);
+    }
+
+    #[test]
+    fn user_messages_of_one_packet_arrive_together_and_in_order() {
+        for count in [1, 2, USER_MESSAGES_PER_PACKET] {
+            let (near, far) = pair();
+            let messages: Vec<UserMessage> = (0..count as u64).map(|number| UserMessage([number; 6])).collect();
+            assert!(near.send_user_messages(&messages).unwrap());
+            match far.receive() {
+                Received::UserMessages(received) => assert_eq!(received, messages),
+                other => panic!("{other:?}"),
+            }
+            assert!(matches!(far.receive(), Received::Nothing));
+        }
+    }
+
+    #[test]
+    fn packet_of_other_messages_or_of_too_many_breaks_the_link() {
+        let user = Message::User(UserMessage([1; 6])).encode();
+        let room = Message::Room.encode();
+        let packets = [
+            [user, room].concat(),
+            [room, room].concat(),
+            [&user[..], &user[..60]].concat(),
+            user.repeat(USER_MESSAGES_PER_PACKET + 1),
+        ];
+        for bytes in packets {
+            let (near, far) = pair();
+            rustix::net::send(&near.fd, &bytes, SendFlags::NOSIGNAL).unwrap();
+            assert!(matches!(far.receive(), Received::Broken(_)), "{} bytes", bytes.len());
+        }
     }
 
     #[test]

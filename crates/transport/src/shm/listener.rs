@@ -107,7 +107,7 @@ impl Listener {
                         doorbell_page,
                     }));
                 }
-                Received::Message(..) | Received::Closed | Received::Broken(_) => {
+                Received::Message(..) | Received::UserMessages(_) | Received::Closed | Received::Broken(_) => {
                     self.rejected_connections += 1;
                     self.poller.remove(&link)?;
                 }

@@ -4,7 +4,7 @@ use super::channel_end::{Gone, WriterGone, WriterId};
 use super::corrupt::Corrupt;
 use super::error::TakeError;
 use super::futex::{self, MAX_WORDS};
-use super::link::{Address, Link, Peer, Received, Trust};
+use super::link::{Address, Link, Peer, Received, Trust, USER_MESSAGES_PER_PACKET};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, ReaderKey, Refusal, UserMessage, WriterKey};
 use super::page::{OwnedPage, PeerPage, Words};
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// Messages of one writer that are handled per call, so that the call ends whatever the writer sends.
 const MAX_MESSAGES: usize = 1024;
-/// Messages from the user of one writer that wait for [`Reader::poll_message`]. A writer that sends more is at fault:
+/// Messages from the user of one writer that wait for [`Reader::poll_messages`]. A writer that sends more is at fault:
 /// its user answers messages of the reader's user.
 const USER_MESSAGES_MAX: usize = 256;
 /// Checks of the rings between two readings of the clock, while spinning.
@@ -157,7 +157,7 @@ struct Channel {
     segments: Vec<(u32, Arc<Segment>)>,
     mapped_bytes: usize,
     /// At most [`USER_MESSAGES_MAX`].
-    messages: VecDeque<UserMessage>,
+    messages: Vec<UserMessage>,
     is_paused: bool,
     gone: Option<Gone>,
 }
@@ -232,7 +232,7 @@ impl Reader {
             _doorbell: doorbell,
             segments: Vec::new(),
             mapped_bytes: 0,
-            messages: VecDeque::new(),
+            messages: Vec::new(),
             is_paused: false,
             gone: None,
         });
@@ -246,16 +246,21 @@ impl Reader {
         }
     }
 
-    /// Sends a message to the user of a writer. Returns false if the link is full or the writer is gone.
-    pub fn send_message(&self, writer: WriterId, message: UserMessage) -> bool {
+    /// Sends messages to the user of a writer, in few packets. Returns false if the link is full or the writer is gone;
+    /// then some messages may have been sent.
+    pub fn send_messages(&self, writer: WriterId, messages: &[UserMessage]) -> bool {
         let channel = self.channels.iter().find(|channel| channel.id == writer);
-        channel.is_some_and(|channel| matches!(channel.core.link.send(&Message::User(message), &[]), Ok(true)))
+        channel.is_some_and(|channel| {
+            let mut packets = messages.chunks(USER_MESSAGES_PER_PACKET);
+            packets.all(|packet| matches!(channel.core.link.send_user_messages(packet), Ok(true)))
+        })
     }
 
-    /// The next message from the user of a writer. [`Self::take`] and [`Self::service`] receive messages.
-    pub fn poll_message(&mut self) -> Option<(WriterId, UserMessage)> {
-        let mut channels = self.channels.iter_mut();
-        channels.find_map(|channel| channel.messages.pop_front().map(|message| (channel.id, message)))
+    /// The messages from the user of the next writer that has sent any. [`Self::take`] and [`Self::service`] receive
+    /// messages.
+    pub fn poll_messages(&mut self) -> Option<(WriterId, Vec<UserMessage>)> {
+        let channel = self.channels.iter_mut().find(|channel| !channel.messages.is_empty())?;
+        Some((channel.id, std::mem::take(&mut channel.messages)))
     }
 
     /// The handle that acknowledges samples of this writer; `None` if the writer is gone.
@@ -548,11 +553,11 @@ impl Channel {
                     self.map(segment, len, &fd, max_mapped_bytes);
                 }
                 Received::Message(Message::Retired { segment }, _) => self.unmap(segment),
-                Received::Message(Message::User(message), _) => {
-                    if self.messages.len() >= USER_MESSAGES_MAX {
+                Received::UserMessages(messages) => {
+                    if self.messages.len() + messages.len() > USER_MESSAGES_MAX {
                         return self.end(Gone::Broken("the writer's process sent more messages than it was asked for"));
                     }
-                    self.messages.push_back(message);
+                    self.messages.extend(messages);
                 }
                 Received::Closed => self.end(Gone::Ended),
                 Received::Broken(what) => self.end(Gone::Broken(what)),
@@ -739,7 +744,9 @@ impl Connecting {
                 }
                 open(link, own, shape, (ring, probe), (doorbells, doorbell)).map(Some)
             }
-            Received::Message(..) | Received::Closed | Received::Broken(_) => Err(ConnectError::Closed),
+            Received::Message(..) | Received::UserMessages(_) | Received::Closed | Received::Broken(_) => {
+                Err(ConnectError::Closed)
+            }
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::channel_end::{Gone, ReaderGone, ReaderId};
 use super::error::{LoanError, PublishError, Unpublished};
-use super::link::Peer;
+use super::link::{Peer, USER_MESSAGES_PER_PACKET};
 use super::listener::Request;
-use super::message::{Message, Refusal, UserMessage};
+use super::message::{Refusal, UserMessage};
 use super::pool::{NoSlot, Pool, SlotId, Trimmed};
 use super::ring::{Descriptor, Metadata, Overflow, Shape};
 use super::slot::{SharedSlot, Slot};
@@ -152,7 +152,7 @@ impl Writer {
                     link,
                     announced,
                     missed,
-                    messages: VecDeque::new(),
+                    messages: Vec::new(),
                     is_notified,
                     is_closing: false,
                     gone,
@@ -377,21 +377,21 @@ impl Writer {
         self.gone.pop_front()
     }
 
-    /// Sends a message to the user of a reader and wakes the reader. Returns false if the link is full or the reader is
-    /// gone.
-    pub fn send_message(&mut self, reader: ReaderId, message: UserMessage) -> bool {
+    /// Sends messages to the user of a reader, in few packets, and wakes the reader. Returns false if the link is full
+    /// or the reader is gone; then some messages may have been sent.
+    pub fn send_messages(&mut self, reader: ReaderId, messages: &[UserMessage]) -> bool {
         let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) else { return false };
-        let is_sent = channel.send_message(&Message::User(message), &[]);
+        let is_sent = messages.chunks(USER_MESSAGES_PER_PACKET).all(|packet| channel.send_user_messages(packet));
         self.wake(Some(reader));
         self.remove_gone();
         is_sent
     }
 
-    /// The next message from the user of a reader. [`Self::service`] and other calls receive messages;
-    /// [`Self::take_notified`] returns true then.
-    pub fn poll_message(&mut self) -> Option<(ReaderId, UserMessage)> {
-        let mut channels = self.channels.iter_mut();
-        channels.find_map(|channel| channel.messages.pop_front().map(|message| (channel.id, message)))
+    /// The messages from the user of the next reader that has sent any. [`Self::service`] and other calls receive
+    /// messages; [`Self::take_notified`] returns true then.
+    pub fn poll_messages(&mut self) -> Option<(ReaderId, Vec<UserMessage>)> {
+        let channel = self.channels.iter_mut().find(|channel| !channel.messages.is_empty())?;
+        Some((channel.id, std::mem::take(&mut channel.messages)))
     }
 
     /// The readers and their processes.

@@ -3,7 +3,7 @@
 use super::channel_end::{Gone, ReaderId};
 use super::corrupt::Corrupt;
 use super::doorbell::Doorbell;
-use super::link::{Link, Received};
+use super::link::{Link, Received, USER_MESSAGES_PER_PACKET};
 use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, Refusal, UserMessage};
@@ -13,7 +13,6 @@ use super::ring::{HOLD_PROBE, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
 use super::sync::Ordering;
 use super::wake::{self, SLEEPER_WORDS};
 use crate::{random, sys};
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -28,7 +27,7 @@ pub(super) struct Channel {
     pub(super) announced: Vec<u32>,
     pub(super) missed: u64,
     /// At most [`USER_MESSAGES_MAX`].
-    pub(super) messages: VecDeque<UserMessage>,
+    pub(super) messages: Vec<UserMessage>,
     /// The reader has sent a notification that was not handled yet.
     pub(super) is_notified: bool,
     /// One side has ended the channel, and the reader's application may still hold samples.
@@ -39,7 +38,7 @@ pub(super) struct Channel {
 /// Messages of one reader that are handled per call. A working reader has sent one or two.
 pub(super) const MAX_MESSAGES: usize = 64;
 
-/// Messages from the user of one reader that wait for [`Writer::poll_message`](super::Writer::poll_message). Further
+/// Messages from the user of one reader that wait for [`Writer::poll_messages`](super::Writer::poll_messages). Further
 /// ones stay in the link.
 pub(super) const USER_MESSAGES_MAX: usize = 64;
 
@@ -175,7 +174,18 @@ impl Channel {
     }
 
     pub(super) fn send_message(&mut self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> bool {
-        match self.link.send(message, descriptors) {
+        let sent = self.link.send(message, descriptors);
+        self.note_sent(sent)
+    }
+
+    /// Sends at most [`USER_MESSAGES_PER_PACKET`] messages.
+    pub(super) fn send_user_messages(&mut self, messages: &[UserMessage]) -> bool {
+        let sent = self.link.send_user_messages(messages);
+        self.note_sent(sent)
+    }
+
+    fn note_sent(&mut self, sent: io::Result<bool>) -> bool {
+        match sent {
             Ok(true) => {
                 self.sender.announce_message();
                 true
@@ -190,7 +200,7 @@ impl Channel {
 
     pub(super) fn receive_messages(&mut self) {
         for _ in 0..MAX_MESSAGES {
-            if self.messages.len() >= USER_MESSAGES_MAX {
+            if self.messages.len() + USER_MESSAGES_PER_PACKET > USER_MESSAGES_MAX {
                 // The user polls these messages first.
                 self.is_notified = true;
                 return;
@@ -198,9 +208,10 @@ impl Channel {
             match self.link.receive() {
                 Received::Nothing => return,
                 Received::Message(Message::Room, _) => self.is_notified = true,
-                Received::Message(Message::User(message), _) => {
+                Received::UserMessages(messages) => {
                     self.is_notified = true;
-                    self.messages.push_back(message);
+                    self.messages.extend(messages);
+                    debug_assert!(self.messages.len() <= USER_MESSAGES_MAX);
                 }
                 // Both sides may end the channel.
                 Received::Message(Message::Leave, _) if self.is_closing => {}

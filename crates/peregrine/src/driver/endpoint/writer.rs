@@ -33,7 +33,7 @@ use crate::driver::host::listener_queue::RunListener;
 use crate::driver::host::{Host, Hosted};
 use crate::driver::net::send_limit::SendLimit;
 pub(crate) use crate::driver::route::shm::outgoing::PayloadSlot;
-use crate::driver::route::shm::outgoing::{AttachRequest, ChannelEvents, Outgoing};
+use crate::driver::route::shm::outgoing::{AttachRequest, ChannelEvents, MatchedRequest, Outgoing};
 use crate::shared_memory::SharedMemoryUse;
 use crate::status::{
     DeliveryStalledStatus, IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus,
@@ -345,19 +345,27 @@ impl WriterCore {
         overflow: Overflow,
         poller: (&Poller, Token),
     ) -> std::io::Result<ReaderId> {
-        let may_hand_over = self.return_to_messages(reader);
+        let may_hand_over = self.return_to_messages(&[reader]) == [true];
         let shared = self.host.shared_memory().filter(|_| may_hand_over);
         let Some(shared) = shared else { return Err(std::io::ErrorKind::Unsupported.into()) };
         self.outgoing.admit(request, reader, overflow, poller, shared.counters())
     }
 
-    /// Attaches a reader of another process to the channel of its process, or dismisses it if that is not possible.
-    pub(in crate::driver) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
-        if !self.return_to_messages(request.reader) {
-            self.outgoing.dismiss(request);
-            return false;
+    /// Attaches readers of another process to the channel of their process, or dismisses those for which that is not
+    /// possible, and returns them.
+    pub(in crate::driver) fn accept(&self, requests: Vec<MatchedRequest>) -> Vec<Guid> {
+        let readers: Vec<Guid> = requests.iter().map(|matched| matched.request.reader).collect();
+        let (mut refused, mut allowed) = (Vec::new(), Vec::with_capacity(requests.len()));
+        for (matched, is_allowed) in requests.into_iter().zip(self.return_to_messages(&readers)) {
+            if is_allowed {
+                allowed.push(matched);
+            } else {
+                self.outgoing.dismiss(&matched.request);
+                refused.push(matched.request.reader);
+            }
         }
-        self.outgoing.accept(request, is_reliable)
+        refused.extend(self.outgoing.accept(&allowed));
+        refused
     }
 
     /// Informs the process of a reader that the reader gets messages.
@@ -365,13 +373,19 @@ impl WriterCore {
         self.outgoing.dismiss(request);
     }
 
-    /// Returns a reader to messages: it may have had a channel before and lack samples of it. Returns whether the
-    /// reader may have a channel; a reader with a content filter gets messages.
-    fn return_to_messages(&self, reader: Guid) -> bool {
+    /// Returns readers to messages: they may have had a channel before and lack samples of it. Returns for each whether
+    /// it may have a channel; a reader with a content filter gets messages.
+    fn return_to_messages(&self, readers: &[Guid]) -> Vec<bool> {
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
-        guard.writer.set_path(now(), reader, ReaderPath::Messages);
-        guard.writer.allows_hand_over(reader)
+        guard.writer.set_paths(now(), readers, ReaderPath::Messages);
+        readers.iter().map(|reader| guard.writer.allows_hand_over(*reader)).collect()
+    }
+
+    /// Whether the writer matches each of these readers.
+    pub(in crate::driver) fn matches(&self, readers: &[Guid]) -> Vec<bool> {
+        let state = self.lock();
+        readers.iter().map(|reader| state.matched.contains(reader)).collect()
     }
 
     /// Polls the channels: ready readers get samples by shared memory from now on, readers whose channel has ended get

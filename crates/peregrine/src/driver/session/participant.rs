@@ -441,6 +441,18 @@ impl ParticipantCore {
         Some((Arc::clone(core), data.qos.reliability.kind == ReliabilityKind::Reliable))
     }
 
+    /// For each reader whether it is reliable; `None` unless it matches the writer.
+    pub(in crate::driver) fn matched_readers(&self, writer: EntityId, readers: &[Guid]) -> Vec<Option<bool>> {
+        let locked = self.lock();
+        let Some(core) = locked.writers.get(&writer) else { return vec![None; readers.len()] };
+        let is_reliable = |reader: &Guid| {
+            let data = locked.rtps.remote_subscription(reader)?;
+            Some(data.qos.reliability.kind == ReliabilityKind::Reliable)
+        };
+        let matches = core.matches(readers);
+        readers.iter().zip(matches).map(|(reader, matches)| is_reliable(reader).filter(|_| matches)).collect()
+    }
+
     /// The number of readers in other processes that get samples of writers of this participant by shared memory.
     pub(in crate::driver) fn local_readers(&self) -> u64 {
         self.lock().writers.values().map(|writer| writer.local_readers() as u64).sum()

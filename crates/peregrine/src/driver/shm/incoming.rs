@@ -78,6 +78,8 @@ pub(super) struct ShmReceiver {
     takes_since_messages: usize,
     /// Pairs of reader and writer whose first sample has begun to wait for earlier datagrams.
     begun: Vec<(Guid, Guid)>,
+    /// Channels with readers that have joined since the last [`ShmReceiver::settle_joined`].
+    joined: Vec<WriterId>,
 }
 
 /// Actions for after the release of the receiver's lock.
@@ -224,6 +226,7 @@ impl Incoming {
                 rounds: 0,
                 takes_since_messages: 0,
                 begun: Vec::new(),
+                joined: Vec::new(),
             }),
             is_closing: AtomicBool::new(false),
             relief: Relief::new(),
@@ -439,6 +442,7 @@ impl Incoming {
                 }
             }
         }
+        receiver.settle_joined();
         for request in requests {
             match request {
                 Request::Resume { reader } => receiver.resume(reader, dirty, shared.counters()),

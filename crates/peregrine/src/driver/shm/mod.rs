@@ -44,7 +44,7 @@ use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::host::SharedMemoryHost;
 use crate::driver::host::counters::Counters;
 use crate::driver::net::socket_barrier::DeferredMessage;
-use crate::driver::route::shm::outgoing::AttachRequest;
+use crate::driver::route::shm::outgoing::{AttachRequest, MatchedRequest};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 use direct_take::{DirectTake, PollBudget};
 use incoming::Incoming;
@@ -372,32 +372,44 @@ impl SharedMemory {
                 connections.waiting.push((until, request));
             }
         }
-        for attaching in std::mem::take(&mut connections.attaching) {
-            self.attach_reader(connections, host, attaching, now);
+        let mut waiting = std::mem::take(&mut connections.attaching);
+        waiting.sort_by_key(|attaching| Weak::as_ptr(&attaching.writer));
+        while let Some(writer) = waiting.last().map(|last| Weak::clone(&last.writer)) {
+            let first = waiting.iter().rposition(|other| !other.writer.ptr_eq(&writer)).map_or(0, |place| place + 1);
+            let of_writer = waiting.split_off(first);
+            if let Some(writer) = writer.upgrade() {
+                self.attach_readers(connections, host, &writer, of_writer, now);
+            }
         }
     }
 
-    /// Attaches a reader to the channel of its process, or defers the request until the writer knows the reader.
-    fn attach_reader(
+    /// Attaches readers to the channel of their process, and defers the requests of readers that the writer does not
+    /// know yet.
+    fn attach_readers(
         &self,
         connections: &mut ConnectionManager,
         host: &dyn ShmHost,
-        attaching: Attaching,
+        core: &Arc<WriterCore>,
+        requests: Vec<Attaching>,
         now: Instant,
     ) {
-        let Some(core) = attaching.writer.upgrade() else { return };
-        let (writer, request) = (core.guid, &attaching.request);
-        match host.matched_writer(writer, &request.reader) {
-            Some((core, is_reliable)) => {
-                if !core.accept(request, is_reliable) {
-                    let reason = NoSharedMemory::NotConnected("the channel of its process does not suit it".to_owned());
-                    self.note_fallback(host, writer, request.reader, reason);
-                }
-                connections.note_dirty(&core);
+        let readers: Vec<Guid> = requests.iter().map(|attaching| attaching.request.reader).collect();
+        let mut known = Vec::new();
+        for (attaching, matched) in requests.into_iter().zip(host.matched_readers(core.guid, &readers)) {
+            match matched {
+                Some(is_reliable) => known.push(MatchedRequest { request: attaching.request, is_reliable }),
+                None if attaching.until <= now => core.dismiss(&attaching.request),
+                None => connections.attaching.push(attaching),
             }
-            None if attaching.until <= now => core.dismiss(request),
-            None => connections.attaching.push(attaching),
         }
+        if known.is_empty() {
+            return;
+        }
+        for reader in core.accept(known) {
+            let reason = NoSharedMemory::NotConnected("the channel of its process does not suit it".to_owned());
+            self.note_fallback(host, core.guid, reader, reason);
+        }
+        connections.note_dirty(core);
     }
 
     /// Admits a reader. Returns the request if the writer does not know the reader yet.
@@ -485,14 +497,19 @@ impl SharedMemory {
     fn look_after_writer(&self, connections: &mut ConnectionManager, core: &Arc<WriterCore>, host: &dyn ShmHost) {
         let looked = core.poll_channels();
         connections.note_dirty(core);
-        for request in looked.attach {
-            if connections.waiting.len() + connections.attaching.len() >= WAITING_MAX {
-                core.dismiss(&request);
-                continue;
-            }
+        if !looked.attach.is_empty() {
             let now = now();
-            let attaching = Attaching { until: now + PATIENCE, writer: Arc::downgrade(core), request };
-            self.attach_reader(connections, host, attaching, now);
+            let mut room = WAITING_MAX.saturating_sub(connections.waiting.len() + connections.attaching.len());
+            let mut requests = Vec::with_capacity(looked.attach.len());
+            for request in looked.attach {
+                if room == 0 {
+                    core.dismiss(&request);
+                    continue;
+                }
+                room -= 1;
+                requests.push(Attaching { until: now + PATIENCE, writer: Arc::downgrade(core), request });
+            }
+            self.attach_readers(connections, host, core, requests, now);
         }
         if looked.ready.is_empty() && looked.gone.is_empty() {
             return;

@@ -26,6 +26,9 @@ pub(in crate::driver) trait ShmHost: Host {
     /// A writer of this process that matches the reader, and whether the reader is reliable.
     fn matched_writer(&self, writer: Guid, reader: &Guid) -> Option<(Arc<WriterCore>, bool)>;
 
+    /// For each reader whether it is reliable; `None` unless it matches the writer of this process.
+    fn matched_readers(&self, writer: Guid, readers: &[Guid]) -> Vec<Option<bool>>;
+
     /// Reports the path of samples between an endpoint of this process and another one. Returns false if the
     /// participant is gone.
     fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) -> bool;

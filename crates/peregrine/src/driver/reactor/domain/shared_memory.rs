@@ -88,6 +88,13 @@ impl ShmHost for Domain {
         self.participant(&writer.prefix)?.matched_writer(writer.entity, reader)
     }
 
+    fn matched_readers(&self, writer: Guid, readers: &[Guid]) -> Vec<Option<bool>> {
+        self.participant(&writer.prefix).map_or_else(
+            || vec![None; readers.len()],
+            |participant| participant.matched_readers(writer.entity, readers),
+        )
+    }
+
     fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) -> bool {
         let participant = self.participant(&local.prefix);
         participant.is_some_and(|participant| {

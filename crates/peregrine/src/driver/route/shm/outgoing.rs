@@ -170,6 +170,12 @@ pub(in crate::driver) struct AttachRequest {
     pub(in crate::driver) reader: Guid,
 }
 
+/// Such a request of a reader that the writer matches.
+pub(in crate::driver) struct MatchedRequest {
+    pub(in crate::driver) request: AttachRequest,
+    pub(in crate::driver) is_reliable: bool,
+}
+
 /// Events of readers since the last call of [`Outgoing::poll_channels`].
 #[derive(Default)]
 pub(in crate::driver) struct ChannelEvents {
@@ -357,6 +363,7 @@ impl Outgoing {
             is_closing: false,
         });
         channels.attach(id, 0, reader);
+        channels.note_attached_changed();
         self.has_readers.store(true, Ordering::Release);
         Ok(id)
     }
@@ -507,13 +514,16 @@ impl Outgoing {
         }
     }
 
-    /// Attaches a matched reader to its channel. Returns false if that is not possible; the reader is then dismissed.
-    pub(in crate::driver) fn accept(&self, request: &AttachRequest, is_reliable: bool) -> bool {
+    /// Attaches matched readers to their channels. Returns the readers for which that is not possible; they are then
+    /// dismissed.
+    pub(in crate::driver) fn accept(&self, requests: &[MatchedRequest]) -> Vec<Guid> {
         let mut guard = lock_leaf(&self.channels);
-        let Some(channels) = guard.as_mut() else { return false };
-        let is_accepted = channels.accept(request, is_reliable);
+        let Some(channels) = guard.as_mut() else {
+            return requests.iter().map(|matched| matched.request.reader).collect();
+        };
+        let refused = channels.accept(requests);
         self.note_ended(channels);
-        is_accepted
+        refused
     }
 
     /// Informs the process of a reader that the reader gets messages.

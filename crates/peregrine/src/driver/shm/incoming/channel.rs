@@ -164,6 +164,7 @@ impl Channel {
     pub(super) fn send_requests(&mut self, source: &Reader, id: WriterId) -> bool {
         let is_rewinding = |reader: &&AttachedReader| reader.stage == Stage::Rewinding;
         let mut unanswered = self.asked.len() + self.readers.iter().filter(is_rewinding).count();
+        let mut messages = Vec::new();
         for reader in &mut self.readers {
             if unanswered >= UNANSWERED_MAX {
                 break;
@@ -173,18 +174,17 @@ impl Channel {
                 self.asked.push(reader.index);
             }
             unanswered += 1;
-            if !source.send_message(id, Attachment { index: reader.index, kind }.encode()) {
-                return false;
-            }
+            messages.push(Attachment { index: reader.index, kind }.encode());
         }
-        true
+        messages.is_empty() || source.send_messages(id, &messages)
     }
 
-    /// Handles a message of the writer process.
+    /// Handles a message of the writer process. After a message that accepts a reader, the caller calls
+    /// [`Self::acknowledge`] and sends `Ready`.
     pub(super) fn handle_message(&mut self, message: UserMessage) -> Result<Option<Decision>, ProtocolViolation> {
         let Attachment { index, kind } = Attachment::decode(message).ok_or(ProtocolViolation)?;
         let is_answer = self.asked.extract_if(.., |asked| *asked == index).count() > 0;
-        let place = self.readers.iter().position(|reader| reader.index == index);
+        let place = self.readers.binary_search_by_key(&index, |reader| reader.index).ok();
         match kind {
             AttachmentKind::Accepted if is_answer => {
                 let reader = place.and_then(|place| self.readers.get_mut(place));
@@ -192,8 +192,6 @@ impl Channel {
                     reader.start();
                     reader.request(self.at)
                 });
-                // The acknowledgement must cover the reader before `Ready` is sent.
-                self.acknowledge();
                 Ok(accepted.map(|wanted| Decision::Accepted { index, wanted }))
             }
             // The reader has detached meanwhile, or the process violates the protocol without effect.

@@ -67,18 +67,19 @@ impl ShmReceiver {
         let Some(channel) = self.channels.get_mut(id) else { return };
         let Some(core) = wanted.reader.upgrade() else {
             shared.counters().note_detached();
-            self.reader.send_message(id, Attachment { index: 0, kind: AttachmentKind::Detach }.encode());
+            self.reader.send_messages(id, &[Attachment { index: 0, kind: AttachmentKind::Detach }.encode()]);
             return;
         };
         let mut reader = AttachedReader::new(&wanted, core, 0, Stage::Asked);
         reader.start();
         channel.readers.push(reader);
         channel.acknowledge();
-        self.reader.send_message(id, Attachment { index: 0, kind: AttachmentKind::Ready }.encode());
+        self.reader.send_messages(id, &[Attachment { index: 0, kind: AttachmentKind::Ready }.encode()]);
         shared.attached(&wanted);
     }
 
-    /// Attaches a reader to the channel of this process. Without a channel, the reader requests one.
+    /// Attaches a reader to the channel of this process. Without a channel, the reader requests one. The caller then
+    /// calls [`Self::settle_joined`], once for several readers.
     pub(super) fn join(&mut self, wanted: Wanted, shared: &dyn Attachments) {
         let Some(core) = wanted.reader.upgrade() else { return shared.counters().note_detached() };
         let Some((id, channel)) = self.channels.find_mut(wanted.key()) else {
@@ -90,7 +91,19 @@ impl ShmReceiver {
             return shared.counters().note_detached();
         }
         channel.join(wanted, core);
-        self.settle(id);
+        if self.joined.last() != Some(&id) {
+            self.joined.push(id);
+        }
+    }
+
+    /// Sends the requests of the readers that have joined.
+    pub(super) fn settle_joined(&mut self) {
+        let mut joined = std::mem::take(&mut self.joined);
+        joined.sort_unstable();
+        joined.dedup();
+        for id in joined {
+            self.settle(id);
+        }
     }
 
     /// Called when the datagrams before the first sample were received: a best-effort reader takes its waiting samples.
@@ -159,7 +172,7 @@ impl ShmReceiver {
                 shared.counters().note_detached();
                 let detach = Attachment { index: attached.index, kind: AttachmentKind::Detach };
                 let must_tell = attached.stage != Stage::Queued && self.channels.get_mut(id).is_some();
-                if must_tell && !self.reader.send_message(id, detach.encode()) {
+                if must_tell && !self.reader.send_messages(id, &[detach.encode()]) {
                     self.reader.remove(id);
                 }
             }
@@ -298,24 +311,37 @@ impl ShmReceiver {
 
     fn handle_messages(&mut self, shared: &dyn Attachments) {
         self.takes_since_messages = 0;
-        while let Some((id, message)) = self.reader.poll_message() {
+        while let Some((id, messages)) = self.reader.poll_messages() {
             let Some(channel) = self.channels.get_mut(id) else { continue };
-            match channel.handle_message(message) {
-                Ok(None) => {}
-                Ok(Some(Decision::Accepted { index, wanted })) => {
-                    self.reader.send_message(id, Attachment { index, kind: AttachmentKind::Ready }.encode());
-                    shared.attached(&wanted);
-                }
-                Ok(Some(Decision::Dismissed(wanted))) => {
-                    channel.acknowledge();
-                    if channel.readers.is_empty() {
-                        self.reader.remove(id);
-                        self.channels.remove(id);
+            let (mut accepted, mut ready, mut is_working) = (Vec::new(), Vec::new(), true);
+            for message in messages {
+                match channel.handle_message(message) {
+                    Ok(None) => {}
+                    Ok(Some(Decision::Accepted { index, wanted })) => {
+                        ready.push(Attachment { index, kind: AttachmentKind::Ready }.encode());
+                        accepted.push(wanted);
                     }
-                    let reason = "the writer's process has dismissed the reader from the channel of its process";
-                    shared.detached(&wanted, NoSharedMemory::NotConnected(reason.to_owned()));
+                    Ok(Some(Decision::Dismissed(wanted))) => {
+                        let reason = "the writer's process has dismissed the reader from the channel of its process";
+                        shared.detached(&wanted, NoSharedMemory::NotConnected(reason.to_owned()));
+                    }
+                    Err(ProtocolViolation) => {
+                        is_working = false;
+                        break;
+                    }
                 }
-                Err(ProtocolViolation) => self.reader.remove(id),
+            }
+            // The acknowledgement must cover the accepted readers before `Ready` is sent.
+            channel.acknowledge();
+            let is_empty = channel.readers.is_empty();
+            is_working &= ready.is_empty() || self.reader.send_messages(id, &ready);
+            accepted.iter().for_each(|wanted| shared.attached(wanted));
+            if is_empty || !is_working {
+                // Unless no reader is left, `look_after_channels` reports the end.
+                self.reader.remove(id);
+            }
+            if is_empty {
+                self.channels.remove(id);
             }
             self.settle(id);
         }

@@ -383,7 +383,7 @@ fn protocol_violation_ends_only_the_channel_of_its_process() {
         let connection = answer(stubborn.ask()).unwrap();
         let id = stubborn.reader.add(connection).unwrap();
         assert_eq!(channels(&core), 2);
-        assert!(stubborn.reader.send_message(id, message));
+        assert!(stubborn.reader.send_messages(id, &[message]));
         eventually("the channel has ended", || channels(&core) == 1);
         eventually("the hostile process sees the end", || {
             stubborn.reader.service();
@@ -412,12 +412,12 @@ fn flood_of_attachments_is_bounded() {
         let message = Attachment { index, kind: AttachmentKind::Attach { reader: stranger(1) } }.encode();
         let ready = Attachment { index: index * 7, kind: AttachmentKind::Ready }.encode();
         // The link is full until the writer process has read it.
-        if !stubborn.reader.send_message(id, message) || !stubborn.reader.send_message(id, ready) {
+        if !stubborn.reader.send_messages(id, &[message, ready]) {
             std::thread::yield_now();
         }
         stubborn.reader.service();
-        let answer = stubborn.reader.poll_message();
-        answer.is_some_and(|(_, answer)| Attachment::decode(answer).unwrap().kind == AttachmentKind::Dismissed)
+        let (_, answers) = stubborn.reader.poll_messages().unwrap_or((id, Vec::new()));
+        answers.into_iter().any(|answer| Attachment::decode(answer).unwrap().kind == AttachmentKind::Dismissed)
     });
     let connections = lock_leaf(&shared(&sides[0]).connections);
     assert!(connections.attaching.len() + connections.waiting.len() <= WAITING_MAX);

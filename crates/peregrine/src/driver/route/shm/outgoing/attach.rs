@@ -2,9 +2,9 @@
 
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_transport::shm::{Gone, ReaderId};
+use peregrine_transport::shm::{Gone, ReaderId, UserMessage};
 
-use super::{AttachRequest, AttachedReader, ChannelEvents, Channels, Stage, Unsent};
+use super::{AttachRequest, AttachedReader, ChannelEvents, Channels, MatchedRequest, Stage, Unsent};
 use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 
 impl Channels {
@@ -62,32 +62,46 @@ impl Channels {
             Ok(place) => self.attached.splice(place..=place, [reader]).for_each(drop),
             Err(place) => self.attached.insert(place, reader),
         }
-        self.note_attached_changed();
     }
 
-    pub(super) fn accept(&mut self, request: &AttachRequest, is_reliable: bool) -> bool {
-        let AttachRequest { channel: id, index, reader } = *request;
-        // The reader may have attached before, to another channel.
-        self.remove(reader);
-        let Some(channel) = self.channels.iter().find(|channel| channel.id == id) else { return false };
-        if channel.is_reliable != is_reliable {
-            self.dismiss(id, index);
-            return false;
+    /// Answers requests to attach. Returns the readers that are not attached.
+    pub(super) fn accept(&mut self, requests: &[MatchedRequest]) -> Vec<Guid> {
+        for MatchedRequest { request, .. } in requests {
+            // The reader may have attached before, to another channel.
+            self.remove(request.reader);
         }
-        if !self.send_attachment(id, index, AttachmentKind::Accepted) {
-            return false;
+        let mut refused = Vec::new();
+        for of_channel in requests.chunk_by(|one, other| one.request.channel == other.request.channel) {
+            let Some(id) = of_channel.first().map(|first| first.request.channel) else { continue };
+            let is_reliable = self.channels.iter().find(|channel| channel.id == id).map(|channel| channel.is_reliable);
+            let suits = |matched: &MatchedRequest| Some(matched.is_reliable) == is_reliable;
+            let answers: Vec<UserMessage> = of_channel
+                .iter()
+                .map(|matched| {
+                    let kind = if suits(matched) { AttachmentKind::Accepted } else { AttachmentKind::Dismissed };
+                    Attachment { index: matched.request.index, kind }.encode()
+                })
+                .collect();
+            let is_sent = is_reliable.is_some() && self.send_attachments(id, &answers);
+            for matched in of_channel {
+                if is_sent && suits(matched) {
+                    self.attach(id, matched.request.index, matched.request.reader);
+                } else {
+                    refused.push(matched.request.reader);
+                }
+            }
         }
-        self.attach(id, index, reader);
-        true
+        self.note_attached_changed();
+        refused
     }
 
     pub(super) fn dismiss(&mut self, channel: ReaderId, index: u32) {
-        self.send_attachment(channel, index, AttachmentKind::Dismissed);
+        self.send_attachments(channel, &[Attachment { index, kind: AttachmentKind::Dismissed }.encode()]);
     }
 
-    /// Sends a message to the reader process. A process that does not read its messages loses the channel.
-    fn send_attachment(&mut self, channel: ReaderId, index: u32, kind: AttachmentKind) -> bool {
-        let is_sent = self.writer.send_message(channel, Attachment { index, kind }.encode());
+    /// Sends messages to the reader process. A process that does not read its messages loses the channel.
+    fn send_attachments(&mut self, channel: ReaderId, messages: &[UserMessage]) -> bool {
+        let is_sent = self.writer.send_messages(channel, messages);
         if !is_sent {
             self.writer.reject(channel, "the reader process does not read its messages");
         }
@@ -110,9 +124,13 @@ impl Channels {
 
     /// Handles the messages that reader processes have sent.
     pub(super) fn receive_attachments(&mut self, events: &mut ChannelEvents) {
-        while let Some((channel, message)) = self.writer.poll_message() {
-            let result = Attachment::decode(message).ok_or("the reader process sent a message that means nothing");
-            if let Err(what) = result.and_then(|message| self.receive_attachment(channel, message, events)) {
+        while let Some((channel, messages)) = self.writer.poll_messages() {
+            let result = messages.into_iter().try_for_each(|message| {
+                let message =
+                    Attachment::decode(message).ok_or("the reader process sent a message that means nothing")?;
+                self.receive_attachment(channel, message, events)
+            });
+            if let Err(what) = result {
                 self.writer.reject(channel, what);
             }
         }

@@ -12,6 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod box_list;
 mod by_guid;
 mod count_filter;
 pub mod deadline;
@@ -27,6 +28,7 @@ pub mod participant;
 pub mod payload;
 pub mod protection;
 pub mod qos;
+mod rare;
 pub mod reader;
 pub mod receiver;
 pub mod round_trip;

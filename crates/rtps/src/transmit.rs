@@ -2,8 +2,8 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::Range;
-use core::ptr;
+use core::ops::{Deref, Range};
+use core::{ptr, slice};
 
 use crate::id::{Guid, GuidPrefix};
 use crate::locator::Locator;
@@ -24,8 +24,51 @@ pub struct Destination {
     /// The addresses to send to.
     pub locators: Arc<[Locator]>,
     /// The endpoints that the message is for, ascending; empty for announcements to unknown participants.
-    pub peers: Arc<[Guid]>,
+    pub peers: Peers,
 }
+
+/// Endpoints, ascending. A list of one, which each association has for itself, needs no memory of its own.
+#[derive(Clone, Debug)]
+pub enum Peers {
+    /// One endpoint.
+    One(Guid),
+    /// Any number of endpoints.
+    List(Arc<[Guid]>),
+}
+
+impl Default for Peers {
+    fn default() -> Self {
+        Self::List(Arc::default())
+    }
+}
+
+impl From<Vec<Guid>> for Peers {
+    fn from(peers: Vec<Guid>) -> Self {
+        match peers.as_slice() {
+            [only] => Self::One(*only),
+            _ => Self::List(peers.into()),
+        }
+    }
+}
+
+impl Deref for Peers {
+    type Target = [Guid];
+
+    fn deref(&self) -> &[Guid] {
+        match self {
+            Self::One(only) => slice::from_ref(only),
+            Self::List(peers) => peers,
+        }
+    }
+}
+
+impl PartialEq for Peers {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Peers {}
 
 impl Destination {
     /// A destination with these locators and peers.
@@ -42,8 +85,8 @@ impl Destination {
         let place = self.peers.partition_point(|other| *other < peer);
         let (before, after) = self.peers.split_at(place);
         let after = after.strip_prefix(&[peer]).unwrap_or(after);
-        let peers = before.iter().chain(&[peer]).chain(after).copied().collect();
-        Self { locators: Arc::clone(&self.locators), peers }
+        let peers: Vec<Guid> = before.iter().chain(&[peer]).chain(after).copied().collect();
+        Self { locators: Arc::clone(&self.locators), peers: peers.into() }
     }
 
     /// The participants of the peers, each once.

@@ -562,7 +562,7 @@ impl Participant {
             let path = if own.to.is_empty() { paths.choose(default_unicast) } else { own };
             return (path, VendorId::PEREGRINE);
         };
-        (remote.way_to(paths, unicast), remote.data.vendor)
+        (remote.shared_way_to(paths, unicast), remote.data.vendor)
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::net::IpAddr;
 
 use crate::discovery::data::{
@@ -27,6 +28,8 @@ pub(super) struct RemoteParticipant {
     pub(super) data: ParticipantData,
     /// Its addresses for discovery.
     pub(super) metatraffic: Arc<[Locator]>,
+    /// The addresses of the path that was chosen last for an endpoint, which most endpoints share.
+    endpoint_way: RefCell<Arc<[Locator]>>,
     pub(super) found_at: Instant,
     /// Where it was found.
     pub(super) origin: Origin,
@@ -77,6 +80,7 @@ impl RemoteParticipant {
             doubted_at: None,
             data,
             metatraffic: Arc::new([]),
+            endpoint_way: RefCell::new(Arc::new([])),
             found_at: now,
             origin: Origin::of(source),
             heard_at: now,
@@ -173,6 +177,16 @@ impl RemoteParticipant {
         } else if !self.is_reachable {
             self.metatraffic = paths.choose(named).to;
         }
+    }
+
+    /// [`Self::way_to`], whose addresses all endpoints with the same path share.
+    pub(super) fn shared_way_to(&self, paths: &Paths, unicast: &[Locator]) -> Path {
+        let Path { to, max_message_bytes } = self.way_to(paths, unicast);
+        let mut shared = self.endpoint_way.borrow_mut();
+        if *to != **shared {
+            *shared = to;
+        }
+        Path { to: Arc::clone(&shared), max_message_bytes }
     }
 
     /// The path to endpoints with these addresses of their own, which may be none.

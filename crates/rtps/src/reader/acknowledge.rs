@@ -196,7 +196,7 @@ impl Reader {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };
         let patience = proxy.nack_patience();
-        let asked_lately = proxy.asked.filter(|asked| now.since(asked.at) < patience);
+        let asked_lately = proxy.asked.get().filter(|asked| now.since(asked.at) < patience);
         let base = proxy.acknowledges_below();
         let mut state = SequenceNumberSet::empty(base);
         let mut is_partly_there = false;
@@ -224,21 +224,21 @@ impl Reader {
         proxy.schedule_pause(now);
         if let Some(first) = first_asked {
             proxy.record_request(first, last_asked);
-            proxy.asked = Some(match asked_lately {
+            proxy.asked.put(match asked_lately {
                 // Recently requested numbers stay part of the request. Otherwise two ranges would alternate and be
                 // requested again and again.
                 Some(lately) => {
                     RepairRequest { at: now, last: lately.last.max(last_asked), ..lately.starting_at(first, now) }
                 }
                 None => {
-                    let attempts = proxy.asked.filter(|a| first <= a.last).map_or(0, |a| a.attempts);
+                    let attempts = proxy.asked.get().filter(|a| first <= a.last).map_or(0, |a| a.attempts);
                     let attempts = attempts.saturating_add(1);
                     RepairRequest { at: now, first, first_at: now, last: last_asked, attempts }
                 }
             });
         } else if asked_lately.is_none() {
             // All requested samples have arrived, even if some wait for room: there is no request to repeat.
-            proxy.asked = None;
+            proxy.asked.clear();
         }
         open_to(reader, proxy, &self.sealer, out);
         if let Some(first) = first_asked.filter(|_| is_partly_there) {

@@ -41,9 +41,9 @@ impl WriterProxy {
         known_until: SequenceNumber,
     ) {
         let from = core::mem::replace(&mut self.next, until);
-        let pending = self.skip.map_or(0, |skip| skip.lost);
-        let extended = self.skip.filter(|skip| skip.until == from && !skip.is_by_sample);
-        self.skip = Some(Skip {
+        let pending = self.skip.get().map_or(0, |skip| skip.lost);
+        let extended = self.skip.get().filter(|skip| skip.until == from && !skip.is_by_sample);
+        self.skip.put(Skip {
             from: extended.map_or(from, |skip| skip.from),
             until,
             first: extended.map_or(first, |skip| skip.first.max(first)),
@@ -59,7 +59,7 @@ impl WriterProxy {
     /// A volatile reader starts at `next` because a HEARTBEAT says so, for this reader alone or for all.
     pub(super) fn start_by_claim(&mut self, next: SequenceNumber, is_own: bool) {
         self.start(next);
-        self.skip = Some(Skip {
+        self.skip.put(Skip {
             from: self.kept.unwrap_or(SequenceNumber::FIRST),
             until: self.next,
             first: SequenceNumber::ZERO,
@@ -76,7 +76,7 @@ impl WriterProxy {
         self.started = true;
         if self.info.reliable {
             let from = self.kept.unwrap_or(SequenceNumber::FIRST);
-            self.skip = Some(Skip {
+            self.skip.put(Skip {
                 from,
                 until: number,
                 first: SequenceNumber::ZERO,
@@ -106,7 +106,7 @@ impl WriterProxy {
 
     /// A writer that does not repair has sent sample `number`, and none from the next number on before it.
     pub(super) fn pass_over_by_sample(&mut self, number: SequenceNumber) {
-        self.skip = Some(Skip {
+        self.skip.put(Skip {
             from: self.next,
             until: number,
             first: SequenceNumber::ZERO,
@@ -139,8 +139,8 @@ impl WriterProxy {
     }
 
     /// The numbers passed over come from a source that cannot be forged.
-    pub(super) const fn trust_skip(&mut self) {
-        self.skip = None;
+    pub(super) fn trust_skip(&mut self) {
+        self.skip.clear();
     }
 
     /// The writer hands over nothing before `first`, which cannot be forged.
@@ -159,7 +159,7 @@ impl WriterProxy {
     /// Everything before this number is acknowledged. Of the numbers that were passed over last, these are only those
     /// that a HEARTBEAT has announced: a writer ignores an acknowledgement of numbers that it has not written.
     pub(super) fn acknowledges_below(&self) -> SequenceNumber {
-        let Some(skip) = self.skip.filter(|skip| skip.until == self.next && !skip.is_start && !skip.is_by_sample)
+        let Some(skip) = self.skip.get().filter(|skip| skip.until == self.next && !skip.is_start && !skip.is_by_sample)
         else {
             return self.next;
         };
@@ -171,7 +171,7 @@ impl WriterProxy {
         if self.announced.lower(last) {
             self.limit_request();
         }
-        let Some(skip) = &mut self.skip else { return ClaimCheck::Lost(0) };
+        let Some(skip) = self.skip.as_mut() else { return ClaimCheck::Lost(0) };
         // A GAP may overtake the HEARTBEAT before it: only a long skip is contradicted by a lower last number. A short
         // one ends when one of its samples arrives.
         let ends_before = last.next() < skip.until && (!skip.is_believed || skip.is_start);
@@ -192,7 +192,7 @@ impl WriterProxy {
         if number >= self.next {
             return !self.out_of_order.contains_key(&number) && self.withdraw_irrelevant(number);
         }
-        let Some(skip) = self.skip.filter(|skip| (skip.from..skip.until).contains(&number)) else { return false };
+        let Some(skip) = self.skip.get().filter(|skip| (skip.from..skip.until).contains(&number)) else { return false };
         let is_last = skip.until == self.next;
         if is_last && !skip.is_start && !skip.is_by_sample {
             self.withdraw_skip();
@@ -205,7 +205,7 @@ impl WriterProxy {
         // history unasked: new samples overtake that, and come again with it.
         let may_go_back = if self.info.reliable { is_last } else { !self.gets_history };
         if may_go_back && self.is_long_stale(now, number) {
-            self.skip = None;
+            self.skip.clear();
             self.kept = None;
             self.start(number);
             return true;
@@ -215,7 +215,7 @@ impl WriterProxy {
 
     fn withdraw_skip(&mut self) {
         let Some(skip) = self.skip.take() else { return };
-        self.asked = None;
+        self.asked.clear();
         if skip.is_start {
             self.started = false;
         }
@@ -225,11 +225,11 @@ impl WriterProxy {
     /// Notes a sample that was passed over. Says whether so many came in a row that it was the number they were passed
     /// over for that was false.
     fn is_long_stale(&mut self, now: Instant, number: SequenceNumber) -> bool {
-        let (samples, since) = match self.stale {
+        let (samples, since) = match self.stale.get() {
             Some(run) if run.next == self.next && number > run.newest => (run.samples.saturating_add(1), run.since),
             _ => (1, now),
         };
-        self.stale = Some(StaleRun { next: self.next, newest: number, samples, since });
+        self.stale.put(StaleRun { next: self.next, newest: number, samples, since });
         let is_far = self.next.distance_from(number) > SKIP_BELIEVED_MAX;
         samples >= STALE_SAMPLES_TO_GO_BACK && (is_far || now.since(since) >= STALE_RUN_MIN)
     }

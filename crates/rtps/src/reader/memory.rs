@@ -92,7 +92,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        for proxy in &self.writers {
+        for proxy in self.writers.iter() {
             proxy.info.memory.recharge(proxy.charged, 0);
         }
     }

@@ -46,6 +46,7 @@ pub use memory_account::MemoryAccount;
 pub use proxy::MatchedWriter;
 pub use reception::{Reception, SampleMeta};
 
+use crate::box_list::BoxList;
 use crate::deadline::DeadlineTracker;
 use crate::history::{Arrival, FilterReason, Inserted, Peeked, ReaderHistory, Selected, Selector, WriterSlot};
 use crate::id::{Guid, KeyHash};
@@ -71,7 +72,7 @@ pub struct Reader {
     config: ReaderConfig,
     cache: ReaderHistory,
     pool: BufferPool,
-    writers: Vec<WriterProxy>,
+    writers: BoxList<WriterProxy>,
     by_guid: HashMap<Guid, usize, foldhash::quality::FixedState>,
     introductions: Introductions,
     /// The writer of the last message. Its timer is not in `timers`, because it changes with nearly every message.
@@ -117,7 +118,7 @@ impl Reader {
         Self {
             cache: ReaderHistory::new(config.cache.clone()),
             pool: BufferPool::new(POOL_BYTES_MAX),
-            writers: Vec::new(),
+            writers: BoxList::new(),
             by_guid: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
             introductions: Introductions::new(seed),
             current: NO_WRITER,
@@ -229,7 +230,7 @@ impl Reader {
         let Some(index) = self.by_guid.remove(&writer) else { return false };
         self.introductions.remove(writer);
         self.leave_current();
-        let mut proxy = self.writers.swap_remove(index);
+        let Some(mut proxy) = self.writers.swap_remove(index) else { return false };
         let last = self.writers.len();
         if let Some(moved) = self.writers.get(index) {
             self.by_guid.insert(moved.info.guid, index);

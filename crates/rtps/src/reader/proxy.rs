@@ -13,6 +13,7 @@ use crate::limits::{
 };
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
+use crate::rare::Rare;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
 use crate::time::{Instant, Span, sooner};
@@ -93,8 +94,8 @@ pub(super) struct WriterProxy {
     irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
     pub(super) reassembly: Reassembly,
     /// The numbers that were passed over last by claims of the writer.
-    pub(super) skip: Option<Skip>,
-    pub(super) stale: Option<StaleRun>,
+    pub(super) skip: Rare<Skip>,
+    pub(super) stale: Rare<StaleRun>,
     pub(super) requests_paid: RequestBudget,
     /// The part of `held_bytes` charged to the account.
     pub(super) charged: usize,
@@ -113,7 +114,7 @@ pub(super) struct WriterProxy {
     pub(super) preemptive_acknacks: u32,
     pub(super) source_order: SourceOrder,
     pub(super) next_preemptive_acknack: Option<Instant>,
-    pub(super) asked: Option<RepairRequest>,
+    pub(super) asked: Rare<RepairRequest>,
     /// The first and last number of the last request, if it was sent only once.
     asked_once: Option<(SequenceNumber, SequenceNumber)>,
     /// The newest number ever requested.
@@ -189,8 +190,8 @@ impl WriterProxy {
             out_of_order_bytes: 0,
             irrelevant: Vec::new(),
             reassembly: Reassembly::default(),
-            skip: None,
-            stale: None,
+            skip: Rare::default(),
+            stale: Rare::default(),
             requests_paid: RequestBudget::default(),
             charged: 0,
             alive: true,
@@ -203,7 +204,7 @@ impl WriterProxy {
             preemptive_acknacks: 0,
             source_order: SourceOrder::BEGIN,
             next_preemptive_acknack: None,
-            asked: None,
+            asked: Rare::default(),
             asked_once: None,
             asked_until: SequenceNumber::ZERO,
             answer_at: None,
@@ -427,7 +428,10 @@ impl WriterProxy {
         self.announced.lower(before);
         self.shown.lower(before);
         self.irrelevant.clear();
-        (self.skip, self.stale, self.asked, self.asked_once) = (None, None, None, None);
+        self.skip.clear();
+        self.stale.clear();
+        self.asked.clear();
+        self.asked_once = None;
         (self.answer_at, self.request_gap_at, self.next_pause) = (None, None, None);
         self.asked_until = self.asked_until.min(before);
         self.heartbeat_counts = CountFilter::default();
@@ -435,7 +439,7 @@ impl WriterProxy {
 
     /// Measures the round-trip time when a requested sample arrives.
     pub(super) fn record_arrival(&mut self, now: Instant, number: SequenceNumber) {
-        if let Some(asked) = &mut self.asked
+        if let Some(asked) = self.asked.as_mut()
             && (asked.first..=asked.last).contains(&number)
         {
             if asked.attempts <= 1 && number == asked.first {
@@ -443,8 +447,8 @@ impl WriterProxy {
             }
             asked.attempts = 1;
         }
-        if self.asked.is_some_and(|asked| self.next > asked.last) {
-            self.asked = None;
+        if self.asked.get().is_some_and(|asked| self.next > asked.last) {
+            self.asked.clear();
         }
     }
 
@@ -489,13 +493,13 @@ impl WriterProxy {
 
     /// The time before the same samples are requested again.
     pub(super) fn nack_patience(&self) -> Span {
-        let attempts = self.asked.map_or(0, |a| a.attempts.saturating_sub(1));
+        let attempts = self.asked.get().map_or(0, |a| a.attempts.saturating_sub(1));
         self.round_trip.patience(attempts, NACK_REPEAT_MIN, NACK_REPEAT_MAX)
     }
 
     /// When to repeat the last request.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
-        let asked = self.asked?;
+        let asked = self.asked.get()?;
         // A sample that no HEARTBEAT has announced may never have been written.
         let is_announced = asked.first <= self.announced.newest();
         let attempts_max = if is_announced { REPAIR_REQUESTS_MAX } else { GAP_REQUESTS_MAX };
@@ -590,8 +594,10 @@ impl WriterProxy {
     /// Forgets the part of the last request that nothing announces any more.
     pub(super) fn limit_request(&mut self) {
         let newest = self.newest_claim();
-        self.asked = self.asked.filter(|asked| asked.first <= newest);
-        self.asked.iter_mut().for_each(|asked| asked.last = asked.last.min(newest));
+        self.asked.set(self.asked.get().filter(|asked| asked.first <= newest));
+        if let Some(asked) = self.asked.as_mut() {
+            asked.last = asked.last.min(newest);
+        }
     }
 
     /// Whether an answer was postponed and all announced samples have arrived.
@@ -641,7 +647,7 @@ impl WriterProxy {
         if asks_again && !lacks_any {
             // All requested samples have arrived or are in transit, even if some wait for room: there is no request to
             // repeat.
-            self.asked = None;
+            self.asked.clear();
         }
         lacks_any || owes_answer
     }

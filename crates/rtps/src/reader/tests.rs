@@ -857,7 +857,7 @@ proptest! {
             prop_assert_eq!(reader.poll_timeout().map(|(at, _)| at), walked);
             let mut owing = reader.owing.clone();
             owing.sort_unstable();
-            let listed = (0..).zip(&reader.writers).filter(|(_, writer)| writer.is_listed_owing);
+            let listed = (0..).zip(reader.writers.iter()).filter(|(_, writer)| writer.is_listed_owing);
             prop_assert_eq!(owing, listed.map(|(index, _)| index).collect::<Vec<u32>>());
             prop_assert!(reader.writers.iter().all(|writer| writer.is_listed_owing || !writer.owes_acknack));
         }

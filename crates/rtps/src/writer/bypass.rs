@@ -83,7 +83,7 @@ impl Writer {
         let next = self.history.skip().next();
         self.next_to_send = next;
         // One reader is the usual case, and cheaper without a loop.
-        if let [reader] = &mut *self.readers {
+        if let Some(reader) = self.readers.only_mut() {
             reader.hand_from = next;
             return next;
         }
@@ -99,7 +99,10 @@ impl Writer {
     #[inline]
     pub fn is_single_reader_current(&self) -> bool {
         self.history.is_empty()
-            && matches!(&*self.readers, [reader] if !reader.info.reliable || reader.acknowledged_below > self.history.last())
+            && self
+                .readers
+                .only()
+                .is_some_and(|reader| !reader.info.reliable || reader.acknowledged_below > self.history.last())
     }
 
     /// Records that the only reader has received a change under the [next number](Self::next_number), so that the

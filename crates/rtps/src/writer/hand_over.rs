@@ -16,6 +16,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::box_list::BoxList;
 use crate::history::{CacheChange, Change, WriterHistory};
 use crate::id::Guid;
 use crate::payload::BufferPool;
@@ -200,7 +201,7 @@ impl HandOverQueue {
     }
 
     /// Updates the queue after a change of the readers or of their state.
-    pub(super) fn refresh(&mut self, readers: &[ReaderProxy]) {
+    pub(super) fn refresh(&mut self, readers: &BoxList<ReaderProxy>) {
         self.has_readers = readers.iter().any(ReaderProxy::is_handed_over);
         self.is_catching_up =
             readers.iter().any(|r| r.is_handed_over() && matches!(r.hand_over_state, HandOverState::CatchingUp(_)));
@@ -352,7 +353,7 @@ impl Writer {
         proxy.hand_over_session = self.hand_over.next_session();
         proxy.answered();
         proxy.end_current();
-        proxy.requested = None;
+        proxy.requested.clear();
         proxy.push_from = None;
         proxy.owed_heartbeat = proxy.info.reliable && path == ReaderPath::Messages;
         if path == ReaderPath::HandOver {

@@ -42,6 +42,7 @@ pub use hand_over_state::{Delivered, HandOverBatch, HandOverChange, ReaderPath, 
 pub use lag::{HeldBack, ReaderProgress, Stall, StallCause, WriterStatus};
 pub use proxy::MatchedReader;
 
+use crate::box_list::BoxList;
 use crate::by_guid::ByGuid;
 use crate::deadline::DeadlineTracker;
 use crate::history::{Change, Full, WriterHistory};
@@ -842,6 +843,6 @@ impl Writer {
 }
 
 /// The number before which all of these readers that the writer waits for have acknowledged; `end` when there are none.
-fn acknowledged_below(readers: &[ReaderProxy], end: SequenceNumber) -> SequenceNumber {
+fn acknowledged_below(readers: &BoxList<ReaderProxy>, end: SequenceNumber) -> SequenceNumber {
     readers.iter().filter(|r| r.counts()).map(|r| r.acknowledged_below).min().unwrap_or(end)
 }

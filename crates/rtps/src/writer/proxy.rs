@@ -8,6 +8,7 @@ use crate::history::{CacheChange, WriterHistory};
 use crate::id::{EntityId, Guid};
 use crate::limits::{LEFT_BEHIND_AFTER, REPAIR_BYTES_PER_BYTE, RETRY_MAX, RETRY_MIN};
 use crate::locator::Locator;
+use crate::rare::Rare;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
@@ -66,7 +67,7 @@ pub(super) struct ReaderProxy {
     /// The first change sent after the match.
     pub(super) joined_at: SequenceNumber,
     /// The requested changes that have not been sent since.
-    pub(super) requested: Option<SequenceNumberSet>,
+    pub(super) requested: Rare<SequenceNumberSet>,
     /// For a best-effort reader that requests history: the next change to send.
     pub(super) push_from: Option<SequenceNumber>,
     /// The number before which acknowledgements have been added to the budget for repairs.
@@ -87,7 +88,7 @@ pub(super) struct ReaderProxy {
     pub(super) patience: u32,
     pub(super) round_trip: RoundTrip,
     acknack_counts: CountFilter,
-    nack_frag_counts: CountFilter,
+    nack_frag_counts: Rare<CountFilter>,
     /// Whether the reader requests a missing sample when a later one shows the gap, and its last answer was complete,
     /// so that the writer need not request acknowledgement with each sample.
     is_current: bool,
@@ -124,7 +125,7 @@ impl ReaderProxy {
             first_relevant,
             acknowledged_below: first_relevant,
             joined_at: first_relevant,
-            requested: None,
+            requested: Rare::default(),
             push_from: None,
             owed_heartbeat: false,
             unanswered: 0,
@@ -136,7 +137,7 @@ impl ReaderProxy {
             is_current: false,
             asked_below: None,
             acknack_counts: CountFilter::default(),
-            nack_frag_counts: CountFilter::default(),
+            nack_frag_counts: Rare::default(),
             asked: None,
             unmeasurable_below: SequenceNumber::ZERO,
             repairs_paid: RepairBudget::default(),
@@ -303,7 +304,7 @@ impl ReaderProxy {
 
     /// Whether a NACK_FRAG with this count is new.
     pub(super) fn accept_nack_frag(&mut self, now: Instant, count: Count) -> Counted {
-        self.nack_frag_counts.accept(now, count)
+        self.nack_frag_counts.get_or_default().accept(now, count)
     }
 
     /// Records the arrival of all samples before `base`. Returns whether that is progress.
@@ -367,7 +368,7 @@ impl ReaderProxy {
     /// asked. Says whether anything is left.
     pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) -> bool {
         let wanted = self.repairs_paid.without_in_flight(now, wanted, self.round_trip.estimate());
-        self.requested = (!wanted.is_empty()).then_some(wanted);
+        self.requested.set((!wanted.is_empty()).then_some(wanted));
         self.requested.is_some()
     }
 

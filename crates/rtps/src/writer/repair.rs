@@ -47,7 +47,7 @@ impl Writer {
         // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
         let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
         reader.note_answer(sent_below);
-        reader.requested = None;
+        reader.requested.clear();
         // The writer does not answer requests for numbers that it never sent. A reader that sends such a request
         // accepted a forged number, and would repeat the request after each HEARTBEAT.
         let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);

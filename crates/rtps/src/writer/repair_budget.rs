@@ -6,6 +6,7 @@ use crate::limits::{
     ANSWER_BYTES_PER_BYTE, FRAGMENT_REPAIRS_IN_FLIGHT_MAX, REPAIR_BYTES_PER_BYTE, REPAIR_CREDIT_MAX,
     REPAIR_CREDIT_START, REPAIR_REFILL_MAX, REPAIR_REFILL_PER_SECOND, REPAIRS_IN_FLIGHT_MAX,
 };
+use crate::rare::Rare;
 use crate::seq::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 
@@ -31,6 +32,12 @@ pub(super) struct RepairBudget {
     refill_left: usize,
     /// Bytes that the writer had sent for the first time when the budget was refilled last; unknown at first.
     sent_before: Option<u64>,
+    flights: Rare<Flights>,
+}
+
+/// The answers that are under way to the reader.
+#[derive(Debug, Default)]
+struct Flights {
     samples: Vec<(Instant, SequenceNumberSet)>,
     fragments: Vec<(Instant, SequenceNumber, FragmentNumberSet)>,
 }
@@ -47,8 +54,7 @@ impl Default for RepairBudget {
             refilled_at: Instant(0),
             refill_left: REPAIR_REFILL_MAX,
             sent_before: None,
-            samples: Vec::new(),
-            fragments: Vec::new(),
+            flights: Rare::default(),
         }
     }
 }
@@ -87,13 +93,16 @@ impl RepairBudget {
 
     /// The reader has acknowledged everything before this number: answers with earlier numbers only have arrived.
     pub(super) fn end_flights_below(&mut self, acknowledged: SequenceNumber) {
-        self.samples.retain(|(_, sent)| sent.iter().last().is_some_and(|last| last >= acknowledged));
-        self.fragments.retain(|(_, number, _)| *number >= acknowledged);
+        let Some(flights) = self.flights.as_mut() else { return };
+        flights.samples.retain(|(_, sent)| sent.iter().last().is_some_and(|last| last >= acknowledged));
+        flights.fragments.retain(|(_, number, _)| *number >= acknowledged);
     }
 
     /// The reader has received the fragments of a sample before this one.
     pub(super) fn end_fragment_flights_below(&mut self, number: SequenceNumber, received: FragmentNumber) {
-        self.fragments.retain(|(_, of, sent)| *of != number || sent.iter().last().is_some_and(|last| last >= received));
+        let Some(flights) = self.flights.as_mut() else { return };
+        let is_under_way = |sent: &FragmentNumberSet| sent.iter().last().is_some_and(|last| last >= received);
+        flights.fragments.retain(|(_, of, sent)| *of != number || is_under_way(sent));
     }
 
     /// A heartbeat is sent to the reader alone: that is charged as far as it was paid for, and sent in any case.
@@ -118,17 +127,22 @@ impl RepairBudget {
         wanted: SequenceNumberSet,
         round_trip: Span,
     ) -> SequenceNumberSet {
-        self.samples.retain(|(at, _)| now.since(*at) < round_trip);
-        if self.samples.len() >= REPAIRS_IN_FLIGHT_MAX {
+        let Some(Flights { samples, .. }) = self.flights.as_mut() else { return wanted };
+        samples.retain(|(at, _)| now.since(*at) < round_trip);
+        if samples.len() >= REPAIRS_IN_FLIGHT_MAX {
             return SequenceNumberSet::empty(wanted.base());
         }
-        let is_new = |number: &SequenceNumber| !self.samples.iter().any(|(_, sent)| sent.contains(*number));
+        let is_new = |number: &SequenceNumber| !samples.iter().any(|(_, sent)| sent.contains(*number));
         SequenceNumberSet::from_ascending(wanted.base(), wanted.iter().filter(is_new))
     }
 
     pub(super) fn record_samples(&mut self, now: Instant, sent: SequenceNumberSet) {
-        if !sent.is_empty() && self.samples.len() < REPAIRS_IN_FLIGHT_MAX {
-            self.samples.push((now, sent));
+        if sent.is_empty() {
+            return;
+        }
+        let Flights { samples, .. } = self.flights.get_or_default();
+        if samples.len() < REPAIRS_IN_FLIGHT_MAX {
+            samples.push((now, sent));
         }
     }
 
@@ -140,19 +154,24 @@ impl RepairBudget {
         wanted: FragmentNumberSet,
         round_trip: Span,
     ) -> FragmentNumberSet {
-        self.fragments.retain(|(at, ..)| now.since(*at) < round_trip);
-        if self.fragments.len() >= FRAGMENT_REPAIRS_IN_FLIGHT_MAX {
+        let Some(Flights { fragments, .. }) = self.flights.as_mut() else { return wanted };
+        fragments.retain(|(at, ..)| now.since(*at) < round_trip);
+        if fragments.len() >= FRAGMENT_REPAIRS_IN_FLIGHT_MAX {
             return FragmentNumberSet::empty(wanted.base());
         }
         let is_new = |fragment: &FragmentNumber| {
-            !self.fragments.iter().any(|(_, of, sent)| *of == number && sent.contains(*fragment))
+            !fragments.iter().any(|(_, of, sent)| *of == number && sent.contains(*fragment))
         };
         FragmentNumberSet::from_ascending(wanted.base(), wanted.iter().filter(is_new))
     }
 
     pub(super) fn record_fragments(&mut self, now: Instant, number: SequenceNumber, sent: FragmentNumberSet) {
-        if !sent.is_empty() && self.fragments.len() < FRAGMENT_REPAIRS_IN_FLIGHT_MAX {
-            self.fragments.push((now, number, sent));
+        if sent.is_empty() {
+            return;
+        }
+        let Flights { fragments, .. } = self.flights.get_or_default();
+        if fragments.len() < FRAGMENT_REPAIRS_IN_FLIGHT_MAX {
+            fragments.push((now, number, sent));
         }
     }
 }
@@ -190,6 +209,10 @@ mod tests {
         SequenceNumberSet::from_ascending(SequenceNumber(first), (first..=last).map(SequenceNumber))
     }
 
+    fn in_flight(budget: &RepairBudget) -> (usize, usize) {
+        budget.flights.as_ref().map_or((0, 0), |flights| (flights.samples.len(), flights.fragments.len()))
+    }
+
     #[test]
     fn sample_is_not_sent_again_within_a_round_trip() {
         let mut budget = RepairBudget::default();
@@ -217,10 +240,7 @@ mod tests {
             let wanted = budget.fragments_without_in_flight(now, SequenceNumber(1), one, ROUND_TRIP);
             budget.record_fragments(now, SequenceNumber(1), wanted);
         }
-        assert_eq!(
-            (budget.samples.len(), budget.fragments.len()),
-            (REPAIRS_IN_FLIGHT_MAX, FRAGMENT_REPAIRS_IN_FLIGHT_MAX)
-        );
+        assert_eq!(in_flight(&budget), (REPAIRS_IN_FLIGHT_MAX, FRAGMENT_REPAIRS_IN_FLIGHT_MAX));
     }
 
     #[test]
@@ -233,7 +253,7 @@ mod tests {
         budget.record_fragments(now, SequenceNumber(10), FragmentNumberSet::from_ascending(fragment, [fragment]));
         budget.end_flights_below(SequenceNumber(11));
         assert_eq!(budget.without_in_flight(now, set(1, 20), ROUND_TRIP), set(1, 4));
-        assert_eq!((budget.samples.len(), budget.fragments.len()), (1, 0));
+        assert_eq!(in_flight(&budget), (1, 0));
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub(crate) struct ReaderStatuses {
 pub(crate) struct ReaderState {
     pub(crate) reader: Reader,
     pub(crate) statuses: ReaderStatuses,
+    /// Sorted.
     pub(crate) matched: Vec<Guid>,
     /// The matched writers in this process.
     pub(in crate::driver) local: LocalWriters,
@@ -279,8 +280,8 @@ impl ReaderCore {
         if self.host.config().same_process && !self.is_protected {
             guard.local.add(guid);
         }
-        if !guard.matched.contains(&guid) {
-            guard.matched.push(guid);
+        if let Err(place) = guard.matched.binary_search(&guid) {
+            guard.matched.insert(place, guid);
             guard.statuses.matched.gained(guid);
             guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
         }
@@ -290,7 +291,7 @@ impl ReaderCore {
     /// Whether the reader is open and matches this writer.
     pub(in crate::driver) fn is_matched(&self, writer: Guid) -> bool {
         let state = self.lock();
-        !state.closed && state.matched.contains(&writer)
+        !state.closed && state.matched.binary_search(&writer).is_ok()
     }
 
     /// With `may_return`, the writer's participant has only been silent.
@@ -302,8 +303,8 @@ impl ReaderCore {
             guard.reader.unmatch_writer(now, wall, writer);
         }
         guard.local.remove(writer);
-        if guard.matched.contains(&writer) {
-            guard.matched.retain(|w| *w != writer);
+        if let Ok(place) = guard.matched.binary_search(&writer) {
+            guard.matched.remove(place);
             guard.statuses.matched.lost(writer);
             guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
         }
@@ -680,7 +681,7 @@ impl ReaderState {
                 StatusMask::LIVELINESS_CHANGED
             }
             ReaderEvent::WriterNotAlive(writer) => {
-                statuses.liveliness.lost(writer, self.matched.contains(&writer));
+                statuses.liveliness.lost(writer, self.matched.binary_search(&writer).is_ok());
                 StatusMask::LIVELINESS_CHANGED
             }
         };

@@ -62,6 +62,7 @@ pub(crate) struct WriterStatuses {
 pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) statuses: WriterStatuses,
+    /// Sorted.
     pub(crate) matched: Vec<Guid>,
     /// The matched readers in this process.
     pub(in crate::driver) local: Arc<[LocalReader]>,
@@ -385,7 +386,7 @@ impl WriterCore {
     /// Whether the writer matches each of these readers.
     pub(in crate::driver) fn matches(&self, readers: &[Guid]) -> Vec<bool> {
         let state = self.lock();
-        readers.iter().map(|reader| state.matched.contains(reader)).collect()
+        readers.iter().map(|reader| state.matched.binary_search(reader).is_ok()).collect()
     }
 
     /// Polls the channels: ready readers get samples by shared memory from now on, readers whose channel has ended get
@@ -531,8 +532,8 @@ impl WriterCore {
             let others = guard.local.iter().filter(|other| other.guid != guid).cloned();
             guard.local = others.chain([local]).collect();
         }
-        if !guard.matched.contains(&guid) {
-            guard.matched.push(guid);
+        if let Err(place) = guard.matched.binary_search(&guid) {
+            guard.matched.insert(place, guid);
             guard.statuses.matched.gained(guid);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
@@ -548,8 +549,8 @@ impl WriterCore {
         if guard.local.iter().any(|local| local.guid == reader) {
             guard.local = guard.local.iter().filter(|local| local.guid != reader).cloned().collect();
         }
-        if guard.matched.contains(&reader) {
-            guard.matched.retain(|r| *r != reader);
+        if let Ok(place) = guard.matched.binary_search(&reader) {
+            guard.matched.remove(place);
             guard.statuses.matched.lost(reader);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }

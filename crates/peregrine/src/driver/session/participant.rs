@@ -436,7 +436,7 @@ impl ParticipantCore {
     /// A writer of this participant that matches this reader, and whether the reader is reliable.
     pub(in crate::driver) fn matched_writer(&self, writer: EntityId, reader: &Guid) -> Option<(Arc<WriterCore>, bool)> {
         let locked = self.lock();
-        let core = locked.writers.get(&writer).filter(|core| core.lock().matched.contains(reader))?;
+        let core = locked.writers.get(&writer).filter(|core| core.lock().matched.binary_search(reader).is_ok())?;
         let data = locked.rtps.remote_subscription(reader)?;
         Some((Arc::clone(core), data.qos.reliability.kind == ReliabilityKind::Reliable))
     }
@@ -658,7 +658,7 @@ impl Locked {
                 let Some(core) = self.readers.get(reader) else { return };
                 log_matched_writer(core.guid, writer.guid);
                 dirty.reader(core);
-                let is_new = !core.lock().matched.contains(&writer.guid);
+                let is_new = core.lock().matched.binary_search(&writer.guid).is_err();
                 let is_matched = core.match_writer(now, writer.clone());
                 if is_new
                     && is_matched

@@ -33,12 +33,12 @@ pub enum Peers {
     /// One endpoint.
     One(Guid),
     /// Any number of endpoints.
-    List(Arc<[Guid]>),
+    List(Vec<Guid>),
 }
 
 impl Default for Peers {
     fn default() -> Self {
-        Self::List(Arc::default())
+        Self::List(Vec::new())
     }
 }
 
@@ -46,7 +46,7 @@ impl From<Vec<Guid>> for Peers {
     fn from(peers: Vec<Guid>) -> Self {
         match peers.as_slice() {
             [only] => Self::One(*only),
-            _ => Self::List(peers.into()),
+            _ => Self::List(peers),
         }
     }
 }
@@ -79,14 +79,16 @@ impl Destination {
         Self { locators, peers: peers.into() }
     }
 
-    /// The same locators, with one more peer.
-    #[must_use]
-    pub fn with_peer(&self, peer: Guid) -> Self {
-        let place = self.peers.partition_point(|other| *other < peer);
-        let (before, after) = self.peers.split_at(place);
-        let after = after.strip_prefix(&[peer]).unwrap_or(after);
-        let peers: Vec<Guid> = before.iter().chain(&[peer]).chain(after).copied().collect();
-        Self { locators: Arc::clone(&self.locators), peers: peers.into() }
+    /// Adds a peer.
+    pub fn add_peer(&mut self, peer: Guid) {
+        let Err(place) = self.peers.binary_search(&peer) else { return };
+        match &mut self.peers {
+            Peers::List(peers) => peers.insert(place, peer),
+            Peers::One(only) => {
+                let both = if place == 0 { [peer, *only] } else { [*only, peer] };
+                self.peers = Peers::List(both.into());
+            }
+        }
     }
 
     /// The participants of the peers, each once.
@@ -553,6 +555,23 @@ mod tests {
         let to = Destination::new(Arc::default(), vec![peer(2, 1), peer(1, 1), peer(2, 2), peer(1, 1)]);
         assert_eq!(*to.peers, [peer(1, 1), peer(2, 1), peer(2, 2)]);
         assert_eq!(to.participants().collect::<Vec<_>>(), [GuidPrefix([1; 12]), GuidPrefix([2; 12])]);
+    }
+
+    #[test]
+    fn added_peers_are_in_ascending_order_and_each_once() {
+        let peer = |key| Guid::new(GuidPrefix([1; 12]), EntityId::user_reader(key, false));
+        let mut to = Destination::new(Arc::default(), vec![peer(2)]);
+        let mut expected = vec![peer(2)];
+        for key in [2, 1, 3, 1, 2, 5, 4, 3] {
+            to.add_peer(peer(key));
+            expected.push(peer(key));
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(*to.peers, *expected);
+        }
+        let mut to = Destination::default();
+        to.add_peer(peer(1));
+        assert_eq!(to, Destination::new(Arc::default(), vec![peer(1)]));
     }
 
     #[test]

@@ -94,9 +94,17 @@ impl Group {
 
     /// Adds a reader that the only destination reaches already.
     pub(super) fn join(&mut self, reader: Guid) {
-        let ([everyone], [part]) = (&mut self.everyone[..], &mut self.parts[..]) else { return };
-        let to = Arc::new(everyone.with_peer(reader));
-        (*everyone, part.to) = (Arc::clone(&to), to);
+        if self.everyone.len() != 1 || self.parts.len() != 1 {
+            return;
+        }
+        let (Some(mut to), Some(part)) = (self.everyone.pop(), self.parts.pop()) else { return };
+        let Part { to: same, is_asked } = part;
+        debug_assert_eq!(same, to);
+        // Without this reference, the destination is usually changed in place.
+        drop(same);
+        Arc::make_mut(&mut to).add_peer(reader);
+        self.everyone.push(Arc::clone(&to));
+        self.parts.push(Part { to, is_asked });
     }
 
     /// The index of the selection of readers with this filter.

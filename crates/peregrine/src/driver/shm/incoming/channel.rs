@@ -78,10 +78,14 @@ impl Channel {
         let Addressed { to, entry } = Addressed::from_metadata(sample.metadata()).ok_or(ProtocolViolation)?;
         let mut content = Content::of(entry, sample)?;
         let (mut samples, mut is_answer) = (0, false);
-        for reader in &mut self.readers {
-            if to.is_some_and(|to| to != reader.index) {
-                continue;
+        let readers = match to {
+            None => self.readers.as_mut_slice(),
+            Some(to) => {
+                let place = self.readers.binary_search_by_key(&to, |reader| reader.index).ok();
+                place.and_then(|place| self.readers.get_mut(place..=place)).unwrap_or_default()
             }
+        };
+        for reader in readers {
             is_answer |= reader.stage == Stage::Rewinding && matches!(entry, Entry::Apart { .. });
             let Some(entry) = reader.admit(to.is_some(), entry) else { continue };
             if reader.order == Order::Unknown {

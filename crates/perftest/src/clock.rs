@@ -95,6 +95,12 @@ pub fn process_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Processor time of the calling thread so far, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// There is one interval less than there are samples; a rate needs as many intervals as samples.
 pub(crate) fn with_one_interval_more(span_ns: u64, samples: u64) -> u64 {
     match samples {

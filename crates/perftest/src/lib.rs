@@ -30,6 +30,7 @@ pub mod process;
 pub mod recorder;
 pub mod report;
 pub mod resources;
+pub mod scale;
 pub mod selftest;
 pub mod terminal;
 pub mod threads;

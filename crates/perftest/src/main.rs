@@ -12,7 +12,7 @@ use perftest::control::{Stop, StopReason, watch_signals};
 use perftest::error::Error;
 use perftest::places::{self, HostOptions, INSIDE, Lab, LabOptions, Places, TETHERED};
 use perftest::terminal::{self, message};
-use perftest::{campaign, characterize, compare, doctor, floors, open_loop, peers, report, selftest};
+use perftest::{campaign, characterize, compare, doctor, floors, open_loop, peers, report, scale, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -64,6 +64,11 @@ enum OwnCommand {
     Floors(floors::Options),
     /// List other middleware to compare with, build its measuring programs, or run them
     Peers(peers::Options),
+    /// Measure how the cost of endpoints grows with their number: time, datagrams, processor time, memory
+    Scale(scale::Options),
+    /// Take part in a row of 'scale': orders on stdin, answers on stdout
+    #[command(hide = true)]
+    ScalePart,
     /// Take part in a case of a plan: orders on stdin, answers on stdout
     #[command(hide = true)]
     TakePart,
@@ -177,6 +182,8 @@ fn run_own(
         OwnCommand::Selftest => selftest::run(),
         OwnCommand::Floors(options) => floors::run(&options, words, stop),
         OwnCommand::Peers(options) => peers::run(&options, words, stop),
+        OwnCommand::Scale(options) => scale::run(&options, words, stop),
+        OwnCommand::ScalePart => scale::take_part(stop),
         OwnCommand::Report(options) => report::run(&options),
     }
 }

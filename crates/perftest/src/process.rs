@@ -95,6 +95,16 @@ impl Process {
         &self.name
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Closes its input, which requests its end. Several processes then end at the same time.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
     /// Sends it a line.
     ///
     /// # Errors
@@ -162,7 +172,7 @@ impl Process {
     /// # Errors
     /// The process fails, or does not end by itself.
     pub fn finish(mut self) -> Result<(), Error> {
-        self.input = None;
+        self.close_input();
         self.finish_by(MonotonicNs::now().plus(FAREWELL))
     }
 

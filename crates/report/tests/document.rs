@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use peregrine_report::record::{
     BlockPlace, Case, ClockOffset, End, Header, HostFacts, Interface, Interval, Line, Measurement, OneWay, PayloadUse,
-    PeerFacts, PlanFacts, ProbeOutcome, ResourceUse, Role, SCHEMA_VERSION, SearchResult, SearchStep, SendResult,
-    Series, Side, SideResult, Skipped, Test, ThroughputResult, Wait, Warning, WireUse,
+    PeerFacts, PlanFacts, ProbeOutcome, ResourceUse, Role, SCHEMA_VERSION, ScaleResult, ScaleValue, SearchResult,
+    SearchStep, SendResult, Series, Side, SideResult, Skipped, Test, ThroughputResult, Wait, Warning, WireUse,
 };
 use peregrine_report::stats::LatencyResult;
 use serde_json::Value;
@@ -110,6 +110,10 @@ fn lines() -> Vec<Line> {
         Line::Host(Box::new(host)),
         Line::Measurement(Box::new(measurement)),
         Line::Search(Box::new(SearchResult { steps: vec![SearchStep::default()], ..SearchResult::default() })),
+        Line::Scale(Box::new(ScaleResult {
+            values: vec![ScaleValue { goal: Some(1.0), ..ScaleValue::default() }],
+            ..ScaleResult::default()
+        })),
         Line::Skipped(Box::new(Skipped {
             series: "a".into(),
             test: Some(Test::Latency),

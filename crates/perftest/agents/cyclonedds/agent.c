@@ -5,6 +5,7 @@
 
 #include "agent.h"
 #include "sample.h"
+#include "scale.h"
 
 /* Of the library, where that is not the one of the headers. */
 #ifndef LIBRARY_VERSION
@@ -160,8 +161,14 @@ static const char *settings (const Setup *setup)
   return setup->batch ? SETTINGS ",write_batch=true" : SETTINGS;
 }
 
-int main (void)
+int main (int argc, char **argv)
 {
+  if (argc == 2 && strcmp (argv[1], "scale") == 0)
+    return scale_run ();
+  if (argc == 2 && strcmp (argv[1], "version") == 0) {
+    puts (LIBRARY_VERSION);
+    return 0;
+  }
   const Peer peer = {
     .name = "cyclonedds", .version = version, .unsupported = unsupported, .open = open_peer, .settings = settings,
     .is_matched = is_matched, .write = write_sample, .flush = flush_batch, .wait_acknowledged = wait_acknowledged,

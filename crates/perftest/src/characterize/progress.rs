@@ -32,7 +32,11 @@ impl Progress {
             Test::Throughput => "throughput",
             Test::OpenLoop => "open loop",
         };
-        let text = format!("{series}, {test}, repetition {}", repetition + 1);
+        self.announce(format!("{series}, {test}, repetition {}", repetition + 1));
+    }
+
+    /// The measurement that `text` names starts.
+    pub(crate) fn announce(&self, text: String) {
         if self.plain {
             message(format_args!("{text} ({} of {} done)", self.bar.position(), self.bar.length().unwrap_or(0)));
         } else {

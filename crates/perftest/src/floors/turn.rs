@@ -6,11 +6,10 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use peregrine_report::record::{SendResult, Side, SideResult, ThroughputResult};
-use rustix::time::ClockId;
 
 use super::end::{End, Ends};
 use crate::characterize::kept::Cores;
-use crate::clock::{MonotonicNs, with_one_interval_more};
+use crate::clock::{MonotonicNs, thread_cpu_ns, with_one_interval_more};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::recorder::LatencyRecorder;
@@ -214,9 +213,4 @@ impl CpuUse {
         let cpu_percent = used_ns as f64 * 100.0 / wall_ns as f64 / online_cores() as f64;
         SideResult { side, data_len: size as u64, cpu_percent, ..SideResult::default() }
     }
-}
-
-fn thread_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

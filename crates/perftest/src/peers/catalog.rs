@@ -116,6 +116,8 @@ const AGENT_H: (&str, &str) = ("agent.h", include_str!("../../agents/common/agen
 const CYCLONE_SOURCES: &[(&str, &str)] = &[
     AGENT_H,
     ("agent.c", include_str!("../../agents/cyclonedds/agent.c")),
+    ("scale.c", include_str!("../../agents/cyclonedds/scale.c")),
+    ("scale.h", include_str!("../../agents/cyclonedds/scale.h")),
     ("sample.idl", include_str!("../../agents/cyclonedds/sample.idl")),
 ];
 const CYCLONE_HEADER: Option<Header> =
@@ -132,7 +134,7 @@ pub const PEERS: &[Peer] = &[
         sources: CYCLONE_SOURCES,
         tools: &[GCC, IDLC],
         header: CYCLONE_HEADER,
-        steps: &[CYCLONE_IDL, compiled_c!("agent.c", "sample.c", "-lddsc")],
+        steps: &[CYCLONE_IDL, compiled_c!("agent.c", "scale.c", "sample.c", "-lddsc")],
     },
     // The Python wheel contains the library but no headers. The headers of 0.10 serve: the types that the program uses
     // have the same layout in 11.
@@ -166,6 +168,7 @@ pub const PEERS: &[Peer] = &[
             compiled_c!(
                 "-DLIBRARY_VERSION=\"11.0.1\"",
                 "agent.c",
+                "scale.c",
                 "sample.c",
                 "wheel/cyclonedds/.libs/libddsc.so.11",
                 "-Wl,-rpath,$ORIGIN/wheel/cyclonedds/.libs"

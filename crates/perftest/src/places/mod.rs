@@ -1,6 +1,7 @@
 //! Places of the two ends of a measurement: this machine, a lab, or two hosts.
 
 mod hosts;
+mod isolated;
 mod lab;
 mod link;
 mod options;
@@ -13,6 +14,7 @@ mod tools;
 use std::sync::Arc;
 
 pub use self::hosts::{HostOptions, Hosts, print_host_lines};
+pub(crate) use self::isolated::{Datagrams, Isolated};
 pub use self::lab::{INSIDE, Lab, LabOptions, enter};
 pub(crate) use self::options::placed;
 pub use self::publisher::run_publisher;

@@ -263,6 +263,54 @@ fn unsupported_case_of_a_peer_is_reported_and_recorded() {
     assert!(latencies(&record, "cyclonedds-udp") > 0, "{outcome:?}");
 }
 
+/// Every row of `perftest scale` with few endpoints, with both versions of Cyclone DDS.
+#[test]
+fn cyclone_dds_takes_part_in_every_row_of_scale() {
+    let built = built();
+    for (peer, series, version) in
+        [("cyclone", "cyclonedds-udp", "0.10"), ("cyclonedds-11", "cyclonedds-11-udp", "11.0")]
+    {
+        let folder = Folder::new(&format!("scale-{peer}"));
+        let mut command = Command::new(PROGRAM);
+        command.env("XDG_CACHE_HOME", &built.cache);
+        let rows = ["pairs:2x2", "fan-out:2", "topics:3", "channels:2x2", "processes:3x3"];
+        let line = format!("scale {} --peer {peer} --repetitions 1 --out {}", rows.join(" "), folder.path("out"));
+        let outcome = start_command(command, &line).finish();
+        let file = File::open(folder.path("out/record.jsonl")).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+        let record = Record::read(BufReader::new(file)).unwrap();
+        assert_complete(&outcome, &record);
+        let measured: Vec<&str> =
+            record.scales.iter().filter(|result| result.series == series).map(|result| result.row.as_str()).collect();
+        assert_eq!(measured, rows);
+        let facts = record.header.series.iter().find(|one| one.id == series).and_then(|one| one.peer.as_ref());
+        assert!(facts.is_some_and(|facts| facts.version.starts_with(version)), "{facts:?}");
+        for result in record.scales.iter().filter(|result| result.series == series) {
+            assert!(result.values.iter().all(|value| value.goal.is_none()), "{result:?}");
+            let sent = result.values.iter().find(|value| value.quantity == "datagrams sent");
+            assert!(sent.is_none_or(|sent| sent.value > 0.0), "{result:?}");
+        }
+    }
+}
+
+#[test]
+fn unknown_order_of_scale_is_refused() {
+    let built = built();
+    let program = built.cache.join("peregrine-perftest/cyclonedds/agent");
+    for (line, expected) in [
+        ("take", "error the line is no order"),
+        ("open 1 shm", "error Cyclone DDS is measured over UDP only"),
+        ("create 1 1 1", "error create is expected once, after open"),
+        ("spend 1 1", "error there is no writer yet"),
+    ] {
+        let mut child =
+            Command::new(&program).arg("scale").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        writeln!(child.stdin.take().unwrap(), "{line}").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), expected, "{line}");
+        assert_eq!(output.status.code(), Some(1), "{line}");
+    }
+}
+
 #[test]
 fn incomplete_setup_is_refused() {
     let built = built();

@@ -87,6 +87,11 @@ impl Process {
         wait_for(&self.stderr, wanted)
     }
 
+    /// Number of the process.
+    pub(crate) fn id(&self) -> i32 {
+        self.id.as_raw_nonzero().get()
+    }
+
     /// Ctrl-C.
     pub(crate) fn interrupt(&self) {
         self.signal(Signal::INT);

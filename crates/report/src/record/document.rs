@@ -9,10 +9,11 @@ use super::campaign::{PeerFacts, PlanFacts};
 use super::detail::SearchResult;
 use super::host::HostFacts;
 use super::measurement::Measurement;
+use super::scale::ScaleResult;
 use super::skipped::Skipped;
 
 /// Version of the schema that this crate writes.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 7;
 /// Oldest version of the schema that this crate reads.
 pub const OLDEST_SCHEMA_VERSION: u32 = 1;
 
@@ -28,6 +29,8 @@ pub enum Line {
     Measurement(Box<Measurement>),
     /// A search for the highest rate that a path sustains.
     Search(Box<SearchResult>),
+    /// One run with many endpoints.
+    Scale(Box<ScaleResult>),
     /// A planned measurement that was not made.
     Skipped(Box<Skipped>),
     /// A condition that distorts the numbers.
@@ -112,6 +115,8 @@ pub struct Record {
     pub measurements: Vec<Measurement>,
     /// In the order of the searches.
     pub searches: Vec<SearchResult>,
+    /// Runs with many endpoints, in the order of measurement.
+    pub scales: Vec<ScaleResult>,
     /// In the order of the plan.
     pub skipped: Vec<Skipped>,
     /// In the order of detection.
@@ -235,6 +240,7 @@ impl Record {
             Line::Host(host) => self.host = *host,
             Line::Measurement(measurement) => self.measurements.push(*measurement),
             Line::Search(search) => self.searches.push(*search),
+            Line::Scale(scale) => self.scales.push(*scale),
             Line::Skipped(skipped) => self.skipped.push(*skipped),
             Line::Warning(warning) => self.warnings.push(warning),
             Line::End(end) => self.end = Some(end),

@@ -24,6 +24,12 @@ fn lines() -> Vec<Line> {
             },
         })),
         Line::Search(Box::new(SearchResult { rate_per_s: 5e4, ..SearchResult::default() })),
+        Line::Scale(Box::new(ScaleResult {
+            series: "dds".into(),
+            row: "pairs:2x2".into(),
+            repetition: 1,
+            values: vec![ScaleValue { quantity: "matched".into(), unit: "ms".into(), value: 1.5, goal: Some(2.0) }],
+        })),
         Line::Warning(Warning { text: "loud neighbours".into() }),
         Line::End(End { complete: true, reason: String::new() }),
     ]
@@ -45,13 +51,14 @@ fn written_record_reads_back_unchanged() {
     assert_eq!(Line::Host(Box::new(record.host)), lines[1]);
     assert_eq!(record.measurements.into_iter().map(Box::new).map(Line::Measurement).collect::<Vec<_>>(), lines[2..3]);
     assert_eq!(record.searches[0].rate_per_s, 5e4);
+    assert_eq!(record.scales.into_iter().map(Box::new).map(Line::Scale).collect::<Vec<_>>(), lines[4..5]);
     assert_eq!(record.warnings[0].text, "loud neighbours");
     assert_eq!(record.end, Some(End { complete: true, reason: String::new() }));
 }
 
 #[test]
 fn first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":6,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":7,"tool":"perftest","#));
 }
 
 #[test]
@@ -71,7 +78,7 @@ fn damaged_or_foreign_record_is_refused_with_line() {
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
     let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 7 is not supported, only 1 to 6"));
+    assert!(read(&text(&[header])).contains("schema version 8 is not supported, only 1 to 7"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 

@@ -7,6 +7,7 @@ mod html;
 mod load;
 mod markdown;
 mod markup;
+mod scale;
 mod text;
 
 pub use csv::csv;

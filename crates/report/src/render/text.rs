@@ -7,11 +7,12 @@ use super::columns::{
     throughput_columns, usage_columns,
 };
 use super::load::load_text;
+use super::scale::scale_text;
 use crate::numbers::{grouped, short_number};
 use crate::table::{Row, Source, Table, case_beside};
 
-/// One aligned table of the measurements, then open loops and searches, skipped measurements, and limits of the
-/// numbers.
+/// One aligned table of the measurements, then open loops, searches and many endpoints, skipped measurements, and
+/// limits of the numbers.
 ///
 /// Latencies are in microseconds, one way; rates as received. Conditions common to all rows are stated once above the
 /// table. A column is omitted if no row has a value, or if each of its percentiles has too few samples above it.
@@ -22,6 +23,7 @@ pub fn text(sources: &[Source]) -> String {
     let mut text = if rows.is_empty() { String::new() } else { rows_text(sources, &rows) };
     for source in sources {
         text += &load_text(&source.record);
+        text += &scale_text(&source.record);
         text += &skipped_text(source);
         for (what, labels) in source.record.payloads() {
             let _ = write!(text, "\nPayloads {what}: {}\n", labels.join("; "));

@@ -32,7 +32,7 @@ pub(super) fn head(view: &View<'_>) -> String {
         let place = if place.is_empty() { String::new() } else { format!("{} · ", escape(&place)) };
         let _ = writeln!(
             text,
-            "<p class=\"lead\">{name}{place}{}, {}, {}</p>\n<p class=\"meta\">{} {} · {} · {} of {} ms</p>",
+            "<p class=\"lead\">{name}{place}{}, {}, {}</p>\n<p class=\"meta\">{} {} · {} · {}{}</p>",
             escape(&host.cpu_model),
             count_text(u32::try_from(host.cores).unwrap_or(u32::MAX), "core", "cores"),
             escape(&virtualisation(host)),
@@ -40,17 +40,25 @@ pub(super) fn head(view: &View<'_>) -> String {
             escape(&header.version),
             escape(&header.created_utc),
             count_text(header.repetitions, "repetition", "repetitions"),
-            header.measurement_ms,
+            length(header),
         );
     }
     text.push_str("</header>\n");
     text
 }
 
+/// Length of a measurement; empty if it depends on the measured middleware.
+fn length(header: &Header) -> String {
+    if header.measurement_ms == 0 { String::new() } else { format!(" of {} ms", header.measurement_ms) }
+}
+
 fn title(sources: &[Source]) -> String {
     match sources {
         [source] => match &source.record.header.plan {
             Some(plan) if !plan.title.is_empty() => plan.title.clone(),
+            _ if source.record.measurements.is_empty() && !source.record.scales.is_empty() => {
+                "The cost of many endpoints on this machine".into()
+            }
             _ => "Latency and throughput of this machine".into(),
         },
         _ => format!("Latency and throughput: {} records", sources.len()),

@@ -5,6 +5,7 @@ mod measured;
 mod parts;
 mod published;
 mod ratios;
+mod scale;
 mod security;
 mod tables;
 mod traffic;
@@ -55,6 +56,7 @@ fn sections(view: &View<'_>) -> Vec<Section> {
         ("security", "What security costs", security::section(view)),
         ("published", "Published figures beside these", published::section(view)),
         ("loads", "Loads, searches and payloads", loads),
+        ("scale", "Many endpoints", scale::section(view)),
         ("traffic", "Transports used", traffic::section(view)),
         ("numbers", "All numbers", tables::numbers(view)),
         ("skipped", "What was not measured", tables::skipped(view)),

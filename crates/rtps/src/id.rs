@@ -71,6 +71,31 @@ impl EntityId {
     /// Participant message (writer liveliness protocol) reader.
     pub const PARTICIPANT_MESSAGE_READER: Self = Self([0x00, 0x02, 0x00, 0xc7]);
 
+    /// Secure SPDP announcer (DDS Security 1.2 §7.5.9).
+    pub const SPDP_SECURE_WRITER: Self = Self([0xff, 0x01, 0x01, 0xc2]);
+    /// Secure SPDP detector (DDS Security 1.2 §7.5.9).
+    pub const SPDP_SECURE_READER: Self = Self([0xff, 0x01, 0x01, 0xc7]);
+    /// Secure SEDP publications announcer (DDS Security 1.2 §7.5.9).
+    pub const SEDP_PUBLICATIONS_SECURE_WRITER: Self = Self([0xff, 0x00, 0x03, 0xc2]);
+    /// Secure SEDP publications detector (DDS Security 1.2 §7.5.9).
+    pub const SEDP_PUBLICATIONS_SECURE_READER: Self = Self([0xff, 0x00, 0x03, 0xc7]);
+    /// Secure SEDP subscriptions announcer (DDS Security 1.2 §7.5.9).
+    pub const SEDP_SUBSCRIPTIONS_SECURE_WRITER: Self = Self([0xff, 0x00, 0x04, 0xc2]);
+    /// Secure SEDP subscriptions detector (DDS Security 1.2 §7.5.9).
+    pub const SEDP_SUBSCRIPTIONS_SECURE_READER: Self = Self([0xff, 0x00, 0x04, 0xc7]);
+    /// Secure participant message writer (DDS Security 1.2 §7.5.9).
+    pub const PARTICIPANT_MESSAGE_SECURE_WRITER: Self = Self([0xff, 0x02, 0x00, 0xc2]);
+    /// Secure participant message reader (DDS Security 1.2 §7.5.9).
+    pub const PARTICIPANT_MESSAGE_SECURE_READER: Self = Self([0xff, 0x02, 0x00, 0xc7]);
+    /// Participant stateless message writer (DDS Security 1.2 §7.5.3).
+    pub const STATELESS_MESSAGE_WRITER: Self = Self([0x00, 0x02, 0x01, 0xc3]);
+    /// Participant stateless message reader (DDS Security 1.2 §7.5.3).
+    pub const STATELESS_MESSAGE_READER: Self = Self([0x00, 0x02, 0x01, 0xc4]);
+    /// Participant volatile message secure writer (DDS Security 1.2 §7.5.4).
+    pub const VOLATILE_SECURE_WRITER: Self = Self([0xff, 0x02, 0x02, 0xc3]);
+    /// Participant volatile message secure reader (DDS Security 1.2 §7.5.4).
+    pub const VOLATILE_SECURE_READER: Self = Self([0xff, 0x02, 0x02, 0xc4]);
+
     /// A user writer with the given 24-bit key.
     #[must_use]
     pub const fn user_writer(key: u32, with_key: bool) -> Self {
@@ -231,6 +256,38 @@ mod tests {
         assert!(!EntityId::user_writer(1, true).is_builtin());
         assert_eq!(EntityId([0, 0, 1, 0x82]).kind(), EntityKind::Other);
         assert_eq!(EntityId([0, 0, 1, 0x42]).kind(), EntityKind::Other);
+    }
+
+    #[test]
+    fn secure_builtin_ids_have_the_bytes_of_the_standard() {
+        let ids = [
+            (EntityId::SPDP_SECURE_WRITER, EntityId::SPDP_SECURE_READER, "ff0101c2 ff0101c7", true),
+            (
+                EntityId::SEDP_PUBLICATIONS_SECURE_WRITER,
+                EntityId::SEDP_PUBLICATIONS_SECURE_READER,
+                "ff0003c2 ff0003c7",
+                true,
+            ),
+            (
+                EntityId::SEDP_SUBSCRIPTIONS_SECURE_WRITER,
+                EntityId::SEDP_SUBSCRIPTIONS_SECURE_READER,
+                "ff0004c2 ff0004c7",
+                true,
+            ),
+            (
+                EntityId::PARTICIPANT_MESSAGE_SECURE_WRITER,
+                EntityId::PARTICIPANT_MESSAGE_SECURE_READER,
+                "ff0200c2 ff0200c7",
+                true,
+            ),
+            (EntityId::STATELESS_MESSAGE_WRITER, EntityId::STATELESS_MESSAGE_READER, "000201c3 000201c4", false),
+            (EntityId::VOLATILE_SECURE_WRITER, EntityId::VOLATILE_SECURE_READER, "ff0202c3 ff0202c4", false),
+        ];
+        for (writer, reader, text, has_key) in ids {
+            assert_eq!(std::format!("{writer} {reader}"), text);
+            assert!(writer.is_builtin() && reader.is_builtin() && writer.is_writer() && reader.is_reader());
+            assert_eq!((writer.has_key(), reader.has_key()), (has_key, has_key));
+        }
     }
 
     #[test]

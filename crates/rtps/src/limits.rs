@@ -66,6 +66,62 @@ pub const BUILTIN_MEMORY_PER_WRITER_MAX: usize = 1 << 20;
 /// Bytes that a built-in reader holds for all its writers, of both kinds together.
 pub const BUILTIN_MEMORY_PER_READER_MAX: usize = 64 << 20;
 
+/// Bytes of a message of the handshake or with keys: a signed permissions document, a certificate with its authorities,
+/// and discovery data.
+pub const SECURE_MESSAGE_BYTES_MAX: usize = 128 << 10;
+
+/// Received messages of the handshake that the caller has not taken. The caller takes them after each datagram.
+pub const HANDSHAKE_QUEUE_MAX: usize = 256;
+
+/// The same of one sender.
+pub const HANDSHAKE_QUEUE_PER_SENDER: usize = 8;
+
+/// Bytes of such messages.
+pub const HANDSHAKE_QUEUE_BYTES_MAX: usize = 4 << 20;
+
+/// The same of one sender: two of the longest.
+pub const HANDSHAKE_QUEUE_BYTES_PER_SENDER: usize = 2 * SECURE_MESSAGE_BYTES_MAX;
+
+/// Messages of the handshake of which fragments are missing.
+pub const PARTIAL_HANDSHAKES_MAX: usize = 256;
+
+/// The same of one sender: its request and a forged one.
+pub const PARTIAL_HANDSHAKES_PER_SENDER: usize = 2;
+
+/// Bytes of them that have arrived, with [`PIECE_RECORD_BYTES`] for each fragment.
+pub const PARTIAL_HANDSHAKE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that a fragment counts for beside its content.
+pub const PIECE_RECORD_BYTES: usize = 64;
+
+/// How long no fragment of such a message has arrived until it is dropped: peers repeat a message within a second.
+pub const PARTIAL_HANDSHAKE_IDLE: Span = Span::from_secs(2);
+
+/// Messages with keys for one peer that wait for acknowledgement: two for each of some thousand endpoints.
+pub const KEY_CHANNEL_MESSAGES_PER_PEER: u32 = 8192;
+
+/// Bytes of them: a message with keys has about 400.
+pub const KEY_CHANNEL_BYTES_PER_PEER: usize = 4 << 20;
+
+/// Bytes of messages with keys that wait for acknowledgement, all peers together.
+pub const KEY_CHANNEL_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes that the reader of keys holds for one peer: messages out of order, or in fragments.
+pub const KEY_CHANNEL_MEMORY_PER_PEER: usize = 1 << 20;
+
+/// Bytes that it holds for all peers.
+pub const KEY_CHANNEL_MEMORY_MAX: usize = 64 << 20;
+
+/// Keys of one participant for pairs of endpoints that do not need them yet, because the announcement of the remote
+/// endpoint comes later. Further ones are dropped, and asked for when the pair needs them.
+pub const EARLY_KEYS_PER_PARTICIPANT: usize = 1024;
+
+/// Refused participants that are remembered, so that each refusal is told once. The oldest is forgotten.
+pub const REFUSALS_REMEMBERED_MAX: usize = 256;
+
+/// Messages with keys that the caller has not taken. At this number, peers wait.
+pub const KEY_CHANNEL_UNREAD_MAX: u32 = 1024;
+
 /// Bytes of idle buffers that a participant keeps for decryption: a few datagrams.
 pub const OPENED_BYTES_MAX: usize = 2 << 20;
 

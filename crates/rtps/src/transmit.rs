@@ -91,6 +91,14 @@ impl Destination {
         }
     }
 
+    /// The participant of all peers, if they have one in common.
+    #[must_use]
+    pub fn sole_participant(&self) -> Option<GuidPrefix> {
+        // The peers are in ascending order.
+        let (first, last) = (self.peers.first()?, self.peers.last()?);
+        (first.prefix == last.prefix).then_some(first.prefix)
+    }
+
     /// The participants of the peers, each once.
     pub fn participants(&self) -> impl Iterator<Item = GuidPrefix> + Clone + '_ {
         self.peers.chunk_by(|a, b| a.prefix == b.prefix).filter_map(|of_one| of_one.first()).map(|peer| peer.prefix)
@@ -555,6 +563,10 @@ mod tests {
         let to = Destination::new(Arc::default(), vec![peer(2, 1), peer(1, 1), peer(2, 2), peer(1, 1)]);
         assert_eq!(*to.peers, [peer(1, 1), peer(2, 1), peer(2, 2)]);
         assert_eq!(to.participants().collect::<Vec<_>>(), [GuidPrefix([1; 12]), GuidPrefix([2; 12])]);
+        assert_eq!(to.sole_participant(), None);
+        let sole = Destination::new(Arc::default(), vec![peer(2, 1), peer(2, 2)]);
+        assert_eq!(sole.sole_participant(), Some(GuidPrefix([2; 12])));
+        assert_eq!(Destination::default().sole_participant(), None);
     }
 
     #[test]

@@ -98,6 +98,8 @@ impl Member {
             | ParticipantEvent::SubscriptionFound(_)
             | ParticipantEvent::SubscriptionLost(_)
             | ParticipantEvent::NotMatched { .. }
+            | ParticipantEvent::ParticipantRefused { .. }
+            | ParticipantEvent::KeysWanted { .. }
             | ParticipantEvent::StreamConnected { .. }
             | ParticipantEvent::StreamLost { .. } => {}
         }

@@ -56,7 +56,7 @@ impl Protection for MockProtection {
         }
     }
 
-    fn seal(&self, scope: Scope, sender: EntityId, text: Text<'_>) -> Result<Seal, SealError> {
+    fn seal(&self, scope: Scope, sender: EntityId, _: Option<GuidPrefix>, text: Text<'_>) -> Result<Seal, SealError> {
         let suffix = self.uses.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         let kind = wire_kind(self.kind(scope));
         let header = CryptoHeader { kind, key_id: sender.0, session_id: [1, 2, 3, scope as u8], suffix };

@@ -261,6 +261,8 @@ impl World {
             is_in_process: |_| false,
             seed: self.rng.u64(..),
             protection,
+            security: None,
+            gate: None,
         };
         let participant = Participant::new(self.now_of(id.node), config);
         self.members.insert(id, Member::new(participant));

@@ -361,7 +361,7 @@ fn data_of(writer: Guid) -> Vec<u8> {
 /// Submessages signed with the key of `sender`, or with a forged key.
 fn signed(scope: Scope, sender: Guid, levels: ProtectionLevels, domain_key: u64, text: &[u8]) -> Vec<u8> {
     let protection = MockProtection::new(sender.prefix, levels, domain_key);
-    let seal = protection.seal(scope, sender.entity, Text::Signed(text)).unwrap();
+    let seal = protection.seal(scope, sender.entity, None, Text::Signed(text)).unwrap();
     let (prefix, postfix) = match scope {
         Scope::Message => (SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX),
         _ => (SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX),

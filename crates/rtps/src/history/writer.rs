@@ -243,7 +243,8 @@ impl WriterHistory {
         }
     }
 
-    /// Protects the payload of the first change at or after `number`, unless it is already protected.
+    /// Protects the payload of the first change at or after `number`, unless it is already protected with the current
+    /// key.
     ///
     /// # Errors
     /// Why the payload must not be sent.
@@ -256,8 +257,13 @@ impl WriterHistory {
         let index =
             self.next_from(number).map(|change| change.sequence_number).and_then(|number| self.index_of(number));
         let Some(change) = index.and_then(|index| self.changes.get_mut(index)) else { return Ok(()) };
-        let is_sealed = change.sealed.as_ref().is_some_and(|sealed| sealed.fragment_size == change.fragment_size);
-        if !is_sealed && !change.payload.is_empty() {
+        let generation = sealer.generation();
+        let is_current =
+            |sealed: &SealedPayload| sealed.fragment_size == change.fragment_size && sealed.generation == generation;
+        if !change.sealed.as_deref().is_some_and(is_current) && !change.payload.is_empty() {
+            if change.sealed.is_some() {
+                put_away_sealed(change.sealed.take(), pool);
+            }
             change.sealed = Some(sealer.seal(&change.payload, change.fragment_size, pool)?);
         }
         Ok(())

@@ -20,7 +20,8 @@ use crate::wire::{
 
 use super::drops::Fault;
 use super::remote::RemoteParticipant;
-use super::{Addresses, LostReason, Participant, ParticipantEvent};
+use super::secure_discovery::without_status;
+use super::{Addresses, LostReason, Participant, ParticipantConfig, ParticipantEvent};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
@@ -30,11 +31,11 @@ const ANSWER_INTERVAL: Span = Span::from_secs(1);
 /// Header, INFO_DST and HEARTBEAT.
 const QUESTION_BYTES: usize = 20 + 16 + 32;
 
-impl Participant {
-    /// The announcement of this participant.
+impl ParticipantConfig {
+    /// The announcement of a participant with this configuration.
     #[must_use]
     pub fn data(&self) -> ParticipantData {
-        let config = &self.config;
+        let config = self;
         let mut data = ParticipantData::new(config.prefix, ProtocolVersion::V2_5, VendorId::PEREGRINE);
         data.domain = Some(config.domain);
         data.domain_tag.clone_from(&config.domain_tag);
@@ -49,7 +50,30 @@ impl Participant {
         data.user_data = config.qos.user_data.clone();
         data.properties = config.qos.properties.clone();
         data.shared_memory = config.shared_memory.map(Box::new);
+        if config.security.is_some() {
+            let added = match config.gate {
+                Some(_) => BuiltinEndpointSet::SECURITY,
+                None => BuiltinEndpointSet::SECURE_CHANNELS,
+            };
+            data.builtin_endpoints = data.builtin_endpoints.with(added);
+            data.security.clone_from(&config.security);
+            without_status(&mut data.security);
+        }
         data
+    }
+}
+
+impl Participant {
+    /// The announcement of this participant.
+    #[must_use]
+    pub fn data(&self) -> ParticipantData {
+        self.config.data()
+    }
+
+    /// Appends what the handshake of DDS Security contains of the announcement; see
+    /// [`ParticipantData::emit_for_handshake`].
+    pub fn emit_for_handshake(&self, out: &mut Vec<u8>) {
+        self.data().emit_for_handshake(out);
     }
 
     /// Announces immediately instead of at the next period.
@@ -74,6 +98,7 @@ impl Participant {
         let number = self.announcer.number.next();
         let message = self.message(wall, None, number, &qos, PayloadKind::Key, &payload);
         self.outbox.push_message(&message, self.everyone(true));
+        self.leave_securely(wall);
     }
 
     pub(super) fn announce(&mut self, now: Instant, wall: Timestamp) {
@@ -83,6 +108,7 @@ impl Participant {
     /// Announces to the groups and initial peers; with `known`, to each known participant too.
     fn announce_to(&mut self, now: Instant, wall: Timestamp, known: bool) {
         self.announcer.schedule(now);
+        self.announce_securely(now, wall);
         let message = self.announcement(wall, None);
         let to = self.everyone(known || self.config.addresses.metatraffic_multicast.is_empty());
         if !to.is_empty() {
@@ -101,6 +127,9 @@ impl Participant {
         let sender = envelope.from.prefix;
         if meta.kind != ChangeKind::Alive {
             match disposed_participant(data.payload, meta.key_hash) {
+                Ok(guid) if guid.prefix == sender && self.is_authenticated(sender) => {
+                    self.count_unauthenticated(sender);
+                }
                 Ok(guid) if guid.prefix == sender => {
                     self.remove_participant(rx.now, rx.wall, sender, LostReason::Left);
                 }
@@ -136,8 +165,10 @@ impl Participant {
                 if remote.data == found {
                     remote.renew(rx.now);
                     self.review_ways(rx.now, sender);
-                } else {
-                    self.update_participant(rx.now, found);
+                } else if self.may_change(sender) {
+                    self.change_participant(rx, found);
+                } else if let Some(remote) = self.remotes.get_mut(&sender) {
+                    remote.renew(rx.now);
                 }
             }
             None => match self.parked.left(sender).map(|left| rx.now.since(left.at)) {
@@ -248,13 +279,29 @@ impl Participant {
     }
 
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
+        let Some(security) = self.admit(&found) else { return };
+        let prefix = found.prefix;
         let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source);
         remote.choose_way(&self.config.addresses.paths);
+        remote.security = security.map(Box::new);
         if !self.place(rx, remote) {
             self.count_fault(found.prefix, Fault::NoRoom);
             return;
         }
-        self.events.push_back(ParticipantEvent::ParticipantFound(found));
+        self.events.push_back(ParticipantEvent::ParticipantFound(Box::new(found)));
+        if self.config.gate.is_some() {
+            self.begin_use(rx.now, prefix);
+        }
+    }
+
+    /// A known participant announces something else. The gate may answer otherwise then.
+    fn change_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
+        let admission = self.config.gate.as_deref().map(|gate| gate.admission(&found));
+        let prefix = found.prefix;
+        self.update_participant(rx.now, found);
+        if let Some(admission) = admission {
+            self.set_admission(rx.now, rx.wall, prefix, admission);
+        }
     }
 
     /// The groups and initial peers, the known participants that are reached by connections, and with `known` all other

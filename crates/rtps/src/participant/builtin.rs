@@ -1,9 +1,11 @@
 //! The built-in endpoints: ordinary writers and readers for the topics of discovery (RTPS 2.5 §8.5.4, §8.4.13).
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::discovery::data::{BuiltinEndpointSet, disposed_endpoint};
+use super::gate::ParticipantRules;
+use crate::discovery::data::{BuiltinEndpointSet, disposed_endpoint, disposed_participant};
 use crate::history::{HistoryKind, Selected, Selector};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::limits::{BUILTIN_MEMORY_PER_READER_MAX, BUILTIN_MEMORY_PER_WRITER_MAX, BUILTIN_SAMPLE_BYTES_MAX};
@@ -35,11 +37,78 @@ pub(super) struct Builtin {
     pub(super) publications: Topic,
     pub(super) subscriptions: Topic,
     pub(super) messages: Topic,
+    /// The topics that DDS Security adds; only with a gate.
+    pub(super) secure: Option<Box<SecureTopics>>,
+}
+
+/// The topics of discovery and liveliness between authenticated participants (DDS Security 1.2 §7.5.1, §7.5.2).
+#[derive(Debug)]
+pub(super) struct SecureTopics {
+    pub(super) participants: Topic,
+    pub(super) publications: Topic,
+    pub(super) subscriptions: Topic,
+    pub(super) messages: Topic,
+}
+
+/// The endpoints of a secure topic, and their bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SecureTopic {
+    pub(super) writer: EntityId,
+    pub(super) reader: EntityId,
+    pub(super) writer_bit: BuiltinEndpointSet,
+    pub(super) reader_bit: BuiltinEndpointSet,
+    is_liveliness: bool,
+}
+
+/// Participants, publications, subscriptions, messages.
+pub(super) const SECURE_TOPICS: [SecureTopic; 4] = [
+    SecureTopic {
+        writer: EntityId::SPDP_SECURE_WRITER,
+        reader: EntityId::SPDP_SECURE_READER,
+        writer_bit: BuiltinEndpointSet::PARTICIPANT_SECURE_WRITER,
+        reader_bit: BuiltinEndpointSet::PARTICIPANT_SECURE_READER,
+        is_liveliness: false,
+    },
+    SecureTopic {
+        writer: EntityId::SEDP_PUBLICATIONS_SECURE_WRITER,
+        reader: EntityId::SEDP_PUBLICATIONS_SECURE_READER,
+        writer_bit: BuiltinEndpointSet::PUBLICATIONS_SECURE_WRITER,
+        reader_bit: BuiltinEndpointSet::PUBLICATIONS_SECURE_READER,
+        is_liveliness: false,
+    },
+    SecureTopic {
+        writer: EntityId::SEDP_SUBSCRIPTIONS_SECURE_WRITER,
+        reader: EntityId::SEDP_SUBSCRIPTIONS_SECURE_READER,
+        writer_bit: BuiltinEndpointSet::SUBSCRIPTIONS_SECURE_WRITER,
+        reader_bit: BuiltinEndpointSet::SUBSCRIPTIONS_SECURE_READER,
+        is_liveliness: false,
+    },
+    SecureTopic {
+        writer: EntityId::PARTICIPANT_MESSAGE_SECURE_WRITER,
+        reader: EntityId::PARTICIPANT_MESSAGE_SECURE_READER,
+        writer_bit: BuiltinEndpointSet::PARTICIPANT_MESSAGE_SECURE_WRITER,
+        reader_bit: BuiltinEndpointSet::PARTICIPANT_MESSAGE_SECURE_READER,
+        is_liveliness: true,
+    },
+];
+
+impl SecureTopic {
+    /// Whether its endpoints need keys.
+    pub(super) const fn is_protected(&self, rules: ParticipantRules) -> bool {
+        if self.is_liveliness { rules.is_liveliness_protected } else { rules.is_discovery_protected }
+    }
 }
 
 impl Builtin {
-    pub(super) fn new(prefix: GuidPrefix, seed: u64, protection: Option<&Arc<dyn Protection>>) -> Self {
-        let topic = |writer, reader, writer_bit, reader_bit, keys| {
+    /// With `is_secure`, the topics that DDS Security adds too.
+    pub(super) fn new(
+        prefix: GuidPrefix,
+        seed: u64,
+        protection: Option<&Arc<dyn Protection>>,
+        is_secure: bool,
+    ) -> Self {
+        type Keys = fn(&[u8], bool) -> Option<KeyHash>;
+        let topic = |writer, reader, writer_bit, reader_bit, keys: Keys| {
             Topic::new(
                 [Guid::new(prefix, writer), Guid::new(prefix, reader)],
                 [writer_bit, reader_bit],
@@ -48,7 +117,17 @@ impl Builtin {
                 protection,
             )
         };
+        let secure = |[participants, publications, subscriptions, messages]: [SecureTopic; 4]| {
+            let topic = |t: SecureTopic, keys| topic(t.writer, t.reader, t.writer_bit, t.reader_bit, keys);
+            Box::new(SecureTopics {
+                participants: topic(participants, participant_key),
+                publications: topic(publications, endpoint_key),
+                subscriptions: topic(subscriptions, endpoint_key),
+                messages: topic(messages, message_key),
+            })
+        };
         Self {
+            secure: is_secure.then(|| secure(SECURE_TOPICS)),
             publications: topic(
                 EntityId::SEDP_PUBLICATIONS_WRITER,
                 EntityId::SEDP_PUBLICATIONS_READER,
@@ -77,6 +156,23 @@ impl Builtin {
         [&mut self.publications, &mut self.subscriptions, &mut self.messages]
     }
 
+    /// All topics.
+    fn all(&mut self) -> impl Iterator<Item = &mut Topic> {
+        let Self { publications, subscriptions, messages, secure } = self;
+        let secure = secure.iter_mut().flat_map(|secure| {
+            let SecureTopics { participants, publications, subscriptions, messages } = &mut **secure;
+            [participants, publications, subscriptions, messages]
+        });
+        [publications, subscriptions, messages].into_iter().chain(secure)
+    }
+
+    /// Has the writers of a participant asked again that have not been heard yet.
+    pub(super) fn ask_unheard_writers(&mut self, now: Instant, prefix: GuidPrefix) {
+        for topic in self.all() {
+            topic.reader.ask_unheard_writer(now, Guid::new(prefix, topic.writer.guid().entity));
+        }
+    }
+
     /// Matches the endpoints of a participant that announces `set`.
     pub(super) fn match_participant(
         &mut self,
@@ -86,13 +182,13 @@ impl Builtin {
         to: &Arc<[Locator]>,
         vendor: VendorId,
     ) {
-        for topic in self.topics() {
+        for topic in self.all() {
             topic.match_participant(now, prefix, set, to, vendor);
         }
     }
 
     pub(super) fn unmatch_participant(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
-        for topic in self.topics() {
+        for topic in self.all() {
             topic.writer.unmatch_reader(now, Guid::new(prefix, topic.reader.guid().entity));
             topic.reader.unmatch_writer(now, wall, Guid::new(prefix, topic.writer.guid().entity));
         }
@@ -102,7 +198,7 @@ impl Builtin {
     pub(super) fn handle(&mut self, rx: &Reception<'_>, envelope: &Envelope, input: &Input<'_>) -> bool {
         let from = envelope.from;
         let is_for_reader = input.is_for_reader();
-        let topic = self.topics().into_iter().find(|t| {
+        let topic = self.all().find(|t| {
             let (local, remote) = if is_for_reader {
                 (t.reader.guid().entity, t.writer.guid().entity)
             } else {
@@ -125,27 +221,29 @@ impl Builtin {
 
     /// See [`Writer::handle_room`].
     pub(super) fn handle_room(&mut self, now: Instant, locator: &Locator) {
-        for topic in self.topics() {
+        for topic in self.all() {
             topic.writer.handle_room(now, locator);
         }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
-        for topic in self.topics() {
+        for topic in self.all() {
             topic.writer.handle_timeout(now);
             topic.reader.handle_timeout(now, wall);
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let secure = self
+            .secure
+            .as_deref()
+            .map(|secure| [&secure.participants, &secure.publications, &secure.subscriptions, &secure.messages]);
         let topics = [&self.publications, &self.subscriptions, &self.messages];
-        let writers = topics.iter().filter_map(|t| t.writer.poll_timeout().map(|(at, _)| at));
-        let readers = topics.iter().filter_map(|t| t.reader.poll_timeout().map(|(at, _)| at));
-        writers.chain(readers).min()
+        topics.into_iter().chain(secure.into_iter().flatten()).filter_map(Topic::poll_timeout).min()
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
-        for topic in self.topics() {
+        for topic in self.all() {
             while topic.writer.poll_event().is_some() {}
             if topic.writer.poll_transmit(out) || topic.reader.poll_transmit(now, out) {
                 return true;
@@ -227,6 +325,12 @@ impl Topic {
         }
     }
 
+    fn poll_timeout(&self) -> Option<Instant> {
+        let writer = self.writer.poll_timeout().map(|(at, _)| at);
+        let reader = self.reader.poll_timeout().map(|(at, _)| at);
+        writer.into_iter().chain(reader).min()
+    }
+
     /// Takes all samples received since the last call.
     pub(super) fn take(&mut self, now: Instant, wall: Timestamp) -> Vec<Selected> {
         let mut news = Vec::new();
@@ -240,6 +344,12 @@ impl Topic {
         }
         news
     }
+}
+
+/// The key of a participant's announcement is its GUID.
+fn participant_key(payload: &[u8], is_key: bool) -> Option<KeyHash> {
+    let payload = if is_key { WirePayload::Key(payload) } else { WirePayload::Data(payload) };
+    disposed_participant(payload, None).ok().map(|guid| KeyHash(guid.to_bytes()))
 }
 
 /// The key of an endpoint's announcement is its GUID.

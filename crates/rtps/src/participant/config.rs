@@ -1,10 +1,12 @@
 //! Configuration of a participant.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::addresses::Addresses;
-use crate::discovery::data::SharedMemoryAddress;
+use super::gate::Gate;
+use crate::discovery::data::{ParticipantSecurityData, SharedMemoryAddress};
 use crate::id::{DomainId, GuidPrefix};
 use crate::protection::Protection;
 use crate::qos::ParticipantQos;
@@ -37,4 +39,9 @@ pub struct ParticipantConfig {
     pub seed: u64,
     /// Protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
+    /// Its announcement of its security. With it, the participant has the endpoints that DDS Security adds.
+    pub security: Option<Box<ParticipantSecurityData>>,
+    /// Decides which others it uses, and how endpoints are protected; `None` uses everybody. Set together with
+    /// [`Self::security`].
+    pub gate: Option<Arc<dyn Gate>>,
 }

@@ -15,7 +15,11 @@ impl Participant {
     pub fn counters(&self) -> ParticipantCounters {
         let mut drops = self.unknown_drops;
         self.remotes.values().for_each(|remote| drops.add(&remote.drops));
-        ParticipantCounters { messages: self.messages, not_rtps: self.not_rtps, drops, healed: self.healed }
+        let channels = self.handshakes.counters();
+        let secure_channels = self.keys.as_deref().map_or(channels, |keys| keys.add_counters(channels));
+        let Self { messages, not_rtps, healed, .. } = self;
+        let (messages, not_rtps, healed) = (*messages, *not_rtps, *healed);
+        ParticipantCounters { messages, not_rtps, drops, healed, secure_channels, gate: self.gate_counters }
     }
 
     /// The drops of each participant with any, and first those of all unknown participants.

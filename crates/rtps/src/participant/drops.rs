@@ -26,6 +26,8 @@ pub struct Drops {
     pub foreign_domain: u64,
     /// Announcements in the name of a participant other than their sender.
     pub forged: u64,
+    /// Announcements without protection that contradict an authenticated participant.
+    pub unauthenticated: u64,
     /// Participants and endpoints not stored for lack of room.
     pub no_room: u64,
     /// Answers not sent because their destination is unverified.
@@ -57,6 +59,7 @@ pub(super) enum Fault {
     DiscoveryMalformed,
     ForeignDomain,
     Forged,
+    Unauthenticated,
     NoRoom,
     HeldBack,
 }
@@ -74,6 +77,7 @@ impl Drops {
             Fault::DiscoveryMalformed => &mut self.discovery_malformed,
             Fault::ForeignDomain => &mut self.foreign_domain,
             Fault::Forged => &mut self.forged,
+            Fault::Unauthenticated => &mut self.unauthenticated,
             Fault::NoRoom => &mut self.no_room,
             Fault::HeldBack => &mut self.held_back,
         }
@@ -91,6 +95,7 @@ impl Drops {
         self.discovery_malformed += other.discovery_malformed;
         self.foreign_domain += other.foreign_domain;
         self.forged += other.forged;
+        self.unauthenticated += other.unauthenticated;
         self.no_room += other.no_room;
         self.held_back += other.held_back;
     }

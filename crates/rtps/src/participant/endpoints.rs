@@ -33,12 +33,20 @@ use super::{Addresses, Participant, ParticipantEvent};
 
 impl Participant {
     /// Announces a new or changed writer, and finds its matches.
-    pub fn put_writer(&mut self, now: Instant, wall: Timestamp, data: PublicationData) {
+    pub fn put_writer(&mut self, now: Instant, wall: Timestamp, mut data: PublicationData) {
+        if let Some(rules) = self.rules_of(&data.topic_name) {
+            data.security.info = Some(rules.info);
+        }
         let mut payload = Vec::new();
         data.emit(&mut payload);
-        let [announced, _] = &mut self.announced;
-        announce(&mut self.builtin.publications.writer, announced, now, wall, data.guid, payload);
         let entity = data.guid.entity;
+        let before = self.writers.get(&entity).map(|known| known.data.topic_name.clone());
+        if let Some(before) = before.filter(|before| self.is_secure(before) != self.is_secure(&data.topic_name)) {
+            let (writer, announced) = self.publications_for(&before);
+            dispose(writer, announced, now, wall, data.guid);
+        }
+        let (writer, announced) = self.publications_for(&data.topic_name);
+        announce(writer, announced, now, wall, data.guid, payload);
         self.index_local_writer(&data);
         match self.writers.get_mut(&entity) {
             Some(known) => known.data = data,
@@ -52,9 +60,17 @@ impl Participant {
     }
 
     /// Announces a new or changed reader, and finds its matches.
-    pub fn put_reader(&mut self, now: Instant, wall: Timestamp, data: SubscriptionData) {
-        self.announce_reader(now, wall, &data);
+    pub fn put_reader(&mut self, now: Instant, wall: Timestamp, mut data: SubscriptionData) {
+        if let Some(rules) = self.rules_of(&data.topic_name) {
+            data.security.info = Some(rules.info);
+        }
         let entity = data.guid.entity;
+        let before = self.readers.get(&entity).map(|known| known.data.topic_name.clone());
+        if let Some(before) = before.filter(|before| self.is_secure(before) != self.is_secure(&data.topic_name)) {
+            let (writer, announced) = self.subscriptions_for(&before);
+            dispose(writer, announced, now, wall, data.guid);
+        }
+        self.announce_reader(now, wall, &data);
         self.index_local_reader(&data);
         match self.readers.get_mut(&entity) {
             Some(known) => known.data = data,
@@ -83,17 +99,44 @@ impl Participant {
         } else {
             data.emit(&mut payload);
         }
+        let (writer, announced) = self.subscriptions_for(&data.topic_name);
+        announce(writer, announced, now, wall, data.guid, payload);
+    }
+
+    /// Whether the endpoints of a topic are announced to authenticated participants only.
+    fn is_secure(&self, topic: &str) -> bool {
+        self.rules_of(topic).is_some_and(|rules| rules.is_discovery_protected)
+    }
+
+    /// The built-in writer that announces the writers of a topic, and what it has announced. The secure one summarizes
+    /// nothing: nobody can lie.
+    fn publications_for(&mut self, topic: &str) -> (&mut Writer, Option<&mut Digests>) {
+        let is_secure = self.is_secure(topic);
+        let [announced, _] = &mut self.announced;
+        match &mut self.builtin.secure {
+            Some(secure) if is_secure => (&mut secure.publications.writer, None),
+            _ => (&mut self.builtin.publications.writer, Some(announced)),
+        }
+    }
+
+    /// Like [`Self::publications_for`], for readers.
+    fn subscriptions_for(&mut self, topic: &str) -> (&mut Writer, Option<&mut Digests>) {
+        let is_secure = self.is_secure(topic);
         let [_, announced] = &mut self.announced;
-        announce(&mut self.builtin.subscriptions.writer, announced, now, wall, data.guid, payload);
+        match &mut self.builtin.secure {
+            Some(secure) if is_secure => (&mut secure.subscriptions.writer, None),
+            _ => (&mut self.builtin.subscriptions.writer, Some(announced)),
+        }
     }
 
     /// Removes a local writer.
     pub fn remove_writer(&mut self, now: Instant, wall: Timestamp, writer: EntityId) {
         let Some(local) = self.writers.remove(&writer) else { return };
         let guid = Guid::new(self.config.prefix, writer);
-        let [announced, _] = &mut self.announced;
-        dispose(&mut self.builtin.publications.writer, announced, now, wall, guid);
-        self.leases.remove(local.data.qos.liveliness);
+        let (announcer, announced) = self.publications_for(&local.data.topic_name);
+        dispose(announcer, announced, now, wall, guid);
+        self.leases_of(&local.data.topic_name).remove(local.data.qos.liveliness);
+        self.forget_keys_of(writer);
         self.unmatch_writer(guid, &local.data.topic_name, false);
         self.schedule_liveliness(now);
     }
@@ -102,8 +145,9 @@ impl Participant {
     pub fn remove_reader(&mut self, now: Instant, wall: Timestamp, reader: EntityId) {
         let Some(local) = self.readers.remove(&reader) else { return };
         let guid = Guid::new(self.config.prefix, reader);
-        let [_, announced] = &mut self.announced;
-        dispose(&mut self.builtin.subscriptions.writer, announced, now, wall, guid);
+        let (announcer, announced) = self.subscriptions_for(&local.data.topic_name);
+        dispose(announcer, announced, now, wall, guid);
+        self.forget_keys_of(reader);
         for writer in &local.matched {
             self.drop_route(writer, reader);
         }
@@ -124,12 +168,21 @@ impl Participant {
             }
             return;
         }
+        if from.entity == EntityId::STATELESS_MESSAGE_WRITER {
+            self.handle_handshake(rx, envelope, input);
+        }
         if !self.remotes.contains_key(&from.prefix) {
             // An unknown participant knows this one. Its next announcement will identify it.
             return;
         }
         if envelope.is_addressed {
             self.verify(rx.now, from.prefix);
+        }
+        if from.entity == EntityId::STATELESS_MESSAGE_WRITER {
+            return;
+        }
+        if self.keys.as_deref_mut().is_some_and(|keys| keys.handle(rx, envelope, input)) {
+            return;
         }
         if passes_over(input) {
             self.handle_passing_over(rx, envelope, input);
@@ -165,8 +218,8 @@ impl Participant {
         // end.
         for sample in self.builtin.publications.take(now, wall) {
             match sample.info.valid_data {
-                true => self.take_publication(now, wall, &sample),
-                false => self.take_disposal(PUBLICATIONS, &sample),
+                true => self.take_publication(now, wall, &sample, false),
+                false => self.take_disposal(PUBLICATIONS, &sample, false),
             }
             self.note_sample(now, PUBLICATIONS, &sample);
             let instance = sample.info.instance;
@@ -176,8 +229,8 @@ impl Participant {
         }
         for sample in self.builtin.subscriptions.take(now, wall) {
             match sample.info.valid_data {
-                true => self.take_subscription(now, wall, &sample),
-                false => self.take_disposal(SUBSCRIPTIONS, &sample),
+                true => self.take_subscription(now, wall, &sample, false),
+                false => self.take_disposal(SUBSCRIPTIONS, &sample, false),
             }
             self.note_sample(now, SUBSCRIPTIONS, &sample);
             let instance = sample.info.instance;
@@ -187,24 +240,29 @@ impl Participant {
         }
         for sample in self.builtin.messages.take(now, wall) {
             if sample.info.valid_data {
-                self.take_message(&sample);
+                self.take_message(&sample, false);
             }
             self.builtin.messages.reader.forget_instance(&sample.info.instance);
         }
+        if self.builtin.secure.is_some() {
+            self.process_secure_discovery(now, wall);
+        }
     }
 
-    /// Removes an endpoint that its own participant has disposed.
-    fn take_disposal(&mut self, topic: usize, sample: &Selected) {
+    /// Removes an endpoint that its own participant has disposed. `is_secure`: by a secure endpoint of discovery.
+    pub(super) fn take_disposal(&mut self, topic: usize, sample: &Selected, is_secure: bool) {
         if sample.info.sequence_number == SequenceNumber::UNKNOWN {
             // Not a sample: the reader has lost the writer.
             return;
         }
         let guid = Guid::from_bytes(sample.info.instance.0);
         let sender = sample.info.writer.prefix;
-        if guid.prefix == sender {
-            self.remove_known(guid, topic);
-        } else {
+        if guid.prefix != sender {
             self.count_fault(sender, Fault::Forged);
+        } else if self.remotes.get(&sender).is_some_and(|remote| !remote.may_announce(guid.entity, is_secure)) {
+            self.count_unauthenticated(sender);
+        } else {
+            self.remove_known(guid, topic);
         }
     }
 
@@ -242,19 +300,23 @@ impl Participant {
                 core::mem::take(&mut self.manual_liveliness_asserted),
             ),
         ];
-        for (kind, message_kind, is_alive) in kinds {
-            if is_alive && self.leases.shortest(kind).is_some() {
-                let message =
-                    ParticipantMessageData { prefix: self.config.prefix, kind: message_kind, data: Vec::new() };
-                let mut payload = Vec::new();
-                message.emit(&mut payload);
-                let change = Change {
-                    kind: ChangeKind::Alive,
-                    instance: message.key_hash(),
-                    source_timestamp: wall,
-                    payload: Payload::copy_of(&payload),
-                };
-                // A KEEP_LAST writer without limits never refuses a write.
+        for (kind, message_kind, _) in kinds.into_iter().filter(|(_, _, is_alive)| *is_alive) {
+            let message = ParticipantMessageData { prefix: self.config.prefix, kind: message_kind, data: Vec::new() };
+            let mut payload = Vec::new();
+            message.emit(&mut payload);
+            let change = Change {
+                kind: ChangeKind::Alive,
+                instance: message.key_hash(),
+                source_timestamp: wall,
+                payload: Payload::copy_of(&payload),
+            };
+            // A KEEP_LAST writer without limits never refuses a write.
+            if let Some(secure) = self.builtin.secure.as_deref_mut()
+                && self.secure_leases.shortest(kind).is_some()
+            {
+                drop(secure.messages.writer.write(now, change.clone()));
+            }
+            if self.leases.shortest(kind).is_some() {
                 drop(self.builtin.messages.writer.write(now, change));
             }
         }
@@ -264,7 +326,8 @@ impl Participant {
 
     fn schedule_liveliness(&mut self, now: Instant) {
         let kinds = [LivelinessKind::Automatic, LivelinessKind::ManualByParticipant];
-        let shortest = kinds.into_iter().filter_map(|kind| self.leases.shortest(kind)).min();
+        let all = [&self.leases, &self.secure_leases];
+        let shortest = kinds.into_iter().flat_map(|kind| all.map(|leases| leases.shortest(kind))).flatten().min();
         // Three times per lease, to tolerate one lost message and one late timer.
         let next = shortest.map(|lease| now + lease.divided_by(3));
         self.next_liveliness = match (self.next_liveliness, next) {
@@ -273,7 +336,9 @@ impl Participant {
         };
     }
 
-    fn take_message(&mut self, sample: &Selected) {
+    /// Renews the liveliness of the writers that a participant message asserts. `is_secure`: of those whose liveliness
+    /// is protected.
+    pub(super) fn take_message(&mut self, sample: &Selected, is_secure: bool) {
         let prefix = sample.info.writer.prefix;
         let Ok(message) = ParticipantMessageData::parse(&sample.payload) else {
             self.count_fault(prefix, Fault::DiscoveryMalformed);
@@ -290,7 +355,8 @@ impl Participant {
         };
         let Some(remote) = self.remotes.get(&prefix) else { return };
         for data in remote.publications.values().filter(|data| data.qos.liveliness.kind == kind) {
-            if data.qos.liveliness.lease_duration.is_infinite() {
+            let is_protected = self.rules_of(&data.topic_name).is_some_and(|rules| rules.is_liveliness_protected);
+            if data.qos.liveliness.lease_duration.is_infinite() || is_protected != is_secure {
                 continue;
             }
             let writer = data.guid;
@@ -300,12 +366,19 @@ impl Participant {
         }
     }
 
-    fn take_publication(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
-        let parsed =
-            self.take_endpoint(now, wall, sample, PublicationData::parse, |data| (data.guid, &data.topic_name));
+    pub(super) fn take_publication(&mut self, now: Instant, wall: Timestamp, sample: &Selected, is_secure: bool) {
+        let parsed = self.take_endpoint(
+            now,
+            wall,
+            sample,
+            PublicationData::parse,
+            |data| (data.guid, &data.topic_name),
+            is_secure,
+        );
         let Some(data) = parsed else { return };
         let guid = data.guid;
-        if self.remote_publication(&guid) == Some(&data) {
+        let is_newly_secure = self.note_announced(guid, is_secure);
+        if self.remote_publication(&guid) == Some(&data) && !is_newly_secure {
             return;
         }
         self.store_publication(data);
@@ -313,17 +386,37 @@ impl Participant {
         self.match_remote_writer(guid);
     }
 
-    fn take_subscription(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
-        let parsed =
-            self.take_endpoint(now, wall, sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name));
+    pub(super) fn take_subscription(&mut self, now: Instant, wall: Timestamp, sample: &Selected, is_secure: bool) {
+        let parsed = self.take_endpoint(
+            now,
+            wall,
+            sample,
+            SubscriptionData::parse,
+            |data| (data.guid, &data.topic_name),
+            is_secure,
+        );
         let Some(data) = parsed else { return };
         let guid = data.guid;
-        if self.remote_subscription(&guid) == Some(&data) {
+        let is_newly_secure = self.note_announced(guid, is_secure);
+        if self.remote_subscription(&guid) == Some(&data) && !is_newly_secure {
             return;
         }
         self.store_subscription(data);
         self.events.push_back(ParticipantEvent::SubscriptionFound(guid));
         self.match_remote_reader(guid);
+    }
+
+    /// Notes how an endpoint was announced. Returns whether that was without protection before.
+    fn note_announced(&mut self, guid: Guid, is_secure: bool) -> bool {
+        self.remotes.get_mut(&guid.prefix).is_some_and(|remote| remote.note_announced(guid.entity, is_secure))
+    }
+
+    /// A local endpoint is gone, and its keys with it.
+    fn forget_keys_of(&mut self, local: EntityId) {
+        if self.config.gate.is_some() {
+            let securities = self.remotes.values_mut().filter_map(|remote| remote.security.as_deref_mut());
+            securities.for_each(|security| security.keys.forget_local(local));
+        }
     }
 
     /// Parses the announcement of an endpoint by its own participant, and reserves room for it.
@@ -334,6 +427,7 @@ impl Participant {
         sample: &Selected,
         parse: impl FnOnce(&[u8], VendorId) -> Result<D, DiscoveryDataError>,
         name: impl for<'d> FnOnce(&'d D) -> (Guid, &'d str),
+        is_secure: bool,
     ) -> Option<D> {
         let sender = sample.info.writer.prefix;
         let remote = self.remotes.get_mut(&sender)?;
@@ -344,6 +438,10 @@ impl Participant {
         let (guid, topic) = name(&data);
         if guid.prefix != sender {
             *remote.drops.of(Fault::Forged) += 1;
+            return None;
+        }
+        if !remote.may_announce(guid.entity, is_secure) {
+            *remote.drops.of(Fault::Unauthenticated) += 1;
             return None;
         }
         if self.ignored.contains(&guid) || self.ignored_topics.contains(topic) {
@@ -365,7 +463,11 @@ impl Participant {
         if offered.topic_name != requested.topic_name {
             return;
         }
-        let verdict = self.check_local(offered, requested).and_then(|()| check_compatibility(offered, requested));
+        let rules = self.rules_of(&offered.topic_name);
+        let verdict = self
+            .check_local(offered, requested)
+            .and_then(|()| check_compatibility(offered, requested))
+            .and_then(|()| self.check_gate(offered, requested, rules));
         let to_reader = (writer.prefix == own).then(|| self.matched_reader(requested));
         let to_writer = (reader.prefix == own).then(|| self.matched_writer(offered));
         let verdict = match verdict {
@@ -380,6 +482,8 @@ impl Participant {
             }
         }
         match verdict {
+            // The keys that come make the caller consider the pair again.
+            Ok(()) if !self.has_keys(writer, reader, rules) => {}
             Ok(()) => {
                 if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
                     local.matched.insert(reader);
@@ -579,6 +683,9 @@ impl RemoteParticipant {
         let freed = self.kept_bytes.remove(&entity).unwrap_or(0);
         self.kept_bytes_total = self.kept_bytes_total.saturating_sub(freed);
         all.change(before, self.held_bytes());
+        if let Some(security) = &mut self.security {
+            security.forget(entity);
+        }
     }
 
     /// Records the number of bytes kept of an endpoint, if the limits allow it.
@@ -601,8 +708,17 @@ impl RemoteParticipant {
     }
 }
 
-fn announce(writer: &mut Writer, announced: &mut Digests, now: Instant, wall: Timestamp, guid: Guid, payload: Vec<u8>) {
-    announced.insert(guid.entity, &payload);
+fn announce(
+    writer: &mut Writer,
+    announced: Option<&mut Digests>,
+    now: Instant,
+    wall: Timestamp,
+    guid: Guid,
+    payload: Vec<u8>,
+) {
+    if let Some(announced) = announced {
+        announced.insert(guid.entity, &payload);
+    }
     let change = Change {
         kind: ChangeKind::Alive,
         instance: KeyHash(guid.to_bytes()),
@@ -613,8 +729,10 @@ fn announce(writer: &mut Writer, announced: &mut Digests, now: Instant, wall: Ti
     drop(writer.write(now, change));
 }
 
-fn dispose(writer: &mut Writer, announced: &mut Digests, now: Instant, wall: Timestamp, guid: Guid) {
-    announced.remove(guid.entity);
+fn dispose(writer: &mut Writer, announced: Option<&mut Digests>, now: Instant, wall: Timestamp, guid: Guid) {
+    if let Some(announced) = announced {
+        announced.remove(guid.entity);
+    }
     let mut payload = Vec::new();
     emit_endpoint_key(guid, &mut payload);
     let change = Change {

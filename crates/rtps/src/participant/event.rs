@@ -1,6 +1,11 @@
 //! Events and counters of a participant.
 
+use alloc::boxed::Box;
+use alloc::string::String;
+
 use super::drops::Drops;
+use super::gate::GateCounters;
+use super::secure_channel::SecureChannelCounters;
 use crate::discovery::data::ParticipantData;
 use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::locator::Locator;
@@ -12,7 +17,7 @@ use crate::writer::MatchedReader;
 #[derive(Clone, Debug)]
 pub enum ParticipantEvent {
     /// A participant was discovered.
-    ParticipantFound(ParticipantData),
+    ParticipantFound(Box<ParticipantData>),
     /// A participant was lost.
     ParticipantLost(GuidPrefix, LostReason),
     /// A remote writer was discovered or changed; see
@@ -65,6 +70,22 @@ pub enum ParticipantEvent {
         /// The reason, with both values.
         reason: NonMatch,
     },
+    /// The gate refuses a participant: it is not known, or no longer. Told once for a reason.
+    ParticipantRefused {
+        /// The participant.
+        participant: GuidPrefix,
+        /// The reason.
+        reason: String,
+    },
+    /// A pair of a local and a remote entity needs keys: of the participants, of their secure built-in endpoints, or of
+    /// endpoints that may match. The keys of the local one are to be sent now. The keys of the remote one are
+    /// expected, or there already: see [`Participant::keys_ready`](super::Participant::keys_ready).
+    KeysWanted {
+        /// The local entity.
+        local: EntityId,
+        /// The remote entity.
+        remote: Guid,
+    },
     /// A connection to a known participant has opened.
     StreamConnected {
         /// The participant.
@@ -110,6 +131,8 @@ pub enum LostReason {
     LeaseExpired,
     /// The application ignores it.
     Ignored,
+    /// The gate refuses it.
+    Refused,
     /// There were too many unverified participants, or too many participants, and this one had been silent for longest.
     Evicted,
 }
@@ -125,6 +148,10 @@ pub struct ParticipantCounters {
     pub drops: Drops,
     /// Effects of forged discovery messages that were taken back.
     pub healed: Healed,
+    /// The channels that DDS Security adds.
+    pub secure_channels: SecureChannelCounters,
+    /// The participants and keys that the gate has kept out.
+    pub gate: GateCounters,
 }
 
 /// Counters of the effects of forged discovery messages that were taken back.

@@ -40,7 +40,8 @@ impl Participant {
     /// A sample of discovery has been taken.
     pub(super) fn note_sample(&mut self, now: Instant, topic: usize, sample: &Selected) {
         let (guid, prefix) = (Guid::from_bytes(sample.info.instance.0), sample.info.writer.prefix);
-        if guid.prefix != prefix || sample.info.sequence_number == SequenceNumber::UNKNOWN {
+        let is_secure = self.remotes.get(&prefix).is_some_and(|remote| !remote.may_announce(guid.entity, false));
+        if guid.prefix != prefix || sample.info.sequence_number == SequenceNumber::UNKNOWN || is_secure {
             return;
         }
         self.with_inventory(prefix, topic, |inventory| match sample.info.valid_data {
@@ -125,7 +126,10 @@ impl Participant {
                 }
             }
             Verdict::Gone(endpoints) => {
-                for endpoint in endpoints {
+                // Endpoints that were announced securely meanwhile are not the subject of this topic any more.
+                let remote = self.remotes.get(&prefix);
+                let is_plain = |e: &EntityId| remote.is_some_and(|remote| remote.may_announce(*e, false));
+                for endpoint in endpoints.into_iter().filter(is_plain).collect::<Vec<_>>() {
                     self.healed.endpoints_removed += u64::from(self.remove_known(Guid::new(prefix, endpoint), topic));
                 }
             }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::liveliness_leases::LivelinessLeases;
 use super::{Participant, ParticipantEvent};
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::id::{EntityId, Guid};
@@ -44,14 +45,20 @@ impl Participant {
     /// Indexes a new or changed local writer, which is not stored yet.
     pub(super) fn index_local_writer(&mut self, data: &PublicationData) {
         if let Some(known) = self.writers.get(&data.guid.entity) {
-            self.leases.remove(known.data.qos.liveliness);
-            if known.data.topic_name != data.topic_name {
-                let topic = known.data.topic_name.clone();
+            let (topic, liveliness) = (known.data.topic_name.clone(), known.data.qos.liveliness);
+            self.leases_of(&topic).remove(liveliness);
+            if topic != data.topic_name {
                 self.unmatch_writer(data.guid, &topic, false);
             }
         }
-        self.leases.add(data.qos.liveliness);
+        self.leases_of(&data.topic_name).add(data.qos.liveliness);
         self.writers_by_topic.insert(&data.topic_name, data.guid);
+    }
+
+    /// The leases of the writers whose liveliness is asserted like that of the writers of this topic.
+    pub(super) fn leases_of(&mut self, topic: &str) -> &mut LivelinessLeases {
+        let is_secure = self.rules_of(topic).is_some_and(|rules| rules.is_liveliness_protected);
+        if is_secure { &mut self.secure_leases } else { &mut self.leases }
     }
 
     /// Indexes a new or changed local reader, which is not stored yet.

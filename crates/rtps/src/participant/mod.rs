@@ -8,6 +8,7 @@
 //! [`Participant::poll_transmit`], and reads the next deadline from [`Participant::poll_timeout`].
 
 mod addresses;
+mod admission;
 mod announce;
 mod announcer;
 mod builtin;
@@ -20,22 +21,32 @@ mod endpoints;
 mod event;
 mod eviction;
 mod fragment_run;
+mod gate;
+mod handshakes;
 mod healing;
 mod inventory;
+mod key_channels;
 mod liveliness_leases;
 mod local_endpoint;
 mod matching;
 mod moves;
 mod origin;
+mod pair_keys;
 mod parked;
 mod parking;
+mod partial_messages;
 mod paths;
 mod places;
 mod protected;
 mod recent_signs;
+mod refusals;
 mod remote;
 mod remote_endpoints;
+mod remote_security;
 mod removal;
+mod secure_channel;
+mod secure_discovery;
+mod secure_messages;
 mod set_addresses;
 mod sign_of_life;
 mod streams;
@@ -45,6 +56,7 @@ mod tests;
 mod timer_watch;
 mod ways;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -56,7 +68,9 @@ pub use config::ParticipantConfig;
 pub use drops::{Drops, PeerDrops};
 pub use event::{Delivery, Healed, LostReason, ParticipantCounters, ParticipantEvent, StreamChange};
 pub use fragment_run::FragmentRun;
+pub use gate::{Admission, Gate, GateCounters, ParticipantRules, TopicRules};
 pub use paths::{LocalAddress, Path, Paths};
+pub use secure_channel::{SecureChannel, SecureChannelCounters, SecureMessage, SecureSendError};
 
 use crate::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use crate::id::{EntityId, Guid, GuidPrefix};
@@ -74,12 +88,15 @@ use builtin::Builtin;
 use by_topic::ByTopic;
 use discovery_memory::DiscoveryMemory;
 use drops::Fault;
+use handshakes::HandshakeChannel;
 use inventory::Digests;
+use key_channels::KeyChannels;
 use liveliness_leases::LivelinessLeases;
 use local_endpoint::{LocalReader, LocalWriter};
 use parked::ParkedParticipants;
 use places::Places;
 use recent_signs::RecentSigns;
+use refusals::Refusals;
 use remote::RemoteParticipant;
 
 /// One RTPS participant.
@@ -97,6 +114,8 @@ pub struct Participant {
     readers_by_topic: ByTopic,
     /// The leases of `writers`.
     leases: LivelinessLeases,
+    /// The leases of those whose liveliness is protected.
+    secure_leases: LivelinessLeases,
     /// Pairs of a writer and a reader that were visited to match or unmatch them.
     #[cfg(test)]
     pairs_visited: usize,
@@ -133,6 +152,13 @@ pub struct Participant {
     #[cfg(debug_assertions)]
     timer_watch: timer_watch::TimerWatch,
     opener: Opener,
+    handshakes: HandshakeChannel,
+    /// The channels for keys; `None` without protection.
+    keys: Option<Box<KeyChannels>>,
+    /// The last announcement to authenticated participants.
+    said_securely: Vec<u8>,
+    refusals: Refusals,
+    gate_counters: GateCounters,
 }
 
 impl Participant {
@@ -140,8 +166,9 @@ impl Participant {
     #[must_use]
     pub fn new(now: Instant, config: ParticipantConfig) -> Self {
         let routes = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
+        let keys = |protection| Box::new(KeyChannels::new(config.prefix, config.seed, protection));
         Self {
-            builtin: Builtin::new(config.prefix, config.seed, config.protection.as_ref()),
+            builtin: Builtin::new(config.prefix, config.seed, config.protection.as_ref(), config.gate.is_some()),
             announcer: Announcer::new(now, config.announce_period, config.seed),
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -149,6 +176,7 @@ impl Participant {
             writers_by_topic: ByTopic::new(config.seed),
             readers_by_topic: ByTopic::new(config.seed),
             leases: LivelinessLeases::default(),
+            secure_leases: LivelinessLeases::default(),
             #[cfg(test)]
             pairs_visited: 0,
             places: Places::default(),
@@ -176,6 +204,11 @@ impl Participant {
             #[cfg(debug_assertions)]
             timer_watch: timer_watch::TimerWatch::default(),
             opener: Opener::new(OPENED_BYTES_MAX),
+            handshakes: HandshakeChannel::default(),
+            keys: config.protection.as_ref().map(keys),
+            said_securely: Vec::new(),
+            refusals: Refusals::default(),
+            gate_counters: GateCounters::default(),
             config,
         }
     }
@@ -241,6 +274,9 @@ impl Participant {
             self.timer_watch.note(due);
         }
         self.builtin.handle_timeout(now, wall);
+        if let Some(keys) = &mut self.keys {
+            keys.handle_timeout(now, wall);
+        }
         self.process_discovery(now, wall);
         self.heal(now);
         if self.announcer.is_due(now) {
@@ -257,7 +293,8 @@ impl Participant {
     /// When to call [`Self::handle_timeout`] next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let others = [self.next_lease_check, self.next_liveliness, self.next_healing];
+        let keys = self.keys.as_deref().and_then(KeyChannels::poll_timeout);
+        let others = [self.next_lease_check, self.next_liveliness, self.next_healing, keys];
         [self.builtin.poll_timeout(), Some(self.announcer.next())].into_iter().chain(others).flatten().min()
     }
 
@@ -269,6 +306,7 @@ impl Participant {
             return true;
         }
         self.builtin.poll_transmit(now, out)
+            || self.keys.as_deref_mut().is_some_and(|keys| keys.poll_transmit(now, out))
     }
 
     /// The next event.

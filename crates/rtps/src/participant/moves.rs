@@ -1,6 +1,7 @@
 //! Participants that announce other addresses: an impostor may do that in their name. While a participant answers at
 //! its old addresses, messages go there.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -30,7 +31,7 @@ impl Participant {
         if has_other_groups {
             self.rematch_participant(prefix);
         }
-        self.events.push_back(ParticipantEvent::ParticipantFound(found));
+        self.events.push_back(ParticipantEvent::ParticipantFound(Box::new(found)));
     }
 
     /// A participant has announced its addresses. The ones in use stay if it may still be there.

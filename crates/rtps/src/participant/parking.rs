@@ -81,7 +81,7 @@ impl Participant {
         self.discovery_memory.change(0, held);
         self.places.note_verified(origin);
         self.healed.participants_restored += 1;
-        self.events.push_back(ParticipantEvent::ParticipantFound(found));
+        self.events.push_back(ParticipantEvent::ParticipantFound(Box::new(found)));
         self.reroute(rx.now, prefix);
         self.expect_lease_end(lease_until);
         self.compare_all_later(rx.now, prefix);
@@ -123,8 +123,6 @@ impl Participant {
 
     /// Has the built-in writers of a participant asked again that have not been heard yet.
     pub(super) fn ask_unheard_writers(&mut self, now: Instant, prefix: GuidPrefix) {
-        for topic in self.builtin.topics() {
-            topic.reader.ask_unheard_writer(now, Guid::new(prefix, topic.writer.guid().entity));
-        }
+        self.builtin.ask_unheard_writers(now, prefix);
     }
 }

@@ -1,5 +1,6 @@
 //! The state of a remote participant.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,6 +22,7 @@ use super::inventory::Inventory;
 use super::origin::Origin;
 use super::paths::{Path, Paths};
 use super::remote_endpoints::RemoteEndpoints;
+use super::remote_security::RemoteSecurity;
 use super::ways::{Doubt, Ways};
 
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub(super) struct RemoteParticipant {
     pub(super) is_summarized: bool,
     /// When the last summary was sent to it because it asked.
     pub(super) summarized_at: Option<Instant>,
+    /// Its admission by the gate; `None` without a gate.
+    pub(super) security: Option<Box<RemoteSecurity>>,
 }
 
 impl RemoteParticipant {
@@ -100,9 +104,31 @@ impl RemoteParticipant {
             inventories: Default::default(),
             is_summarized: false,
             summarized_at: None,
+            security: None,
         };
         remote.show(source);
         remote
+    }
+
+    /// Forgets what belongs to its endpoints, which are gone.
+    pub(super) fn forget_endpoints(&mut self) {
+        self.kept_bytes.clear();
+        self.kept_bytes_total = 0;
+        self.inventories = Default::default();
+        if let Some(security) = &mut self.security {
+            security.begin();
+        }
+    }
+
+    /// Whether an announcement of an endpoint may be believed: one without protection cannot change what was announced
+    /// with it.
+    pub(super) fn may_announce(&self, entity: EntityId, is_secure: bool) -> bool {
+        is_secure || !self.security.as_deref().is_some_and(|security| security.secure.contains(&entity))
+    }
+
+    /// Notes how an endpoint was announced. Returns whether that was without protection before.
+    pub(super) fn note_announced(&mut self, entity: EntityId, is_secure: bool) -> bool {
+        is_secure && self.security.as_deref_mut().is_some_and(|security| security.secure.insert(entity))
     }
 
     pub(super) fn renew(&mut self, now: Instant) {

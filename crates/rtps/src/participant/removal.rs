@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::Participant;
 use super::event::{LostReason, ParticipantEvent};
 use super::remote::RemoteParticipant;
+use super::remote_security::RemoteSecurity;
 use crate::id::GuidPrefix;
 use crate::time::{Instant, Timestamp};
 
@@ -35,10 +36,12 @@ impl Participant {
             self.unmatch_reader(data.guid, &data.topic_name);
             self.events.push_back(ParticipantEvent::SubscriptionLost(data.guid));
         }
-        if may_return {
+        // An authenticated participant that returns is authenticated again, and says everything again.
+        if may_return && !remote.security.as_deref().is_some_and(RemoteSecurity::is_authenticated) {
             self.park(now, remote, publications, subscriptions, has_left);
         }
         self.builtin.unmatch_participant(now, wall, prefix);
+        self.close_key_channel(now, wall, prefix);
         self.events.push_back(ParticipantEvent::ParticipantLost(prefix, reason));
         // The next check of leases may come too early now, and then finds that none has ended.
     }

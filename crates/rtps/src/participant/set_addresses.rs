@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 
 use super::Participant;
 use super::addresses::Addresses;
-use crate::discovery::data::ParticipantData;
+use crate::discovery::data::{BuiltinEndpointSet, ParticipantData};
 use crate::id::{EntityId, GuidPrefix};
 use crate::locator::{Locator, Source};
 use crate::time::{Instant, Timestamp};
@@ -32,11 +32,16 @@ impl Participant {
     pub(super) fn reroute(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         remote.choose_way(&self.config.addresses.paths);
+        if let Some(keys) = &mut self.keys {
+            keys.reach(now, prefix, &remote.metatraffic, remote.data.vendor);
+        }
         if remote.is_verified && remote.is_reachable {
-            let set = remote.builtin_endpoints();
             let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
+            let set = self.usable_builtin_endpoints(prefix);
             self.builtin.match_participant(now, prefix, set, &to, vendor);
-            self.unpark(prefix);
+            if set != BuiltinEndpointSet::NONE {
+                self.unpark(prefix);
+            }
         }
     }
 

@@ -19,6 +19,9 @@ impl Participant {
         }
         if change != StreamChange::Lost {
             self.builtin.handle_room(now, &locator);
+            if let Some(keys) = &mut self.keys {
+                keys.handle_room(now, &locator);
+            }
         }
         for participant in self.participants_at(&locator) {
             self.events.extend(match change {

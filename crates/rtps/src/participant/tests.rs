@@ -10,9 +10,13 @@ mod forged_discovery;
 mod forged_goodbye;
 mod forged_moves;
 mod fragment_runs;
+mod gate;
 mod liveliness;
 mod matching;
 mod membership;
+mod mock;
+mod secure_channels;
+mod secured;
 mod signs_of_life;
 mod streams;
 mod topics;
@@ -56,6 +60,8 @@ fn prefix(host: u32) -> GuidPrefix {
 fn config(host: u32) -> ParticipantConfig {
     ParticipantConfig {
         protection: None,
+        security: None,
+        gate: None,
         prefix: prefix(host),
         domain: DomainId(0),
         domain_tag: String::new(),
@@ -132,6 +138,8 @@ struct Domain {
     sent: Vec<Sent>,
     /// Whether all messages are lost.
     cut: bool,
+    /// A host to which all messages are lost.
+    deaf: Option<u32>,
     /// The source addresses of hosts that differ from their configured ones.
     places: BTreeMap<u32, u32>,
 }
@@ -140,8 +148,8 @@ impl Domain {
     fn new(configs: impl IntoIterator<Item = (u32, ParticipantConfig)>) -> Self {
         let now = Instant(1_000_000_000);
         let participants = configs.into_iter().map(|(host, config)| (host, Participant::new(now, config))).collect();
-        let mut domain =
-            Self { now, participants, events: BTreeMap::new(), sent: vec![], cut: false, places: BTreeMap::new() };
+        let (events, places) = (BTreeMap::new(), BTreeMap::new());
+        let mut domain = Self { now, participants, events, sent: vec![], cut: false, deaf: None, places };
         domain.tick();
         domain
     }
@@ -217,7 +225,7 @@ impl Domain {
                 for host in hosts {
                     let place = self.places.get(&host).copied().unwrap_or(host);
                     let is_meant = message.to.contains(&GROUP) || message.to.contains(&address(place, 7410));
-                    if is_meant && !self.cut {
+                    if is_meant && !self.cut && self.deaf != Some(host) {
                         self.hear(host, &message.bytes);
                     }
                 }

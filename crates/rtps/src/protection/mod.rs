@@ -107,11 +107,26 @@ pub trait Protection: fmt::Debug + Send + Sync {
     /// unprotected messages, such as those of participant discovery, have no `message` level.
     fn levels(&self, endpoint: EntityId) -> ProtectionLevels;
 
-    /// Protects `text` in the name of a local endpoint, or, for messages, in the name of the participant.
+    /// Protects `text` in the name of a local endpoint, or, for messages, in the name of the participant. `receiver` is
+    /// the only participant that gets the bytes; `None` if there are several, and for payloads, which are sealed once
+    /// for all readers.
     ///
     /// # Errors
     /// Why `text` must not be sent.
-    fn seal(&self, scope: Scope, sender: EntityId, text: Text<'_>) -> Result<Seal, SealError>;
+    fn seal(
+        &self,
+        scope: Scope,
+        sender: EntityId,
+        receiver: Option<GuidPrefix>,
+        text: Text<'_>,
+    ) -> Result<Seal, SealError>;
+
+    /// A number that is another one once the key for the payloads of this writer was renewed. Payloads that were sealed
+    /// before are sealed again when they are next sent, because later readers do not get the earlier key.
+    fn payload_generation(&self, writer: EntityId) -> u32 {
+        _ = writer;
+        0
+    }
 
     /// The MAC that proves to one receiver that the sender made this seal. Called if origins are authenticated.
     ///

@@ -195,11 +195,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds a protected submessage. The protected bytes must contain exactly one submessage, of an endpoint.
+    /// Adds a protected submessage. The protected bytes must contain exactly one submessage: of an endpoint, or the
+    /// INFO_TS of the next one, which Fast DDS protects as well.
     fn add_protected(&mut self, at: Place, protection: ProtectedAt, sender: Guid) {
         let mut submessages = Submessages::behind(self.octets(&at));
-        let is_entity = submessages.next_raw().is_some_and(|raw| raw.is_ok_and(|raw| raw.id.is_entity()));
-        if is_entity && submessages.remaining().is_empty() && sender.prefix == self.source {
+        let is_known = |raw: RawSubmessage<'_>| raw.id.is_entity() || raw.id == SubmessageId::INFO_TS;
+        let is_known = submessages.next_raw().is_some_and(|raw| raw.is_ok_and(is_known));
+        if is_known && submessages.remaining().is_empty() && sender.prefix == self.source {
             self.add(at, protection, Some(sender));
         } else {
             self.pieces.push(Piece::Refused(OpenError::NotAuthentic));

@@ -20,6 +20,8 @@ pub(crate) struct SealedPayload {
     pub(crate) fragment_size: u32,
     /// Bytes that protection adds to each part.
     pub(crate) overhead: usize,
+    /// The generation of the key; see [`Protection::payload_generation`].
+    pub(crate) generation: u32,
 }
 
 /// Bytes that protection adds to a payload, or to the fragments of one DATA_FRAG.
@@ -44,6 +46,11 @@ impl PayloadSealer<'_> {
         self.kind.encrypts()
     }
 
+    /// The current generation of the key.
+    pub(crate) fn generation(&self) -> u32 {
+        self.protection.payload_generation(self.writer)
+    }
+
     /// Protects a payload, each fragment separately.
     ///
     /// # Errors
@@ -55,6 +62,8 @@ impl PayloadSealer<'_> {
         pool: &mut BufferPool,
     ) -> Result<Box<SealedPayload>, SealError> {
         let Self { protection, writer, kind } = self;
+        // Taken first: if the key is renewed meanwhile, the payload is sealed again.
+        let generation = self.generation();
         // Implementations disagree about the protected range if the length is not a multiple of 4.
         let plain_len = plain.len().next_multiple_of(4);
         let part_len = if fragment_size == 0 { plain_len } else { fragment_size as usize };
@@ -76,11 +85,11 @@ impl PayloadSealer<'_> {
             if let Some(options) = text.get_mut(OPTIONS_AT).filter(|_| index == 0 && plain_len > plain.len()) {
                 *options = *options & !3 | (plain_len - plain.len()) as u8;
             }
-            let seal = protection.seal(Scope::Payload, writer, kind.text(text))?;
+            let seal = protection.seal(Scope::Payload, writer, None, kind.text(text))?;
             seal.write_payload(head, text_len, footer);
         }
         let payload = Payload::new(buffer, 0..len).unwrap_or_default();
-        Ok(Box::new(SealedPayload { payload, plain_len, fragment_size, overhead }))
+        Ok(Box::new(SealedPayload { payload, plain_len, fragment_size, overhead, generation }))
     }
 }
 

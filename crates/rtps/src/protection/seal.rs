@@ -5,10 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::id::{EntityId, Guid};
+use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::transmit::{Destination, TransmitBatch};
 use crate::wire::{
-    CryptoContent, CryptoFooter, CryptoHeader, Endianness, Header, InfoSource, ReceiverMac, SubmessageId,
+    CryptoContent, CryptoFooter, CryptoHeader, Endianness, Header, InfoDestination, InfoSource, ReceiverMac,
+    SubmessageId,
 };
 
 use super::payload::PayloadSealer;
@@ -61,6 +62,14 @@ struct Active {
     failures: u64,
 }
 
+/// The protection around bytes.
+struct Frame {
+    scope: Scope,
+    kind: ProtectionKind,
+    /// The only participant that gets the bytes.
+    receiver: Option<GuidPrefix>,
+}
+
 /// The start of a submessage that is being written.
 #[derive(Debug)]
 #[must_use = "a submessage that was begun must be ended"]
@@ -80,7 +89,7 @@ impl Sealer {
 
     /// The overhead with this number of receivers and of their participants.
     pub(crate) fn overhead(&self, receivers: usize, participants: usize) -> Overhead {
-        let Some(Active { levels, .. }) = self.0.as_deref() else { return Overhead::default() };
+        let Some(Active { levels, endpoint, .. }) = self.0.as_deref() else { return Overhead::default() };
         let macs = |kind: ProtectionKind, count: usize| {
             if kind.authenticates_origin() { count.saturating_mul(ReceiverMac::LEN) } else { 0 }
         };
@@ -89,7 +98,7 @@ impl Sealer {
             .saturating_add(macs(levels.submessage, receivers));
         let payload = super::payload::overhead(levels.payload);
         Overhead {
-            front: message_front(levels.message),
+            front: message_front(levels.message) + if names_receiver(*endpoint) { InfoDestination::LEN } else { 0 },
             tail: levels.message.pick(POSTFIX, POSTFIX).saturating_add(macs(levels.message, participants)),
             submessage,
             payload,
@@ -200,6 +209,11 @@ impl Active {
             // The RTPS header is not protected itself: receivers compare it with this INFO_SRC.
             InfoSource::of(header).emit(ENDIANNESS, out);
         }
+        if names_receiver(self.endpoint)
+            && let Some(prefix) = batch.open_destination().and_then(|to| to.sole_participant())
+        {
+            InfoDestination { prefix }.emit(ENDIANNESS, batch.inline());
+        }
     }
 
     #[cold]
@@ -210,9 +224,9 @@ impl Active {
         }
         let to = batch.open_destination().cloned().unwrap_or_default();
         let start = batch.open_start() + Header::LEN;
-        let receivers = to.participants().map(|prefix| Guid::new(prefix, EntityId::PARTICIPANT));
-        let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
-        self.seal(Scope::Message, kind, ids, start, receivers, batch.inline()).is_ok()
+        let macs = to.participants().map(|prefix| Guid::new(prefix, EntityId::PARTICIPANT));
+        let frame = Frame { scope: Scope::Message, kind, receiver: to.sole_participant() };
+        self.seal(frame, start, macs, batch.inline()).is_ok()
     }
 
     #[cold]
@@ -230,24 +244,27 @@ impl Active {
             return;
         }
         let to = batch.open_destination().cloned().unwrap_or_default();
-        let ids = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX];
-        if self.seal(Scope::Submessage, kind, ids, start, to.peers.iter().copied(), batch.inline()).is_err() {
+        let frame = Frame { scope: Scope::Submessage, kind, receiver: to.sole_participant() };
+        if self.seal(frame, start, to.peers.iter().copied(), batch.inline()).is_err() {
             self.failures += 1;
             batch.inline().truncate(start);
         }
     }
 
-    /// Protects all bytes from `start` on, which begin with the room for the frame.
+    /// Protects all bytes from `start` on, which begin with the room for the frame, with a MAC for each of these
+    /// endpoints or participants if origins are authenticated.
     fn seal(
         &mut self,
-        scope: Scope,
-        kind: ProtectionKind,
-        [prefix, postfix]: [SubmessageId; 2],
+        Frame { scope, kind, receiver }: Frame,
         start: usize,
         receivers: impl Iterator<Item = Guid>,
         out: &mut Vec<u8>,
     ) -> Result<(), SealError> {
         let Active { protection, front, macs, .. } = self;
+        let [prefix, postfix] = match scope {
+            Scope::Message => [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX],
+            Scope::Submessage | Scope::Payload => [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX],
+        };
         let sender = if scope == Scope::Message { EntityId::PARTICIPANT } else { self.endpoint };
         let reserved: Range<usize> = start..start + kind.pick(PREFIX, PREFIX + BODY);
         let text = out.get_mut(reserved.end..).unwrap_or_default();
@@ -257,7 +274,7 @@ impl Active {
         }
         front.clear();
         let len = text.len();
-        let seal = protection.seal(scope, sender, kind.text(text))?;
+        let seal = protection.seal(scope, sender, receiver, kind.text(text))?;
         seal.header.emit(prefix, ENDIANNESS, front);
         if kind.encrypts() {
             CryptoContent::emit_head(len, ENDIANNESS, front);
@@ -281,6 +298,11 @@ impl ProtectionKind {
     pub(super) const fn text(self, octets: &mut [u8]) -> Text<'_> {
         if self.encrypts() { Text::Encrypted(octets) } else { Text::Signed(octets) }
     }
+}
+
+/// Whether each message of an endpoint names its receiver: another participant at the same address has another key.
+const fn names_receiver(endpoint: EntityId) -> bool {
+    matches!(endpoint, EntityId::VOLATILE_SECURE_WRITER)
 }
 
 const fn message_front(kind: ProtectionKind) -> usize {

@@ -1,3 +1,5 @@
+mod seals;
+
 use std::vec;
 use std::vec::Vec;
 
@@ -46,7 +48,7 @@ impl Protection for Captured {
         }
     }
 
-    fn seal(&self, _: Scope, _: EntityId, _: Text<'_>) -> Result<Seal, SealError> {
+    fn seal(&self, _: Scope, _: EntityId, _: Option<GuidPrefix>, _: Text<'_>) -> Result<Seal, SealError> {
         Err(SealError::NoKey)
     }
 

@@ -51,6 +51,8 @@ pub enum NonMatch {
     IgnoreLocal { offered: IgnoreLocal, requested: IgnoreLocal },
     /// The remote endpoint has not been heard from any address it names, and nothing is sent to one that is only named.
     Unreachable { named: Vec<Locator> },
+    /// The security of this participant does not let them match.
+    Security { reason: String },
 }
 
 /// Checks whether a writer and a reader match: the topic, then each policy in the order of Cyclone DDS, so that both
@@ -148,7 +150,8 @@ fn check_representation(publication: &PublicationData, subscription: &Subscripti
 }
 
 impl NonMatch {
-    /// The policy at fault; `None` when it is the topic, the type, the number of matches, the process or the way.
+    /// The policy at fault; `None` when it is the topic, the type, the number of matches, the process, the
+    /// way or security.
     #[must_use]
     pub const fn policy_id(&self) -> Option<PolicyId> {
         Some(match self {
@@ -157,7 +160,8 @@ impl NonMatch {
             | Self::TypeName { .. }
             | Self::TooManyMatches { .. }
             | Self::IgnoreLocal { .. }
-            | Self::Unreachable { .. } => {
+            | Self::Unreachable { .. }
+            | Self::Security { .. } => {
                 return None;
             }
             Self::Reliability { .. } => PolicyId::Reliability,
@@ -211,6 +215,7 @@ impl fmt::Display for NonMatch {
                 f,
                 "ignore_local: {offered} at the writer, {requested} at the reader, which are of the same participant or process"
             ),
+            Self::Security { reason } => write!(f, "security: {reason}"),
             Self::Unreachable { named } if named.is_empty() => f.write_str("the remote endpoint names no address"),
             Self::Unreachable { named } => {
                 write!(f, "no message has arrived from a usable address that the remote endpoint names: {named:?}")

@@ -139,6 +139,12 @@ impl<'v> ParameterListWriter<'v> {
         Self { out, endianness }
     }
 
+    /// The byte order of the list.
+    #[must_use]
+    pub const fn endianness(&self) -> Endianness {
+        self.endianness
+    }
+
     /// Appends a parameter. `write` writes the value. A value above 65,532 bytes has the extended form.
     pub fn parameter(&mut self, id: ParameterId, write: impl FnOnce(&mut ValueWriter<'_>)) -> &mut Self {
         let start = self.out.len();

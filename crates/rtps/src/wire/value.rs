@@ -54,6 +54,12 @@ impl<'a> ValueReader<'a> {
         Self { octets, at: 0, endianness }
     }
 
+    /// The byte order of numbers.
+    #[must_use]
+    pub const fn endianness(&self) -> Endianness {
+        self.endianness
+    }
+
     /// The number of unread bytes.
     #[must_use]
     pub const fn remaining(&self) -> usize {

@@ -19,6 +19,12 @@ macro_rules! bits {
                 self.0 & other.0 == other.0
             }
 
+            /// The members that both sets have.
+            #[must_use]
+            pub const fn and(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+
             /// The members of both sets.
             #[must_use]
             pub const fn with(self, other: Self) -> Self {
@@ -76,4 +82,8 @@ bits! {
 impl BuiltinEndpointSet {
     /// Participants, publications, subscriptions and liveliness, readers and writers.
     pub const DISCOVERY_AND_LIVELINESS: Self = Self(0x0000_0c3f);
+    /// The channels for the handshake and for keys, readers and writers (DDS Security 1.2 §7.5.3, §7.5.4).
+    pub const SECURE_CHANNELS: Self = Self(0x03c0_0000);
+    /// The endpoints that DDS Security adds, readers and writers (DDS Security 1.2 §7.5.1).
+    pub const SECURITY: Self = Self(0x0fff_0000);
 }

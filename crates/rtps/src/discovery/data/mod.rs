@@ -10,6 +10,7 @@ mod list;
 mod message;
 mod participant;
 mod publication;
+mod security;
 mod subscription;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use list::{disposed_endpoint, disposed_participant, emit_endpoint_key, emit_
 pub use message::{ParticipantMessageData, ParticipantMessageKind};
 pub use participant::{EndpointSummary, ParticipantData, SharedMemoryAddress};
 pub use publication::PublicationData;
+pub use security::{EndpointSecurityData, OpaqueValue, ParticipantSecurityData, SecurityInfo};
 pub use subscription::{ContentFilter, SubscriptionData};
 
 /// Stored locators of one kind per announcement: a host has fewer useful addresses.
@@ -39,6 +41,8 @@ pub const TYPE_INFORMATION_OCTETS_MAX: usize = 16 * 1024;
 pub const FILTER_OCTETS_MAX: usize = 4096;
 /// Stored parameters of a content filter (DDS 1.4 §B.2.1: `%0` to `%99`).
 pub const FILTER_PARAMETERS_MAX: usize = 100;
+/// Longest stored token of DDS Security, or list of data tags, in bytes: four properties with names of certificates.
+pub const OPAQUE_VALUE_OCTETS_MAX: usize = 4096;
 /// Longest stored data of a participant message, in bytes.
 pub const MESSAGE_OCTETS_MAX: usize = 256;
 

@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use md5::{Digest, Md5};
 
 use super::list::{Cast, emit_list, emit_locators, for_each_parameter, name, parse_list, push_locator, push_unicast};
-use super::{BuiltinEndpointQos, BuiltinEndpointSet, DiscoveryDataError};
+use super::{BuiltinEndpointQos, BuiltinEndpointSet, DiscoveryDataError, ParticipantSecurityData};
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix, KeyHash};
 use crate::locator::Locator;
 use crate::qos::{Properties, UserData, WirePolicy};
 use crate::seq::SequenceNumber;
 use crate::time::Span;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
-use crate::wire::{ParameterId, ValueError, ValueReader};
+use crate::wire::{Endianness, ParameterId, ParameterList, ParameterListWriter, ValueError, ValueReader};
 
 /// The address at which a participant connects to others on its host by shared memory. The address is a hint without
 /// proof, and other vendors ignore it.
@@ -100,6 +100,8 @@ pub struct ParticipantData {
     pub properties: Properties,
     /// Its address on its host for shared memory. Announced by this vendor only.
     pub shared_memory: Option<Box<SharedMemoryAddress>>,
+    /// The part of DDS Security; `None` if the participant announces nothing of it.
+    pub security: Option<Box<ParticipantSecurityData>>,
 }
 
 impl ParticipantData {
@@ -130,6 +132,7 @@ impl ParticipantData {
             user_data: UserData::default(),
             properties: Properties::default(),
             shared_memory: None,
+            security: None,
         }
     }
 
@@ -162,7 +165,23 @@ impl ParticipantData {
         payload: &[u8],
         vendor: VendorId,
     ) -> Result<(Self, Option<[EndpointSummary; 2]>), DiscoveryDataError> {
-        let list = parse_list(payload)?;
+        Self::read(parse_list(payload)?, vendor)
+    }
+
+    /// Reads what the handshake of DDS Security contains of an announcement: a big-endian list without encapsulation
+    /// header (DDS Security 1.2 §10.3.2.5).
+    ///
+    /// # Errors
+    /// The announcement is invalid.
+    pub fn parse_from_handshake(octets: &[u8], vendor: VendorId) -> Result<Self, DiscoveryDataError> {
+        let list = ParameterList::parse(octets, Endianness::Big).map_err(DiscoveryDataError::ParameterList)?.0;
+        Self::read(list, vendor).map(|(data, _)| data)
+    }
+
+    fn read(
+        list: ParameterList<'_>,
+        vendor: VendorId,
+    ) -> Result<(Self, Option<[EndpointSummary; 2]>), DiscoveryDataError> {
         let endpoint_set_alias = Quirks::of(vendor).builtin_endpoint_set_parameter;
         let mut data = Self::new(GuidPrefix::UNKNOWN, Self::VERSION_DEFAULT, vendor);
         let (mut guid, mut endpoints, mut summaries) = (None, None, None);
@@ -204,52 +223,65 @@ impl ParticipantData {
 
     /// As [`Self::emit`], with the writers and readers as a whole.
     pub fn emit_with_summaries(&self, summaries: Option<&[EndpointSummary; 2]>, out: &mut Vec<u8>) {
-        emit_list(out, |list| {
-            let ProtocolVersion { major, minor } = self.version;
-            list.parameter(ParameterId::PROTOCOL_VERSION, |value| value.octets(&[major, minor]));
-            list.parameter(ParameterId::VENDORID, |value| value.octets(&self.vendor.0));
-            list.parameter(ParameterId::PARTICIPANT_GUID, |value| value.guid(self.guid()));
-            list.parameter(ParameterId::BUILTIN_ENDPOINT_SET, |value| value.u32(self.builtin_endpoints.0));
-            list.parameter(ParameterId::PARTICIPANT_LEASE_DURATION, |value| value.duration(self.lease_duration));
-            if let Some(domain) = self.domain {
-                list.parameter(ParameterId::DOMAIN_ID, |value| value.u32(domain.0));
-            }
-            // The must-understand flag makes older peers ignore the whole participant.
-            if !self.domain_tag.is_empty() {
-                list.parameter(ParameterId::DOMAIN_TAG, |value| value.string(&self.domain_tag));
-            }
-            emit_locators(list, ParameterId::METATRAFFIC_UNICAST_LOCATOR, &self.metatraffic_unicast);
-            emit_locators(list, ParameterId::METATRAFFIC_UNICAST_LOCATOR, &self.streams);
-            emit_locators(list, ParameterId::METATRAFFIC_MULTICAST_LOCATOR, &self.metatraffic_multicast);
-            emit_locators(list, ParameterId::DEFAULT_UNICAST_LOCATOR, &self.default_unicast);
-            emit_locators(list, ParameterId::DEFAULT_UNICAST_LOCATOR, &self.streams);
-            emit_locators(list, ParameterId::DEFAULT_MULTICAST_LOCATOR, &self.default_multicast);
-            if self.expects_inline_qos {
-                list.parameter(ParameterId::EXPECTS_INLINE_QOS, |value| value.bool(true));
-            }
-            if self.builtin_endpoint_qos != BuiltinEndpointQos::NONE {
-                list.parameter(ParameterId::BUILTIN_ENDPOINT_QOS, |value| value.u32(self.builtin_endpoint_qos.0));
-            }
-            if let Some(name) = &self.name {
-                list.parameter(ParameterId::ENTITY_NAME, |value| value.string(name));
-            }
-            self.user_data.append_unless_default(list);
-            self.properties.append_unless_default(list);
-            if let Some(SharedMemoryAddress { address, host }) = self.shared_memory.as_deref() {
-                list.parameter(ParameterId::PEREGRINE_SHARED_MEMORY, |value| {
-                    value.octets(address);
-                    host.iter().for_each(|part| value.u32(*part));
-                });
-            }
-            if let Some(summaries) = summaries {
-                list.parameter(ParameterId::PEREGRINE_ENDPOINTS, |value| {
-                    for EndpointSummary { last, digest } in summaries {
-                        value.sequence_number(*last);
-                        value.octets(&digest.to_be_bytes());
-                    }
-                });
-            }
-        });
+        emit_list(out, |list| self.write(summaries, list));
+    }
+
+    /// Appends what the handshake of DDS Security contains of the announcement: the same parameters in the same order
+    /// as [`Self::emit`], in big endian and without encapsulation header (DDS Security 1.2 §10.3.2.5).
+    pub fn emit_for_handshake(&self, out: &mut Vec<u8>) {
+        let mut list = ParameterListWriter::new(out, Endianness::Big);
+        self.write(None, &mut list);
+        list.finish();
+    }
+
+    fn write(&self, summaries: Option<&[EndpointSummary; 2]>, list: &mut ParameterListWriter<'_>) {
+        let ProtocolVersion { major, minor } = self.version;
+        list.parameter(ParameterId::PROTOCOL_VERSION, |value| value.octets(&[major, minor]));
+        list.parameter(ParameterId::VENDORID, |value| value.octets(&self.vendor.0));
+        list.parameter(ParameterId::PARTICIPANT_GUID, |value| value.guid(self.guid()));
+        list.parameter(ParameterId::BUILTIN_ENDPOINT_SET, |value| value.u32(self.builtin_endpoints.0));
+        list.parameter(ParameterId::PARTICIPANT_LEASE_DURATION, |value| value.duration(self.lease_duration));
+        if let Some(domain) = self.domain {
+            list.parameter(ParameterId::DOMAIN_ID, |value| value.u32(domain.0));
+        }
+        // The must-understand flag makes older peers ignore the whole participant.
+        if !self.domain_tag.is_empty() {
+            list.parameter(ParameterId::DOMAIN_TAG, |value| value.string(&self.domain_tag));
+        }
+        emit_locators(list, ParameterId::METATRAFFIC_UNICAST_LOCATOR, &self.metatraffic_unicast);
+        emit_locators(list, ParameterId::METATRAFFIC_UNICAST_LOCATOR, &self.streams);
+        emit_locators(list, ParameterId::METATRAFFIC_MULTICAST_LOCATOR, &self.metatraffic_multicast);
+        emit_locators(list, ParameterId::DEFAULT_UNICAST_LOCATOR, &self.default_unicast);
+        emit_locators(list, ParameterId::DEFAULT_UNICAST_LOCATOR, &self.streams);
+        emit_locators(list, ParameterId::DEFAULT_MULTICAST_LOCATOR, &self.default_multicast);
+        if self.expects_inline_qos {
+            list.parameter(ParameterId::EXPECTS_INLINE_QOS, |value| value.bool(true));
+        }
+        if self.builtin_endpoint_qos != BuiltinEndpointQos::NONE {
+            list.parameter(ParameterId::BUILTIN_ENDPOINT_QOS, |value| value.u32(self.builtin_endpoint_qos.0));
+        }
+        if let Some(name) = &self.name {
+            list.parameter(ParameterId::ENTITY_NAME, |value| value.string(name));
+        }
+        self.user_data.append_unless_default(list);
+        self.properties.append_unless_default(list);
+        if let Some(SharedMemoryAddress { address, host }) = self.shared_memory.as_deref() {
+            list.parameter(ParameterId::PEREGRINE_SHARED_MEMORY, |value| {
+                value.octets(address);
+                host.iter().for_each(|part| value.u32(*part));
+            });
+        }
+        if let Some(security) = &self.security {
+            security.emit(list);
+        }
+        if let Some(summaries) = summaries {
+            list.parameter(ParameterId::PEREGRINE_ENDPOINTS, |value| {
+                for EndpointSummary { last, digest } in summaries {
+                    value.sequence_number(*last);
+                    value.octets(&digest.to_be_bytes());
+                }
+            });
+        }
     }
 
     fn set(&mut self, id: ParameterId, value: &mut ValueReader<'_>) -> Result<bool, ValueError> {
@@ -285,6 +317,10 @@ impl ParticipantData {
             ParameterId::PEREGRINE_SHARED_MEMORY => {
                 self.shared_memory = SharedMemoryAddress::read(value).ok().map(Box::new);
             }
+            ParameterId::IDENTITY_TOKEN
+            | ParameterId::PERMISSIONS_TOKEN
+            | ParameterId::PARTICIPANT_SECURITY_INFO
+            | ParameterId::IDENTITY_STATUS_TOKEN => return self.security.get_or_insert_default().set(id, value),
             _ => return Ok(false),
         }
         Ok(true)

@@ -3,11 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::DiscoveryDataError;
 use super::list::{
     Cast, EndpointIdentity, emit_list, emit_locators, for_each_parameter, parse_list, push_locator, set_one_of,
     set_policy, type_information,
 };
+use super::{DiscoveryDataError, EndpointSecurityData};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::locator::Locator;
 use crate::qos::{
@@ -45,6 +45,8 @@ pub struct PublicationData {
     pub type_information: Option<Vec<u8>>,
     /// The greatest serialized size of its samples, in bytes.
     pub type_max_size_serialized: Option<u32>,
+    /// The part of DDS Security.
+    pub security: EndpointSecurityData,
 }
 
 impl PublicationData {
@@ -65,6 +67,7 @@ impl PublicationData {
             multicast: Vec::new(),
             type_information: None,
             type_max_size_serialized: None,
+            security: EndpointSecurityData::default(),
         }
     }
 
@@ -116,6 +119,7 @@ impl PublicationData {
             if let Some(size) = self.type_max_size_serialized {
                 list.parameter(ParameterId::TYPE_MAX_SIZE_SERIALIZED, |value| value.u32(size));
             }
+            self.security.emit(list);
         });
     }
 
@@ -187,7 +191,7 @@ impl PublicationData {
             ParameterId::TYPE_INFORMATION => self.type_information = type_information(value)?,
             ParameterId::TYPE_MAX_SIZE_SERIALIZED => self.type_max_size_serialized = Some(value.u32()?),
             ParameterId::PEREGRINE_IGNORE_LOCAL => self.ignore_local = IgnoreLocal::read(value).unwrap_or_default(),
-            _ => return Ok(false),
+            _ => return self.security.set(id, value),
         }
         Ok(true)
     }

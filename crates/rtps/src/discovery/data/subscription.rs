@@ -7,7 +7,7 @@ use super::list::{
     Cast, EndpointIdentity, emit_list, emit_locators, for_each_parameter, parse_list, push_locator, set_one_of,
     set_policy, type_information,
 };
-use super::{DiscoveryDataError, FILTER_OCTETS_MAX, FILTER_PARAMETERS_MAX, NAME_OCTETS_MAX};
+use super::{DiscoveryDataError, EndpointSecurityData, FILTER_OCTETS_MAX, FILTER_PARAMETERS_MAX, NAME_OCTETS_MAX};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::locator::Locator;
 use crate::qos::{
@@ -50,6 +50,8 @@ pub struct SubscriptionData {
     pub content_filter: Option<ContentFilter>,
     /// Its type and the types that it depends on, encoded as XCDR2 (XTypes 1.3 §7.6.3.2).
     pub type_information: Option<Vec<u8>>,
+    /// The part of DDS Security.
+    pub security: EndpointSecurityData,
 }
 
 /// ContentFilterProperty (RTPS 2.5 §8.7.3.1): the samples that a reader requests.
@@ -88,6 +90,7 @@ impl SubscriptionData {
             positive_acks_disabled: false,
             content_filter: None,
             type_information: None,
+            security: EndpointSecurityData::default(),
         }
     }
 
@@ -142,6 +145,7 @@ impl SubscriptionData {
             if let Some(octets) = &self.type_information {
                 list.parameter(ParameterId::TYPE_INFORMATION, |value| value.octets(octets));
             }
+            self.security.emit(list);
         });
     }
 
@@ -189,7 +193,7 @@ impl SubscriptionData {
             ParameterId::CONTENT_FILTER_PROPERTY => self.content_filter = ContentFilter::read(value)?,
             ParameterId::TYPE_INFORMATION => self.type_information = type_information(value)?,
             ParameterId::PEREGRINE_IGNORE_LOCAL => self.ignore_local = IgnoreLocal::read(value).unwrap_or_default(),
-            _ => return Ok(false),
+            _ => return self.security.set(id, value),
         }
         Ok(true)
     }

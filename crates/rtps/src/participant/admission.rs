@@ -1,0 +1,251 @@
+//! The admission of remote participants by the gate: what is exchanged with them, and when their keys are there.
+
+use alloc::string::{String, ToString};
+use core::hash::BuildHasher;
+
+use super::Participant;
+use super::builtin::SECURE_TOPICS;
+use super::drops::Fault;
+use super::event::{LostReason, ParticipantEvent};
+use super::gate::{Admission, TopicRules};
+use super::pair_keys::{Arrived, Pair};
+use super::remote_security::RemoteSecurity;
+use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, PublicationData, SubscriptionData};
+use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::qos::NonMatch;
+use crate::time::{Instant, Timestamp};
+
+impl Participant {
+    /// The answer of the [`Gate`](super::Gate) for a participant may be another one now. The expected order for each
+    /// participant: [`Admission::Pending`], then [`Self::open_key_channel`], then [`Admission::Authenticated`], then
+    /// [`Self::keys_ready`] for each pair of endpoints.
+    pub fn review_admission(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
+        let Some(gate) = self.config.gate.clone() else { return };
+        let Some(remote) = self.remotes.get(&prefix) else { return };
+        let admission = gate.admission(&remote.data);
+        self.set_admission(now, wall, prefix, admission);
+    }
+
+    /// The admission of a known participant; `None` without a gate.
+    #[must_use]
+    pub fn admission(&self, prefix: &GuidPrefix) -> Option<&Admission> {
+        self.remotes.get(prefix)?.security.as_deref().map(|security| &security.admission)
+    }
+
+    /// The keys of a remote entity for a local one are there: of the participants for each other, of their secure
+    /// built-in endpoints, or of endpoints of the application. Keys may come before the endpoints are known.
+    pub fn keys_ready(&mut self, now: Instant, local: EntityId, remote: Guid) {
+        let security = self.remotes.get_mut(&remote.prefix).and_then(|r| r.security.as_deref_mut());
+        let Some(security) = security.filter(|security| security.is_authenticated()) else {
+            self.gate_counters.keys_ignored += 1;
+            return;
+        };
+        match security.keys.arrive((local, remote.entity)) {
+            Arrived::Dropped => self.gate_counters.early_keys_dropped += 1,
+            Arrived::Early => {}
+            Arrived::Wanted if local.is_builtin() => self.reroute(now, remote.prefix),
+            Arrived::Wanted => {
+                let local = Guid::new(self.config.prefix, local);
+                if local.entity.is_writer() { self.consider(local, remote) } else { self.consider(remote, local) }
+            }
+        }
+    }
+
+    /// Asks the gate about a new participant. `None`: it is refused, and that has been told.
+    pub(super) fn admit(&mut self, found: &ParticipantData) -> Option<Option<RemoteSecurity>> {
+        let Some(gate) = &self.config.gate else { return Some(None) };
+        match gate.admission(found) {
+            Admission::Refused(reason) => {
+                self.report_refusal(found.prefix, reason);
+                None
+            }
+            admission => {
+                self.refusals.forget(found.prefix);
+                Some(Some(RemoteSecurity::new(admission)))
+            }
+        }
+    }
+
+    fn report_refusal(&mut self, participant: GuidPrefix, reason: String) {
+        self.gate_counters.refused += 1;
+        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
+        if self.refusals.note(participant, hasher.hash_one(&reason)) {
+            self.events.push_back(ParticipantEvent::ParticipantRefused { participant, reason });
+        }
+    }
+
+    pub(super) fn set_admission(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix, admission: Admission) {
+        let Some(security) = self.remotes.get_mut(&prefix).and_then(|r| r.security.as_deref_mut()) else { return };
+        if security.admission == admission {
+            return;
+        }
+        if let Admission::Refused(reason) = admission {
+            self.report_refusal(prefix, reason);
+            self.remove_participant(now, wall, prefix, LostReason::Refused);
+            return;
+        }
+        let was_used = security.admission != Admission::Pending;
+        let may_keep = admission == Admission::Authenticated;
+        security.admission = admission;
+        if was_used && !may_keep {
+            self.withdraw(now, wall, prefix);
+        }
+        self.begin_use(now, prefix);
+    }
+
+    /// Begins the exchange that the admission of a participant permits.
+    pub(super) fn begin_use(&mut self, now: Instant, prefix: GuidPrefix) {
+        if self.is_authenticated(prefix) {
+            // The handshake has proved that the participant hears this one.
+            self.verify(now, prefix);
+            self.want_participant_keys(prefix);
+        }
+        self.reroute(now, prefix);
+        self.rematch_participant(prefix);
+    }
+
+    /// The handshake with a participant that is authenticated already has been repeated: the peer may have forgotten
+    /// everything, and everything begins anew.
+    pub(super) fn begin_again(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
+        if self.is_authenticated(prefix) {
+            self.withdraw(now, wall, prefix);
+            self.begin_use(now, prefix);
+        }
+    }
+
+    /// Ends all matches with a participant, and forgets its endpoints. The participant stays known.
+    fn withdraw(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        let before = remote.held_bytes();
+        let publications = remote.publications.take_all(&mut self.writers_by_topic);
+        let subscriptions = remote.subscriptions.take_all(&mut self.readers_by_topic);
+        remote.forget_endpoints();
+        self.discovery_memory.change(before, remote.held_bytes());
+        for data in publications.into_values() {
+            self.unmatch_writer(data.guid, &data.topic_name, true);
+            self.events.push_back(ParticipantEvent::PublicationLost(data.guid));
+        }
+        for data in subscriptions.into_values() {
+            self.unmatch_reader(data.guid, &data.topic_name);
+            self.events.push_back(ParticipantEvent::SubscriptionLost(data.guid));
+        }
+        self.builtin.unmatch_participant(now, wall, prefix);
+    }
+
+    /// Whether the gate has admitted a participant as authenticated.
+    pub(super) fn is_authenticated(&self, prefix: GuidPrefix) -> bool {
+        let security = self.remotes.get(&prefix).and_then(|remote| remote.security.as_deref());
+        security.is_some_and(RemoteSecurity::is_authenticated)
+    }
+
+    /// Asks for the keys of the participant and of its secure built-in endpoints.
+    fn want_participant_keys(&mut self, prefix: GuidPrefix) {
+        let Some(gate) = &self.config.gate else { return };
+        let rules = gate.participant();
+        let Some(remote) = self.remotes.get(&prefix) else { return };
+        let announced = remote.builtin_endpoints();
+        self.want_keys(prefix, (EntityId::PARTICIPANT, EntityId::PARTICIPANT));
+        for topic in SECURE_TOPICS.iter().filter(|topic| topic.is_protected(rules)) {
+            if announced.contains(topic.writer_bit) {
+                self.want_keys(prefix, (topic.reader, topic.writer));
+            }
+            if announced.contains(topic.reader_bit) {
+                self.want_keys(prefix, (topic.writer, topic.reader));
+            }
+        }
+    }
+
+    /// A pair needs keys. Returns whether those of the remote side are there.
+    fn want_keys(&mut self, prefix: GuidPrefix, pair: Pair) -> bool {
+        let security = self.remotes.get_mut(&prefix).and_then(|remote| remote.security.as_deref_mut());
+        let Some(security) = security else { return false };
+        let want = security.keys.want(pair);
+        if want.is_new {
+            let (local, remote) = (pair.0, Guid::new(prefix, pair.1));
+            self.events.push_back(ParticipantEvent::KeysWanted { local, remote });
+        }
+        want.is_ready
+    }
+
+    /// The built-in endpoints of a participant that may be matched now.
+    pub(super) fn usable_builtin_endpoints(&self, prefix: GuidPrefix) -> BuiltinEndpointSet {
+        let Some(remote) = self.remotes.get(&prefix) else { return BuiltinEndpointSet::NONE };
+        let announced = remote.builtin_endpoints();
+        let (Some(gate), Some(security)) = (&self.config.gate, remote.security.as_deref()) else { return announced };
+        let plain = announced.and(BuiltinEndpointSet::DISCOVERY_AND_LIVELINESS);
+        match security.admission {
+            Admission::Pending | Admission::Refused(_) => return BuiltinEndpointSet::NONE,
+            Admission::Unauthenticated => return plain,
+            Admission::Authenticated => {}
+        }
+        let rules = gate.participant();
+        let is_ready = |pair| security.keys.is_ready(pair);
+        if rules.is_rtps_protected && !is_ready((EntityId::PARTICIPANT, EntityId::PARTICIPANT)) {
+            // Nothing of it could be opened.
+            return BuiltinEndpointSet::NONE;
+        }
+        SECURE_TOPICS.iter().fold(plain, |usable, topic| {
+            let is_free = !topic.is_protected(rules);
+            let with = |usable: BuiltinEndpointSet, bit, pair| {
+                if announced.contains(bit) && (is_free || is_ready(pair)) { usable.with(bit) } else { usable }
+            };
+            let usable = with(usable, topic.writer_bit, (topic.reader, topic.writer));
+            with(usable, topic.reader_bit, (topic.writer, topic.reader))
+        })
+    }
+
+    /// How a topic is protected; `None` without a gate.
+    pub(super) fn rules_of(&self, topic: &str) -> Option<TopicRules> {
+        self.config.gate.as_deref().map(|gate| gate.topic(topic))
+    }
+
+    /// Whether the gate lets a pair match, of which one endpoint is remote.
+    pub(super) fn check_gate(
+        &self,
+        offered: &PublicationData,
+        requested: &SubscriptionData,
+        rules: Option<TopicRules>,
+    ) -> Result<(), NonMatch> {
+        let (Some(gate), Some(rules)) = (&self.config.gate, rules) else { return Ok(()) };
+        let own = self.config.prefix;
+        let remote = if offered.guid.prefix == own { requested.guid } else { offered.guid };
+        if remote.prefix == own {
+            return Ok(());
+        }
+        let security = self.remotes.get(&remote.prefix).and_then(|r| r.security.as_deref());
+        let refuse = |reason: &str| Err(NonMatch::Security { reason: reason.to_string() });
+        match security.map(|security| (&security.admission, security.secure.contains(&remote.entity))) {
+            Some((Admission::Unauthenticated, _)) if !rules.is_open() => {
+                return refuse("the remote participant is not authenticated, and the topic is protected");
+            }
+            Some((Admission::Authenticated, false)) if rules.is_discovery_protected => {
+                return refuse("the remote endpoint was announced without the protection that its topic requires");
+            }
+            Some((Admission::Authenticated | Admission::Unauthenticated, _)) => {}
+            Some((Admission::Pending | Admission::Refused(_), _)) | None => {
+                return refuse("the remote participant is not admitted");
+            }
+        }
+        let checked = if remote == offered.guid {
+            gate.check_remote_writer(offered, requested)
+        } else {
+            gate.check_remote_reader(requested, offered)
+        };
+        checked.map_err(|reason| NonMatch::Security { reason })
+    }
+
+    /// Whether a pair that may match has the keys that it needs. Asks for them otherwise.
+    pub(super) fn has_keys(&mut self, writer: Guid, reader: Guid, rules: Option<TopicRules>) -> bool {
+        let own = self.config.prefix;
+        let is_reader = reader.prefix == own;
+        let (local, remote) = if is_reader { (reader, writer) } else { (writer, reader) };
+        let Some(rules) = rules.filter(|rules| rules.needs_keys() && remote.prefix != own) else { return true };
+        let is_ready = self.want_keys(remote.prefix, (local.entity, remote.entity));
+        is_ready || !rules.waits_for_keys(is_reader)
+    }
+
+    /// Counts an announcement that any host could have sent, and that contradicts an authenticated participant.
+    pub(super) fn count_unauthenticated(&mut self, prefix: GuidPrefix) {
+        self.count_fault(prefix, Fault::Unauthenticated);
+    }
+}

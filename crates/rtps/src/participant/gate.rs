@@ -1,0 +1,116 @@
+//! The questions of a participant to its security implementation before it uses others: the results of Authentication
+//! and AccessControl (DDS Security 1.2 §9.3, §9.4).
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::discovery::data::{ParticipantData, PublicationData, SecurityInfo, SubscriptionData};
+
+/// Decides which remote participants and endpoints may be used, and how endpoints are protected.
+///
+/// All calls are look-ups, without I/O or waiting. A participant without a gate uses everybody.
+pub trait Gate: fmt::Debug + Send + Sync {
+    /// Whether this remote participant may be used. Asked when it is discovered, when it announces something else, and
+    /// when the caller [says](super::Participant::review_admission) that the answer may be another one. The
+    /// announcement of an unauthenticated participant may be forged.
+    fn admission(&self, remote: &ParticipantData) -> Admission;
+
+    /// How the participant and its built-in endpoints are protected. Fixed for its lifetime.
+    fn participant(&self) -> ParticipantRules;
+
+    /// How the endpoints of a topic are protected, local and remote ones. Fixed for the lifetime of the participant.
+    fn topic(&self, name: &str) -> TopicRules;
+
+    /// Whether a remote writer may write for a local reader.
+    ///
+    /// # Errors
+    /// Why not: the document, the rule and the element that would permit it.
+    fn check_remote_writer(&self, writer: &PublicationData, reader: &SubscriptionData) -> Result<(), String>;
+
+    /// Whether a remote reader may read from a local writer.
+    ///
+    /// # Errors
+    /// Why not: the document, the rule and the element that would permit it.
+    fn check_remote_reader(&self, reader: &SubscriptionData, writer: &PublicationData) -> Result<(), String>;
+}
+
+/// Whether a remote participant may be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// Not yet: the handshake goes on. Nothing is exchanged but announcements and messages of the handshake.
+    Pending,
+    /// The participant is authenticated and has permission to take part.
+    Authenticated,
+    /// The participant cannot be authenticated, and may use topics without protection.
+    Unauthenticated,
+    /// No, for this reason.
+    Refused(String),
+}
+
+/// The protection of a participant and of its built-in endpoints (ParticipantSecurityAttributes, DDS Security 1.2
+/// §9.4.2.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ParticipantRules {
+    /// RTPS messages are protected as a whole.
+    pub is_rtps_protected: bool,
+    /// The secure endpoints of discovery protect their submessages.
+    pub is_discovery_protected: bool,
+    /// The secure endpoints of liveliness protect their submessages.
+    pub is_liveliness_protected: bool,
+}
+
+/// The protection of the endpoints of a topic (EndpointSecurityAttributes, DDS Security 1.2 §9.4.2.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TopicRules {
+    /// Endpoints are announced to authenticated participants only, by the secure endpoints of discovery.
+    pub is_discovery_protected: bool,
+    /// The liveliness of writers is asserted by the secure endpoints of liveliness.
+    pub is_liveliness_protected: bool,
+    /// Readers need permission.
+    pub is_read_protected: bool,
+    /// Writers need permission.
+    pub is_write_protected: bool,
+    /// Submessages are protected.
+    pub is_submessage_protected: bool,
+    /// Serialized payloads are protected.
+    pub is_payload_protected: bool,
+    /// The attributes that endpoints announce.
+    pub info: SecurityInfo,
+}
+
+impl TopicRules {
+    /// Whether endpoints of participants that are not authenticated may match local ones.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        !(self.is_discovery_protected
+            || self.is_liveliness_protected
+            || self.is_read_protected
+            || self.is_write_protected
+            || self.is_submessage_protected
+            || self.is_payload_protected)
+    }
+
+    /// Whether keys are exchanged for a pair of endpoints. Some implementations wait for a key of a reader even if only
+    /// payloads are protected.
+    pub(super) const fn needs_keys(&self) -> bool {
+        self.is_submessage_protected || self.is_payload_protected
+    }
+
+    /// Whether a local reader, or else a local writer, cannot do without the key of its peer. A reader protects no
+    /// payloads.
+    pub(super) const fn waits_for_keys(&self, is_reader: bool) -> bool {
+        self.is_submessage_protected || self.is_payload_protected && is_reader
+    }
+}
+
+/// Counters of a participant with a gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GateCounters {
+    /// Announcements of participants that the gate refuses.
+    pub refused: u64,
+    /// Calls of [`Participant::keys_ready`](super::Participant::keys_ready) for participants that are not
+    /// authenticated.
+    pub keys_ignored: u64,
+    /// Calls for pairs of endpoints that do not match yet, beyond the bound.
+    pub early_keys_dropped: u64,
+}

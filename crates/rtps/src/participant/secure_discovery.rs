@@ -1,0 +1,154 @@
+//! The secure endpoints of discovery and liveliness (DDS Security 1.2 §7.5.1 to §7.5.2): announcements to authenticated
+//! participants, and of endpoints whose discovery is protected.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::Participant;
+use super::drops::Fault;
+use super::event::LostReason;
+use super::healing::{PUBLICATIONS, SUBSCRIPTIONS};
+use crate::discovery::data::{ParticipantData, emit_participant_key};
+use crate::history::{Change, ChangeKind, Selected};
+use crate::id::{Guid, GuidPrefix, KeyHash};
+use crate::locator::Source;
+use crate::payload::Payload;
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Timestamp};
+
+impl Participant {
+    /// Announces this participant to authenticated ones, if there is something new. They take changes from there only.
+    pub(super) fn announce_securely(&mut self, now: Instant, wall: Timestamp) {
+        if self.builtin.secure.is_none() {
+            return;
+        }
+        let mut data = self.data();
+        if let (Some(security), Some(config)) = (&mut data.security, &self.config.security) {
+            security.identity_status_token.clone_from(&config.identity_status_token);
+        }
+        let mut payload = Vec::new();
+        data.emit(&mut payload);
+        if self.said_securely != payload {
+            self.write_securely(now, wall, ChangeKind::Alive, &payload);
+            self.said_securely = payload;
+        }
+    }
+
+    /// Announces the end of this participant to authenticated ones: they do not believe the goodbye that anybody could
+    /// have sent.
+    pub(super) fn leave_securely(&mut self, wall: Timestamp) {
+        let mut payload = Vec::new();
+        emit_participant_key(self.guid(), &mut payload);
+        // The time matters for timers only, and the participant has none any more.
+        let now = self.announcer.next();
+        self.write_securely(now, wall, ChangeKind::DisposedUnregistered, &payload);
+    }
+
+    fn write_securely(&mut self, now: Instant, wall: Timestamp, kind: ChangeKind, payload: &[u8]) {
+        let instance = KeyHash(self.guid().to_bytes());
+        let Some(secure) = &mut self.builtin.secure else { return };
+        let change = Change { kind, instance, source_timestamp: wall, payload: Payload::copy_of(payload) };
+        // A KEEP_LAST writer without limits never refuses a write.
+        drop(secure.participants.writer.write(now, change));
+    }
+
+    /// Handles the samples of the secure built-in readers.
+    pub(super) fn process_secure_discovery(&mut self, now: Instant, wall: Timestamp) {
+        let Some(secure) = &mut self.builtin.secure else { return };
+        let participants = secure.participants.take(now, wall);
+        let publications = secure.publications.take(now, wall);
+        let subscriptions = secure.subscriptions.take(now, wall);
+        let messages = secure.messages.take(now, wall);
+        for sample in participants {
+            self.take_participant(now, wall, &sample);
+            self.forget_secure(|secure| &mut secure.participants, &sample);
+        }
+        for sample in publications {
+            match sample.info.valid_data {
+                true => self.take_publication(now, wall, &sample, true),
+                false => self.take_disposal(PUBLICATIONS, &sample, true),
+            }
+            if self.remote_publication(&Guid::from_bytes(sample.info.instance.0)).is_none() {
+                self.forget_secure(|secure| &mut secure.publications, &sample);
+            }
+        }
+        for sample in subscriptions {
+            match sample.info.valid_data {
+                true => self.take_subscription(now, wall, &sample, true),
+                false => self.take_disposal(SUBSCRIPTIONS, &sample, true),
+            }
+            if self.remote_subscription(&Guid::from_bytes(sample.info.instance.0)).is_none() {
+                self.forget_secure(|secure| &mut secure.subscriptions, &sample);
+            }
+        }
+        for sample in messages {
+            if sample.info.valid_data {
+                self.take_message(&sample, true);
+            }
+            self.forget_secure(|secure| &mut secure.messages, &sample);
+        }
+    }
+
+    fn forget_secure(
+        &mut self,
+        topic: impl FnOnce(&mut super::builtin::SecureTopics) -> &mut super::builtin::Topic,
+        sample: &Selected,
+    ) {
+        if let Some(secure) = self.builtin.secure.as_deref_mut() {
+            topic(secure).reader.forget_instance(&sample.info.instance);
+        }
+    }
+
+    /// An authenticated participant has announced itself, or its end.
+    fn take_participant(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
+        let sender = sample.info.writer.prefix;
+        if sample.info.sequence_number == SequenceNumber::UNKNOWN || !self.is_authenticated(sender) {
+            return;
+        }
+        if !sample.info.valid_data {
+            if Guid::from_bytes(sample.info.instance.0).prefix == sender {
+                self.remove_participant(now, wall, sender, LostReason::Left);
+            } else {
+                self.count_fault(sender, Fault::Forged);
+            }
+            return;
+        }
+        let Some(vendor) = self.remotes.get(&sender).map(|remote| remote.data.vendor) else { return };
+        match ParticipantData::parse(&sample.payload, vendor) {
+            Ok(found) if found.prefix == sender => self.take_secure_announcement(now, wall, found),
+            Ok(_) => self.count_fault(sender, Fault::Forged),
+            Err(_) => self.count_fault(sender, Fault::DiscoveryMalformed),
+        }
+    }
+
+    fn take_secure_announcement(&mut self, now: Instant, wall: Timestamp, mut found: ParticipantData) {
+        let Some(gate) = self.config.gate.clone() else { return };
+        // Links of link-local addresses are those that are known already.
+        self.place_on_link(Source::Datagram(core::net::SocketAddr::from(([0; 4], 0))), &mut found);
+        found.streams.retain(|locator| self.config.addresses.paths.is_stream(locator));
+        let admission = gate.admission(&found);
+        without_status(&mut found.security);
+        let prefix = found.prefix;
+        if self.remotes.get(&prefix).is_some_and(|remote| remote.data != found) {
+            self.update_participant(now, found);
+        }
+        self.set_admission(now, wall, prefix, admission);
+    }
+
+    /// Whether an announcement without protection may change what is known of a participant. Not of an authenticated
+    /// one: any host could have sent it in its name.
+    pub(super) fn may_change(&mut self, prefix: GuidPrefix) -> bool {
+        let may_change = !self.is_authenticated(prefix);
+        if !may_change {
+            self.count_unauthenticated(prefix);
+        }
+        may_change
+    }
+}
+
+/// Announcements to everybody do not contain the state of the certificate.
+pub(super) fn without_status(security: &mut Option<Box<crate::discovery::data::ParticipantSecurityData>>) {
+    if let Some(security) = security {
+        security.identity_status_token = None;
+    }
+}

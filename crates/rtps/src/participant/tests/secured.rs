@@ -1,0 +1,279 @@
+//! Hosts with a gate, and in place of the security implementation a session that hands over keys as the participant
+//! asks for them.
+
+use alloc::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::mock::Mock;
+use super::*;
+use crate::discovery::data::{ParticipantSecurityData, SecurityInfo};
+use crate::protection::{Protection, ProtectionKind};
+
+/// The topic whose discovery, liveliness, submessages and payloads are protected.
+pub(super) const CLOSED: &str = "closed_topic";
+/// The topic whose payloads only are protected.
+pub(super) const SEALED: &str = "sealed_topic";
+/// The topic without protection.
+pub(super) const OPEN: &str = "open_topic";
+
+/// The rules of all hosts, and the answers for each of their peers.
+#[derive(Debug)]
+pub(super) struct TestGate {
+    pub(super) protects_messages: AtomicBool,
+    /// For participants without an answer of their own.
+    others: Admission,
+    answers: Mutex<BTreeMap<GuidPrefix, Admission>>,
+    pub(super) denies: AtomicBool,
+}
+
+impl TestGate {
+    fn new(others: Admission) -> Arc<Self> {
+        let (answers, protects_messages, denies) = Default::default();
+        Arc::new(Self { protects_messages, others, answers, denies })
+    }
+
+    /// Forgets all answers.
+    pub(super) fn clear(&self) {
+        self.answers.lock().unwrap().clear();
+    }
+
+    fn verdict(&self) -> Result<(), String> {
+        match self.denies.load(Ordering::Relaxed) {
+            true => Err("permissions.xml: no rule permits it".to_string()),
+            false => Ok(()),
+        }
+    }
+}
+
+pub(super) fn rules_of(topic: &str) -> TopicRules {
+    let (is_closed, is_sealed) = (topic == CLOSED, topic == SEALED);
+    TopicRules {
+        is_discovery_protected: is_closed,
+        is_liveliness_protected: is_closed,
+        is_read_protected: is_closed,
+        is_write_protected: is_closed,
+        is_submessage_protected: is_closed,
+        is_payload_protected: is_closed || is_sealed,
+        info: SecurityInfo { mask: SecurityInfo::VALID | u32::from(is_closed), plugin_mask: SecurityInfo::VALID },
+    }
+}
+
+impl Gate for TestGate {
+    fn admission(&self, remote: &ParticipantData) -> Admission {
+        self.answers.lock().unwrap().get(&remote.prefix).unwrap_or(&self.others).clone()
+    }
+
+    fn participant(&self) -> ParticipantRules {
+        ParticipantRules {
+            is_rtps_protected: self.protects_messages.load(Ordering::Relaxed),
+            is_discovery_protected: true,
+            is_liveliness_protected: true,
+        }
+    }
+
+    fn topic(&self, name: &str) -> TopicRules {
+        rules_of(name)
+    }
+
+    fn check_remote_writer(&self, _: &PublicationData, _: &SubscriptionData) -> Result<(), String> {
+        self.verdict()
+    }
+
+    fn check_remote_reader(&self, _: &SubscriptionData, _: &PublicationData) -> Result<(), String> {
+        self.verdict()
+    }
+}
+
+/// Hosts with a gate, and perhaps others without.
+pub(super) struct Secured {
+    pub(super) domain: Domain,
+    pub(super) gates: BTreeMap<u32, Arc<TestGate>>,
+    pub(super) mocks: BTreeMap<u32, Arc<Mock>>,
+    /// The events that the session has seen.
+    pub(super) events: BTreeMap<u32, Vec<ParticipantEvent>>,
+    /// Whether sessions hand over keys.
+    pub(super) gives_keys: bool,
+}
+
+impl Secured {
+    /// `hosts` with a gate that answers `others` for each participant, and `plain` ones without a gate.
+    pub(super) fn new(hosts: &[u32], plain: &[u32], others: Admission) -> Self {
+        let (mut gates, mut mocks) = (BTreeMap::new(), BTreeMap::new());
+        let mut configs: Vec<(u32, ParticipantConfig)> = plain.iter().map(|host| (*host, config(*host))).collect();
+        for host in hosts {
+            let gate = TestGate::new(others.clone());
+            let mock = Mock::new(prefix(*host), ProtectionKind::Encrypt, ProtectionKind::None);
+            configs.push((*host, secured_config(*host, &gate, &mock)));
+            gates.insert(*host, gate);
+            mocks.insert(*host, mock);
+        }
+        let domain = Domain::new(configs);
+        Self { domain, gates, mocks, events: BTreeMap::new(), gives_keys: true }
+    }
+
+    /// Starts a host with a gate and without any memory.
+    pub(super) fn start(&mut self, host: u32) {
+        let gate = TestGate::new(Admission::Pending);
+        let mock = Mock::new(prefix(host), ProtectionKind::Encrypt, ProtectionKind::None);
+        let participant = Participant::new(self.domain.now, secured_config(host, &gate, &mock));
+        self.domain.participants.insert(host, participant);
+        self.gates.insert(host, gate);
+        self.mocks.insert(host, mock);
+    }
+
+    /// Hosts 1 and 2, authenticated.
+    pub(super) fn pair() -> Self {
+        let mut secured = Self::new(&[1, 2], &[], Admission::Pending);
+        secured.run(Span::from_secs(1));
+        secured.authenticate(1, 2);
+        secured
+    }
+
+    /// The handshake of two hosts is complete.
+    pub(super) fn authenticate(&mut self, a: u32, b: u32) {
+        for (host, peer) in [(a, b), (b, a)] {
+            self.mocks[&host].forget(prefix(peer));
+            self.mocks[&host].add_pair(prefix(peer));
+        }
+        for (host, peer) in [(a, b), (b, a)] {
+            self.open(host, peer);
+            self.answer(host, peer, Admission::Authenticated);
+        }
+        self.run(Span::from_secs(1));
+    }
+
+    pub(super) fn open(&mut self, host: u32, peer: u32) {
+        let (now, wall) = (self.domain.now, self.domain.wall());
+        self.domain.at(host).open_key_channel(now, wall, prefix(peer)).unwrap();
+    }
+
+    /// The gate of a host answers this for a peer from now on.
+    pub(super) fn answer(&mut self, host: u32, peer: u32, admission: Admission) {
+        self.gates[&host].answers.lock().unwrap().insert(prefix(peer), admission);
+        let (now, wall) = (self.domain.now, self.domain.wall());
+        self.domain.at(host).review_admission(now, wall, prefix(peer));
+        self.settle();
+    }
+
+    pub(super) fn run(&mut self, span: Span) {
+        let end = self.domain.now + span;
+        self.settle();
+        while self.domain.now < end {
+            let step = Span::from_millis(20).0.min(end.since(self.domain.now).0);
+            self.domain.run(Span(step));
+            self.settle();
+        }
+    }
+
+    pub(super) fn put_writer(&mut self, host: u32, key: u32, topic: &str) -> Guid {
+        let data = publication(host, key, topic);
+        let guid = data.guid;
+        self.domain.put_writer(host, data);
+        self.settle();
+        guid
+    }
+
+    pub(super) fn put_reader(&mut self, host: u32, key: u32, topic: &str) -> Guid {
+        let data = subscription(host, key, topic);
+        let guid = data.guid;
+        self.domain.put_reader(host, data);
+        self.settle();
+        guid
+    }
+
+    /// Hands over keys until nothing more is to be done.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            self.domain.run_until_idle();
+            let mut is_idle = true;
+            let hosts: Vec<u32> = self.domain.participants.keys().copied().collect();
+            for host in hosts {
+                let fresh = self.domain.events.remove(&host).unwrap_or_default();
+                is_idle &= fresh.is_empty();
+                for event in &fresh {
+                    if let ParticipantEvent::KeysWanted { local, remote } = event {
+                        self.give_keys(host, *local, *remote);
+                    }
+                }
+                self.events.entry(host).or_default().extend(fresh);
+                is_idle &= !self.take_keys(host);
+            }
+            if is_idle {
+                return;
+            }
+        }
+        panic!("the sessions exchange keys without end");
+    }
+
+    /// The session of a host sends the key of a local entity for a remote one.
+    pub(super) fn give_keys(&mut self, host: u32, local: EntityId, remote: Guid) {
+        if !self.gives_keys {
+            return;
+        }
+        let (now, wall) = (self.domain.now, self.domain.wall());
+        let token = [[0, 1, 0, 0], local.0, remote.entity.0].concat();
+        let channel = SecureChannel::KeyExchange;
+        self.domain.at(host).send_secure(now, wall, channel, remote.prefix, &token).unwrap();
+    }
+
+    /// The session of a host takes the keys that have come. Returns whether there were any.
+    fn take_keys(&mut self, host: u32) -> bool {
+        let (now, wall) = (self.domain.now, self.domain.wall());
+        let mut any = false;
+        while let Some(message) = self.domain.at(host).poll_secure_message(now, wall) {
+            any = true;
+            let remote = Guid::new(message.from, EntityId(message.payload[4..8].try_into().unwrap()));
+            let local = EntityId(message.payload[8..12].try_into().unwrap());
+            self.mocks[&host].add_remote(remote);
+            self.domain.at(host).keys_ready(now, local, remote);
+        }
+        any
+    }
+
+    pub(super) fn take_events(&mut self, host: u32) -> Vec<ParticipantEvent> {
+        self.settle();
+        self.events.remove(&host).unwrap_or_default()
+    }
+
+    /// The readers that match writers of a host, and the writers that match its readers, of all events so far.
+    pub(super) fn matched(&mut self, host: u32) -> Vec<Guid> {
+        self.settle();
+        let mut matched = BTreeSet::new();
+        for event in self.events.get(&host).into_iter().flatten() {
+            match event {
+                ParticipantEvent::ReaderMatched { reader, .. } => _ = matched.insert(reader.guid),
+                ParticipantEvent::WriterMatched { writer, .. } => _ = matched.insert(writer.guid),
+                ParticipantEvent::ReaderUnmatched { reader, .. } => _ = matched.remove(reader),
+                ParticipantEvent::WriterUnmatched { writer, .. } => _ = matched.remove(writer),
+                _ => {}
+            }
+        }
+        matched.into_iter().collect()
+    }
+
+    /// The pairs for which a host wanted keys, of user endpoints.
+    pub(super) fn wanted(&self, host: u32) -> Vec<(EntityId, Guid)> {
+        let all = self.events.get(&host).into_iter().flatten().filter_map(|event| match event {
+            ParticipantEvent::KeysWanted { local, remote } if !local.is_builtin() => Some((*local, *remote)),
+            _ => None,
+        });
+        all.collect()
+    }
+
+    /// Whether these bytes were ever sent.
+    pub(super) fn has_sent(&self, octets: &[u8]) -> bool {
+        self.domain.sent.iter().any(|message| message.bytes.windows(octets.len()).any(|window| window == octets))
+    }
+}
+
+fn secured_config(host: u32, gate: &Arc<TestGate>, mock: &Arc<Mock>) -> ParticipantConfig {
+    let gate: Arc<dyn Gate> = Arc::<TestGate>::clone(gate);
+    let protection: Arc<dyn Protection> = Arc::<Mock>::clone(mock);
+    ParticipantConfig {
+        protection: Some(protection),
+        gate: Some(gate),
+        security: Some(Box::new(ParticipantSecurityData::default())),
+        ..config(host)
+    }
+}

@@ -1,9 +1,11 @@
-//! Messages between participants, and tokens, may consist of any bytes: nothing panics, and what parses round-trips.
+//! Messages between participants, tokens and parameters may consist of any bytes: nothing panics, and what parses
+//! round-trips.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use peregrine_rtps::wire::Endianness;
+use peregrine_rtps::wire::{Endianness, ValueWriter};
 use peregrine_security::message::{DataHolder, GenericMessage, future_challenge, is_identity_token, key_material_of};
+use peregrine_security::session::{parse_masks, parse_tags, write_masks, write_tags};
 
 fuzz_target!(|octets: &[u8]| {
     for endianness in [Endianness::Little, Endianness::Big] {
@@ -12,6 +14,16 @@ fuzz_target!(|octets: &[u8]| {
             let mut out = Vec::new();
             token.emit(endianness, &mut out);
             assert_eq!(DataHolder::parse(&out, endianness).as_ref(), Ok(&token));
+        }
+        if let Some(tags) = parse_tags(octets, endianness) {
+            let mut out = Vec::new();
+            write_tags(&tags, &mut ValueWriter::new(&mut out, endianness));
+            assert_eq!(parse_tags(&out, endianness), Some(tags));
+        }
+        if let Some(masks) = parse_masks(octets, endianness) {
+            let mut out = Vec::new();
+            write_masks(masks, &mut ValueWriter::new(&mut out, endianness));
+            assert!(octets.starts_with(&out));
         }
     }
     let head = GenericMessage::parse_head(octets);

@@ -73,7 +73,7 @@ fuzz_target!(|attack: Attack| {
     let (alice, bob) = (alice.cryptography(), bob.cryptography());
     let (scope, sender, receiver) = attack.sealed_as.scope();
     let mut octets = TEXT.to_vec();
-    let seal = alice.seal(scope, sender, text(attack.encrypts, &mut octets)).expect("there is a key");
+    let seal = alice.seal(scope, sender, None, text(attack.encrypts, &mut octets)).expect("there is a key");
     let proves = kind.authenticates_origin() && attack.sealed_as != Level::Payload;
     let mac = proves.then(|| alice.receiver_mac(scope, sender, &seal, Guid::new(BOB, receiver)).expect("a key"));
     let mut footer = Vec::new();

@@ -9,6 +9,9 @@
 //! | [`identity`] | of `DDS:Auth:PKI-DH`, certificates and keys |
 //! | [`documents`] | `DDS:Access:Permissions`: governance and permissions |
 //! | [`message`] | of all three: tokens, and the messages that contain them |
+//! | [`session`] | of all three: the state of one participant with all others |
+//! | [`check`] | of `DDS:Access:Permissions`: what the files of a participant permit, as a page of text |
+//! | [`issue`] | none: test identities |
 //! | [`crypto`] | `DDS:Crypto:AES-GCM-GMAC`: keys, and the transformations behind [`peregrine_rtps::protection`] |
 
 #![forbid(unsafe_code)]
@@ -17,13 +20,16 @@
 mod asn1;
 pub mod authentication;
 mod cdr;
+pub mod check;
 pub mod crypto;
 pub mod documents;
 pub mod identity;
+pub mod issue;
 pub mod limits;
 pub mod message;
 mod pattern;
 pub mod secret;
+pub mod session;
 #[cfg(test)]
 mod testing;
 mod wall_time;

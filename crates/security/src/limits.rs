@@ -138,3 +138,66 @@ pub const TRANSMITS: usize = 4096;
 
 /// The longest time after which the calendar is read again, which may have been set.
 pub const CALENDAR_INTERVAL: Span = Span::from_secs(3600);
+
+/// Steps of a session that wait to be taken. While as many wait, no message of others is accepted.
+pub const STEPS: usize = 8192;
+
+/// Local endpoints of a session, as many as discovery permits.
+pub const LOCAL_ENDPOINTS: usize = peregrine_rtps::limits::ENDPOINTS_PER_PARTICIPANT_MAX;
+
+/// Endpoints of one peer, as many as discovery permits.
+pub const ENDPOINTS_PER_PEER: usize = peregrine_rtps::limits::ENDPOINTS_PER_PARTICIPANT_MAX;
+
+/// Pairs of a local endpoint and one of a peer, for each peer. A pair takes some 200 bytes, and a key for each side.
+pub const MATCHES_PER_PEER: usize = 65_536;
+
+/// Messages with keys of one peer for pairs of endpoints that do not match yet. Each has at most
+/// [`KEYS_PER_ENDPOINT`] keys.
+pub const EARLY_TOKENS_PER_PEER: usize = 1024;
+
+/// Such messages of one pair: keys that are in use, and renewed ones.
+pub const EARLY_TOKENS_PER_PAIR: usize = 4;
+
+/// Keys in one message: of a writer, one for submessages and one for payloads.
+pub const KEYS_PER_ENDPOINT: usize = 2;
+
+/// A participant that waits for the keys of a peer sends its own keys again after this time, and after twice the time
+/// before each further time. The peer takes the repetition as a question.
+pub const TOKEN_RESEND_FIRST: Span = Span::from_millis(500);
+
+/// The same when keys of the peer arrived early and were dropped.
+pub const TOKEN_RESEND_DROPPED: Span = Span::from_millis(50);
+
+/// Repetitions of the keys of one pair.
+pub const TOKEN_RESENDS: u8 = 7;
+
+/// A repetition is answered when the last keys were sent this long ago at least, so that answers cause no answers.
+pub const TOKEN_ANSWER_INTERVAL: Span = Span::from_millis(250);
+
+/// Answers to repetitions for one pair.
+pub const TOKEN_ANSWERS: u8 = 16;
+
+/// The time between two renewals of keys. With [`OLD_KEY_TIME`], a receiver has [`KEYS_PER_SENDER`] keys of a writer at
+/// most.
+pub const RENEWAL_INTERVAL: Span = Span::from_secs(15);
+
+/// The time between the sending of renewed keys and their first use.
+pub const ACTIVATION_DELAY: Span = Span::from_secs(2);
+
+/// How long keys of a peer remain after the peer has replaced them.
+pub const OLD_KEY_TIME: Span = Span::from_secs(30);
+
+/// How often the blocks that each sender has sealed are compared with the configured number.
+pub const BLOCKS_CHECK_INTERVAL: Span = Span::from_secs(1);
+
+/// Tags of one endpoint.
+pub const DATA_TAGS: usize = 64;
+
+/// Bytes of the name or the value of a tag.
+pub const DATA_TAG_BYTES: usize = 256;
+
+/// Bytes of the name of a topic or partition.
+pub const NAME_BYTES: usize = 256;
+
+/// Partitions of one endpoint, as many as discovery permits.
+pub const PARTITIONS: usize = peregrine_rtps::limits::PARTITIONS_MAX;

@@ -52,7 +52,7 @@ fn steady_state_allocates_nothing() {
         let mut footer = Vec::with_capacity(64);
         let mut pass = |scope, sender, kind: ProtectionKind, receiver| {
             text.fill(7);
-            let seal = alice.seal(scope, sender, as_text(kind, &mut text)).unwrap();
+            let seal = alice.seal(scope, sender, None, as_text(kind, &mut text)).unwrap();
             let proves = kind.authenticates_origin();
             let mac = proves.then(|| alice.receiver_mac(scope, sender, &seal, Guid::new(BOB, receiver)).unwrap());
             footer.clear();

@@ -318,6 +318,31 @@ impl KeyFactory {
         }
     }
 
+    /// The keys of the last [`Self::renew`] for a matched remote entity. `None` if there are none, or if they are in
+    /// use already.
+    #[must_use]
+    pub fn renewed_keys(&self, local: EntityId, remote: Guid) -> Option<Vec<KeyMaterial>> {
+        let keys = self.locals.get(&local)?;
+        let (next, receiver) = (keys.next.as_ref()?, keys.receivers.get(&remote)?);
+        Some(next.for_receiver(receiver.as_ref(), local == EntityId::PARTICIPANT)).filter(|keys| !keys.is_empty())
+    }
+
+    /// The numbers of the keys that a remote entity gave to this participant, the oldest first.
+    #[must_use]
+    pub fn remote_key_ids(&self, remote: Guid) -> &[[u8; 4]] {
+        self.remotes.get(&remote).map(|keys| keys.key_ids.as_slice()).unwrap_or_default()
+    }
+
+    /// Drops one key of a remote entity, for example because the entity has replaced it.
+    pub fn retire_remote_key(&mut self, remote: Guid, key_id: [u8; 4]) {
+        let Some(keys) = self.remotes.get_mut(&remote) else { return };
+        if keys.key_ids.contains(&key_id) {
+            keys.key_ids.retain(|known| *known != key_id);
+            keys.given_to.values_mut().for_each(|given| given.retain(|(id, _)| *id != key_id));
+            self.shared.remove_remote(remote.prefix, key_id);
+        }
+    }
+
     fn publish(&self, sender: &LocalSender, keys: &SenderKeys, random: &mut dyn FnMut(&mut [u8])) {
         let mut key = |material: &Option<KeyMaterial>| {
             let start = Start::random(random, (0, 0));

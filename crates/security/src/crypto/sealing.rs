@@ -19,6 +19,8 @@ pub(super) struct SealingKey {
     encrypts: bool,
     master: Master,
     blocks_max: u64,
+    /// The number of the first session.
+    first_session: u32,
     /// Bits of the suffix that have a fixed value: mask and value.
     fixed: (u64, u64),
     session: ArcSwap<SealingSession>,
@@ -63,9 +65,15 @@ impl SealingKey {
             encrypts: algorithm.encrypts,
             master,
             blocks_max,
+            first_session: start.session_id,
             fixed: start.fixed,
             session: ArcSwap::from_pointee(session),
         })
+    }
+
+    /// The number of the key, which no other key of this participant has.
+    pub(super) const fn id(&self) -> [u8; 4] {
+        self.key_id
     }
 
     /// `None` if the key is for another transformation.
@@ -91,6 +99,13 @@ impl SealingKey {
             // If another thread was faster, its session serves as well.
             self.session.compare_and_swap(&session, successor);
         }
+    }
+
+    /// The AES blocks that were sealed with all sessions of this key. A session that ended counts as full.
+    pub(super) fn blocks(&self) -> u64 {
+        let session = self.session.load();
+        let ended = u64::from(session.id.wrapping_sub(self.first_session)).saturating_mul(self.blocks_max);
+        ended.saturating_add(session.blocks.load(Ordering::Relaxed).min(self.blocks_max))
     }
 
     /// Begins a new session with the next text.

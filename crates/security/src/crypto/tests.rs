@@ -111,7 +111,7 @@ fn seal(
 ) -> Result<Sealed, SealError> {
     let mut octets = TEXT.to_vec();
     let text = if kind.encrypts() { Text::Encrypted(&mut octets) } else { Text::Signed(&octets) };
-    let seal = by.seal(scope, sender, text)?;
+    let seal = by.seal(scope, sender, None, text)?;
     let receivers = if kind.authenticates_origin() { receivers } else { &[] };
     let macs: Result<Vec<_>, _> =
         receivers.iter().map(|receiver| by.receiver_mac(scope, sender, &seal, *receiver)).collect();
@@ -562,6 +562,17 @@ fn renewed_keys_are_used_once_activated_and_older_ones_still_open() {
 }
 
 #[test]
+fn generation_of_payloads_changes_when_renewed_keys_are_activated() {
+    let mut pair = pair(origin_authenticated(), CryptoConfig::default());
+    let alice = pair.alice.cryptography();
+    let before = alice.payload_generation(WRITER);
+    pair.alice.renew(WRITER, &mut random(20));
+    assert_eq!(alice.payload_generation(WRITER), before);
+    pair.alice.activate(WRITER, &mut random(21));
+    assert_ne!(alice.payload_generation(WRITER), before);
+}
+
+#[test]
 fn reader_matched_during_a_renewal_gets_both_generations() {
     let mut pair = pair(origin_authenticated(), CryptoConfig::default());
     pair.alice.renew(WRITER, &mut random(20));
@@ -604,7 +615,8 @@ fn exchange_key_protects_both_directions_with_distinct_nonces() {
     let (alice, bob) = (alice.cryptography(), bob.cryptography());
     let seal = |by: &Cryptography, to| {
         let mut octets = TEXT.to_vec();
-        let seal = by.seal_exchange(to, Text::Encrypted(&mut octets)).unwrap();
+        let text = Text::Encrypted(&mut octets);
+        let seal = by.seal(Scope::Submessage, secure_entity::VOLATILE_WRITER, Some(to), text).unwrap();
         Sealed::new(Scope::Submessage, true, seal, octets, &[])
     };
     let (to_bob, to_alice) = (seal(&alice, BOB), seal(&bob, ALICE));
@@ -614,7 +626,11 @@ fn exchange_key_protects_both_directions_with_distinct_nonces() {
     assert_eq!(to_alice.open(BOB, &alice), Ok((Guid::new(BOB, EntityId::PARTICIPANT), TEXT.to_vec())));
     assert_eq!(to_alice.open(CAROL, &alice), Err(OpenError::UnknownKey));
     let mut octets = TEXT.to_vec();
-    assert_eq!(alice.seal_exchange(CAROL, Text::Encrypted(&mut octets)), Err(SealError::NoKey));
+    for receiver in [Some(CAROL), None] {
+        let text = Text::Encrypted(&mut octets);
+        let seal = alice.seal(Scope::Submessage, secure_entity::VOLATILE_READER, receiver, text);
+        assert_eq!(seal, Err(SealError::NoKey), "{receiver:?}");
+    }
     let levels = alice.levels(secure_entity::VOLATILE_WRITER);
     let expected = ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() };
     assert_eq!(levels, expected);

@@ -58,7 +58,7 @@ impl Cryptography {
     ///
     /// # Errors
     /// There is no key yet, or `text` is not to be encrypted.
-    pub fn seal_exchange(&self, peer: GuidPrefix, text: Text<'_>) -> Result<Seal, SealError> {
+    fn seal_exchange(&self, peer: GuidPrefix, text: Text<'_>) -> Result<Seal, SealError> {
         self.exchange.with(&peer, |key| key.seal(text)).flatten().ok_or(SealError::NoKey)
     }
 
@@ -70,6 +70,16 @@ impl Cryptography {
             }
         };
         self.locals.with(&sender, renew);
+    }
+
+    /// The AES blocks that a local sender has sealed with its current key; of two keys, with the one that sealed more.
+    #[must_use]
+    pub fn blocks_sealed(&self, sender: EntityId) -> u64 {
+        let blocks = |local: &LocalSender| {
+            let keys = [&local.frames, &local.payloads];
+            keys.into_iter().filter_map(|key| Some(key.load().as_ref()?.blocks())).max().unwrap_or(0)
+        };
+        self.locals.with(&sender, blocks).unwrap_or(0)
     }
 
     pub(super) fn insert_local(&self, entity: EntityId, local: LocalSender) {
@@ -136,13 +146,18 @@ impl LocalSender {
     }
 }
 
+/// Whether an endpoint belongs to the channel on which keys are exchanged.
+const fn is_exchange(endpoint: EntityId) -> bool {
+    matches!(endpoint, secure_entity::VOLATILE_WRITER | secure_entity::VOLATILE_READER)
+}
+
 impl Protection for Cryptography {
     fn levels(&self, endpoint: EntityId) -> ProtectionLevels {
         let message = self.message_kind;
         if precedes_authentication(endpoint) {
             return ProtectionLevels::default();
         }
-        if matches!(endpoint, secure_entity::VOLATILE_WRITER | secure_entity::VOLATILE_READER) {
+        if is_exchange(endpoint) {
             return ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() };
         }
         if let Some(levels) = self.locals.with(&endpoint, |local| local.levels) {
@@ -155,9 +170,24 @@ impl Protection for Cryptography {
         ProtectionLevels { message, submessage: ProtectionKind::Encrypt, payload: ProtectionKind::Encrypt }
     }
 
-    fn seal(&self, scope: Scope, sender: EntityId, text: Text<'_>) -> Result<Seal, SealError> {
+    fn seal(
+        &self,
+        scope: Scope,
+        sender: EntityId,
+        receiver: Option<GuidPrefix>,
+        text: Text<'_>,
+    ) -> Result<Seal, SealError> {
+        if is_exchange(sender) {
+            // Each pair of participants has a key of its own.
+            return self.seal_exchange(receiver.ok_or(SealError::NoKey)?, text);
+        }
         let seal = |local: &LocalSender| local.key(scope).load().as_ref()?.seal(text);
         self.locals.with(&sender, seal).flatten().ok_or(SealError::NoKey)
+    }
+
+    fn payload_generation(&self, writer: EntityId) -> u32 {
+        let id = |local: &LocalSender| local.payloads.load().as_ref().map(|key| u32::from_be_bytes(key.id()));
+        self.locals.with(&writer, id).flatten().unwrap_or(0)
     }
 
     fn receiver_mac(&self, _: Scope, sender: EntityId, seal: &Seal, receiver: Guid) -> Result<ReceiverMac, SealError> {

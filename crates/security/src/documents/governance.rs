@@ -256,6 +256,17 @@ impl AllowedAlgorithms {
     }
 }
 
+/// The name of a kind in the document.
+pub(crate) const fn kind_name(kind: ProtectionKind) -> &'static str {
+    match kind {
+        ProtectionKind::None => "NONE",
+        ProtectionKind::Sign => "SIGN",
+        ProtectionKind::Encrypt => "ENCRYPT",
+        ProtectionKind::SignWithOriginAuthentication => "SIGN_WITH_ORIGIN_AUTHENTICATION",
+        ProtectionKind::EncryptWithOriginAuthentication => "ENCRYPT_WITH_ORIGIN_AUTHENTICATION",
+    }
+}
+
 fn kind(element: Element<'_, '_>) -> Result<ProtectionKind, DocumentError> {
     element.value(KIND, |text| match text {
         "SIGN_WITH_ORIGIN_AUTHENTICATION" => Some(ProtectionKind::SignWithOriginAuthentication),

@@ -17,6 +17,7 @@ mod xml;
 pub use access::{AccessControl, Action, Denial, EndpointRequest, Grounds, PartitionMatching};
 pub use domains::DomainSet;
 pub use error::{Document, DocumentError, Position, Warning};
+pub(crate) use governance::kind_name;
 pub use governance::{AllowedAlgorithms, DomainRule, Governance, SecurityMasks, TopicRule};
 pub use permissions::{Criterion, Effect, Grant, Permissions, Rule, Subject, Validity};
 pub use signed::open_signed;

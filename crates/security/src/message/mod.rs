@@ -20,5 +20,5 @@ pub(crate) use holder::write_binary;
 pub use holder::{BinaryProperty, DataHolder, MalformedToken, Property};
 pub use token::{
     auth_request_token, crypto_token, future_challenge, identity_status_token, identity_token, is_identity_token,
-    key_material_of, permissions_token,
+    is_permissions_token, key_material_of, permissions_token,
 };

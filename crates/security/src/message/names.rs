@@ -14,6 +14,8 @@ pub const HANDSHAKE_REPLY: &str = "DDS:Auth:PKI-DH:1.0+Reply";
 pub const HANDSHAKE_FINAL: &str = "DDS:Auth:PKI-DH:1.0+Final";
 /// Tokens that state permissions.
 pub const PERMISSIONS: &str = "DDS:Access:Permissions:1.0";
+/// [`PERMISSIONS`] without its version.
+pub(crate) const PERMISSIONS_PLUGIN: &str = "DDS:Access:Permissions";
 /// Tokens that contain keys.
 pub const CRYPTO: &str = "DDS:Crypto:AES_GCM_GMAC";
 

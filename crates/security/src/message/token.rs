@@ -16,9 +16,19 @@ pub fn identity_token() -> DataHolder {
 /// Whether a participant with this token has an identity of this plug-in, in a version with the same first number.
 #[must_use]
 pub fn is_identity_token(token: &DataHolder) -> bool {
+    is_of(token, names::IDENTITY_PLUGIN)
+}
+
+/// Whether a participant with this token has permissions of this plug-in, in a version with the same first number.
+#[must_use]
+pub fn is_permissions_token(token: &DataHolder) -> bool {
+    is_of(token, names::PERMISSIONS_PLUGIN)
+}
+
+fn is_of(token: &DataHolder, expected: &str) -> bool {
     let Some((plugin, version)) = token.class_id.rsplit_once(':') else { return false };
     let major = version.split_once('.').map_or(version, |(major, _)| major);
-    plugin == names::IDENTITY_PLUGIN && major == "1"
+    plugin == expected && major == "1"
 }
 
 /// The token with which a participant shows that its certificate is not revoked (DDS Security 1.2 §10.3.2.3): a

@@ -1,0 +1,11 @@
+//! Sessions on a simulated link, with a virtual clock, a worker for the jobs of each, and a reliable channel for keys.
+
+mod bounds;
+mod exchange;
+mod expiry;
+mod handshake;
+mod hostile;
+mod renewal;
+mod rights;
+mod texts;
+mod world;

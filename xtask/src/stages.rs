@@ -75,7 +75,7 @@ pub(crate) fn unit(workspace: &Workspace) -> Result<Outcome> {
 /// The cargo command that builds and runs the tests of the stage `unit`.
 pub(crate) fn unit_tests(workspace: &Workspace) -> Command {
     let mut command = cargo(workspace);
-    command.args(["test", "--workspace", "--locked"]);
+    command.args(["test", "--workspace", "--locked", "--features", "peregrine/security"]);
     if workspace.has_package(SIM) {
         // The stage `sim` runs the many seeds of the simulator optimised.
         command.args(["--exclude", SIM]);

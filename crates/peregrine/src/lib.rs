@@ -25,6 +25,8 @@ mod logging;
 mod process;
 pub mod qos;
 mod reader;
+#[cfg(feature = "security")]
+pub mod security;
 mod shared_memory;
 mod state_machine;
 pub mod status;

@@ -2,11 +2,15 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
+#[cfg(feature = "security")]
+use std::{collections::BTreeSet, sync::Mutex};
 
 use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_transport::random;
 
+#[cfg(feature = "security")]
+use crate::driver::base::sync::lock_leaf;
 use crate::error::Error;
 
 /// Bytes of a prefix that are random; the others are their mark.
@@ -24,12 +28,27 @@ pub(crate) fn new_prefix() -> Result<GuidPrefix, Error> {
     Ok(GuidPrefix::new(VendorId::PEREGRINE, unique))
 }
 
+/// Prefixes of participants of this process that follow from their certificates, and so have no mark. A process makes
+/// few of them in its lifetime.
+#[cfg(feature = "security")]
+static CERTIFIED: Mutex<BTreeSet<GuidPrefix>> = Mutex::new(BTreeSet::new());
+
+/// Notes a prefix of a participant of this process that has no mark.
+#[cfg(feature = "security")]
+pub(crate) fn note_own_prefix(prefix: GuidPrefix) {
+    lock_leaf(&CERTIFIED).insert(prefix);
+}
+
 /// Whether the prefix was made by this process. The answer is wrong for one prefix of four thousand million that other
 /// processes make.
 pub(crate) fn is_own_prefix(prefix: &GuidPrefix) -> bool {
     let [vendor @ .., _, _, _, _, _, _, _, _, _, _] = prefix.0;
     let [_, _, random @ .., _, _, _, _] = prefix.0;
     let [.., a, b, c, d] = prefix.0;
+    #[cfg(feature = "security")]
+    if lock_leaf(&CERTIFIED).contains(prefix) {
+        return true;
+    }
     vendor == VendorId::PEREGRINE.0 && mark_of(&random) == [a, b, c, d]
 }
 

@@ -19,6 +19,8 @@ use crate::driver::base::sync::lock;
 use crate::driver::host::Host as _;
 use crate::driver::reactor::domain::DomainHandle;
 use crate::driver::session::participant::ParticipantCore;
+#[cfg(feature = "security")]
+use crate::driver::session::security::{Security, calendar};
 use crate::error::{Argument, BadParameter, Error, Unit};
 use crate::process::{is_own_prefix, new_prefix};
 use crate::state_machine::random_u64;
@@ -54,6 +56,8 @@ pub struct ParticipantBuilder {
     is_enabled: Option<bool>,
     ignore_local: IgnoreLocal,
     protection: Option<MakeProtection>,
+    #[cfg(feature = "security")]
+    security: Option<crate::security::SecurityConfig>,
 }
 
 /// Creates the protection of the participant with the given prefix.
@@ -88,6 +92,8 @@ impl DomainParticipant {
             is_enabled: None,
             ignore_local: IgnoreLocal::None,
             protection: None,
+            #[cfg(feature = "security")]
+            security: None,
         }
     }
 }
@@ -157,6 +163,18 @@ impl ParticipantBuilder {
         self
     }
 
+    /// Authentication, access control and cryptography by DDS Security. The default is none.
+    ///
+    /// The participant communicates with participants that have certificates of the same authority and permissions of
+    /// the same authority, and protects what the governance document requires. Topics with a level of protection use
+    /// neither shared memory nor delivery within the process.
+    #[cfg(feature = "security")]
+    #[must_use]
+    pub fn security(mut self, config: crate::security::SecurityConfig) -> Self {
+        self.security = Some(config);
+        self
+    }
+
     /// Protects the traffic of the participant and its endpoints. `make` creates the protection for the GUID prefix of
     /// the participant. Both sides have to know each other's keys: there is no authentication yet. Topics with a level
     /// of protection use neither shared memory nor delivery within the process.
@@ -193,7 +211,8 @@ impl ParticipantBuilder {
         let domain = Arc::clone(handle.domain());
         let lease = Span::from(self.lease);
         let prefix = new_prefix()?;
-        let config = ParticipantConfig {
+        #[cfg_attr(not(feature = "security"), expect(unused_mut, reason = "security changes the configuration"))]
+        let mut config = ParticipantConfig {
             prefix,
             domain: self.domain,
             domain_tag: self.domain_tag,
@@ -206,8 +225,26 @@ impl ParticipantBuilder {
             is_in_process: is_own_prefix,
             seed: random_u64()?,
             protection: self.protection.map(|MakeProtection(make)| make(prefix)),
+            security: None,
+            gate: None,
         };
-        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, config));
+        #[cfg(feature = "security")]
+        let security = match &self.security {
+            None => None,
+            Some(security) => {
+                let credential = security.load(config.domain, &config.domain_tag, prefix, calendar())?;
+                let security = Security::configure(credential, &mut config)?;
+                crate::process::note_own_prefix(config.prefix);
+                Some(security)
+            }
+        };
+        #[cfg(not(feature = "security"))]
+        let security = None;
+        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, config, security));
+        #[cfg(feature = "security")]
+        if let Some(security) = &core.security {
+            security.set_participant(Arc::downgrade(&core) as _);
+        }
         let defaults = Defaults::default();
         let state = ParticipantState { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
         let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&domain) as Arc<_>)));

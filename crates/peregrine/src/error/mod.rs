@@ -4,6 +4,8 @@
 //! `Display` states the event and the remedy.
 
 mod causes;
+#[cfg(feature = "security")]
+mod security;
 mod settings;
 
 use std::fmt;
@@ -16,6 +18,8 @@ pub use peregrine_transport::interface::NoInterface;
 pub use peregrine_transport::udp::OpenError;
 pub use peregrine_xtypes::flat::FlatError;
 pub use peregrine_xtypes::{DecodeError, EncodeError};
+#[cfg(feature = "security")]
+pub use security::{SecurityError, SecurityPart};
 pub use settings::{Argument, GroupFault, LocatorFault, LookupError, PeerFault, UnsupportedValue};
 
 /// Why a call failed. Faults of peers are never the reason: the participant and its endpoints count them.
@@ -41,6 +45,9 @@ pub enum Error {
     NotEnabled,
     /// RETCODE_ALREADY_DELETED: the entity no longer exists.
     AlreadyDeleted,
+    /// RETCODE_NOT_ALLOWED_BY_SECURITY, or the security of the participant cannot be set up.
+    #[cfg(feature = "security")]
+    Security(Box<SecurityError>),
     /// The value cannot be encoded.
     Encode(EncodeError),
     /// A sample cannot be built or changed in place.
@@ -77,6 +84,8 @@ impl fmt::Display for Error {
             Self::InconsistentPolicy(cause) => fmt::Display::fmt(cause, f),
             Self::NotEnabled => f.write_str("the entity is not enabled; call enable() first"),
             Self::AlreadyDeleted => f.write_str("the entity has been deleted"),
+            #[cfg(feature = "security")]
+            Self::Security(error) => fmt::Display::fmt(error, f),
             Self::Encode(error) => write!(f, "the value cannot be encoded: {error}"),
             Self::Flat(error) => write!(f, "the sample cannot be built in place: {error}"),
             Self::Decode(error) => write!(f, "the sample cannot be decoded: {error}"),
@@ -91,6 +100,8 @@ impl std::error::Error for Error {
         match self {
             Self::Transport(error) => Some(error),
             Self::System(error) => Some(error),
+            #[cfg(feature = "security")]
+            Self::Security(error) => Some(error),
             Self::Encode(error) => Some(error),
             Self::Flat(error) => Some(error),
             Self::Decode(error) => Some(error),
@@ -121,4 +132,11 @@ from! {
     Encode(EncodeError),
     Flat(FlatError),
     Decode(DecodeError),
+}
+
+#[cfg(feature = "security")]
+impl From<SecurityError> for Error {
+    fn from(error: SecurityError) -> Self {
+        Self::Security(Box::new(error))
+    }
 }

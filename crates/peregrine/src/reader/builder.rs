@@ -214,6 +214,9 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let join = |group: &IpAddr| Membership::new(domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
+        if let Some(security) = &participant.security {
+            security.endpoint_made(guid.entity, topic.name(), &subscriber_qos.partition)?;
+        }
         let keys = topic.data_type.keys();
         let reader = new_reader(participant, guid, keys, &qos, &subscriber_qos.presentation)?;
         let (domain, host, type_id) = (Arc::clone(domain), Arc::clone(&participant.host), TypeId::of::<T>());

@@ -37,9 +37,15 @@ impl Protection for Counting {
         self.mock.levels(endpoint)
     }
 
-    fn seal(&self, scope: Scope, sender: EntityId, text: Text<'_>) -> Result<Seal, SealError> {
+    fn seal(
+        &self,
+        scope: Scope,
+        sender: EntityId,
+        receiver: Option<GuidPrefix>,
+        text: Text<'_>,
+    ) -> Result<Seal, SealError> {
         self.sealed.fetch_add(usize::from(scope == Scope::Payload), Ordering::Relaxed);
-        self.mock.seal(scope, sender, text)
+        self.mock.seal(scope, sender, receiver, text)
     }
 
     fn receiver_mac(

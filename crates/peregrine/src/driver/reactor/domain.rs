@@ -25,6 +25,7 @@ pub(crate) use groups::Membership;
 use poll_state::PollState;
 
 use super::deferred_user_code::DeferredUserCode;
+use super::jobs::Jobs;
 use super::listener_threads::ListenerThreads;
 use super::polling_turns::PollingTurns;
 use super::publishing::Publishing;
@@ -91,6 +92,7 @@ pub(crate) struct Domain {
     group_sockets_so_far: AtomicUsize,
     /// Writers in the queue of the publishing thread.
     publishing: Publishing,
+    jobs: Jobs,
     /// Shared memory with other processes of the host.
     pub(in crate::driver) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
@@ -182,6 +184,7 @@ impl Domain {
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
             publishing: Publishing::default(),
+            jobs: Jobs::default(),
             shared_memory: config.shared_memory.then(SharedMemory::open_or_warn).flatten(),
             participants: RwLock::new(Arc::new([])),
             timer,
@@ -492,6 +495,7 @@ impl Domain {
         self.sockets.streams.close();
         self.waker.wake();
         self.publishing.close();
+        self.jobs.close();
         if let Some(shared) = &self.shared_memory {
             shared.close();
         }

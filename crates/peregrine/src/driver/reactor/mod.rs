@@ -2,6 +2,7 @@
 
 mod deferred_user_code;
 pub(crate) mod domain;
+mod jobs;
 mod listener_threads;
 mod polling_turns;
 mod publishing;

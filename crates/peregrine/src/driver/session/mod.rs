@@ -3,3 +3,8 @@
 mod lingering;
 pub(crate) mod observer;
 pub(crate) mod participant;
+#[cfg(not(feature = "security"))]
+#[path = "no_security.rs"]
+pub(crate) mod security;
+#[cfg(feature = "security")]
+pub(crate) mod security;

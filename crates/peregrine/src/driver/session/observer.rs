@@ -50,6 +50,9 @@ pub enum DiscoveryEvent {
         /// The path of samples from now on.
         path: DeliveryPath,
     },
+    /// An event of DDS Security.
+    #[cfg(feature = "security")]
+    Security(peregrine_security::session::SecurityEvent),
     /// A connection to a known participant has opened (transports with connections).
     StreamConnected {
         /// The participant.

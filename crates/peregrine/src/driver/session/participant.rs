@@ -1,6 +1,6 @@
 //! A participant in the driver: discovery and the endpoints, under one lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use tracing::Level;
 pub(crate) use super::lingering::Abandoned;
 use super::lingering::{LINGERING_MAX, Lingering};
 use super::observer::{DiscoveryEvent, Observer};
+use super::security::{Security, SecurityReport};
 use crate::driver::base::clock::{now, wall, wall_at};
 use crate::driver::base::deadline_cell::DeadlineCell;
 use crate::driver::base::parker::Parker;
@@ -65,6 +66,10 @@ pub(crate) trait ParticipantHost: Host {
 
     /// `None` if the domain shares no memory with other processes.
     fn channel_requests(&self) -> Option<&dyn ChannelRequests>;
+
+    /// Runs a job on a thread for such jobs, which may take milliseconds. A domain that closes drops jobs.
+    #[cfg_attr(not(feature = "security"), expect(dead_code, reason = "only security has jobs"))]
+    fn run_job(&self, job: Box<dyn FnOnce() + Send>);
 }
 
 /// Reports of participants about matches, by which endpoints in other processes of this host get channels.
@@ -90,6 +95,7 @@ pub(crate) struct ParticipantCore {
     pub(crate) prefix: GuidPrefix,
     /// Protects the traffic of the participant and its endpoints.
     pub(crate) protection: Option<Arc<dyn Protection>>,
+    pub(crate) security: Option<Arc<Security>>,
     locked: Mutex<Locked>,
     due: DeadlineCell,
     next_key: AtomicU32,
@@ -97,7 +103,11 @@ pub(crate) struct ParticipantCore {
 }
 
 impl ParticipantCore {
-    pub(crate) fn new(services: Arc<dyn ParticipantHost>, config: ParticipantConfig) -> Self {
+    pub(crate) fn new(
+        services: Arc<dyn ParticipantHost>,
+        config: ParticipantConfig,
+        security: Option<Arc<Security>>,
+    ) -> Self {
         let (prefix, protection) = (config.prefix, config.protection.clone());
         let rtps = Participant::new(now(), config);
         let locked = Locked {
@@ -117,6 +127,7 @@ impl ParticipantCore {
             host,
             prefix,
             protection,
+            security,
             locked: Mutex::new(locked),
             due: DeadlineCell::never(),
             next_key: AtomicU32::new(1),
@@ -277,6 +288,9 @@ impl ParticipantCore {
         let mut locked = self.lock();
         locked.lingering.remove(core.guid.entity);
         locked.rtps.remove_writer(now(), wall(), core.guid.entity);
+        if let Some(security) = &self.security {
+            security.endpoint_removed(core.guid.entity);
+        }
         locked.writers.remove(&core.guid.entity);
         locked.wakers.wake_all();
         self.finish(locked);
@@ -294,6 +308,9 @@ impl ParticipantCore {
         }
         let mut locked = self.lock();
         locked.rtps.remove_reader(now(), wall(), core.guid.entity);
+        if let Some(security) = &self.security {
+            security.endpoint_removed(core.guid.entity);
+        }
         locked.readers.remove(&core.guid.entity);
         self.finish(locked);
         true
@@ -474,6 +491,9 @@ impl ParticipantCore {
             locked.note_heard();
         }
         locked.rtps.handle_timeout(now, wall());
+        if let Some(security) = &self.security {
+            security.handle_timeout(now);
+        }
         self.finish(locked);
         self.abandon(|_, until| until <= now);
     }
@@ -509,9 +529,19 @@ impl ParticipantCore {
         let mut dirty = DirtyEndpoints::default();
         let now = now();
         let mut batch = TransmitBatch::default();
+        let mut reports = VecDeque::new();
         loop {
             while let Some(event) = locked.rtps.poll_event() {
+                if let Some(security) = &self.security {
+                    security.handle_event(now, &event, &mut locked.rtps);
+                }
                 locked.apply(now, &event, self.services.channel_requests(), &mut dirty);
+            }
+            if let Some(security) = &self.security
+                && security.process(now, &mut locked.rtps, &mut reports)
+            {
+                locked.report(&mut reports);
+                continue;
             }
             if !locked.rtps.poll_transmit(now, &mut batch) {
                 break;
@@ -521,7 +551,9 @@ impl ParticipantCore {
             batch.clear();
             locked = self.lock();
         }
-        let deadline = self.due.set(locked.lingering.deadline().into_iter().chain(locked.rtps.poll_timeout()).min());
+        let of_security = self.security.as_ref().and_then(|security| security.poll_timeout());
+        let deadlines = [locked.lingering.deadline(), locked.rtps.poll_timeout(), of_security];
+        let deadline = self.due.set(deadlines.into_iter().flatten().min());
         drop(locked);
         self.host.arm(deadline);
         dirty.after(now);
@@ -555,6 +587,21 @@ fn acknowledge(writer: &WriterCore, now: Instant, from: Guid, input: &Input<'_>)
         Input::AckNack(acknack) => state.writer.handle_acknack(now, from, acknack),
         Input::NackFrag(nack) => state.writer.handle_nack_frag(now, from, nack),
         _ => {}
+    }
+}
+
+#[cfg(feature = "security")]
+impl super::security::RunsJobs for ParticipantCore {
+    fn run_job(&self, job: Box<dyn FnOnce() + Send>) {
+        self.services.run_job(job);
+    }
+
+    fn finish_job(&self, done: peregrine_security::authentication::JobDone) {
+        let locked = self.lock();
+        if let Some(security) = &self.security {
+            security.job_done(done);
+        }
+        self.finish(locked);
     }
 }
 
@@ -626,6 +673,16 @@ impl Locked {
     fn observe_refusal(&mut self, local: EntityId, remote: Guid, reason: &NonMatch) {
         let local = Guid::new(self.rtps.config().prefix, local);
         self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));
+    }
+
+    /// Reports events of security to observers.
+    fn report(&mut self, reports: &mut VecDeque<SecurityReport>) {
+        for report in reports.drain(..) {
+            #[cfg(feature = "security")]
+            self.observe(|_| Some(DiscoveryEvent::Security(report)));
+            #[cfg(not(feature = "security"))]
+            match report {}
+        }
     }
 
     fn apply(
@@ -720,7 +777,7 @@ impl Locked {
             ParticipantEvent::ParticipantFound(data) => {
                 let (prefix, vendor) = (data.prefix, data.vendor);
                 log(Level::DEBUG, move || tracing::debug!(participant = %prefix, %vendor, "participant found"));
-                self.observe(|_| Some(DiscoveryEvent::ParticipantFound(data.clone())));
+                self.observe(|_| Some(DiscoveryEvent::ParticipantFound(ParticipantData::clone(data))));
             }
             ParticipantEvent::StreamConnected { participant, locator } => {
                 let (participant, locator) = (*participant, *locator);
@@ -732,6 +789,12 @@ impl Locked {
                 log(Level::INFO, move || tracing::info!(%participant, %locator, "connection lost"));
                 self.observe(|_| Some(DiscoveryEvent::StreamLost { participant, locator }));
             }
+            ParticipantEvent::ParticipantRefused { participant, reason } => {
+                let (participant, reason) = (*participant, reason.clone());
+                log(Level::WARN, move || tracing::warn!(%participant, %reason, "participant refused"));
+            }
+            // The security of the participant has seen the event.
+            ParticipantEvent::KeysWanted { .. } => {}
             ParticipantEvent::ParticipantLost(prefix, reason) => {
                 log_lost(*prefix, *reason);
                 self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));

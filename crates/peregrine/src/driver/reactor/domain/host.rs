@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::participant::Addresses;
 use peregrine_rtps::time::Instant;
+use tracing::Level;
 
 use super::Domain;
 use crate::config::DomainConfig;
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::parker::Parker;
 use crate::driver::base::sync::lock;
+use crate::driver::base::user_code::log;
 use crate::driver::host::listener_queue::{LISTENER_TIME_MAX, RunListener};
 use crate::driver::host::publish::Publish;
 use crate::driver::host::{Host, SharedMemoryHost};
@@ -128,5 +130,22 @@ impl ParticipantHost for Domain {
 
     fn channel_requests(&self) -> Option<&dyn ChannelRequests> {
         self.shared_memory.as_ref().map(|shared| shared as _)
+    }
+
+    fn run_job(&self, job: Box<dyn FnOnce() + Send>) {
+        let start = || {
+            let Some(domain) = self.me.upgrade() else { return false };
+            match self.spawn(format!("jobs-{}", self.id), move || domain.jobs.run()) {
+                Ok(thread) => self.threads().push(thread),
+                Err(error) => {
+                    log(Level::WARN, move || tracing::warn!(%error, "cannot start the thread for jobs"));
+                    return false;
+                }
+            }
+            true
+        };
+        if self.jobs.add(job, start).is_err() {
+            log(Level::WARN, || tracing::warn!("a job of a handshake does not run; the handshake begins again"));
+        }
     }
 }

@@ -34,7 +34,7 @@ const FRAGMENT: usize =
 
 impl Participant {
     /// Opens the channel for keys with a participant, or begins again with an empty one. To be called when the
-    /// [`Protection`] has the key of the pair, which the handshake has agreed on.
+    /// [`Protection`](crate::protection::Protection) has the key of the pair, which the handshake has agreed on.
     ///
     /// # Errors
     /// Why there is no channel.

@@ -73,7 +73,7 @@ fn assert_row(name: &str, row: &str, quantities_by_udp: &[&str]) {
         }
     }
     let line = outcome.stdout.iter().find(|line| line.starts_with(row)).unwrap_or_else(|| panic!("{outcome:?}"));
-    assert!(line.contains(quantities(shm)[0]), "{line}");
+    assert!(line.contains(quantities(udp)[0]), "{line}");
     assert!(
         outcome.stderr.contains(&format!("Peregrine shared memory, {row}, repetition 1 (1 of 2 done)")),
         "{outcome:?}"

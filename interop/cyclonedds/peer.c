@@ -30,6 +30,10 @@ typedef struct {
   dds_entity_t samples;  /* triggers while the reader has any */
 } Endpoint;
 
+#ifndef SECURITY_PLUGINS
+#define SECURITY_PLUGINS "/usr/lib/x86_64-linux-gnu/libddsc0debian"
+#endif
+
 static dds_entity_t domain;
 static dds_entity_t participant;
 static Endpoint endpoints[MAX_ENTITIES];
@@ -50,7 +54,43 @@ static Endpoint *free_endpoint (void)
   return NULL;
 }
 
-/* participant DOMAIN [peers=ADDRESS,…] [lease_ms=N] [message_size_max=BYTES] */
+/* A plug-in of DDS Security, of the version that is loaded. Debian keeps them in a folder of their own. */
+static void load_plugin (dds_qos_t *qos, const char *part, const char *library, const char *suffix)
+{
+  char name[64], value[256];
+  snprintf (name, sizeof (name), "dds.sec.%s.library.path", part);
+  snprintf (value, sizeof (value), "%s/libdds_security_%s.so", SECURITY_PLUGINS, library);
+  dds_qset_prop (qos, name, value);
+  snprintf (name, sizeof (name), "dds.sec.%s.library.init", part);
+  snprintf (value, sizeof (value), "init_%s", suffix);
+  dds_qset_prop (qos, name, value);
+  snprintf (name, sizeof (name), "dds.sec.%s.library.finalize", part);
+  snprintf (value, sizeof (value), "finalize_%s", suffix);
+  dds_qset_prop (qos, name, value);
+}
+
+/* The documents of DDS Security in a folder. */
+static void secure (dds_qos_t *qos, const char *folder)
+{
+  static const struct { const char *property, *file; } parts[] = {
+    { "dds.sec.auth.identity_ca", "identity_ca.pem" },
+    { "dds.sec.auth.identity_certificate", "identity.pem" },
+    { "dds.sec.auth.private_key", "identity.key" },
+    { "dds.sec.access.permissions_ca", "permissions_ca.pem" },
+    { "dds.sec.access.governance", "governance.p7s" },
+    { "dds.sec.access.permissions", "permissions.p7s" },
+  };
+  load_plugin (qos, "auth", "auth", "authentication");
+  load_plugin (qos, "access", "ac", "access_control");
+  load_plugin (qos, "crypto", "crypto", "crypto");
+  for (size_t i = 0; i < sizeof (parts) / sizeof (parts[0]); i++) {
+    char value[512];
+    snprintf (value, sizeof (value), "file:%s/%s", folder, parts[i].file);
+    dds_qset_prop (qos, parts[i].property, value);
+  }
+}
+
+/* participant DOMAIN [peers=ADDRESS,…] [lease_ms=N] [message_size_max=BYTES] [security=FOLDER] */
 static void do_participant (const Command *command)
 {
   const dds_domainid_t id = (dds_domainid_t) command_number (command, 1);
@@ -83,7 +123,12 @@ static void do_participant (const Command *command)
     answer_error ("dds_create_domain: %s", dds_strretcode (-domain));
     return;
   }
-  participant = dds_create_participant (id, NULL, NULL);
+  dds_qos_t *qos = dds_create_qos ();
+  const char *folder = command_option (command, "security");
+  if (folder != NULL)
+    secure (qos, folder);
+  participant = dds_create_participant (id, qos, NULL);
+  dds_delete_qos (qos);
   if (participant < 0)
     answer_error ("dds_create_participant: %s", dds_strretcode (-participant));
   else

@@ -237,6 +237,24 @@ std::vector<std::string> split_at_commas (const char *text)
   return parts;
 }
 
+// The documents of DDS Security in a folder.
+void secure (fdds::DomainParticipantQos &qos, const std::string &folder)
+{
+  const std::string authentication = "dds.sec.auth.builtin.PKI-DH.";
+  const std::string access = "dds.sec.access.builtin.Access-Permissions.";
+  const auto file = [&] (const char *name) { return "file://" + folder + "/" + name; };
+  auto &properties = qos.properties ().properties ();
+  properties.emplace_back ("dds.sec.auth.plugin", "builtin.PKI-DH");
+  properties.emplace_back (authentication + "identity_ca", file ("identity_ca.pem"));
+  properties.emplace_back (authentication + "identity_certificate", file ("identity.pem"));
+  properties.emplace_back (authentication + "private_key", file ("identity.key"));
+  properties.emplace_back ("dds.sec.access.plugin", "builtin.Access-Permissions");
+  properties.emplace_back (access + "permissions_ca", file ("permissions_ca.pem"));
+  properties.emplace_back (access + "governance", file ("governance.p7s"));
+  properties.emplace_back (access + "permissions", file ("permissions.p7s"));
+  properties.emplace_back ("dds.sec.crypto.plugin", "builtin.AES-GCM-GMAC");
+}
+
 void use_unicast_peers (fdds::DomainParticipantQos &qos, uint32_t domain, const char *peers)
 {
   // Any unicast metatraffic locator of our own replaces the default ones, of which one is multicast.
@@ -274,6 +292,8 @@ void do_participant (const Command &command)
   const char *peers = command_option (&command, "peers");
   if (peers != nullptr)
     use_unicast_peers (qos, domain, peers);
+  if (const char *folder = command_option (&command, "security"))
+    secure (qos, folder);
   participant = fdds::DomainParticipantFactory::get_instance ()->create_participant (domain, qos);
   if (participant == nullptr) {
     answer_error ("create_participant failed");

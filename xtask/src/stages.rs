@@ -20,6 +20,7 @@ const FUZZ_INPUT_TIMEOUT_SECONDS: u32 = 10;
 const SIM: &str = "peregrine-sim";
 /// The names, in every package, of the integration tests that need root, network namespaces and peers.
 const INTEROP_TEST: &str = "interop";
+const SECURED_TEST: &str = "secured";
 const TWO_HOST_TEST: &str = "two_host";
 /// The name of the integration tests that must run alone.
 const SLOW_LINK_TEST: &str = "slow_link";
@@ -141,7 +142,8 @@ fn replay_and_search(workspace: &Workspace, folder: &Path, target: &str) -> Resu
 }
 
 pub(crate) fn interop(workspace: &Workspace) -> Result<Outcome> {
-    lab_test(workspace, INTEROP_TEST)
+    lab_test(workspace, INTEROP_TEST)?;
+    lab_test(workspace, SECURED_TEST)
 }
 
 pub(crate) fn two_host(workspace: &Workspace) -> Result<Outcome> {

@@ -124,6 +124,9 @@ pub struct Quirks {
     /// number then proves a sample to be forged. Known of Cyclone DDS from its source; Fast DDS does not answer, and
     /// of others nothing is known.
     pub heartbeat_names_last_written: bool,
+    /// Whether the built-in endpoints of plain discovery and liveliness exchange unprotected messages although the
+    /// governance protects all messages. Cyclone DDS matches them before the handshake, and never protects them.
+    pub plain_discovery_in_clear: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
@@ -157,6 +160,7 @@ impl Quirks {
             repeats_acknowledged: true,
             opens_by_heartbeat: false,
             heartbeat_names_last_written: false,
+            plain_discovery_in_clear: false,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -187,6 +191,7 @@ impl Quirks {
                 several_fragments_per_submessage: true,
                 heartbeat_frag: true,
                 heartbeat_names_last_written: true,
+                plain_discovery_in_clear: true,
                 ..standard
             },
             VendorId::OPENDDS => Self { several_fragments_per_submessage: true, heartbeat_frag: true, ..standard },
@@ -194,6 +199,7 @@ impl Quirks {
                 several_fragments_per_submessage: true,
                 heartbeat_frag: true,
                 heartbeat_names_last_written: true,
+                plain_discovery_in_clear: false,
                 volatile_readers_start_after_heartbeat: false,
                 moves_start_by_heartbeat: true,
                 requests_on_gap: true,

@@ -95,6 +95,8 @@ pub struct Participant {
     pub message_size_max_bytes: Option<u32>,
     /// Bytes of USER_DATA in the announcement; only Peregrine's peer supports this.
     pub user_data_bytes: Option<u32>,
+    /// The folder with the documents of DDS Security; the peer of Cyclone DDS 11 does not support this.
+    pub security: Option<PathBuf>,
     /// Whether the peer has no internal threads and polls; only Peregrine's peer supports this.
     pub is_polled: bool,
 }
@@ -267,6 +269,9 @@ impl Peer {
         }
         if options.is_polled {
             command.push_str(" wait=poll");
+        }
+        if let Some(folder) = &options.security {
+            let _ = write!(command, " security={}", folder.display());
         }
         if let Some(bytes) = options.user_data_bytes {
             let _ = write!(command, " user_data={bytes}");

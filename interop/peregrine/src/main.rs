@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use peregrine::qos::{ParticipantQos, UserData};
+use peregrine::security::SecurityConfig;
 use peregrine::{DomainConfig, DomainParticipant, WaitStrategy};
 
 use crate::answer::Answer;
@@ -105,7 +106,11 @@ impl Session {
             config.wait = WaitStrategy::Poll;
         }
         let user_data = UserData(vec![b'u'; command.option_number("user_data")?.unwrap_or(0)]);
-        let participant = DomainParticipant::builder(command.number(1)?)
+        let mut builder = DomainParticipant::builder(command.number(1)?);
+        if let Some(folder) = command.option("security") {
+            builder = builder.security(security(folder));
+        }
+        let participant = builder
             .qos(ParticipantQos { user_data, ..ParticipantQos::default() })
             .lease(command.option_millis("lease_ms")?.unwrap_or(LEASE_DEFAULT))
             .config(config)
@@ -131,6 +136,18 @@ impl Session {
         let name = command.word(1)?;
         self.endpoints.get(name).with_context(|| format!("no endpoint {name}"))
     }
+}
+
+/// The documents of DDS Security in a folder.
+fn security(folder: &str) -> SecurityConfig {
+    let file = |name: &str| format!("file:{folder}/{name}");
+    SecurityConfig::new()
+        .identity_ca(file("identity_ca.pem"))
+        .identity_certificate(file("identity.pem"))
+        .private_key(file("identity.key"))
+        .permissions_ca(file("permissions_ca.pem"))
+        .governance(file("governance.p7s"))
+        .permissions(file("permissions.p7s"))
 }
 
 /// `write NAME KEY SEQ SIZE COUNT [PERIOD_US]`

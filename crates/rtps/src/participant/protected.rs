@@ -5,6 +5,7 @@ use crate::id::{EntityId, GuidPrefix};
 use crate::protection::open::Piece;
 use crate::reader::Reception;
 use crate::receiver::{DropReason, Envelope, Input, Interpreter, Origin};
+use crate::vendor::Quirks;
 use crate::wire::{Header, Submessages};
 
 use super::drops::Fault;
@@ -68,11 +69,29 @@ impl Participant {
         concerns_discovery
     }
 
+    /// Whether an authenticated participant sends input for this endpoint without protection, as its vendor does. Such
+    /// input may be forged: it can hide or invent endpoints, but has no keys for them.
+    pub(super) fn is_known_to_be_in_clear(&self, endpoint: EntityId, from: GuidPrefix) -> bool {
+        let is_plain_discovery = matches!(
+            endpoint,
+            EntityId::SEDP_PUBLICATIONS_WRITER
+                | EntityId::SEDP_PUBLICATIONS_READER
+                | EntityId::SEDP_SUBSCRIPTIONS_WRITER
+                | EntityId::SEDP_SUBSCRIPTIONS_READER
+                | EntityId::PARTICIPANT_MESSAGE_WRITER
+                | EntityId::PARTICIPANT_MESSAGE_READER
+        );
+        is_plain_discovery
+            && self.is_authenticated(from)
+            && self.remotes.get(&from).is_some_and(|remote| Quirks::of(remote.data.vendor).plain_discovery_in_clear)
+    }
+
     /// Whether an endpoint accepts input with this protection. Counts a rejected input.
     #[inline]
     pub(super) fn permits(&mut self, endpoint: EntityId, envelope: &Envelope) -> bool {
         let Some(protection) = &self.config.protection else { return true };
-        let permits = protection.levels(endpoint).permit(envelope.protection);
+        let permits = protection.levels(endpoint).permit(envelope.protection)
+            || self.is_known_to_be_in_clear(endpoint, envelope.from.prefix);
         if !permits {
             self.count_fault(envelope.from.prefix, Fault::Unprotected);
         }

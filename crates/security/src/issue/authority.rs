@@ -14,8 +14,9 @@ const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29
 const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
 /// Version 3.
 const VERSION: &[u8] = &[2];
-/// keyCertSign and cRLSign; the last bit that counts is the seventh.
-const AUTHORITY_USAGE: [u8; 2] = [1, 0x06];
+/// digitalSignature, keyCertSign and cRLSign; the last bit that counts is the seventh. An authority signs documents,
+/// too, and OpenSSL, which other implementations use, demands the first of these for S/MIME.
+const AUTHORITY_USAGE: [u8; 2] = [1, 0x86];
 /// digitalSignature.
 const PARTICIPANT_USAGE: [u8; 2] = [7, 0x80];
 

@@ -592,3 +592,28 @@ fn unauthenticated_peer_that_authenticates_keeps_its_matches_and_gains_others() 
     let is_separation = |event: &ParticipantEvent| matches!(event, ParticipantEvent::ReaderUnmatched { .. });
     assert!(!secured.events[&1].iter().any(is_separation));
 }
+
+#[test]
+fn plain_discovery_in_clear_is_accepted_of_an_authenticated_cyclone_peer_only() {
+    let plain = [
+        EntityId::SEDP_PUBLICATIONS_WRITER,
+        EntityId::SEDP_PUBLICATIONS_READER,
+        EntityId::SEDP_SUBSCRIPTIONS_WRITER,
+        EntityId::SEDP_SUBSCRIPTIONS_READER,
+        EntityId::PARTICIPANT_MESSAGE_WRITER,
+        EntityId::PARTICIPANT_MESSAGE_READER,
+    ];
+    let others = [EntityId::user_reader(1, false), EntityId::user_writer(1, false), EntityId([0xff, 0, 3, 0xc7])];
+    let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
+    secured.run(Span::from_secs(1));
+    let accepted = |secured: &mut Secured, vendor| {
+        let host = secured.domain.at(1);
+        host.remotes.get_mut(&prefix(2)).unwrap().data.vendor = vendor;
+        let accepted = plain.iter().chain(&others).filter(|id| host.is_known_to_be_in_clear(**id, prefix(2)));
+        accepted.copied().collect::<Vec<_>>()
+    };
+    assert_eq!(accepted(&mut secured, VendorId::CYCLONE), []);
+    secured.authenticate(1, 2);
+    assert_eq!(accepted(&mut secured, VendorId::FAST_DDS), []);
+    assert_eq!(accepted(&mut secured, VendorId::CYCLONE), plain);
+}

@@ -36,7 +36,8 @@ const ARROWS: &[Arrows] = &[
     },
     Arrows { from: "peregrine-hostile", to: &["peregrine", "peregrine-rtps"], in_tests: &[] },
     Arrows { from: "peregrine-sim", to: &["peregrine", "peregrine-rtps", "peregrine-transport"], in_tests: &[] },
-    Arrows { from: "peregrine-interop", to: &[], in_tests: &[] },
+    // Its tests issue documents for the peers.
+    Arrows { from: "peregrine-interop", to: &[], in_tests: &["peregrine-rtps", "peregrine-security"] },
     Arrows { from: "peregrine-interop-peer", to: &["peregrine"], in_tests: &[] },
     Arrows { from: "xtask", to: &["peregrine-interop", "peregrine-report"], in_tests: &[] },
 ];

@@ -39,11 +39,11 @@ struct Partial {
 /// The effect of a fragment.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// It has completed its message.
+    /// The fragment has completed its message.
     Complete(Payload),
     /// Further fragments are missing.
     Kept,
-    /// It is of no use.
+    /// The fragment cannot be used.
     Refused,
 }
 

@@ -14,7 +14,7 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Security {}
 
-/// An event of it.
+/// An event of the security of a participant.
 pub(super) type SecurityReport = Infallible;
 
 impl Security {

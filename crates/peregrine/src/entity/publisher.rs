@@ -59,10 +59,15 @@ impl Publisher {
     /// # Errors
     /// [`Error::ImmutablePolicy`] for a policy that cannot change once the publisher is enabled; [`Error::Unsupported`]
     /// for a policy that is not available yet; [`Error::BadParameter`] for policies that are too long to be announced;
+    /// [`Error::Security`] if the permissions of the participant deny a writer these partitions;
     /// [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
     pub fn set_qos(&self, qos: PublisherQos) -> Result<(), Error> {
         qos::check_publisher(&qos)?;
         self.check_open()?;
+        let participant = &self.participant().inner.core;
+        for writer in self.inner.writers() {
+            participant.check_partition(writer.core().guid.entity, &writer.data().topic_name, &qos.partition)?;
+        }
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);
         if let Some(policy) = immutable {

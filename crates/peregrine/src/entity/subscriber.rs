@@ -60,10 +60,15 @@ impl Subscriber {
     /// # Errors
     /// [`Error::ImmutablePolicy`] for a policy that cannot change once the subscriber is enabled;
     /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for policies that are too
-    /// long to be announced; [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
+    /// long to be announced; [`Error::Security`] if the permissions of the participant deny a reader these partitions;
+    /// [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
     pub fn set_qos(&self, qos: SubscriberQos) -> Result<(), Error> {
         qos::check_subscriber(&qos)?;
         self.check_open()?;
+        let participant = &self.participant().inner.core;
+        for reader in self.inner.readers() {
+            participant.check_partition(reader.core().guid.entity, &reader.data().topic_name, &qos.partition)?;
+        }
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);
         if let Some(policy) = immutable {

@@ -214,9 +214,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let join = |group: &IpAddr| Membership::new(domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
-        if let Some(security) = &participant.security {
-            security.endpoint_made(guid.entity, topic.name(), &subscriber_qos.partition)?;
-        }
+        let registration = participant.register_secured(guid.entity, topic.name(), &subscriber_qos.partition)?;
         let keys = topic.data_type.keys();
         let reader = new_reader(participant, guid, keys, &qos, &subscriber_qos.presentation)?;
         let (domain, host, type_id) = (Arc::clone(domain), Arc::clone(&participant.host), TypeId::of::<T>());
@@ -243,6 +241,9 @@ impl<T: TopicType> DataReaderBuilder<T> {
         Arc::clone(&inner).refresh();
         if is_enabled {
             inner.enable()?;
+        }
+        if let Some(registration) = registration {
+            registration.keep();
         }
         Ok(DataReader { inner })
     }

@@ -296,9 +296,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
             return Err(Error::AlreadyDeleted);
         }
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
-        if let Some(security) = &participant.security {
-            security.endpoint_made(guid.entity, topic.name(), &publisher.qos().partition)?;
-        }
+        let registration = participant.register_secured(guid.entity, topic.name(), &publisher.qos().partition)?;
         let host = &participant.host;
         let flow = publish_mode.flow().cloned();
         let writer = new_writer(participant, guid, &qos, settings)?;
@@ -331,6 +329,9 @@ impl<T: TopicType> DataWriterBuilder<T> {
         Arc::clone(&inner).refresh();
         if is_enabled {
             inner.enable()?;
+        }
+        if let Some(registration) = registration {
+            registration.keep();
         }
         inner.follow_suspension();
         Ok(DataWriter { inner })

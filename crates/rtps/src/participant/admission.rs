@@ -12,6 +12,7 @@ use super::pair_keys::{Arrived, Pair};
 use super::remote_security::RemoteSecurity;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, PublicationData, SubscriptionData};
 use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::locator::Source;
 use crate::qos::NonMatch;
 use crate::time::{Instant, Timestamp};
 
@@ -21,9 +22,9 @@ impl Participant {
     /// [`Self::keys_ready`] for each pair of endpoints.
     pub fn review_admission(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let Some(gate) = self.config.gate.clone() else { return };
-        let Some(remote) = self.remotes.get(&prefix) else { return };
-        let admission = gate.admission(&remote.data);
-        self.set_admission(now, wall, prefix, admission);
+        if self.remotes.contains_key(&prefix) {
+            self.set_admission(now, wall, prefix, gate.admission(prefix));
+        }
     }
 
     /// The admission of a known participant; `None` without a gate.
@@ -52,9 +53,9 @@ impl Participant {
     }
 
     /// Asks the gate about a new participant. `None`: it is refused, and that has been told.
-    pub(super) fn admit(&mut self, found: &ParticipantData) -> Option<Option<RemoteSecurity>> {
+    pub(super) fn admit(&mut self, found: &ParticipantData, source: Source) -> Option<Option<RemoteSecurity>> {
         let Some(gate) = &self.config.gate else { return Some(None) };
-        match gate.admission(found) {
+        match gate.announced(found, Some(source)) {
             Admission::Refused(reason) => {
                 self.report_refusal(found.prefix, reason);
                 None

@@ -279,7 +279,7 @@ impl Participant {
     }
 
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
-        let Some(security) = self.admit(&found) else { return };
+        let Some(security) = self.admit(&found, rx.source) else { return };
         let prefix = found.prefix;
         let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source);
         remote.choose_way(&self.config.addresses.paths);
@@ -296,7 +296,7 @@ impl Participant {
 
     /// A known participant announces something else. The gate may answer otherwise then.
     fn change_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
-        let admission = self.config.gate.as_deref().map(|gate| gate.admission(&found));
+        let admission = self.config.gate.as_deref().map(|gate| gate.announced(&found, Some(rx.source)));
         let prefix = found.prefix;
         self.update_participant(rx.now, found);
         if let Some(admission) = admission {

@@ -419,6 +419,14 @@ impl Participant {
         }
     }
 
+    /// A pair matches no longer.
+    pub(super) fn forget_keys_of_pair(&mut self, local: EntityId, remote: Guid) {
+        let security = self.remotes.get_mut(&remote.prefix).and_then(|remote| remote.security.as_deref_mut());
+        if let Some(security) = security {
+            security.keys.forget((local, remote.entity));
+        }
+    }
+
     /// Parses the announcement of an endpoint by its own participant, and reserves room for it.
     fn take_endpoint<D>(
         &mut self,
@@ -555,9 +563,11 @@ impl Participant {
         let own = self.config.prefix;
         let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
         let reason_hash = ReasonHash(hasher.hash_one(reason));
+        let mut has_lost = None;
         if let Some(local) = self.writers.get_mut(&writer.entity).filter(|_| writer.prefix == own) {
             if local.matched.remove(&reader) {
                 self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: writer.entity, reader });
+                has_lost = Some((writer.entity, reader));
             }
             if local.refused.insert(reader, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (writer.entity, reader);
@@ -569,6 +579,7 @@ impl Participant {
             if was_matched {
                 let (reader, may_return) = (reader.entity, false);
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
+                has_lost = Some((reader, writer));
             }
             if local.refused.insert(writer, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (reader.entity, writer);
@@ -577,6 +588,9 @@ impl Participant {
             if was_matched {
                 self.drop_route(&writer, reader.entity);
             }
+        }
+        if let Some((local, remote)) = has_lost {
+            self.forget_keys_of_pair(local, remote);
         }
     }
 

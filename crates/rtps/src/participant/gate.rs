@@ -5,15 +5,21 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::discovery::data::{ParticipantData, PublicationData, SecurityInfo, SubscriptionData};
+use crate::id::GuidPrefix;
+use crate::locator::Source;
 
 /// Decides which remote participants and endpoints may be used, and how endpoints are protected.
 ///
 /// All calls are look-ups, without I/O or waiting. A participant without a gate uses everybody.
 pub trait Gate: fmt::Debug + Send + Sync {
-    /// Whether this remote participant may be used. Asked when it is discovered, when it announces something else, and
-    /// when the caller [says](super::Participant::review_admission) that the answer may be another one. The
-    /// announcement of an unauthenticated participant may be forged.
-    fn admission(&self, remote: &ParticipantData) -> Admission;
+    /// A remote participant has announced itself, for the first time or with other data. Returns whether it may be
+    /// used. `source` sent the announcement without protection, so that the announcement may be forged; `None` for an
+    /// announcement that arrived by the secure endpoints of discovery.
+    fn announced(&self, remote: &ParticipantData, source: Option<Source>) -> Admission;
+
+    /// Whether a remote participant that has announced itself may be used. Asked when the caller
+    /// [says](super::Participant::review_admission) that the answer may be another one.
+    fn admission(&self, remote: GuidPrefix) -> Admission;
 
     /// How the participant and its built-in endpoints are protected. Fixed for its lifetime.
     fn participant(&self) -> ParticipantRules;

@@ -65,6 +65,11 @@ impl PairKeys {
         self.wanted.get(&pair) == Some(&true)
     }
 
+    /// A pair matches no longer. Its next match needs an answer of its own.
+    pub(super) fn forget(&mut self, pair: Pair) {
+        self.wanted.remove(&pair);
+    }
+
     /// A local endpoint is gone.
     pub(super) fn forget_local(&mut self, local: EntityId) {
         self.wanted.retain(|pair, _| pair.0 != local);

@@ -126,7 +126,7 @@ impl Participant {
         // Links of link-local addresses are those that are known already.
         self.place_on_link(Source::Datagram(core::net::SocketAddr::from(([0; 4], 0))), &mut found);
         found.streams.retain(|locator| self.config.addresses.paths.is_stream(locator));
-        let admission = gate.admission(&found);
+        let admission = gate.announced(&found, None);
         without_status(&mut found.security);
         let prefix = found.prefix;
         if self.remotes.get(&prefix).is_some_and(|remote| remote.data != found) {

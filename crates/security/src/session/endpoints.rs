@@ -36,6 +36,24 @@ impl Session {
         Ok(security)
     }
 
+    /// A local endpoint of the user has other partitions or tags. Its later matches are judged by these.
+    ///
+    /// # Errors
+    /// The documents deny the endpoint, which matches no other endpoints until the next change.
+    pub fn endpoint_changed(
+        &mut self,
+        input: &mut Input<'_>,
+        endpoint: EntityId,
+        description: EndpointDescription,
+    ) -> Result<EndpointSecurity, UnusableEndpoint> {
+        self.set_clock(input);
+        let verdict = self.rights.endpoint(endpoint, &description, input.wall);
+        let known = self.locals.get_mut(&endpoint).filter(|local| local.description.is_some());
+        let known = known.ok_or(UnusableEndpoint::Entity(endpoint))?;
+        known.description = Some(description);
+        verdict.map_err(UnusableEndpoint::Denied)
+    }
+
     /// Removes a local endpoint of the user, with its keys and matches.
     pub fn endpoint_removed(&mut self, input: &mut Input<'_>, endpoint: EntityId) {
         self.set_clock(input);
@@ -119,7 +137,11 @@ impl Session {
             .endpoint(local, description, input.wall)
             .map_err(|denial| NonMatch::LocalDenied(Box::new(denial)))?;
         if let Some(known) = peer.matches.get(&(local, pair.remote)) {
-            return Ok(if known.is_ready { Matched::Ready } else { Matched::AwaitsKeys });
+            let is_ready = known.is_ready;
+            if self.change(pair, Match::resume) == Some(true) {
+                self.enqueue(pair);
+            }
+            return Ok(if is_ready { Matched::Ready } else { Matched::AwaitsKeys });
         }
         if !peer.is_authenticated() {
             return Ok(Matched::Ready);
@@ -146,13 +168,14 @@ impl Session {
         Ok(Matched::Ready)
     }
 
-    /// Two endpoints match no longer, for example because their QoS has changed. They share no keys from now on.
+    /// Two endpoints match no longer, for example because their QoS has changed. Their keys are kept until one of them
+    /// is gone, and not renewed: the peer may not notice that the match ended, and would not send its keys again.
     pub fn unmatch_endpoints(&mut self, input: &mut Input<'_>, local: EntityId, remote: Guid) {
         self.set_clock(input);
         let pair = PairKey { peer: remote.prefix, local, remote: remote.entity };
         let is_user = self.locals.get(&local).is_some_and(|local| local.description.is_some());
         if is_user {
-            self.remove_match(pair);
+            self.change(pair, Match::suspend);
         }
     }
 

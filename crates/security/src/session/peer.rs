@@ -42,6 +42,8 @@ pub(super) struct Match {
     pub(super) received: bool,
     /// Whether it was reported that the keys are ready.
     pub(super) is_ready: bool,
+    /// Whether the match has ended, and its keys wait for the next one.
+    is_suspended: bool,
     /// Whether the pair is in the queue of pairs with something to do.
     pub(super) is_queued: bool,
     pub(super) sending: Sending,
@@ -119,6 +121,7 @@ impl Match {
             sent: false,
             received: false,
             is_ready: false,
+            is_suspended: false,
             is_queued: false,
             sending: if gives { Sending::All } else { Sending::Nothing },
             ask_at: None,
@@ -128,6 +131,25 @@ impl Match {
             answers: 0,
             seen: Vec::new(),
         }
+    }
+
+    /// The match has ended.
+    pub(super) fn suspend(&mut self) {
+        self.is_suspended = true;
+        self.sending = Sending::Nothing;
+        self.ask_at = None;
+    }
+
+    /// The endpoints match, perhaps again. The peer may have dropped the keys since, so that they are sent again.
+    /// Returns whether that is necessary.
+    pub(super) fn resume(&mut self) -> bool {
+        let was_suspended = core::mem::replace(&mut self.is_suspended, false);
+        if was_suspended {
+            self.resends = 0;
+            self.answers = 0;
+            self.sending = if self.gives { Sending::All } else { Sending::Nothing };
+        }
+        was_suspended
     }
 
     /// Whether the keys of this pair alone are exchanged.
@@ -164,8 +186,11 @@ impl Match {
 
     /// Whether keys were sent, so that renewed ones must be sent too.
     pub(super) fn renew(&mut self) -> bool {
-        self.sending = self.sending.max(Sending::Renewed);
-        self.sent
+        let renews = self.sent && !self.is_suspended;
+        if renews {
+            self.sending = self.sending.max(Sending::Renewed);
+        }
+        renews
     }
 
     /// Whether keys with these numbers were received before.
@@ -187,7 +212,7 @@ impl Match {
     /// Whether a repetition of the peer's keys is answered now.
     pub(super) fn answer(&mut self, now: Instant) -> bool {
         let is_due = self.last_sent.is_none_or(|at| now.since(at) >= TOKEN_ANSWER_INTERVAL);
-        let answers = self.gives && self.sent && is_due && self.answers < TOKEN_ANSWERS;
+        let answers = self.gives && self.sent && !self.is_suspended && is_due && self.answers < TOKEN_ANSWERS;
         if answers {
             self.answers = self.answers.saturating_add(1);
             self.sending = Sending::All;

@@ -260,7 +260,7 @@ impl Session {
     }
 
     /// Changes a pair, and its question accordingly.
-    fn change<R>(&mut self, pair: PairKey, change: impl FnOnce(&mut Match) -> R) -> Option<R> {
+    pub(super) fn change<R>(&mut self, pair: PairKey, change: impl FnOnce(&mut Match) -> R) -> Option<R> {
         let state = self.match_of(pair)?;
         let before = state.ask_at;
         let result = change(state);

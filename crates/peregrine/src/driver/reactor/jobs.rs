@@ -30,12 +30,14 @@ struct State {
 }
 
 impl Jobs {
-    /// Queues a job. `start` starts the thread, the first time only, and returns whether that was possible. The job
-    /// comes back if it cannot run.
-    pub(super) fn add(&self, job: Job, start: impl FnOnce() -> bool) -> Result<(), Job> {
+    /// Queues a job. `start` starts the thread, the first time only, and returns whether that was possible. Returns
+    /// `false` if the job cannot run: it is dropped then, under no lock.
+    pub(super) fn add(&self, job: Job, start: impl FnOnce() -> bool) -> bool {
         let mut state = lock_leaf(&self.state);
         if state.is_closed || state.queue.len() >= JOBS_MAX {
-            return Err(job);
+            drop(state);
+            drop(job);
+            return false;
         }
         state.queue.push_back(job);
         debug_assert!(state.queue.len() <= JOBS_MAX);
@@ -44,12 +46,16 @@ impl Jobs {
         if must_start && !start() {
             let mut state = lock_leaf(&self.state);
             state.is_started = false;
-            return state.queue.pop_back().map_or(Ok(()), Err);
+            // Other threads may have added jobs since, which relied on this thread to start the other one.
+            let stranded = std::mem::take(&mut state.queue);
+            drop(state);
+            drop(stranded);
+            return false;
         }
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
-        Ok(())
+        true
     }
 
     /// The body of the thread, until the domain closes.
@@ -86,6 +92,7 @@ impl Jobs {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     use super::*;
@@ -103,23 +110,54 @@ mod tests {
                 thread = Some(std::thread::spawn(move || of.run()));
                 true
             };
-            assert!(jobs.add(job, start).is_ok());
+            assert!(jobs.add(job, start));
         }
         let worker = thread.expect("the first job has started the thread");
         let ran: Vec<_> = (0..5).map(|_| results.recv().unwrap()).collect();
         assert_eq!(ran, (0..5).map(|number| (number, worker.thread().id())).collect::<Vec<_>>());
         jobs.close();
         worker.join().unwrap();
-        assert!(jobs.add(Box::new(|| {}), || true).is_err());
+        assert!(!jobs.add(Box::new(|| {}), || true));
     }
 
     #[test]
-    fn job_past_the_bound_or_without_thread_comes_back() {
+    fn jobs_without_thread_are_dropped_under_no_lock() {
+        let jobs = Arc::new(Jobs::default());
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let job = |jobs: &Arc<Jobs>| {
+            let on_drop = OnDrop(Arc::clone(jobs), Arc::clone(&dropped));
+            Box::new(move || drop(on_drop)) as Job
+        };
+        // A second thread adds a job before the first knows that the thread for jobs cannot start.
+        let start = || {
+            assert!(jobs.add(job(&jobs), || unreachable!("the first job starts the thread")));
+            false
+        };
+        assert!(!jobs.add(job(&jobs), start));
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        assert!(jobs.add(job(&jobs), || true), "the next job starts the thread");
+        jobs.close();
+        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+        assert!(!jobs.add(job(&jobs), || true));
+        assert_eq!(dropped.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn job_past_the_bound_is_dropped() {
         let jobs = Jobs::default();
-        assert!(jobs.add(Box::new(|| {}), || false).is_err());
         for _ in 0..JOBS_MAX {
-            assert!(jobs.add(Box::new(|| {}), || true).is_ok());
+            assert!(jobs.add(Box::new(|| {}), || true));
         }
-        assert!(jobs.add(Box::new(|| {}), || true).is_err());
+        assert!(!jobs.add(Box::new(|| {}), || true));
+    }
+
+    /// Takes the lock of the jobs when it is dropped.
+    struct OnDrop(Arc<Jobs>, Arc<AtomicUsize>);
+
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            assert!(self.0.state.try_lock().is_ok(), "a job is dropped under the lock of the jobs");
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

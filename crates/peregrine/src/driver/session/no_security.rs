@@ -8,21 +8,40 @@ use peregrine_rtps::participant::{Participant, ParticipantEvent};
 use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::Instant;
 
+use super::observer::DiscoveryEvent;
 use crate::error::Error;
 
 /// The security of one participant, which does not exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Security {}
 
+/// The registration of an endpoint, which does not exist either.
+#[derive(Debug)]
+pub(crate) enum Registration {}
+
+impl Registration {
+    pub(crate) const fn keep(self) {
+        match self {}
+    }
+}
+
 /// An event of the security of a participant.
 pub(super) type SecurityReport = Infallible;
 
 impl Security {
-    pub(crate) const fn endpoint_made(&self, _: EntityId, _: &str, _: &Partition) -> Result<(), Error> {
+    pub(crate) const fn register(&self, _: EntityId, _: &str, _: &Partition) -> Result<Registration, Error> {
         match *self {}
     }
 
-    pub(crate) const fn endpoint_removed(&self, _: EntityId) {
+    pub(crate) const fn check(&self, _: EntityId, _: &str, _: &Partition) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(super) const fn endpoint_announced(&self, _: EntityId, _: &str, _: &Partition) {
+        match *self {}
+    }
+
+    pub(super) const fn endpoint_removed(&self, _: EntityId) {
         match *self {}
     }
 
@@ -41,4 +60,8 @@ impl Security {
     pub(super) const fn process(&self, _: Instant, _: &mut Participant, _: &mut VecDeque<SecurityReport>) -> bool {
         match *self {}
     }
+}
+
+pub(super) const fn event_of(report: SecurityReport) -> DiscoveryEvent {
+    match report {}
 }

@@ -13,7 +13,7 @@ use peregrine_rtps::participant::{
     Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantConfig, ParticipantEvent, StreamChange,
 };
 use peregrine_rtps::protection::Protection;
-use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
+use peregrine_rtps::qos::{NonMatch, Partition, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Span};
@@ -24,7 +24,7 @@ use tracing::Level;
 pub(crate) use super::lingering::Abandoned;
 use super::lingering::{LINGERING_MAX, Lingering};
 use super::observer::{DiscoveryEvent, Observer};
-use super::security::{Security, SecurityReport};
+use super::security::{Registration, Security, SecurityReport};
 use crate::driver::base::clock::{now, wall, wall_at};
 use crate::driver::base::deadline_cell::DeadlineCell;
 use crate::driver::base::parker::Parker;
@@ -67,7 +67,8 @@ pub(crate) trait ParticipantHost: Host {
     /// `None` if the domain shares no memory with other processes.
     fn channel_requests(&self) -> Option<&dyn ChannelRequests>;
 
-    /// Runs a job on a thread for such jobs, which may take milliseconds. A domain that closes drops jobs.
+    /// Runs a job on a thread for such jobs, which may take milliseconds. A job that cannot run is dropped, perhaps
+    /// before this returns.
     #[cfg_attr(not(feature = "security"), expect(dead_code, reason = "only security has jobs"))]
     fn run_job(&self, job: Box<dyn FnOnce() + Send>);
 }
@@ -163,6 +164,9 @@ impl ParticipantCore {
         if self.host.config().same_process && !core.is_protected {
             WRITERS.add(core.guid, Arc::downgrade(core) as _);
         }
+        if let Some(security) = &self.security {
+            security.endpoint_announced(core.guid.entity, &data.topic_name, &data.publisher.partition);
+        }
         locked.rtps.put_writer(now(), wall(), data);
         self.finish(locked);
     }
@@ -178,8 +182,32 @@ impl ParticipantCore {
         if self.host.config().same_process && !core.is_protected {
             READERS.add(core.guid, Arc::downgrade(core));
         }
+        if let Some(security) = &self.security {
+            security.endpoint_announced(core.guid.entity, &data.topic_name, &data.subscriber.partition);
+        }
         locked.rtps.put_reader(now(), wall(), data);
         self.finish(locked);
+    }
+
+    /// Registers a local endpoint that is being created with the security of the participant.
+    ///
+    /// # Errors
+    /// The permissions or the governance of the participant deny the endpoint.
+    pub(crate) fn register_secured(
+        &self,
+        endpoint: EntityId,
+        topic: &str,
+        partition: &Partition,
+    ) -> Result<Option<Registration>, Error> {
+        self.security.as_ref().map(|security| security.register(endpoint, topic, partition)).transpose()
+    }
+
+    /// Checks whether a local endpoint may have these partitions.
+    ///
+    /// # Errors
+    /// The permissions of the participant deny them.
+    pub(crate) fn check_partition(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), Error> {
+        self.security.as_ref().map_or(Ok(()), |security| security.check(endpoint, topic, partition))
     }
 
     /// Retires a writer, which accepts no more samples. The writer is removed when its readers have acknowledged the
@@ -596,6 +624,12 @@ impl super::security::RunsJobs for ParticipantCore {
         self.services.run_job(job);
     }
 
+    fn fail_job(&self, failed: peregrine_security::authentication::JobDone) {
+        if let Some(security) = &self.security {
+            security.job_done(failed);
+        }
+    }
+
     fn finish_job(&self, done: peregrine_security::authentication::JobDone) {
         let locked = self.lock();
         if let Some(security) = &self.security {
@@ -677,11 +711,8 @@ impl Locked {
 
     /// Reports events of security to observers.
     fn report(&mut self, reports: &mut VecDeque<SecurityReport>) {
-        for report in reports.drain(..) {
-            #[cfg(feature = "security")]
-            self.observe(|_| Some(DiscoveryEvent::Security(report)));
-            #[cfg(not(feature = "security"))]
-            match report {}
+        while let Some(report) = reports.pop_front() {
+            self.observe(|_| Some(super::security::event_of(report)));
         }
     }
 

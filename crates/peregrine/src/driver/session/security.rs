@@ -8,7 +8,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use peregrine_rtps::discovery::data::{
@@ -26,7 +26,7 @@ use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::wire::Endianness;
 use peregrine_security::WallTime;
-use peregrine_security::authentication::{Input, JobDone};
+use peregrine_security::authentication::{Input, Job, JobDone};
 use peregrine_security::documents::SecurityMasks;
 use peregrine_security::message::{DataHolder, identity_token, permissions_token};
 use peregrine_security::session::{
@@ -36,6 +36,7 @@ use peregrine_security::session::{
 use peregrine_transport::random;
 use tracing::Level;
 
+use super::observer::DiscoveryEvent;
 use crate::driver::base::clock::{now, wall};
 use crate::driver::base::sync::lock_leaf;
 use crate::driver::base::user_code::log;
@@ -47,13 +48,19 @@ pub(super) type SecurityReport = SecurityEvent;
 /// Maximum number of steps in one call of [`Security::process`]: each is caused by a message, a job or an endpoint.
 const STEPS_MAX: usize = 1 << 16;
 
+/// Stands for a source without IP address.
+const UNKNOWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
 /// The participant, for the jobs of its security.
 pub(crate) trait RunsJobs: Send + Sync {
-    /// Runs a job on another thread.
+    /// Runs a job on another thread, or drops it.
     fn run_job(&self, job: Box<dyn FnOnce() + Send>);
 
     /// A job is done. Called by that thread.
     fn finish_job(&self, done: JobDone);
+
+    /// A job was dropped. The caller may hold the lock of the participant.
+    fn fail_job(&self, failed: JobDone);
 }
 
 /// The security of one participant.
@@ -61,8 +68,6 @@ pub(crate) struct Security {
     rights: Rights,
     /// `None` until the participant exists.
     session: Mutex<Option<Session>>,
-    /// The question of discovery whether a participant is admitted concerns a decision that was made already.
-    is_review: AtomicBool,
     participant: OnceLock<Weak<dyn RunsJobs>>,
     not_sent: AtomicU64,
 }
@@ -84,7 +89,6 @@ impl Security {
         let security = Arc::new(Self {
             rights: credential.rights().clone(),
             session: Mutex::new(None),
-            is_review: AtomicBool::new(false),
             participant: OnceLock::new(),
             not_sent: AtomicU64::new(0),
         });
@@ -103,17 +107,43 @@ impl Security {
         let _ = self.participant.set(participant);
     }
 
-    /// Registers a local endpoint, which the caller then creates.
+    /// Registers a local endpoint, which the caller then creates. The registration ends with the result unless the
+    /// caller [keeps](Registration::keep) it.
     ///
     /// # Errors
     /// The documents deny the endpoint, or there is no room for another one.
-    pub(crate) fn endpoint_made(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), Error> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        endpoint: EntityId,
+        topic: &str,
+        partition: &Partition,
+    ) -> Result<Registration, Error> {
         let description = description(topic, partition, None);
         let made = self.with(|session, input| session.endpoint_made(input, endpoint, description).map(drop));
-        made.unwrap_or(Ok(())).map_err(|fault| SecurityError::Endpoint(fault.to_string()).into())
+        made.unwrap_or(Ok(())).map_err(|fault| SecurityError::Endpoint(fault.to_string()))?;
+        Ok(Registration { security: Arc::clone(self), endpoint, is_kept: false })
     }
 
-    pub(crate) fn endpoint_removed(&self, endpoint: EntityId) {
+    /// Whether a local endpoint may have these partitions.
+    ///
+    /// # Errors
+    /// The documents deny them.
+    pub(crate) fn check(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), Error> {
+        self.check_local(endpoint, topic, partition).map_err(|denial| SecurityError::Endpoint(denial).into())
+    }
+
+    /// A local endpoint is announced, perhaps with other partitions than before.
+    pub(super) fn endpoint_announced(&self, endpoint: EntityId, topic: &str, partition: &Partition) {
+        let description = description(topic, partition, None);
+        let changed = self.with(|session, input| session.endpoint_changed(input, endpoint, description).map(drop));
+        if let Some(Err(fault)) = changed {
+            log(Level::WARN, move || {
+                tracing::warn!(%endpoint, %fault, "an announced endpoint is denied, and matches no other endpoints");
+            });
+        }
+    }
+
+    pub(super) fn endpoint_removed(&self, endpoint: EntityId) {
         self.with(|session, input| session.endpoint_removed(input, endpoint));
     }
 
@@ -164,7 +194,7 @@ impl Security {
                 self.with(|session, input| {
                     let taken = match message.channel {
                         SecureChannel::Handshake => {
-                            let source = message.source.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address_of);
+                            let source = message.source.map_or(UNKNOWN_ADDRESS, address_of);
                             session.stateless_message_received(input, source, from, &payload)
                         }
                         SecureChannel::KeyExchange => session.volatile_message_received(input, from, &payload),
@@ -189,22 +219,15 @@ impl Security {
                 self.note_sent(to, rtps.send_secure(now, wall, SecureChannel::KeyExchange, to, payload.expose()));
             }
             Step::Admit { peer, .. } => {
-                self.is_review.store(true, Ordering::Relaxed);
                 rtps.review_admission(now, wall, peer);
-                self.is_review.store(false, Ordering::Relaxed);
             }
             Step::OpenKeyChannel { peer, .. } => self.note_sent(peer, rtps.open_key_channel(now, wall, peer)),
             Step::KeysReady { local, remote } => rtps.keys_ready(now, local, remote),
             Step::RunJob(job) => {
                 let Some(participant) = self.participant.get() else { return };
                 let Some(running) = participant.upgrade() else { return };
-                let (ticket, participant) = (job.ticket(), Weak::clone(participant));
-                running.run_job(Box::new(move || {
-                    let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or_else(|_| ticket.failed());
-                    if let Some(participant) = participant.upgrade() {
-                        participant.finish_job(done);
-                    }
-                }));
+                let job = OpenJob { job: Some(job), participant: Weak::clone(participant) };
+                running.run_job(Box::new(move || job.run()));
             }
             Step::Report(event) => {
                 log_event(&event);
@@ -241,7 +264,7 @@ impl Security {
     }
 
     /// Tells the session of an announcement.
-    fn announced(&self, remote: &ParticipantData) {
+    fn tell_announced(&self, remote: &ParticipantData, source: Option<Source>) {
         let security = remote.security.as_deref();
         let holder = |value: Option<&OpaqueValue>| {
             let (endianness, octets) = value?.octets();
@@ -249,17 +272,22 @@ impl Security {
         };
         let identity = holder(security.and_then(|security| security.identity_token.as_ref()));
         let permissions = holder(security.and_then(|security| security.permissions_token.as_ref()));
-        let addresses = remote.metatraffic_unicast.iter().chain(&remote.default_unicast);
-        let source = addresses.filter_map(|locator| locator.to_socket_addr()).next();
         let announcement = PeerAnnouncement {
             prefix: remote.prefix,
-            source: source.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip()),
+            // A participant without source is known already, and its handshakes have the first source.
+            source: source.map_or(UNKNOWN_ADDRESS, address_of),
             identity_token: identity.as_ref(),
             permissions_token: permissions.as_ref(),
             masks: security.and_then(|security| security.info).map(masks_of),
         };
         // A full queue of steps: the participant announces itself again.
         self.with(|session, input| session.peer_discovered(input, announcement).is_ok());
+    }
+
+    /// Rights end with the validity of the permissions, and depend on partitions, which change.
+    fn check_local(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), String> {
+        let checked = self.rights.endpoint(endpoint, &description(topic, partition, None), calendar());
+        checked.map(drop).map_err(|denial| denial.to_string())
     }
 
     fn check_remote(
@@ -291,6 +319,54 @@ impl Security {
     }
 }
 
+/// A job that the session waits for. The session hears of its end in any case.
+struct OpenJob {
+    job: Option<Job>,
+    participant: Weak<dyn RunsJobs>,
+}
+
+impl OpenJob {
+    fn run(mut self) {
+        let Some(job) = self.job.take() else { return };
+        let ticket = job.ticket();
+        let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or_else(|_| ticket.failed());
+        if let Some(participant) = self.participant.upgrade() {
+            participant.finish_job(done);
+        }
+    }
+}
+
+impl Drop for OpenJob {
+    fn drop(&mut self) {
+        if let (Some(job), Some(participant)) = (self.job.take(), self.participant.upgrade()) {
+            participant.fail_job(job.ticket().failed());
+        }
+    }
+}
+
+/// The session knows a local endpoint that is being created.
+#[must_use]
+pub(crate) struct Registration {
+    security: Arc<Security>,
+    endpoint: EntityId,
+    is_kept: bool,
+}
+
+impl Registration {
+    /// The endpoint exists: its removal ends the registration.
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.security.endpoint_removed(self.endpoint);
+        }
+    }
+}
+
 impl std::fmt::Debug for Security {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Security").field("session", &self.session).finish_non_exhaustive()
@@ -298,12 +374,14 @@ impl std::fmt::Debug for Security {
 }
 
 impl Gate for Security {
-    fn admission(&self, remote: &ParticipantData) -> Admission {
-        if !self.is_review.load(Ordering::Relaxed) {
-            self.announced(remote);
-        }
+    fn announced(&self, remote: &ParticipantData, source: Option<Source>) -> Admission {
+        self.tell_announced(remote, source);
+        self.admission(remote.prefix)
+    }
+
+    fn admission(&self, remote: GuidPrefix) -> Admission {
         let session = self.session();
-        match session.as_ref().and_then(|session| session.admission(remote.prefix)) {
+        match session.as_ref().and_then(|session| session.admission(remote)) {
             None | Some(session::Admission::Pending) => Admission::Pending,
             Some(session::Admission::Authenticated) => Admission::Authenticated,
             Some(session::Admission::Unauthenticated) => Admission::Unauthenticated,
@@ -337,13 +415,20 @@ impl Gate for Security {
         }
     }
 
-    fn check_remote_writer(&self, writer: &PublicationData, _: &SubscriptionData) -> Result<(), String> {
+    fn check_remote_writer(&self, writer: &PublicationData, reader: &SubscriptionData) -> Result<(), String> {
+        self.check_local(reader.guid.entity, &reader.topic_name, &reader.subscriber.partition)?;
         self.check_remote(writer.guid, &writer.topic_name, &writer.publisher.partition, &writer.security)
     }
 
-    fn check_remote_reader(&self, reader: &SubscriptionData, _: &PublicationData) -> Result<(), String> {
+    fn check_remote_reader(&self, reader: &SubscriptionData, writer: &PublicationData) -> Result<(), String> {
+        self.check_local(writer.guid.entity, &writer.topic_name, &writer.publisher.partition)?;
         self.check_remote(reader.guid, &reader.topic_name, &reader.subscriber.partition, &reader.security)
     }
+}
+
+/// The event that tells observers of a report.
+pub(super) const fn event_of(report: SecurityReport) -> DiscoveryEvent {
+    DiscoveryEvent::Security(report)
 }
 
 /// The present time of the calendar.
@@ -388,9 +473,7 @@ const fn masks_of(info: SecurityInfo) -> SecurityMasks {
 fn address_of(source: Source) -> IpAddr {
     match source {
         Source::Datagram(address) => address.ip(),
-        Source::Stream(locator) => {
-            locator.to_socket_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
-        }
+        Source::Stream(locator) => locator.to_socket_addr().map_or(UNKNOWN_ADDRESS, |address| address.ip()),
     }
 }
 
@@ -407,3 +490,6 @@ fn log_event(event: &SecurityEvent) {
         _ => tracing::warn!(%event, "security"),
     });
 }
+
+#[cfg(test)]
+mod tests;

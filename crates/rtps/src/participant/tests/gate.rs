@@ -3,6 +3,7 @@
 use super::secured::{CLOSED, OPEN, SEALED, Secured, rules_of};
 use super::*;
 use crate::limits::EARLY_KEYS_PER_PARTICIPANT;
+use crate::locator::Source;
 use core::sync::atomic::Ordering;
 
 fn wlp(span: Span) -> Liveliness {
@@ -36,6 +37,19 @@ fn security_reasons(events: &[ParticipantEvent]) -> Vec<String> {
         _ => None,
     });
     all.collect()
+}
+
+#[test]
+fn gate_gets_the_source_of_announcements_without_protection() {
+    let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
+    secured.run(Span::from_secs(1));
+    for (host, peer) in [(1, 2), (2, 1)] {
+        let source = secured.gates[&host].sources.lock().unwrap()[&prefix(peer)];
+        let Some(Source::Datagram(address)) = source else { panic!("{source:?}") };
+        let names = secured.domain.at(peer).config().addresses.metatraffic_unicast.clone();
+        let named = names.iter().filter_map(|locator| locator.to_socket_addr()).map(|named| named.ip());
+        assert!(named.into_iter().any(|ip| ip == address.ip()), "{address} {names:?}");
+    }
 }
 
 #[test]
@@ -616,4 +630,26 @@ fn plain_discovery_in_clear_is_accepted_of_an_authenticated_cyclone_peer_only() 
     secured.authenticate(1, 2);
     assert_eq!(accepted(&mut secured, VendorId::FAST_DDS), []);
     assert_eq!(accepted(&mut secured, VendorId::CYCLONE), plain);
+}
+
+#[test]
+fn pair_that_matches_again_asks_for_its_keys_again() {
+    let mut secured = Secured::pair();
+    let writer = secured.put_writer(1, 1, CLOSED);
+    let reader = secured.put_reader(2, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    assert_eq!(secured.matched(1), vec![reader]);
+    let mut wanted = Vec::new();
+    for names in [&["elsewhere"][..], &[]] {
+        let mut data = publication(1, 1, CLOSED);
+        data.publisher.partition = Partition(names.iter().map(|&name| name.to_string()).collect());
+        assert_eq!(data.guid, writer);
+        secured.events.clear();
+        secured.domain.put_writer(1, data);
+        secured.run(Span::from_secs(1));
+        wanted.push(secured.wanted(1));
+    }
+    assert_eq!(wanted, [vec![], vec![(writer.entity, reader)]]);
+    assert_eq!(secured.matched(1), vec![reader]);
+    assert_eq!(secured.matched(2), vec![writer]);
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::mock::Mock;
 use super::*;
 use crate::discovery::data::{ParticipantSecurityData, SecurityInfo};
+use crate::locator::Source;
 use crate::protection::{Protection, ProtectionKind};
 
 /// The topic whose discovery, liveliness, submessages and payloads are protected.
@@ -24,13 +25,15 @@ pub(super) struct TestGate {
     /// For participants without an answer of their own.
     others: Admission,
     answers: Mutex<BTreeMap<GuidPrefix, Admission>>,
+    /// The source of the last announcement of each participant.
+    pub(super) sources: Mutex<BTreeMap<GuidPrefix, Option<Source>>>,
     pub(super) denies: AtomicBool,
 }
 
 impl TestGate {
     fn new(others: Admission) -> Arc<Self> {
-        let (answers, protects_messages, denies) = Default::default();
-        Arc::new(Self { protects_messages, others, answers, denies })
+        let (answers, sources, protects_messages, denies) = Default::default();
+        Arc::new(Self { protects_messages, others, answers, sources, denies })
     }
 
     /// Forgets all answers.
@@ -60,8 +63,13 @@ pub(super) fn rules_of(topic: &str) -> TopicRules {
 }
 
 impl Gate for TestGate {
-    fn admission(&self, remote: &ParticipantData) -> Admission {
-        self.answers.lock().unwrap().get(&remote.prefix).unwrap_or(&self.others).clone()
+    fn announced(&self, remote: &ParticipantData, source: Option<Source>) -> Admission {
+        self.sources.lock().unwrap().insert(remote.prefix, source);
+        self.admission(remote.prefix)
+    }
+
+    fn admission(&self, remote: GuidPrefix) -> Admission {
+        self.answers.lock().unwrap().get(&remote).unwrap_or(&self.others).clone()
     }
 
     fn participant(&self) -> ParticipantRules {

@@ -200,14 +200,13 @@ fn lost_peer_takes_its_keys_along() {
 #[test]
 fn removed_endpoints_take_their_keys_along() {
     let rules = Rules::strict();
-    for removed_by in 0..3 {
+    for removed_by in 0..2 {
         let mut world = World::connected(&rules);
         let texts = world.seal_all(rules.levels);
         let reader = Guid::new(world.nodes[1].prefix, READER);
         world.call(0, |session, input| match removed_by {
             0 => session.endpoint_removed(input, WRITER),
-            1 => session.remote_endpoint_removed(input, reader),
-            _ => session.unmatch_endpoints(input, WRITER, reader),
+            _ => session.remote_endpoint_removed(input, reader),
         });
         let of_reader: Vec<_> = texts.iter().filter(|(_, sender, _)| *sender == reader).collect();
         assert_eq!(of_reader.len(), 1);
@@ -217,23 +216,45 @@ fn removed_endpoints_take_their_keys_along() {
         let found = world.call(0, |session, input| session.match_endpoints(input, WRITER, reader));
         match removed_by {
             0 => assert_eq!(found, Err(NonMatch::UnknownLocal(WRITER))),
-            1 => assert_eq!(found, Err(NonMatch::UnknownRemote(reader))),
-            _ => assert_eq!(found, Ok(Matched::AwaitsKeys), "the exchange begins again"),
+            _ => assert_eq!(found, Err(NonMatch::UnknownRemote(reader))),
         }
     }
 }
 
 #[test]
-fn unmatched_endpoints_that_match_again_exchange_keys_again() {
+fn unmatched_endpoints_that_match_again_have_keys() {
     let rules = Rules::strict();
-    let mut world = World::connected(&rules);
-    let (writer, reader) = (Guid::new(world.nodes[0].prefix, WRITER), Guid::new(world.nodes[1].prefix, READER));
+    // The second side may not notice that the match ended, or may forget everything.
+    for peer in ["notices", "does not notice", "forgets"] {
+        let mut world = World::connected(&rules);
+        let (writer, reader) = (Guid::new(world.nodes[0].prefix, WRITER), Guid::new(world.nodes[1].prefix, READER));
+        world.call(0, |session, input| session.unmatch_endpoints(input, WRITER, reader));
+        match peer {
+            "notices" => world.call(1, |session, input| session.unmatch_endpoints(input, READER, writer)),
+            "forgets" => world.call(1, |session, input| session.remote_endpoint_removed(input, writer)),
+            _ => {}
+        }
+        world.nodes.iter_mut().for_each(|node| node.ready.clear());
+        world.discover(0, WRITER, 1, READER);
+        world.discover(1, READER, 0, WRITER);
+        world.run_for(Span::from_millis(100));
+        assert!(world.is_ready(0, WRITER, 1, READER) && world.is_ready(1, READER, 0, WRITER), "{peer}");
+        assert!(world.opens_all(&world.seal_all(rules.levels)), "{peer}");
+    }
+}
+
+#[test]
+fn unmatched_endpoints_get_no_renewed_keys() {
+    let mut world = World::connected(&Rules::strict());
+    let reader = Guid::new(world.nodes[1].prefix, READER);
     world.call(0, |session, input| session.unmatch_endpoints(input, WRITER, reader));
-    world.call(1, |session, input| session.unmatch_endpoints(input, READER, writer));
-    world.nodes.iter_mut().for_each(|node| node.ready.clear());
+    let sent = world.nodes[0].volatile_sent;
+    world.call(0, |session, input| session.renew_keys(input, Renewal::Of(WRITER)));
+    world.run_for(Span::from_secs(5));
+    assert_eq!(world.nodes[0].volatile_sent, sent);
     world.discover(0, WRITER, 1, READER);
-    world.discover(1, READER, 0, WRITER);
     world.run_for(Span::from_millis(100));
-    assert!(world.is_ready(0, WRITER, 1, READER) && world.is_ready(1, READER, 0, WRITER));
-    assert!(world.opens_all(&world.seal_all(rules.levels)));
+    assert!(world.nodes[0].volatile_sent > sent, "the next match brings the new keys");
+    let texts = world.seal_all(Rules::strict().levels);
+    assert!(world.opens_all(&texts));
 }

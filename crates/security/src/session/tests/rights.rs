@@ -181,6 +181,30 @@ fn endpoint_that_loses_its_rights_by_new_partitions_loses_its_match() {
 }
 
 #[test]
+fn local_endpoint_is_judged_by_its_new_partitions() {
+    let mut world = World::new(1, PERFECT);
+    world.add(&OWNERS[0], &restricted());
+    world.add(&OWNERS[1], &Start::with(restricted().rules));
+    world.meet();
+    let mut change = |partitions: &[&str]| {
+        let description = described("Circle", partitions, &[]);
+        let changed = world.call(0, |session, input| session.endpoint_changed(input, WRITER, description));
+        (changed, world.try_discover(0, WRITER, 1, READER, &described("Circle", &[], &[])))
+    };
+    assert_eq!(change(&["P1"]).0, Err(UnusableEndpoint::Entity(WRITER)), "no such endpoint");
+    world.call(0, |session, input| session.endpoint_made(input, WRITER, described("Circle", &["P1"], &[]))).unwrap();
+    let mut change = |partitions: &[&str]| {
+        let description = described("Circle", partitions, &[]);
+        let changed = world.call(0, |session, input| session.endpoint_changed(input, WRITER, description));
+        (changed.map(drop), world.try_discover(0, WRITER, 1, READER, &described("Circle", &[], &[])).map(drop))
+    };
+    let (changed, matched) = change(&["P1", "Q"]);
+    assert!(matches!(changed, Err(UnusableEndpoint::Denied(_))), "{changed:?}");
+    assert!(matches!(matched, Err(NonMatch::LocalDenied(_))), "{matched:?}");
+    assert_eq!(change(&["P2"]), (Ok(()), Ok(())));
+}
+
+#[test]
 fn endpoints_of_differently_protected_topics_do_not_match() {
     let mut world = World::pair(1, PERFECT, &Rules::strict());
     world.meet();

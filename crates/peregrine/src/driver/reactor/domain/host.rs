@@ -144,8 +144,10 @@ impl ParticipantHost for Domain {
             }
             true
         };
-        if self.jobs.add(job, start).is_err() {
-            log(Level::WARN, || tracing::warn!("a job of a handshake does not run; the handshake begins again"));
+        if !self.jobs.add(job, start) {
+            log(Level::WARN, || {
+                tracing::warn!("a job of a handshake cannot run; the handshake fails, and begins again");
+            });
         }
     }
 }

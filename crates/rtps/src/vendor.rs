@@ -93,7 +93,7 @@ impl fmt::Display for ProtocolVersion {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quirks {
     /// The base of a pre-emptive ACKNACK. The standard requires 1 or more; Connext's durable writers with an empty
-    /// cache answer only to 0.
+    /// cache answer only to 0, and Fast DDS answers anything else no earlier than its next periodic HEARTBEAT.
     pub preemptive_acknack_base: u32,
     /// Whether several consecutive fragments may share one DATA_FRAG. Connext Micro and Fast DDS expect exactly one.
     pub several_fragments_per_submessage: bool,
@@ -177,6 +177,7 @@ impl Quirks {
             },
             VendorId::RTI_MICRO => Self { preemptive_acknack_base: 0, ..standard },
             VendorId::FAST_DDS => Self {
+                preemptive_acknack_base: 0,
                 repeats_acknowledged: false,
                 related_sample_identity_parameter: Some(ParameterId(0x800f)),
                 max_message_bytes: 65_500,

@@ -97,6 +97,7 @@ impl KeyChannels {
             max_message_bytes: MESSAGE_BYTES,
             default_message_bytes: MESSAGE_BYTES,
             seed: self.seed,
+            names_reader: true,
             protection: Some(Arc::clone(&self.protection)),
             ..WriterConfig::new(Guid::new(self.prefix, EntityId::VOLATILE_SECURE_WRITER))
         });

@@ -51,6 +51,9 @@ pub struct WriterConfig {
     pub default_message_bytes: usize,
     /// Seed that makes hash tables unpredictable to peers.
     pub seed: u64,
+    /// Each message names its reader, and no two readers share one. Cyclone DDS takes the last sequence number of a
+    /// writer that has content for each reader from such a HEARTBEAT only.
+    pub names_reader: bool,
     /// Protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
 }
@@ -118,6 +121,7 @@ impl WriterConfig {
             max_message_bytes: MESSAGE_BYTES_MAX,
             default_message_bytes: MESSAGE_BYTES_MAX,
             seed: 0,
+            names_reader: false,
             protection: None,
         }
     }

@@ -81,8 +81,8 @@ impl Writer {
         let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
         let per_message = self.packer.receivers_max(max_message);
         let mut group = Group { everyone: Vec::new(), parts: Vec::new(), ..Group::empty(max_message) };
-        let has_filters = messaged().any(|info| info.filter.is_some());
-        if !has_filters {
+        let has_selections = self.config.names_reader || messaged().any(|info| info.filter.is_some());
+        if !has_selections {
             for readers in current.chunks(per_message) {
                 group.add(readers, &asking);
             }
@@ -96,8 +96,8 @@ impl Writer {
         // One message serves all readers, so it meets the strictest requirement.
         let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
         self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
-        if has_filters || !self.group.selections.is_empty() {
-            self.select(&mut group, &asking, per_message, has_filters);
+        if has_selections || !self.group.selections.is_empty() {
+            self.select(&mut group, &asking, per_message, has_selections);
         }
         if group.parts.is_empty() && group.selections.is_empty() {
             group.add(&[], &asking);
@@ -120,25 +120,27 @@ impl Writer {
         self.group = group;
     }
 
-    /// Assigns each reader to the selection of its filter, if any reader has a filter. A reader without one belongs to
-    /// a selection only if it shares an address with a reader that has one.
+    /// Assigns each reader to the selection of its filter, if there are selections. A reader without a filter belongs
+    /// to a selection only if messages must name it: it shares an address with a reader that has a filter, or messages
+    /// of this writer name their reader in any case.
     fn select<S: BuildHasher>(
         &mut self,
         group: &mut Group,
         asking: &HashSet<Locator, S>,
         per_message: usize,
-        has_filters: bool,
+        has_selections: bool,
     ) {
         let shared = shared_addresses(self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info));
         // Readers by the index of their selection, if messages need not name the reader.
         let mut together: BTreeMap<Option<usize>, Vec<MatchedReader>> = BTreeMap::new();
         for reader in self.readers.iter_mut() {
             reader.selection = None;
-            if !has_filters || !reader.is_messaged() || reader.push_from.is_some() {
+            if !has_selections || !reader.is_messaged() || reader.push_from.is_some() {
                 continue;
             }
             let filter = reader.info.filter.as_ref();
-            let is_apart = reader.own_destination.locators.iter().any(|locator| shared.contains(locator));
+            let is_apart = self.config.names_reader
+                || reader.own_destination.locators.iter().any(|locator| shared.contains(locator));
             if is_apart || filter.is_some() {
                 let index = group.selection(filter);
                 reader.selection = Some(index);

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::id::GuidPrefix;
 use crate::locator::Locator;
 use crate::reader::Reader;
 use crate::wire::Gap;
@@ -462,4 +463,42 @@ fn unmatched_reader_removes_its_filter() {
     write(&mut pair, 3..=4);
     assert_eq!(shapes(&pair)[0], ["INFO_TS", "DATA", "HEARTBEAT"], "messages are as without filters");
     assert_eq!(pair.sent.len(), 2);
+}
+
+#[test]
+fn writer_that_names_readers_addresses_each_message_to_one_of_them() {
+    for seed in 1..20 {
+        let config = WriterConfig { names_reader: true, ..keep_all(50) };
+        let mut pair = unmatched(config, &[0, 0, 0]);
+        // The first two readers share an address.
+        pair.addresses = [(1, 0)].into();
+        pair.match_all(600);
+        (pair.fate, pair.seed) = (rough, seed);
+        write(&mut pair, 1..=50);
+        write_long(&mut pair, 51..=52, 2000);
+        pair.run(Span::from_secs(60));
+        for index in 0..3 {
+            assert_eq!(pair.taken_numbers(index), multiples(0, 52), "seed {seed}, reader {index}");
+            assert_eq!(lost(&pair.readers[index]), 0);
+        }
+        assert!(pair.writer.history().is_empty());
+        let names: Vec<Guid> = (0..3).map(|index| pair.readers[index].guid()).collect();
+        for (_, message) in &pair.sent {
+            let mut prefix = GuidPrefix::UNKNOWN;
+            for submessage in Submessages::new(&message[20..]).map(|submessage| submessage.unwrap()) {
+                let reader = match submessage {
+                    Submessage::InfoDestination(to) => {
+                        prefix = to.prefix;
+                        continue;
+                    }
+                    Submessage::Data(data) => data.reader,
+                    Submessage::DataFrag(frag) => frag.reader,
+                    Submessage::Heartbeat(heartbeat) => heartbeat.reader,
+                    Submessage::Gap(gap) => gap.reader,
+                    _ => continue,
+                };
+                assert!(names.contains(&Guid::new(prefix, reader)), "{prefix} {reader} {:?}", shape(message));
+            }
+        }
+    }
 }

@@ -264,6 +264,16 @@ impl Authenticator {
         }
     }
 
+    /// Whether a handshake with a peer that is not authenticated is under way.
+    pub(crate) fn is_half_open(&self, peer: GuidPrefix) -> bool {
+        self.pairs.get(&peer).is_some_and(Pair::is_half_open)
+    }
+
+    /// The peer that has been without a handshake for longest.
+    pub(crate) fn oldest_idle(&self) -> Option<GuidPrefix> {
+        self.idle.first().map(|(_, peer)| *peer)
+    }
+
     pub(super) const fn set_clock(&mut self, input: &Input<'_>) {
         self.clock = (input.now, input.wall);
     }

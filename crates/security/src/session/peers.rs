@@ -45,7 +45,7 @@ impl Session {
             return Ok(());
         }
         if !self.peers.contains_key(&peer) {
-            if self.peers.len() >= self.peers_max() {
+            if self.peers.len() >= self.peers_max() && !self.drop_idle() {
                 self.statistics.peers_refused = self.statistics.peers_refused.saturating_add(1);
                 // The peer is unknown, so that only its first announcements cause steps: discovery bounds its peers.
                 self.push(Step::Admit { peer, admission: Admission::Refused(PeerRefusal::NoRoom) });
@@ -62,7 +62,21 @@ impl Session {
         let identity = from.identity_token.filter(|_| has_permissions);
         self.authenticator.handle_announcement(input, peer, from.source, identity);
         self.process_authentication(input);
+        // Discovery has forgotten a refused participant. The messages of a new handshake need it.
+        let is_refused = |known: &Peer| matches!(known.admission, Admission::Refused(_));
+        if self.peers.get(&peer).is_some_and(is_refused) && self.authenticator.is_half_open(peer) {
+            self.admit(peer, Admission::Pending);
+        }
         Ok(())
+    }
+
+    /// Forgets the peer that has been without a handshake for longest: refused ones stay known only while there is
+    /// room. Returns whether there was one.
+    fn drop_idle(&mut self) -> bool {
+        let Some(peer) = self.authenticator.oldest_idle() else { return false };
+        self.authenticator.remove_participant(peer);
+        self.withdraw(peer);
+        self.peers.remove(&peer).is_some()
     }
 
     /// Discovery knows a participant no longer: it left, or its lease expired. Its keys are dropped.

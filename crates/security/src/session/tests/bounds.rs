@@ -70,20 +70,39 @@ fn drained(session: &mut Session, clock: &mut Clock) -> usize {
 }
 
 #[test]
-fn participants_beyond_the_bound_are_refused() {
+fn participant_beyond_the_bound_takes_the_place_of_the_oldest_refused_one() {
     let (mut world, mut clock) = alone();
     let session = &mut world.nodes[0].session;
     for number in 0..PEERS + 2 {
         announce(session, &mut clock, number, address(1), false).unwrap();
         drained(session, &mut clock);
     }
-    assert_eq!((session.usage().peers, session.statistics().peers_refused), (PEERS, 2));
-    assert_eq!(session.admission(prefix(PEERS)), None);
+    assert_eq!((session.usage().peers, session.statistics().peers_refused), (PEERS, 0));
+    assert_eq!([0, 1].map(|number| session.admission(prefix(number)).cloned()), [None, None]);
+    for number in [2, PEERS + 1] {
+        assert!(matches!(session.admission(prefix(number)), Some(Admission::Refused(_))), "{number}");
+    }
+}
+
+#[test]
+fn participant_beyond_the_bound_is_refused_while_all_others_are_in_use() {
+    const PEERS_FEW: usize = 8;
+    let mut world = World::new(1, PERFECT);
+    let config = SessionConfig { peers: PEERS_FEW, ..SessionConfig::default() };
+    world.add(&OWNERS[0], &Start { config, ..Start::with(Rules::of(ProtectionLevels::default())) });
+    let mut clock = Clock { now: world.now, wall: world.wall, draws: 0 };
+    let session = &mut world.nodes[0].session;
+    for number in 0..PEERS_FEW + 2 {
+        announce(session, &mut clock, number, address(1), true).unwrap();
+        drained(session, &mut clock);
+    }
+    assert_eq!((session.usage().peers, session.statistics().peers_refused), (PEERS_FEW, 2));
+    assert_eq!(session.admission(prefix(PEERS_FEW)), None);
     let mut draws = random(1);
     let mut input = Input { now: clock.now, wall: clock.wall, random: &mut draws };
     session.peer_lost(&mut input, prefix(0));
-    announce(session, &mut clock, PEERS, address(1), false).unwrap();
-    assert!(session.admission(prefix(PEERS)).is_some(), "the lost one made room");
+    announce(session, &mut clock, PEERS_FEW, address(1), true).unwrap();
+    assert!(session.admission(prefix(PEERS_FEW)).is_some(), "the lost one made room");
 }
 
 #[test]

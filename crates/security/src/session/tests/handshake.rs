@@ -5,6 +5,7 @@ use peregrine_rtps::protection::{ProtectionKind, ProtectionLevels};
 use peregrine_rtps::time::Span;
 
 use super::world::*;
+use crate::limits::{HANDSHAKE_PAUSE, HANDSHAKE_TIME};
 use crate::session::*;
 
 const KINDS: [ProtectionKind; 5] = [
@@ -88,6 +89,23 @@ fn sessions_authenticate_over_lossy_links_with_any_seed() {
         assert_eq!(texts.len(), 5);
         assert!(world.opens_all(&texts), "seed {seed}");
     }
+}
+
+#[test]
+fn participant_refused_for_its_silence_is_admitted_after_a_later_handshake() {
+    let mut world = World::pair(1, PERFECT, &Rules::strict());
+    world.announce(1);
+    world.quality.loss = 100;
+    world.run_for(HANDSHAKE_TIME + Span::from_secs(1));
+    let is_refused = |world: &World, node: usize, of: usize| {
+        let admission = world.nodes[node].admissions.get(&world.nodes[of].prefix);
+        matches!(admission, Some(Admission::Refused(PeerRefusal::NotAuthenticated(_))))
+    };
+    assert!(is_refused(&world, 0, 1) && is_refused(&world, 1, 0));
+    world.quality = PERFECT;
+    world.run_for(HANDSHAKE_PAUSE);
+    world.meet();
+    assert!(world.is_authenticated(0, 1) && world.is_authenticated(1, 0));
 }
 
 #[test]

@@ -486,6 +486,10 @@ impl World {
         let state = &mut self.nodes[node];
         match step {
             Step::SendStateless { to, payload } => {
+                // Discovery does not know the address of a participant that is refused.
+                if matches!(state.admissions.get(&to), Some(Admission::Refused(_))) {
+                    return;
+                }
                 state.log.push(format!("stateless {to}"));
                 state.sent.push((to, payload.clone()));
                 let (sender, source) = (state.prefix, address(node));

@@ -34,6 +34,10 @@ impl Reader {
     pub(crate) fn position_to_keep(&mut self, writer: Guid) -> Option<SequenceNumber> {
         let index = self.find(writer)?;
         let proxy = self.writers.get(index)?;
+        if !proxy.info.reliable {
+            // Others can send recorded samples again, which are authentic as long as the writer has the same keys.
+            return (self.is_protected() && proxy.started).then_some(proxy.next);
+        }
         let repeats = proxy.gets_history && Quirks::of(proxy.info.vendor).repeats_acknowledged;
         if repeats { None } else { self.acknowledged_below(writer) }
     }

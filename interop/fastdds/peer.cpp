@@ -2,6 +2,8 @@
 #include <fastcdr/Cdr.h>
 #include <fastdds/dds/domain/DomainParticipant.hpp>
 #include <fastdds/dds/domain/DomainParticipantFactory.hpp>
+#include <fastdds/dds/log/Log.hpp>
+#include <fastdds/dds/log/StdoutErrConsumer.hpp>
 #include <fastdds/dds/publisher/DataWriter.hpp>
 #include <fastdds/dds/publisher/DataWriterListener.hpp>
 #include <fastdds/dds/publisher/Publisher.hpp>
@@ -582,6 +584,9 @@ void delete_everything ()
 
 int main ()
 {
+  // The answers have standard output for themselves.
+  fdds::Log::ClearConsumers ();
+  fdds::Log::RegisterConsumer (std::make_unique<fdds::StdoutErrConsumer> ());
   printf ("{\"ok\":true,\"peer\":\"Fast DDS %s\"}\n", FASTRTPS_VERSION_STR);
   fflush (stdout);
   for (std::string line; std::getline (std::cin, line);) {

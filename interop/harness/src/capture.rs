@@ -136,8 +136,30 @@ impl Decoded {
     /// When `tshark` cannot be started or cannot read the recording.
     pub fn most_samples(&self) -> Result<usize> {
         const DATA: &str = "0x15";
-        let ids = self.fields("rtps", &["rtps.sm.id"])?;
+        let ids = self.submessage_ids()?;
         Ok(ids.lines().map(|packet| packet.matches(DATA).count()).max().unwrap_or(0))
+    }
+
+    /// The identifiers of the submessages, as `0x15`: those of a packet in a line, separated by commas.
+    ///
+    /// # Errors
+    /// When `tshark` cannot be started or cannot read the recording.
+    pub fn submessage_ids(&self) -> Result<String> {
+        self.fields("rtps", &["rtps.sm.id"])
+    }
+
+    /// The datagrams that the filter of the decoder selects, each with its destination port.
+    ///
+    /// # Errors
+    /// When `tshark` cannot be started or cannot read the recording.
+    pub fn datagrams(&self, filter: &str) -> Result<Vec<(u16, Vec<u8>)>> {
+        let lines = self.fields(filter, &["udp.dstport", "udp.payload"])?;
+        let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let datagram = |line: &str| {
+            let (port, digits) = line.split_once('\t')?;
+            Some((port.parse().ok()?, digits.as_bytes().chunks_exact(2).map_while(octet).collect()))
+        };
+        Ok(lines.lines().filter_map(datagram).collect())
     }
 
     /// All packets with a complaint of the decoder. Tests require an empty list.

@@ -1,0 +1,179 @@
+//! Recorded traffic: what the governance hides is in no packet, and an independent decoder has no complaint.
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use peregrine_interop::{Capture, Complaint, DataType, Error, NetNs, Participant, Program, Qos, Result, Write};
+use peregrine_rtps::protection::ProtectionKind;
+
+use super::documents::{GOVERNANCES, Levels, Member, Realm, Rules, is_hidden_by};
+use super::{LIMIT, Maker, WORLDS, durable, join};
+
+const TOPIC: &str = "TopicThatMayBeHidden";
+const TYPE: DataType = DataType::KeyedSample;
+const PARTITION: &str = "PartitionThatMayBeHidden";
+const KEY: u32 = 0x5ec2_e7a1;
+/// Lengths of samples: in one message, and in fragments.
+const SIZES: [u32; 2] = [300, 70_000];
+
+/// The identifiers of submessages of DDS Security (1.2 §7.4.7).
+const SEC_PREFIX: &str = "0x31";
+const SRTPS_PREFIX: &str = "0x33";
+/// The vendor id of Cyclone DDS.
+const CYCLONE: &str = "0x0110";
+const UNCOMPRESSED: &str = "unable to uncompress payload";
+
+/// Octets that appear in a recording if nothing is protected.
+fn marks() -> [(&'static str, Vec<u8>); 6] {
+    // The data of each sample repeats the numbers from 0 to 250: 64 of them in order are no chance.
+    let data = (100..164).collect();
+    // The serialized key and the sequence number behind it, and the key as a key hash.
+    let key = [KEY.to_le_bytes(), 1u32.to_le_bytes()].concat();
+    let hash = [KEY.to_be_bytes(), [0; 4], [0; 4], [0; 4]].concat();
+    let text = |text: &str| text.as_bytes().to_vec();
+    [
+        ("data", data),
+        ("key", key),
+        ("key hash", hash),
+        ("topic name", text(TOPIC)),
+        ("type name", text(TYPE.name())),
+        ("partition", text(PARTITION)),
+    ]
+}
+
+/// Whether the governance hides a mark.
+fn is_hidden(mark: &str, [messages, discovery, submessages, payloads]: Levels) -> bool {
+    let of_samples = [messages, submessages, payloads];
+    let of_names = [messages, discovery];
+    match mark {
+        "data" | "key" | "key hash" => of_samples.into_iter().any(is_hidden_by),
+        _ => of_names.into_iter().any(is_hidden_by),
+    }
+}
+
+/// The pair of a recording.
+struct Recorded {
+    programs: [Program; 2],
+    /// Whether samples may take another way than the recorded interface, as Peregrine's shared memory.
+    may_bypass: bool,
+    /// The vendor id of an implementation that sends its plain announcements in clear, although messages are encrypted.
+    announces_in_clear: Option<&'static str>,
+}
+
+/// The findings in a recording.
+struct Found {
+    marks: Vec<&'static str>,
+    /// The marks in messages of others than [`Recorded::announces_in_clear`].
+    strict_marks: Vec<&'static str>,
+    submessages: String,
+}
+
+fn marks_in(octets: &[u8]) -> Vec<&'static str> {
+    let contains = |mark: &[u8]| octets.windows(mark.len()).any(|window| window == mark);
+    marks().into_iter().filter(|(_, mark)| contains(mark)).map(|(name, _)| name).collect()
+}
+
+/// Records an exchange.
+fn record(pair: &Recorded, parts: &[Participant; 2], [_, _, _, payloads]: Levels) -> Result<Found> {
+    let host = NetNs::isolated()?;
+    let capture = Capture::start(&host, "lo")?;
+    let qos = Qos { partitions: vec![PARTITION.to_owned()], ..durable() };
+    let mut writer = join(&pair.programs[0], &host, &parts[0])?;
+    writer.writer("w", TOPIC, TYPE, &qos)?;
+    let mut reader = join(&pair.programs[1], &host, &parts[1])?;
+    reader.reader("r", TOPIC, TYPE, &qos)?;
+    writer.wait_matched("w", 1, LIMIT)?;
+    for (first_seq, size_bytes) in (1..).zip(SIZES) {
+        writer.write("w", &Write { key: KEY, first_seq, size_bytes, count: 1, period_us: 0 })?;
+        let taken = reader.take("r", 1, LIMIT)?;
+        if taken.len() != 1 || !taken.iter().all(|sample| sample.intact && sample.seq == first_seq) {
+            return Err(Error::Violated(format!("another sample than the one written: {taken:?}")));
+        }
+    }
+    writer.wait_acknowledged("w", LIMIT)?;
+    reader.leave();
+    writer.leave();
+    let decoded = capture.stop()?;
+    // The decoder does not know which payloads are protected. It takes the kind of the transformation for the options
+    // of the encapsulation, and the 4 of AES256_GCM for a compression.
+    let is_expected = |complaint: &Complaint| is_hidden_by(payloads) && complaint.reason.ends_with(UNCOMPRESSED);
+    if let Some(first) = decoded.complaints()?.iter().find(|complaint| !is_expected(complaint)) {
+        return Err(Error::Violated(format!("a packet does not decode: {first:?}")));
+    }
+    let octets = fs::read(decoded.file()).map_err(|error| Error::Violated(error.to_string()))?;
+    let marks = marks_in(&octets);
+    let strict_marks = match pair.announces_in_clear {
+        Some(vendor) => {
+            let others = decoded.datagrams(&format!("rtps.vendorId != {vendor}"))?;
+            // A mark does not continue in the next datagram.
+            marks_in(&others.into_iter().flat_map(|(_, octets)| [octets, vec![0; 4]]).flatten().collect::<Vec<_>>())
+        }
+        None => marks.clone(),
+    };
+    Ok(Found { marks, strict_marks, submessages: decoded.submessage_ids()? })
+}
+
+fn check_one(pair: &Recorded, parts: &[Participant; 2], levels: Levels) -> Result<()> {
+    let found = record(pair, parts, levels)?;
+    for (mark, _) in marks() {
+        let is_of_sample = mark == "data" || mark == "key";
+        if is_hidden(mark, levels) {
+            let is_excused = pair.announces_in_clear.is_some() && !is_of_sample && levels[1] == ProtectionKind::None;
+            let searched = if is_excused { &found.strict_marks } else { &found.marks };
+            if searched.contains(&mark) {
+                return Err(Error::Violated(format!("the recording shows the {mark}")));
+            }
+        } else if mark != "key hash" && !(is_of_sample && pair.may_bypass) && !found.marks.contains(&mark) {
+            // Not every implementation sends key hashes.
+            return Err(Error::Violated(format!("the recording lacks the {mark}: the search finds nothing")));
+        }
+    }
+    // The exchange of keys always has protected submessages.
+    for (id, expected) in [(SRTPS_PREFIX, levels[0] != ProtectionKind::None), (SEC_PREFIX, true)] {
+        if expected != found.submessages.contains(id) {
+            return Err(Error::Violated(format!("submessage {id} in the recording: {}", !expected)));
+        }
+    }
+    Ok(())
+}
+
+fn check(name: &str, pair: &Recorded) {
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..WORLDS {
+            scope.spawn(|| {
+                while let Some((governance, levels)) = GOVERNANCES.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let realm = Realm::new(&format!("capture-{name}-{governance}"));
+                    let rules = Rules::of(*levels);
+                    let parts = ["Anna", "Bert"].map(|name| realm.participant(&rules, &Member::named(name)));
+                    if let Err(error) = check_one(pair, &parts, *levels) {
+                        failures.lock().unwrap().push(format!("{governance}: {error}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{name}: {failures:#?}");
+}
+
+fn with(reader: Maker, may_bypass: bool, announces_in_clear: Option<&'static str>) -> Recorded {
+    Recorded { programs: [Program::peregrine().unwrap(), reader().unwrap()], may_bypass, announces_in_clear }
+}
+
+#[test]
+fn recording_of_peregrine_shows_what_is_not_hidden() {
+    check("peregrine", &with(Program::peregrine, true, None));
+}
+
+#[test]
+fn recording_of_peregrine_and_cyclone_shows_what_is_not_hidden() {
+    check("cyclone", &with(Program::cyclone_dds, false, Some(CYCLONE)));
+}
+
+#[test]
+fn recording_of_peregrine_and_fast_shows_what_is_not_hidden() {
+    check("fast", &with(Program::fast_dds, false, None));
+}

@@ -14,6 +14,7 @@ pub mod network;
 pub mod policy;
 pub mod protection;
 pub mod scenario;
+pub mod secure;
 pub mod standstill;
 pub mod vendor;
 pub mod world;

@@ -9,6 +9,9 @@ use peregrine_rtps::reader::{Reader, Reception};
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::writer::{MatchedReader, SampleFilter, Writer};
+use peregrine_security::session::SecurityEvent;
+
+use crate::secure::member::Security;
 
 /// One participant with its endpoints.
 #[derive(Debug)]
@@ -19,12 +22,28 @@ pub struct Member {
     pub writers: BTreeMap<EntityId, Writer>,
     /// Its readers.
     pub readers: BTreeMap<EntityId, Reader>,
+    /// Its security, if it has any.
+    pub security: Option<Arc<Security>>,
     next_key: u32,
 }
 
 impl Member {
-    pub(crate) const fn new(participant: Participant) -> Self {
-        Self { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), next_key: 0 }
+    pub(crate) const fn new(participant: Participant, security: Option<Arc<Security>>) -> Self {
+        Self { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), security, next_key: 0 }
+    }
+
+    /// Sets the time at which discovery asks the security.
+    pub(crate) fn set_clock(&self, now: Instant, wall: Timestamp) {
+        if let Some(security) = &self.security {
+            security.set_clock(now, wall);
+        }
+    }
+
+    /// Connects the security with discovery. Returns whether there was anything to do, and what it reports.
+    pub(crate) fn process_security(&mut self, now: Instant, wall: Timestamp) -> (bool, Vec<SecurityEvent>) {
+        let mut reports = Vec::new();
+        let Some(security) = &self.security else { return (false, reports) };
+        (security.process(now, wall, &mut self.participant, &mut reports), reports)
     }
 
     /// Handles a datagram.
@@ -37,6 +56,10 @@ impl Member {
 
     /// Handles the timers of the participant and its endpoints.
     pub(crate) fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
+        self.set_clock(now, wall);
+        if let Some(security) = &self.security {
+            security.handle_timeout(now);
+        }
         self.participant.handle_timeout(now, wall);
         self.writers.values_mut().for_each(|w| w.handle_timeout(now));
         self.readers.values_mut().for_each(|r| _ = r.handle_timeout(now, wall));
@@ -50,7 +73,8 @@ impl Member {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let writers = self.writers.values().filter_map(|w| w.poll_timeout().map(|(at, _)| at));
         let readers = self.readers.values().filter_map(|r| r.poll_timeout().map(|(at, _)| at));
-        writers.chain(readers).chain(self.participant.poll_timeout()).min()
+        let security = self.security.as_ref().and_then(|security| security.next_timeout());
+        writers.chain(readers).chain(self.participant.poll_timeout()).chain(security).min()
     }
 
     pub(crate) fn apply(
@@ -60,6 +84,9 @@ impl Member {
         event: &ParticipantEvent,
         filters: &BTreeMap<Guid, Arc<dyn SampleFilter>>,
     ) {
+        if let Some(security) = &self.security {
+            security.handle_event(now, event, &mut self.participant);
+        }
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 if let Some(writer) = self.writers.get_mut(writer) {

@@ -18,11 +18,15 @@ use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::{Header, Submessage, Submessages};
 use peregrine_rtps::writer::{SampleFilter, Writer, WriterConfig, WriterEvent};
+use peregrine_security::WallTime;
+use peregrine_security::session::SecurityEvent;
 
 use crate::clocks::Clocks;
 pub use crate::member::Member;
 use crate::network::{Datagram, Faults, Network, NodeId, ParticipantId};
 use crate::protection::MockProtection;
+use crate::secure::identity::{Realm, Rules};
+use crate::secure::member::Security;
 use crate::standstill::{Arrivals, Standstill};
 use crate::vendor::VendorModel;
 
@@ -35,6 +39,8 @@ pub enum Happening {
     Writer(EntityId, WriterEvent),
     /// An event of a reader.
     Reader(EntityId, ReaderEvent),
+    /// An event of the security of a participant.
+    Security(SecurityEvent),
 }
 
 /// The configuration of a world.
@@ -77,6 +83,8 @@ pub struct World {
     rng: fastrand::Rng,
     /// The protection of participants that start from now on.
     protection: Option<ProtectionLevels>,
+    /// The authorities and rules of nodes with DDS Security.
+    secured: BTreeMap<NodeId, (Arc<Realm>, Rules)>,
     /// The content filters of readers.
     filters: BTreeMap<Guid, Arc<dyn SampleFilter>>,
     /// The datagrams sent, if recorded.
@@ -107,6 +115,7 @@ impl World {
             handled: 0,
             rng,
             protection: None,
+            secured: BTreeMap::new(),
             filters: BTreeMap::new(),
             recorded: None,
             happenings: Vec::new(),
@@ -194,6 +203,23 @@ impl World {
         self.protection = levels;
     }
 
+    /// Gives the participants of a node that start from now on a certificate of this authority, and these rules.
+    pub fn secure(&mut self, node: NodeId, authority: &Arc<Realm>, rules: Rules) {
+        self.secured.insert(node, (Arc::clone(authority), rules));
+    }
+
+    /// The participant renews all its keys.
+    pub fn renew_keys(&mut self, id: impl Into<ParticipantId>) {
+        let id = id.into();
+        let clock = (self.now_of(id.node), self.wall_of(id.node));
+        let security = self.members.get(&id).and_then(|member| member.security.as_ref());
+        if let Some(security) = security {
+            security.set_clock(clock.0, clock.1);
+            security.renew_keys();
+        }
+        self.drain(id);
+    }
+
     /// Every writer applies the filter to its samples for the reader, from its next match or update of the reader on.
     pub fn filter(&mut self, reader: Guid, filter: Arc<dyn SampleFilter>) {
         self.filters.insert(reader, filter);
@@ -242,7 +268,7 @@ impl World {
         let prefix = GuidPrefix::new(VendorId::PEREGRINE, unique);
         let protection =
             self.protection.map(|levels| Arc::new(MockProtection::new(prefix, levels, DOMAIN_KEY)) as Arc<_>);
-        let config = ParticipantConfig {
+        let mut config = ParticipantConfig {
             prefix,
             domain: DOMAIN,
             domain_tag: String::new(),
@@ -264,8 +290,13 @@ impl World {
             security: None,
             gate: None,
         };
-        let participant = Participant::new(self.now_of(id.node), config);
-        self.members.insert(id, Member::new(participant));
+        let clock = (self.now_of(id.node), self.wall_of(id.node));
+        let security = self.secured.get(&id.node).map(|(realm, rules)| {
+            let credential = realm.credential(id.node.0, rules, prefix, WallTime(i64::from(clock.1.seconds)));
+            Security::configure(credential, self.rng.u64(..), clock, &mut config)
+        });
+        let participant = Participant::new(clock.0, config);
+        self.members.insert(id, Member::new(participant, security));
         self.drain(id);
     }
 
@@ -337,6 +368,10 @@ impl World {
         configure(&mut config);
         let mut data = PublicationData::new(guid, topic.to_owned(), "Type".to_owned());
         describe(&mut data);
+        if let Some(security) = &member.security {
+            security.set_clock(now, wall);
+            security.endpoint_made(guid.entity, &data.topic_name, &data.publisher.partition);
+        }
         let mut writer = Writer::new(config);
         writer.set_inline_qos(now, &data.inline_qos());
         member.writers.insert(guid.entity, writer);
@@ -362,9 +397,13 @@ impl World {
         config.cache.seed = seed;
         config.protection = member.participant.config().protection.clone();
         configure(&mut config);
-        member.readers.insert(guid.entity, Reader::new(config));
         let mut data = SubscriptionData::new(guid, topic.to_owned(), "Type".to_owned());
         describe(&mut data);
+        if let Some(security) = &member.security {
+            security.set_clock(now, wall);
+            security.endpoint_made(guid.entity, &data.topic_name, &data.subscriber.partition);
+        }
+        member.readers.insert(guid.entity, Reader::new(config));
         member.participant.put_reader(now, wall, data);
         self.drain(id);
         Some(guid)
@@ -459,6 +498,7 @@ impl World {
         *self.heard_bytes.entry((datagram.to, datagram.source.ip())).or_default() += datagram.bytes.len() as u64;
         let of_node = self.members.range_mut(datagram.to.participant(0)..=datagram.to.participant(u32::MAX));
         let receivers = of_node.map(|(id, member)| {
+            member.set_clock(now, wall);
             member.arrive(&rx, &buffer);
             *id
         });
@@ -478,16 +518,24 @@ impl World {
     fn drain(&mut self, id: ParticipantId) {
         let (now, wall) = (self.now_of(id.node), self.wall_of(id.node));
         let Some(member) = self.members.get_mut(&id) else { return };
+        member.set_clock(now, wall);
         let mut batch = TransmitBatch::default();
         let mut outgoing = Vec::new();
-        while let Some(event) = member.participant.poll_event() {
-            member.apply(now, wall, &event, &self.filters);
-            if let (ParticipantEvent::ParticipantLost(prefix, _), Some(vendor)) =
-                (&event, self.vendors.get_mut(&id.node))
-            {
-                vendor.forget(*prefix);
+        loop {
+            while let Some(event) = member.participant.poll_event() {
+                member.apply(now, wall, &event, &self.filters);
+                if let (ParticipantEvent::ParticipantLost(prefix, _), Some(vendor)) =
+                    (&event, self.vendors.get_mut(&id.node))
+                {
+                    vendor.forget(*prefix);
+                }
+                self.happenings.push((id, Happening::Participant(Box::new(event))));
             }
-            self.happenings.push((id, Happening::Participant(Box::new(event))));
+            let (has_worked, reports) = member.process_security(now, wall);
+            self.happenings.extend(reports.into_iter().map(|event| (id, Happening::Security(event))));
+            if !has_worked {
+                break;
+            }
         }
         while member.participant.poll_transmit(now, &mut batch) {
             collect(&mut batch, 7410, &mut outgoing);

@@ -35,7 +35,11 @@ const ARROWS: &[Arrows] = &[
         in_tests: &["peregrine-interop"],
     },
     Arrows { from: "peregrine-hostile", to: &["peregrine", "peregrine-rtps"], in_tests: &[] },
-    Arrows { from: "peregrine-sim", to: &["peregrine", "peregrine-rtps", "peregrine-transport"], in_tests: &[] },
+    Arrows {
+        from: "peregrine-sim",
+        to: &["peregrine", "peregrine-rtps", "peregrine-security", "peregrine-transport"],
+        in_tests: &[],
+    },
     // Its tests issue documents for the peers.
     Arrows { from: "peregrine-interop", to: &[], in_tests: &["peregrine-rtps", "peregrine-security"] },
     Arrows { from: "peregrine-interop-peer", to: &["peregrine"], in_tests: &[] },

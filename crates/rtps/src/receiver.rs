@@ -70,6 +70,12 @@ pub enum DropReason {
     Protected,
     /// A protected part was not made by its sender for this participant, or was changed in transit.
     NotAuthentic,
+    /// A pre-shared key is that of another domain.
+    OtherDomain,
+    /// The passphrase of a pre-shared key is not known.
+    UnknownPassphrase,
+    /// Too many unknown senders have used a pre-shared key.
+    TooManySenders,
 }
 
 impl fmt::Display for DropReason {
@@ -81,6 +87,9 @@ impl fmt::Display for DropReason {
             Self::InlineQos => f.write_str("inline QoS not understood or malformed"),
             Self::Protected => f.write_str("protected, and no key for it"),
             Self::NotAuthentic => f.write_str("protected, and not made by its sender for this participant"),
+            Self::OtherDomain => f.write_str("protected with the pre-shared key of another domain"),
+            Self::UnknownPassphrase => f.write_str("protected with a pre-shared key whose passphrase is not known"),
+            Self::TooManySenders => f.write_str("protected with a pre-shared key, by one unknown sender too many"),
         }
     }
 }
@@ -166,6 +175,9 @@ impl Interpreter {
         let reason = match error {
             OpenError::UnknownKey => DropReason::Protected,
             OpenError::NotAuthentic => DropReason::NotAuthentic,
+            OpenError::OtherDomain => DropReason::OtherDomain,
+            OpenError::UnknownPassphrase => DropReason::UnknownPassphrase,
+            OpenError::TooManySenders => DropReason::TooManySenders,
         };
         receive.dropped(self.source, self.vendor, reason);
     }

@@ -126,6 +126,7 @@ impl Member {
             | ParticipantEvent::SubscriptionLost(_)
             | ParticipantEvent::NotMatched { .. }
             | ParticipantEvent::ParticipantRefused { .. }
+            | ParticipantEvent::MessagesRefused { .. }
             | ParticipantEvent::KeysWanted { .. }
             | ParticipantEvent::StreamConnected { .. }
             | ParticipantEvent::StreamLost { .. } => {}

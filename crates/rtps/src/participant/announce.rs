@@ -51,9 +51,12 @@ impl ParticipantConfig {
         data.properties = config.qos.properties.clone();
         data.shared_memory = config.shared_memory.map(Box::new);
         if config.security.is_some() {
+            // Participants that have only a pre-shared key exchange no handshakes and no keys.
+            let has_handshakes = config.protection.as_ref().is_none_or(|protection| protection.pre_shared().is_none());
             let added = match config.gate {
                 Some(_) => BuiltinEndpointSet::SECURITY,
-                None => BuiltinEndpointSet::SECURE_CHANNELS,
+                None if has_handshakes => BuiltinEndpointSet::SECURE_CHANNELS,
+                None => BuiltinEndpointSet::default(),
             };
             data.builtin_endpoints = data.builtin_endpoints.with(added);
             data.security.clone_from(&config.security);
@@ -97,7 +100,8 @@ impl Participant {
         let qos = InlineQos { key_hash, status_info, ..InlineQos::default() };
         let number = self.announcer.number.next();
         let message = self.message(wall, None, number, &qos, PayloadKind::Key, &payload);
-        self.outbox.push_message(&message, self.everyone(true));
+        let to = self.everyone(true);
+        self.say(&message, to);
         self.leave_securely(wall);
     }
 
@@ -112,7 +116,7 @@ impl Participant {
         let message = self.announcement(wall, None);
         let to = self.everyone(known || self.config.addresses.metatraffic_multicast.is_empty());
         if !to.is_empty() {
-            self.outbox.push_message(&message, to);
+            self.say(&message, to);
         }
     }
 
@@ -238,7 +242,8 @@ impl Participant {
             return;
         }
         remote.answered_at = Some(rx.now);
-        self.outbox.push_message(&answer, Arc::clone(&remote.metatraffic));
+        let to = Arc::clone(&remote.metatraffic);
+        self.say(&answer, to);
     }
 
     /// Sends a HEARTBEAT of a built-in writer: a participant that knows the writer answers. With security there are no
@@ -254,7 +259,7 @@ impl Participant {
         remote.questioned_at = Some(now);
         let to_address = Arc::clone(&remote.metatraffic);
         let message = self.question_for(to);
-        self.outbox.push_message(&message, to_address);
+        self.say(&message, to_address);
     }
 
     /// A HEARTBEAT that a participant has to answer.

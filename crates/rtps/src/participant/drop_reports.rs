@@ -17,9 +17,10 @@ impl Participant {
         self.remotes.values().for_each(|remote| drops.add(&remote.drops));
         let channels = self.handshakes.counters();
         let secure_channels = self.keys.as_deref().map_or(channels, |keys| keys.add_counters(channels));
-        let Self { messages, not_rtps, healed, .. } = self;
+        let Self { messages, not_rtps, healed, unsealed, gate_counters, .. } = self;
         let (messages, not_rtps, healed) = (*messages, *not_rtps, *healed);
-        ParticipantCounters { messages, not_rtps, drops, healed, secure_channels, gate: self.gate_counters }
+        let (unsealed, gate) = (*unsealed, *gate_counters);
+        ParticipantCounters { messages, not_rtps, drops, healed, unsealed, secure_channels, gate }
     }
 
     /// The drops of each participant with any, and first those of all unknown participants.
@@ -48,6 +49,9 @@ impl Participant {
             DropReason::InlineQos => self.count_fault(from, Fault::InlineQos),
             DropReason::Protected => self.count_fault(from, Fault::Protected),
             DropReason::NotAuthentic => self.count_fault(from, Fault::NotAuthentic),
+            DropReason::OtherDomain => self.count_fault(from, Fault::OtherDomain),
+            DropReason::UnknownPassphrase => self.count_fault(from, Fault::UnknownPassphrase),
+            DropReason::TooManySenders => self.count_fault(from, Fault::TooManySenders),
         }
     }
 }

@@ -16,7 +16,14 @@ pub struct Drops {
     pub protected: u64,
     /// Protected messages and submessages that were not made by their sender for this participant, or were changed.
     pub not_authentic: u64,
-    /// Submessages without the protection that their endpoint requires.
+    /// Messages protected with the pre-shared key of another domain.
+    pub other_domain: u64,
+    /// Messages protected with a pre-shared key whose passphrase is not known.
+    pub unknown_passphrase: u64,
+    /// Messages of unknown senders with a pre-shared key, beyond the number of such senders in a time.
+    pub too_many_senders: u64,
+    /// Submessages without the protection that their endpoint requires, and, with a pre-shared key, messages that are
+    /// not protected as a whole.
     pub unprotected: u64,
     /// Submessages for endpoints that do not exist.
     pub no_such_endpoint: u64,
@@ -54,6 +61,9 @@ pub(super) enum Fault {
     InlineQos,
     Protected,
     NotAuthentic,
+    OtherDomain,
+    UnknownPassphrase,
+    TooManySenders,
     Unprotected,
     NoSuchEndpoint,
     DiscoveryMalformed,
@@ -72,6 +82,9 @@ impl Drops {
             Fault::InlineQos => &mut self.inline_qos,
             Fault::Protected => &mut self.protected,
             Fault::NotAuthentic => &mut self.not_authentic,
+            Fault::OtherDomain => &mut self.other_domain,
+            Fault::UnknownPassphrase => &mut self.unknown_passphrase,
+            Fault::TooManySenders => &mut self.too_many_senders,
             Fault::Unprotected => &mut self.unprotected,
             Fault::NoSuchEndpoint => &mut self.no_such_endpoint,
             Fault::DiscoveryMalformed => &mut self.discovery_malformed,
@@ -90,6 +103,9 @@ impl Drops {
         self.inline_qos += other.inline_qos;
         self.protected += other.protected;
         self.not_authentic += other.not_authentic;
+        self.other_domain += other.other_domain;
+        self.unknown_passphrase += other.unknown_passphrase;
+        self.too_many_senders += other.too_many_senders;
         self.unprotected += other.unprotected;
         self.no_such_endpoint += other.no_such_endpoint;
         self.discovery_malformed += other.discovery_malformed;

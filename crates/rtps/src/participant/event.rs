@@ -5,6 +5,7 @@ use alloc::string::String;
 
 use super::drops::Drops;
 use super::gate::GateCounters;
+use super::message_refusal::MessageRefusal;
 use super::secure_channel::SecureChannelCounters;
 use crate::discovery::data::ParticipantData;
 use crate::id::{EntityId, Guid, GuidPrefix};
@@ -77,6 +78,16 @@ pub enum ParticipantEvent {
         /// The reason.
         reason: String,
     },
+    /// The participant has a pre-shared key, and refuses messages in the name of another one. Told at most once a
+    /// second for a reason.
+    MessagesRefused {
+        /// The sender of the last message, which may be forged.
+        from: GuidPrefix,
+        /// The reason.
+        refusal: MessageRefusal,
+        /// The number of messages since this was last told for the reason.
+        count: u64,
+    },
     /// A pair of a local and a remote entity needs keys: of the participants, of their secure built-in endpoints, or of
     /// endpoints that may match. The keys of the local one are to be sent now. The keys of the remote one are
     /// expected, or there already: see [`Participant::keys_ready`](super::Participant::keys_ready).
@@ -146,6 +157,8 @@ pub struct ParticipantCounters {
     pub not_rtps: u64,
     /// Drops of other messages and their parts, by reason.
     pub drops: Drops,
+    /// Own announcements and messages of handshakes that were not sent because their protection failed.
+    pub unsealed: u64,
     /// Effects of forged discovery messages that were taken back.
     pub healed: Healed,
     /// The channels that DDS Security adds.

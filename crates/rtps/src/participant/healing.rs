@@ -177,7 +177,7 @@ impl Participant {
         remote.summarized_at = Some(rx.now);
         let to = Arc::clone(&remote.metatraffic);
         let message = self.announcement(rx.wall, None);
-        self.outbox.push_message(&message, to);
+        self.say(&message, to);
     }
 
     /// Applies `f` to the inventory of a topic.

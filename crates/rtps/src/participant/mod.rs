@@ -29,6 +29,7 @@ mod key_channels;
 mod liveliness_leases;
 mod local_endpoint;
 mod matching;
+mod message_refusal;
 mod moves;
 mod origin;
 mod pair_keys;
@@ -40,6 +41,7 @@ mod places;
 mod protected;
 mod recent_signs;
 mod refusals;
+mod refused_messages;
 mod remote;
 mod remote_endpoints;
 mod remote_security;
@@ -69,6 +71,7 @@ pub use drops::{Drops, PeerDrops};
 pub use event::{Delivery, Healed, LostReason, ParticipantCounters, ParticipantEvent, StreamChange};
 pub use fragment_run::FragmentRun;
 pub use gate::{Admission, Gate, GateCounters, ParticipantRules, TopicRules};
+pub use message_refusal::MessageRefusal;
 pub use paths::{LocalAddress, Path, Paths};
 pub use secure_channel::{SecureChannel, SecureChannelCounters, SecureMessage, SecureSendError};
 
@@ -93,6 +96,7 @@ use inventory::Digests;
 use key_channels::KeyChannels;
 use liveliness_leases::LivelinessLeases;
 use local_endpoint::{LocalReader, LocalWriter};
+use message_refusal::RefusedMessages;
 use parked::ParkedParticipants;
 use places::Places;
 use recent_signs::RecentSigns;
@@ -158,6 +162,9 @@ pub struct Participant {
     /// The last announcement to authenticated participants.
     said_securely: Vec<u8>,
     refusals: Refusals,
+    refused_messages: RefusedMessages,
+    /// Messages that were not sent because their protection failed.
+    unsealed: u64,
     gate_counters: GateCounters,
 }
 
@@ -208,6 +215,8 @@ impl Participant {
             keys: config.protection.as_ref().map(keys),
             said_securely: Vec::new(),
             refusals: Refusals::default(),
+            refused_messages: RefusedMessages::default(),
+            unsealed: 0,
             gate_counters: GateCounters::default(),
             config,
         }

@@ -79,7 +79,7 @@ impl Participant {
         doubt.next = now + MOVE_QUESTION_INTERVAL;
         let to = Arc::clone(&doubt.to);
         let question = self.question_for(prefix);
-        self.outbox.push_message(&question, to);
+        self.say(&question, to);
     }
 
     /// A participant that was asked at its old addresses answers from there: it has not moved.

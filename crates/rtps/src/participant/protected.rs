@@ -2,14 +2,14 @@
 //! endpoint requires.
 
 use crate::id::{EntityId, GuidPrefix};
-use crate::protection::open::Piece;
+use crate::protection::open::{Piece, is_whole};
 use crate::reader::Reception;
 use crate::receiver::{DropReason, Envelope, Input, Interpreter, Origin};
 use crate::vendor::Quirks;
 use crate::wire::{Header, Submessages};
 
 use super::drops::Fault;
-use super::{Delivery, Demultiplexer, Participant};
+use super::{Delivery, Demultiplexer, MessageRefusal, Participant};
 
 impl Participant {
     /// Like [`Self::handle_datagram`], for a participant with security.
@@ -29,14 +29,22 @@ impl Participant {
             }
         };
         let own = self.config.prefix;
-        let buffer = self.opener.open(&*protection, own, &header, message);
+        let is_pre_shared = !protection.pre_shared().is_none();
+        if is_pre_shared && !is_whole(message) {
+            return self.refuse_unprotected(rx.now, header.prefix);
+        }
+        let buffer = self.opener.open(&*protection, rx.now, own, &header, message);
         let mut pieces = core::mem::take(&mut self.opener.pieces);
         let decrypted = Reception { buffer: buffer.as_ref(), ..*rx };
         let mut demultiplexer = Demultiplexer::new(self, rx, deliver);
         let mut interpreter = Interpreter::new(&header, own);
+        let mut refusal = None;
         for piece in pieces.drain(..) {
             match piece {
-                Piece::Refused(error) => interpreter.refuse(error, &mut demultiplexer),
+                Piece::Refused(error) => {
+                    refusal = MessageRefusal::of(error).filter(|_| is_pre_shared);
+                    interpreter.refuse(error, &mut demultiplexer);
+                }
                 Piece::Malformed => interpreter.stop(&mut demultiplexer),
                 Piece::Readable { at, protection, sender } => {
                     let all = match &buffer {
@@ -63,10 +71,11 @@ impl Participant {
         if let Some(buffer) = buffer {
             self.opener.take_back(buffer);
         }
+        let is_told = refusal.is_some_and(|refusal| self.tell_refusal(rx.now, header.prefix, refusal));
         if concerns_discovery {
             self.process_discovery(rx.now, rx.wall);
         }
-        concerns_discovery
+        concerns_discovery || is_told
     }
 
     /// Whether an authenticated participant sends input for this endpoint without protection, as its vendor does. Such

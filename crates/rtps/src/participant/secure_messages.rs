@@ -138,7 +138,7 @@ impl Participant {
                 head.emit(ENDIANNESS, payload.len(), out);
                 out.extend_from_slice(payload);
             });
-            self.outbox.push_message(&message, locators);
+            self.say(&message, locators);
             return Ok(());
         }
         for (starting, fragment) in (1..).map(FragmentNumber).zip(payload.chunks(FRAGMENT)) {
@@ -157,7 +157,7 @@ impl Participant {
                 head.emit(ENDIANNESS, fragment.len(), out);
                 out.extend_from_slice(fragment);
             });
-            self.outbox.push_message(&message, Arc::clone(&locators));
+            self.say(&message, Arc::clone(&locators));
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ impl Participant {
     pub fn handle_stream(&mut self, now: Instant, wall: Timestamp, locator: Locator, change: StreamChange) {
         if change == StreamChange::Connected {
             let message = self.announcement(wall, None);
-            self.outbox.push_message(&message, Arc::new([locator]));
+            self.say(&message, Arc::new([locator]));
         }
         if change != StreamChange::Lost {
             self.builtin.handle_room(now, &locator);

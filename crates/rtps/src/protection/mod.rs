@@ -14,7 +14,14 @@ mod tests;
 use core::fmt;
 
 use crate::id::{EntityId, Guid, GuidPrefix};
-use crate::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
+use crate::time::Instant;
+use crate::wire::{CryptoFooter, CryptoHeader, Header, ReceiverMac};
+
+/// The flag of `SRTPS_PREFIX` that the RTPS header is authenticated, too, and no INFO_SRC repeats it (DDS Security 1.2
+/// §7.4.6.6.2).
+const ADDITIONAL_DATA_FLAG: u8 = 0x02;
+/// The flag of `SRTPS_PREFIX` for a pre-shared key.
+const PRE_SHARED_FLAG: u8 = 0x04;
 
 /// A kind of protection (DDS Security 1.2 §10.4.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -97,6 +104,12 @@ pub enum OpenError {
     UnknownKey,
     /// The MAC is wrong, or the one for this participant is missing.
     NotAuthentic,
+    /// The pre-shared key is that of another domain or domain tag.
+    OtherDomain,
+    /// The passphrase of the pre-shared key is not known here.
+    UnknownPassphrase,
+    /// Too many unknown senders have used a pre-shared key lately.
+    TooManySenders,
 }
 
 /// The transformations of one participant, and its keys (CryptoTransform of DDS Security 1.2 §9.5.1.9).
@@ -126,6 +139,41 @@ pub trait Protection: fmt::Debug + Send + Sync {
     fn payload_generation(&self, writer: EntityId) -> u32 {
         _ = writer;
         0
+    }
+
+    /// The protection, by a key that participants share before they meet, of messages that no key of a participant
+    /// protects as a whole (DDS Security 1.2 §10.4.1.2.5.8): `Sign`, `Encrypt` or, without such a key, `None`. With it,
+    /// a received message that is not protected as a whole is dropped unread. Fixed for the lifetime.
+    fn pre_shared(&self) -> ProtectionKind {
+        ProtectionKind::None
+    }
+
+    /// Protects a message of this participant with the pre-shared key.
+    ///
+    /// # Errors
+    /// Why `text` must not be sent.
+    fn seal_pre_shared(&self, text: Text<'_>) -> Result<Seal, SealError> {
+        _ = text;
+        Err(SealError::NoKey)
+    }
+
+    /// Verifies a message that is protected with the pre-shared key of the participant that `sender` names, and
+    /// decrypts `text` in place if it was encrypted. `additional` is authenticated, too. `now` bounds the work for
+    /// unknown senders in a time.
+    ///
+    /// # Errors
+    /// Why the message cannot be trusted. The content of `text` is then undefined.
+    fn open_pre_shared(
+        &self,
+        now: Instant,
+        sender: &Header,
+        header: &CryptoHeader,
+        footer: &CryptoFooter<'_>,
+        additional: &[u8],
+        text: Text<'_>,
+    ) -> Result<(), OpenError> {
+        _ = (now, sender, header, footer, additional, text);
+        Err(OpenError::UnknownKey)
     }
 
     /// The MAC that proves to one receiver that the sender made this seal. Called if origins are authenticated.
@@ -200,6 +248,9 @@ impl fmt::Display for OpenError {
         f.write_str(match self {
             Self::UnknownKey => "no such key of this sender",
             Self::NotAuthentic => "not made by this sender for this participant, or changed on the way",
+            Self::OtherDomain => "the pre-shared key is that of another domain",
+            Self::UnknownPassphrase => "the passphrase of the pre-shared key is not known here",
+            Self::TooManySenders => "too many unknown senders have used a pre-shared key lately",
         })
     }
 }

@@ -7,11 +7,12 @@ use core::ops::Range;
 
 use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::payload::{BufferPool, Payload};
+use crate::time::Instant;
 use crate::wire::{
     CryptoContent, CryptoFooter, CryptoHeader, Header, InfoSource, RawSubmessage, Submessage, SubmessageId, Submessages,
 };
 
-use super::{OpenError, ProtectedAt, Protection, Scope, Text};
+use super::{ADDITIONAL_DATA_FLAG, OpenError, PRE_SHARED_FLAG, ProtectedAt, Protection, Scope, Text};
 
 /// A part of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +40,11 @@ pub(crate) struct Place {
     pub(crate) range: Range<usize>,
 }
 
+/// Whether a message begins with the frame of a message that is protected as a whole.
+pub(crate) fn is_whole(message: &[u8]) -> bool {
+    message.get(Header::LEN) == Some(&SubmessageId::SRTPS_PREFIX.0)
+}
+
 impl Place {
     fn with(&self, range: Range<usize>) -> Self {
         Self { range, ..*self }
@@ -63,6 +69,7 @@ impl Opener {
     pub(crate) fn open(
         &mut self,
         protection: &dyn Protection,
+        now: Instant,
         own: GuidPrefix,
         header: &Header,
         message: &[u8],
@@ -82,7 +89,7 @@ impl Opener {
         let decrypted = Arc::get_mut(&mut buffer).map(Vec::as_mut_slice).unwrap_or_default();
         let pieces = &mut self.pieces;
         let mut walk =
-            Walk { protection, own, message, decrypted, used: 0, pieces, source: header.prefix, is_for_us: true };
+            Walk { protection, now, own, message, decrypted, used: 0, pieces, source: header.prefix, is_for_us: true };
         walk.message(header, whole);
         Some(buffer)
     }
@@ -105,6 +112,7 @@ struct Protected<'a> {
 
 struct Walk<'a> {
     protection: &'a dyn Protection,
+    now: Instant,
     own: GuidPrefix,
     message: &'a [u8],
     decrypted: &'a mut [u8],
@@ -119,12 +127,19 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn message(&mut self, header: &Header, whole: Place) {
         let first = Submessages::new(self.octets(&whole)).next_raw();
-        if !first.is_some_and(|first| first.is_ok_and(|raw| raw.id == SubmessageId::SRTPS_PREFIX)) {
-            self.submessages(whole, None);
+        let prefix = first.and_then(Result::ok).filter(|raw| raw.id == SubmessageId::SRTPS_PREFIX);
+        let Some(flags) = prefix.map(|prefix| prefix.flags) else {
+            self.submessages(whole, ProtectedAt::default(), None);
             return;
-        }
+        };
         let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
-        match self.opened(Scope::Message, ids, &whole, true) {
+        let is_pre_shared = flags & PRE_SHARED_FLAG != 0;
+        let has_additional = flags & ADDITIONAL_DATA_FLAG != 0;
+        let opened = match is_pre_shared {
+            true => self.opened_pre_shared(header, ids, &whole, has_additional).map(Some),
+            false => self.opened(Scope::Message, ids, &whole, true),
+        };
+        match opened {
             Ok(Some((sender, text, end))) => {
                 // Only vendor-specific submessages may follow unprotected.
                 let mut behind = Submessages::behind(self.octets(&whole.with(end..whole.range.end)));
@@ -133,11 +148,13 @@ impl Walk<'_> {
                     self.pieces.push(Piece::Malformed);
                     return;
                 }
-                // The RTPS header is not protected itself; the protected INFO_SRC repeats it.
+                // The RTPS header is additional data, or is not protected itself; the protected INFO_SRC repeats it.
                 let repeated = Submessage::InfoSource(InfoSource::of(header));
-                let is_header_true = Submessages::behind(self.octets(&text)).next() == Some(Ok(repeated));
+                let is_header_true =
+                    has_additional || Submessages::behind(self.octets(&text)).next() == Some(Ok(repeated));
                 if sender == Guid::new(header.prefix, EntityId::PARTICIPANT) && is_header_true {
-                    self.submessages(text, Some(sender));
+                    let at = ProtectedAt { message: !is_pre_shared, submessage: false };
+                    self.submessages(text, at, Some(sender));
                 } else {
                     self.pieces.push(Piece::Refused(OpenError::NotAuthentic));
                 }
@@ -148,12 +165,11 @@ impl Walk<'_> {
     }
 
     /// Splits consecutive submessages: opens protected ones, and groups the others into one piece. `participant` has
-    /// protected the message around them.
-    fn submessages(&mut self, place: Place, participant: Option<Guid>) {
+    /// protected the message around them, to that degree.
+    fn submessages(&mut self, place: Place, unprotected: ProtectedAt, participant: Option<Guid>) {
         let end = place.range.end;
         let mut plain = place.range.clone();
         let mut at = plain.start;
-        let unprotected = ProtectedAt { message: participant.is_some(), submessage: false };
         // The parser reports submessages that cannot be split.
         while let Some(Ok(raw)) = Submessages::behind(self.octets(&place.with(at..end))).next_raw() {
             let (id, next) = (raw.id, at + raw.len());
@@ -253,6 +269,49 @@ impl Walk<'_> {
         Ok(Some((sender, Place { is_decrypted: true, range }, end)))
     }
 
+    /// Opens the message at this place with the pre-shared key of the participant that the RTPS header names: its
+    /// sender, its readable location, and its end.
+    fn opened_pre_shared(
+        &mut self,
+        sender: &Header,
+        ids: [SubmessageId; 2],
+        place: &Place,
+        has_additional: bool,
+    ) -> Result<(Guid, Place, usize), Piece> {
+        let Self { protection, now, message, used, .. } = self;
+        let (protection, now, used) = (*protection, *now, *used);
+        let room = self.decrypted.get_mut(used..).ok_or(Piece::Malformed)?;
+        let octets = message.get(place.range.clone()).unwrap_or_default();
+        let found = protected_at(ids, octets, place.range.start).ok_or(Piece::Malformed)?;
+        let Protected { header, footer, text, is_encrypted, end } = found;
+        let octets = message.get(text.clone()).ok_or(Piece::Malformed)?;
+        let rtps_header = if has_additional { message.get(..Header::LEN).unwrap_or_default() } else { &[] };
+        let owner = Guid::new(sender.prefix, EntityId::PARTICIPANT);
+        // A signature covers both texts as one.
+        let head = if is_encrypted { 0 } else { rtps_header.len() };
+        let len = head + octets.len();
+        let copy = room.get_mut(..len).ok_or(Piece::Malformed)?;
+        let (front, body) = copy.split_at_mut_checked(head).ok_or(Piece::Malformed)?;
+        if is_encrypted {
+            body.copy_from_slice(octets);
+            let opened = protection.open_pre_shared(now, sender, &header, &footer, rtps_header, Text::Encrypted(body));
+            opened.map_err(Piece::Refused)?;
+            let range = used..used + len;
+            self.used = range.end;
+            return Ok((owner, Place { is_decrypted: true, range }, end));
+        }
+        let signed = if has_additional {
+            front.copy_from_slice(rtps_header);
+            body.copy_from_slice(octets);
+            &*copy
+        } else {
+            octets
+        };
+        let opened = protection.open_pre_shared(now, sender, &header, &footer, &[], Text::Signed(signed));
+        opened.map_err(Piece::Refused)?;
+        Ok((owner, place.with(text), end))
+    }
+
     fn protected(&self, ids: [SubmessageId; 2], place: &Place) -> Option<Protected<'_>> {
         protected_at(ids, self.octets(place), place.range.start)
     }
@@ -268,10 +327,13 @@ fn protected_at([prefix, postfix]: [SubmessageId; 2], octets: &[u8], start: usiz
     let mut submessages = Submessages::behind(octets);
     let mut next = || submessages.next_raw()?.ok().map(|raw| (raw, octets.len() - submessages.remaining().len()));
     let (first, text_start) = next()?;
-    // Flags are not protected, so only the flag for the byte order of the length is accepted.
+    // Flags are not protected, so only the flag for the byte order of the length is accepted, and those that change the
+    // meaning of the protected bytes.
     let has_known_flags = |raw: &RawSubmessage<'_>| raw.flags & !1 == 0;
+    let is_pre_shared = prefix == SubmessageId::SRTPS_PREFIX && first.flags & PRE_SHARED_FLAG != 0;
+    let first_flags = if is_pre_shared { 1 | PRE_SHARED_FLAG | ADDITIONAL_DATA_FLAG } else { 1 };
     let (header, rest) = CryptoHeader::parse(first.body).ok()?;
-    if first.id != prefix || !has_known_flags(&first) || !rest.is_empty() {
+    if first.id != prefix || first.flags & !first_flags != 0 || !rest.is_empty() {
         return None;
     }
     let (second, mut text_end) = next()?;

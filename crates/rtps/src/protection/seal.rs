@@ -13,7 +13,7 @@ use crate::wire::{
 };
 
 use super::payload::PayloadSealer;
-use super::{Protection, ProtectionKind, ProtectionLevels, Scope, SealError, Text};
+use super::{PRE_SHARED_FLAG, Protection, ProtectionKind, ProtectionLevels, Scope, SealError, Text};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
@@ -54,7 +54,9 @@ pub(crate) struct Sealer(Option<Box<Active>>);
 struct Active {
     protection: Arc<dyn Protection>,
     endpoint: EntityId,
+    /// With the kind of the pre-shared key as that of messages, if that key protects them.
     levels: ProtectionLevels,
+    uses_pre_shared: bool,
     /// Reused buffers for the bytes before a text and the MACs after it.
     front: Vec<u8>,
     macs: Vec<ReceiverMac>,
@@ -78,11 +80,17 @@ pub(crate) struct SubmessageStart(usize);
 impl Sealer {
     pub(crate) fn new(protection: Option<&Arc<dyn Protection>>, endpoint: EntityId) -> Self {
         Self(protection.and_then(|protection| {
-            let levels = protection.levels(endpoint);
+            let mut levels = protection.levels(endpoint);
+            let pre_shared = protection.pre_shared();
+            let uses_pre_shared = levels.message.is_none() && !pre_shared.is_none();
+            if uses_pre_shared {
+                levels.message = pre_shared;
+            }
             let protects = levels != ProtectionLevels::default();
             protects.then(|| {
                 let (front, macs) = (Vec::new(), Vec::new());
-                Box::new(Active { protection: Arc::clone(protection), endpoint, levels, front, macs, failures: 0 })
+                let protection = Arc::clone(protection);
+                Box::new(Active { protection, endpoint, levels, uses_pre_shared, front, macs, failures: 0 })
             })
         }))
     }
@@ -260,7 +268,8 @@ impl Active {
         receivers: impl Iterator<Item = Guid>,
         out: &mut Vec<u8>,
     ) -> Result<(), SealError> {
-        let Active { protection, front, macs, .. } = self;
+        let Active { protection, front, macs, uses_pre_shared, .. } = self;
+        let uses_pre_shared = *uses_pre_shared && scope == Scope::Message;
         let [prefix, postfix] = match scope {
             Scope::Message => [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX],
             Scope::Submessage | Scope::Payload => [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX],
@@ -274,8 +283,15 @@ impl Active {
         }
         front.clear();
         let len = text.len();
-        let seal = protection.seal(scope, sender, receiver, kind.text(text))?;
+        let text = kind.text(text);
+        let seal = match uses_pre_shared {
+            true => protection.seal_pre_shared(text)?,
+            false => protection.seal(scope, sender, receiver, text)?,
+        };
         seal.header.emit(prefix, ENDIANNESS, front);
+        if uses_pre_shared {
+            set_flag(front, PRE_SHARED_FLAG);
+        }
         if kind.encrypts() {
             CryptoContent::emit_head(len, ENDIANNESS, front);
         }
@@ -297,6 +313,41 @@ impl ProtectionKind {
     /// These bytes as text to be signed or encrypted.
     pub(super) const fn text(self, octets: &mut [u8]) -> Text<'_> {
         if self.encrypts() { Text::Encrypted(octets) } else { Text::Signed(octets) }
+    }
+}
+
+/// Protects a complete message, which this participant has written without a [`Sealer`], with the pre-shared key.
+///
+/// # Errors
+/// Why the message must not be sent.
+pub(crate) fn seal_whole(protection: &dyn Protection, message: &[u8]) -> Result<Vec<u8>, SealError> {
+    let kind = protection.pre_shared();
+    let Ok((header, submessages)) = Header::parse(message) else { return Err(SealError::NoKey) };
+    let mut text = Vec::with_capacity(InfoSource::LEN + submessages.len());
+    InfoSource::of(&header).emit(ENDIANNESS, &mut text);
+    text.extend_from_slice(submessages);
+    if text.len() > TEXT_MAX {
+        return Err(SealError::TooLong);
+    }
+    let seal = protection.seal_pre_shared(kind.text(&mut text))?;
+    let mut out = Vec::with_capacity(message.len() + message_front(kind) + POSTFIX);
+    header.emit(&mut out);
+    let mut front = Vec::with_capacity(PREFIX + BODY);
+    seal.header.emit(SubmessageId::SRTPS_PREFIX, ENDIANNESS, &mut front);
+    set_flag(&mut front, PRE_SHARED_FLAG);
+    if kind.encrypts() {
+        CryptoContent::emit_head(text.len(), ENDIANNESS, &mut front);
+    }
+    out.extend_from_slice(&front);
+    out.extend_from_slice(&text);
+    CryptoFooter::emit(SubmessageId::SRTPS_POSTFIX, ENDIANNESS, &seal.common_mac, core::iter::empty(), &mut out);
+    Ok(out)
+}
+
+/// Sets a flag of the submessage that begins here.
+fn set_flag(submessage: &mut [u8], flag: u8) {
+    if let Some(flags) = submessage.get_mut(1) {
+        *flags |= flag;
     }
 }
 

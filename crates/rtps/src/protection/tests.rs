@@ -8,6 +8,7 @@ use super::payload::PayloadSealer;
 use super::*;
 use crate::payload::BufferPool;
 use crate::receiver::{DropReason, Envelope, Input, Interpreter, Origin, Receive};
+use crate::time::Instant;
 use crate::vendor::VendorId;
 use crate::wire::vectors::hex;
 use crate::wire::{Header, Submessages};
@@ -113,7 +114,7 @@ fn receive_all(message: &[u8]) -> Heard {
     let own = GuidPrefix([9; 12]);
     let (header, _) = Header::parse(message).unwrap();
     let mut opener = Opener::new(1 << 20);
-    let buffer = opener.open(&Captured, own, &header, message);
+    let buffer = opener.open(&Captured, Instant(0), own, &header, message);
     let mut interpreter = Interpreter::new(&header, own);
     for piece in &opener.pieces {
         match piece {

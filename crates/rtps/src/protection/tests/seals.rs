@@ -236,7 +236,7 @@ fn receive_before_data(first: &str) -> Times {
     let own = GuidPrefix([9; 12]);
     let (header, _) = Header::parse(&message).unwrap();
     let mut opener = Opener::new(0);
-    opener.open(&protection, own, &header, &message);
+    opener.open(&protection, Instant(0), own, &header, &message);
     let mut interpreter = Interpreter::new(&header, own);
     for piece in &opener.pieces {
         match piece {

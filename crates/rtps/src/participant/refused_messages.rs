@@ -1,0 +1,40 @@
+//! Messages that a participant with a pre-shared key refuses: counted, and told at most once a second for a reason.
+
+use alloc::sync::Arc;
+
+use super::Participant;
+use super::drops::Fault;
+use super::event::ParticipantEvent;
+use super::message_refusal::MessageRefusal;
+use crate::id::GuidPrefix;
+use crate::locator::Locator;
+use crate::protection::seal::seal_whole;
+use crate::time::Instant;
+
+impl Participant {
+    /// Counts a message that is not protected as a whole, though there is a pre-shared key. Returns whether there is an
+    /// event.
+    pub(super) fn refuse_unprotected(&mut self, now: Instant, from: GuidPrefix) -> bool {
+        self.count_fault(from, Fault::Unprotected);
+        self.tell_refusal(now, from, MessageRefusal::Unprotected)
+    }
+
+    /// Tells of a refused message, if it is time. Returns whether there is an event.
+    pub(super) fn tell_refusal(&mut self, now: Instant, from: GuidPrefix, refusal: MessageRefusal) -> bool {
+        let Some(count) = self.refused_messages.note(now, refusal) else { return false };
+        self.events.push_back(ParticipantEvent::MessagesRefused { from, refusal, count });
+        true
+    }
+
+    /// Sends a complete message, protected if there is a pre-shared key. A message that cannot be protected is counted
+    /// and not sent.
+    pub(super) fn say(&mut self, message: &[u8], to: Arc<[Locator]>) {
+        match self.config.protection.as_deref().filter(|protection| !protection.pre_shared().is_none()) {
+            None => self.outbox.push_message(message, to),
+            Some(protection) => match seal_whole(protection, message) {
+                Ok(message) => self.outbox.push_message(&message, to),
+                Err(_) => self.unsealed = self.unsealed.saturating_add(1),
+            },
+        }
+    }
+}

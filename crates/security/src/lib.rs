@@ -11,6 +11,7 @@
 //! | [`message`] | of all three: tokens, and the messages that contain them |
 //! | [`session`] | of all three: the state of one participant with all others |
 //! | [`check`] | of `DDS:Access:Permissions`: what the files of a participant permit, as a page of text |
+//! | [`logging`] | `DDS:Logging:DDS_LogTopic`: the words of a log for each event |
 //! | [`issue`] | none: test identities |
 //! | [`crypto`] | `DDS:Crypto:AES-GCM-GMAC`: keys, and the transformations behind [`peregrine_rtps::protection`] |
 
@@ -26,6 +27,7 @@ pub mod documents;
 pub mod identity;
 pub mod issue;
 pub mod limits;
+pub mod logging;
 pub mod message;
 mod pattern;
 pub mod secret;

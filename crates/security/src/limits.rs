@@ -201,3 +201,22 @@ pub const NAME_BYTES: usize = 256;
 
 /// Partitions of one endpoint, as many as discovery permits.
 pub const PARTITIONS: usize = peregrine_rtps::limits::PARTITIONS_MAX;
+
+/// Characters of a passphrase (DDS Security 1.2 §10.5.1).
+pub const PASSPHRASE_BYTES: usize = 512;
+
+/// Passphrases of a participant at one time: the one to seal with, and others that it accepts. A replacement needs two.
+pub const PASSPHRASES: usize = 16;
+
+/// Parts of the table with keys of senders that are derived from passphrases. An insertion copies one part.
+pub const SENDERS_PARTS: usize = 64;
+
+/// Keys in one part: 4,096 senders in all, about 4 MiB.
+pub const SENDERS_PER_PART: usize = 64;
+
+/// Keys that are derived at once for senders whose key is not known. All participants of a domain may change their
+/// passphrase at the same time.
+pub const SENDER_DERIVATION_BURST: u64 = 4096;
+
+/// The time after which one more may be derived: a flood of strangers costs about 5 µs of each 100 µs.
+pub const SENDER_DERIVATION_COST: Span = Span::from_micros(100);

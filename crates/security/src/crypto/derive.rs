@@ -2,6 +2,7 @@
 
 use aws_lc_rs::{digest, hmac};
 use peregrine_rtps::id::GuidPrefix;
+use peregrine_rtps::wire::Header;
 use zeroize::Zeroizing;
 
 use super::algorithm::{Algorithm, KeyLength};
@@ -51,17 +52,22 @@ pub struct PreSharedKeyOwner {
     pub prefix: GuidPrefix,
 }
 
+impl PreSharedKeyOwner {
+    /// The sender of messages with this header.
+    #[must_use]
+    pub const fn of(header: &Header) -> Self {
+        let Header { version, vendor, prefix } = *header;
+        Self { version: [version.major, version.minor], vendor: vendor.0, prefix }
+    }
+}
+
 impl PreSharedKey {
     /// The id of the key in headers: three bytes for the domain, and the low byte of the id of the passphrase.
     #[must_use]
     pub fn key_id(&self) -> [u8; 4] {
-        let domain = format!("DomainId={};DomainTag={}", self.domain_id, self.domain_tag);
-        let hash = digest::digest(&digest::SHA256, domain.as_bytes());
+        let [a, b, c] = domain_key_id(self.domain_id, &self.domain_tag);
         let [.., low] = self.passphrase_id.to_be_bytes();
-        match *hash.as_ref() {
-            [a, b, c, ..] => [a, b, c, low],
-            _ => [0, 0, 0, low],
-        }
+        [a, b, c, low]
     }
 
     /// The key of one participant.
@@ -83,6 +89,16 @@ impl PreSharedKey {
             key: derive(b"PSK-SKEY", b"master sender key derivation"),
             receiver: None,
         }
+    }
+}
+
+/// The bytes of the ids of keys that state the domain.
+pub(super) fn domain_key_id(domain_id: u32, domain_tag: &str) -> [u8; 3] {
+    let domain = format!("DomainId={domain_id};DomainTag={domain_tag}");
+    let hash = digest::digest(&digest::SHA256, domain.as_bytes());
+    match *hash.as_ref() {
+        [a, b, c, ..] => [a, b, c],
+        _ => [0; 3],
     }
 }
 

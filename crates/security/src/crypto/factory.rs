@@ -441,7 +441,7 @@ impl SenderKeys {
 }
 
 impl Start {
-    fn random(random: &mut dyn FnMut(&mut [u8]), fixed: (u64, u64)) -> Self {
+    pub(super) fn random(random: &mut dyn FnMut(&mut [u8]), fixed: (u64, u64)) -> Self {
         Self { session_id: u32::from_be_bytes(draw(random)), suffix: u64::from_be_bytes(draw(random)), fixed }
     }
 }

@@ -107,6 +107,21 @@ impl OpeningKey {
         footer: &CryptoFooter<'_>,
         text: Text<'_>,
     ) -> Result<Guid, OpenError> {
+        self.open_with_additional(scope, header, footer, &[], text)
+    }
+
+    /// The same, for bytes to which other bytes belong that are not encrypted.
+    ///
+    /// # Errors
+    /// Why the text cannot be trusted.
+    pub(super) fn open_with_additional(
+        &self,
+        scope: Scope,
+        header: &CryptoHeader,
+        footer: &CryptoFooter<'_>,
+        additional: &[u8],
+        text: Text<'_>,
+    ) -> Result<Guid, OpenError> {
         if header.kind != self.material.kind() || !self.uses.include(scope) {
             return Err(OpenError::UnknownKey);
         }
@@ -115,11 +130,11 @@ impl OpeningKey {
         }
         let sessions = self.sessions.load();
         if let Some(session) = sessions.iter().find(|session| session.id == header.session_id) {
-            self.open_with(session, scope, header, footer, text)?;
+            self.open_with(session, scope, header, footer, (additional, text))?;
             return Ok(self.owner);
         }
         let session = self.session(header.session_id);
-        self.open_with(&session, scope, header, footer, text)?;
+        self.open_with(&session, scope, header, footer, (additional, text))?;
         // Only a session that the sender has used replaces an older one.
         let session = Arc::new(session);
         self.sessions.rcu(|sessions| {
@@ -140,7 +155,7 @@ impl OpeningKey {
         scope: Scope,
         header: &CryptoHeader,
         footer: &CryptoFooter<'_>,
-        text: Text<'_>,
+        (additional, text): (&[u8], Text<'_>),
     ) -> Result<(), OpenError> {
         let iv = Iv { session_id: header.session_id, suffix: header.suffix };
         // The MACs for receivers first: they are short.
@@ -153,7 +168,7 @@ impl OpeningKey {
             let mut proofs = footer.receivers().filter_map(|mac| {
                 let keys = self.receivers.iter().zip(&session.receivers);
                 let (_, key) = keys.into_iter().find(|((receiver, _), _)| receiver.id == mac.key_id)?;
-                Some(key.open(iv, &mac.mac, Text::Signed(&footer.common_mac)))
+                Some(key.open(iv, &mac.mac, &[], Text::Signed(&footer.common_mac)))
             });
             // One MAC proves the origin; a wrong MAC for another endpoint of this participant proves a change.
             let is_proved = proofs.next() == Some(true) && proofs.all(|is_right| is_right);
@@ -161,7 +176,7 @@ impl OpeningKey {
                 return Err(OpenError::NotAuthentic);
             }
         }
-        if session.key.open(iv, &footer.common_mac, text) { Ok(()) } else { Err(OpenError::NotAuthentic) }
+        if session.key.open(iv, &footer.common_mac, additional, text) { Ok(()) } else { Err(OpenError::NotAuthentic) }
     }
 
     #[cfg(test)]

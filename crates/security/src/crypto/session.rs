@@ -92,14 +92,15 @@ impl SessionKey {
         tag.ok()?.as_ref().try_into().ok()
     }
 
-    /// Verifies, and decrypts in place if the text is encrypted.
-    pub(super) fn open(&self, iv: Iv, mac: &[u8; 16], text: Text<'_>) -> bool {
+    /// Verifies, and decrypts in place if the text is encrypted. `additional` belongs to an encrypted text; a signed
+    /// text contains it.
+    pub(super) fn open(&self, iv: Iv, mac: &[u8; 16], additional: &[u8], text: Text<'_>) -> bool {
         let opened = match text {
             Text::Signed(octets) => {
                 self.0.open_in_place_separate_tag(iv.nonce(), Aad::from(octets), mac, &mut []).map(|_| ())
             }
             Text::Encrypted(octets) => {
-                self.0.open_in_place_separate_tag(iv.nonce(), Aad::empty(), mac, octets).map(|_| ())
+                self.0.open_in_place_separate_tag(iv.nonce(), Aad::from(additional), mac, octets).map(|_| ())
             }
         };
         opened.is_ok()

@@ -1,15 +1,17 @@
 //! The transformations: keys are looked up and used.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::protection::{
     OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text,
 };
-use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
+use peregrine_rtps::time::Instant;
+use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, Header, ReceiverMac};
 
 use super::opening::OpeningKey;
+use super::pre_shared::PreSharedKeys;
 use super::sealing::{ReceiverSealingKey, SealingKey};
 use super::secure_entity::{self, precedes_authentication};
 use super::table::Table;
@@ -32,6 +34,8 @@ pub struct Cryptography {
     remotes: Table<(GuidPrefix, [u8; 4]), OpeningKey>,
     /// The keys for the exchange of keys, by the peer.
     exchange: Table<GuidPrefix, SealingKey>,
+    /// For messages that no key of a participant protects.
+    pre_shared: OnceLock<Arc<PreSharedKeys>>,
 }
 
 /// A local participant or endpoint.
@@ -51,6 +55,7 @@ impl Cryptography {
             locals: Table::with_parts(MANY),
             remotes: Table::with_parts(MANY),
             exchange: Table::with_parts(MANY),
+            pre_shared: OnceLock::new(),
         }
     }
 
@@ -80,6 +85,12 @@ impl Cryptography {
             keys.into_iter().filter_map(|key| Some(key.load().as_ref()?.blocks())).max().unwrap_or(0)
         };
         self.locals.with(&sender, blocks).unwrap_or(0)
+    }
+
+    /// Protects messages that no key of a participant protects with these keys, from the beginning on.
+    pub(crate) fn set_pre_shared(&self, keys: Arc<PreSharedKeys>) {
+        let is_first = self.pre_shared.set(keys).is_ok();
+        debug_assert!(is_first, "the keys are set once, before the first message");
     }
 
     pub(super) fn insert_local(&self, entity: EntityId, local: LocalSender) {
@@ -188,6 +199,27 @@ impl Protection for Cryptography {
     fn payload_generation(&self, writer: EntityId) -> u32 {
         let id = |local: &LocalSender| local.payloads.load().as_ref().map(|key| u32::from_be_bytes(key.id()));
         self.locals.with(&writer, id).flatten().unwrap_or(0)
+    }
+
+    fn pre_shared(&self) -> ProtectionKind {
+        self.pre_shared.get().map_or(ProtectionKind::None, |keys| keys.kind())
+    }
+
+    fn seal_pre_shared(&self, text: Text<'_>) -> Result<Seal, SealError> {
+        self.pre_shared.get().ok_or(SealError::NoKey)?.seal_pre_shared(text)
+    }
+
+    fn open_pre_shared(
+        &self,
+        now: Instant,
+        sender: &Header,
+        header: &CryptoHeader,
+        footer: &CryptoFooter<'_>,
+        additional: &[u8],
+        text: Text<'_>,
+    ) -> Result<(), OpenError> {
+        let keys = self.pre_shared.get().ok_or(OpenError::UnknownKey)?;
+        keys.open_pre_shared(now, sender, header, footer, additional, text)
     }
 
     fn receiver_mac(&self, _: Scope, sender: EntityId, seal: &Seal, receiver: Guid) -> Result<ReceiverMac, SealError> {

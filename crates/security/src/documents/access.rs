@@ -1,10 +1,14 @@
 //! Decisions by both documents (DDS Security 1.2 §10.4.3).
 
 use core::fmt;
+use std::sync::LazyLock;
+
+use peregrine_rtps::protection::ProtectionKind;
 
 use super::error::{Document, Position};
 use super::governance::{DomainRule, Governance, TopicRule};
 use super::permissions::{Criterion, Effect, Grant, Rule, Validity};
+use crate::pattern::Pattern;
 use crate::wall_time::WallTime;
 
 /// The use of a topic.
@@ -50,6 +54,24 @@ pub struct AccessControl<'a> {
     grant: &'a Grant,
     matching: PartitionMatching,
 }
+
+/// The topic of the log.
+pub const LOG_TOPIC: &str = "DDS:Security:LogTopicV2";
+/// The topic of the log in versions of DDS Security before 1.2.
+pub const LEGACY_LOG_TOPIC: &str = "DDS:Security:LogTopic";
+
+/// The rule for the topic of the log (DDS Security 1.2 §10.6): all may write, and readers need a permission.
+static LOG_RULE: LazyLock<TopicRule> = LazyLock::new(|| TopicRule {
+    topic: Pattern::new(LOG_TOPIC),
+    enable_discovery_protection: false,
+    enable_liveliness_protection: false,
+    enable_read_access_control: true,
+    enable_write_access_control: false,
+    submessages: ProtectionKind::Sign,
+    payloads: ProtectionKind::Encrypt,
+    // The rule is in no document.
+    at: Position { line: 0, column: 0 },
+});
 
 /// Why something is permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,11 +210,14 @@ impl<'a> AccessControl<'a> {
         }
     }
 
-    /// The rule of the governance for a topic.
+    /// The rule of the governance for a topic. That for the topic of the log is the same under each governance.
     ///
     /// # Errors
     /// There is none.
     pub fn topic_rule(&self, topic: &str) -> Result<&'a TopicRule, Denial> {
+        if matches!(topic, LOG_TOPIC | LEGACY_LOG_TOPIC) {
+            return Ok(&LOG_RULE);
+        }
         self.governance.topic_rule(topic).ok_or_else(|| Denial {
             document: Document::Governance,
             grant: None,

@@ -14,7 +14,9 @@ mod signed;
 mod tests;
 mod xml;
 
-pub use access::{AccessControl, Action, Denial, EndpointRequest, Grounds, PartitionMatching};
+pub use access::{
+    AccessControl, Action, Denial, EndpointRequest, Grounds, LEGACY_LOG_TOPIC, LOG_TOPIC, PartitionMatching,
+};
 pub use domains::DomainSet;
 pub use error::{Document, DocumentError, Position, Warning};
 pub(crate) use governance::kind_name;

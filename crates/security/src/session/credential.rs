@@ -9,6 +9,7 @@ use super::description::Domain;
 use super::parameters::write_masks;
 use super::rights::Rights;
 use crate::authentication::Trust;
+use crate::crypto::{KeyLength, Passphrases};
 use crate::documents::{
     Denial, Document, DocumentError, Governance, PartitionMatching, Permissions, Warning, open_signed,
 };
@@ -48,6 +49,7 @@ pub struct Credential {
     pub(super) permissions: Vec<u8>,
     pub(super) rights: Rights,
     pub(super) valid_until: WallTime,
+    pub(super) pre_shared: Option<(Passphrases, KeyLength)>,
     warnings: Vec<(Document, Warning)>,
 }
 
@@ -98,7 +100,15 @@ impl Credential {
         let prefix = adjusted_prefix(leaf, Guid::new(parts.candidate, EntityId::PARTICIPANT));
         let trust = Trust { identities: identity_authorities, permissions: Some(permissions_authorities) };
         let permissions = parts.permissions;
-        Ok(Self { prefix, certificates, key, trust, permissions, rights, valid_until, warnings })
+        let pre_shared = None;
+        Ok(Self { prefix, certificates, key, trust, permissions, rights, valid_until, warnings, pre_shared })
+    }
+
+    /// Protects messages with keys derived from these passphrases, if the governance requires it.
+    #[must_use]
+    pub fn with_passphrases(mut self, passphrases: Passphrases, key_length: KeyLength) -> Self {
+        self.pre_shared = Some((passphrases, key_length));
+        self
     }
 
     /// The GUID prefix that the participant must have: its certificate implies a half of it.

@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use super::state::Session;
-use crate::crypto::Cryptography;
+use crate::crypto::{Cryptography, PreSharedKeys};
 
 impl Session {
     /// Seals and opens with the keys of this session, on any number of threads.
     #[must_use]
     pub fn protection(&self) -> Arc<Cryptography> {
         Arc::clone(&self.cryptography)
+    }
+
+    /// The keys for messages that no key of a participant protects; `None` if the governance requires none.
+    #[must_use]
+    pub const fn pre_shared_keys(&self) -> Option<&Arc<PreSharedKeys>> {
+        self.pre_shared.as_ref()
     }
 }

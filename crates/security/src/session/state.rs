@@ -17,7 +17,7 @@ use super::step::{Admission, RenewalCause, SecurityEvent, Step};
 use crate::authentication::{
     AuthenticationConfig, Authenticator, Input, JobDone, LocalParticipant, PeerCredential, Trust, UnusableIdentity,
 };
-use crate::crypto::{Cryptography, KeyFactory, secure_entity as secure};
+use crate::crypto::{Cryptography, KeyFactory, PreSharedConfig, PreSharedKeys, secure_entity as secure};
 use crate::documents::Denial;
 use crate::limits::{BLOCKS_CHECK_INTERVAL, CALENDAR_INTERVAL, PEERS, STEPS};
 use crate::wall_time::WallTime;
@@ -35,6 +35,7 @@ pub struct Session {
     pub(super) authenticator: Authenticator,
     pub(super) keys: KeyFactory,
     pub(super) cryptography: Arc<Cryptography>,
+    pub(super) pre_shared: Option<Arc<PreSharedKeys>>,
     pub(super) peers: BTreeMap<GuidPrefix, Peer>,
     pub(super) locals: BTreeMap<EntityId, LocalEndpoint>,
     steps: VecDeque<Step>,
@@ -98,7 +99,8 @@ impl Session {
         config: SessionConfig,
         input: &mut Input<'_>,
     ) -> Result<Self, UnusableIdentity> {
-        let Credential { prefix, certificates, key, trust, permissions, rights, valid_until, .. } = credential;
+        let Credential { prefix, certificates, key, trust, permissions, rights, valid_until, pre_shared, .. } =
+            credential;
         let local = LocalParticipant::new(prefix, &certificates, key, permissions, participant_data)?;
         let authentication =
             AuthenticationConfig { allow_unauthenticated: rights.allow_unauthenticated(), jobs: config.jobs };
@@ -123,6 +125,20 @@ impl Session {
             locals.insert(endpoint, LocalEndpoint { description: None, security });
         }
         let cryptography = keys.cryptography();
+        let pre_shared = (!rights.domain_rule().pre_shared.is_none()).then(|| {
+            let (passphrases, key_length) = pre_shared.unzip();
+            let config = PreSharedConfig {
+                kind: rights.domain_rule().pre_shared,
+                key_length: key_length.unwrap_or_default(),
+                domain_id: rights.domain().id,
+                domain_tag: rights.domain().tag.clone(),
+                prefix,
+            };
+            // Without passphrases nothing is sent and nothing is accepted.
+            let keys = Arc::new(PreSharedKeys::new(config, passphrases.as_ref(), input.random));
+            cryptography.set_pre_shared(Arc::clone(&keys));
+            keys
+        });
         Ok(Self {
             prefix,
             rights,
@@ -132,6 +148,7 @@ impl Session {
             authenticator,
             keys,
             cryptography,
+            pre_shared,
             peers: BTreeMap::new(),
             locals,
             steps: VecDeque::new(),

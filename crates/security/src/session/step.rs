@@ -3,6 +3,7 @@
 use core::fmt;
 
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::participant::MessageRefusal;
 
 use super::refusal::{KeysRefusal, PeerRefusal};
 use crate::authentication::{Failure, Job, Refusal};
@@ -107,6 +108,16 @@ pub enum SecurityEvent {
     AnnouncementContradicted {
         /// The peer.
         peer: GuidPrefix,
+    },
+    /// Messages in the name of a peer are refused as a whole, since messages are protected with a pre-shared key.
+    /// Reported at most once a second for a reason.
+    PacketsRefused {
+        /// The sender that the last of them names, which may be forged.
+        peer: GuidPrefix,
+        /// Why.
+        refusal: MessageRefusal,
+        /// The number of messages since the last report.
+        count: u64,
     },
     /// All keys of a pair are exchanged.
     KeysExchanged {
@@ -213,6 +224,9 @@ impl fmt::Display for SecurityEvent {
             }
             Self::AnnouncementContradicted { peer } => {
                 write!(f, "participant {peer} announces other protection in plain than its signed data states")
+            }
+            Self::PacketsRefused { peer, refusal, count } => {
+                write!(f, "{count} messages, the last one in the name of participant {peer}, are refused: {refusal}")
             }
             Self::KeysExchanged { local, remote } => write!(f, "the keys of {local} and {remote} are exchanged"),
             Self::KeysRefused { local, remote, refusal } => {

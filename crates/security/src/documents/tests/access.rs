@@ -1,3 +1,5 @@
+use peregrine_rtps::protection::ProtectionKind;
+
 use super::super::*;
 use super::{governance, permissions, topic_rule};
 use crate::WallTime;
@@ -262,4 +264,20 @@ fn domain_without_a_rule_of_the_governance_is_refused() {
         "governance: no <domain_rule> contains domain 231 with tag `a`; add <id>231</id> to the <domains> of a \
          <domain_rule>"
     );
+}
+
+#[test]
+fn topic_of_the_log_is_written_by_all_and_read_with_permission_under_each_governance() {
+    let subscribe = |topic: &str| format!("<subscribe><topics><topic>{topic}</topic></topics></subscribe>");
+    let (with, without) = (rule("allow", &subscribe("DDS:Security:LogTopicV2")), rule("allow", &subscribe("T")));
+    for topic in [LOG_TOPIC, LEGACY_LOG_TOPIC] {
+        assert!(case(&without).publishes(topic, &[]));
+        assert!(!case(&without).allows(Action::Subscribe, topic, &[], &[]));
+        case(&without).with(0, |access| {
+            let rule = access.topic_rule(topic).unwrap();
+            assert_eq!((rule.submessages, rule.payloads), (ProtectionKind::Sign, ProtectionKind::Encrypt));
+        });
+    }
+    assert!(case(&with).allows(Action::Subscribe, LOG_TOPIC, &[], &[]));
+    assert!(!case(&with).allows(Action::Subscribe, LEGACY_LOG_TOPIC, &[], &[]));
 }

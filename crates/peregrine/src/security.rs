@@ -15,16 +15,26 @@
 //! # Ok::<(), peregrine::Error>(())
 //! ```
 
+mod log;
+
 use std::fmt;
 
 use peregrine_rtps::id::{DomainId, GuidPrefix};
+pub use peregrine_rtps::participant::MessageRefusal;
+pub use peregrine_rtps::protection::ProtectionKind;
 use peregrine_security::WallTime;
+use peregrine_security::crypto::{KeyLength, Passphrase, Passphrases};
 use peregrine_security::documents::PartitionMatching;
 pub use peregrine_security::documents::{Denial, Document};
 use peregrine_security::identity::{Certificate, PrivateKey, PrivateKeyError, RevocationList, TrustAnchors};
 use peregrine_security::secret::Secret;
 pub use peregrine_security::session::SecurityEvent;
 use peregrine_security::session::{Credential, CredentialParts, Domain};
+
+pub use log::{
+    BuiltinLoggingTypeV2, LogCounters, LogLevel, LogOptions, LogTime, LoggingLevel, NameValuePair, SecurityLog,
+    UnknownLogLevel,
+};
 
 pub use crate::error::{SecurityError, SecurityPart};
 
@@ -35,7 +45,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 ///
 /// Each is a URI as in DDS Security 1.2 §10.3.1: `file:` and a path, or `data:,` and the text itself. A text without
 /// one of these schemes is a path. Keys in hardware (`pkcs11:`) are not supported.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct SecurityConfig {
     identity_ca: String,
     identity_certificate: String,
@@ -45,6 +55,18 @@ pub struct SecurityConfig {
     governance: String,
     permissions: String,
     revocations: Option<String>,
+    /// A URI, which may be the passphrase itself.
+    passphrase: Option<Secret>,
+    extra_passphrases: Option<Secret>,
+    pre_shared_cipher: Option<String>,
+    pre_shared_protection: ProtectionKind,
+}
+
+/// The protection of messages that no key of a participant protects.
+pub(crate) struct PreShared {
+    pub(crate) passphrases: Passphrases,
+    pub(crate) key_length: KeyLength,
+    pub(crate) kind: ProtectionKind,
 }
 
 impl SecurityConfig {
@@ -52,6 +74,70 @@ impl SecurityConfig {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets a part by the name of its property (DDS Security 1.2 §10.3.1, §10.4.1, §10.5.1, §10.8.1), as in
+    /// `dds.sec.auth.identity_ca`.
+    ///
+    /// # Errors
+    /// The property is not known, or its value is not one of those that the standard has.
+    pub fn property(self, name: &str, value: &str) -> Result<Self, SecurityError> {
+        Ok(match name {
+            "dds.sec.auth.identity_ca" => self.identity_ca(value),
+            "dds.sec.auth.identity_certificate" => self.identity_certificate(value),
+            "dds.sec.auth.private_key" => self.private_key(value),
+            "dds.sec.auth.password" => self.password(value),
+            "dds.sec.access.permissions_ca" => self.permissions_ca(value),
+            "dds.sec.access.governance" => self.governance(value),
+            "dds.sec.access.permissions" => self.permissions(value),
+            "dds.sec.access.rtps_psk_protection_kind" => self.pre_shared_protection(match value {
+                "NONE" => ProtectionKind::None,
+                "SIGN" => ProtectionKind::Sign,
+                "ENCRYPT" => ProtectionKind::Encrypt,
+                _ => return Err(malformed(SecurityPart::PreSharedProtection, None, &"use NONE, SIGN or ENCRYPT")),
+            }),
+            "dds.sec.crypto.rtps_psk_secret_passphrase" => self.pre_shared_passphrase(value),
+            "dds.sec.crypto.rtps_psk_secret_passphrase_extra" => self.pre_shared_passphrase_extra(value),
+            "dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm" => self.pre_shared_cipher(value),
+            name => return Err(SecurityError::Property(name.to_owned())),
+        })
+    }
+
+    /// The passphrase that all participants of the domain share, behind its number and a colon, as in
+    /// `data:,5612:Open Sesame`, or a file with that text.
+    ///
+    /// With certificates and a governance whose `rtps_psk_protection_kind` is not NONE, a key derived from it protects
+    /// the messages that no key of a participant protects, those before authentication among them. Without any other
+    /// part, it protects all messages of the participant ([`Self::pre_shared_protection`]), which communicates with
+    /// those that know the passphrase. Messages without this protection are dropped unread.
+    ///
+    /// A passphrase of few bits can be guessed from one recorded message: use at least 16 random words or characters.
+    #[must_use]
+    pub fn pre_shared_passphrase(mut self, uri: &str) -> Self {
+        self.passphrase = Some(Secret::copy_of(uri.as_bytes()));
+        self
+    }
+
+    /// Further passphrases with their numbers that are accepted from others, each in a line of its own.
+    #[must_use]
+    pub fn pre_shared_passphrase_extra(mut self, uri: &str) -> Self {
+        self.extra_passphrases = Some(Secret::copy_of(uri.as_bytes()));
+        self
+    }
+
+    /// `AES256+GCM` or `AUTO`, the default, or `AES128+GCM`.
+    #[must_use]
+    pub fn pre_shared_cipher(mut self, name: &str) -> Self {
+        self.pre_shared_cipher = Some(name.to_owned());
+        self
+    }
+
+    /// Whether a participant that has only a passphrase encrypts its messages, signs them, or does neither; the default
+    /// is [`ProtectionKind::Encrypt`]. Of other participants, the governance decides that.
+    #[must_use]
+    pub const fn pre_shared_protection(mut self, kind: ProtectionKind) -> Self {
+        self.pre_shared_protection = kind;
+        self
     }
 
     /// The certificate of the authority that has signed the certificates of participants, in PEM.
@@ -110,6 +196,43 @@ impl SecurityConfig {
         self
     }
 
+    /// The passphrases, if a participant with these parts has no certificate.
+    pub(crate) fn load_without_certificate(&self) -> Result<Option<PreShared>, SecurityError> {
+        let parts = [
+            &self.identity_ca,
+            &self.identity_certificate,
+            &self.private_key,
+            &self.permissions_ca,
+            &self.governance,
+            &self.permissions,
+        ];
+        if parts.iter().any(|part| !part.is_empty()) {
+            return Ok(None);
+        }
+        self.pre_shared()
+    }
+
+    fn pre_shared(&self) -> Result<Option<PreShared>, SecurityError> {
+        let Some(primary) = &self.passphrase else { return Ok(None) };
+        let key_length = match self.pre_shared_cipher.as_deref() {
+            None | Some("AUTO" | "AES256+GCM" | "AES256-GCM") => KeyLength::Aes256,
+            Some("AES128+GCM" | "AES128-GCM") => KeyLength::Aes128,
+            Some(_) => {
+                let fault = &"use AUTO, AES128+GCM or AES256+GCM";
+                return Err(malformed(SecurityPart::PreSharedCipher, None, fault));
+            }
+        };
+        let passphrases = passphrases(primary, self.extra_passphrases.as_ref())?;
+        let kind = match self.pre_shared_protection {
+            kind @ (ProtectionKind::None | ProtectionKind::Sign | ProtectionKind::Encrypt) => kind,
+            _ => {
+                let fault = &"a shared key does not authenticate origins";
+                return Err(malformed(SecurityPart::PreSharedProtection, None, fault));
+            }
+        };
+        Ok(Some(PreShared { passphrases, key_length, kind }))
+    }
+
     /// Reads and verifies all parts.
     pub(crate) fn load(
         &self,
@@ -142,8 +265,48 @@ impl SecurityConfig {
             matching: PartitionMatching::default(),
             candidate,
         };
-        Credential::new(parts, now).map_err(SecurityError::Credential)
+        let credential = Credential::new(parts, now).map_err(SecurityError::Credential)?;
+        if credential.rights().domain_rule().pre_shared.is_none() {
+            return Ok(credential);
+        }
+        let PreShared { passphrases, key_length, .. } =
+            self.pre_shared()?.ok_or(SecurityError::Missing(Part::Passphrase))?;
+        Ok(credential.with_passphrases(passphrases, key_length))
     }
+}
+
+impl Default for SecurityConfig {
+    fn default() -> Self {
+        Self {
+            identity_ca: String::new(),
+            identity_certificate: String::new(),
+            private_key: String::new(),
+            password: None,
+            permissions_ca: String::new(),
+            governance: String::new(),
+            permissions: String::new(),
+            revocations: None,
+            passphrase: None,
+            extra_passphrases: None,
+            pre_shared_cipher: None,
+            pre_shared_protection: ProtectionKind::Encrypt,
+        }
+    }
+}
+
+/// The passphrases at these URIs.
+pub(crate) fn passphrases(primary: &Secret, extra: Option<&Secret>) -> Result<Passphrases, SecurityError> {
+    let read = |part, uri: &Secret| {
+        let uri = std::str::from_utf8(uri.expose()).map_err(|_| malformed(part, None, &"the URI is not text"))?;
+        bytes(part, uri).map(|(bytes, path)| (Secret::from(bytes), path))
+    };
+    let (primary, path) = read(SecurityPart::Passphrase, primary)?;
+    let extra = extra.map(|uri| read(SecurityPart::ExtraPassphrases, uri)).transpose()?;
+    let (extra, extra_path) = extra.unzip();
+    let (primary, extra) = (primary.expose(), extra.as_ref().map_or(&[][..], Secret::expose));
+    let primary = Passphrase::parse(primary).map_err(|fault| malformed(SecurityPart::Passphrase, path, &fault))?;
+    let parsed = Passphrases::with_list(primary, extra);
+    parsed.map_err(|fault| malformed(SecurityPart::ExtraPassphrases, extra_path.flatten(), &fault))
 }
 
 fn certificates(part: SecurityPart, uri: &str) -> Result<Vec<Certificate>, SecurityError> {
@@ -225,8 +388,42 @@ mod tests {
     }
 
     #[test]
+    fn passphrase_that_is_not_usable_is_named_in_the_error_without_its_text() {
+        for (primary, extra, cipher, expected) in [
+            ("data:,hidden", "", "AUTO", "passphrase of the pre-shared key is not usable"),
+            ("data:,255:hidden", "", "AUTO", "255 is reserved"),
+            ("file:/nowhere/psk", "", "AUTO", "passphrase of the pre-shared key cannot be read from /nowhere/psk"),
+            ("data:,1:hidden", "data:,1:hidden too", "AUTO", "list of further passphrases"),
+            ("data:,1:hidden", "", "DES", "cipher of the pre-shared key"),
+        ] {
+            let config = SecurityConfig::new().pre_shared_passphrase(primary).pre_shared_cipher(cipher);
+            let config = if extra.is_empty() { config } else { config.pre_shared_passphrase_extra(extra) };
+            let error = config.load_without_certificate().map(drop).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("hidden"), "{error}");
+        }
+    }
+
+    #[test]
+    fn properties_of_the_standard_set_the_parts_of_their_names() {
+        let set = |name: &str, value: &str| SecurityConfig::new().property(name, value);
+        let loaded = set("dds.sec.crypto.rtps_psk_secret_passphrase", "data:,1:secret")
+            .and_then(|config| config.property("dds.sec.crypto.rtps_psk_secret_passphrase_extra", "data:,2:other"))
+            .and_then(|config| config.property("dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm", "AES128+GCM"))
+            .and_then(|config| config.property("dds.sec.access.rtps_psk_protection_kind", "SIGN"))
+            .and_then(|config| config.load_without_certificate());
+        let PreShared { passphrases, key_length, kind } = loaded.unwrap().unwrap();
+        assert_eq!((passphrases.iter().count(), key_length, kind), (2, KeyLength::Aes128, ProtectionKind::Sign));
+        assert_eq!(set("dds.sec.access.governance", "file:g").unwrap().governance, "file:g");
+        assert_eq!(set("dds.sec.auth.identity_ca", "file:i").unwrap().identity_ca, "file:i");
+        assert!(matches!(set("dds.sec.unknown", ""), Err(SecurityError::Property(name)) if name == "dds.sec.unknown"));
+        let error = set("dds.sec.access.rtps_psk_protection_kind", "SOME").unwrap_err();
+        assert!(error.to_string().contains("NONE, SIGN or ENCRYPT"), "{error}");
+    }
+
+    #[test]
     fn debug_output_contains_no_key_and_no_password() {
         let config = SecurityConfig::new().private_key("data:,SECRET").password("SECRET").governance("data:,SECRET");
+        let config = config.pre_shared_passphrase("data:,1:SECRET").pre_shared_passphrase_extra("data:,2:SECRET");
         assert!(!format!("{config:?} {config:#?}").contains("SECRET"));
     }
 }

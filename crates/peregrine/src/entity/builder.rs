@@ -23,6 +23,8 @@ use crate::driver::session::participant::ParticipantCore;
 use crate::driver::session::security::{Security, calendar};
 use crate::error::{Argument, BadParameter, Error, Unit};
 use crate::process::{is_own_prefix, new_prefix};
+#[cfg(feature = "security")]
+use crate::security::PreShared;
 use crate::state_machine::random_u64;
 use crate::{logging, qos};
 
@@ -231,12 +233,17 @@ impl ParticipantBuilder {
         #[cfg(feature = "security")]
         let security = match &self.security {
             None => None,
-            Some(security) => {
-                let credential = security.load(config.domain, &config.domain_tag, prefix, calendar())?;
-                let security = Security::configure(credential, &mut config)?;
-                crate::process::note_own_prefix(config.prefix);
-                Some(security)
-            }
+            Some(security) => Some(match security.load_without_certificate()? {
+                Some(PreShared { passphrases, key_length, kind }) => {
+                    Security::configure_pre_shared(&passphrases, key_length, kind, &mut config)
+                }
+                None => {
+                    let credential = security.load(config.domain, &config.domain_tag, prefix, calendar())?;
+                    let security = Security::configure(credential, &mut config)?;
+                    crate::process::note_own_prefix(config.prefix);
+                    security
+                }
+            }),
         };
         #[cfg(not(feature = "security"))]
         let security = None;

@@ -6,6 +6,8 @@ mod builder;
 mod data_on_readers;
 mod participant;
 mod publisher;
+#[cfg(feature = "security")]
+mod security;
 mod subscriber;
 
 use std::any::Any;

@@ -23,6 +23,14 @@ pub enum SecurityPart {
     Permissions,
     /// [`SecurityConfig::revocations`](crate::security::SecurityConfig::revocations).
     Revocations,
+    /// [`SecurityConfig::pre_shared_passphrase`](crate::security::SecurityConfig::pre_shared_passphrase).
+    Passphrase,
+    /// [`SecurityConfig::pre_shared_passphrase_extra`](crate::security::SecurityConfig::pre_shared_passphrase_extra).
+    ExtraPassphrases,
+    /// [`SecurityConfig::pre_shared_cipher`](crate::security::SecurityConfig::pre_shared_cipher).
+    PreSharedCipher,
+    /// [`SecurityConfig::pre_shared_protection`](crate::security::SecurityConfig::pre_shared_protection).
+    PreSharedProtection,
 }
 
 /// Why a participant or endpoint cannot be secured as configured.
@@ -62,6 +70,10 @@ pub enum SecurityError {
     Endpoint(String),
     /// The identity cannot be used in handshakes.
     Identity(String),
+    /// The participant protects no messages with a pre-shared key.
+    NoPreSharedKey,
+    /// A property of DDS Security is not known or not supported.
+    Property(String),
 }
 
 impl fmt::Display for SecurityPart {
@@ -74,6 +86,10 @@ impl fmt::Display for SecurityPart {
             Self::Governance => "governance document",
             Self::Permissions => "permissions document",
             Self::Revocations => "revocation list",
+            Self::Passphrase => "passphrase of the pre-shared key",
+            Self::ExtraPassphrases => "list of further passphrases",
+            Self::PreSharedCipher => "cipher of the pre-shared key",
+            Self::PreSharedProtection => "kind of protection with the pre-shared key",
         })
     }
 }
@@ -95,6 +111,11 @@ impl fmt::Display for SecurityError {
             Self::Malformed { part, path: None, fault } => write!(f, "security: the {part} is not usable: {fault}"),
             Self::Credential(fault) => write!(f, "security: {fault}"),
             Self::Endpoint(fault) => write!(f, "security does not allow this: {fault}"),
+            Self::NoPreSharedKey => f.write_str(
+                "security: the participant was made without passphrase, or its governance has no \
+                             rtps_psk_protection_kind",
+            ),
+            Self::Property(name) => write!(f, "security: the property {name} is not known"),
             Self::Identity(fault) => write!(f, "security: the identity cannot be used: {fault}"),
         }
     }

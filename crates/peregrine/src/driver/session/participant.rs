@@ -825,7 +825,7 @@ impl Locked {
                 log(Level::WARN, move || tracing::warn!(%participant, %reason, "participant refused"));
             }
             // The security of the participant has seen the event.
-            ParticipantEvent::KeysWanted { .. } => {}
+            ParticipantEvent::KeysWanted { .. } | ParticipantEvent::MessagesRefused { .. } => {}
             ParticipantEvent::ParticipantLost(prefix, reason) => {
                 log_lost(*prefix, *reason);
                 self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));

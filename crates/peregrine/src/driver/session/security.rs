@@ -5,6 +5,7 @@
 //! own below that, because discovery asks [the gate](Gate) while it changes. Signatures and key agreements are jobs of
 //! another thread, under no lock.
 
+mod pre_shared;
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +28,7 @@ use peregrine_rtps::time::Instant;
 use peregrine_rtps::wire::Endianness;
 use peregrine_security::WallTime;
 use peregrine_security::authentication::{Input, Job, JobDone};
+use peregrine_security::crypto::PreSharedKeys;
 use peregrine_security::documents::SecurityMasks;
 use peregrine_security::message::{DataHolder, identity_token, permissions_token};
 use peregrine_security::session::{
@@ -65,7 +67,11 @@ pub(crate) trait RunsJobs: Send + Sync {
 
 /// The security of one participant.
 pub(crate) struct Security {
-    rights: Rights,
+    /// `None` without certificates.
+    rights: Option<Rights>,
+    pre_shared: OnceLock<Arc<PreSharedKeys>>,
+    /// Events that the session does not know.
+    reports: Mutex<VecDeque<SecurityReport>>,
     /// `None` until the participant exists.
     session: Mutex<Option<Session>>,
     participant: OnceLock<Weak<dyn RunsJobs>>,
@@ -87,7 +93,9 @@ impl Security {
             identity_status_token: None,
         }));
         let security = Arc::new(Self {
-            rights: credential.rights().clone(),
+            rights: Some(credential.rights().clone()),
+            pre_shared: OnceLock::new(),
+            reports: Mutex::default(),
             session: Mutex::new(None),
             participant: OnceLock::new(),
             not_sent: AtomicU64::new(0),
@@ -98,6 +106,9 @@ impl Security {
         let session = with_input(|input| Session::new(credential, data, SessionConfig::default(), input))
             .map_err(|fault| SecurityError::Identity(fault.to_string()))?;
         config.protection = Some(session.protection() as Arc<dyn Protection>);
+        if let Some(keys) = session.pre_shared_keys() {
+            let _ = security.pre_shared.set(Arc::clone(keys));
+        }
         *lock_leaf(&security.session) = Some(session);
         Ok(security)
     }
@@ -163,6 +174,7 @@ impl Security {
     /// Tells the session of an event of discovery.
     pub(super) fn handle_event(&self, now: Instant, event: &ParticipantEvent, rtps: &mut Participant) {
         match event {
+            ParticipantEvent::MessagesRefused { from, refusal, count } => self.note_refused(*from, *refusal, *count),
             ParticipantEvent::KeysWanted { local, remote } => self.want_keys(now, *local, *remote, rtps),
             ParticipantEvent::ReaderUnmatched { writer, reader } => {
                 self.with(|session, input| session.unmatch_endpoints(input, *writer, *reader));
@@ -186,6 +198,9 @@ impl Security {
     /// report to `reports`.
     pub(super) fn process(&self, now: Instant, rtps: &mut Participant, reports: &mut VecDeque<SecurityReport>) -> bool {
         let wall = wall();
+        if self.take_reports(reports) {
+            return true;
+        }
         for count in 0..STEPS_MAX {
             if let Some(step) = self.with(Session::poll_step).flatten() {
                 self.take_step(now, step, rtps, reports);
@@ -286,7 +301,8 @@ impl Security {
 
     /// Rights end with the validity of the permissions, and depend on partitions, which change.
     fn check_local(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), String> {
-        let checked = self.rights.endpoint(endpoint, &description(topic, partition, None), calendar());
+        let Some(rights) = &self.rights else { return Ok(()) };
+        let checked = rights.endpoint(endpoint, &description(topic, partition, None), calendar());
         checked.map(drop).map_err(|denial| denial.to_string())
     }
 
@@ -390,7 +406,7 @@ impl Gate for Security {
     }
 
     fn participant(&self) -> ParticipantRules {
-        let rule = self.rights.domain_rule();
+        let Some(rule) = self.rights.as_ref().map(Rights::domain_rule) else { return ParticipantRules::default() };
         ParticipantRules {
             is_rtps_protected: !rule.messages.is_none(),
             is_discovery_protected: !rule.discovery.is_none(),
@@ -399,7 +415,8 @@ impl Gate for Security {
     }
 
     fn topic(&self, name: &str) -> TopicRules {
-        let Ok(security) = self.rights.security_of(name) else {
+        let Some(rights) = &self.rights else { return TopicRules::default() };
+        let Ok(security) = rights.security_of(name) else {
             // The governance has no rule for the topic, so that nobody may use it.
             let (is_read_protected, is_write_protected) = (true, true);
             return TopicRules { is_read_protected, is_write_protected, ..TopicRules::default() };
@@ -437,11 +454,13 @@ pub(crate) fn calendar() -> WallTime {
 }
 
 fn with_input<R>(call: impl FnOnce(&mut Input<'_>) -> R) -> R {
-    let mut random = |bytes: &mut [u8]| {
-        let filled = random::fill(bytes);
-        assert!(filled.is_ok(), "the operating system gives no random numbers: {filled:?}");
-    };
-    call(&mut Input { now: now(), wall: calendar(), random: &mut random })
+    call(&mut Input { now: now(), wall: calendar(), random: &mut fill })
+}
+
+/// Random bytes.
+fn fill(bytes: &mut [u8]) {
+    let filled = random::fill(bytes);
+    assert!(filled.is_ok(), "the operating system gives no random numbers: {filled:?}");
 }
 
 fn description(topic: &str, partition: &Partition, tags: Option<&OpaqueValue>) -> EndpointDescription {

@@ -1,0 +1,93 @@
+//! Pre-shared keys of a participant in the driver.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use peregrine_rtps::discovery::data::{ParticipantSecurityData, SecurityInfo};
+use peregrine_rtps::id::GuidPrefix;
+use peregrine_rtps::participant::{MessageRefusal, ParticipantConfig};
+use peregrine_rtps::protection::{Protection, ProtectionKind};
+use peregrine_security::crypto::{KeyLength, Passphrases, PreSharedConfig, PreSharedKeys};
+use peregrine_security::message::DataHolder;
+use peregrine_security::session::SecurityEvent;
+
+use super::{Security, SecurityReport, fill, log_event, opaque};
+use crate::driver::base::sync::lock_leaf;
+use crate::error::{Error, SecurityError};
+
+/// The identity and the permissions of a participant without certificates (DDS Security 1.2 §10.7.2.1, §10.8.2.2).
+const IDENTITY: &str = "DDS:Auth:PSK:1.2";
+const PERMISSIONS: &str = "DDS:Access:PSK:1.2";
+/// The attributes by which it announces its protection (DDS Security 1.2 §9.4.2.5, §10.4.2.4).
+const IS_PRE_SHARED_PROTECTED: u32 = 1 << 4;
+const IS_PRE_SHARED_ENCRYPTED: u32 = 1 << 6;
+
+/// Events that wait for the next call of [`Security::process`]. Discovery tells of a few in a second.
+const REPORTS_MAX: usize = 64;
+
+impl Security {
+    /// Adds security with passphrases alone to the configuration of a participant. All that know the passphrase may do
+    /// everything (DDS Security 1.2 §10.7 to §10.9), so that there is neither session nor gate.
+    pub(crate) fn configure_pre_shared(
+        passphrases: &Passphrases,
+        key_length: KeyLength,
+        kind: ProtectionKind,
+        config: &mut ParticipantConfig,
+    ) -> Arc<Self> {
+        let is_set = |bit: u32, is_set: bool| SecurityInfo::VALID | if is_set { bit } else { 0 };
+        config.security = Some(Box::new(ParticipantSecurityData {
+            identity_token: opaque(&DataHolder::new(IDENTITY)),
+            permissions_token: opaque(&DataHolder::new(PERMISSIONS)),
+            info: Some(SecurityInfo {
+                mask: is_set(IS_PRE_SHARED_PROTECTED, !kind.is_none()),
+                plugin_mask: is_set(IS_PRE_SHARED_ENCRYPTED, kind.encrypts()),
+            }),
+            identity_status_token: None,
+        }));
+        let of_keys = PreSharedConfig {
+            kind,
+            key_length,
+            domain_id: config.domain.0,
+            domain_tag: config.domain_tag.clone(),
+            prefix: config.prefix,
+        };
+        let keys = Arc::new(PreSharedKeys::new(of_keys, Some(passphrases), &mut fill));
+        config.protection = Some(Arc::clone(&keys) as Arc<dyn Protection>);
+        Arc::new(Self {
+            rights: None,
+            pre_shared: OnceLock::from(keys),
+            reports: Mutex::default(),
+            session: Mutex::new(None),
+            participant: OnceLock::new(),
+            not_sent: Default::default(),
+        })
+    }
+
+    /// Replaces all passphrases, from the next message on.
+    ///
+    /// # Errors
+    /// The participant has no pre-shared key.
+    pub(crate) fn replace_passphrases(&self, passphrases: &Passphrases) -> Result<(), Error> {
+        let keys = self.pre_shared.get().ok_or(SecurityError::NoPreSharedKey)?;
+        keys.replace(passphrases, &mut fill);
+        Ok(())
+    }
+
+    pub(super) fn note_refused(&self, peer: GuidPrefix, refusal: MessageRefusal, count: u64) {
+        let event = SecurityEvent::PacketsRefused { peer, refusal, count };
+        log_event(&event);
+        let mut reports = lock_leaf(&self.reports);
+        // More cannot come before they are taken: the participant tells of five in a second.
+        if reports.len() < REPORTS_MAX {
+            reports.push_back(event);
+        }
+    }
+
+    /// Moves waiting events to the others. Returns whether there are any.
+    pub(super) fn take_reports(&self, reports: &mut VecDeque<SecurityReport>) -> bool {
+        let mut waiting = lock_leaf(&self.reports);
+        let has_some = !waiting.is_empty();
+        reports.append(&mut waiting);
+        has_some
+    }
+}

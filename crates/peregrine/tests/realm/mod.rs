@@ -1,0 +1,168 @@
+//! Documents and participants with DDS Security for tests.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use peregrine::security::SecurityConfig;
+use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection};
+use peregrine_rtps::protection::ProtectionKind;
+use peregrine_security::WallTime;
+use peregrine_security::documents::Effect;
+use peregrine_security::issue::{
+    Authority, DomainText, GovernanceText, GrantText, IssuedKey, KeyChoice, PermissionsText, RuleText, SubjectName,
+    Terms, TopicText,
+};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const DOMAINS: DomainText = DomainText { first: 0, last: 230 };
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+pub(crate) struct Block {
+    pub(crate) number: u64,
+    pub(crate) octets: Vec<u8>,
+}
+
+/// The documents of a domain, and the authority for further ones.
+pub(crate) struct Realm {
+    authority: Authority,
+    governance: GovernanceText,
+    pre_shared: ProtectionKind,
+}
+
+/// The levels of protection: messages, submessages, payloads; discovery and liveliness.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Levels {
+    pub(crate) messages: ProtectionKind,
+    pub(crate) discovery: ProtectionKind,
+    pub(crate) submessages: ProtectionKind,
+    pub(crate) payloads: ProtectionKind,
+}
+
+pub(crate) fn seconds() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
+}
+
+pub(crate) fn terms(serial: u8) -> Terms {
+    Terms { serial: [serial; 16], from: WallTime(seconds() - 3600), until: WallTime(seconds() + 86_400) }
+}
+
+impl Realm {
+    pub(crate) fn new(levels: Levels) -> Self {
+        Self::with_pre_shared_key(levels, ProtectionKind::None)
+    }
+
+    /// Documents whose governance has a `rtps_psk_protection_kind`.
+    pub(crate) fn with_pre_shared_key(levels: Levels, pre_shared: ProtectionKind) -> Self {
+        let key = IssuedKey::generate(KeyChoice::P256).unwrap();
+        let authority = Authority::self_signed(&SubjectName::new("Test", "Authority"), key, terms(1)).unwrap();
+        let is_protected = levels.discovery != ProtectionKind::None;
+        let governance = GovernanceText {
+            domains: DOMAINS,
+            allow_unauthenticated_participants: false,
+            enable_join_access_control: true,
+            discovery: levels.discovery,
+            liveliness: levels.discovery,
+            messages: levels.messages,
+            topics: vec![TopicText {
+                topic: "*".to_owned(),
+                enable_discovery_protection: is_protected,
+                enable_liveliness_protection: is_protected,
+                enable_read_access_control: true,
+                enable_write_access_control: true,
+                submessages: levels.submessages,
+                payloads: levels.payloads,
+            }],
+        };
+        Self { authority, governance, pre_shared }
+    }
+
+    fn governance(&self) -> String {
+        let text = self.governance.to_xml();
+        let (before, after) = ("</rtps_protection_kind>", "<rtps_psk_protection_kind>");
+        let kind = match self.pre_shared {
+            ProtectionKind::None => return text,
+            kind if kind.encrypts() => "ENCRYPT",
+            _ => "SIGN",
+        };
+        text.replace(before, &format!("{before}\n{after}{kind}</rtps_psk_protection_kind>"))
+    }
+
+    /// The configuration of a participant of this name, which may write and read topics that begin with `open`.
+    pub(crate) fn member(&self, name: &str, serial: u8) -> SecurityConfig {
+        self.member_in(name, serial, &[])
+    }
+
+    /// The same with the permission for these partitions only.
+    pub(crate) fn member_in(&self, name: &str, serial: u8, partitions: &[&str]) -> SecurityConfig {
+        self.issue(name, serial, partitions, &[])
+    }
+
+    /// The same with the permission to read further topics.
+    pub(crate) fn member_with(&self, name: &str, serial: u8, reads: &[&str]) -> SecurityConfig {
+        self.issue(name, serial, &[], reads)
+    }
+
+    fn issue(&self, name: &str, serial: u8, partitions: &[&str], reads: &[&str]) -> SecurityConfig {
+        let key = IssuedKey::generate(KeyChoice::P256).unwrap();
+        let certificate = self.authority.issue(&SubjectName::new("Test", name), &key, terms(serial)).unwrap();
+        let rule = RuleText {
+            effect: Effect::Allow,
+            domains: DOMAINS,
+            publish: vec!["open*".to_owned()],
+            subscribe: ["open*"].iter().chain(reads).map(|&topic| topic.to_owned()).collect(),
+            partitions: partitions.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let grant = GrantText {
+            name: name.to_owned(),
+            subject: certificate.subject().to_string(),
+            from: WallTime(seconds() - 3600),
+            until: WallTime(seconds() + 86_400),
+            rules: vec![rule],
+            default: Effect::Deny,
+        };
+        let permissions = PermissionsText { grants: vec![grant] }.to_xml();
+        let data = |octets: &[u8]| format!("data:,{}", std::str::from_utf8(octets).unwrap());
+        let authority = data(Authority::to_pem(self.authority.certificate()).as_bytes());
+        SecurityConfig::new()
+            .identity_ca(&authority)
+            .permissions_ca(&authority)
+            .identity_certificate(data(Authority::to_pem(&certificate).as_bytes()))
+            .private_key(data(key.pem().expose()))
+            .governance(data(&self.authority.sign_document(&self.governance()).unwrap()))
+            .permissions(data(&self.authority.sign_document(&permissions).unwrap()))
+    }
+}
+
+pub(crate) fn config() -> DomainConfig {
+    let mut config = DomainConfig::default();
+    config.same_process = false;
+    config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+    config
+}
+
+pub(crate) fn participant(domain: u32, security: SecurityConfig) -> DomainParticipant {
+    DomainParticipant::builder(domain).config(config()).security(security).build().unwrap()
+}
+
+pub(crate) fn writer(participant: &DomainParticipant, topic: &str) -> DataWriter<Block> {
+    participant.topic::<Block>(topic).unwrap().writer_builder().reliable().keep_all().build().unwrap()
+}
+
+pub(crate) fn reader(participant: &DomainParticipant, topic: &str) -> DataReader<Block> {
+    participant.topic::<Block>(topic).unwrap().reader_builder().reliable().keep_all().build().unwrap()
+}
+
+/// Samples of several sizes, with fragments, go from the writer to the reader.
+pub(crate) fn exchange(writer: &DataWriter<Block>, reader: &DataReader<Block>) {
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    for (number, len) in [0, 1, 100, 4096, 70_000, 300_000].into_iter().enumerate() {
+        let sent = Block { number: number as u64, octets: (0..len).map(|at| (at * 31) as u8).collect() };
+        writer.write(&sent).unwrap();
+        // Changed partitions leave a sample without value: the instance has no writers for a moment.
+        let values = std::iter::repeat_with(|| reader.wait_and_take(PATIENCE).unwrap().into_value());
+        assert_eq!(values.take(2).flatten().next().as_ref(), Some(&sent));
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}

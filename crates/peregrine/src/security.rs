@@ -23,13 +23,14 @@ use peregrine_rtps::id::{DomainId, GuidPrefix};
 pub use peregrine_rtps::participant::MessageRefusal;
 pub use peregrine_rtps::protection::ProtectionKind;
 use peregrine_security::WallTime;
-use peregrine_security::crypto::{KeyLength, Passphrase, Passphrases};
+pub use peregrine_security::crypto::KeyLength;
+use peregrine_security::crypto::{Passphrase, Passphrases};
 use peregrine_security::documents::PartitionMatching;
 pub use peregrine_security::documents::{Denial, Document};
 use peregrine_security::identity::{Certificate, PrivateKey, PrivateKeyError, RevocationList, TrustAnchors};
 use peregrine_security::secret::Secret;
 pub use peregrine_security::session::SecurityEvent;
-use peregrine_security::session::{Credential, CredentialParts, Domain};
+use peregrine_security::session::{Credential, CredentialParts, Domain, SessionConfig};
 
 pub use log::{
     BuiltinLoggingTypeV2, LogCounters, LogLevel, LogOptions, LogTime, LoggingLevel, NameValuePair, SecurityLog,
@@ -60,6 +61,7 @@ pub struct SecurityConfig {
     extra_passphrases: Option<Secret>,
     pre_shared_cipher: Option<String>,
     pre_shared_protection: ProtectionKind,
+    key_length: KeyLength,
 }
 
 /// The protection of messages that no key of a participant protects.
@@ -233,6 +235,20 @@ impl SecurityConfig {
         Ok(Some(PreShared { passphrases, key_length, kind }))
     }
 
+    /// The length of the AES keys with which the participant protects what it sends. 256 bits without this call. Peers
+    /// choose their own.
+    #[must_use]
+    pub fn key_length(mut self, length: KeyLength) -> Self {
+        self.key_length = length;
+        self
+    }
+
+    pub(crate) fn session(&self) -> SessionConfig {
+        let mut config = SessionConfig::default();
+        config.crypto.key_length = self.key_length;
+        config
+    }
+
     /// Reads and verifies all parts.
     pub(crate) fn load(
         &self,
@@ -290,6 +306,7 @@ impl Default for SecurityConfig {
             extra_passphrases: None,
             pre_shared_cipher: None,
             pre_shared_protection: ProtectionKind::Encrypt,
+            key_length: KeyLength::default(),
         }
     }
 }
@@ -418,6 +435,13 @@ mod tests {
         assert!(matches!(set("dds.sec.unknown", ""), Err(SecurityError::Property(name)) if name == "dds.sec.unknown"));
         let error = set("dds.sec.access.rtps_psk_protection_kind", "SOME").unwrap_err();
         assert!(error.to_string().contains("NONE, SIGN or ENCRYPT"), "{error}");
+    }
+
+    #[test]
+    fn stated_key_length_is_that_of_the_session() {
+        assert_eq!(SecurityConfig::new().session().crypto.key_length, KeyLength::Aes256);
+        let short = SecurityConfig::new().key_length(KeyLength::Aes128).session();
+        assert_eq!(short.crypto.key_length, KeyLength::Aes128);
     }
 
     #[test]

@@ -130,6 +130,12 @@ impl Report {
         self.findings.iter().all(|finding| finding.severity != Severity::Error)
     }
 
+    /// The lines of the page without the findings: a name, which is empty if the line continues the one before, and a
+    /// text.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.lines.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
     fn certificates(&mut self, file: File<'_>) -> Vec<Certificate> {
         match text(file.octets).and_then(Certificate::from_pem) {
             Ok(certificates) => certificates,

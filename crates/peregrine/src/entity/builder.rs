@@ -239,7 +239,7 @@ impl ParticipantBuilder {
                 }
                 None => {
                     let credential = security.load(config.domain, &config.domain_tag, prefix, calendar())?;
-                    let security = Security::configure(credential, &mut config)?;
+                    let security = Security::configure(credential, security.session(), &mut config)?;
                     crate::process::note_own_prefix(config.prefix);
                     security
                 }

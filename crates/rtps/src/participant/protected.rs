@@ -42,7 +42,7 @@ impl Participant {
         for piece in pieces.drain(..) {
             match piece {
                 Piece::Refused(error) => {
-                    refusal = MessageRefusal::of(error).filter(|_| is_pre_shared);
+                    refusal = refusal.or(MessageRefusal::of(error).filter(|_| is_pre_shared));
                     interpreter.refuse(error, &mut demultiplexer);
                 }
                 Piece::Malformed => interpreter.stop(&mut demultiplexer),

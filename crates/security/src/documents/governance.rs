@@ -257,7 +257,8 @@ impl AllowedAlgorithms {
 }
 
 /// The name of a kind in the document.
-pub(crate) const fn kind_name(kind: ProtectionKind) -> &'static str {
+#[must_use]
+pub const fn kind_name(kind: ProtectionKind) -> &'static str {
     match kind {
         ProtectionKind::None => "NONE",
         ProtectionKind::Sign => "SIGN",

@@ -19,7 +19,6 @@ pub use access::{
 };
 pub use domains::DomainSet;
 pub use error::{Document, DocumentError, Position, Warning};
-pub(crate) use governance::kind_name;
-pub use governance::{AllowedAlgorithms, DomainRule, Governance, SecurityMasks, TopicRule};
+pub use governance::{AllowedAlgorithms, DomainRule, Governance, SecurityMasks, TopicRule, kind_name};
 pub use permissions::{Criterion, Effect, Grant, Permissions, Rule, Subject, Validity};
 pub use signed::open_signed;

@@ -24,4 +24,5 @@ pub use authority::{Authority, Terms};
 pub use error::IssueError;
 pub use key::{IssuedKey, KeyChoice};
 pub use name::{Attribute, SubjectName};
+pub use peregrine_rtps::protection::ProtectionKind;
 pub use text::{DomainText, GovernanceText, GrantText, PermissionsText, RuleText, TopicText};

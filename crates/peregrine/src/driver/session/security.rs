@@ -83,7 +83,11 @@ impl Security {
     ///
     /// # Errors
     /// The announcement of the participant does not fit into a handshake.
-    pub(crate) fn configure(credential: Credential, config: &mut ParticipantConfig) -> Result<Arc<Self>, Error> {
+    pub(crate) fn configure(
+        credential: Credential,
+        settings: SessionConfig,
+        config: &mut ParticipantConfig,
+    ) -> Result<Arc<Self>, Error> {
         config.prefix = credential.prefix();
         let masks = credential.rights().participant_masks();
         config.security = Some(Box::new(ParticipantSecurityData {
@@ -103,7 +107,7 @@ impl Security {
         config.gate = Some(Arc::clone(&security) as Arc<dyn Gate>);
         let mut data = Vec::new();
         config.data().emit_for_handshake(&mut data);
-        let session = with_input(|input| Session::new(credential, data, SessionConfig::default(), input))
+        let session = with_input(|input| Session::new(credential, data, settings, input))
             .map_err(|fault| SecurityError::Identity(fault.to_string()))?;
         config.protection = Some(session.protection() as Arc<dyn Protection>);
         if let Some(keys) = session.pre_shared_keys() {

@@ -31,6 +31,8 @@ pub mod recorder;
 pub mod report;
 pub mod resources;
 pub mod scale;
+#[cfg(feature = "security")]
+pub mod security;
 pub mod selftest;
 pub mod terminal;
 pub mod threads;
@@ -41,7 +43,10 @@ pub mod workload;
 
 use std::sync::Arc;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::{Invocation, parse};
 use crate::control::Stop;
@@ -54,6 +59,9 @@ use crate::output::{Output, banner};
 use crate::plan::{TestPlan, TransportKind};
 use crate::terminal::{Stderr, message, print_text};
 
+/// The module of Peregrine that reports authentication and refusals.
+const SECURITY_MESSAGES: &str = "peregrine::driver::session::security";
+
 /// Runs RTI Perftest's command line; `words` are the arguments.
 pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
     let options = match parse(words)? {
@@ -62,7 +70,7 @@ pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error>
     };
     if let Some([publisher, subscriber]) = plan::resolve_both(&options)? {
         threads::apply_to_process(&publisher.threads)?;
-        show_messages(publisher.verbosity);
+        show_messages(&publisher);
         return over_dds(&publisher, RunBoth { publisher: &publisher, subscriber: &subscriber, stop });
     }
     let plan = plan::resolve(&options)?;
@@ -74,7 +82,7 @@ pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error>
         _ if plan.transport.raw => return run_plan(&plan, &RawMessaging::new(&plan)?, stop),
         _ => {}
     }
-    show_messages(plan.verbosity);
+    show_messages(&plan);
     over_dds(&plan, Run { plan: &plan, stop })
 }
 
@@ -112,16 +120,27 @@ impl OverDds for RunBoth<'_> {
     }
 }
 
-/// Prints messages of the middleware to stderr.
-fn show_messages(verbosity: u8) {
-    let level = match verbosity {
+/// Prints messages of the middleware to stderr. Messages of security have a level of their own.
+fn show_messages(plan: &TestPlan) {
+    let general = match plan.verbosity {
         0 => LevelFilter::OFF,
         1 => LevelFilter::ERROR,
         2 => LevelFilter::WARN,
         _ => LevelFilter::TRACE,
     };
+    let mut levels = Targets::new().with_default(general);
+    if let Some(security) = &plan.security {
+        let own = match security.debug {
+            0 => LevelFilter::OFF,
+            1..=5 => LevelFilter::WARN,
+            6 => LevelFilter::INFO,
+            _ => LevelFilter::TRACE,
+        };
+        levels = levels.with_target(SECURITY_MESSAGES, own.max(general));
+    }
+    let subscriber = fmt().with_max_level(LevelFilter::TRACE).with_writer(|| Stderr).with_ansi(false).finish();
     // A program that uses this crate as a library may have installed its own subscriber.
-    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_ansi(false).try_init();
+    let _ = subscriber.with(levels).try_init();
 }
 
 fn run_plan<M: Messaging>(plan: &TestPlan, messaging: &M, stop: &Arc<Stop>) -> Result<(), Error> {

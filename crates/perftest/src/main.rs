@@ -64,6 +64,10 @@ enum OwnCommand {
     Floors(floors::Options),
     /// List other middleware to compare with, build its measuring programs, or run them
     Peers(peers::Options),
+    /// Make a test identity for DDS Security, or check the files of a participant
+    #[cfg(feature = "security")]
+    #[command(subcommand)]
+    Keys(perftest::security::KeysCommand),
     /// Measure how the cost of endpoints grows with their number: time, datagrams, processor time, memory
     Scale(scale::Options),
     /// Take part in a row of 'scale': orders on stdin, answers on stdout
@@ -182,6 +186,8 @@ fn run_own(
         OwnCommand::Selftest => selftest::run(),
         OwnCommand::Floors(options) => floors::run(&options, words, stop),
         OwnCommand::Peers(options) => peers::run(&options, words, stop),
+        #[cfg(feature = "security")]
+        OwnCommand::Keys(command) => perftest::security::run(&command),
         OwnCommand::Scale(options) => scale::run(&options, words, stop),
         OwnCommand::ScalePart => scale::take_part(stop),
         OwnCommand::Report(options) => report::run(&options),

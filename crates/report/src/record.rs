@@ -7,7 +7,8 @@
 //! processes and sockets, checks of payloads, one-way times, searches, and more facts about the host. Version 3 adds
 //! campaigns: the plan, the middleware of a series, varied settings, further publishers and subscribers, skipped
 //! measurements. Version 5 adds how much of a payload was checked, and how threads wait. Version 6 adds short labels,
-//! version 7 the cost of many endpoints. In an older record these fields are absent.
+//! version 7 the cost of many endpoints, version 8 how samples are protected. In an older record these fields are
+//! absent.
 
 mod campaign;
 mod detail;
@@ -20,7 +21,7 @@ mod skipped;
 pub use self::campaign::{Case, Delivery, PeerFacts, PlanFacts, Publishing, Reliability, Wait};
 pub use self::detail::{
     BlockPlace, ClockOffset, Interval, OneWay, PayloadUse, ProbeOutcome, ResourceUse, Role, SearchResult, SearchStep,
-    WireUse,
+    SecurityUse, WireUse,
 };
 pub use self::document::{
     End, Header, Line, OLDEST_SCHEMA_VERSION, ReadError, Record, SCHEMA_VERSION, Series, Warning,

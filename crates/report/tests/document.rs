@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use peregrine_report::record::{
     BlockPlace, Case, ClockOffset, End, Header, HostFacts, Interface, Interval, Line, Measurement, OneWay, PayloadUse,
     PeerFacts, PlanFacts, ProbeOutcome, ResourceUse, Role, SCHEMA_VERSION, ScaleResult, ScaleValue, SearchResult,
-    SearchStep, SendResult, Series, Side, SideResult, Skipped, Test, ThroughputResult, Wait, Warning, WireUse,
+    SearchStep, SecurityUse, SendResult, Series, Side, SideResult, Skipped, Test, ThroughputResult, Wait, Warning,
+    WireUse,
 };
 use peregrine_report::stats::LatencyResult;
 use serde_json::Value;
@@ -139,6 +140,7 @@ fn side() -> SideResult {
         resources: Some(ResourceUse { intervals: vec![Interval::default()], ..ResourceUse::default() }),
         wire: Some(WireUse::default()),
         payload: Some(PayloadUse { max_octets: Some(1), ..PayloadUse::default() }),
+        security: Some(SecurityUse::default()),
         ..SideResult::default()
     }
 }

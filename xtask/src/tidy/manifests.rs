@@ -31,7 +31,7 @@ const ARROWS: &[Arrows] = &[
     Arrows { from: "peregrine-report", to: &[], in_tests: &[] },
     Arrows {
         from: "perftest",
-        to: &["peregrine", "peregrine-report", "peregrine-transport"],
+        to: &["peregrine", "peregrine-report", "peregrine-security", "peregrine-transport"],
         in_tests: &["peregrine-interop"],
     },
     Arrows { from: "peregrine-hostile", to: &["peregrine", "peregrine-rtps"], in_tests: &[] },

@@ -15,7 +15,7 @@ pub fn usage() -> String {
                 perftest [characterize] [--quick] [--out DIR]\n                                    \
                 measure this machine, both sides at once\n       \
                 perftest --help              the other commands: run, ab, compare, load, search, respond, lab,\n                                    \
-                doctor, floors, peers, report\n\n\
+                doctor, floors, peers, keys, report\n\n\
          Option names may be shortened as long as they stay unambiguous; upper and lower case are the same.\n\
          Numbers take k, M, G (powers of 1000) and Ki, Mi, Gi (powers of 1024).\n",
     );

@@ -16,7 +16,7 @@ pub enum Group {
     Transport,
     /// Plain sockets instead of middleware.
     RawTransport,
-    /// DDS Security; known, so that they are refused by name.
+    /// DDS Security.
     Security,
     /// Options that RTI Perftest does not have.
     Own,

@@ -6,6 +6,7 @@
 mod path;
 mod poller;
 mod reports;
+mod secured;
 mod settings;
 mod types;
 
@@ -21,11 +22,12 @@ use peregrine::{
     Selector,
 };
 
-use peregrine_report::record::WireUse;
+use peregrine_report::record::{SecurityUse, WireUse};
 
 pub(crate) use self::path::SharedMemoryPath;
 pub(crate) use self::poller::Poller;
 use self::reports::Endpoints;
+use self::secured::Secured;
 pub use self::types::{
     TestData, TestDataFlat, TestDataKeyed, TestDataKeyedFlat, TestDataKeyedLarge, TestDataKeyedLargeFlat,
     TestDataKeyedLargeZeroCopy, TestDataKeyedZeroCopy, TestDataLarge, TestDataLargeFlat, TestDataLargeZeroCopy,
@@ -91,6 +93,7 @@ pub fn over_dds<D: OverDds>(plan: &TestPlan, task: D) -> Result<D::Output, Error
 pub struct DdsMessaging<T: TestType> {
     participant: DomainParticipant,
     plan: Arc<TestPlan>,
+    security: Secured,
     receive_buffer: ReceiveBuffer,
     poller: Option<Arc<Poller>>,
     /// All asynchronous writers share its flow controller.
@@ -104,12 +107,12 @@ impl<T: TestType> DdsMessaging<T> {
         threads::check_receive_threads(&plan.threads)?;
         let config = settings::domain_config(plan)?;
         let (is_ipv4, receive_buffer_len) = (config.udp_v4, config.receive_buffer_bytes);
-        let participant = DomainParticipant::builder(plan.data.domain)
+        let builder = DomainParticipant::builder(plan.data.domain)
             .name(PARTICIPANT_NAME)
             .config(config)
-            .lease(plan.timeouts.partner.max(SHORTEST_LEASE))
-            .build()
-            .map_err(|error| setup(&error))?;
+            .lease(plan.timeouts.partner.max(SHORTEST_LEASE));
+        let (builder, security) = secured::secure(builder, plan)?;
+        let participant = builder.build().map_err(|error| setup(&error))?;
         let receive_buffer = ReceiveBuffer::probe(is_ipv4, receive_buffer_len)?;
         let busy = matches!(plan.role, Role::Subscriber(_));
         let poller = match plan.receive.wait {
@@ -118,7 +121,7 @@ impl<T: TestType> DdsMessaging<T> {
         };
         let publish_mode = settings::publish_mode(plan)?;
         let plan = Arc::new(plan.clone());
-        Ok(Self { participant, plan, receive_buffer, poller, publish_mode, endpoints: Arc::default() })
+        Ok(Self { participant, plan, security, receive_buffer, poller, publish_mode, endpoints: Arc::default() })
     }
 }
 
@@ -163,8 +166,13 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         Configuration {
             perftest: self.perftest_lines(),
             transport: vec![("Message Size Max".into(), message_len)],
+            security: self.security.lines.clone(),
             warnings: self.receive_buffer.shortfall().into_iter().collect(),
         }
+    }
+
+    fn security(&self) -> Option<SecurityUse> {
+        self.security.used.clone()
     }
 
     fn wire_counter(&self) -> super::WireCounter {

@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use sample::{ENCAPSULATION_LEN, HEADER_LEN, MalformedSample, Origin, Sample};
 pub(crate) use socket_traffic::{Carried, SocketTraffic};
 
-use peregrine_report::record::WireUse;
+use peregrine_report::record::{SecurityUse, WireUse};
 
 use crate::error::Error;
 pub use crate::topic::Topic;
@@ -31,6 +31,8 @@ pub struct Configuration {
     pub perftest: Vec<(String, String)>,
     /// At the end of the section `Transport Configuration`.
     pub transport: Vec<(String, String)>,
+    /// The section `Secure Configuration`; empty without security.
+    pub security: Vec<(String, String)>,
     /// Remarks about this machine, such as small socket buffers and the command that enlarges them.
     pub warnings: Vec<String>,
 }
@@ -66,6 +68,11 @@ pub trait Messaging {
 
     /// Lines of the configuration block besides the options.
     fn configuration(&self) -> Configuration;
+
+    /// How samples are protected; `None` without security.
+    fn security(&self) -> Option<SecurityUse> {
+        None
+    }
 
     /// A function that reads the counters of the transport.
     fn wire_counter(&self) -> WireCounter;

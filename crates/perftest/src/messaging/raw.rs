@@ -92,6 +92,7 @@ impl Messaging for RawMessaging {
                 ("Receives at port".into(), ports(self.addresses.local())),
                 ("Sends to port".into(), ports(self.addresses.remote())),
             ],
+            security: Vec::new(),
             warnings: self.receive_buffer.shortfall().into_iter().collect(),
         }
     }

@@ -122,6 +122,7 @@ impl Messaging for RawShmMessaging {
                 ("Receives as".into(), self.parties.own().name()),
                 ("Sends to".into(), Self::names(self.parties.all())),
             ],
+            security: Vec::new(),
             warnings: Vec::new(),
         }
     }

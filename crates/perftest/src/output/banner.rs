@@ -28,6 +28,10 @@ pub fn configuration_block(plan: &TestPlan, configuration: &Configuration) -> St
     block.section("Transport Configuration:");
     transport_section(&mut block, plan);
     block.lines(&configuration.transport);
+    if !configuration.security.is_empty() {
+        block.section("Secure Configuration:");
+        block.lines(&configuration.security);
+    }
     if !plan.notes.is_empty() || !configuration.warnings.is_empty() {
         block.text.push('\n');
         for note in plan.notes.iter().chain(&configuration.warnings) {
@@ -177,6 +181,7 @@ mod tests {
         let configuration = Configuration {
             perftest: vec![("Middleware".into(), "Raw Transport".into())],
             transport: vec![("Blocking Sockets".into(), "Yes".into())],
+            security: Vec::new(),
             warnings: vec!["small buffers".into()],
         };
         configuration_block(&resolve(&options).unwrap(), &configuration)

@@ -1,6 +1,7 @@
 //! The plan of a run: all options resolved, and all rules between options applied.
 
 mod resolve;
+mod security;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use crate::cli::option::{RateLimit, ThreadAffinity, ThreadPriorities};
 use crate::topic::Topic;
 
 pub use resolve::{resolve, resolve_both};
+pub use security::{Cipher, SecurityPlan};
 
 /// Serialized length of a sample without its payload bytes.
 pub const OVERHEAD_LEN: usize = crate::cli::table::OVERHEAD_LEN as usize;
@@ -43,6 +45,8 @@ pub struct TestPlan {
     pub output: OutputPlan,
     /// Which counters of the middleware to print.
     pub diagnostics: Diagnostics,
+    /// Documents, certificate and key; `None` for a participant without security.
+    pub security: Option<SecurityPlan>,
     /// Bounds of every wait.
     pub timeouts: Timeouts,
     /// Middleware messages: 0 none, 1 errors, 2 warnings, 3 everything.

@@ -57,6 +57,8 @@ fn resolve_side(options: &ParsedOptions, is_publisher: bool) -> Result<TestPlan,
         })
     };
     let wait = wait(options, &mut remarks);
+    let Remarks { errors, notes } = &mut remarks;
+    let security = super::security::security(options, is_publisher, errors, notes);
     let plan = TestPlan {
         role,
         data: data(options, &sizes, &mut remarks),
@@ -84,6 +86,7 @@ fn resolve_side(options: &ParsedOptions, is_publisher: bool) -> Result<TestPlan,
             counters: options.has("cacheStats"),
             resent: options.has("writerStats"),
         },
+        security,
         verbosity: verbosity(options),
         notes: remarks.notes.into_iter().chain(old_names(options)).chain(without_effect(options)).collect(),
     };

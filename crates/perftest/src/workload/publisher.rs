@@ -442,6 +442,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
             resources: Some(pings.cpu.resources()),
             wire: Some(self.wire.spent()),
             payload: Some(self.payload_use(data_len)),
+            security: self.messaging.security(),
             ..SideResult::default()
         };
         let dumped = match &self.publisher.latency_file {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use peregrine_report::record::{PayloadUse, Side, SideResult};
+use peregrine_report::record::{PayloadUse, SecurityUse, Side, SideResult};
 
 use super::diagnostics;
 use super::meter::{CpuMeter, IntervalMeter};
@@ -75,6 +75,7 @@ pub(super) fn run<M: Messaging>(
         last_sign_of_life: now,
         discovery_deadline: deadline,
         wire: WireSpan::new(messaging.wire_counter(), messaging.name()),
+        security: messaging.security(),
     };
     let result = run.receive();
     diagnostics::report_counters(plan.diagnostics, messaging);
@@ -103,6 +104,7 @@ struct SubscriberRun<'a, W> {
     last_sign_of_life: MonotonicNs,
     discovery_deadline: MonotonicNs,
     wire: WireSpan,
+    security: Option<SecurityUse>,
 }
 
 impl<W: SampleWriter> SubscriberRun<'_, W> {
@@ -207,6 +209,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             resources: Some(self.cpu.resources()),
             wire: Some(self.wire.spent()),
             payload: Some(payload_use(size)),
+            security: self.security.clone(),
             ..SideResult::default()
         };
         let mut output = self.output.lock();

@@ -165,6 +165,25 @@ pub struct PayloadUse {
     pub check_ns: f64,
 }
 
+/// How samples are protected. The kinds are those of the governance document.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SecurityUse {
+    /// The governance document: its path, or its name if the tool has made it.
+    pub governance: String,
+    /// The cipher of what the process sends.
+    pub cipher: String,
+    /// Protection of messages.
+    pub messages: String,
+    /// Protection of submessages of the topic of data.
+    pub submessages: String,
+    /// Protection of payloads of the topic of data.
+    pub payloads: String,
+    /// Protection of discovery.
+    pub discovery: String,
+    /// Protection of liveliness.
+    pub liveliness: String,
+}
+
 /// A search for the highest rate that a path sustains.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {

@@ -13,7 +13,7 @@ use super::scale::ScaleResult;
 use super::skipped::Skipped;
 
 /// Version of the schema that this crate writes.
-pub const SCHEMA_VERSION: u32 = 7;
+pub const SCHEMA_VERSION: u32 = 8;
 /// Oldest version of the schema that this crate reads.
 pub const OLDEST_SCHEMA_VERSION: u32 = 1;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::campaign::Case;
-use super::detail::{BlockPlace, OneWay, PayloadUse, ProbeOutcome, ResourceUse, WireUse};
+use super::detail::{BlockPlace, OneWay, PayloadUse, ProbeOutcome, ResourceUse, SecurityUse, WireUse};
 use crate::stats::LatencyResult;
 
 /// One run of a publisher and a subscriber at one size.
@@ -83,6 +83,9 @@ pub struct SideResult {
     /// Whether payloads were written and checked; absent if no side did either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadUse>,
+    /// How samples are protected; absent without security.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security: Option<SecurityUse>,
 }
 
 /// A side of a run.

@@ -58,7 +58,7 @@ fn written_record_reads_back_unchanged() {
 
 #[test]
 fn first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":7,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":8,"tool":"perftest","#));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn damaged_or_foreign_record_is_refused_with_line() {
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
     let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 8 is not supported, only 1 to 7"));
+    assert!(read(&text(&[header])).contains("schema version 9 is not supported, only 1 to 8"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 

@@ -115,7 +115,26 @@ fn benchmark_page_scripts_parse() {
     let tuned = run("-sub -threadCPUAffinity 0:1,2 -threadPriorities h:80:n");
     assert_eq!(tuned.affinity().unwrap().receive, [1, 2]);
     assert!(tuned.priorities().is_some());
-    assert_eq!(errors("-sub -secureGovernanceFile g.xml"), ["-secureGovernanceFile is not available yet"]);
+    let secured =
+        run("-sub -secureG g.xml -secureCertF c.pem -secureEnc aes-128-gcm -secureD 7 -securePe p.xml -securePr k.pem");
+    assert_eq!(
+        (secured.text("secureGovernanceFile"), secured.choice("secureEncryptionAlgorithm")),
+        (Some("g.xml"), Some("aes-128-gcm"))
+    );
+    assert_eq!(
+        (secured.text("securePermissionsFile"), secured.text("securePrivateKey")),
+        (Some("p.xml"), Some("k.pem"))
+    );
+    assert_eq!((secured.text("secureCertFile"), secured.integer("secureDebug")), (Some("c.pem"), Some(7)));
+    assert_eq!(
+        errors("-sub -securePSK data:,1:x -lightWeightSecurity -secureEnableAAD"),
+        [
+            "-securePSK is not available yet",
+            "-lightWeightSecurity is not available yet",
+            "-secureEnableAAD is not available yet",
+        ]
+    );
+    assert_eq!(errors("-sub -raw -secureSign"), ["-secureSign is not supported by raw sockets (-rawTransport)"]);
 }
 
 #[test]

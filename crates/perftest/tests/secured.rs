@@ -1,0 +1,99 @@
+//! Pairs of processes with DDS Security, with the files of `perftest keys make`.
+#![cfg(feature = "security")]
+
+mod common;
+
+use common::{Folder, columns, run, start};
+
+const QUICK: &str = "-nic lo -startDelay 0 -discoveryTimeout 50 -partnerTimeout 30 -noPrint -noOutputHeaders";
+
+fn identity(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let outcome = run(&format!("keys make {}", folder.0.display()));
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let listed = |name: &str| outcome.stdout.iter().any(|line| line.trim() == name);
+    assert!(listed("pubkey.pem") && listed("signed_PerftestGovernance_RTPSSign.xml"), "{outcome:?}");
+    folder
+}
+
+#[test]
+fn pair_with_one_governance_document_exchanges_samples_and_records_the_protection() {
+    let folder = identity("pair");
+    for (domain, name, messages, payloads) in [
+        (60, "RTPSSign", "SIGN", "NONE"),
+        (61, "DiscoverySignEncryptBoth", "SIGN", "ENCRYPT"),
+        (62, "", "NONE", "NONE"),
+    ] {
+        let governance = folder.path(&format!("signed_PerftestGovernance_{name}.xml"));
+        let record = folder.path(&format!("record-{domain}"));
+        let line = format!("{QUICK} -domain {domain} -secureGovernanceFile {governance}");
+        let subscriber = start(&format!("-sub {line} -secureEncryptionAlgorithm aes-128-gcm"));
+        let publisher = run(&format!("-pub {line} -latencyTest -numIter 200 -recordFile {record}"));
+        let subscriber = subscriber.finish();
+        assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+        assert_eq!(
+            columns(&subscriber.stdout[0])[1..],
+            [200.0, columns(&subscriber.stdout[0])[2], columns(&subscriber.stdout[0])[3], 0.0, 0.0]
+        );
+        for expected in
+            ["Secure Configuration:", &format!("Governance file: {governance}"), &format!("Messages: {messages}")]
+        {
+            assert!(publisher.stderr.contains(expected), "{}", publisher.stderr);
+        }
+        assert!(publisher.stderr.contains("Encryption algorithm: aes-256-gcm"), "{}", publisher.stderr);
+        assert!(subscriber.stderr.contains("Encryption algorithm: aes-128-gcm"), "{}", subscriber.stderr);
+        let record = std::fs::read_to_string(&record).unwrap();
+        assert!(record.contains(&format!("\"messages\":\"{messages}\"")), "{record}");
+        assert!(record.contains(&format!("\"payloads\":\"{payloads}\"")), "{record}");
+        for secret in ["pubkey.pem", "subkey.pem"] {
+            let key = std::fs::read_to_string(folder.path(secret)).unwrap();
+            let line = key.lines().nth(1).unwrap();
+            assert!(!record.contains(line) && !publisher.stderr.contains(line) && !subscriber.stderr.contains(line));
+        }
+    }
+}
+
+#[test]
+fn participant_of_another_identity_is_refused_with_a_message() {
+    let (own, other) = (identity("own"), identity("other"));
+    let line = |folder: &Folder| {
+        let governance = folder.path("signed_PerftestGovernance_RTPSSign.xml");
+        format!("{QUICK} -domain 63 -secureGovernanceFile {governance}")
+    };
+    let subscriber = start(&format!("-sub {} -discoveryTimeout 6", line(&own)));
+    let publisher = run(&format!("-pub {} -latencyTest -numIter 10 -discoveryTimeout 5", line(&other)));
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (1, 1), "{publisher:?} {subscriber:?}");
+    let both = format!("{}{}", publisher.stderr, subscriber.stderr);
+    assert!(both.contains("WARN") && both.contains("security"), "{both}");
+}
+
+#[test]
+fn bad_file_ends_with_255_and_one_line_that_names_it() {
+    let folder = identity("bad");
+    let governance = folder.path("signed_PerftestGovernance_RTPSSign.xml");
+    let text = std::fs::read_to_string(&governance).unwrap();
+    std::fs::write(&governance, text.replace("<rtps_protection_kind>SIGN", "<rtps_protection_kind>NONE")).unwrap();
+    let outcome = run(&format!("-pub {QUICK} -domain 64 -secureGovernanceFile {governance}"));
+    assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
+    assert!(outcome.stderr.lines().count() == 1 && outcome.stderr.starts_with(&governance), "{}", outcome.stderr);
+    let outcome = run(&format!("-pub {QUICK} -domain 64 -secureGovernanceFile /nowhere/g.xml"));
+    assert_eq!((outcome.code, outcome.stderr.lines().count()), (255, 1), "{outcome:?}");
+    assert!(outcome.stderr.starts_with("-secureGovernanceFile /nowhere/g.xml: "), "{}", outcome.stderr);
+}
+
+#[test]
+fn check_ends_with_255_if_a_file_is_at_fault() {
+    let folder = identity("check");
+    let outcome = run(&format!("keys check {}", folder.0.display()));
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert!(outcome.stdout.iter().any(|line| line == "No fault was found."), "{outcome:?}");
+    std::fs::remove_file(folder.path("pubkey.pem")).unwrap();
+    let outcome = run(&format!("keys check {}", folder.0.display()));
+    assert_eq!(outcome.code, 255, "{outcome:?}");
+    assert!(outcome.stdout.iter().any(|line| line.starts_with("error: ")), "{outcome:?}");
+    let outcome = run(&format!("keys make {}", folder.0.display()));
+    assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
+    assert!(outcome.stderr.contains("it exists already; nothing was written"), "{outcome:?}");
+    assert_eq!(run(&format!("keys make {} --force --rsa --one-authority", folder.0.display())).code, 0);
+}

@@ -383,7 +383,8 @@ impl Play {
         for _ in 0..count.min(self.recorded.len()) {
             let mut datagram = self.recorded[self.rng.usize(0..self.recorded.len())].clone();
             if is_changed {
-                let bit = self.rng.usize(0..datagram.bytes.len() * 8);
+                // Signatures have random lengths, on which the next draws must not depend.
+                let bit = self.rng.u32(..) as usize % (datagram.bytes.len() * 8);
                 datagram.bytes[bit / 8] ^= 1 << (bit % 8);
                 self.outcome.flipped += 1;
             } else {

@@ -30,7 +30,18 @@ pub use peregrine_security::documents::{Denial, Document};
 use peregrine_security::identity::{Certificate, PrivateKey, PrivateKeyError, RevocationList, TrustAnchors};
 use peregrine_security::secret::Secret;
 pub use peregrine_security::session::SecurityEvent;
-use peregrine_security::session::{Credential, CredentialParts, Domain, SessionConfig};
+/// Plug-ins of applications: the traits, and the types in them.
+pub mod plugins {
+    pub use peregrine_security::WallTime;
+    pub use peregrine_security::authentication::{Authenticator, PeerCredential};
+    pub use peregrine_security::crypto::KeyFactory;
+    pub use peregrine_security::documents::{Denial, Document, DomainRule, SecurityMasks};
+    pub use peregrine_security::session::{
+        AccessControl, Authentication, Cryptographic, EndpointDescription, EndpointSecurity, PeerRefusal, Plugins,
+        Rights,
+    };
+}
+use peregrine_security::session::{Credential, CredentialParts, Domain, Plugins, SessionConfig};
 
 pub use log::{
     BuiltinLoggingTypeV2, LogCounters, LogLevel, LogOptions, LogTime, LoggingLevel, NameValuePair, SecurityLog,
@@ -62,6 +73,7 @@ pub struct SecurityConfig {
     pre_shared_cipher: Option<String>,
     pre_shared_protection: ProtectionKind,
     key_length: KeyLength,
+    plugins: Plugins,
 }
 
 /// The protection of messages that no key of a participant protects.
@@ -198,6 +210,18 @@ impl SecurityConfig {
         self
     }
 
+    /// Authentication, access control or cryptography of the application, in place of the built-in ones. Not used by a
+    /// participant without certificates.
+    #[must_use]
+    pub fn plugins(mut self, plugins: Plugins) -> Self {
+        self.plugins = plugins;
+        self
+    }
+
+    pub(crate) const fn plugins_of(&self) -> &Plugins {
+        &self.plugins
+    }
+
     /// The passphrases, if a participant with these parts has no certificate.
     pub(crate) fn load_without_certificate(&self) -> Result<Option<PreShared>, SecurityError> {
         let parts = [
@@ -307,6 +331,7 @@ impl Default for SecurityConfig {
             pre_shared_cipher: None,
             pre_shared_protection: ProtectionKind::Encrypt,
             key_length: KeyLength::default(),
+            plugins: Plugins::new(),
         }
     }
 }

@@ -239,7 +239,8 @@ impl ParticipantBuilder {
                 }
                 None => {
                     let credential = security.load(config.domain, &config.domain_tag, prefix, calendar())?;
-                    let security = Security::configure(credential, security.session(), &mut config)?;
+                    let settings = (security.session(), security.plugins_of());
+                    let security = Security::configure(credential, settings, &mut config)?;
                     crate::process::note_own_prefix(config.prefix);
                     security
                 }

@@ -265,12 +265,14 @@ impl Authenticator {
     }
 
     /// Whether a handshake with a peer that is not authenticated is under way.
-    pub(crate) fn is_half_open(&self, peer: GuidPrefix) -> bool {
+    #[must_use]
+    pub fn is_half_open(&self, peer: GuidPrefix) -> bool {
         self.pairs.get(&peer).is_some_and(Pair::is_half_open)
     }
 
     /// The peer that has been without a handshake for longest.
-    pub(crate) fn oldest_idle(&self) -> Option<GuidPrefix> {
+    #[must_use]
+    pub fn oldest_idle(&self) -> Option<GuidPrefix> {
         self.idle.first().map(|(_, peer)| *peer)
     }
 

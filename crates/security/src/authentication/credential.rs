@@ -6,7 +6,7 @@ use super::contents::Credentials;
 use super::refusal::Refusal;
 use super::trust::{Trust, states_guid};
 use crate::documents::{Document, Grant, Permissions, open_signed};
-use crate::identity::{Certificate, KeyKind, MalformedCertificate, SignatureAlgorithm, is_prefix_of};
+use crate::identity::{Certificate, Digest, KeyKind, MalformedCertificate, SignatureAlgorithm, is_prefix_of};
 use crate::limits::{CHAIN_LENGTH, REMOTE_DOCUMENT_BYTES};
 use crate::wall_time::WallTime;
 
@@ -23,6 +23,17 @@ pub struct PeerCredential {
 }
 
 impl PeerCredential {
+    /// The credential of a peer that another authentication than the built-in one has accepted: its certificate, its
+    /// discovery data, and the last second at which both are valid. It has no permissions.
+    #[must_use]
+    pub fn of_plugin(certificate: Certificate, participant_data: Vec<u8>, valid_until: WallTime) -> Self {
+        let algorithm = match certificate.public_key().kind() {
+            KeyKind::Rsa(_) => SignatureAlgorithm::RsaPss(Digest::Sha256),
+            _ => SignatureAlgorithm::Ecdsa(Digest::Sha256),
+        };
+        Self { certificate, issuers: Vec::new(), algorithm, grant: None, participant_data, valid_until }
+    }
+
     /// Verifies what a peer says about itself, the cheaper checks first: the certificate implies the GUID, its chain is
     /// accepted, and the permissions document is signed and has a grant for its subject.
     pub(super) fn verify(

@@ -190,9 +190,8 @@ impl Session {
             || self.rights.security_of(&description.topic).map_err(|denial| NonMatch::LocalDenied(Box::new(denial)));
         let security = match (&peer.admission, &peer.credential) {
             (Admission::Authenticated, Some(credential)) => {
-                let grant = credential.grant().ok_or(NonMatch::NotAdmitted(*guid))?;
                 let subject = || credential.certificate().subject().to_string();
-                let verdict = self.rights.remote_endpoint(grant, guid.entity, description, input.wall);
+                let verdict = self.rights.remote_endpoint(credential, guid.entity, description, input.wall);
                 verdict.map_err(|denial| NonMatch::RemoteDenied { subject: subject(), denial: Box::new(denial) })?
             }
             (Admission::Unauthenticated, _) => {

@@ -27,6 +27,7 @@ mod endpoints;
 mod parameters;
 mod peer;
 mod peers;
+mod plugins;
 mod protection;
 mod refusal;
 mod renewal;
@@ -43,6 +44,9 @@ pub use credential::{Credential, CredentialParts, UnusableCredential};
 pub use description::{Domain, EndpointDescription, EndpointSecurity, RemoteEndpoint};
 pub use parameters::{conflict, parse_masks, parse_tags, write_masks, write_tags};
 pub use peers::PeerAnnouncement;
+pub use plugins::{
+    AccessControl, Authentication, Cryptographic, MakeAccessControl, MakeAuthentication, MakeCryptographic, Plugins,
+};
 pub use refusal::{KeysRefusal, NonMatch, PeerRefusal};
 pub use renewal::Renewal;
 pub use rights::Rights;

@@ -189,8 +189,7 @@ impl Session {
         if let Some(remote) = remote.filter(|_| conflict(local, remote)) {
             return Err(PeerRefusal::Protection { local, remote });
         }
-        let grant = credential.grant().ok_or(PeerRefusal::NoPermissions)?;
-        self.rights.remote_participant(grant, input.wall).map(|_| ()).map_err(PeerRefusal::Denied)
+        self.rights.remote_participant(credential, input.wall)
     }
 
     fn failed(&mut self, peer: GuidPrefix, failure: Failure, unauthenticated_allowed: bool) {

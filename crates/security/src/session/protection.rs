@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use peregrine_rtps::protection::Protection;
+
 use super::state::Session;
-use crate::crypto::{Cryptography, PreSharedKeys};
+use crate::crypto::PreSharedKeys;
 
 impl Session {
     /// Seals and opens with the keys of this session, on any number of threads.
     #[must_use]
-    pub fn protection(&self) -> Arc<Cryptography> {
-        Arc::clone(&self.cryptography)
+    pub fn protection(&self) -> Arc<dyn Protection> {
+        Arc::clone(&self.protection)
     }
 
     /// The keys for messages that no key of a participant protects; `None` if the governance requires none.

@@ -90,7 +90,7 @@ impl Session {
         // The senders under way still seal with their old keys.
         let under_way = self.activating.as_ref().map(|(_, senders)| senders.as_slice()).unwrap_or_default();
         let all = core::iter::once(EntityId::PARTICIPANT).chain(self.locals.keys().copied());
-        let is_used_up = |sender: &EntityId| self.cryptography.blocks_sealed(*sender) >= blocks.max(1);
+        let is_used_up = |sender: &EntityId| self.keys.blocks_sealed(*sender) >= blocks.max(1);
         let used_up: Vec<EntityId> = all.filter(|sender| !under_way.contains(sender)).filter(is_used_up).collect();
         self.want_renewal(used_up, RenewalCause::Blocks);
     }

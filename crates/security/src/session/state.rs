@@ -5,19 +5,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use peregrine_rtps::id::{EntityId, GuidPrefix};
+use peregrine_rtps::protection::Protection;
 use peregrine_rtps::time::{Instant, Span};
 
 use super::config::{SessionConfig, SessionStatistics, SessionUsage, StepsWaiting};
 use super::credential::Credential;
 use super::description::{EndpointDescription, EndpointSecurity};
 use super::peer::{PairKey, Peer};
+use super::plugins::{AccessControl, Authentication, Cryptographic, Plugins};
 use super::retirement::Retirement;
-use super::rights::Rights;
 use super::step::{Admission, RenewalCause, SecurityEvent, Step};
 use crate::authentication::{
     AuthenticationConfig, Authenticator, Input, JobDone, LocalParticipant, PeerCredential, Trust, UnusableIdentity,
 };
-use crate::crypto::{Cryptography, KeyFactory, PreSharedConfig, PreSharedKeys, secure_entity as secure};
+use crate::crypto::{KeyFactory, PreSharedConfig, PreSharedKeys, secure_entity as secure};
 use crate::documents::Denial;
 use crate::limits::{BLOCKS_CHECK_INTERVAL, CALENDAR_INTERVAL, PEERS, STEPS};
 use crate::wall_time::WallTime;
@@ -28,13 +29,13 @@ use crate::wall_time::WallTime;
 #[derive(Debug)]
 pub struct Session {
     pub(super) prefix: GuidPrefix,
-    pub(super) rights: Rights,
+    pub(super) rights: Arc<dyn AccessControl>,
     pub(super) valid_until: WallTime,
     pub(super) trust: Trust,
     pub(super) config: SessionConfig,
-    pub(super) authenticator: Authenticator,
-    pub(super) keys: KeyFactory,
-    pub(super) cryptography: Arc<Cryptography>,
+    pub(super) authenticator: Box<dyn Authentication>,
+    pub(super) keys: Box<dyn Cryptographic>,
+    pub(super) protection: Arc<dyn Protection>,
     pub(super) pre_shared: Option<Arc<PreSharedKeys>>,
     pub(super) peers: BTreeMap<GuidPrefix, Peer>,
     pub(super) locals: BTreeMap<EntityId, LocalEndpoint>,
@@ -99,14 +100,31 @@ impl Session {
         config: SessionConfig,
         input: &mut Input<'_>,
     ) -> Result<Self, UnusableIdentity> {
-        let Credential { prefix, certificates, key, trust, permissions, rights, valid_until, pre_shared, .. } =
-            credential;
+        let rights = Arc::new(credential.rights.clone());
+        Self::with_plugins(credential, participant_data, config, (rights, &Plugins::new()), input)
+    }
+
+    /// The same with plug-ins of the application: the access control that [`Plugins::make_access_control`] has made,
+    /// and the others.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_plugins(
+        credential: Credential,
+        participant_data: Vec<u8>,
+        config: SessionConfig,
+        (rights, plugins): (Arc<dyn AccessControl>, &Plugins),
+        input: &mut Input<'_>,
+    ) -> Result<Self, UnusableIdentity> {
+        let domain = credential.rights.domain().clone();
+        let Credential { prefix, certificates, key, trust, permissions, valid_until, pre_shared, .. } = credential;
         let local = LocalParticipant::new(prefix, &certificates, key, permissions, participant_data)?;
         let authentication =
             AuthenticationConfig { allow_unauthenticated: rights.allow_unauthenticated(), jobs: config.jobs };
         let authenticator = Authenticator::new(local, trust.clone(), authentication, input.now);
+        let authenticator = plugins.make_authentication(authenticator);
         let messages = rights.domain_rule().messages;
-        let mut keys = KeyFactory::new(messages, config.crypto, input.random);
+        let mut keys = plugins.make_cryptographic(KeyFactory::new(messages, config.crypto, input.random));
         let mut locals = BTreeMap::new();
         let discovery = rights.domain_rule().discovery;
         let liveliness = rights.domain_rule().liveliness;
@@ -124,21 +142,22 @@ impl Session {
             keys.register_endpoint(endpoint, kind, security.levels.payload, input.random);
             locals.insert(endpoint, LocalEndpoint { description: None, security });
         }
-        let cryptography = keys.cryptography();
         let pre_shared = (!rights.domain_rule().pre_shared.is_none()).then(|| {
             let (passphrases, key_length) = pre_shared.unzip();
             let config = PreSharedConfig {
                 kind: rights.domain_rule().pre_shared,
                 key_length: key_length.unwrap_or_default(),
-                domain_id: rights.domain().id,
-                domain_tag: rights.domain().tag.clone(),
+                domain_id: domain.id,
+                domain_tag: domain.tag.clone(),
                 prefix,
             };
             // Without passphrases nothing is sent and nothing is accepted.
-            let keys = Arc::new(PreSharedKeys::new(config, passphrases.as_ref(), input.random));
-            cryptography.set_pre_shared(Arc::clone(&keys));
-            keys
+            Arc::new(PreSharedKeys::new(config, passphrases.as_ref(), input.random))
         });
+        if let Some(pre_shared) = &pre_shared {
+            keys.set_pre_shared(Arc::clone(pre_shared));
+        }
+        let protection = keys.protection();
         Ok(Self {
             prefix,
             rights,
@@ -147,7 +166,7 @@ impl Session {
             config,
             authenticator,
             keys,
-            cryptography,
+            protection,
             pre_shared,
             peers: BTreeMap::new(),
             locals,
@@ -172,10 +191,10 @@ impl Session {
         self.prefix
     }
 
-    /// The rights of the participant.
+    /// The access control of the participant.
     #[must_use]
-    pub const fn rights(&self) -> &Rights {
-        &self.rights
+    pub fn rights(&self) -> &dyn AccessControl {
+        &*self.rights
     }
 
     /// The decision about a peer; `None` for an unknown one.

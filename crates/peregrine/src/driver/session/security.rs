@@ -22,7 +22,6 @@ use peregrine_rtps::participant::{
     Admission, Gate, LostReason, Participant, ParticipantConfig, ParticipantEvent, ParticipantRules, SecureChannel,
     TopicRules,
 };
-use peregrine_rtps::protection::Protection;
 use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::wire::Endianness;
@@ -32,8 +31,8 @@ use peregrine_security::crypto::PreSharedKeys;
 use peregrine_security::documents::SecurityMasks;
 use peregrine_security::message::{DataHolder, identity_token, permissions_token};
 use peregrine_security::session::{
-    self, Credential, EndpointDescription, Matched, PeerAnnouncement, RemoteEndpoint, Rights, SecurityEvent, Session,
-    SessionConfig, Step, parse_tags,
+    self, AccessControl, Credential, EndpointDescription, Matched, PeerAnnouncement, Plugins, RemoteEndpoint,
+    SecurityEvent, Session, SessionConfig, Step, parse_tags,
 };
 use peregrine_transport::random;
 use tracing::Level;
@@ -68,7 +67,7 @@ pub(crate) trait RunsJobs: Send + Sync {
 /// The security of one participant.
 pub(crate) struct Security {
     /// `None` without certificates.
-    rights: Option<Rights>,
+    rights: Option<Arc<dyn AccessControl>>,
     pre_shared: OnceLock<Arc<PreSharedKeys>>,
     /// Events that the session does not know.
     reports: Mutex<VecDeque<SecurityReport>>,
@@ -85,11 +84,12 @@ impl Security {
     /// The announcement of the participant does not fit into a handshake.
     pub(crate) fn configure(
         credential: Credential,
-        settings: SessionConfig,
+        (settings, plugins): (SessionConfig, &Plugins),
         config: &mut ParticipantConfig,
     ) -> Result<Arc<Self>, Error> {
+        let rights = plugins.make_access_control(credential.rights().clone());
         config.prefix = credential.prefix();
-        let masks = credential.rights().participant_masks();
+        let masks = rights.participant_masks();
         config.security = Some(Box::new(ParticipantSecurityData {
             identity_token: opaque(&identity_token()),
             permissions_token: opaque(&permissions_token()),
@@ -97,7 +97,7 @@ impl Security {
             identity_status_token: None,
         }));
         let security = Arc::new(Self {
-            rights: Some(credential.rights().clone()),
+            rights: Some(Arc::clone(&rights)),
             pre_shared: OnceLock::new(),
             reports: Mutex::default(),
             session: Mutex::new(None),
@@ -107,9 +107,9 @@ impl Security {
         config.gate = Some(Arc::clone(&security) as Arc<dyn Gate>);
         let mut data = Vec::new();
         config.data().emit_for_handshake(&mut data);
-        let session = with_input(|input| Session::new(credential, data, settings, input))
+        let session = with_input(|input| Session::with_plugins(credential, data, settings, (rights, plugins), input))
             .map_err(|fault| SecurityError::Identity(fault.to_string()))?;
-        config.protection = Some(session.protection() as Arc<dyn Protection>);
+        config.protection = Some(session.protection());
         if let Some(keys) = session.pre_shared_keys() {
             let _ = security.pre_shared.set(Arc::clone(keys));
         }
@@ -410,7 +410,9 @@ impl Gate for Security {
     }
 
     fn participant(&self) -> ParticipantRules {
-        let Some(rule) = self.rights.as_ref().map(Rights::domain_rule) else { return ParticipantRules::default() };
+        let Some(rule) = self.rights.as_deref().map(AccessControl::domain_rule) else {
+            return ParticipantRules::default();
+        };
         ParticipantRules {
             is_rtps_protected: !rule.messages.is_none(),
             is_discovery_protected: !rule.discovery.is_none(),

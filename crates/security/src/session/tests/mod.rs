@@ -5,6 +5,7 @@ mod exchange;
 mod expiry;
 mod handshake;
 mod hostile;
+mod plugins;
 mod renewal;
 mod rights;
 mod texts;

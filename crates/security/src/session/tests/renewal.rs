@@ -91,7 +91,7 @@ fn keys_are_renewed_after_the_configured_number_of_blocks() {
     world.run_for(Span::from_secs(5));
     let renewed = SecurityEvent::KeysRenewed { senders: 1, cause: RenewalCause::Blocks };
     assert_eq!(world.count(0, |event| *event == renewed), 1);
-    assert_eq!(world.nodes[0].session.protection().blocks_sealed(WRITER), 0);
+    assert_eq!(world.nodes[0].session.keys.blocks_sealed(WRITER), 0);
     assert!(world.opens_all(&world.seal_all(STRICT)));
 }
 

@@ -84,9 +84,8 @@ fn topics_and_domains_without_rule_are_refused() {
     let UnusableCredential::Denied(denial) = &refused else { panic!("{refused}") };
     assert_eq!(denial.document, Document::Permissions, "domain 5 is in the governance only");
     assert!(denial.remedy.contains("<id>5</id>"), "{denial}");
-    let mut world = World::new(1, PERFECT);
-    world.add(&OWNERS[0], &restricted());
-    let rights = world.nodes[0].session.rights();
+    let credential = restricted().credential(&OWNERS[0], &EC_AUTHORITY, crate::testing::NOW).unwrap();
+    let rights = credential.rights();
     assert!(rights.participant(crate::testing::NOW).is_ok());
     assert!(rights.topic("Square", crate::testing::NOW).is_ok());
     let closed = Start { grant, ..restricted() };

@@ -90,7 +90,8 @@ fn member(realm: &Realm, number: u8) -> (Arc<Security>, Participant) {
         security: None,
         gate: None,
     };
-    let security = Security::configure(realm.credential(number), SessionConfig::default(), &mut config).unwrap();
+    let settings = (SessionConfig::default(), &Plugins::new());
+    let security = Security::configure(realm.credential(number), settings, &mut config).unwrap();
     let participant = Participant::new(now(), config);
     (security, participant)
 }

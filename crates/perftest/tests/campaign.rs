@@ -38,7 +38,7 @@ fn cases(record: &Record) -> BTreeMap<String, usize> {
 #[test]
 fn every_pace_and_series_is_measured_or_skipped_with_a_reason() {
     let folder = Folder::new("campaign-paces");
-    let plan = "repetitions = 1\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-security-none\"]\n[[matrix]]\n\
+    let plan = "repetitions = 1\nseries = [\"raw-udp\", \"peregrine\", \"dustdds-udp\"]\n[[matrix]]\n\
                 rates = [\"ping-pong\", \"unpaced\", 200]\nsizes = [64]\nreliability = [\"best_effort\", \"reliable\"]\n";
     let outcome = run_plan(&folder, plan, "");
     assert_eq!(outcome.code, 0, "{outcome:?}");
@@ -49,7 +49,7 @@ fn every_pace_and_series_is_measured_or_skipped_with_a_reason() {
     assert_eq!((&*facts.name, &*facts.title, &*facts.place), ("plan", "A test", "one machine"));
     assert_eq!(facts.source, format!("{HEAD}{plan}"));
     assert_eq!(record.measurements.len(), 3 * 3, "three paces; plain sockets know no reliability");
-    assert_eq!(record.skipped.iter().filter(|skipped| skipped.series == "peregrine-security-none").count(), 6);
+    assert_eq!(record.skipped.iter().filter(|skipped| skipped.series == "dustdds-udp").count(), 6);
     for measurement in &record.measurements {
         let received = measurement.subscriber.throughput.as_ref().unwrap();
         let sent = measurement.publisher.send.as_ref().unwrap();
@@ -312,6 +312,43 @@ fn party_without_input_ends() {
     writeln!(stdin, "\"go\"").unwrap();
     drop(stdin);
     assert!(!party.wait().unwrap().success());
+}
+
+#[cfg(feature = "security")]
+#[test]
+fn protected_series_and_their_floor_are_recorded_with_the_protection_and_without_a_key() {
+    let folder = Folder::new("campaign-secured");
+    let plan = "repetitions = 1\nseries = [\"peregrine\", \"peregrine-security-none\", \"peregrine-security-rtps-encrypt\", \
+                \"peregrine-security-rtps-sign-submessage-encrypt-origin-data-encrypt\", \"sealing-rtps-encrypt\"]\n\
+                [[matrix]]\nrates = [\"ping-pong\", \"unpaced\"]\nsizes = [64, 63000]\nsubscribers = [2]\n";
+    let outcome = run_plan(&folder, plan, "");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let record = read(&folder);
+    assert_eq!(record.measurements.len(), 4 * 4 + 2, "{outcome:?}");
+    let seal = |test: Test| {
+        record.skipped.iter().filter(|one| one.series == "sealing-rtps-encrypt" && one.test == Some(test)).count()
+    };
+    assert_eq!((seal(Test::Latency), seal(Test::Throughput)), (0, 2));
+    for measurement in &record.measurements {
+        let used = |side: &peregrine_report::record::SideResult| {
+            side.security.as_ref().map(|used| (used.messages.clone(), used.submessages.clone(), used.payloads.clone()))
+        };
+        let expected = match &*measurement.series {
+            "peregrine-security-none" => Some(["NONE", "NONE", "NONE"]),
+            "peregrine-security-rtps-encrypt" => Some(["ENCRYPT", "NONE", "NONE"]),
+            "peregrine" | "sealing-rtps-encrypt" => None,
+            _ => Some(["SIGN", "ENCRYPT_WITH_ORIGIN_AUTHENTICATION", "ENCRYPT"]),
+        };
+        let expected = expected.map(|kinds| (kinds[0].to_owned(), kinds[1].to_owned(), kinds[2].to_owned()));
+        assert_eq!((used(&measurement.publisher), used(&measurement.subscriber)), (expected.clone(), expected));
+        assert!(measurement.subscriber.throughput.as_ref().unwrap().samples > 0);
+        let latency = measurement.publisher.latency.as_ref().map_or(0, |latency| latency.count);
+        assert_eq!(latency > 0, measurement.test == Test::Latency, "{measurement:?}");
+    }
+    let text = std::fs::read_to_string(folder.path("out/record.jsonl")).unwrap();
+    assert!(!text.contains("PRIVATE KEY") && text.contains("governance=RTPSEncrypt"));
+    let page = std::fs::read_to_string(folder.path("out/report.html")).unwrap();
+    assert!(page.contains("Latency that protection adds") && page.contains("seal and open only: RTPS encrypt"));
 }
 
 #[test]

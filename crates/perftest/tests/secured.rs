@@ -69,6 +69,22 @@ fn participant_of_another_identity_is_refused_with_a_message() {
 }
 
 #[test]
+fn shared_memory_is_for_documents_without_protection() {
+    let folder = identity("shmem");
+    let line = |name: &str| {
+        let governance = folder.path(&format!("signed_PerftestGovernance_{name}.xml"));
+        format!("{QUICK} -transport SHMEM -domain 65 -secureGovernanceFile {governance}")
+    };
+    let outcome = run(&format!("-pub {}", line("DataEncrypt")));
+    assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
+    assert!(outcome.stderr.starts_with("-transport SHMEM cannot go with "), "{}", outcome.stderr);
+    let subscriber = start(&format!("-sub {}", line("")));
+    let publisher = run(&format!("-pub {} -latencyTest -numIter 100", line("")));
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+}
+
+#[test]
 fn bad_file_ends_with_255_and_one_line_that_names_it() {
     let folder = identity("bad");
     let governance = folder.path("signed_PerftestGovernance_RTPSSign.xml");

@@ -80,11 +80,23 @@ impl Strand {
 
     /// Whether it is neither a floor nor another middleware.
     pub(crate) fn is_ours(&self) -> bool {
-        !self.floor && self.peer.as_ref().is_none_or(|peer| peer.name.is_empty() || peer.name == OUR_NAME)
+        let is_own = |peer: &PeerFacts| peer.name.is_empty() || peer.name == OUR_NAME;
+        !self.floor && !self.is_sealing() && self.peer.as_ref().is_none_or(is_own)
+    }
+
+    /// Whether it only seals and opens bytes: the floor of protection.
+    pub(crate) fn is_sealing(&self) -> bool {
+        self.series.starts_with(SEALING)
+    }
+
+    /// The level of protection, from the name of a protected series or of its floor.
+    pub(crate) fn protection(&self) -> Option<&str> {
+        let secured = || self.series.split_once("security-").map(|(_, level)| level);
+        self.series.strip_prefix(SEALING).or_else(secured)
     }
 
     /// The middleware.
-    fn product(&self) -> &str {
+    pub(crate) fn product(&self) -> &str {
         self.peer.as_ref().map(|peer| &*peer.name).filter(|name| !name.is_empty()).unwrap_or(OUR_NAME)
     }
 
@@ -120,6 +132,8 @@ enum Path {
     SameProcess,
 }
 
+/// Beginning of the name of a series that only seals and opens bytes.
+const SEALING: &str = "sealing-";
 /// Words of a series' name that mean protected samples.
 const SECURITY_WORDS: [&str; 3] = ["secure", "secured", "security"];
 /// Name of this project's middleware in a series of several.

@@ -52,6 +52,7 @@ typedef struct {
   uint64_t duration_ms;
   uint64_t warmup_ms;
   int core;         /* -1: not pinned */
+  char security[256];  /* folder with the documents of DDS Security, below pub and sub; empty: no security */
 } Setup;
 
 typedef struct {
@@ -508,6 +509,8 @@ static inline bool parse_setting (Setup *setup, const char *key, const char *val
     setup->core = -1;
   else if (strcmp (key, "core") == 0 && parse_number (value, 0, CPU_SETSIZE - 1, &number))
     setup->core = (int) number;
+  else if (strcmp (key, "security") == 0 && strlen (value) < sizeof (setup->security))
+    strcpy (setup->security, value);
   else
     return false;
   return true;
@@ -518,7 +521,7 @@ static inline bool parse_setting (Setup *setup, const char *key, const char *val
 static inline bool parse_setup (char *line, Setup *setup)
 {
   static const char *const keys[] = { "role", "size", "reliability", "wait", "transport", "publish", "batch",
-                                      "rate", "duration_ms", "warmup_ms", "domain", "core", NULL };
+                                      "rate", "duration_ms", "warmup_ms", "domain", "core", "security", NULL };
   unsigned seen = 0, all = 0;
   char text[AGENT_LINE_MAX + 64];
   char *rest = NULL;
@@ -543,7 +546,8 @@ static inline bool parse_setup (char *line, Setup *setup)
   }
   for (int key = 0; keys[key] != NULL; key++) {
     all |= 1u << key;
-    if ((seen & (1u << key)) == 0) {
+    /* Absent without security. */
+    if ((seen & (1u << key)) == 0 && strcmp (keys[key], "security") != 0) {
       snprintf (text, sizeof (text), "%s is missing", keys[key]);
       agent_fail (text);
     }

@@ -12,6 +12,10 @@
 #define LIBRARY_VERSION DDS_VERSION
 #endif
 #define TAKE_AT_ONCE 256
+/* Debian keeps the plug-ins of DDS Security in a folder of their own. */
+#ifndef SECURITY_PLUGINS
+#define SECURITY_PLUGINS "/usr/lib/x86_64-linux-gnu/libddsc0debian"
+#endif
 /* seq and the length of data */
 #define HEADER_OCTETS 12u
 /* RTPS messages as long as a UDP datagram on loopback may be, and fragments that leave room for their headers. */
@@ -64,6 +68,44 @@ static const char *create_reader (const Setup *setup, dds_entity_t topic, const 
   return NULL;
 }
 
+static void set_plugin (dds_qos_t *qos, const char *part, const char *library, const char *function)
+{
+  static const struct { const char *name, *format; } properties[] = {
+    { "path", SECURITY_PLUGINS "/libdds_security_%s.so" },
+    { "init", "init_%s" },
+    { "finalize", "finalize_%s" },
+  };
+  for (size_t i = 0; i < sizeof (properties) / sizeof (properties[0]); i++) {
+    char name[64], value[128];
+    snprintf (name, sizeof (name), "dds.sec.%s.library.%s", part, properties[i].name);
+    snprintf (value, sizeof (value), properties[i].format, i == 0 ? library : function);
+    dds_qset_prop (qos, name, value);
+  }
+}
+
+/* The QoS of the participant; NULL for the default. */
+static dds_qos_t *participant_qos (const Setup *setup, bool forth)
+{
+  static const char *const files[][2] = {
+    { "auth.identity_ca", "identity_ca.pem" },      { "auth.identity_certificate", "identity.pem" },
+    { "auth.private_key", "identity.key" },         { "access.permissions_ca", "permissions_ca.pem" },
+    { "access.governance", "governance.p7s" },      { "access.permissions", "permissions.p7s" },
+  };
+  if (setup->security[0] == '\0')
+    return NULL;
+  dds_qos_t *qos = dds_create_qos ();
+  set_plugin (qos, "auth", "auth", "authentication");
+  set_plugin (qos, "access", "ac", "access_control");
+  set_plugin (qos, "crypto", "crypto", "crypto");
+  for (size_t i = 0; i < sizeof (files) / sizeof (files[0]); i++) {
+    char name[64], value[320];
+    snprintf (name, sizeof (name), "dds.sec.%s", files[i][0]);
+    snprintf (value, sizeof (value), "file:%s/%s/%s", setup->security, forth ? "pub" : "sub", files[i][1]);
+    dds_qset_prop (qos, name, value);
+  }
+  return qos;
+}
+
 static const char *open_peer (const Setup *setup)
 {
   static const char config[] =
@@ -82,7 +124,9 @@ static const char *open_peer (const Setup *setup)
   dds_write_set_batch (setup->batch);
   if (dds_create_domain (setup->domain, config) < 0)
     return "dds_create_domain refused the configuration";
-  participant = dds_create_participant (setup->domain, NULL, NULL);
+  dds_qos_t *of_participant = participant_qos (setup, forth);
+  participant = dds_create_participant (setup->domain, of_participant, NULL);
+  dds_delete_qos (of_participant);
   if (participant < 0)
     return "dds_create_participant failed";
   const dds_entity_t there = dds_create_topic (participant, &PerftestSample_desc, "perftest_there", NULL, NULL);

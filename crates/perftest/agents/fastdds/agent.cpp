@@ -123,6 +123,26 @@ const char *unsupported (const Setup *setup)
   return nullptr;
 }
 
+// The documents of DDS Security.
+void secure (fdds::DomainParticipantQos &qos, const Setup *setup)
+{
+  const bool forth = setup->role == ROLE_PING || setup->role == ROLE_PUB;
+  const std::string folder = "file://" + std::string (setup->security) + (forth ? "/pub/" : "/sub/");
+  const std::string authentication = "builtin.PKI-DH", access = "builtin.Access-Permissions";
+  auto &properties = qos.properties ().properties ();
+  properties.emplace_back ("dds.sec.auth.plugin", authentication);
+  for (const auto &[name, file] : { std::pair { ".identity_ca", "identity_ca.pem" },
+                                    std::pair { ".identity_certificate", "identity.pem" },
+                                    std::pair { ".private_key", "identity.key" } })
+    properties.emplace_back ("dds.sec.auth." + authentication + name, folder + file);
+  properties.emplace_back ("dds.sec.access.plugin", access);
+  for (const auto &[name, file] : { std::pair { ".permissions_ca", "permissions_ca.pem" },
+                                    std::pair { ".governance", "governance.p7s" },
+                                    std::pair { ".permissions", "permissions.p7s" } })
+    properties.emplace_back ("dds.sec.access." + access + name, folder + file);
+  properties.emplace_back ("dds.sec.crypto.plugin", "builtin.AES-GCM-GMAC");
+}
+
 fdds::DomainParticipantQos participant_qos (const Setup *setup)
 {
   fdds::DomainParticipantQos qos;
@@ -149,6 +169,8 @@ fdds::DomainParticipantQos participant_qos (const Setup *setup)
     locator.port = meta_port_base + 250 * setup->domain + 2 * index;
     qos.wire_protocol ().builtin.initialPeersList.push_back (locator);
   }
+  if (setup->security[0] != '\0')
+    secure (qos, setup);
   return qos;
 }
 

@@ -10,6 +10,7 @@ use super::programs::{self, PeerPrograms};
 use super::series::{Carrier, SeriesRunner, SeriesSpec, Variant};
 use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait, Waits};
 use super::types::DataType;
+use crate::protection::Protection;
 
 /// Largest sample of a raw datagram: the limit of UDP over IPv4.
 const MAX_RAW_LEN: u64 = crate::plan::MAX_DATAGRAM_LEN as u64;
@@ -18,6 +19,8 @@ const CASE_COST: Duration = Duration::from_millis(200);
 const PROCESS_COST: Duration = Duration::from_millis(30);
 /// Time of a peer's case besides its warm-up and measurement: its processes first have to discover each other.
 const PEER_COST: Duration = Duration::from_millis(350);
+/// Time that a secured peer's case takes besides: its processes authenticate each other and exchange keys.
+const HANDSHAKE_COST: Duration = Duration::from_millis(250);
 /// Bytes per millisecond that peers move when a sample exceeds a message; for the time of the warm-up and of the last
 /// sample.
 const PEER_OCTETS_PER_MS: u64 = 12_000;
@@ -43,6 +46,8 @@ pub enum CaseProgram {
     Own(Carrier),
     /// The program of a peer.
     Peer(&'static Variant),
+    /// A thread of this process that seals and opens bytes.
+    Sealing(Protection),
 }
 
 /// One run of the processes of one series.
@@ -268,11 +273,13 @@ impl PlannedCase {
         };
         let cost = match self.mover {
             CaseProgram::Own(_) => CASE_COST,
+            CaseProgram::Sealing(_) => Duration::ZERO,
+            CaseProgram::Peer(variant) if variant.protection.is_some() => PEER_COST + HANDSHAKE_COST,
             CaseProgram::Peer(_) => PEER_COST,
         };
         // A case waits for samples that take longer than its measurement.
         let octets = match self.mover {
-            CaseProgram::Own(_) => Duration::ZERO,
+            CaseProgram::Own(_) | CaseProgram::Sealing(_) => Duration::ZERO,
             CaseProgram::Peer(_) => Duration::from_millis(self.data_len / PEER_OCTETS_PER_MS),
         };
         self.duration + self.warm_up + cost + octets + PROCESS_COST * processes
@@ -336,6 +343,10 @@ impl CandidateCase {
                     None => Ok(CaseProgram::Peer(variant)),
                 }
             }
+            SeriesRunner::Sealing(_) if self.pace != Pace::PingPong || self.case.delivery != Delivery::SameHost => {
+                Err("bytes are sealed and opened by one thread, beside ping-pong on one host".into())
+            }
+            SeriesRunner::Sealing(protection) => Ok(CaseProgram::Sealing(protection)),
             SeriesRunner::Own(_) if self.case.delivery == Delivery::TwoHosts && !conditions.two_hosts => {
                 Err("the plan runs on one machine; this takes two hosts".into())
             }

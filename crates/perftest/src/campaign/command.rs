@@ -272,6 +272,11 @@ impl Campaign<'_> {
         match planned.mover {
             CaseProgram::Own(carrier) => runner::run(planned, carrier, self.cores, self.placement, self.stop)
                 .map(|measurement| Measured::Measurement(Box::new(measurement))),
+            #[cfg(feature = "security")]
+            CaseProgram::Sealing(protection) => super::sealing::run(planned, protection, self.cores, self.stop)
+                .map(|measurement| Measured::Measurement(Box::new(measurement))),
+            #[cfg(not(feature = "security"))]
+            CaseProgram::Sealing(_) => Err(Error::Setup("this program was built without the feature security".into())),
             CaseProgram::Peer(variant) => {
                 let program = self.peers.of(variant.peer).map_err(Error::Setup)?;
                 peer::run(planned, variant, program, self.cores, self.stop)

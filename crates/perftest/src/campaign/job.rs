@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::series::Carrier;
 use super::types::DataType;
+use crate::protection::Documents;
 
 /// The work of one process in a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,8 @@ pub(super) struct Job {
     pub(super) address: IpAddr,
     /// The address of the other host, which multicast may not reach.
     pub(super) peer: Option<IpAddr>,
+    /// Certificate, key and documents; `None` without security.
+    pub(super) documents: Option<Documents>,
 }
 
 /// The pace of samples.

@@ -14,6 +14,8 @@ pub mod placement;
 mod programs;
 mod progress;
 mod runner;
+#[cfg(feature = "security")]
+mod sealing;
 pub mod series;
 mod shipped;
 pub mod spec;

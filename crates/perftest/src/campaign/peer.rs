@@ -11,12 +11,17 @@ use super::cases::PlannedCase;
 use super::spec::{Pace, Wait};
 use crate::characterize::kept::Cores;
 use crate::control::Stop;
+use crate::documents::documents;
 use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::peers::Variant;
 use crate::peers::process::{Outcome, ask_about, run_test};
 use crate::peers::protocol::{self, Publish, Reliability, Role, Setup};
 use crate::peers::sides::side_results;
+use crate::protection::DocumentFolder;
+
+/// The topics of the programs of peers.
+const TOPICS: &[&str] = &["perftest_there", "perftest_back"];
 
 /// Description that the program of a peer gives of itself, with the settings of this case.
 pub(super) fn facts(planned: &PlannedCase, variant: &Variant, program: &Path, stop: &Stop) -> Result<PeerFacts, Error> {
@@ -40,13 +45,21 @@ pub(super) fn run(
     stop: &Stop,
 ) -> Result<Measured, Error> {
     let domain = FreeDomain::reserve()?;
-    let setup = setup(planned, variant, &domain);
+    let documents = variant.protection.map(|protection| documents(protection, TOPICS)).transpose()?;
+    let folder = documents.as_ref().map(DocumentFolder::write).transpose()?;
+    let security = folder.as_ref().map(|folder| folder.path().display().to_string());
+    let setup = Setup { security, ..setup(planned, variant, &domain) };
     let (initiator, responder) = match run_test(program, &setup, cores, stop)? {
         Outcome::Measured { initiator, responder } => (initiator, responder),
         Outcome::Unsupported(reason) => return Ok(Measured::Unsupported(reason)),
     };
     let sides = side_results(&setup, &initiator, &responder);
-    let (publisher, subscriber) = sides.ok_or_else(|| Error::Transfer("the results are of different tests".into()))?;
+    let (mut publisher, mut subscriber) =
+        sides.ok_or_else(|| Error::Transfer("the results are of different tests".into()))?;
+    if let Some([of_publisher, of_subscriber]) = documents {
+        publisher.security = Some(of_publisher.used);
+        subscriber.security = Some(of_subscriber.used);
+    }
     let has_data = match planned.test() {
         Test::Latency => publisher.latency.as_ref().is_some_and(|latency| latency.count > 0),
         Test::Throughput | Test::OpenLoop => subscriber.throughput.as_ref().is_some_and(|result| result.samples > 1),
@@ -83,5 +96,6 @@ fn setup(planned: &PlannedCase, variant: &Variant, domain: &FreeDomain) -> Setup
         warmup_ms: millis(planned.warm_up),
         domain: domain.id(),
         core: None,
+        security: None,
     }
 }

@@ -13,6 +13,7 @@ use super::spec::Pace;
 use crate::characterize::kept::Cores;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
+use crate::documents::documents;
 use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::process::Process;
@@ -22,6 +23,8 @@ const PARTY_COMMAND: &str = "take-part";
 /// Longest time for an answer besides the measurement: a party waits up to 15 seconds for its partners, and as long for
 /// the last acknowledgment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Patterns of the topics of a case.
+const TOPICS: &[&str] = &["campaign *"];
 /// Time in which every party of one host receives the start time of the warm-up.
 const LEAD: Duration = Duration::from_millis(20);
 
@@ -133,10 +136,12 @@ fn jobs(
     };
     let is_far = case.delivery == Delivery::TwoHosts;
     let near = if is_far { address_of(Place::Near)? } else { std::net::Ipv4Addr::LOCALHOST.into() };
+    let documents = match carrier {
+        Carrier::Peregrine(dds) => dds.protection.map(|protection| documents(protection, TOPICS)).transpose()?,
+        Carrier::RawUdp => None,
+    };
     let job = |publishers_here: Vec<u32>, subscribers_here: Vec<u32>| Job {
         carrier,
-        publishers_here,
-        subscribers_here,
         publishers: case.publishers,
         subscribers: case.subscribers,
         topics: case.topics,
@@ -164,6 +169,13 @@ fn jobs(
         domain,
         address: near,
         peer: None,
+        documents: match (&documents, publishers_here.is_empty()) {
+            (None, _) => None,
+            (Some([publisher, _]), false) => Some(publisher.clone()),
+            (Some([_, subscriber]), true) => Some(subscriber.clone()),
+        },
+        publishers_here,
+        subscribers_here,
     };
     if case.delivery == Delivery::SameProcess {
         let all = job((0..case.publishers).collect(), (0..case.subscribers).collect());
@@ -228,7 +240,8 @@ mod tests {
     use crate::campaign::series::{Dds, Form, Path};
     use crate::campaign::spec::Plan;
 
-    const PEREGRINE: Carrier = Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false });
+    const PEREGRINE: Carrier =
+        Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false, protection: None });
 
     /// Two addresses that no test connects to.
     struct TwoHosts;
@@ -267,6 +280,21 @@ mod tests {
         assert_eq!(who("same_process"), [(Place::Near, 1, 2)]);
         assert_eq!(who("same_host"), [(Place::Near, 0, 1), (Place::Near, 0, 1), (Place::Near, 1, 0)]);
         assert_eq!(who("two_hosts"), [(Place::Far, 0, 1), (Place::Far, 0, 1), (Place::Near, 1, 0)]);
+    }
+
+    #[cfg(feature = "security")]
+    #[test]
+    fn secured_parties_have_documents_of_one_authority_and_different_certificates() {
+        use crate::protection::Protection;
+        let dds = |protection| Dds { path: Path::Udp, form: Form::Values, batched: false, protection };
+        let jobs =
+            |protection| jobs(&planned("same_host", "30"), Carrier::Peregrine(dds(protection)), &TwoHosts, 1).unwrap();
+        assert!(jobs(None).iter().all(|(_, _, job)| job.documents.is_none()));
+        let jobs = jobs(Some(Protection::Encrypt));
+        let [subscriber, other, publisher] = [0, 1, 2].map(|index| jobs[index].2.documents.as_ref().unwrap());
+        assert_eq!((subscriber, &publisher.identity_ca), (other, &subscriber.identity_ca));
+        assert_ne!(subscriber.certificate, publisher.certificate);
+        assert_eq!(&*publisher.used.messages, "ENCRYPT");
     }
 
     #[test]

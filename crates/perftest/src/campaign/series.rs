@@ -6,10 +6,11 @@ use peregrine_report::record::{Delivery, PeerFacts, Series, Wait};
 use serde::{Deserialize, Serialize};
 
 use super::types::DataType;
-use crate::peers::VARIANTS;
 pub use crate::peers::Variant;
 use crate::peers::catalog;
 use crate::peers::protocol::Publish;
+use crate::peers::{SECURED_VARIANTS, VARIANTS};
+use crate::protection::Protection;
 
 /// A named way to move samples.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum SeriesRunner {
     Own(Carrier),
     /// The program of a peer, with this variant.
     Peer(&'static Variant),
+    /// This program seals and opens bytes, and moves none.
+    Sealing(Protection),
     /// Not part of this build, with the reason.
     Missing(&'static str),
 }
@@ -54,6 +57,8 @@ pub struct Dds {
     pub form: Form,
     /// Whether writers batch samples.
     pub batched: bool,
+    /// The level of protection; `None` without security.
+    pub protection: Option<Protection>,
 }
 
 /// A path of samples to readers.
@@ -127,14 +132,23 @@ impl Form {
 /// Bytes of a batch: RTI Perftest's default.
 pub(super) const BATCH_LEN: usize = 8_192;
 
-const NO_SECURITY: SeriesRunner = SeriesRunner::Missing("security is not available yet");
-
 const fn dds(path: Path, form: Form) -> SeriesRunner {
-    SeriesRunner::Own(Carrier::Peregrine(Dds { path, form, batched: false }))
+    SeriesRunner::Own(Carrier::Peregrine(Dds { path, form, batched: false, protection: None }))
 }
 
 const BATCHED: SeriesRunner =
-    SeriesRunner::Own(Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: true }));
+    SeriesRunner::Own(Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: true, protection: None }));
+
+const fn secured(protection: Protection) -> SeriesRunner {
+    let dds = Dds { path: Path::Udp, form: Form::Values, batched: false, protection: Some(protection) };
+    if cfg!(feature = "security") { SeriesRunner::Own(Carrier::Peregrine(dds)) } else { NO_SECURITY }
+}
+
+const fn sealing(protection: Protection) -> SeriesRunner {
+    if cfg!(feature = "security") { SeriesRunner::Sealing(protection) } else { NO_SECURITY }
+}
+
+const NO_SECURITY: SeriesRunner = SeriesRunner::Missing("this program was built without the feature security");
 
 /// Name in plans, label, short label for charts (empty where the label is short), runner.
 const OWN: &[(&str, &str, &str, SeriesRunner)] = &[
@@ -151,27 +165,6 @@ const OWN: &[(&str, &str, &str, SeriesRunner)] = &[
         dds(Path::SharedMemory, Form::InPlace),
     ),
     ("peregrine-same-process", "Peregrine, same process", "P. same proc.", dds(Path::SameProcess, Form::Values)),
-    ("peregrine-security-none", "Peregrine, security without protection", "P. unprotected", NO_SECURITY),
-    ("peregrine-security-rtps-sign", "Peregrine, RTPS sign", "P. sign", NO_SECURITY),
-    ("peregrine-security-rtps-encrypt", "Peregrine, RTPS encrypt", "P. encrypt", NO_SECURITY),
-    (
-        "peregrine-security-rtps-sign-origin-data-encrypt",
-        "Peregrine, RTPS sign with origin authentication, data encrypt",
-        "P. data enc.",
-        NO_SECURITY,
-    ),
-    (
-        "peregrine-security-rtps-sign-submessage-encrypt-origin-data-encrypt",
-        "Peregrine, RTPS sign, submessage encrypt with origin authentication, data encrypt",
-        "P. all enc.",
-        NO_SECURITY,
-    ),
-    (
-        "peregrine-security-rtps-sign-submessage-encrypt",
-        "Peregrine, RTPS sign, submessage encrypt",
-        "P. sub. enc.",
-        NO_SECURITY,
-    ),
 ];
 
 /// Every series, in the order of tables: first this program's, then each variant of each peer. The sending thread is a
@@ -183,13 +176,28 @@ static SERIES: LazyLock<Vec<SeriesSpec>> = LazyLock::new(|| {
         short_label: (*short_label).into(),
         runner: *runner,
     });
-    let peers = VARIANTS.iter().filter(|variant| variant.publish == Publish::Sync).map(|variant| SeriesSpec {
+    let own_secured = Protection::ALL.into_iter().map(|protection| SeriesSpec {
+        id: format!("peregrine-security-{}", protection.id()),
+        label: format!("Peregrine, {}", protection.label()),
+        short_label: format!("P. {}", protection.short_label()),
+        runner: secured(protection),
+    });
+    // Without protection there is nothing to seal.
+    let floors = Protection::ALL.into_iter().filter(|protection| *protection != Protection::Unprotected);
+    let floors = floors.map(|protection| SeriesSpec {
+        id: format!("sealing-{}", protection.id()),
+        label: format!("seal and open only: {}", protection.label()),
+        short_label: format!("seal {}", protection.short_label()),
+        runner: sealing(protection),
+    });
+    let variants = VARIANTS.iter().chain(&SECURED_VARIANTS).filter(|variant| variant.publish == Publish::Sync);
+    let peers = variants.map(|variant| SeriesSpec {
         id: variant.series_id(),
         label: variant.series_label(),
         short_label: variant.short_label(),
         runner: SeriesRunner::Peer(variant),
     });
-    own.chain(peers).collect()
+    own.chain(own_secured).chain(floors).chain(peers).collect()
 });
 
 impl SeriesSpec {
@@ -203,11 +211,13 @@ impl SeriesSpec {
         SERIES.iter().find(|series| series.id == id)
     }
 
-    /// Every series of the peer with this name; `None` if there is no such peer.
+    /// Every series without security of the peer with this name; `None` if there is no such peer.
     pub fn of_peer(name: &str) -> Option<Vec<&'static Self>> {
         let peer = catalog::find(name)?;
-        let is_of_peer =
-            |series: &&Self| matches!(series.runner, SeriesRunner::Peer(variant) if variant.peer == peer.name);
+        let is_of_peer = |series: &&Self| match series.runner {
+            SeriesRunner::Peer(variant) => variant.peer == peer.name && variant.protection.is_none(),
+            _ => false,
+        };
         Some(SERIES.iter().filter(is_of_peer).collect())
     }
 
@@ -221,7 +231,7 @@ impl SeriesSpec {
         match self.runner {
             SeriesRunner::Own(carrier) => matches!(carrier, Carrier::Peregrine(dds) if dds.batched),
             SeriesRunner::Peer(variant) => variant.batch,
-            SeriesRunner::Missing(_) => false,
+            SeriesRunner::Sealing(_) | SeriesRunner::Missing(_) => false,
         }
     }
 
@@ -229,19 +239,26 @@ impl SeriesSpec {
     pub fn describe(&self, waits: &[Wait], peer: Option<PeerFacts>) -> Series {
         let peer = match self.runner {
             SeriesRunner::Own(Carrier::Peregrine(dds)) => Some(peregrine_facts(waits, dds)),
-            SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => None,
+            SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Sealing(_) | SeriesRunner::Missing(_) => None,
             SeriesRunner::Peer(variant) => Some(peer.unwrap_or_else(|| variant.unknown_facts())),
         };
         let options = match self.runner {
             SeriesRunner::Peer(variant) => variant.options(),
             SeriesRunner::Own(Carrier::Peregrine(dds)) => {
-                vec![format!("transport={}", dds.path.name()), format!("form={}", dds.form.name())]
+                let own = [format!("transport={}", dds.path.name()), format!("form={}", dds.form.name())];
+                own.into_iter().chain(dds.protection.map(governance_option)).collect()
             }
+            SeriesRunner::Sealing(protection) => vec!["cipher=aes-256-gcm".into(), governance_option(protection)],
             SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => Vec::new(),
         };
         let (id, label, short_label) = (self.id.clone(), self.label.clone(), self.short_label.clone());
         Series { id, label, short_label, floor: self.is_floor(), options, peer: peer.map(Box::new) }
     }
+}
+
+/// The governance document of a level, as records store it.
+fn governance_option(protection: Protection) -> String {
+    format!("governance={}", protection.document())
 }
 
 fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
@@ -269,6 +286,9 @@ fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
     if dds.batched {
         settings.push(format!("batches of {} bytes", BATCH_LEN));
     }
+    if let Some(protection) = dds.protection {
+        settings.push(format!("DDS Security: {}, AES-256-GCM, identities on the curve P-256", protection.label()));
+    }
     PeerFacts { name: "Peregrine".into(), version: env!("CARGO_PKG_VERSION").into(), settings }
 }
 
@@ -288,6 +308,16 @@ mod tests {
         assert_eq!(SeriesSpec::named("nobody"), None);
         let named = |id| SeriesSpec::named(id).unwrap().describe(&[Wait::Block], None);
         assert_eq!(named("peregrine-zero-copy").options, ["transport=shared-memory", "form=zero-copy"]);
+        let secured = named("peregrine-security-rtps-sign-origin-data-encrypt");
+        assert_eq!(secured.options[2], "governance=RTPSSignWithOrigAuthEncryptData");
+        assert!(
+            secured.peer.unwrap().settings.iter().any(|setting| setting.starts_with("DDS Security: RTPS sign with"))
+        );
+        let sealing = named("sealing-rtps-sign");
+        assert_eq!(
+            (sealing.options, sealing.peer),
+            (vec!["cipher=aes-256-gcm".into(), "governance=RTPSSign".into()], None)
+        );
         assert_eq!(named("peregrine-udp-flat-data").options, ["transport=udp", "form=flat-data"]);
         let settings = named("peregrine-same-process").peer.unwrap().settings;
         assert!(settings[0].starts_with("by reference within the process"), "{settings:?}");

@@ -46,9 +46,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::campaign::cases::{Cases, Conditions};
+    use crate::campaign::cases::{Cases, Conditions, PlannedCase};
     use crate::campaign::peer::PeerPrograms;
-    use crate::campaign::spec::Plan;
+    use crate::campaign::spec::{Pace, Plan};
+    use crate::protection::Protection;
 
     #[test]
     fn every_shipped_plan_is_valid_and_quick_within_three_minutes() {
@@ -78,9 +79,7 @@ mod tests {
         let cases = Cases::of(&plan, &Conditions { two_hosts: false, peers, quick: None });
         for series in &cases.series {
             for wait in [Wait::Block, Wait::Listener] {
-                let is_of = |planned: &&crate::campaign::cases::PlannedCase| {
-                    planned.series.id == series.id && planned.wait == wait
-                };
+                let is_of = |planned: &&PlannedCase| planned.series.id == series.id && planned.wait == wait;
                 let planned = cases.planned.iter().filter(is_of).count();
                 // Plain sockets have no listener.
                 let expected = if series.is_floor() && wait == Wait::Listener { 0 } else { 4 };
@@ -104,13 +103,29 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "security")]
     #[test]
-    fn every_secured_case_is_pending_and_the_baseline_runs() {
+    fn security_is_measured_at_every_level_beside_none_and_beside_the_floor() {
         let plan = Plan::read("security.toml", &text_of("security").unwrap()).unwrap();
-        let cases = Cases::of(&plan, &Conditions { two_hosts: true, peers: PeerPrograms::none(""), quick: None });
-        assert!(!cases.skipped.is_empty() && !cases.planned.is_empty());
-        assert!(cases.skipped.iter().all(|skipped| skipped.reason == "security is not available yet"));
-        assert!(cases.planned.iter().all(|planned| !planned.series.id.contains("security")));
+        let cases = |peers| Cases::of(&plan, &Conditions { two_hosts: false, peers, quick: None }).planned;
+        let at_32 = |all: &[PlannedCase], pace: Pace| -> Vec<String> {
+            let is_first = |one: &&PlannedCase| (one.data_len, one.repetition, one.pace) == (32, 0, pace);
+            all.iter().filter(is_first).map(|planned| planned.series.id.clone()).collect()
+        };
+        let own = at_32(&cases(PeerPrograms::none("")), Pace::PingPong);
+        let all = at_32(&cases(PeerPrograms::all_at("/bin/true")), Pace::PingPong);
+        assert_eq!(own.contains(&"peregrine".into()), !own.iter().any(|id| id.starts_with("cyclonedds")));
+        assert!(all.contains(&"cyclonedds-udp".into()) && all.contains(&"fastdds-udp".into()));
+        for protection in Protection::ALL {
+            let has = |ids: &[String], id: String| ids.contains(&id);
+            assert!(has(&own, format!("peregrine-security-{}", protection.id())), "{own:?}");
+            assert!(has(&all, format!("cyclonedds-security-{}", protection.id())), "{all:?}");
+            assert!(has(&all, format!("fastdds-security-{}", protection.id())), "{all:?}");
+            let is_protected = protection != Protection::Unprotected;
+            assert_eq!(has(&own, format!("sealing-{}", protection.id())), is_protected);
+        }
+        let unpaced = at_32(&cases(PeerPrograms::all_at("/bin/true")), Pace::Unpaced);
+        assert_eq!(unpaced.len(), 3 * 7);
     }
 
     #[test]

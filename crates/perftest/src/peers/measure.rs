@@ -19,6 +19,7 @@ use crate::characterize::{Keeper, measure_cell};
 use crate::control::Stop;
 use crate::domain::FreeDomain;
 use crate::error::Error;
+use crate::protection::Protection;
 use crate::terminal::{message, print_text};
 
 /// Settings of the measurement.
@@ -71,24 +72,36 @@ pub struct Variant {
     pub publish: Publish,
     /// Whether samples may share messages.
     pub batch: bool,
+    /// The level of protection; `None` without security.
+    pub protection: Option<Protection>,
     tests: &'static [Test],
 }
 
 impl Variant {
     /// Name of its series in records.
     pub fn series_id(&self) -> String {
-        format!("{}-{}", self.peer, self.id)
+        match self.protection {
+            None => format!("{}-{}", self.peer, self.id),
+            Some(protection) => format!("{}-security-{}", self.peer, protection.id()),
+        }
     }
 
     /// Label of its series.
     pub fn series_label(&self) -> String {
-        format!("{} {}", self.product(), self.label)
+        match self.protection {
+            None => format!("{} {}", self.product(), self.label),
+            Some(protection) => format!("{}, {}", self.product(), protection.label()),
+        }
     }
 
     /// Name for the legend of charts.
     pub fn short_label(&self) -> String {
         let product = self.product().replace("Cyclone DDS", "Cyclone");
-        let path = match self.label {
+        let path = match (self.protection, self.label) {
+            (Some(protection), _) => protection.short_label(),
+            (None, label) => label,
+        };
+        let path = match path {
             "UDP batched" | "TCP batched" => "batched",
             "data sharing" => "sharing",
             label => label,
@@ -99,7 +112,10 @@ impl Variant {
     /// Options passed to the peer, as a record stores them.
     pub fn options(&self) -> Vec<String> {
         let batch = if self.batch { "on" } else { "off" };
-        vec![format!("transport={}", self.transport), format!("publish={}", self.publish), format!("batch={batch}")]
+        let own =
+            [format!("transport={}", self.transport), format!("publish={}", self.publish), format!("batch={batch}")];
+        let governance = self.protection.map(|protection| format!("governance={}", protection.document()));
+        own.into_iter().chain(governance).collect()
     }
 
     /// Description of the middleware from its program.
@@ -119,7 +135,7 @@ impl Variant {
 }
 
 const fn variant(peer: &'static str, id: &'static str, label: &'static str, transport: Transport) -> Variant {
-    Variant { peer, id, label, transport, publish: Publish::Sync, batch: false, tests: BOTH_TESTS }
+    Variant { peer, id, label, transport, publish: Publish::Sync, batch: false, protection: None, tests: BOTH_TESTS }
 }
 
 pub(crate) const VARIANTS: &[Variant] = &[
@@ -145,6 +161,26 @@ pub(crate) const VARIANTS: &[Variant] = &[
     Variant { batch: true, tests: THROUGHPUT, ..variant("zenoh", "tcp-batched", "TCP batched", Transport::Tcp) },
     variant("rustdds", "udp", "UDP", Transport::Udp),
     variant("dustdds", "udp", "UDP", Transport::Udp),
+];
+
+const fn secured(peer: &'static str, protection: Protection) -> Variant {
+    Variant { protection: Some(protection), ..variant(peer, "udp", "UDP", Transport::Udp) }
+}
+
+/// The variants with DDS Security, which plans name.
+pub(crate) static SECURED_VARIANTS: [Variant; 12] = [
+    secured("cyclonedds", Protection::Unprotected),
+    secured("cyclonedds", Protection::Sign),
+    secured("cyclonedds", Protection::Encrypt),
+    secured("cyclonedds", Protection::SignOriginDataEncrypt),
+    secured("cyclonedds", Protection::SignSubmessageEncryptOriginDataEncrypt),
+    secured("cyclonedds", Protection::SignSubmessageEncrypt),
+    secured("fastdds", Protection::Unprotected),
+    secured("fastdds", Protection::Sign),
+    secured("fastdds", Protection::Encrypt),
+    secured("fastdds", Protection::SignOriginDataEncrypt),
+    secured("fastdds", Protection::SignSubmessageEncryptOriginDataEncrypt),
+    secured("fastdds", Protection::SignSubmessageEncrypt),
 ];
 
 /// Measures, writes the record and prints the table. Errors of series are printed at the end and fail the run.
@@ -367,6 +403,7 @@ fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize, domain: &FreeD
         warmup_ms: WARMUP_MS,
         domain: domain.id(),
         core: None,
+        security: None,
     }
 }
 

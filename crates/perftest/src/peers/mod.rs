@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use self::catalog::{Environment, PEERS, Peer, install_command};
-pub(crate) use self::measure::VARIANTS;
 pub use self::measure::Variant;
+pub(crate) use self::measure::{SECURED_VARIANTS, VARIANTS};
 use self::protocol::{Reliability, Wait};
 use crate::control::Stop;
 use crate::error::Error;

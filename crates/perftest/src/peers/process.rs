@@ -175,6 +175,7 @@ mod tests {
             warmup_ms: 0,
             domain: 0,
             core: None,
+            security: None,
         }
     }
 

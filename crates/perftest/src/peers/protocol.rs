@@ -34,6 +34,8 @@ pub struct Setup {
     pub domain: u32,
     /// Core that the process is bound to.
     pub core: Option<usize>,
+    /// Folder with the documents of DDS Security, below `pub` and `sub`; `None` without security.
+    pub security: Option<String>,
 }
 
 /// An enumeration with its words on the wire.
@@ -119,7 +121,9 @@ impl fmt::Display for Setup {
         write!(f, "role={} size={} reliability={}", self.role, self.size, self.reliability)?;
         write!(f, " wait={} transport={} publish={} batch={batch}", self.wait, self.transport, self.publish)?;
         write!(f, " rate={} duration_ms={} warmup_ms={}", self.rate, self.duration_ms, self.warmup_ms)?;
-        write!(f, " domain={} core={core}", self.domain)
+        write!(f, " domain={} core={core}", self.domain)?;
+        // Only the programs of peers with DDS Security know the key.
+        self.security.as_ref().map_or(Ok(()), |folder| write!(f, " security={folder}"))
     }
 }
 
@@ -394,6 +398,7 @@ mod tests {
             warmup_ms: 20,
             domain: 181,
             core: Some(1),
+            security: None,
         };
         let line = "role=pub size=1024 reliability=best-effort wait=waitset transport=data-sharing publish=async \
                     batch=on rate=10 duration_ms=200 warmup_ms=20 domain=181 core=1";

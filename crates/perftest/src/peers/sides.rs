@@ -144,6 +144,7 @@ mod tests {
             warmup_ms: 1,
             domain: 0,
             core: None,
+            security: None,
         }
     }
 

@@ -85,7 +85,6 @@ pub(crate) const GOVERNANCES: [GovernanceSpec; 30] = [
 
 impl GovernanceSpec {
     /// The document with this name.
-    #[cfg(test)]
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         GOVERNANCES.iter().find(|spec| spec.name == name)
     }
@@ -95,9 +94,13 @@ impl GovernanceSpec {
         format!("{FILE_PREFIX}{}.xml", self.name)
     }
 
+    /// Protection of discovery and liveliness.
+    pub(super) const fn discovery(self) -> ProtectionKind {
+        if self.discovery { Encrypt } else { Plain }
+    }
+
     /// The document, without a signature.
     pub(super) fn to_xml(self) -> String {
-        let secret = if self.discovery { Encrypt } else { Plain };
         let topic = TopicText {
             topic: "*".into(),
             enable_discovery_protection: self.discovery,
@@ -111,8 +114,8 @@ impl GovernanceSpec {
             domains: DOMAINS,
             allow_unauthenticated_participants: self.strangers,
             enable_join_access_control: self.discovery,
-            discovery: secret,
-            liveliness: secret,
+            discovery: self.discovery(),
+            liveliness: self.discovery(),
             messages: self.messages,
             topics: vec![topic],
         };

@@ -178,6 +178,15 @@ pub(crate) fn write(folder: &Path, files: &[IssuedFile], replace: bool) -> Resul
 }
 
 impl IssuedFile {
+    /// The text of the file, which may be a private key.
+    pub(super) fn text(&self) -> String {
+        let octets = match &self.octets {
+            Octets::Public(octets) => octets.as_slice(),
+            Octets::Secret(secret) => secret.expose(),
+        };
+        String::from_utf8_lossy(octets).into_owned()
+    }
+
     /// Replaces the file. The mode of an old one must not remain.
     fn write(&self, path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {

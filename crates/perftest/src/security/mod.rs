@@ -4,6 +4,7 @@ mod governances;
 mod identities;
 mod inspection;
 mod keys;
+pub(crate) mod measured;
 
 use std::fs::File;
 use std::io::{self, Read};

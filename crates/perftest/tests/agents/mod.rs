@@ -122,6 +122,19 @@ impl Built {
         (outcome, Record::read(BufReader::new(file)).unwrap())
     }
 
+    /// Runs a plan on an isolated host.
+    #[cfg(feature = "security")]
+    fn run_plan(&self, name: &str, plan: &str) -> (Outcome, Record) {
+        let (host, folder) = (NetNs::isolated().unwrap(), Folder::new(name));
+        std::fs::write(folder.path("plan.toml"), plan).unwrap();
+        let mut command = host.command(PROGRAM);
+        command.env("XDG_CACHE_HOME", &self.cache);
+        command.arg("run").arg(folder.path("plan.toml")).arg("--out").arg(folder.path("out"));
+        let outcome = start_command(command, "").finish();
+        let file = File::open(folder.path("out/record.jsonl")).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+        (outcome, Record::read(BufReader::new(file)).unwrap())
+    }
+
     /// A peer program's answer to one line.
     fn answer(&self, peer: &str, line: &str) -> String {
         let mut child = Command::new(self.cache.join("peregrine-perftest").join(peer).join("agent"))
@@ -330,5 +343,33 @@ fn incomplete_setup_is_refused() {
         ] {
             assert_eq!(built.answer(peer, &line), expected, "{peer}: {line}");
         }
+    }
+}
+
+#[cfg(feature = "security")]
+#[test]
+fn secured_peers_are_measured_at_every_level() {
+    const LEVELS: [&str; 6] = [
+        "none",
+        "rtps-sign",
+        "rtps-encrypt",
+        "rtps-sign-origin-data-encrypt",
+        "rtps-sign-submessage-encrypt-origin-data-encrypt",
+        "rtps-sign-submessage-encrypt",
+    ];
+    let series: Vec<String> = ["cyclonedds", "fastdds"]
+        .iter()
+        .flat_map(|peer| LEVELS.map(|level| format!("{peer}-security-{level}")))
+        .collect();
+    let plan = format!(
+        "title = \"t\"\nduration_s = 0.1\nwarm_up_s = 0.02\nrepetitions = 1\nseries = {series:?}\n\
+         [[matrix]]\nrates = [\"ping-pong\", \"unpaced\"]\nsizes = [1024]\n"
+    );
+    let (outcome, record) = built().run_plan("secured-peers", &plan);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert_eq!(record.measurements.len(), 2 * series.len(), "{:?}", record.skipped);
+    for measurement in &record.measurements {
+        let used = measurement.publisher.security.as_ref().unwrap();
+        assert_eq!(used.messages == "NONE", measurement.series.ends_with("security-none"), "{measurement:?}");
     }
 }

@@ -148,12 +148,24 @@ pub fn security() -> Record {
         ("security-encrypt", "RTPS encrypt", "-secureGovernanceFile encrypt.p7s", 1_000.0, 0.09),
         ("security-data", "RTPS sign, data encrypt", "-secureGovernanceFile data.p7s", 1_700.0, 0.13),
     ];
+    let floors = [
+        ("sealing-sign", "seal and open only: RTPS sign", 200.0, 0.04),
+        ("sealing-encrypt", "seal and open only: RTPS encrypt", 250.0, 0.08),
+    ];
     record.header.series = kinds.iter().map(|(id, label, options, ..)| plain_series(id, label, options)).collect();
+    record.header.series.extend(floors.iter().map(|(id, label, ..)| plain_series(id, label, "cipher=aes-256-gcm")));
     for repetition in 0..REPETITIONS {
         for (id, _, _, fixed, by_byte) in kinds {
             for data_len in SIZES {
                 let plain = behaviour(2, data_len);
                 let how = Behaviour { p50_ns: plain.p50_ns + fixed + by_byte * data_len as f64, ..plain };
+                let case = Some(Box::new(two_hosts()));
+                record.measurements.push(Measurement { case, ..unpaced(id, Test::Latency, data_len, repetition, how) });
+            }
+        }
+        for (id, _, fixed, by_byte) in floors {
+            for data_len in SIZES {
+                let how = Behaviour { p50_ns: fixed + by_byte * data_len as f64, ..behaviour(2, data_len) };
                 let case = Some(Box::new(two_hosts()));
                 record.measurements.push(Measurement { case, ..unpaced(id, Test::Latency, data_len, repetition, how) });
             }

@@ -8,7 +8,7 @@ use super::*;
 use crate::peers::catalog::Environment;
 
 fn plan(matrix: &str) -> Plan {
-    let head = "title = \"t\"\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-security-none\"]\nduration_s = 2\nrepetitions = 2\n[[matrix]]\n";
+    let head = "title = \"t\"\nseries = [\"raw-udp\", \"peregrine\", \"dustdds-udp\"]\nduration_s = 2\nrepetitions = 2\n[[matrix]]\n";
     Plan::read("p.toml", &format!("{head}{matrix}")).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn unmeasurable_case_is_skipped_once_with_its_reason() {
         ]
     );
     assert_eq!(reasons("peregrine"), [(64, Delivery::TwoHosts, ONE), (100_000, Delivery::TwoHosts, ONE)]);
-    assert_eq!(reasons("peregrine-security-none").len(), 4);
+    assert_eq!(reasons("dustdds-udp").len(), 4);
     assert_eq!(cases.planned.iter().filter(|planned| planned.series.id == "peregrine").count(), 2 * 2 * 2);
     let there = Cases::of(
         &plan("rates = [30]\nsizes = [64]\ndelivery = [\"two_hosts\"]\n"),
@@ -204,9 +204,11 @@ fn peers_alternate_with_other_series_in_every_case() {
         [
             "0 raw-udp ping-pong 64 best effort",
             "0 peregrine ping-pong 64 reliable",
+            "0 dustdds-udp ping-pong 64 reliable",
             "0 cyclonedds-udp ping-pong 64 reliable",
             "0 raw-udp unpaced 64 best effort",
             "0 peregrine unpaced 64 reliable",
+            "0 dustdds-udp unpaced 64 reliable",
             "0 cyclonedds-udp unpaced 64 reliable",
             "0 cyclonedds-udp-batched unpaced 64 reliable",
         ],
@@ -282,7 +284,7 @@ fn asked_or_told(cases: &Cases) -> BTreeSet<String> {
 #[test]
 fn cases_skipped_by_a_quick_run_have_a_reason() {
     let text = "rates = [\"unpaced\"]\nsizes = [64, 128, 256, 512, 1024]\ntypes = [\"octets\", \"Array4k\"]\n\
-                delivery = [\"same_host\", \"two_hosts\"]\nseries = [\"peregrine\", \"peregrine-security-none\"]\n";
+                delivery = [\"same_host\", \"two_hosts\"]\nseries = [\"peregrine\", \"dustdds-udp\"]\n";
     let plan = plan(text);
     let cases = Cases::of(&plan, &Conditions { quick: Some(Duration::from_secs(1)), ..here() });
     let reasons = |series: &str, delivery| {

@@ -307,7 +307,8 @@ struct Used {
 /// One result per publisher and subscriber, each over all topics. The first one contains the resource use of the
 /// process.
 fn sides(job: &Job, published: &[Published], received: Vec<Received>, sent: &[Sent], used: &Used) -> Vec<SideResult> {
-    let side = |side| SideResult { side, data_len: job.data_len, ..SideResult::default() };
+    let security = job.documents.as_ref().map(|documents| documents.used.clone());
+    let side = |side| SideResult { side, data_len: job.data_len, security: security.clone(), ..SideResult::default() };
     let mut sides: Vec<SideResult> = job
         .publishers_here
         .iter()
@@ -350,7 +351,7 @@ pub(super) mod tests {
     /// Two publishers and one subscriber of samples of 100 bytes.
     pub(in crate::campaign) fn job() -> Job {
         Job {
-            carrier: Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false }),
+            carrier: Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false, protection: None }),
             publishers_here: vec![0, 1],
             subscribers_here: vec![0],
             publishers: 2,
@@ -371,6 +372,7 @@ pub(super) mod tests {
             domain: 0,
             address: std::net::Ipv4Addr::LOCALHOST.into(),
             peer: None,
+            documents: None,
         }
     }
 

@@ -5,6 +5,12 @@ use peregrine_report::record::SecurityUse;
 
 use crate::error::Error;
 use crate::plan::TestPlan;
+#[cfg(feature = "security")]
+use crate::plan::TransportKind;
+
+/// The kind of protection of what is not protected.
+#[cfg(feature = "security")]
+const NO_PROTECTION: &str = "NONE";
 
 /// The security of a participant, for the user and for the record. Contains no secret.
 #[derive(Debug, Default)]
@@ -37,6 +43,11 @@ pub(super) fn secure(builder: ParticipantBuilder, plan: &TestPlan) -> Result<(Pa
     }
     lines.push(("Encryption algorithm".into(), own.cipher.name().into()));
     let SecurityUse { messages, submessages, payloads, discovery, liveliness, .. } = &loaded.used;
+    let is_protected = [messages, submessages, payloads].into_iter().any(|kind| kind != NO_PROTECTION);
+    if is_protected && plan.transport.kind == TransportKind::SharedMemory {
+        let text = "samples in shared memory are not protected, and this document requires that they are";
+        return Err(Error::Setup(format!("-transport SHMEM cannot go with {}: {text}", own.governance)));
+    }
     for (label, value) in [
         ("Messages", messages),
         ("Submessages", submessages),

@@ -12,7 +12,7 @@ use peregrine::qos::{
     DataReaderQos, DataRepresentation, DataWriterQos, History, Limit, PublisherQos, Reliability as ReliabilityQos,
     ReliabilityKind, RepresentationId, ResourceLimits, SubscriberQos,
 };
-use peregrine::{DataWriter, DomainParticipant, FlowController, PublishMode, WaitStrategy};
+use peregrine::{DataWriter, DomainParticipant, FlowController, ParticipantBuilder, PublishMode, WaitStrategy};
 use peregrine_report::record::{Publishing, Reliability, WireUse};
 
 use self::form::{FormTask, SampleForm};
@@ -48,11 +48,9 @@ pub(super) fn open(job: &Job, dds: Dds) -> Result<Box<dyn Link>, Error> {
 
         fn run<F: SampleForm>(self) -> Self::Output {
             let Self(job, dds) = self;
-            let participant = DomainParticipant::builder(job.domain)
-                .name("perftest campaign")
-                .config(domain_config(job, dds.path)?)
-                .build()
-                .map_err(|error| setup(&error))?;
+            let builder =
+                DomainParticipant::builder(job.domain).name("perftest campaign").config(domain_config(job, dds.path)?);
+            let participant = secured(builder, job)?.build().map_err(|error| setup(&error))?;
             let poller = match job.wait {
                 Wait::Poll => Some(Arc::new(Poller::start(&participant, &ThreadPlan::default(), false)?)),
                 Wait::Block | Wait::Spin | Wait::Listener => None,
@@ -62,6 +60,24 @@ pub(super) fn open(job: &Job, dds: Dds) -> Result<Box<dyn Link>, Error> {
     }
 
     form::with_form(dds.form, job.data_type, Open(job, dds))
+}
+
+/// Secures the participant if its job has documents.
+#[cfg(feature = "security")]
+fn secured(builder: ParticipantBuilder, job: &Job) -> Result<ParticipantBuilder, Error> {
+    Ok(match &job.documents {
+        None => builder,
+        Some(documents) => builder.security(crate::security::measured::config_of(documents)),
+    })
+}
+
+/// Refuses security, which this build does not have.
+#[cfg(not(feature = "security"))]
+fn secured(builder: ParticipantBuilder, job: &Job) -> Result<ParticipantBuilder, Error> {
+    match &job.documents {
+        None => Ok(builder),
+        Some(_) => Err(Error::Setup("the program of this side was built without the feature security".into())),
+    }
 }
 
 fn domain_config(job: &Job, path: Path) -> Result<DomainConfig, Error> {

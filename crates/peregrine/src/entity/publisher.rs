@@ -59,7 +59,7 @@ impl Publisher {
     /// # Errors
     /// [`Error::ImmutablePolicy`] for a policy that cannot change once the publisher is enabled; [`Error::Unsupported`]
     /// for a policy that is not available yet; [`Error::BadParameter`] for policies that are too long to be announced;
-    /// [`Error::Security`] if the permissions of the participant deny a writer these partitions;
+    /// `Error::Security` if the permissions of the participant deny a writer these partitions;
     /// [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
     pub fn set_qos(&self, qos: PublisherQos) -> Result<(), Error> {
         qos::check_publisher(&qos)?;

@@ -60,7 +60,7 @@ impl Subscriber {
     /// # Errors
     /// [`Error::ImmutablePolicy`] for a policy that cannot change once the subscriber is enabled;
     /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for policies that are too
-    /// long to be announced; [`Error::Security`] if the permissions of the participant deny a reader these partitions;
+    /// long to be announced; `Error::Security` if the permissions of the participant deny a reader these partitions;
     /// [`Error::AlreadyDeleted`] after [`Self::close`] or after the participant was closed.
     pub fn set_qos(&self, qos: SubscriberQos) -> Result<(), Error> {
         qos::check_subscriber(&qos)?;

@@ -113,3 +113,31 @@ fn check_ends_with_255_if_a_file_is_at_fault() {
     assert!(outcome.stderr.contains("it exists already; nothing was written"), "{outcome:?}");
     assert_eq!(run(&format!("keys make {} --force --rsa --one-authority", folder.0.display())).code, 0);
 }
+
+#[test]
+fn pair_with_a_pre_shared_key_exchanges_samples_and_shows_no_passphrase() {
+    let folder = identity("psk");
+    let record = folder.path("record-psk");
+    std::fs::write(folder.path("psk.txt"), "7:hidden passphrase\n").unwrap();
+    let by_file = format!("-securePSK file:{}", folder.path("psk.txt"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 66 -lightWeightSecurity {by_file}"));
+    let line = format!("-pub {QUICK} -domain 66 -lightWeightSecurity {by_file} -securePSKAlgorithm AES128+GCM");
+    let publisher = run(&format!("{line} -latencyTest -numIter 200 -recordFile {record}"));
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+    assert!(publisher.stderr.contains("Pre-shared key: ENCRYPT"), "{}", publisher.stderr);
+    assert!(publisher.stderr.contains("Encryption algorithm: aes-128-gcm"), "{}", publisher.stderr);
+    let record = std::fs::read_to_string(&record).unwrap();
+    assert!(record.contains("\"pre_shared\":\"ENCRYPT\""), "{record}");
+    assert!(!format!("{record}{publisher:?}{subscriber:?}").contains("hidden"));
+    // Another passphrase of the same number.
+    let subscriber = start(&format!("-sub {QUICK} -domain 67 -lightWeightSecurity {by_file} -discoveryTimeout 6"));
+    let other = format!("-pub {QUICK} -domain 67 -lightWeightSecurity -securePSK data:,7:another -discoveryTimeout 5");
+    let publisher = run(&format!("{other} -latencyTest -numIter 10"));
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (1, 1), "{publisher:?} {subscriber:?}");
+    assert!(subscriber.stderr.contains("another passphrase of the same number"), "{subscriber:?}");
+    let unusable = run(&format!("-pub {QUICK} -domain 67 -lightWeightSecurity -securePSK data:,hidden"));
+    assert_eq!((unusable.code, unusable.stdout.len()), (255, 0), "{unusable:?}");
+    assert!(unusable.stderr.contains("passphrase") && !unusable.stderr.contains("hidden"), "{unusable:?}");
+}

@@ -144,9 +144,9 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     security("secureDebug", integer("level", 0, 7), "1", "messages of security on stderr: 0 none, 1 to 5 refusals, 6 also authenticated participants, 7 also keys"),
     security("secureEnableAAD", Flag, "off", "additional authenticated data").not_yet(),
     security("secureLibrary", Text { label: "file" }, "", "security library").not_yet(),
-    security("lightWeightSecurity", Flag, "off", "pre-shared keys only").not_yet(),
-    security("securePSK", Text { label: "seed" }, "off", "pre-shared key").not_yet(),
-    security("securePSKAlgorithm", Text { label: "name" }, "AES256+GCM", "cipher of the pre-shared key").not_yet(),
+    security("lightWeightSecurity", Flag, "off", "a pre-shared key alone, without certificates and documents"),
+    security("securePSK", Text { label: "passphrase" }, "off", "pre-shared key: data:,<number>:<passphrase> or file:<path>"),
+    security("securePSKAlgorithm", choice("name", &["AES128+GCM", "AES256+GCM", "AES128+GMAC", "AES256+GMAC"], &[]), "AES256+GCM", "cipher of the pre-shared key; with GMAC messages are signed only"),
     security("secureRtpsHmacOnly", Text { label: "key" }, "off", "message authentication only").not_yet(),
     // Removed by RTI Perftest, but used in old scripts.
     old("enableUDPv6", "-transport UDPv6"),

@@ -11,7 +11,7 @@ use crate::cli::option::{RateLimit, ThreadAffinity, ThreadPriorities};
 use crate::topic::Topic;
 
 pub use resolve::{resolve, resolve_both};
-pub use security::{Cipher, SecurityPlan};
+pub use security::{Cipher, DocumentFiles, PreSharedKey, SecurityPlan};
 
 /// Serialized length of a sample without its payload bytes.
 pub const OVERHEAD_LEN: usize = crate::cli::table::OVERHEAD_LEN as usize;

@@ -1,6 +1,6 @@
 //! The documents of measurements with DDS Security, and what a participant makes of them.
 
-use peregrine::security::SecurityConfig;
+use peregrine::security::{ProtectionKind, SecurityConfig};
 use peregrine_report::record::SecurityUse;
 use peregrine_security::documents::kind_name;
 use peregrine_security::issue::KeyChoice;
@@ -33,6 +33,7 @@ pub(crate) fn issued(protection: Protection, topics: &[&str]) -> Result<[Documen
     let used = SecurityUse {
         governance: governance.file_name(),
         cipher: Cipher::Aes256.name().into(),
+        pre_shared: kind(ProtectionKind::None),
         messages: kind(governance.messages),
         submessages: kind(governance.submessages),
         payloads: kind(governance.payloads),

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use peregrine::security::{KeyLength, SecurityConfig};
+use peregrine::security::{KeyLength, ProtectionKind, SecurityConfig};
 use peregrine_report::record::SecurityUse;
 use peregrine_security::WallTime;
 use peregrine_security::check::{self, Files, Finding, Severity, check};
@@ -21,7 +21,7 @@ use peregrine_security::limits::LOCAL_DOCUMENT_BYTES;
 
 pub use self::keys::{KeysCommand, run};
 use crate::error::Error;
-use crate::plan::{Cipher, SecurityPlan};
+use crate::plan::{Cipher, DocumentFiles, PreSharedKey, SecurityPlan};
 use crate::topic::Topic;
 
 /// The authority of documents, beside the file of `-secureCertAuthority`. If it does not exist, that authority signs
@@ -34,15 +34,50 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct Loaded {
     pub(crate) config: SecurityConfig,
     pub(crate) used: SecurityUse,
-    /// The file of the authority of documents.
-    pub(crate) permissions_authority: String,
+    /// The file of the authority of documents; `None` without documents.
+    pub(crate) permissions_authority: Option<String>,
 }
 
-/// Reads and verifies the files of a participant.
+/// Reads and verifies the files of a participant. The passphrase of a pre-shared key is verified when the participant is
+/// created.
 ///
 /// # Errors
 /// A file cannot be used. The error is one line that names the file, the place in it, and the fault.
 pub(crate) fn load(plan: &SecurityPlan, domain: u32) -> Result<Loaded, Error> {
+    let mut loaded = match &plan.documents {
+        Some(files) => load_documents(files, plan.cipher, domain)?,
+        None => Loaded { config: SecurityConfig::new(), used: SecurityUse::default(), permissions_authority: None },
+    };
+    if let Some(key) = &plan.pre_shared {
+        let kind = if key.signs { ProtectionKind::Sign } else { ProtectionKind::Encrypt };
+        if plan.documents.is_none() {
+            loaded.used = used_without_documents(key, kind);
+        }
+        let cipher = match key.cipher {
+            Cipher::Aes128 => "AES128+GCM",
+            Cipher::Aes256 => "AES256+GCM",
+        };
+        loaded.config =
+            loaded.config.pre_shared_passphrase(key.uri()).pre_shared_cipher(cipher).pre_shared_protection(kind);
+    }
+    Ok(loaded)
+}
+
+fn used_without_documents(key: &PreSharedKey, kind: ProtectionKind) -> SecurityUse {
+    let none = || kind_name(ProtectionKind::None).to_owned();
+    SecurityUse {
+        governance: String::new(),
+        cipher: key.cipher.name().into(),
+        pre_shared: kind_name(kind).to_owned(),
+        messages: none(),
+        submessages: none(),
+        payloads: none(),
+        discovery: none(),
+        liveliness: none(),
+    }
+}
+
+fn load_documents(plan: &DocumentFiles, cipher: Cipher, domain: u32) -> Result<Loaded, Error> {
     let [governance, permissions, authority, certificate, key] = plan.files().map(|(option, path)| {
         read(path).map_err(|error| Error::Setup(format!("-{option} {path}: {error}"))).map(|octets| (path, octets))
     });
@@ -77,7 +112,7 @@ pub(crate) fn load(plan: &SecurityPlan, domain: u32) -> Result<Loaded, Error> {
         };
         return Err(Error::Setup(format!("{}{more}", place_and_fault(first))));
     }
-    let used = used(plan, files.governance.octets, files.permissions_authorities.octets, domain)
+    let used = used(plan, cipher, files.governance.octets, files.permissions_authorities.octets, domain)
         .ok_or_else(|| Error::Setup(format!("{}: no rule for domain {domain}", plan.governance)))?;
     let config = SecurityConfig::new()
         .identity_ca(format!("file:{}", plan.authority))
@@ -86,26 +121,33 @@ pub(crate) fn load(plan: &SecurityPlan, domain: u32) -> Result<Loaded, Error> {
         .private_key(format!("file:{}", plan.private_key))
         .governance(format!("file:{}", plan.governance))
         .permissions(format!("file:{}", plan.permissions))
-        .key_length(match plan.cipher {
+        .key_length(match cipher {
             Cipher::Aes128 => KeyLength::Aes128,
             Cipher::Aes256 => KeyLength::Aes256,
         });
-    Ok(Loaded { config, used, permissions_authority: permissions_authority.0.to_owned() })
+    Ok(Loaded { config, used, permissions_authority: Some(permissions_authority.0.to_owned()) })
 }
 
 /// The protection of samples by a governance document; `None` if the document says nothing of the domain or the topic.
-fn used(plan: &SecurityPlan, governance: &[u8], authorities: &[u8], domain: u32) -> Option<SecurityUse> {
+fn used(
+    plan: &DocumentFiles,
+    cipher: Cipher,
+    governance: &[u8],
+    authorities: &[u8],
+    domain: u32,
+) -> Option<SecurityUse> {
     let authorities = Certificate::from_pem(std::str::from_utf8(authorities).ok()?).ok()?;
     let text = open_signed(Document::Governance, governance, &authorities, LOCAL_DOCUMENT_BYTES).ok()?;
     let document = Governance::parse(&text).ok()?;
     let rule = document.domain_rule(domain, "")?;
     let topic = rule.topic_rule(&Topic::Throughput.to_string())?;
-    let [messages, discovery, liveliness, submessages, payloads] =
-        [rule.messages, rule.discovery, rule.liveliness, topic.submessages, topic.payloads]
+    let [messages, discovery, liveliness, submessages, payloads, pre_shared] =
+        [rule.messages, rule.discovery, rule.liveliness, topic.submessages, topic.payloads, rule.pre_shared]
             .map(|kind| kind_name(kind).to_owned());
     Some(SecurityUse {
         governance: plan.governance.clone(),
-        cipher: plan.cipher.name().into(),
+        cipher: cipher.name().into(),
+        pre_shared,
         messages,
         submessages,
         payloads,

@@ -35,15 +35,13 @@ impl Folder {
         self.0.join(name).display().to_string()
     }
 
-    fn plan(&self, governance: &str) -> SecurityPlan {
-        SecurityPlan {
+    fn plan(&self, governance: &str) -> DocumentFiles {
+        DocumentFiles {
             governance: self.path(&format!("signed_PerftestGovernance_{governance}.xml")),
             permissions: self.path("signed_PerftestPermissionsPub.xml"),
             authority: self.path("cacert.pem"),
             certificate: self.path("pub.pem"),
             private_key: self.path("pubkey.pem"),
-            cipher: Cipher::Aes256,
-            debug: 1,
         }
     }
 
@@ -65,8 +63,8 @@ impl Drop for Folder {
     }
 }
 
-fn fault(plan: &SecurityPlan, domain: u32) -> String {
-    match load(plan, domain) {
+fn fault(plan: &DocumentFiles, domain: u32) -> String {
+    match load_documents(plan, Cipher::Aes256, domain) {
         Ok(_) => panic!("the files are accepted"),
         Err(error) => {
             assert_eq!(error.exit_code(), 255);
@@ -90,22 +88,22 @@ fn made_identity_is_usable_with_every_governance_document_for_both_roles() {
     let folder = Folder::with_identity("usable", false);
     for governance in GOVERNANCES {
         let publisher = folder.plan(governance.name);
-        let subscriber = SecurityPlan {
+        let subscriber = DocumentFiles {
             permissions: folder.path("signed_PerftestPermissionsSub.xml"),
             certificate: folder.path("sub.pem"),
             private_key: folder.path("subkey.pem"),
             ..publisher.clone()
         };
         for plan in [publisher, subscriber] {
-            let loaded = load(&plan, 1).unwrap();
-            assert_eq!(loaded.permissions_authority, folder.path("permissions_cacert.pem"));
+            let loaded = load_documents(&plan, Cipher::Aes256, 1).unwrap();
+            assert_eq!(loaded.permissions_authority, Some(folder.path("permissions_cacert.pem")));
             assert_eq!(
                 (&*loaded.used.messages, &*loaded.used.submessages, &*loaded.used.payloads),
                 (kind_name(governance.messages), kind_name(governance.submessages), kind_name(governance.payloads))
             );
         }
     }
-    let used = load(&folder.plan("DiscoverySignEncryptBoth"), 0).unwrap().used;
+    let used = load_documents(&folder.plan("DiscoverySignEncryptBoth"), Cipher::Aes256, 0).unwrap().used;
     assert_eq!((&*used.discovery, &*used.liveliness, &*used.cipher), ("ENCRYPT", "ENCRYPT", "aes-256-gcm"));
 }
 
@@ -113,8 +111,8 @@ fn made_identity_is_usable_with_every_governance_document_for_both_roles() {
 fn one_authority_serves_for_certificates_and_documents() {
     let folder = Folder::with_identity("one", true);
     assert!(!folder.0.join(PERMISSIONS_AUTHORITY).exists());
-    let loaded = load(&folder.plan("RTPSSign"), 1).unwrap();
-    assert_eq!(loaded.permissions_authority, folder.path("cacert.pem"));
+    let loaded = load_documents(&folder.plan("RTPSSign"), Cipher::Aes256, 1).unwrap();
+    assert_eq!(loaded.permissions_authority, Some(folder.path("cacert.pem")));
     let page = folder.page();
     assert_eq!(page.errors, 0, "{}", page.text);
     assert!(page.text.contains("warning: ") && page.text.contains("the authority of documents issues identities too"));
@@ -143,22 +141,22 @@ fn keys_are_readable_for_their_owner_only_and_existing_files_stay() {
 fn fault_of_each_file_is_one_line_with_its_name() {
     let folder = Folder::with_identity("faults", false);
     let sound = folder.plan("RTPSSign");
-    let missing = SecurityPlan { governance: folder.path("nothing.xml"), ..sound.clone() };
+    let missing = DocumentFiles { governance: folder.path("nothing.xml"), ..sound.clone() };
     let text = fault(&missing, 1);
     assert!(text.starts_with(&format!("-secureGovernanceFile {}", missing.governance)), "{text}");
     let other = Folder::with_identity("others", false);
     let strange =
-        SecurityPlan { certificate: other.path("pub.pem"), private_key: other.path("pubkey.pem"), ..sound.clone() };
+        DocumentFiles { certificate: other.path("pub.pem"), private_key: other.path("pubkey.pem"), ..sound.clone() };
     let text = fault(&strange, 1);
     assert!(text.starts_with(&strange.certificate), "{text}");
-    let swapped = SecurityPlan { private_key: folder.path("subkey.pem"), ..sound.clone() };
+    let swapped = DocumentFiles { private_key: folder.path("subkey.pem"), ..sound.clone() };
     assert!(fault(&swapped, 1).contains("subkey.pem: the key is not that of the certificate"));
-    let swapped = SecurityPlan { permissions: folder.path("signed_PerftestPermissionsSub.xml"), ..sound.clone() };
+    let swapped = DocumentFiles { permissions: folder.path("signed_PerftestPermissionsSub.xml"), ..sound.clone() };
     assert!(fault(&swapped, 1).starts_with(&swapped.permissions));
-    let unsigned = SecurityPlan { governance: other.path("signed_PerftestGovernance_RTPSSign.xml"), ..sound.clone() };
+    let unsigned = DocumentFiles { governance: other.path("signed_PerftestGovernance_RTPSSign.xml"), ..sound.clone() };
     assert!(fault(&unsigned, 1).starts_with(&unsigned.governance));
     assert!(fault(&sound, 240).starts_with(&sound.governance), "{}", fault(&sound, 240));
-    let folder_as_file = SecurityPlan { authority: folder.0.display().to_string(), ..sound };
+    let folder_as_file = DocumentFiles { authority: folder.0.display().to_string(), ..sound };
     assert!(fault(&folder_as_file, 1).contains("it is not a file"));
 }
 
@@ -166,7 +164,7 @@ fn fault_of_each_file_is_one_line_with_its_name() {
 fn file_without_end_is_refused() {
     let folder = Folder::with_identity("long", false);
     fs::write(folder.path("long.pem"), vec![b'x'; FILE_BYTES_MAX as usize + 1]).unwrap();
-    let plan = SecurityPlan { certificate: folder.path("long.pem"), ..folder.plan("RTPSSign") };
+    let plan = DocumentFiles { certificate: folder.path("long.pem"), ..folder.plan("RTPSSign") };
     assert!(fault(&plan, 1).contains("long.pem: it is longer than 1048576 bytes"));
 }
 
@@ -229,7 +227,7 @@ fn unknown_element_is_found_at_its_line_and_column() {
     let pem = peregrine_security::issue::Authority::to_pem(authority.certificate());
     fs::write(folder.path("zz_cacert.pem"), pem).unwrap();
     let place = folder.path("signed_PerftestGovernance_RTPSSign.xml");
-    let plan = SecurityPlan { authority: folder.path("zz_cacert.pem"), ..folder.plan("RTPSSign") };
+    let plan = DocumentFiles { authority: folder.path("zz_cacert.pem"), ..folder.plan("RTPSSign") };
     fs::remove_file(folder.path(PERMISSIONS_AUTHORITY)).unwrap();
     let report = inspect(&[folder.path("zz_cacert.pem").into(), place.clone().into()], 1).unwrap();
     let line = report.text.lines().find(|line| line.starts_with(&format!("error: {place}:"))).unwrap();

@@ -168,10 +168,12 @@ pub struct PayloadUse {
 /// How samples are protected. The kinds are those of the governance document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SecurityUse {
-    /// The governance document: its path, or its name if the tool has made it.
+    /// The governance document: its path, or its name if the tool has made it. Empty with a pre-shared key alone.
     pub governance: String,
     /// The cipher of what the process sends.
     pub cipher: String,
+    /// Protection by a pre-shared key of messages that no key of a participant protects.
+    pub pre_shared: String,
     /// Protection of messages.
     pub messages: String,
     /// Protection of submessages of the topic of data.

@@ -126,13 +126,14 @@ fn benchmark_page_scripts_parse() {
         (Some("p.xml"), Some("k.pem"))
     );
     assert_eq!((secured.text("secureCertFile"), secured.integer("secureDebug")), (Some("c.pem"), Some(7)));
+    let key = run("-sub -lightW -secureP data:,1:x -securePSKA AES128+GMAC");
     assert_eq!(
-        errors("-sub -securePSK data:,1:x -lightWeightSecurity -secureEnableAAD"),
-        [
-            "-securePSK is not available yet",
-            "-lightWeightSecurity is not available yet",
-            "-secureEnableAAD is not available yet",
-        ]
+        (key.has("lightWeightSecurity"), key.text("securePSK"), key.choice("securePSKAlgorithm")),
+        (true, Some("data:,1:x"), Some("AES128+GMAC"))
+    );
+    assert_eq!(
+        errors("-sub -secureLibrary l -secureEnableAAD"),
+        ["-secureLibrary is not available yet", "-secureEnableAAD is not available yet"]
     );
     assert_eq!(errors("-sub -raw -secureSign"), ["-secureSign is not supported by raw sockets (-rawTransport)"]);
 }

@@ -6,7 +6,7 @@ use peregrine_report::record::SecurityUse;
 use crate::error::Error;
 use crate::plan::TestPlan;
 #[cfg(feature = "security")]
-use crate::plan::TransportKind;
+use crate::plan::{DocumentFiles, TransportKind};
 
 /// The kind of protection of what is not protected.
 #[cfg(feature = "security")]
@@ -29,24 +29,21 @@ pub(super) struct Secured {
 pub(super) fn secure(builder: ParticipantBuilder, plan: &TestPlan) -> Result<(ParticipantBuilder, Secured), Error> {
     let Some(own) = &plan.security else { return Ok((builder, Secured::default())) };
     let loaded = crate::security::load(own, plan.data.domain)?;
-    let mut lines: Vec<(String, String)> = [
-        ("Governance file", own.governance.clone()),
-        ("Permissions file", own.permissions.clone()),
-        ("Private key file", own.private_key.clone()),
-        ("Certificate file", own.certificate.clone()),
-        ("Certificate authority file", own.authority.clone()),
-    ]
-    .map(|(label, value)| (label.to_owned(), value))
-    .into();
-    if loaded.permissions_authority != own.authority {
-        lines.push(("Permissions authority file".into(), loaded.permissions_authority));
+    let mut lines = own.documents.as_ref().map(lines_of).unwrap_or_default();
+    let other = |authority: &String| own.documents.as_ref().is_some_and(|files| files.authority != *authority);
+    if let Some(authority) = loaded.permissions_authority.filter(other) {
+        lines.push(("Permissions authority file".into(), authority));
     }
-    lines.push(("Encryption algorithm".into(), own.cipher.name().into()));
-    let SecurityUse { messages, submessages, payloads, discovery, liveliness, .. } = &loaded.used;
-    let is_protected = [messages, submessages, payloads].into_iter().any(|kind| kind != NO_PROTECTION);
+    let SecurityUse { cipher, pre_shared, messages, submessages, payloads, discovery, liveliness, .. } = &loaded.used;
+    lines.push(("Encryption algorithm".into(), cipher.clone()));
+    let is_protected = [pre_shared, messages, submessages, payloads].into_iter().any(|kind| kind != NO_PROTECTION);
     if is_protected && plan.transport.kind == TransportKind::SharedMemory {
-        let text = "samples in shared memory are not protected, and this document requires that they are";
-        return Err(Error::Setup(format!("-transport SHMEM cannot go with {}: {text}", own.governance)));
+        let by = own.documents.as_ref().map_or("a pre-shared key", |files| &files.governance);
+        let text = "samples in shared memory are not protected, and this requires that they are";
+        return Err(Error::Setup(format!("-transport SHMEM cannot go with {by}: {text}")));
+    }
+    if own.pre_shared.is_some() {
+        lines.push(("Pre-shared key".into(), pre_shared.clone()));
     }
     for (label, value) in [
         ("Messages", messages),
@@ -61,11 +58,25 @@ pub(super) fn secure(builder: ParticipantBuilder, plan: &TestPlan) -> Result<(Pa
     Ok((builder.security(loaded.config), Secured { used: Some(loaded.used), lines }))
 }
 
+/// The files of a participant.
+#[cfg(feature = "security")]
+fn lines_of(files: &DocumentFiles) -> Vec<(String, String)> {
+    [
+        ("Governance file", &files.governance),
+        ("Permissions file", &files.permissions),
+        ("Private key file", &files.private_key),
+        ("Certificate file", &files.certificate),
+        ("Certificate authority file", &files.authority),
+    ]
+    .map(|(label, value)| (label.to_owned(), value.clone()))
+    .into()
+}
+
 /// Refuses security, which this build does not have.
 #[cfg(not(feature = "security"))]
 pub(super) fn secure(builder: ParticipantBuilder, plan: &TestPlan) -> Result<(ParticipantBuilder, Secured), Error> {
     if plan.security.is_some() {
-        let text = "-secureGovernanceFile: this program was built without security; build it with the feature security";
+        let text = "DDS Security: this program was built without security; build it with the feature security";
         return Err(Error::Setup(text.into()));
     }
     Ok((builder, Secured::default()))

@@ -126,7 +126,7 @@ fn benchmark_page_scripts_parse() {
         (Some("p.xml"), Some("k.pem"))
     );
     assert_eq!((secured.text("secureCertFile"), secured.integer("secureDebug")), (Some("c.pem"), Some(7)));
-    let key = run("-sub -lightW -secureP data:,1:x -securePSKA AES128+GMAC");
+    let key = run("-sub -lightW -securePSK data:,1:x -securePSKA AES128+GMAC");
     assert_eq!(
         (key.has("lightWeightSecurity"), key.text("securePSK"), key.choice("securePSKAlgorithm")),
         (true, Some("data:,1:x"), Some("AES128+GMAC"))

@@ -1,13 +1,13 @@
 //! Recording of network traffic, and the complaints of an independent decoder about it.
 
 use std::env;
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,16 +17,21 @@ use crate::lab::NetNs;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
-/// The kernel collects packets for up to 250 ms before the recorder gets them, and the recorder does not report when it
-/// has got all.
+/// The kernel collects packets for up to 250 ms before the recorder gets them.
 const GATHERING: Duration = Duration::from_millis(400);
+/// The interface on which a recording ends with a datagram of its own.
+const LOOPBACK: &str = "lo";
+/// The destination of that datagram, which nothing receives.
+const END_PORT: u16 = 9;
 /// Memory of the kernel for packets that the recorder has not written yet.
 const BUFFER_MIB: &str = "256";
 
 /// Packets that are not RTPS (no other protocol is used on these networks), that the decoder calls malformed, or for
 /// which the decoder has expert information of severity warning or error. Notes and chats are not complaints. Datagrams
 /// of a single byte are not complaints either: Cyclone DDS wakes its own receive threads with them when it shuts down.
-const COMPLAINTS: &str = "udp.length > 9 && (!rtps || _ws.malformed || _ws.expert.severity >= 0x00600000)";
+/// Port 9 is [`END_PORT`].
+const COMPLAINTS: &str =
+    "udp.length > 9 && udp.dstport != 9 && (!rtps || _ws.malformed || _ws.expert.severity >= 0x00600000)";
 
 /// The decoder identifies a datagram by its content, not by its ports: the kernel may choose a source port that is
 /// registered for another protocol.
@@ -39,6 +44,12 @@ pub struct Capture {
     /// The recorder's own messages; the sender is dropped when it ends.
     messages: Receiver<String>,
     file: PathBuf,
+    /// Writes the packets to the file, until the recorder ends.
+    writer: Option<JoinHandle<std::io::Result<()>>>,
+    /// Sends the last datagram of the recording; `None` if the interface is not the loopback one.
+    mark: Option<Command>,
+    /// That datagram is in the file.
+    marked: Receiver<()>,
 }
 
 /// A finished recording; its file is deleted on drop.
@@ -69,16 +80,26 @@ impl Capture {
         let file = env::temp_dir().join(name);
         let mut recorder = host
             .command("dumpcap")
-            .args(["-q", "-B", BUFFER_MIB, "-i", interface, "-w"])
-            .arg(&file)
+            .args(["-q", "-B", BUFFER_MIB, "-i", interface, "-w", "-"])
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|cause| Error::Start { command: "dumpcap".to_owned(), cause })?;
         let messages = lines_of(recorder.stderr.take());
-        let capture = Self { recorder, messages, file };
-        // The recorder prints the name of the file once the interface is open.
+        let end = format!("the end of {}", file.display());
+        let (note, marked) = sync_channel(1);
+        let writer = recorder.stdout.take().map(|packets| {
+            let (file, end) = (file.clone(), end.clone().into_bytes());
+            thread::spawn(move || write_packets(packets, &file, &end, &|| _ = note.try_send(())))
+        });
+        let mark = (interface == LOOPBACK).then(|| {
+            let mut command = host.command("bash");
+            command.args(["-c", &format!("printf '%s' '{end}' > /dev/udp/127.0.0.1/{END_PORT}")]);
+            command
+        });
+        let capture = Self { recorder, messages, file, writer, mark, marked };
+        // The recorder prints the name of the file, which is -, once the interface is open.
         loop {
             match capture.messages.recv_timeout(START_LIMIT) {
                 Ok(line) if line.starts_with("File:") => return Ok(capture),
@@ -93,7 +114,15 @@ impl Capture {
     /// # Errors
     /// When the recorder does not end in time, or has lost packets.
     pub fn stop(mut self) -> Result<Decoded> {
-        thread::sleep(GATHERING);
+        match &mut self.mark {
+            Some(mark) => {
+                let sent = mark.status().map_err(|cause| Error::Start { command: "bash".to_owned(), cause })?;
+                if !sent.success() || self.marked.recv_timeout(STOP_LIMIT).is_err() {
+                    return Err(tool_error("dumpcap", "it has not recorded the last datagram"));
+                }
+            }
+            None => thread::sleep(GATHERING),
+        }
         let file = std::mem::take(&mut self.file);
         let decoded = Decoded { file };
         if let Some(pid) = i32::try_from(self.recorder.id()).ok().and_then(Pid::from_raw) {
@@ -107,7 +136,29 @@ impl Capture {
                 Err(_) => return Err(tool_error("dumpcap", "it does not end")),
             }
         }
-        Ok(decoded)
+        let written = self.writer.take().map(JoinHandle::join);
+        match written {
+            Some(Ok(Ok(()))) => Ok(decoded),
+            Some(Ok(Err(error))) => Err(tool_error("dumpcap", &error.to_string())),
+            _ => Err(tool_error("dumpcap", "its packets are not written")),
+        }
+    }
+}
+
+/// Writes what the recorder has recorded to a file. Calls `mark` once the file has this end.
+fn write_packets(mut packets: ChildStdout, file: &Path, end: &[u8], mark: &dyn Fn()) -> std::io::Result<()> {
+    let mut file = File::create(file)?;
+    let (mut chunk, mut last) = (vec![0; 1 << 16], Vec::new());
+    loop {
+        let read = packets.read(&mut chunk)?;
+        let Some(new) = chunk.get(..read).filter(|new| !new.is_empty()) else { return Ok(()) };
+        file.write_all(new)?;
+        // The end may begin in an earlier chunk.
+        last.extend_from_slice(new);
+        if last.windows(end.len()).any(|window| window == end) {
+            mark();
+        }
+        last.drain(..last.len().saturating_sub(end.len()));
     }
 }
 

@@ -38,8 +38,8 @@ pub(crate) struct Loaded {
     pub(crate) permissions_authority: Option<String>,
 }
 
-/// Reads and verifies the files of a participant. The passphrase of a pre-shared key is verified when the participant is
-/// created.
+/// Reads and verifies the files of a participant. The passphrase of a pre-shared key is verified when the participant
+/// is created.
 ///
 /// # Errors
 /// A file cannot be used. The error is one line that names the file, the place in it, and the fault.

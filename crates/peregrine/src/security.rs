@@ -30,6 +30,15 @@ pub use peregrine_security::documents::{Denial, Document};
 use peregrine_security::identity::{Certificate, PrivateKey, PrivateKeyError, RevocationList, TrustAnchors};
 use peregrine_security::secret::Secret;
 pub use peregrine_security::session::SecurityEvent;
+use peregrine_security::session::{Credential, CredentialParts, Domain, Plugins, SessionConfig};
+
+pub use log::{
+    BuiltinLoggingTypeV2, LogCounters, LogLevel, LogOptions, LogTime, LoggingLevel, NameValuePair, SecurityLog,
+    UnknownLogLevel,
+};
+
+pub use crate::error::{SecurityError, SecurityPart};
+
 /// Plug-ins of applications: the traits, and the types in them.
 pub mod plugins {
     pub use peregrine_security::WallTime;
@@ -41,14 +50,6 @@ pub mod plugins {
         Rights,
     };
 }
-use peregrine_security::session::{Credential, CredentialParts, Domain, Plugins, SessionConfig};
-
-pub use log::{
-    BuiltinLoggingTypeV2, LogCounters, LogLevel, LogOptions, LogTime, LoggingLevel, NameValuePair, SecurityLog,
-    UnknownLogLevel,
-};
-
-pub use crate::error::{SecurityError, SecurityPart};
 
 /// The longest file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

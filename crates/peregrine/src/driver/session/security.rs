@@ -6,6 +6,7 @@
 //! another thread, under no lock.
 
 mod pre_shared;
+
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

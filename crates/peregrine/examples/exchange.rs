@@ -6,8 +6,15 @@
 //!
 //! `exchange memory|loan|same-process COUNT`: samples of 32 bytes by shared memory between two participants, as between
 //! processes, encoded or built in place; and built in place for a listener of the same participant.
+//!
+//! `exchange protected none|sign|encrypt|costliest COUNT`, with the feature `security`: as `each`, between participants
+//! with DDS Security.
 
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "security")]
+#[path = "../tests/realm/mod.rs"]
+mod realm;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,6 +28,7 @@ use peregrine::{
 };
 
 const DOMAIN: u32 = 120;
+const TOPIC: &str = "open samples";
 /// So long that no periodic announcement is due during a run.
 const LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Exchanges before anything is counted, so that every pool has its buffers.
@@ -58,53 +66,52 @@ fn main() -> Result<()> {
     let blob = |number| Blob { number, octets: [7; 24] };
     let plain = |number| [number, 7, 7, 7];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["each", count] => exchange(true, None, count.parse()?, blob),
-        ["flow", count] => exchange(false, None, count.parse()?, blob),
+        ["each", count] => exchange(&sides(None)?, true, count.parse()?, blob),
+        ["flow", count] => exchange(&sides(None)?, false, count.parse()?, blob),
+        #[cfg(feature = "security")]
+        ["protected", kinds, count] => exchange(&protected_sides(kinds)?, true, count.parse()?, blob),
         ["fragments", count] => {
             let octets = vec![7; LARGE_OCTETS];
-            exchange(false, Some(ETHERNET_MESSAGE_BYTES), count.parse()?, |number| Large {
-                number,
-                octets: octets.clone(),
-            })
+            let large = |number| Large { number, octets: octets.clone() };
+            exchange(&sides(Some(ETHERNET_MESSAGE_BYTES))?, false, count.parse()?, large)
         }
         ["batch", count] => exchange_batches(count.parse()?, blob),
         ["memory", count] => exchange_by_memory(false, count.parse()?, plain),
         ["loan", count] => exchange_by_memory(true, count.parse()?, plain),
         ["same-process", count] => exchange_within(count.parse()?, plain),
-        _ => Err("usage: exchange each|flow|fragments|batch|memory|loan|same-process COUNT".into()),
+        _ => Err("usage: exchange each|flow|fragments|batch|memory|loan|same-process|protected KINDS COUNT".into()),
     }
 }
 
 fn exchange<T: DdsType + PartialEq>(
+    [a, b]: &[DomainParticipant; 2],
     asks_each: bool,
-    message_bytes: Option<usize>,
     count: u64,
     sample: impl Fn(u64) -> T,
 ) -> Result<()> {
-    let [a, b] = sides(message_bytes)?;
-    let writer = a.topic::<T>("samples")?.writer_builder().reliable().keep_all();
+    let writer = a.topic::<T>(TOPIC)?.writer_builder().reliable().keep_all();
     // A writer that may hold only two samples requests an acknowledgement with each.
     let limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
     let writer = if asks_each { writer.resource_limits(limits) } else { writer }.build()?;
-    let reader = b.topic::<T>("samples")?.reader_builder().reliable().keep_all().build()?;
+    let reader = b.topic::<T>(TOPIC)?.reader_builder().reliable().keep_all().build()?;
     let end = Instant::now() + LIMIT;
-    find_each_other(&a, &writer, &b, &reader, end)?;
+    find_each_other(a, &writer, b, &reader, end)?;
     for number in 0..u64::from(ROUNDS_BEFORE) + count {
         let written = sample(number);
         write(&writer, &written)?;
-        receive(&b);
+        receive(b);
         let mut taken = take(&reader)?;
         while taken.is_none() {
             if Instant::now() >= end {
                 return Err("a sample that was written does not come".into());
             }
-            receive(&b);
+            receive(b);
             taken = take(&reader)?;
         }
         if taken != Some(written) {
             return Err("a sample came that was not written".into());
         }
-        hear_acknowledgement(&a);
+        hear_acknowledgement(a);
     }
     println!("{} {}", writer.counters().samples_sent, writer.counters().acknowledgements);
     Ok(())
@@ -113,9 +120,9 @@ fn exchange<T: DdsType + PartialEq>(
 /// Exchanges whole batches of at least `count` samples in total.
 fn exchange_batches<T: DdsType + PartialEq>(count: u64, sample: impl Fn(u64) -> T) -> Result<()> {
     let [a, b] = sides(None)?;
-    let writer = a.topic::<T>("samples")?.writer_builder().reliable().keep_all();
+    let writer = a.topic::<T>(TOPIC)?.writer_builder().reliable().keep_all();
     let writer = writer.batching(BATCH_BYTES, Duration::MAX).build()?;
-    let reader = b.topic::<T>("samples")?.reader_builder().reliable().keep_all().build()?;
+    let reader = b.topic::<T>(TOPIC)?.reader_builder().reliable().keep_all().build()?;
     let end = Instant::now() + LIMIT;
     find_each_other(&a, &writer, &b, &reader, end)?;
     let mut number = 0;
@@ -141,8 +148,8 @@ fn exchange_batches<T: DdsType + PartialEq>(count: u64, sample: impl Fn(u64) -> 
 /// By shared memory, as between two processes.
 fn exchange_by_memory(is_lent: bool, count: u64, sample: impl Fn(u64) -> Plain) -> Result<()> {
     let [a, b] = [side_by(255, None, true)?, side_by(256, None, true)?];
-    let writer = a.topic::<Plain>("samples")?.writer_builder().reliable().keep_all().build()?;
-    let reader = b.topic::<Plain>("samples")?.reader_builder().reliable().keep_all().build()?;
+    let writer = a.topic::<Plain>(TOPIC)?.writer_builder().reliable().keep_all().build()?;
+    let reader = b.topic::<Plain>(TOPIC)?.reader_builder().reliable().keep_all().build()?;
     let end = Instant::now() + LIMIT;
     find_each_other(&a, &writer, &b, &reader, end)?;
     while writer.shared_memory_readers() == 0 {
@@ -182,7 +189,7 @@ fn exchange_within(count: u64, sample: impl Fn(u64) -> Plain) -> Result<()> {
     let mut config = config(255, None, false)?;
     config.same_process = true;
     let participant = participant(config)?;
-    let topic = participant.topic::<Plain>("samples")?;
+    let topic = participant.topic::<Plain>(TOPIC)?;
     let seen = Arc::new(AtomicU64::new(0));
     let (writer, by_listener) = (topic.writer_builder().reliable().keep_all().build()?, Arc::clone(&seen));
     let reader = topic.reader_builder().reliable().keep_all().on_data(move |reader: &DataReader<Plain>| {
@@ -229,6 +236,27 @@ fn find_each_other<T: DdsType>(
 
 fn sides(message_bytes: Option<usize>) -> Result<[DomainParticipant; 2]> {
     Ok([side(255, message_bytes)?, side(256, message_bytes)?])
+}
+
+/// Participants with DDS Security, whose messages, submessages and payloads have this protection.
+#[cfg(feature = "security")]
+fn protected_sides(kinds: &str) -> Result<[DomainParticipant; 2]> {
+    use peregrine_rtps::protection::ProtectionKind::{Encrypt, EncryptWithOriginAuthentication, None as No, Sign};
+    let (messages, submessages, payloads) = match kinds {
+        "none" => (No, No, No),
+        "sign" => (Sign, No, No),
+        "encrypt" => (Encrypt, No, No),
+        "costliest" => (Sign, EncryptWithOriginAuthentication, Encrypt),
+        _ => return Err("the kinds of protection are none, sign, encrypt and costliest".into()),
+    };
+    let levels = realm::Levels { messages, discovery: No, submessages, payloads };
+    let realm = realm::Realm::new(levels);
+    let side = |name, serial, receive_buffers| -> Result<DomainParticipant> {
+        // The governance has no tagged domain.
+        let builder = DomainParticipant::builder(DOMAIN).config(config(receive_buffers, None, false)?);
+        Ok(builder.lease(LEASE).security(realm.member(name, serial)).build()?)
+    };
+    Ok([side("A", 2, 255)?, side("B", 3, 256)?])
 }
 
 /// Participants with different settings share nothing, as two processes do.

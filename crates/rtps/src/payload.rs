@@ -313,26 +313,22 @@ impl BufferPool {
         Payload::new(buffer, range).unwrap_or_default()
     }
 
-    /// Like [`Self::copy_of`], but applies `change` to the copied bytes.
+    /// A payload of `len` bytes, aligned as by [`Self::copy_of`], which `fill` fills.
     ///
     /// # Errors
-    /// The error of `change`.
-    pub(crate) fn changed_copy_of<E>(
+    /// The error of `fill`.
+    pub(crate) fn filled<E>(
         &mut self,
-        bytes: &[u8],
-        change: impl FnOnce(&mut [u8]) -> Result<(), E>,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Payload, E> {
-        if bytes.len() <= Payload::HERE_MAX {
-            return Payload::filled(bytes.len(), |copy| {
-                copy.copy_from_slice(bytes);
-                change(copy)
-            });
+        if len <= Payload::HERE_MAX {
+            return Payload::filled(len, fill);
         }
-        let range = ALIGNING..ALIGNING.saturating_add(bytes.len());
+        let range = ALIGNING..ALIGNING.saturating_add(len);
         let mut buffer = self.take(range.end);
-        let copy = Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default();
-        copy.copy_from_slice(bytes);
-        if let Err(error) = change(copy) {
+        let target = Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default();
+        if let Err(error) = fill(target) {
             self.recycle_buffer(buffer);
             return Err(error);
         }

@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 use crate::vendor::VendorId;
 use crate::wire::{
     AckNack, Data, DataFrag, Gap, Header, HeaderError, HeaderExtension, Heartbeat, HeartbeatFrag, InfoDestination,
-    InlineQos, NackFrag, ParameterList, Payload, StatusInfo, Submessage, Submessages, WireError,
+    InfoSource, InlineQos, NackFrag, ParameterList, Payload, StatusInfo, Submessage, Submessages, WireError,
 };
 
 /// A submessage for an endpoint.
@@ -112,7 +112,7 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
             return None;
         }
     };
-    Interpreter::new(&header, own).read(message, Submessages::new(rest), receive);
+    Interpreter::new(&header, own).read(message, Submessages::new(rest), Origin::PLAIN, receive);
     Some(header)
 }
 
@@ -162,12 +162,12 @@ impl Interpreter {
     pub(crate) fn read_protected(
         &mut self,
         message: &[u8],
-        mut submessages: Submessages<'_>,
+        submessages: Submessages<'_>,
         origin: Origin,
         // `dyn` keeps this code separate, so that the compiler inlines the path of unprotected messages in one place.
         receive: &mut dyn Receive,
     ) -> bool {
-        submessages.all(|submessage| self.take(message, submessage, origin, receive))
+        self.read(message, submessages, origin, receive)
     }
 
     /// Reports a part of the message that cannot be trusted.
@@ -188,7 +188,13 @@ impl Interpreter {
     }
 
     #[inline(always)]
-    fn read(&mut self, message: &[u8], mut submessages: Submessages<'_>, receive: &mut impl Receive) {
+    fn read<R: Receive + ?Sized>(
+        &mut self,
+        message: &[u8],
+        mut submessages: Submessages<'_>,
+        origin: Origin,
+        receive: &mut R,
+    ) -> bool {
         loop {
             // Fast path for the submessages of samples, in any order: in a batch, each sample may have its own
             // timestamp.
@@ -196,11 +202,11 @@ impl Interpreter {
                 self.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
             }
             if let Some(data) = submessages.next_data() {
-                self.data(data, receive);
+                self.data(data, origin, receive);
                 continue;
             }
             if let Some(frag) = submessages.next_data_frag() {
-                self.data_frag(frag, receive);
+                self.data_frag(frag, origin, receive);
                 continue;
             }
             if let Some(info) = submessages.next_info_destination() {
@@ -208,16 +214,20 @@ impl Interpreter {
                 continue;
             }
             if let Some(heartbeat) = submessages.next_heartbeat() {
-                self.input((heartbeat.writer, heartbeat.reader), Input::Heartbeat(heartbeat), Origin::PLAIN, receive);
+                self.input((heartbeat.writer, heartbeat.reader), Input::Heartbeat(heartbeat), origin, receive);
                 continue;
             }
             if let Some(acknack) = submessages.next_acknack() {
-                self.input((acknack.reader, acknack.writer), Input::AckNack(acknack), Origin::PLAIN, receive);
+                self.input((acknack.reader, acknack.writer), Input::AckNack(acknack), origin, receive);
                 continue;
             }
-            let Some(submessage) = submessages.next() else { break };
-            if !self.take(message, submessage, Origin::PLAIN, receive) {
-                break;
+            if let Some(info) = submessages.next_info_source() {
+                self.set_source(info);
+                continue;
+            }
+            let Some(submessage) = submessages.next() else { return true };
+            if !self.take(message, submessage, origin, receive) {
+                return false;
             }
         }
     }
@@ -252,17 +262,17 @@ impl Interpreter {
     }
 
     #[inline(always)]
-    fn data(&self, data: Data<'_>, receive: &mut impl Receive) {
+    fn data<R: Receive + ?Sized>(&self, data: Data<'_>, origin: Origin, receive: &mut R) {
         match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
-            Ok(meta) => self.input((data.writer, data.reader), Input::Data(meta, data), Origin::PLAIN, receive),
+            Ok(meta) => self.input((data.writer, data.reader), Input::Data(meta, data), origin, receive),
             Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }
 
     #[inline(always)]
-    fn data_frag(&self, frag: DataFrag<'_>, receive: &mut impl Receive) {
+    fn data_frag<R: Receive + ?Sized>(&self, frag: DataFrag<'_>, origin: Origin, receive: &mut R) {
         match self.meta(frag.inline_qos, frag.is_key) {
-            Ok(meta) => self.input((frag.writer, frag.reader), Input::DataFrag(meta, frag), Origin::PLAIN, receive),
+            Ok(meta) => self.input((frag.writer, frag.reader), Input::DataFrag(meta, frag), origin, receive),
             Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }
@@ -312,9 +322,7 @@ impl Interpreter {
                 Step::Nothing
             }
             Submessage::InfoSource(info) => {
-                self.source = info.prefix;
-                self.vendor = info.vendor;
-                self.timestamp = Timestamp::INVALID;
+                self.set_source(info);
                 Step::Nothing
             }
             Submessage::HeaderExtension(extension) => Step::Extension(extension),
@@ -324,6 +332,13 @@ impl Interpreter {
             Submessage::InfoReply(_) | Submessage::InfoReplyIp4(_) => Step::Nothing,
             _ => Step::Nothing,
         }
+    }
+
+    #[inline]
+    const fn set_source(&mut self, info: InfoSource) {
+        self.source = info.prefix;
+        self.vendor = info.vendor;
+        self.timestamp = Timestamp::INVALID;
     }
 
     #[inline]

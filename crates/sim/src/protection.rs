@@ -61,9 +61,9 @@ impl Protection for MockProtection {
         let kind = wire_kind(self.kind(scope));
         let header = CryptoHeader { kind, key_id: sender.0, session_id: [1, 2, 3, scope as u8], suffix };
         let key = self.key(scope, Guid::new(self.prefix, sender), &nonce(&header));
-        let common_mac = match text {
+        let common_mac = match text.in_place() {
             Text::Signed(octets) => mac(key, octets),
-            Text::Encrypted(octets) => {
+            Text::Encrypted(octets) | Text::EncryptedAcross { to: octets, .. } => {
                 let mac = mac(key, octets);
                 apply(key, octets);
                 mac
@@ -87,7 +87,7 @@ impl Protection for MockProtection {
     ) -> Result<Guid, OpenError> {
         let kind = self.kind(scope);
         let sender = Guid::new(source, EntityId(header.key_id));
-        if header.kind != wire_kind(kind) || kind.encrypts() != matches!(text, Text::Encrypted(_)) {
+        if header.kind != wire_kind(kind) || kind.encrypts() != text.is_encrypted() {
             return Err(OpenError::UnknownKey);
         }
         let nonce = nonce(header);
@@ -99,9 +99,9 @@ impl Protection for MockProtection {
             return Err(OpenError::NotAuthentic);
         }
         let key = self.key(scope, sender, &nonce);
-        let octets = match text {
+        let octets = match text.in_place() {
             Text::Signed(octets) => octets,
-            Text::Encrypted(octets) => {
+            Text::Encrypted(octets) | Text::EncryptedAcross { to: octets, .. } => {
                 apply(key, octets);
                 &*octets
             }

@@ -25,6 +25,13 @@ const MODES: [(&str, &str); 5] = [
     ("batch", "32 bytes, in batches of 128, acknowledged as usual"),
     ("same-process", "32 bytes, built in place for a listener of the same process"),
 ];
+/// Protections by DDS Security: the argument of the example after `protected`.
+const PROTECTIONS: [(&str, &str); 4] = [
+    ("none", "participants with DDS Security, nothing protected"),
+    ("sign", "signed messages"),
+    ("encrypt", "encrypted messages"),
+    ("costliest", "signed messages, encrypted submessages with origin authentication, encrypted payloads"),
+];
 /// The argument of the example of samples in place: bytes of payload, left unfilled.
 const FLAT_BYTES: &str = "32";
 /// Rows of a table.
@@ -51,28 +58,34 @@ pub(crate) fn print(workspace: &Workspace) -> Result<()> {
         bail!("valgrind does not start; install the Debian package `valgrind`");
     }
     let target = workspace.metadata.target_directory.as_std_path();
-    build(workspace, "peregrine", "exchange")?;
-    build(workspace, "peregrine-xtypes", "flat")?;
+    build(workspace, "peregrine", "exchange", &[])?;
+    build(workspace, "peregrine-xtypes", "flat", &[])?;
     let program = target.join("release/examples/exchange");
     println!("\nInstructions per sample, reliable, one process, WaitStrategy::Poll");
     for (mode, what) in MODES {
-        let [few, many] = count_both(&program, target, mode)?;
+        let [few, many] = count_both(&program, target, &[mode])?;
         println!(
             "\n{what}: {:.3} acknowledgements per sample",
             per_sample(few.acknowledgements()?, many.acknowledgements()?)
         );
         print_tables(&PARTS, &few.profile, &many.profile);
     }
-    let [few, many] = count_both(&target.join("release/examples/flat"), target, FLAT_BYTES)?;
+    build(workspace, "peregrine", "exchange", &["--features", "security"])?;
+    for (kinds, what) in PROTECTIONS {
+        let [few, many] = count_both(&program, target, &["protected", kinds])?;
+        println!("\n32 bytes, every sample is acknowledged; {what}");
+        print_tables(&PARTS, &few.profile, &many.profile);
+    }
+    let [few, many] = count_both(&target.join("release/examples/flat"), target, &[FLAT_BYTES])?;
     println!("\n{FLAT_BYTES} bytes in a mutable structure, built in place and viewed");
     print_tables(&FLAT_PARTS, &few.profile, &many.profile);
     Ok(())
 }
 
-fn build(workspace: &Workspace, package: &str, example: &str) -> Result<()> {
+fn build(workspace: &Workspace, package: &str, example: &str, features: &[&str]) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", package]);
-    run(cargo.args(["--example", example]))
+    run(cargo.args(["--example", example]).args(features))
 }
 
 struct Counted {
@@ -88,16 +101,16 @@ impl Counted {
     }
 }
 
-fn count_both(program: &Path, target: &Path, mode: &str) -> Result<[Counted; 2]> {
+fn count_both(program: &Path, target: &Path, mode: &[&str]) -> Result<[Counted; 2]> {
     let [few, many] = COUNTS;
     Ok([count(program, target, mode, few)?, count(program, target, mode, many)?])
 }
 
-fn count(program: &Path, target: &Path, mode: &str, samples: u64) -> Result<Counted> {
-    let file = target.join(format!("example-{mode}-{samples}.callgrind"));
+fn count(program: &Path, target: &Path, mode: &[&str], samples: u64) -> Result<Counted> {
+    let file = target.join(format!("example-{}-{samples}.callgrind", mode.join("-")));
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind", "--dump-line=no", "--compress-strings=no", "--compress-pos=no"]);
-    command.arg(format!("--callgrind-out-file={}", file.display())).arg(program).args([mode, &samples.to_string()]);
+    command.arg(format!("--callgrind-out-file={}", file.display())).arg(program).args(mode).arg(samples.to_string());
     let told = output(&mut command)?;
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;

@@ -77,6 +77,13 @@ pub enum Text<'a> {
     Signed(&'a [u8]),
     /// Bytes that are encrypted or decrypted in place; their length does not change.
     Encrypted(&'a mut [u8]),
+    /// Bytes that are encrypted or decrypted from one place to another of the same length, which saves a copy.
+    EncryptedAcross {
+        /// The bytes before the transformation.
+        from: &'a [u8],
+        /// The place of the bytes after it.
+        to: &'a mut [u8],
+    },
 }
 
 /// The result of a transformation besides the bytes.
@@ -202,6 +209,44 @@ pub trait Protection: fmt::Debug + Send + Sync {
         footer: &CryptoFooter<'_>,
         text: Text<'_>,
     ) -> Result<Guid, OpenError>;
+}
+
+impl<'a> Text<'a> {
+    /// Whether the bytes are encrypted.
+    #[must_use]
+    pub const fn is_encrypted(&self) -> bool {
+        !matches!(self, Self::Signed(_))
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Signed(octets) | Self::EncryptedAcross { from: octets, .. } => octets.len(),
+            Self::Encrypted(octets) => octets.len(),
+        }
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same text without [`Self::EncryptedAcross`]: copied to its place, for a transformation that works in place.
+    #[must_use]
+    pub fn in_place(self) -> Self {
+        match self {
+            Self::EncryptedAcross { from, to } => {
+                debug_assert_eq!(from.len(), to.len(), "both places have the same length");
+                let len = from.len().min(to.len());
+                let (to, _) = to.split_at_mut(len);
+                to.copy_from_slice(from.get(..len).unwrap_or_default());
+                Self::Encrypted(to)
+            }
+            text => text,
+        }
+    }
 }
 
 impl ProtectionLevels {

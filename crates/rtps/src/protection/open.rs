@@ -9,7 +9,7 @@ use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::payload::{BufferPool, Payload};
 use crate::time::Instant;
 use crate::wire::{
-    CryptoContent, CryptoFooter, CryptoHeader, Header, InfoSource, RawSubmessage, Submessage, SubmessageId, Submessages,
+    CryptoContent, CryptoFooter, CryptoHeader, Header, InfoSource, RawSubmessage, SubmessageId, Submessages,
 };
 
 use super::{ADDITIONAL_DATA_FLAG, OpenError, PRE_SHARED_FLAG, ProtectedAt, Protection, Scope, Text};
@@ -83,15 +83,11 @@ impl Opener {
             self.pieces.push(Piece::Readable { at: whole, protection: ProtectedAt::default(), sender: None });
             return None;
         }
-        // Decryption does not lengthen bytes, and bytes are encrypted at most twice: at message and at submessage
-        // level.
-        let mut buffer = self.pool.take(message.len().saturating_mul(2));
-        let decrypted = Arc::get_mut(&mut buffer).map(Vec::as_mut_slice).unwrap_or_default();
-        let pieces = &mut self.pieces;
-        let mut walk =
-            Walk { protection, now, own, message, decrypted, used: 0, pieces, source: header.prefix, is_for_us: true };
+        let Self { pool, pieces } = self;
+        let (source, is_for_us) = (header.prefix, true);
+        let mut walk = Walk { protection, now, own, message, pool, buffer: None, used: 0, pieces, source, is_for_us };
         walk.message(header, whole);
-        Some(buffer)
+        walk.buffer
     }
 
     /// Takes a buffer back, immediately or when the last reader drops its reference.
@@ -115,8 +111,10 @@ struct Walk<'a> {
     now: Instant,
     own: GuidPrefix,
     message: &'a [u8],
-    decrypted: &'a mut [u8],
-    /// The number of used bytes of `decrypted`.
+    pool: &'a mut BufferPool,
+    /// The buffer for decrypted bytes, once there are any.
+    buffer: Option<Arc<Vec<u8>>>,
+    /// The number of used bytes of the buffer.
     used: usize,
     pieces: &'a mut Vec<Piece>,
     /// The source of the submessages, and whether they are for this participant. INFO_SRC and INFO_DST change both.
@@ -126,15 +124,19 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn message(&mut self, header: &Header, whole: Place) {
-        let first = Submessages::new(self.octets(&whole)).next_raw();
-        let prefix = first.and_then(Result::ok).filter(|raw| raw.id == SubmessageId::SRTPS_PREFIX);
-        let Some(flags) = prefix.map(|prefix| prefix.flags) else {
+        let mut submessages = Submessages::new(self.octets(&whole));
+        let mut next = || submessages.next_raw().and_then(Result::ok);
+        let Some(flags) = next().filter(|raw| raw.id == SubmessageId::SRTPS_PREFIX).map(|prefix| prefix.flags) else {
             self.submessages(whole, ProtectedAt::default(), None);
             return;
         };
+        let is_encrypted = next().is_some_and(|raw| raw.id == SubmessageId::SEC_BODY);
         let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
         let is_pre_shared = flags & PRE_SHARED_FLAG != 0;
         let has_additional = flags & ADDITIONAL_DATA_FLAG != 0;
+        if is_encrypted || is_pre_shared {
+            self.make_room();
+        }
         let opened = match is_pre_shared {
             true => self.opened_pre_shared(header, ids, &whole, has_additional).map(Some),
             false => self.opened(Scope::Message, ids, &whole, true),
@@ -149,9 +151,8 @@ impl Walk<'_> {
                     return;
                 }
                 // The RTPS header is additional data, or is not protected itself; the protected INFO_SRC repeats it.
-                let repeated = Submessage::InfoSource(InfoSource::of(header));
-                let is_header_true =
-                    has_additional || Submessages::behind(self.octets(&text)).next() == Some(Ok(repeated));
+                let repeated = Submessages::behind(self.octets(&text)).next_info_source();
+                let is_header_true = has_additional || repeated == Some(InfoSource::of(header));
                 if sender == Guid::new(header.prefix, EntityId::PARTICIPANT) && is_header_true {
                     let at = ProtectedAt { message: !is_pre_shared, submessage: false };
                     self.submessages(text, at, Some(sender));
@@ -168,17 +169,11 @@ impl Walk<'_> {
     /// protected the message around them, to that degree.
     fn submessages(&mut self, place: Place, unprotected: ProtectedAt, participant: Option<Guid>) {
         let end = place.range.end;
-        let mut plain = place.range.clone();
-        let mut at = plain.start;
-        // The parser reports submessages that cannot be split.
-        while let Some(Ok(raw)) = Submessages::behind(self.octets(&place.with(at..end))).next_raw() {
-            let (id, next) = (raw.id, at + raw.len());
-            if id != SubmessageId::SEC_PREFIX {
-                self.follow(&place.with(at..next));
-                at = next;
-                continue;
-            }
-            self.add(place.with(plain.start..at), unprotected, participant);
+        let mut start = place.range.start;
+        while let Some(len) = self.pass_readable(&place.with(start..end)) {
+            let mut at = start + len;
+            self.add(place.with(start..at), unprotected, participant);
+            self.make_room();
             let ids = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX];
             let rest = place.with(at..end);
             match self.opened(Scope::Submessage, ids, &rest, self.is_for_us) {
@@ -196,9 +191,36 @@ impl Walk<'_> {
                     at = self.behind(ids, &rest).unwrap_or(end);
                 }
             }
-            plain.start = at;
+            start = at;
         }
-        self.add(place.with(plain.start..end), unprotected, participant);
+        self.add(place.with(start..end), unprotected, participant);
+    }
+
+    /// Passes the submessages before the next protected one, and returns their length; `None` without a protected
+    /// one. Applies INFO_SRC and INFO_DST, which decide whose keys apply next and whether this participant is the
+    /// receiver. The parser reports submessages that cannot be split.
+    fn pass_readable(&mut self, place: &Place) -> Option<usize> {
+        let (mut source, mut is_for_us) = (self.source, self.is_for_us);
+        let octets = self.octets(place);
+        let mut submessages = Submessages::behind(octets);
+        let found = loop {
+            let rest = submessages.remaining();
+            match submessages.next_raw() {
+                Some(Ok(raw)) if raw.id == SubmessageId::SEC_PREFIX => break Some(octets.len() - rest.len()),
+                Some(Ok(raw)) if raw.id == SubmessageId::INFO_SRC => {
+                    source = Submessages::behind(rest).next_info_source().map_or(source, |info| info.prefix);
+                }
+                Some(Ok(raw)) if raw.id == SubmessageId::INFO_DST => {
+                    if let Some(info) = Submessages::behind(rest).next_info_destination() {
+                        is_for_us = info.prefix == self.own || info.prefix == GuidPrefix::UNKNOWN;
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => break None,
+            }
+        };
+        (self.source, self.is_for_us) = (source, is_for_us);
+        found
     }
 
     fn behind(&self, ids: [SubmessageId; 2], place: &Place) -> Option<usize> {
@@ -224,17 +246,6 @@ impl Walk<'_> {
         }
     }
 
-    /// Applies INFO_SRC and INFO_DST, which decide whose keys apply next and whether this participant is the receiver.
-    fn follow(&mut self, place: &Place) {
-        match Submessages::behind(self.octets(place)).next() {
-            Some(Ok(Submessage::InfoSource(info))) => self.source = info.prefix,
-            Some(Ok(Submessage::InfoDestination(info))) => {
-                self.is_for_us = info.prefix == self.own || info.prefix == GuidPrefix::UNKNOWN;
-            }
-            _ => {}
-        }
-    }
-
     /// Opens the protected bytes at the beginning of this place: their sender, their readable location, and their end.
     /// `None` if they are for another participant.
     fn opened(
@@ -244,10 +255,11 @@ impl Walk<'_> {
         place: &Place,
         is_for_us: bool,
     ) -> Result<Option<(Guid, Place, usize)>, Piece> {
-        let Self { protection, message, used, source, .. } = self;
+        let Self { protection, message, buffer, used, source, .. } = self;
         let (protection, used, source) = (*protection, *used, *source);
+        let decrypted = buffer.as_mut().and_then(Arc::get_mut).map(Vec::as_mut_slice).unwrap_or_default();
         // Earlier decrypted bytes, and room for further ones.
-        let (before, room) = self.decrypted.split_at_mut_checked(used).ok_or(Piece::Malformed)?;
+        let (before, room) = decrypted.split_at_mut_checked(used).ok_or(Piece::Malformed)?;
         let octets = if place.is_decrypted { &*before } else { message };
         let octets = octets.get(place.range.clone()).unwrap_or_default();
         let found = protected_at(ids, octets, place.range.start).ok_or(Piece::Malformed)?;
@@ -261,9 +273,9 @@ impl Walk<'_> {
             let sender = protection.open(scope, source, &header, &footer, Text::Signed(octets));
             return Ok(Some((sender.map_err(Piece::Refused)?, place.with(text), end)));
         }
-        let copy = room.get_mut(..octets.len()).ok_or(Piece::Malformed)?;
-        copy.copy_from_slice(octets);
-        let sender = protection.open(scope, source, &header, &footer, Text::Encrypted(copy)).map_err(Piece::Refused)?;
+        let to = room.get_mut(..octets.len()).ok_or(Piece::Malformed)?;
+        let text = Text::EncryptedAcross { from: octets, to };
+        let sender = protection.open(scope, source, &header, &footer, text).map_err(Piece::Refused)?;
         let range = used..used + octets.len();
         self.used = range.end;
         Ok(Some((sender, Place { is_decrypted: true, range }, end)))
@@ -278,9 +290,10 @@ impl Walk<'_> {
         place: &Place,
         has_additional: bool,
     ) -> Result<(Guid, Place, usize), Piece> {
-        let Self { protection, now, message, used, .. } = self;
+        let Self { protection, now, message, buffer, used, .. } = self;
         let (protection, now, used) = (*protection, *now, *used);
-        let room = self.decrypted.get_mut(used..).ok_or(Piece::Malformed)?;
+        let decrypted = buffer.as_mut().and_then(Arc::get_mut).map(Vec::as_mut_slice).unwrap_or_default();
+        let room = decrypted.get_mut(used..).ok_or(Piece::Malformed)?;
         let octets = message.get(place.range.clone()).unwrap_or_default();
         let found = protected_at(ids, octets, place.range.start).ok_or(Piece::Malformed)?;
         let Protected { header, footer, text, is_encrypted, end } = found;
@@ -293,8 +306,8 @@ impl Walk<'_> {
         let copy = room.get_mut(..len).ok_or(Piece::Malformed)?;
         let (front, body) = copy.split_at_mut_checked(head).ok_or(Piece::Malformed)?;
         if is_encrypted {
-            body.copy_from_slice(octets);
-            let opened = protection.open_pre_shared(now, sender, &header, &footer, rtps_header, Text::Encrypted(body));
+            let text = Text::EncryptedAcross { from: octets, to: body };
+            let opened = protection.open_pre_shared(now, sender, &header, &footer, rtps_header, text);
             opened.map_err(Piece::Refused)?;
             let range = used..used + len;
             self.used = range.end;
@@ -316,8 +329,16 @@ impl Walk<'_> {
         protected_at(ids, self.octets(place), place.range.start)
     }
 
+    /// Takes a buffer for decrypted bytes, unless there is one. Decryption does not lengthen bytes, and bytes are
+    /// encrypted at most twice: at message and at submessage level.
+    fn make_room(&mut self) {
+        let Self { buffer, pool, message, .. } = self;
+        buffer.get_or_insert_with(|| pool.take(message.len().saturating_mul(2)));
+    }
+
     fn octets(&self, place: &Place) -> &[u8] {
-        let all = if place.is_decrypted { &*self.decrypted } else { self.message };
+        let decrypted = || self.buffer.as_deref().map(Vec::as_slice).unwrap_or_default();
+        let all = if place.is_decrypted { decrypted() } else { self.message };
         all.get(place.range.clone()).unwrap_or_default()
     }
 }

@@ -78,14 +78,20 @@ impl PayloadSealer<'_> {
             let (head, rest) = sealed.split_at_mut_checked(text_at).unwrap_or_default();
             let text_len = rest.len().saturating_sub(CryptoFooter::LEN);
             let (text, footer) = rest.split_at_mut_checked(text_len).unwrap_or_default();
-            if let Some((copied, padding)) = text.split_at_mut_checked(plain_part.len()) {
-                copied.copy_from_slice(plain_part);
-                padding.fill(0);
-            }
-            if let Some(options) = text.get_mut(OPTIONS_AT).filter(|_| index == 0 && plain_len > plain.len()) {
-                *options = *options & !3 | (plain_len - plain.len()) as u8;
-            }
-            let seal = protection.seal(Scope::Payload, writer, None, kind.text(text))?;
+            let is_padded = plain_len > plain.len();
+            let text = if is_padded || !kind.encrypts() {
+                if let Some((copied, padding)) = text.split_at_mut_checked(plain_part.len()) {
+                    copied.copy_from_slice(plain_part);
+                    padding.fill(0);
+                }
+                if let Some(options) = text.get_mut(OPTIONS_AT).filter(|_| index == 0 && is_padded) {
+                    *options = *options & !3 | (plain_len - plain.len()) as u8;
+                }
+                kind.text(text)
+            } else {
+                Text::EncryptedAcross { from: plain_part, to: text }
+            };
+            let seal = protection.seal(Scope::Payload, writer, None, text)?;
             seal.write_payload(head, text_len, footer);
         }
         let payload = Payload::new(buffer, 0..len).unwrap_or_default();
@@ -137,7 +143,7 @@ pub(crate) fn open(
         Err(error) => Err(error),
     };
     if kind.encrypts() {
-        return pool.changed_copy_of(text, |copy| open(Text::Encrypted(copy)));
+        return pool.filled(text.len(), |to| open(Text::EncryptedAcross { from: text, to }));
     }
     open(Text::Signed(text))?;
     Ok(pool.copy_of(text))

@@ -57,8 +57,7 @@ struct Active {
     /// With the kind of the pre-shared key as that of messages, if that key protects them.
     levels: ProtectionLevels,
     uses_pre_shared: bool,
-    /// Reused buffers for the bytes before a text and the MACs after it.
-    front: Vec<u8>,
+    /// A reused buffer for the MACs after a text.
     macs: Vec<ReceiverMac>,
     /// The number of messages, submessages and payloads that were not sent because their protection failed.
     failures: u64,
@@ -88,9 +87,8 @@ impl Sealer {
             }
             let protects = levels != ProtectionLevels::default();
             protects.then(|| {
-                let (front, macs) = (Vec::new(), Vec::new());
                 let protection = Arc::clone(protection);
-                Box::new(Active { protection, endpoint, levels, uses_pre_shared, front, macs, failures: 0 })
+                Box::new(Active { protection, endpoint, levels, uses_pre_shared, macs: Vec::new(), failures: 0 })
             })
         }))
     }
@@ -268,7 +266,7 @@ impl Active {
         receivers: impl Iterator<Item = Guid>,
         out: &mut Vec<u8>,
     ) -> Result<(), SealError> {
-        let Active { protection, front, macs, uses_pre_shared, .. } = self;
+        let Active { protection, macs, uses_pre_shared, .. } = self;
         let uses_pre_shared = *uses_pre_shared && scope == Scope::Message;
         let [prefix, postfix] = match scope {
             Scope::Message => [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX],
@@ -281,22 +279,21 @@ impl Active {
         if text.len() > TEXT_MAX {
             return Err(SealError::TooLong);
         }
-        front.clear();
         let len = text.len();
         let text = kind.text(text);
         let seal = match uses_pre_shared {
             true => protection.seal_pre_shared(text)?,
             false => protection.seal(scope, sender, receiver, text)?,
         };
-        seal.header.emit(prefix, ENDIANNESS, front);
-        if uses_pre_shared {
-            set_flag(front, PRE_SHARED_FLAG);
-        }
-        if kind.encrypts() {
-            CryptoContent::emit_head(len, ENDIANNESS, front);
-        }
-        if let Some(room) = out.get_mut(reserved).filter(|room| room.len() == front.len()) {
-            room.copy_from_slice(front);
+        let front = out.get_mut(reserved).unwrap_or_default();
+        if let Some((header, content)) = front.split_first_chunk_mut::<PREFIX>() {
+            *header = seal.header.to_submessage(prefix, ENDIANNESS);
+            if uses_pre_shared {
+                set_flag(header, PRE_SHARED_FLAG);
+            }
+            if let Some(content) = content.first_chunk_mut::<BODY>() {
+                *content = CryptoContent::head(len, ENDIANNESS);
+            }
         }
         macs.clear();
         if kind.authenticates_origin() {
@@ -332,13 +329,12 @@ pub(crate) fn seal_whole(protection: &dyn Protection, message: &[u8]) -> Result<
     let seal = protection.seal_pre_shared(kind.text(&mut text))?;
     let mut out = Vec::with_capacity(message.len() + message_front(kind) + POSTFIX);
     header.emit(&mut out);
-    let mut front = Vec::with_capacity(PREFIX + BODY);
-    seal.header.emit(SubmessageId::SRTPS_PREFIX, ENDIANNESS, &mut front);
-    set_flag(&mut front, PRE_SHARED_FLAG);
+    let mut prefix = seal.header.to_submessage(SubmessageId::SRTPS_PREFIX, ENDIANNESS);
+    set_flag(&mut prefix, PRE_SHARED_FLAG);
+    out.extend_from_slice(&prefix);
     if kind.encrypts() {
-        CryptoContent::emit_head(text.len(), ENDIANNESS, &mut front);
+        out.extend_from_slice(&CryptoContent::head(text.len(), ENDIANNESS));
     }
-    out.extend_from_slice(&front);
     out.extend_from_slice(&text);
     CryptoFooter::emit(SubmessageId::SRTPS_POSTFIX, ENDIANNESS, &seal.common_mac, core::iter::empty(), &mut out);
     Ok(out)

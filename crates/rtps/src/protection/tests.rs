@@ -78,7 +78,7 @@ impl Protection for Captured {
             (Scope::Payload, [0, 0, 0, 3], _) => ([0xad, 0xd7, 0xdc, 0xfe], PAYLOAD, 0),
             _ => return Err(OpenError::UnknownKey),
         };
-        let Text::Encrypted(octets) = text else { panic!("submessages and payload are encrypted") };
+        let Text::Encrypted(octets) = text.in_place() else { panic!("submessages and payload are encrypted") };
         assert_eq!(octets[..4], encrypted);
         assert_eq!(footer.receivers().len(), receivers);
         octets.copy_from_slice(&hex(plain));

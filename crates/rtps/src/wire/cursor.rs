@@ -208,6 +208,11 @@ impl<'v> Emitter<'v> {
         Self { out, endianness, start }
     }
 
+    /// The body, to append to.
+    pub(super) const fn body(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
     pub(super) fn octets(&mut self, octets: &[u8]) -> &mut Self {
         self.out.extend_from_slice(octets);
         self

@@ -4,7 +4,7 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use super::cursor::{Cursor, Emitter, Endianness};
+use super::cursor::{Cursor, Endianness};
 use super::error::Fault;
 use super::header::Header;
 use super::submessage_id::SubmessageId;
@@ -51,13 +51,21 @@ impl InfoSource {
         Ok(Self { version, vendor: VendorId([v0, v1]), prefix: fields.guid_prefix()? })
     }
 
+    /// The submessage in this byte order.
+    #[must_use]
+    pub fn to_bytes(self, endianness: Endianness) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[..2].copy_from_slice(&[SubmessageId::INFO_SRC.0, endianness.flag()]);
+        out[2..4].copy_from_slice(&endianness.u16_octets(Self::LEN as u16 - 4));
+        out[8..10].copy_from_slice(&[self.version.major, self.version.minor]);
+        out[10..12].copy_from_slice(&self.vendor.0);
+        out[12..].copy_from_slice(&self.prefix.0);
+        out
+    }
+
     /// Appends the submessage.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
-        Emitter::begin(out, endianness, SubmessageId::INFO_SRC, 0)
-            .octets(&[0, 0, 0, 0, self.version.major, self.version.minor])
-            .octets(&self.vendor.0)
-            .octets(&self.prefix.0)
-            .finish();
+        out.extend_from_slice(&self.to_bytes(endianness));
     }
 }
 

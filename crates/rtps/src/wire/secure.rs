@@ -93,7 +93,16 @@ impl CryptoHeader {
 
     /// Appends SEC_PREFIX or SRTPS_PREFIX.
     pub fn emit(&self, id: SubmessageId, endianness: Endianness, out: &mut Vec<u8>) {
-        Emitter::begin(out, endianness, id, 0).octets(&self.to_bytes()).finish();
+        out.extend_from_slice(&self.to_submessage(id, endianness));
+    }
+
+    /// SEC_PREFIX or SRTPS_PREFIX.
+    pub(crate) fn to_submessage(self, id: SubmessageId, endianness: Endianness) -> [u8; 4 + Self::LEN] {
+        let mut out = [0; 4 + Self::LEN];
+        out[..2].copy_from_slice(&[id.0, endianness.flag()]);
+        out[2..4].copy_from_slice(&endianness.u16_octets(Self::LEN as u16));
+        out[4..].copy_from_slice(&self.to_bytes());
+        out
     }
 }
 
@@ -153,9 +162,17 @@ impl<'a> CryptoFooter<'a> {
         receivers: impl ExactSizeIterator<Item = ReceiverMac>,
         out: &mut Vec<u8>,
     ) {
-        let mut footer = Vec::with_capacity(Self::LEN);
-        Self::emit_bytes(common_mac, receivers, &mut footer);
-        Emitter::begin(out, endianness, id, 0).octets(&footer).finish();
+        if receivers.len() == 0 {
+            let mut submessage = [0; 4 + Self::LEN];
+            submessage[..2].copy_from_slice(&[id.0, endianness.flag()]);
+            submessage[2..4].copy_from_slice(&endianness.u16_octets(Self::LEN as u16));
+            submessage[4..20].copy_from_slice(common_mac);
+            out.extend_from_slice(&submessage);
+            return;
+        }
+        let mut submessage = Emitter::begin(out, endianness, id, 0);
+        Self::emit_bytes(common_mac, receivers, submessage.body());
+        submessage.finish();
     }
 }
 
@@ -185,13 +202,11 @@ impl<'a> CryptoContent<'a> {
         Emitter::begin(out, endianness, SubmessageId::SEC_BODY, 0).octets(&len).octets(self.0).finish();
     }
 
-    /// Appends the bytes before `len` encrypted bytes of a SEC_BODY. `len` must be a multiple of 4 that fits into a
-    /// SEC_BODY.
-    pub(crate) fn emit_head(len: usize, endianness: Endianness, out: &mut Vec<u8>) {
-        let stated = u16::try_from(Self::HEAD.saturating_add(len)).unwrap_or(0);
-        out.extend_from_slice(&[SubmessageId::SEC_BODY.0, endianness.flag()]);
-        out.extend_from_slice(&endianness.u16_octets(stated));
-        out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+    /// The bytes before `len` encrypted bytes of a SEC_BODY. `len` must be a multiple of 4 that fits into a SEC_BODY.
+    pub(crate) fn head(len: usize, endianness: Endianness) -> [u8; 8] {
+        let [l0, l1] = endianness.u16_octets(u16::try_from(Self::HEAD.saturating_add(len)).unwrap_or(0));
+        let [c0, c1, c2, c3] = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
+        [SubmessageId::SEC_BODY.0, endianness.flag(), l0, l1, c0, c1, c2, c3]
     }
 }
 
@@ -237,9 +252,7 @@ mod tests {
              30010c00 00000005 aabbccdd ee000000
              32012800 01020304 05060708 090a0b0c 0d0e0f10 00000001 00000004 a9a9a9a9 a9a9a9a9 a9a9a9a9 a9a9a9a9");
         assert_eq!(out, expected);
-        let mut head = Vec::new();
-        CryptoContent::emit_head(8, Endianness::Little, &mut head);
-        assert_eq!(head, hex("30010c00 00000008"));
+        assert_eq!(CryptoContent::head(8, Endianness::Little)[..], hex("30010c00 00000008"));
         let [(prefix, header), (body, content), (postfix, footer)] = bodies(&out)[..] else { panic!() };
         assert_eq!((prefix, body, postfix), (SubmessageId(0x31), SubmessageId(0x30), SubmessageId(0x32)));
         assert_eq!(CryptoHeader::parse(header), Ok((HEADER, &[][..])));

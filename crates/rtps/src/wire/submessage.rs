@@ -122,11 +122,6 @@ pub(crate) struct RawSubmessage<'a> {
 }
 
 impl RawSubmessage<'_> {
-    /// Its length with its header, in bytes.
-    pub(crate) const fn len(&self) -> usize {
-        size_of::<u32>() + self.body.len()
-    }
-
     /// Whether it is part of the frame of protected bytes.
     pub(crate) const fn is_security(&self) -> bool {
         matches!(
@@ -204,6 +199,12 @@ impl<'a> Submessages<'a> {
     #[inline]
     pub(crate) fn next_info_destination(&mut self) -> Option<InfoDestination> {
         self.next_if(SubmessageId::INFO_DST, InfoDestination::parse)
+    }
+
+    /// Like [`Self::next_data`] for an INFO_SRC: protected messages begin with one.
+    #[inline]
+    pub(crate) fn next_info_source(&mut self) -> Option<InfoSource> {
+        self.next_if(SubmessageId::INFO_SRC, InfoSource::parse)
     }
 
     /// Like [`Self::next_data`] for a HEARTBEAT: in a slow flow, each sample carries one.

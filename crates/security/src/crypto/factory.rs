@@ -149,9 +149,7 @@ impl KeyFactory {
     ) {
         let payloads = if entity.is_writer() { levels.payload } else { ProtectionKind::None };
         let current = SenderKeys { frames: self.material(frames, random), payloads: self.material(payloads, random) };
-        let sender = LocalSender::new(levels);
-        self.publish(&sender, &current, random);
-        self.shared.insert_local(entity, sender);
+        self.shared.insert_local(entity, self.sender(levels, &current, random));
         self.locals.insert(entity, LocalKeys { levels, current, next: None, receivers: HashMap::default() });
     }
 
@@ -186,8 +184,7 @@ impl KeyFactory {
             .entry(remote)
             .or_insert_with(|| authenticates.then(|| ReceiverKey { id, key: Secret::random(length.bytes(), random) }));
         if let Some((receiver, frames)) = receiver.as_ref().zip(keys.current.frames.as_ref()) {
-            let key = ReceiverSealingKey::new(receiver, frames, length);
-            self.shared.change_local(local, |sender| sender.set_receiver(remote, key));
+            self.shared.set_receiver(local, remote, ReceiverSealingKey::new(receiver, frames, length));
         }
         let is_participant = local == EntityId::PARTICIPANT;
         let generations = core::iter::once(&keys.current).chain(keys.next.as_ref());
@@ -202,7 +199,7 @@ impl KeyFactory {
     pub fn unmatch_remote(&mut self, local: EntityId, remote: Guid) {
         if let Some(keys) = self.locals.get_mut(&local) {
             keys.receivers.remove(&remote);
-            self.shared.change_local(local, |sender| sender.remove_receiver(remote));
+            self.shared.remove_receiver(local, remote);
         }
         self.take_back(local, remote);
     }
@@ -272,7 +269,7 @@ impl KeyFactory {
             let gone: Vec<Guid> = keys.receivers.keys().filter(|remote| remote.prefix == peer).copied().collect();
             for remote in gone {
                 keys.receivers.remove(&remote);
-                self.shared.change_local(*local, |sender| sender.remove_receiver(remote));
+                self.shared.remove_receiver(*local, remote);
             }
         }
     }
@@ -305,14 +302,15 @@ impl KeyFactory {
         let length = self.config.key_length;
         let Some(next) = self.locals.get_mut(&local).and_then(|keys| keys.next.take()) else { return };
         let Some(keys) = self.locals.get(&local) else { return };
-        self.shared.change_local(local, |sender| {
-            for (remote, receiver) in &keys.receivers {
-                if let Some((receiver, frames)) = receiver.as_ref().zip(next.frames.as_ref()) {
-                    sender.set_receiver(*remote, ReceiverSealingKey::new(receiver, frames, length));
-                }
+        let sender = self.sender(keys.levels, &next, random);
+        for (remote, receiver) in &keys.receivers {
+            if let Some(((receiver, frames), key)) =
+                receiver.as_ref().zip(next.frames.as_ref()).zip(sender.frames.as_ref())
+            {
+                key.set_receiver(*remote, ReceiverSealingKey::new(receiver, frames, length));
             }
-            self.publish(sender, &next, random);
-        });
+        }
+        self.shared.insert_local(local, sender);
         if let Some(keys) = self.locals.get_mut(&local) {
             keys.current = next;
         }
@@ -343,13 +341,12 @@ impl KeyFactory {
         }
     }
 
-    fn publish(&self, sender: &LocalSender, keys: &SenderKeys, random: &mut dyn FnMut(&mut [u8])) {
+    fn sender(&self, levels: ProtectionLevels, keys: &SenderKeys, random: &mut dyn FnMut(&mut [u8])) -> LocalSender {
         let mut key = |material: &Option<KeyMaterial>| {
             let start = Start::random(random, (0, 0));
-            material.as_ref().and_then(|material| SealingKey::new(material, self.blocks_max(), &start)).map(Arc::new)
+            material.as_ref().and_then(|material| SealingKey::new(material, self.blocks_max(), &start))
         };
-        sender.frames.store(key(&keys.frames));
-        sender.payloads.store(key(&keys.payloads));
+        LocalSender { levels, frames: key(&keys.frames), payloads: key(&keys.payloads) }
     }
 
     fn material(&mut self, kind: ProtectionKind, random: &mut dyn FnMut(&mut [u8])) -> Option<KeyMaterial> {

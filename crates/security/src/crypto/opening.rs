@@ -1,6 +1,6 @@
 //! Keys of remote senders.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use peregrine_rtps::id::Guid;
@@ -30,8 +30,10 @@ pub(super) struct OpeningKey {
     /// The keys that the sender shares with this participant or with its endpoints. If there are any, each message and
     /// submessage must be proved by one of them.
     receivers: Vec<(ReceiverKey, Master)>,
-    /// The newest first.
-    sessions: ArcSwap<Vec<Arc<OpeningSession>>>,
+    /// The first session that the sender has used, found without a look at what may be replaced.
+    first: OnceLock<OpeningSession>,
+    /// Later sessions, the newest first.
+    later: ArcSwap<Vec<Arc<OpeningSession>>>,
 }
 
 #[derive(Debug)]
@@ -63,7 +65,8 @@ impl OpeningKey {
             encrypts: algorithm.encrypts,
             master: Master::of_sender(&material.key, &material.salt, algorithm.key_length),
             receivers: Vec::new(),
-            sessions: ArcSwap::from_pointee(Vec::new()),
+            first: OnceLock::new(),
+            later: ArcSwap::from_pointee(Vec::new()),
         };
         key.add_receiver(material.receiver.as_ref());
         Some(key)
@@ -125,20 +128,27 @@ impl OpeningKey {
         if header.kind != self.material.kind() || !self.uses.include(scope) {
             return Err(OpenError::UnknownKey);
         }
-        if matches!(text, Text::Encrypted(_)) != self.encrypts {
+        if text.is_encrypted() != self.encrypts {
             return Err(OpenError::NotAuthentic);
         }
-        let sessions = self.sessions.load();
-        if let Some(session) = sessions.iter().find(|session| session.id == header.session_id) {
-            self.open_with(session, scope, header, footer, (additional, text))?;
+        let parts = (additional, text);
+        let first = self.first.get();
+        if let Some(first) = first.filter(|first| first.id == header.session_id) {
+            self.open_with(first, scope, header, footer, parts)?;
+            return Ok(self.owner);
+        }
+        let later = self.later.load();
+        if let Some(session) = later.iter().find(|session| session.id == header.session_id) {
+            self.open_with(session, scope, header, footer, parts)?;
             return Ok(self.owner);
         }
         let session = self.session(header.session_id);
-        self.open_with(&session, scope, header, footer, (additional, text))?;
+        self.open_with(&session, scope, header, footer, parts)?;
         // Only a session that the sender has used replaces an older one.
+        let Err(session) = self.first.set(session) else { return Ok(self.owner) };
         let session = Arc::new(session);
-        self.sessions.rcu(|sessions| {
-            let older = sessions.iter().filter(|older| older.id != session.id).take(SESSIONS_PER_KEY - 1);
+        self.later.rcu(|later| {
+            let older = later.iter().filter(|older| older.id != session.id).take(SESSIONS_PER_KEY - 2);
             core::iter::once(&session).chain(older).cloned().collect::<Vec<_>>()
         });
         Ok(self.owner)
@@ -181,6 +191,6 @@ impl OpeningKey {
 
     #[cfg(test)]
     pub(super) fn session_count(&self) -> usize {
-        self.sessions.load().len()
+        usize::from(self.first.get().is_some()) + self.later.load().len()
     }
 }

@@ -83,16 +83,21 @@ impl Iv {
 }
 
 impl SessionKey {
-    /// Signs or encrypts in place. `None` for a text that is longer than GCM permits.
+    /// Signs or encrypts. `None` for a text that is longer than GCM permits.
     pub(super) fn seal(&self, iv: Iv, text: Text<'_>) -> Option<[u8; 16]> {
         let tag = match text {
             Text::Signed(octets) => self.0.seal_in_place_separate_tag(iv.nonce(), Aad::from(octets), &mut []),
             Text::Encrypted(octets) => self.0.seal_in_place_separate_tag(iv.nonce(), Aad::empty(), octets),
+            Text::EncryptedAcross { from, to } => {
+                let mut tag = [0; 16];
+                let sealed = self.0.seal_out_of_place_scatter(iv.nonce(), Aad::empty(), from, to, &[], &mut tag);
+                return sealed.ok().map(|()| tag);
+            }
         };
         tag.ok()?.as_ref().try_into().ok()
     }
 
-    /// Verifies, and decrypts in place if the text is encrypted. `additional` belongs to an encrypted text; a signed
+    /// Verifies, and decrypts if the text is encrypted. `additional` belongs to an encrypted text; a signed
     /// text contains it.
     pub(super) fn open(&self, iv: Iv, mac: &[u8; 16], additional: &[u8], text: Text<'_>) -> bool {
         let opened = match text {
@@ -101,6 +106,9 @@ impl SessionKey {
             }
             Text::Encrypted(octets) => {
                 self.0.open_in_place_separate_tag(iv.nonce(), Aad::from(additional), mac, octets).map(|_| ())
+            }
+            Text::EncryptedAcross { from, to } => {
+                self.0.open_separate_gather(iv.nonce(), Aad::from(additional), from, mac, to)
             }
         };
         opened.is_ok()

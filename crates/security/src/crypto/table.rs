@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
-type Entries<K, V> = HashMap<K, Arc<V>, FixedState>;
+type Entries<K, V> = HashTable<(K, Arc<V>)>;
 
 /// Each change replaces one part of the table. With more parts, a change copies less.
 pub(super) struct Table<K, V> {
@@ -22,33 +22,42 @@ impl<K: Eq + Hash + Copy, V> Table<K, V> {
 
     /// Calls `read` with the value of this key.
     pub(super) fn with<R>(&self, key: &K, read: impl FnOnce(&V) -> R) -> Option<R> {
-        self.part(key)?.load().get(key).map(|value| read(value))
+        let hash = hash_of(key);
+        let entries = self.part(hash)?.load();
+        entries.find(hash, |(known, _)| known == key).map(|(_, value)| read(value))
     }
 
     pub(super) fn get(&self, key: &K) -> Option<Arc<V>> {
-        self.part(key)?.load().get(key).cloned()
+        let hash = hash_of(key);
+        let entries = self.part(hash)?.load();
+        entries.find(hash, |(known, _)| known == key).map(|(_, value)| Arc::clone(value))
     }
 
     /// Sets the value of this key. Only one thread at a time may change the table.
     pub(super) fn insert(&self, key: K, value: Arc<V>) {
-        self.change(&key, |entries| drop(entries.insert(key, value)));
+        self.change(&key, Some(value));
     }
 
     pub(super) fn remove(&self, key: &K) {
-        self.change(key, |entries| drop(entries.remove(key)));
+        self.change(key, None);
     }
 
-    fn change(&self, key: &K, change: impl FnOnce(&mut Entries<K, V>)) {
-        if let Some(part) = self.part(key) {
-            let mut entries = Entries::clone(&part.load());
-            change(&mut entries);
-            part.store(Arc::new(entries));
+    fn change(&self, key: &K, value: Option<Arc<V>>) {
+        let hash = hash_of(key);
+        let Some(part) = self.part(hash) else { return };
+        let mut entries = Entries::clone(&part.load());
+        if let Ok(known) = entries.find_entry(hash, |(known, _)| known == key) {
+            known.remove();
         }
+        if let Some(value) = value {
+            entries.insert_unique(hash, (*key, value), |(key, _)| hash_of(key));
+        }
+        part.store(Arc::new(entries));
     }
 
-    fn part(&self, key: &K) -> Option<&ArcSwap<Entries<K, V>>> {
-        // The high bits: the maps use the low ones.
-        let hash = (FixedState::default().hash_one(key) >> 32) as usize;
+    fn part(&self, hash: u64) -> Option<&ArcSwap<Entries<K, V>>> {
+        // Bits in the middle: a hash table uses the lowest and the highest ones.
+        let hash = (hash >> 32) as usize & 0xff_ffff;
         self.parts.get(hash.checked_rem(self.parts.len())?)
     }
 
@@ -56,6 +65,10 @@ impl<K: Eq + Hash + Copy, V> Table<K, V> {
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.load().len()).sum()
     }
+}
+
+fn hash_of(key: &impl Hash) -> u64 {
+    FixedState::default().hash_one(key)
 }
 
 impl<K, V> fmt::Debug for Table<K, V> {

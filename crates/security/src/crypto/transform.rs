@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwapOption;
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::protection::{
     OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text,
@@ -18,8 +17,6 @@ use super::table::Table;
 
 /// Parts of a table for all entities of all participants.
 const MANY: usize = 64;
-/// Parts of a table for the receivers of one sender.
-const FEW: usize = 1;
 
 /// Protects and opens with the keys of a [`KeyFactory`](super::KeyFactory) (CryptoTransform of DDS Security 1.2
 /// §9.5.1.9).
@@ -38,14 +35,13 @@ pub struct Cryptography {
     pre_shared: OnceLock<Arc<PreSharedKeys>>,
 }
 
-/// A local participant or endpoint.
+/// A local participant or endpoint. New keys replace it as a whole.
 #[derive(Debug)]
 pub(super) struct LocalSender {
     pub(super) levels: ProtectionLevels,
     /// For messages of the participant, or submessages of the endpoint.
-    pub(super) frames: ArcSwapOption<SealingKey>,
-    pub(super) payloads: ArcSwapOption<SealingKey>,
-    receivers: Table<Guid, ReceiverSealingKey>,
+    pub(super) frames: Option<SealingKey>,
+    pub(super) payloads: Option<SealingKey>,
 }
 
 impl Cryptography {
@@ -70,9 +66,8 @@ impl Cryptography {
     /// Begins a new session of a local sender with its next texts, with other keys and without an exchange of keys.
     pub fn renew_session(&self, sender: EntityId) {
         let renew = |local: &LocalSender| {
-            for key in [&local.frames, &local.payloads] {
-                key.load().iter().for_each(|key| key.renew_session());
-            }
+            let keys = [&local.frames, &local.payloads];
+            keys.into_iter().flatten().for_each(SealingKey::renew_session);
         };
         self.locals.with(&sender, renew);
     }
@@ -82,7 +77,7 @@ impl Cryptography {
     pub fn blocks_sealed(&self, sender: EntityId) -> u64 {
         let blocks = |local: &LocalSender| {
             let keys = [&local.frames, &local.payloads];
-            keys.into_iter().filter_map(|key| Some(key.load().as_ref()?.blocks())).max().unwrap_or(0)
+            keys.into_iter().flatten().map(SealingKey::blocks).max().unwrap_or(0)
         };
         self.locals.with(&sender, blocks).unwrap_or(0)
     }
@@ -101,8 +96,13 @@ impl Cryptography {
         self.locals.remove(&entity);
     }
 
-    pub(super) fn change_local(&self, entity: EntityId, change: impl FnOnce(&LocalSender)) {
-        self.locals.with(&entity, change);
+    /// Seals with the same keys for a further receiver.
+    pub(super) fn set_receiver(&self, local: EntityId, receiver: Guid, key: ReceiverSealingKey) {
+        self.locals.with(&local, |sender| sender.frames.as_ref().map(|frames| frames.set_receiver(receiver, key)));
+    }
+
+    pub(super) fn remove_receiver(&self, local: EntityId, receiver: Guid) {
+        self.locals.with(&local, |sender| sender.frames.as_ref().map(|frames| frames.remove_receiver(receiver)));
     }
 
     pub(super) fn remote(&self, prefix: GuidPrefix, key_id: [u8; 4]) -> Option<Arc<OpeningKey>> {
@@ -136,23 +136,10 @@ impl Cryptography {
 }
 
 impl LocalSender {
-    pub(super) fn new(levels: ProtectionLevels) -> Self {
-        let (frames, payloads) = (ArcSwapOption::empty(), ArcSwapOption::empty());
-        Self { levels, frames, payloads, receivers: Table::with_parts(FEW) }
-    }
-
-    pub(super) fn set_receiver(&self, receiver: Guid, key: ReceiverSealingKey) {
-        self.receivers.insert(receiver, Arc::new(key));
-    }
-
-    pub(super) fn remove_receiver(&self, receiver: Guid) {
-        self.receivers.remove(&receiver);
-    }
-
-    fn key(&self, scope: Scope) -> &ArcSwapOption<SealingKey> {
+    fn key(&self, scope: Scope) -> Option<&SealingKey> {
         match scope {
-            Scope::Message | Scope::Submessage => &self.frames,
-            Scope::Payload => &self.payloads,
+            Scope::Message | Scope::Submessage => self.frames.as_ref(),
+            Scope::Payload => self.payloads.as_ref(),
         }
     }
 }
@@ -192,12 +179,12 @@ impl Protection for Cryptography {
             // Each pair of participants has a key of its own.
             return self.seal_exchange(receiver.ok_or(SealError::NoKey)?, text);
         }
-        let seal = |local: &LocalSender| local.key(scope).load().as_ref()?.seal(text);
+        let seal = |local: &LocalSender| local.key(scope)?.seal(text);
         self.locals.with(&sender, seal).flatten().ok_or(SealError::NoKey)
     }
 
     fn payload_generation(&self, writer: EntityId) -> u32 {
-        let id = |local: &LocalSender| local.payloads.load().as_ref().map(|key| u32::from_be_bytes(key.id()));
+        let id = |local: &LocalSender| local.payloads.as_ref().map(|key| u32::from_be_bytes(key.id()));
         self.locals.with(&writer, id).flatten().unwrap_or(0)
     }
 
@@ -223,7 +210,7 @@ impl Protection for Cryptography {
     }
 
     fn receiver_mac(&self, _: Scope, sender: EntityId, seal: &Seal, receiver: Guid) -> Result<ReceiverMac, SealError> {
-        let mac = |local: &LocalSender| local.receivers.with(&receiver, |key| key.mac(seal))?;
+        let mac = |local: &LocalSender| local.frames.as_ref()?.receiver_mac(seal, receiver);
         self.locals.with(&sender, mac).flatten().ok_or(SealError::NoKey)
     }
 

@@ -98,9 +98,9 @@ impl Protection for Mock {
             _ if is_exchange => Err(SealError::NoKey),
             _ => Ok(mac(&[&Guid::new(self.own, sender).to_bytes(), &suffix], octets)),
         };
-        let common_mac = match text {
+        let common_mac = match text.in_place() {
             Text::Signed(octets) => mac(octets)?,
-            Text::Encrypted(octets) => {
+            Text::Encrypted(octets) | Text::EncryptedAcross { to: octets, .. } => {
                 let common_mac = mac(octets)?;
                 encrypt(octets);
                 common_mac
@@ -121,9 +121,9 @@ impl Protection for Mock {
         footer: &CryptoFooter<'_>,
         text: Text<'_>,
     ) -> Result<Guid, OpenError> {
-        let octets = match text {
+        let octets = match text.in_place() {
             Text::Signed(octets) => octets,
-            Text::Encrypted(octets) => {
+            Text::Encrypted(octets) | Text::EncryptedAcross { to: octets, .. } => {
                 encrypt(octets);
                 octets
             }

@@ -134,6 +134,10 @@ pub const PARTICIPANTS_UNVERIFIED_MAX: usize = 512;
 /// Source addresses recorded per remote participant. A host has a few; a further address replaces the oldest.
 pub const SHOWN_ADDRESSES_MAX: usize = 16;
 
+/// Bytes of answers for each announcement byte of an unverified participant, as in RFC 9000 §8.1. With fewer, a peer
+/// that hears no multicast waits for the next period if its announcement is shorter than that of this participant.
+pub const ANSWER_CREDIT_FACTOR: usize = 3;
+
 /// Unanswered announcement bytes of one unverified participant that may count as credit for answers to it.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 

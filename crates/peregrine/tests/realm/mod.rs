@@ -104,7 +104,17 @@ impl Realm {
         self.issue(name, serial, &[], reads)
     }
 
+    /// The properties of [`Self::member`], for another process.
+    pub(crate) fn member_parts(&self, name: &str, serial: u8) -> [(&'static str, String); 6] {
+        self.issue_parts(name, serial, &[], &[])
+    }
+
     fn issue(&self, name: &str, serial: u8, partitions: &[&str], reads: &[&str]) -> SecurityConfig {
+        let parts = self.issue_parts(name, serial, partitions, reads);
+        parts.iter().fold(SecurityConfig::new(), |config, (name, value)| config.property(name, value).unwrap())
+    }
+
+    fn issue_parts(&self, name: &str, serial: u8, partitions: &[&str], reads: &[&str]) -> [(&'static str, String); 6] {
         let key = IssuedKey::generate(KeyChoice::P256).unwrap();
         let certificate = self.authority.issue(&SubjectName::new("Test", name), &key, terms(serial)).unwrap();
         let rule = RuleText {
@@ -125,13 +135,14 @@ impl Realm {
         let permissions = PermissionsText { grants: vec![grant] }.to_xml();
         let data = |octets: &[u8]| format!("data:,{}", std::str::from_utf8(octets).unwrap());
         let authority = data(Authority::to_pem(self.authority.certificate()).as_bytes());
-        SecurityConfig::new()
-            .identity_ca(&authority)
-            .permissions_ca(&authority)
-            .identity_certificate(data(Authority::to_pem(&certificate).as_bytes()))
-            .private_key(data(key.pem().expose()))
-            .governance(data(&self.authority.sign_document(&self.governance()).unwrap()))
-            .permissions(data(&self.authority.sign_document(&permissions).unwrap()))
+        [
+            ("dds.sec.auth.identity_ca", authority.clone()),
+            ("dds.sec.access.permissions_ca", authority),
+            ("dds.sec.auth.identity_certificate", data(Authority::to_pem(&certificate).as_bytes())),
+            ("dds.sec.auth.private_key", data(key.pem().expose())),
+            ("dds.sec.access.governance", data(&self.authority.sign_document(&self.governance()).unwrap())),
+            ("dds.sec.access.permissions", data(&self.authority.sign_document(&permissions).unwrap())),
+        ]
     }
 }
 

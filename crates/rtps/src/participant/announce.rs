@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_participant, emit_participant_key};
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::limits::{ANSWER_CREDIT_MAX, GOODBYE_SILENCE};
+use crate::limits::{ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, GOODBYE_SILENCE};
 use crate::locator::Locator;
 use crate::reader::{Reception, SampleMeta};
 use crate::receiver::Envelope;
@@ -208,12 +208,14 @@ impl Participant {
     /// period, and before anything else comes from us. And asks one that is unverified whether it hears us: a peer that
     /// has known us all the time, although we have lost it, takes no notice of announcements, but answers a HEARTBEAT.
     ///
-    /// An address that is hearsay is not sent more than came in its name, however many others the same datagram
-    /// announces. Where that is not enough for both, they take turns, and one that was known before is asked first.
+    /// An address that is hearsay is sent at most [`ANSWER_CREDIT_FACTOR`] times what came in its name, however many
+    /// others the same datagram announces. Where that is not enough for both, they take turns, and one that was known
+    /// before is asked first.
     fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, is_addressed: bool) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
         let Some(remote) = self.remotes.get_mut(&to) else { return };
-        remote.credit_bytes = remote.credit_bytes.saturating_add(heard_bytes).min(ANSWER_CREDIT_MAX);
+        let credit = heard_bytes.saturating_mul(ANSWER_CREDIT_FACTOR);
+        remote.credit_bytes = remote.credit_bytes.saturating_add(credit).min(ANSWER_CREDIT_MAX);
         if remote.metatraffic.is_empty() {
             return;
         }

@@ -207,7 +207,7 @@ impl Reader {
         let guid = writer.guid;
         let mut proxy = WriterProxy::new(writer, WriterSlot(self.next_slot), self.config.wants_history);
         self.next_slot = self.next_slot.wrapping_add(1);
-        proxy.schedule_preemptive_acknack(now);
+        proxy.schedule_preemptive_acknack(now, self.asks_at_once());
         self.introductions.add(guid);
         if let Some(next) = self.parked.take(guid) {
             proxy.continue_at(next);

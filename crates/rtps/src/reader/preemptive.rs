@@ -21,8 +21,14 @@ impl Reader {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if proxy.was_heard() && proxy.preemptive_acknacks >= PREEMPTIVE_ACKNACKS_MAX {
             proxy.preemptive_acknacks = PREEMPTIVE_ACKNACKS_MAX.saturating_sub(1);
-            proxy.schedule_preemptive_acknack(now);
+            proxy.schedule_preemptive_acknack(now, false);
         }
+    }
+
+    /// Whether the reader asks writers without waiting for their first HEARTBEATs: between secured participants, one
+    /// side knows the other, and has its keys, before the other does, so that its first HEARTBEATs are dropped.
+    pub(super) fn asks_at_once(&self) -> bool {
+        self.config.protection.is_some()
     }
 
     /// Whether a pre-emptive ACKNACK to the writer at `index` is due and not left out. Schedules the next one.
@@ -30,7 +36,7 @@ impl Reader {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.preemptive_acknack_due(now)) else {
             return false;
         };
-        let steps = proxy.note_preemptive_acknack(now);
+        let steps = proxy.note_preemptive_acknack(now, self.config.protection.is_some());
         !Quirks::of(proxy.info.vendor).opens_by_heartbeat || self.introductions.asks(proxy.info.guid, steps)
     }
 
@@ -46,16 +52,20 @@ impl Reader {
 }
 
 impl WriterProxy {
-    pub(super) fn schedule_preemptive_acknack(&mut self, now: Instant) {
+    pub(super) fn schedule_preemptive_acknack(&mut self, now: Instant, at_once: bool) {
         if self.info.reliable {
-            self.next_preemptive_acknack = Some(now + FIRST_AFTER);
+            self.next_preemptive_acknack = Some(if at_once { now } else { now + FIRST_AFTER });
         }
     }
 
     /// The next pre-emptive ACKNACK is sent or left out now. Returns the number of those before.
-    fn note_preemptive_acknack(&mut self, now: Instant) -> u32 {
+    fn note_preemptive_acknack(&mut self, now: Instant, asked_at_once: bool) -> u32 {
         let steps = self.preemptive_acknacks;
-        let wait = REPEAT_AFTER.times(1 << steps.min(16)).0.min(RETRY_MAX.0);
+        // A question asked at once may be dropped as well.
+        let wait = match asked_at_once && steps == 0 {
+            true => FIRST_AFTER.0,
+            false => REPEAT_AFTER.times(1 << steps.min(16)).0.min(RETRY_MAX.0),
+        };
         self.preemptive_acknacks += 1;
         self.next_preemptive_acknack = (self.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
         steps

@@ -342,8 +342,9 @@ impl Writer {
             self.flow.ask_within(now, proxy.patience());
         }
         if proxy.info.reliable {
-            // A HEARTBEAT opens the association, even without a sample to send.
-            proxy.owe_first_heartbeat(now);
+            // A HEARTBEAT opens the association, even without a sample to send. Between secured participants, the
+            // reader's side may get the keys later, and drop this HEARTBEAT.
+            proxy.owe_first_heartbeat(now, self.config.protection.is_none());
             if proxy.retains_unacknowledged() {
                 self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
             }

@@ -450,11 +450,11 @@ impl ReaderProxy {
         is_false
     }
 
-    /// Schedules the HEARTBEAT that opens the association.
-    pub(super) const fn owe_first_heartbeat(&mut self, now: Instant) {
+    /// Schedules the HEARTBEAT that opens the association. With `answers`, questions of the reader that are under way
+    /// need no other answer.
+    pub(super) const fn owe_first_heartbeat(&mut self, now: Instant, answers: bool) {
         self.owed_heartbeat = true;
-        // This HEARTBEAT answers questions of the reader that are under way.
-        self.heartbeat_answered_at = Some(now);
+        self.heartbeat_answered_at = if answers { Some(now) } else { None };
     }
 
     /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip, and one for each

@@ -1,0 +1,159 @@
+//! Measures the cost of authenticating participants, seen by one of them: `authentication [COUNT]`, with the feature
+//! `security`.
+//!
+//! A second process creates COUNT participants, one after the other. Each has a writer of one sample, which the reader
+//! of the first process takes. Prints the times from the discovery of a participant to its authentication, to the first
+//! keys and to the sample, and the memory that the first process holds for each participant.
+
+#![forbid(unsafe_code)]
+
+#[path = "../tests/realm/mod.rs"]
+mod realm;
+
+use std::io::{BufRead, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use peregrine::security::SecurityEvent;
+use peregrine::{DataReader, DiscoveryEvent, DiscoveryEvents, DomainParticipant};
+use peregrine_rtps::protection::ProtectionKind;
+use realm::{Block, Levels, Realm};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const DOMAIN: u32 = 122;
+const TOPIC: &str = "open";
+const COUNT: usize = 100;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The stages after discovery.
+const STAGES: [&str; 3] = ["authenticated", "first keys exchanged", "first sample taken"];
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => measure(COUNT),
+        ["peers"] => be_peers(),
+        [count] => measure(count.parse()?),
+        _ => Err("usage: authentication [COUNT]".into()),
+    }
+}
+
+fn measure(count: usize) -> Result<()> {
+    use ProtectionKind::{Encrypt, Sign};
+    let levels = Levels { messages: Sign, discovery: Encrypt, submessages: Encrypt, payloads: Encrypt };
+    let realm = Realm::new(levels);
+    let participant = realm::participant(DOMAIN, realm.member("A", 2));
+    let reader = realm::reader(&participant, TOPIC);
+    let mut events = participant.discovery_events();
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("peers")
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("the process of the peers does not start: {error}"))?;
+    let measured = ask_for_peers(&mut child, &realm, count, &reader, &mut events);
+    drop(child.stdin.take());
+    child.wait()?;
+    let Measured { mut stages, memory } = measured?;
+    println!("{count} participants, one after the other; ms after the discovery of a participant:");
+    println!("{:<22} {:>8} {:>8} {:>8}", "", "median", "90 %", "maximum");
+    for (name, times) in STAGES.iter().zip(&mut stages) {
+        times.sort();
+        let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
+        println!("{name:<22} {:>8.2} {:>8.2} {:>8.2}", at(50), at(90), at(100));
+    }
+    println!("memory of this process: {:.1} KiB for each participant with a writer", memory / count as f64);
+    Ok(())
+}
+
+struct Measured {
+    stages: [Vec<Duration>; STAGES.len()],
+    /// Growth of the resident memory in KiB.
+    memory: f64,
+}
+
+fn ask_for_peers(
+    child: &mut Child,
+    realm: &Realm,
+    count: usize,
+    reader: &DataReader<Block>,
+    events: &mut DiscoveryEvents,
+) -> Result<Measured> {
+    let input = child.stdin.as_mut().ok_or("the process of the peers has no standard input")?;
+    for (name, value) in realm.member_parts("B", 3) {
+        writeln!(input, "{name} {}", value.replace('\n', "\\n"))?;
+    }
+    writeln!(input)?;
+    // The first participant pays for what all share.
+    let mut measured = Measured { stages: Default::default(), memory: 0.0 };
+    let mut before = 0;
+    for number in 0..=count {
+        writeln!(input, "next")?;
+        let times = observe(reader, events)?;
+        if number == 0 {
+            before = resident()?;
+            continue;
+        }
+        for (stage, time) in measured.stages.iter_mut().zip(times) {
+            stage.push(time);
+        }
+    }
+    measured.memory = resident()? as f64 - before as f64;
+    Ok(measured)
+}
+
+/// Waits for a further participant, and for its sample.
+fn observe(reader: &DataReader<Block>, events: &mut DiscoveryEvents) -> Result<[Duration; STAGES.len()]> {
+    let end = Instant::now() + PATIENCE;
+    let mut found = None;
+    let mut times = [None; STAGES.len()];
+    while times[..2].iter().any(Option::is_none) {
+        let left = end.saturating_duration_since(Instant::now());
+        let event = events.wait_next(left).ok_or("a participant is not authenticated in time")?;
+        let now = Instant::now();
+        match event {
+            DiscoveryEvent::ParticipantFound(_) => found = found.or(Some(now)),
+            DiscoveryEvent::Security(SecurityEvent::Authenticated { .. }) => times[0] = times[0].or(Some(now)),
+            DiscoveryEvent::Security(SecurityEvent::KeysExchanged { .. }) => times[1] = times[1].or(Some(now)),
+            _ => {}
+        }
+    }
+    reader.wait_and_take(end.saturating_duration_since(Instant::now()))?;
+    times[2] = Some(Instant::now());
+    let found = found.ok_or("a participant was authenticated before it was found")?;
+    // Events of this participant that come later belong to no other one.
+    while let Some(_late) = events.try_next() {}
+    Ok(times.map(|time| time.map_or(Duration::ZERO, |time| time.saturating_duration_since(found))))
+}
+
+/// Creates participants on demand, until the input ends.
+fn be_peers() -> Result<()> {
+    let mut lines = std::io::stdin().lock().lines();
+    let mut security = peregrine::security::SecurityConfig::new();
+    for line in lines.by_ref() {
+        let line = line?;
+        let Some((name, value)) = line.split_once(' ') else { break };
+        security = security.property(name, &value.replace("\\n", "\n"))?;
+    }
+    let mut peers: Vec<(DomainParticipant, peregrine::DataWriter<Block>)> = Vec::new();
+    for line in lines {
+        line?;
+        // The peers do not look for each other: only one pair authenticates at a time.
+        let mut config = realm::config();
+        config.multicast = false;
+        config.peers = vec!["0@127.0.0.1".parse()?];
+        let participant = DomainParticipant::builder(DOMAIN).config(config).security(security.clone()).build()?;
+        let writer = realm::writer(&participant, TOPIC);
+        writer.wait_for_readers(1, PATIENCE)?;
+        writer.write(&Block { number: peers.len() as u64, octets: Vec::new() })?;
+        writer.wait_for_acknowledgments(PATIENCE)?;
+        peers.push((participant, writer));
+    }
+    Ok(())
+}
+
+/// Resident memory of this process in KiB.
+fn resident() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}

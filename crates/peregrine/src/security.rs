@@ -54,6 +54,8 @@ pub mod plugins {
 /// The longest file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+const NOT_TEXT: &str = "it is not text, as PEM is; convert DER with `openssl x509 -inform der`";
+
 /// The documents, certificate and key of a participant.
 ///
 /// Each is a URI as in DDS Security 1.2 §10.3.1: `file:` and a path, or `data:,` and the text itself. A text without
@@ -62,7 +64,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct SecurityConfig {
     identity_ca: String,
     identity_certificate: String,
-    private_key: String,
+    /// A URI, which may be the key itself.
+    private_key: Secret,
     password: Option<Secret>,
     permissions_ca: String,
     governance: String,
@@ -172,7 +175,7 @@ impl SecurityConfig {
     /// The private key of the certificate, in PEM.
     #[must_use]
     pub fn private_key(mut self, uri: impl Into<String>) -> Self {
-        self.private_key = uri.into();
+        self.private_key = Secret::from(uri.into().into_bytes());
         self
     }
 
@@ -225,15 +228,9 @@ impl SecurityConfig {
 
     /// The passphrases, if a participant with these parts has no certificate.
     pub(crate) fn load_without_certificate(&self) -> Result<Option<PreShared>, SecurityError> {
-        let parts = [
-            &self.identity_ca,
-            &self.identity_certificate,
-            &self.private_key,
-            &self.permissions_ca,
-            &self.governance,
-            &self.permissions,
-        ];
-        if parts.iter().any(|part| !part.is_empty()) {
+        let parts =
+            [&self.identity_ca, &self.identity_certificate, &self.permissions_ca, &self.governance, &self.permissions];
+        if !self.private_key.is_empty() || parts.iter().any(|part| !part.is_empty()) {
             return Ok(None);
         }
         self.pre_shared()
@@ -290,9 +287,12 @@ impl SecurityConfig {
                 RevocationList::from_pem(&text).map_err(|error| malformed(Part::Revocations, path, &error))
             })?,
         };
-        let (key, path) = text(Part::PrivateKey, &self.private_key)?;
-        let key = PrivateKey::from_pem(&key, self.password.as_ref())
-            .map_err(|error: PrivateKeyError| malformed(Part::PrivateKey, path, &error))?;
+        let (key, path) = secret(Part::PrivateKey, &self.private_key)?;
+        let key = match std::str::from_utf8(key.expose()) {
+            Ok(key) => PrivateKey::from_pem(key, self.password.as_ref())
+                .map_err(|error: PrivateKeyError| malformed(Part::PrivateKey, path, &error))?,
+            Err(_) => return Err(malformed(Part::PrivateKey, path, &NOT_TEXT)),
+        };
         let identity_authorities =
             TrustAnchors { revocations, ..TrustAnchors::from_list(authorities(Part::IdentityCa, &self.identity_ca)?) };
         let parts = CredentialParts {
@@ -321,7 +321,7 @@ impl Default for SecurityConfig {
         Self {
             identity_ca: String::new(),
             identity_certificate: String::new(),
-            private_key: String::new(),
+            private_key: Secret::default(),
             password: None,
             permissions_ca: String::new(),
             governance: String::new(),
@@ -339,12 +339,8 @@ impl Default for SecurityConfig {
 
 /// The passphrases at these URIs.
 pub(crate) fn passphrases(primary: &Secret, extra: Option<&Secret>) -> Result<Passphrases, SecurityError> {
-    let read = |part, uri: &Secret| {
-        let uri = std::str::from_utf8(uri.expose()).map_err(|_| malformed(part, None, &"the URI is not text"))?;
-        bytes(part, uri).map(|(bytes, path)| (Secret::from(bytes), path))
-    };
-    let (primary, path) = read(SecurityPart::Passphrase, primary)?;
-    let extra = extra.map(|uri| read(SecurityPart::ExtraPassphrases, uri)).transpose()?;
+    let (primary, path) = secret(SecurityPart::Passphrase, primary)?;
+    let extra = extra.map(|uri| secret(SecurityPart::ExtraPassphrases, uri)).transpose()?;
     let (extra, extra_path) = extra.unzip();
     let (primary, extra) = (primary.expose(), extra.as_ref().map_or(&[][..], Secret::expose));
     let primary = Passphrase::parse(primary).map_err(|fault| malformed(SecurityPart::Passphrase, path, &fault))?;
@@ -365,8 +361,14 @@ fn text(part: SecurityPart, uri: &str) -> Result<(String, Option<String>), Secur
     let (bytes, path) = bytes(part, uri)?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok((text, path)),
-        Err(_) => Err(malformed(part, path, &"it is not text, as PEM is; convert DER with `openssl x509 -inform der`")),
+        Err(_) => Err(malformed(part, path, &NOT_TEXT)),
     }
+}
+
+/// Like [`bytes`] for a secret.
+fn secret(part: SecurityPart, uri: &Secret) -> Result<(Secret, Option<String>), SecurityError> {
+    let uri = std::str::from_utf8(uri.expose()).map_err(|_| malformed(part, None, &"the URI is not text"))?;
+    bytes(part, uri).map(|(bytes, path)| (Secret::from(bytes), path))
 }
 
 /// The bytes of a part, and the path if it is a file.

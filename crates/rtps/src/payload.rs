@@ -31,6 +31,10 @@ enum Memory {
     Here([u8; Payload::HERE_MAX]),
 }
 
+/// Overwrites bytes that were secret. The compiler must not be able to leave the call out, although nothing reads the
+/// bytes afterwards.
+pub type Wipe = fn(&mut [u8]);
+
 /// The length of a payload that consists of a whole [`Octets`], whose bytes perhaps do not exist yet.
 const WHOLE: u32 = u32::MAX;
 
@@ -259,13 +263,24 @@ pub struct BufferPool {
     lent: VecDeque<Arc<Vec<u8>>>,
     held_bytes: usize,
     held_bytes_max: usize,
+    /// Applied to buffers that the pool does not keep.
+    wipe: Option<Wipe>,
 }
 
 impl BufferPool {
     /// A pool that keeps at most `held_bytes_max` bytes of idle buffers.
     #[must_use]
     pub const fn new(held_bytes_max: usize) -> Self {
-        Self { classes: [const { Vec::new() }; CLASSES], lent: VecDeque::new(), held_bytes: 0, held_bytes_max }
+        let lent = VecDeque::new();
+        Self { classes: [const { Vec::new() }; CLASSES], lent, held_bytes: 0, held_bytes_max, wipe: None }
+    }
+
+    /// A pool for secrets: keeps no buffer, and overwrites each one that returns without other references.
+    #[must_use]
+    pub const fn wiping(wipe: Wipe) -> Self {
+        let mut pool = Self::new(0);
+        pool.wipe = Some(wipe);
+        pool
     }
 
     /// A buffer of at least `len` bytes without other references. Its contents are those of earlier use.
@@ -343,7 +358,7 @@ impl BufferPool {
     }
 
     /// Returns a buffer to the pool if there is no other reference and the pool has room. Otherwise drops it.
-    pub fn recycle_buffer(&mut self, buffer: Arc<Vec<u8>>) {
+    pub fn recycle_buffer(&mut self, mut buffer: Arc<Vec<u8>>) {
         // [`Self::take`] checks again with `Arc::get_mut`; there are no weak references.
         if Arc::strong_count(&buffer) != 1 {
             return;
@@ -351,6 +366,9 @@ impl BufferPool {
         let (class, size) = class_of(buffer.len());
         let held = self.held_bytes.saturating_add(size);
         if size != buffer.len() || held > self.held_bytes_max {
+            if let (Some(wipe), Some(bytes)) = (self.wipe, Arc::get_mut(&mut buffer)) {
+                wipe(bytes);
+            }
             return;
         }
         if let Some(idle) = self.classes.get_mut(class) {
@@ -446,6 +464,22 @@ mod tests {
         let again = pool.take(100);
         assert_eq!(again.len(), 128);
         assert_eq!(pool.held_bytes(), 0);
+    }
+
+    #[test]
+    fn wiping_pool_overwrites_each_buffer_that_returns_and_keeps_none() {
+        use std::sync::Mutex;
+        static WIPED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+        let mut pool = BufferPool::wiping(|bytes| {
+            assert!(bytes.windows(LONG.len()).any(|part| part == LONG));
+            WIPED.lock().unwrap().push(bytes.len());
+        });
+        let payload = pool.copy_of(&LONG);
+        let other = payload.clone();
+        pool.recycle(payload);
+        assert_eq!(*WIPED.lock().unwrap(), [], "there is another reference");
+        pool.recycle(other);
+        assert_eq!((WIPED.lock().unwrap().as_slice(), pool.held_bytes()), (&[128][..], 0));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::limits::{
     KEY_CHANNEL_MESSAGES_PER_PEER, KEY_CHANNEL_UNREAD_MAX, SECURE_MESSAGE_BYTES_MAX,
 };
 use crate::locator::Locator;
-use crate::payload::Payload;
+use crate::payload::{Octets, Payload, Wipe};
 use crate::protection::Protection;
 use crate::reader::{MatchedWriter, Reader, ReaderConfig, Reception};
 use crate::receiver::{Envelope, Input};
@@ -34,6 +34,8 @@ pub(super) struct KeyChannels {
     prefix: GuidPrefix,
     seed: u64,
     protection: Arc<dyn Protection>,
+    /// Overwrites messages once they are acknowledged or were read.
+    wipe: Wipe,
     reader: Reader,
     peers: BTreeMap<GuidPrefix, Peer>,
     /// Peers with messages to send.
@@ -44,6 +46,13 @@ pub(super) struct KeyChannels {
     held: usize,
     taken: VecDeque<SecureMessage>,
     counters: SecureChannelCounters,
+}
+
+/// A message with keys, in a buffer of its own. The bytes are overwritten when the last reference ends.
+#[derive(Debug)]
+struct Keys {
+    octets: Payload,
+    wipe: Wipe,
 }
 
 #[derive(Debug)]
@@ -67,10 +76,13 @@ impl KeyChannels {
         config.cache.limits = ResourceLimits { max_samples: KEY_CHANNEL_UNREAD_MAX, ..ResourceLimits::UNLIMITED };
         config.cache.seed = seed;
         config.protection = Some(Arc::clone(protection));
+        let wipe = protection.wiper();
+        config.wipe = Some(wipe);
         Self {
             prefix,
             seed,
             protection: Arc::clone(protection),
+            wipe,
             reader: Reader::new(config),
             peers: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -153,13 +165,15 @@ impl KeyChannels {
         now: Instant,
         wall: Timestamp,
         peer: GuidPrefix,
-        payload: Payload,
+        payload: &[u8],
     ) -> Result<(), SecureSendError> {
         let len = payload.len();
         if len > SECURE_MESSAGE_BYTES_MAX {
             return Err(SecureSendError::TooLong);
         }
         let has_room = self.held.saturating_add(len) <= KEY_CHANNEL_BYTES_MAX;
+        let octets = Payload::new(Arc::new(payload.to_vec()), 0..len).unwrap_or_default();
+        let payload = Keys { octets, wipe: self.wipe }.into_payload();
         let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp: wall, payload };
         let written: Option<Result<_, (Full, Change)>> =
             if has_room { self.with(peer, |writer| writer.write(now, change)) } else { None };
@@ -263,7 +277,7 @@ impl KeyChannels {
                     channel: SecureChannel::KeyExchange,
                     from: sample.info.writer.prefix,
                     source: None,
-                    payload: sample.payload,
+                    payload: Keys { octets: sample.payload, wipe: self.wipe }.into_payload(),
                 });
             }
         }
@@ -280,6 +294,39 @@ impl KeyChannels {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.peers.len()
+    }
+}
+
+impl Drop for KeyChannels {
+    /// The reader overwrites messages that were not complete or not in order. Messages that were not taken are
+    /// overwritten by being taken.
+    fn drop(&mut self) {
+        let (now, wall) = (Instant(0), Timestamp::INVALID);
+        for peer in core::mem::take(&mut self.peers).into_keys() {
+            self.reader.unmatch_writer(now, wall, Guid::new(peer, EntityId::VOLATILE_SECURE_WRITER));
+        }
+        while self.pop(now, wall).is_some() {}
+    }
+}
+
+impl Keys {
+    fn into_payload(self) -> Payload {
+        Payload::foreign(Arc::new(self))
+    }
+}
+
+impl Octets for Keys {
+    fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let buffer = core::mem::take(&mut self.octets).into_buffer();
+        if let Some(octets) = buffer.and_then(Arc::into_inner).as_mut() {
+            (self.wipe)(octets);
+        }
     }
 }
 
@@ -324,12 +371,12 @@ mod tests {
         let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection);
         let (now, wall) = (Instant(1), Timestamp::INVALID);
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
-        let payload = Payload::copy_of(&std::vec![0; SECURE_MESSAGE_BYTES_MAX]);
+        let payload = std::vec![0; SECURE_MESSAGE_BYTES_MAX];
         let mut accepted = 0;
         for host in 2..30 {
             let peer = GuidPrefix([host; 12]);
             channels.open(now, wall, peer, &to, VendorId::PEREGRINE);
-            while channels.send(now, wall, peer, payload.clone()).is_ok() {
+            while channels.send(now, wall, peer, &payload).is_ok() {
                 accepted += SECURE_MESSAGE_BYTES_MAX;
             }
             assert!(channels.held <= KEY_CHANNEL_BYTES_MAX);
@@ -349,10 +396,9 @@ mod tests {
         let (now, wall, peer) = (Instant(1), Timestamp::INVALID, GuidPrefix([2; 12]));
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
         channels.open(now, wall, peer, &to, VendorId::PEREGRINE);
-        let payload = Payload::copy_of(&[0, 1, 0, 0]);
-        let accepted = (0..2 * KEY_CHANNEL_MESSAGES_PER_PEER)
-            .filter(|_| channels.send(now, wall, peer, payload.clone()).is_ok())
-            .count();
+        let payload = [0, 1, 0, 0];
+        let accepted =
+            (0..2 * KEY_CHANNEL_MESSAGES_PER_PEER).filter(|_| channels.send(now, wall, peer, &payload).is_ok()).count();
         assert_eq!(accepted, KEY_CHANNEL_MESSAGES_PER_PEER as usize);
     }
 }

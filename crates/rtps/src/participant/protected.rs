@@ -1,6 +1,8 @@
 //! Messages of a participant with security: decrypted first, then parsed, then checked for the protection that each
 //! endpoint requires.
 
+use alloc::sync::Arc;
+
 use crate::id::{EntityId, GuidPrefix};
 use crate::protection::open::{Piece, is_whole};
 use crate::reader::Reception;
@@ -34,8 +36,10 @@ impl Participant {
             return self.refuse_unprotected(rx.now, header.prefix);
         }
         let buffer = self.opener.open(&*protection, rx.now, own, &header, message);
+        let keys = self.opener.keys();
         let mut pieces = core::mem::take(&mut self.opener.pieces);
-        let decrypted = Reception { buffer: buffer.as_ref(), ..*rx };
+        // Keys are copied, so that the buffer can be overwritten.
+        let decrypted = Reception { buffer: buffer.as_ref().filter(|_| keys.is_empty()), ..*rx };
         let mut demultiplexer = Demultiplexer::new(self, rx, deliver);
         let mut interpreter = Interpreter::new(&header, own);
         let mut refusal = None;
@@ -68,7 +72,12 @@ impl Participant {
         }
         let concerns_discovery = demultiplexer.concerns_discovery;
         self.opener.pieces = pieces;
-        if let Some(buffer) = buffer {
+        if let Some(mut buffer) = buffer {
+            if !keys.is_empty()
+                && let Some(keys) = Arc::get_mut(&mut buffer).and_then(|buffer| buffer.get_mut(keys))
+            {
+                (protection.wiper())(keys);
+            }
             self.opener.take_back(buffer);
         }
         let is_told = refusal.is_some_and(|refusal| self.tell_refusal(rx.now, header.prefix, refusal));

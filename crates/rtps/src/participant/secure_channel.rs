@@ -31,7 +31,7 @@ pub struct SecureMessage {
     pub from: GuidPrefix,
     /// Where a message of [`SecureChannel::Handshake`] came from; of a message in fragments, the last one.
     pub source: Option<Source>,
-    /// The serialized message, encapsulation header included.
+    /// The serialized message, encapsulation header included. Keys are overwritten when the last reference ends.
     pub payload: Payload,
 }
 

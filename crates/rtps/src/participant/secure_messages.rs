@@ -58,7 +58,8 @@ impl Participant {
         }
     }
 
-    /// Sends a message to a participant: serialized, with its encapsulation header.
+    /// Sends a message to a participant: serialized, with its encapsulation header. Copies of a message with keys are
+    /// [overwritten](crate::protection::Protection::wiper) once it is acknowledged; the caller overwrites `payload`.
     ///
     /// # Errors
     /// Why the message is not sent.
@@ -74,7 +75,7 @@ impl Participant {
             SecureChannel::Handshake => self.send_handshake(wall, to, payload),
             SecureChannel::KeyExchange => {
                 let channels = self.keys.as_deref_mut().ok_or(SecureSendError::NoSuchEndpoint)?;
-                channels.send(now, wall, to, Payload::copy_of(payload))
+                channels.send(now, wall, to, payload)
             }
         }
     }

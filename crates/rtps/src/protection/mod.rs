@@ -14,6 +14,7 @@ mod tests;
 use core::fmt;
 
 use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::payload::Wipe;
 use crate::time::Instant;
 use crate::wire::{CryptoFooter, CryptoHeader, Header, ReceiverMac};
 
@@ -146,6 +147,15 @@ pub trait Protection: fmt::Debug + Send + Sync {
     fn payload_generation(&self, writer: EntityId) -> u32 {
         _ = writer;
         0
+    }
+
+    /// Overwrites bytes of messages with keys once they are used. Implementations with secrets overwrite in a way that
+    /// the compiler must keep; without one, the compiler may leave the overwriting out.
+    fn wiper(&self) -> Wipe {
+        |bytes| {
+            bytes.fill(0);
+            core::hint::black_box(&*bytes);
+        }
     }
 
     /// The protection, by a key that participants share before they meet, of messages that no key of a participant

@@ -90,6 +90,21 @@ impl Opener {
         walk.buffer
     }
 
+    /// The decrypted bytes of the channel on which keys are exchanged, and what lies between them. Only that channel
+    /// has submessages that are protected with a key of two participants.
+    pub(crate) fn keys(&self) -> Range<usize> {
+        let place_of_keys = |piece: &Piece| match piece {
+            Piece::Readable { at, protection, sender: Some(sender) }
+                if at.is_decrypted && protection.submessage && sender.entity == EntityId::PARTICIPANT =>
+            {
+                Some(at.range.clone())
+            }
+            _ => None,
+        };
+        let places = self.pieces.iter().filter_map(place_of_keys);
+        places.reduce(|all, next| all.start..next.end).unwrap_or_default()
+    }
+
     /// Takes a buffer back, immediately or when the last reader drops its reference.
     pub(crate) fn take_back(&mut self, buffer: Arc<Vec<u8>>) {
         self.pool.put_away(Payload::new(buffer, 0..0).unwrap_or_default());

@@ -24,6 +24,9 @@ const POSTFIX: usize = SUBMESSAGE_HEADER + CryptoFooter::LEN;
 /// The greatest text of a SEC_BODY, whose length is stated in 16 bits and is a multiple of 4.
 const TEXT_MAX: usize = 0xfffc - CryptoContent::HEAD;
 
+/// No submessage on the channel on which keys are exchanged is longer, its protection included.
+const KEY_SUBMESSAGE_MAX: usize = 2048;
+
 /// The greatest number of bytes that protection adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Overhead {
@@ -238,6 +241,10 @@ impl Active {
     #[cold]
     fn begin(&self, batch: &mut TransmitBatch) -> SubmessageStart {
         let out = batch.inline();
+        if names_receiver(self.endpoint) {
+            // A vector that grew would leave a copy of keys behind.
+            out.reserve(KEY_SUBMESSAGE_MAX);
+        }
         let start = out.len();
         out.resize(start + submessage_front(self.levels.submessage), 0);
         SubmessageStart(start)
@@ -253,6 +260,9 @@ impl Active {
         let frame = Frame { scope: Scope::Submessage, kind, receiver: to.sole_participant() };
         if self.seal(frame, start, to.peers.iter().copied(), batch.inline()).is_err() {
             self.failures += 1;
+            if names_receiver(self.endpoint) {
+                (self.protection.wiper())(batch.inline().get_mut(start..).unwrap_or_default());
+            }
             batch.inline().truncate(start);
         }
     }

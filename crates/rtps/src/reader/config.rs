@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::history::ReaderHistoryConfig;
 use crate::id::{Guid, KeyHash};
 use crate::limits::{MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, SAMPLE_BYTES_MAX};
+use crate::payload::Wipe;
 use crate::protection::Protection;
 use crate::time::Span;
 
@@ -51,6 +52,8 @@ pub struct ReaderConfig {
     pub keeps_found_keys: bool,
     /// Protects its messages; `None` without security.
     pub protection: Option<Arc<dyn Protection>>,
+    /// Samples are secret: overwrites their bytes where the reader drops them. The caller does so with those it takes.
+    pub wipe: Option<Wipe>,
 }
 
 impl ReaderConfig {
@@ -70,6 +73,7 @@ impl ReaderConfig {
             defers_keys: false,
             keeps_found_keys: false,
             protection: None,
+            wipe: None,
         }
     }
 }

@@ -117,7 +117,7 @@ impl Reader {
         let sealer = Sealer::new(config.protection.as_ref(), config.guid.entity);
         Self {
             cache: ReaderHistory::new(config.cache.clone()),
-            pool: BufferPool::new(POOL_BYTES_MAX),
+            pool: config.wipe.map_or(const { BufferPool::new(POOL_BYTES_MAX) }, BufferPool::wiping),
             writers: BoxList::new(),
             by_guid: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
             introductions: Introductions::new(seed),

@@ -144,6 +144,13 @@ fn all_levels() -> impl Iterator<Item = ProtectionLevels> {
 }
 
 #[test]
+fn wiped_bytes_are_zeros() {
+    let mut octets = TEXT.to_vec();
+    (Cryptography::new(ProtectionKind::None).wiper())(&mut octets);
+    assert_eq!(octets, [0; TEXT.len()]);
+}
+
+#[test]
 fn text_is_opened_by_its_receiver_at_all_levels_with_both_key_lengths() {
     for key_length in [KeyLength::Aes128, KeyLength::Aes256] {
         for levels in all_levels() {

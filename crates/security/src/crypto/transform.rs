@@ -3,11 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::payload::Wipe;
 use peregrine_rtps::protection::{
     OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text,
 };
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, Header, ReceiverMac};
+use zeroize::Zeroize;
 
 use super::opening::OpeningKey;
 use super::pre_shared::PreSharedKeys;
@@ -181,6 +183,10 @@ impl Protection for Cryptography {
         }
         let seal = |local: &LocalSender| local.key(scope)?.seal(text);
         self.locals.with(&sender, seal).flatten().ok_or(SealError::NoKey)
+    }
+
+    fn wiper(&self) -> Wipe {
+        |bytes| bytes.zeroize()
     }
 
     fn payload_generation(&self, writer: EntityId) -> u32 {

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::payload::Wipe;
 use crate::protection::{OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text};
 use crate::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
 
@@ -56,6 +57,15 @@ impl Mock {
     }
 }
 
+/// The contents of all buffers that were overwritten, of all tests.
+static OVERWRITTEN: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// The number of overwritten buffers that contained these bytes.
+pub(super) fn overwritten(part: &[u8]) -> usize {
+    let contains = |octets: &&Vec<u8>| octets.windows(part.len()).any(|window| window == part);
+    OVERWRITTEN.lock().unwrap().iter().filter(contains).count()
+}
+
 /// A sum that depends on the order of bytes, and on who shares the key.
 fn mac(key: &[&[u8]], octets: &[u8]) -> [u8; 16] {
     let mut sum: u64 = 17;
@@ -78,6 +88,13 @@ fn encrypt(octets: &mut [u8]) {
 }
 
 impl Protection for Mock {
+    fn wiper(&self) -> Wipe {
+        |bytes| {
+            OVERWRITTEN.lock().unwrap().push(bytes.to_vec());
+            bytes.fill(0);
+        }
+    }
+
     fn levels(&self, endpoint: EntityId) -> ProtectionLevels {
         ProtectionLevels { submessage: self.kind(endpoint), ..ProtectionLevels::default() }
     }

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use super::mock::Mock;
+use super::mock::{Mock, overwritten};
 use super::*;
 use crate::discovery::data::ParticipantSecurityData;
 use crate::limits::{
@@ -324,6 +324,79 @@ fn discovery_data_of_the_handshake_state_the_announced_endpoints() {
     let data = ParticipantData::parse_from_handshake(&octets, VendorId::PEREGRINE).unwrap();
     assert_eq!(data.builtin_endpoints.0, 0x03c0_0c3f);
     assert_eq!(data.prefix, prefix(1));
+}
+
+/// A message with keys of this length, and its first and its last bytes, which no other test has.
+fn unique_keys(number: u8, len: usize) -> (Vec<u8>, [[u8; 8]; 2]) {
+    let ends = [*b"overwr-0", *b"overwr-1"].map(|[.., end]| [b'o', b'v', b'e', b'r', number, b'w', b'r', end]);
+    let mut octets = vec![7; len];
+    octets[..4].copy_from_slice(&[0, 1, 0, 0]);
+    octets[4..12].copy_from_slice(&ends[0]);
+    octets[len - 8..].copy_from_slice(&ends[1]);
+    (octets, ends)
+}
+
+#[test]
+fn keys_are_overwritten_when_they_are_acknowledged_and_read() {
+    for (number, len) in [(1, 200), (2, 5000)] {
+        let mut domain = opened_pair();
+        let (payload, ends) = unique_keys(number, len);
+        let count = || ends.map(|end| overwritten(&end));
+        domain.cut = true;
+        send(&mut domain, SecureChannel::KeyExchange, 1, 2, &payload).unwrap();
+        assert_eq!(count(), [0, 0], "the writer keeps what is not acknowledged");
+        domain.cut = false;
+        domain.run(Span::from_secs(3));
+        let (now, wall) = (domain.now, domain.wall());
+        let message = domain.at(2).poll_secure_message(now, wall).unwrap();
+        assert_eq!(*message.payload, payload);
+        assert_eq!(count(), [2, 2], "the copy of the writer, and the decrypted message");
+        let slice = message.payload.slice(4..12).unwrap();
+        drop(message);
+        assert_eq!(count(), [2, 2], "there is another reference");
+        drop(slice);
+        assert_eq!(count(), [3, 3], "the copy of the reader");
+    }
+}
+
+#[test]
+fn keys_that_are_not_sent_or_not_read_are_overwritten_when_their_channel_ends() {
+    let (payload, [start, end]) = unique_keys(3, 4000);
+    let mut domain = opened_pair();
+    domain.cut = true;
+    send(&mut domain, SecureChannel::KeyExchange, 1, 2, &payload).unwrap();
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(1).close_key_channel(now, wall, prefix(2));
+    assert_eq!((overwritten(&start), overwritten(&end)), (1, 1));
+
+    let (payload, [start, end]) = unique_keys(4, 4000);
+    let mut domain = opened_pair();
+    send(&mut domain, SecureChannel::KeyExchange, 1, 2, &payload).unwrap();
+    domain.run(Span::from_secs(1));
+    drop(domain);
+    assert_eq!((overwritten(&start), overwritten(&end)), (3, 3), "writer, decrypted message, reader");
+
+    // Of a message whose last fragment is lost, the reader has a part.
+    let (payload, [start, end]) = unique_keys(5, 4000);
+    let mut domain = opened_pair();
+    let before = domain.sent.len();
+    domain.cut = true;
+    send(&mut domain, SecureChannel::KeyExchange, 1, 2, &payload).unwrap();
+    let first = domain.sent[before..].iter().find(|message| message.bytes.len() > 1200).unwrap().bytes.clone();
+    domain.hear(2, &first);
+    drop(domain);
+    assert_eq!((overwritten(&start), overwritten(&end)), (3, 1), "writer, decrypted fragment, reader");
+}
+
+#[test]
+fn keys_that_cannot_be_sealed_are_overwritten_in_the_buffer_for_sending() {
+    let (mut domain, mocks) = domain(&BOTH);
+    let (payload, [start, _]) = unique_keys(6, 200);
+    mocks[&1].add_pair(prefix(2));
+    open(&mut domain, 1, 2).unwrap();
+    mocks[&1].forget(prefix(2));
+    send(&mut domain, SecureChannel::KeyExchange, 1, 2, &payload).unwrap();
+    assert!(overwritten(&start) > 0, "the writer still keeps its copy");
 }
 
 /// A message of the handshake from a host that nobody knows.

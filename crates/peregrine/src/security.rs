@@ -74,9 +74,10 @@ pub struct SecurityConfig {
     /// A URI, which may be the passphrase itself.
     passphrase: Option<Secret>,
     extra_passphrases: Option<Secret>,
-    pre_shared_cipher: Option<String>,
     pre_shared_protection: ProtectionKind,
     key_length: KeyLength,
+    /// `None`: as for other keys.
+    pre_shared_key_length: Option<KeyLength>,
     plugins: Plugins,
 }
 
@@ -116,7 +117,18 @@ impl SecurityConfig {
             }),
             "dds.sec.crypto.rtps_psk_secret_passphrase" => self.pre_shared_passphrase(value),
             "dds.sec.crypto.rtps_psk_secret_passphrase_extra" => self.pre_shared_passphrase_extra(value),
-            "dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm" => self.pre_shared_cipher(value),
+            "dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm" => {
+                let pre_shared_key_length = match value {
+                    "AUTO" => None,
+                    "AES128+GCM" | "AES128-GCM" => Some(KeyLength::Aes128),
+                    "AES256+GCM" | "AES256-GCM" => Some(KeyLength::Aes256),
+                    _ => {
+                        let fault = &"use AUTO, AES128+GCM or AES256+GCM";
+                        return Err(malformed(SecurityPart::PreSharedCipher, None, fault));
+                    }
+                };
+                Self { pre_shared_key_length, ..self }
+            }
             name => return Err(SecurityError::Property(name.to_owned())),
         })
     }
@@ -140,13 +152,6 @@ impl SecurityConfig {
     #[must_use]
     pub fn pre_shared_passphrase_extra(mut self, uri: &str) -> Self {
         self.extra_passphrases = Some(Secret::copy_of(uri.as_bytes()));
-        self
-    }
-
-    /// `AES256+GCM` or `AUTO`, the default, or `AES128+GCM`.
-    #[must_use]
-    pub fn pre_shared_cipher(mut self, name: &str) -> Self {
-        self.pre_shared_cipher = Some(name.to_owned());
         self
     }
 
@@ -238,14 +243,7 @@ impl SecurityConfig {
 
     fn pre_shared(&self) -> Result<Option<PreShared>, SecurityError> {
         let Some(primary) = &self.passphrase else { return Ok(None) };
-        let key_length = match self.pre_shared_cipher.as_deref() {
-            None | Some("AUTO" | "AES256+GCM" | "AES256-GCM") => KeyLength::Aes256,
-            Some("AES128+GCM" | "AES128-GCM") => KeyLength::Aes128,
-            Some(_) => {
-                let fault = &"use AUTO, AES128+GCM or AES256+GCM";
-                return Err(malformed(SecurityPart::PreSharedCipher, None, fault));
-            }
-        };
+        let key_length = self.pre_shared_key_length.unwrap_or(self.key_length);
         let passphrases = passphrases(primary, self.extra_passphrases.as_ref())?;
         let kind = match self.pre_shared_protection {
             kind @ (ProtectionKind::None | ProtectionKind::Sign | ProtectionKind::Encrypt) => kind,
@@ -257,8 +255,9 @@ impl SecurityConfig {
         Ok(Some(PreShared { passphrases, key_length, kind }))
     }
 
-    /// The length of the AES keys with which the participant protects what it sends. 256 bits without this call. Peers
-    /// choose their own.
+    /// The length of the AES keys with which the participant protects what it sends: of its own keys, and of the
+    /// pre-shared key unless the property `dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm` states another one. 256
+    /// bits without this call. Each message states its key, so that peers choose for themselves.
     #[must_use]
     pub fn key_length(mut self, length: KeyLength) -> Self {
         self.key_length = length;
@@ -329,9 +328,9 @@ impl Default for SecurityConfig {
             revocations: None,
             passphrase: None,
             extra_passphrases: None,
-            pre_shared_cipher: None,
             pre_shared_protection: ProtectionKind::Encrypt,
             key_length: KeyLength::default(),
+            pre_shared_key_length: None,
             plugins: Plugins::new(),
         }
     }
@@ -434,14 +433,13 @@ mod tests {
 
     #[test]
     fn passphrase_that_is_not_usable_is_named_in_the_error_without_its_text() {
-        for (primary, extra, cipher, expected) in [
-            ("data:,hidden", "", "AUTO", "passphrase of the pre-shared key is not usable"),
-            ("data:,255:hidden", "", "AUTO", "255 is reserved"),
-            ("file:/nowhere/psk", "", "AUTO", "passphrase of the pre-shared key cannot be read from /nowhere/psk"),
-            ("data:,1:hidden", "data:,1:hidden too", "AUTO", "list of further passphrases"),
-            ("data:,1:hidden", "", "DES", "cipher of the pre-shared key"),
+        for (primary, extra, expected) in [
+            ("data:,hidden", "", "passphrase of the pre-shared key is not usable"),
+            ("data:,255:hidden", "", "255 is reserved"),
+            ("file:/nowhere/psk", "", "passphrase of the pre-shared key cannot be read from /nowhere/psk"),
+            ("data:,1:hidden", "data:,1:hidden too", "list of further passphrases"),
         ] {
-            let config = SecurityConfig::new().pre_shared_passphrase(primary).pre_shared_cipher(cipher);
+            let config = SecurityConfig::new().pre_shared_passphrase(primary);
             let config = if extra.is_empty() { config } else { config.pre_shared_passphrase_extra(extra) };
             let error = config.load_without_certificate().map(drop).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains("hidden"), "{error}");
@@ -463,13 +461,24 @@ mod tests {
         assert!(matches!(set("dds.sec.unknown", ""), Err(SecurityError::Property(name)) if name == "dds.sec.unknown"));
         let error = set("dds.sec.access.rtps_psk_protection_kind", "SOME").unwrap_err();
         assert!(error.to_string().contains("NONE, SIGN or ENCRYPT"), "{error}");
+        let error = set("dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm", "DES").unwrap_err().to_string();
+        assert!(error.contains("cipher of the pre-shared key") && error.contains("AUTO, AES128+GCM"), "{error}");
     }
 
     #[test]
-    fn stated_key_length_is_that_of_the_session() {
-        assert_eq!(SecurityConfig::new().session().crypto.key_length, KeyLength::Aes256);
-        let short = SecurityConfig::new().key_length(KeyLength::Aes128).session();
-        assert_eq!(short.crypto.key_length, KeyLength::Aes128);
+    fn stated_key_length_is_that_of_all_keys_unless_the_property_states_that_of_the_pre_shared_one() {
+        use KeyLength::{Aes128, Aes256};
+        let config = || SecurityConfig::new().pre_shared_passphrase("data:,1:secret");
+        let lengths = |config: SecurityConfig| {
+            let pre_shared = config.load_without_certificate().unwrap().unwrap();
+            (config.session().crypto.key_length, pre_shared.key_length)
+        };
+        assert_eq!(lengths(config()), (Aes256, Aes256));
+        assert_eq!(lengths(config().key_length(Aes128)), (Aes128, Aes128));
+        let with = |value| config().property("dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm", value).unwrap();
+        assert_eq!(lengths(with("AES128+GCM")), (Aes256, Aes128));
+        assert_eq!(lengths(with("AES256-GCM").key_length(Aes128)), (Aes128, Aes256));
+        assert_eq!(lengths(with("AUTO").key_length(Aes128)), (Aes128, Aes128));
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub enum SecurityPart {
     Passphrase,
     /// [`SecurityConfig::pre_shared_passphrase_extra`](crate::security::SecurityConfig::pre_shared_passphrase_extra).
     ExtraPassphrases,
-    /// [`SecurityConfig::pre_shared_cipher`](crate::security::SecurityConfig::pre_shared_cipher).
+    /// The property `dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm` of
+    /// [`SecurityConfig::property`](crate::security::SecurityConfig::property).
     PreSharedCipher,
     /// [`SecurityConfig::pre_shared_protection`](crate::security::SecurityConfig::pre_shared_protection).
     PreSharedProtection,

@@ -57,8 +57,12 @@ pub(crate) fn load(plan: &SecurityPlan, domain: u32) -> Result<Loaded, Error> {
             Cipher::Aes128 => "AES128+GCM",
             Cipher::Aes256 => "AES256+GCM",
         };
-        loaded.config =
-            loaded.config.pre_shared_passphrase(key.uri()).pre_shared_cipher(cipher).pre_shared_protection(kind);
+        loaded.config = loaded
+            .config
+            .pre_shared_passphrase(key.uri())
+            .pre_shared_protection(kind)
+            .property("dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm", cipher)
+            .map_err(|error| Error::Setup(error.to_string()))?;
     }
     Ok(loaded)
 }

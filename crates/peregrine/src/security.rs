@@ -96,7 +96,7 @@ impl SecurityConfig {
     }
 
     /// Sets a part by the name of its property (DDS Security 1.2 §10.3.1, §10.4.1, §10.5.1, §10.8.1), as in
-    /// `dds.sec.auth.identity_ca`.
+    /// `dds.sec.auth.identity_ca`. [`LogOptions::property`] takes those that begin with `dds.sec.log.`.
     ///
     /// # Errors
     /// The property is not known, or its value is not one of those that the standard has.
@@ -128,6 +128,9 @@ impl SecurityConfig {
                     }
                 };
                 Self { pre_shared_key_length, ..self }
+            }
+            name if name.starts_with(log::PROPERTIES) => {
+                return Err(malformed(SecurityPart::Log, None, &format_args!("LogOptions::property takes {name}")));
             }
             name => return Err(SecurityError::Property(name.to_owned())),
         })
@@ -463,6 +466,8 @@ mod tests {
         assert!(error.to_string().contains("NONE, SIGN or ENCRYPT"), "{error}");
         let error = set("dds.sec.crypto.rtps_psk_symmetric_cipher_algorithm", "DES").unwrap_err().to_string();
         assert!(error.contains("cipher of the pre-shared key") && error.contains("AUTO, AES128+GCM"), "{error}");
+        let error = set("dds.sec.log.plugin", "builtin.DDS_LogTopic").unwrap_err().to_string();
+        assert!(error.contains("LogOptions"), "{error}");
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum SecurityPart {
     PreSharedCipher,
     /// [`SecurityConfig::pre_shared_protection`](crate::security::SecurityConfig::pre_shared_protection).
     PreSharedProtection,
+    /// [`LogOptions::property`](crate::security::LogOptions::property).
+    Log,
 }
 
 /// Why a participant or endpoint cannot be secured as configured.
@@ -91,6 +93,7 @@ impl fmt::Display for SecurityPart {
             Self::ExtraPassphrases => "list of further passphrases",
             Self::PreSharedCipher => "cipher of the pre-shared key",
             Self::PreSharedProtection => "kind of protection with the pre-shared key",
+            Self::Log => "option of the log",
         })
     }
 }

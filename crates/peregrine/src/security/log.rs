@@ -1,6 +1,7 @@
 //! The log of security events: a topic, a file, or both (`DDS:Logging:DDS_LogTopic`, DDS Security 1.2 §10.6).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -21,13 +22,17 @@ use crate::condition::{GuardCondition, WaitSet};
 use crate::discovery::DiscoveryEvents;
 use crate::driver::base::clock::wall;
 use crate::entity::DomainParticipant;
-use crate::error::Error;
+use crate::error::{Error, SecurityError, SecurityPart};
 use crate::writer::DataWriter;
 
 /// Samples that a late reader of the log gets.
 const DEPTH: u32 = 128;
 /// The default of [`LogOptions::max_file_bytes`].
 const FILE_BYTES: u64 = 64 << 20;
+/// The names of its properties begin with this.
+pub(super) const PROPERTIES: &str = "dds.sec.log.";
+/// The value of the property that names the plug-in.
+const PLUGIN: &str = "builtin.DDS_LogTopic";
 /// Security and authorization messages, in syslog.
 const FACILITY: u8 = 10;
 
@@ -168,6 +173,41 @@ struct Origin {
 impl Default for LogOptions {
     fn default() -> Self {
         Self { level: LogLevel::Warning, distribute: false, file: None, max_file_bytes: FILE_BYTES }
+    }
+}
+
+impl LogOptions {
+    /// Sets an option by the name of its property, which begins with `dds.sec.log.builtin.DDS_LogTopic.`:
+    ///
+    /// | name | value |
+    /// |---|---|
+    /// | `logging_level` | `EMERGENCY_LEVEL` to `DEBUG_LEVEL`: [`Self::level`] |
+    /// | `log_file` | a path: [`Self::file`] |
+    /// | `distribute` | `true` or `false`: [`Self::distribute`] |
+    ///
+    /// The property `dds.sec.log.plugin` has the value `builtin.DDS_LogTopic`. DDS Security 1.2 has these options
+    /// (§9.6, §10.6.1) and no names of properties for them; these are those of Fast DDS.
+    ///
+    /// # Errors
+    /// The property is not known, or its value is not one of those above.
+    pub fn property(mut self, name: &str, value: &str) -> Result<Self, SecurityError> {
+        let fault = |fault: &dyn fmt::Display| {
+            let fault = format!("{name} is `{value}`; {fault}");
+            SecurityError::Malformed { part: SecurityPart::Log, path: None, fault }
+        };
+        let unknown = || SecurityError::Property(name.to_owned());
+        match name.strip_prefix(PROPERTIES).ok_or_else(unknown)? {
+            "plugin" if value == PLUGIN => {}
+            "plugin" => return Err(fault(&format_args!("use {PLUGIN}"))),
+            "builtin.DDS_LogTopic.logging_level" => self.level = value.parse().map_err(|error| fault(&error))?,
+            "builtin.DDS_LogTopic.log_file" if value.is_empty() => return Err(fault(&"use a path")),
+            "builtin.DDS_LogTopic.log_file" => self.file = Some(value.into()),
+            "builtin.DDS_LogTopic.distribute" => {
+                self.distribute = value.to_ascii_lowercase().parse().map_err(|_| fault(&"use true or false"))?;
+            }
+            _ => return Err(unknown()),
+        }
+        Ok(self)
     }
 }
 
@@ -356,7 +396,61 @@ impl From<LogLevel> for LoggingLevel {
 
 #[cfg(test)]
 mod tests {
+    use peregrine_rtps::id::{EntityId, GuidPrefix};
+
     use super::*;
+    use crate::{DomainConfig, InterfaceSelection};
+
+    #[test]
+    fn properties_set_the_options_of_their_names() {
+        let set = |name: &str, value: &str| LogOptions::default().property(name, value);
+        let named = |name: &str, value: &str| set(&format!("dds.sec.log.builtin.DDS_LogTopic.{name}"), value);
+        assert_eq!(set("dds.sec.log.plugin", "builtin.DDS_LogTopic").unwrap(), LogOptions::default());
+        assert_eq!(named("logging_level", "DEBUG_LEVEL").unwrap().level, LogLevel::Debug);
+        assert_eq!(named("log_file", "security.log").unwrap().file, Some("security.log".into()));
+        assert!(named("distribute", "TRUE").unwrap().distribute && !named("distribute", "false").unwrap().distribute);
+        for (refused, expected) in [
+            (named("logging_level", "LOUD"), "is `LOUD`; use EMERGENCY_LEVEL"),
+            (named("distribute", "perhaps"), "is `perhaps`; use true or false"),
+            (named("log_file", ""), "use a path"),
+            (set("dds.sec.log.plugin", "other"), "use builtin.DDS_LogTopic"),
+            (named("colour", "red"), "DDS_LogTopic.colour is not known"),
+            (set("dds.sec.auth.password", "hidden"), "dds.sec.auth.password is not known"),
+        ] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("hidden"), "{error}");
+        }
+    }
+
+    #[test]
+    fn oldest_events_are_dropped_and_counted_when_the_log_is_slower() {
+        const WAITING_MAX: u64 = 4096;
+        const MORE: u64 = 100;
+        let path = std::env::temp_dir().join(format!("peregrine-slow-log-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+        let config = DomainConfig { interfaces, ..DomainConfig::default() };
+        let participant = DomainParticipant::builder(113).config(config).build().unwrap();
+        let options = LogOptions { level: LogLevel::Debug, file: Some(path.clone()), ..LogOptions::default() };
+        let log = participant.security_log(options).unwrap();
+        let mut locked = participant.inner.core.lock();
+        for number in 0..WAITING_MAX + MORE {
+            let mut prefix = [0; 12];
+            prefix[4..].copy_from_slice(&number.to_be_bytes());
+            let remote = Guid::new(GuidPrefix(prefix), EntityId::PARTICIPANT);
+            let event = SecurityEvent::KeysExchanged { local: EntityId::PARTICIPANT, remote };
+            locked.observers.iter_mut().for_each(|observer| observer.push(DiscoveryEvent::Security(event.clone())));
+        }
+        drop(locked);
+        let counters = Arc::clone(&log.counters);
+        drop(log);
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        assert_eq!((of(&counters.lost), of(&counters.logged)), (MORE, WAITING_MAX));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(text.lines().count() as u64, WAITING_MAX);
+        assert!(text.lines().next().is_some_and(|line| line.contains("KeysExchanged")), "{:?}", text.lines().next());
+    }
 
     #[test]
     fn file_is_not_longer_than_its_bound() {

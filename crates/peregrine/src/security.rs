@@ -78,6 +78,7 @@ pub struct SecurityConfig {
     key_length: KeyLength,
     /// `None`: as for other keys.
     pre_shared_key_length: Option<KeyLength>,
+    trusts_host: bool,
     plugins: Plugins,
 }
 
@@ -222,6 +223,23 @@ impl SecurityConfig {
         self
     }
 
+    /// Whether the participant trusts the processes of its user on this host. `false` without this call.
+    ///
+    /// Where both participants do, samples of topics whose `data_protection_kind` is NONE are delivered by shared
+    /// memory, or by reference within the process, and not in protected messages, although the governance protects
+    /// messages or submessages. Only authenticated participants with the permissions match, as without this call. A
+    /// process of the same user could read and change the samples: see `SECURITY.md`. Not used by a participant
+    /// without certificates.
+    #[must_use]
+    pub const fn trust_host(mut self, trusts_host: bool) -> Self {
+        self.trusts_host = trusts_host;
+        self
+    }
+
+    pub(crate) const fn trusts_host(&self) -> bool {
+        self.trusts_host
+    }
+
     /// Authentication, access control or cryptography of the application, in place of the built-in ones. Not used by a
     /// participant without certificates.
     #[must_use]
@@ -334,6 +352,7 @@ impl Default for SecurityConfig {
             pre_shared_protection: ProtectionKind::Encrypt,
             key_length: KeyLength::default(),
             pre_shared_key_length: None,
+            trusts_host: false,
             plugins: Plugins::new(),
         }
     }

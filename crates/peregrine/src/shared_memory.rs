@@ -29,7 +29,8 @@ pub enum NoSharedMemory {
     /// that the writer holds use all of this memory, or the system has none. In the reader's process the channel [has
     /// ended](Self::Ended).
     NoMemory,
-    /// DDS Security protects the topic. Shared memory carries plain samples, so protected samples are sent in messages.
+    /// DDS Security protects the topic. Shared memory carries plain samples, so protected samples are sent in messages,
+    /// unless both participants trust the host (`SecurityConfig::trust_host`) and payloads are not protected.
     Protected,
 }
 

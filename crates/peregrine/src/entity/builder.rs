@@ -231,24 +231,25 @@ impl ParticipantBuilder {
             gate: None,
         };
         #[cfg(feature = "security")]
-        let security = match &self.security {
-            None => None,
-            Some(security) => Some(match security.load_without_certificate()? {
+        let (security, trusts_host) = match &self.security {
+            None => (None, false),
+            Some(settings) => match settings.load_without_certificate()? {
+                // A pre-shared key authenticates nobody: other users of the host may know it, too.
                 Some(PreShared { passphrases, key_length, kind }) => {
-                    Security::configure_pre_shared(&passphrases, key_length, kind, &mut config)
+                    (Some(Security::configure_pre_shared(&passphrases, key_length, kind, &mut config)), false)
                 }
                 None => {
-                    let credential = security.load(config.domain, &config.domain_tag, prefix, calendar())?;
-                    let settings = (security.session(), security.plugins_of());
-                    let security = Security::configure(credential, settings, &mut config)?;
+                    let credential = settings.load(config.domain, &config.domain_tag, prefix, calendar())?;
+                    let session = (settings.session(), settings.plugins_of());
+                    let security = Security::configure(credential, session, &mut config)?;
                     crate::process::note_own_prefix(config.prefix);
-                    security
+                    (Some(security), settings.trusts_host())
                 }
-            }),
+            },
         };
         #[cfg(not(feature = "security"))]
-        let security = None;
-        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, config, security));
+        let (security, trusts_host) = (None, false);
+        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain) as Arc<_>, config, security, trusts_host));
         #[cfg(feature = "security")]
         if let Some(security) = &core.security {
             security.set_participant(Arc::downgrade(&core) as _);

@@ -151,7 +151,8 @@ impl Reader {
         self.config.guid
     }
 
-    /// Whether messages, submessages or payloads are protected. Such a reader accepts samples only from messages.
+    /// Whether messages, submessages or payloads are protected. Such a reader accepts samples only from messages,
+    /// unless the caller trusts the writers that hand samples over.
     #[must_use]
     pub const fn is_protected(&self) -> bool {
         self.sealer.is_active()

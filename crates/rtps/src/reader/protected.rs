@@ -8,6 +8,12 @@ use crate::wire::DataFrag;
 use super::{Reader, Reception, SampleMeta};
 
 impl Reader {
+    /// Whether payloads are protected, whatever carries them.
+    #[must_use]
+    pub fn protects_payloads(&self) -> bool {
+        self.sealer.payloads().is_some()
+    }
+
     /// Handles fragments of a sample whose writer protects payloads.
     #[cold]
     pub(super) fn open_fragment(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {

@@ -198,7 +198,8 @@ impl Writer {
         self.config.guid
     }
 
-    /// Whether messages, submessages or payloads are protected. Such a writer does not hand over samples.
+    /// Whether messages, submessages or payloads are protected. Such a writer hands samples over only if the caller
+    /// trusts the receivers.
     #[must_use]
     pub const fn is_protected(&self) -> bool {
         self.packer.is_protected()

@@ -9,6 +9,12 @@ use crate::seq::SequenceNumber;
 use super::Writer;
 
 impl Writer {
+    /// Whether payloads are protected, whatever carries them.
+    #[must_use]
+    pub fn protects_payloads(&self) -> bool {
+        self.packer.payloads().is_some()
+    }
+
     /// Protects the payload of the first held change from `number` on, if payloads are protected and this one is not.
     /// The packer skips samples that could not be protected.
     #[inline]

@@ -101,7 +101,15 @@ pub(crate) struct ReaderCore {
 }
 
 impl ReaderCore {
-    pub(crate) fn new(host: Arc<dyn Host>, topic: Arc<TopicCore>, type_id: TypeId, reader: Reader) -> Self {
+    /// Creates a reader of values of this Rust type. If its participant trusts the host, only protected payloads keep
+    /// samples in messages.
+    pub(crate) fn new(
+        host: Arc<dyn Host>,
+        topic: Arc<TopicCore>,
+        type_id: TypeId,
+        reader: Reader,
+        trusts_host: bool,
+    ) -> Self {
         let state = ReaderState {
             reader,
             statuses: ReaderStatuses::default(),
@@ -122,7 +130,7 @@ impl ReaderCore {
             host,
             gate: ListenerGate::default(),
             type_id,
-            is_protected: state.reader.is_protected(),
+            is_protected: state.reader.is_protected() && (!trusts_host || state.reader.protects_payloads()),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
             mark: Mark::default(),

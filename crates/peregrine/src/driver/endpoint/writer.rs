@@ -98,7 +98,7 @@ pub(crate) struct WriterCore {
     pub(crate) gate: ListenerGate,
     /// The Rust type of its values.
     type_id: TypeId,
-    /// Samples are sent in protected messages only: by UDP, not by reference and not by shared memory.
+    /// Samples are sent in protected messages only: not by reference and not by shared memory.
     pub(in crate::driver) is_protected: bool,
     /// The flow controller of an asynchronous writer.
     pub(in crate::driver) flow: Option<FlowController>,
@@ -123,7 +123,8 @@ pub(crate) enum WriteFailure {
 
 impl WriterCore {
     /// Creates a writer of values of this Rust type with at most this many bytes of shared memory. With a flow
-    /// controller, the writer is asynchronous.
+    /// controller, the writer is asynchronous. If its participant trusts the host, only protected payloads keep samples
+    /// in messages.
     pub(crate) fn new(
         host: Arc<dyn Host>,
         topic: Arc<TopicCore>,
@@ -131,6 +132,7 @@ impl WriterCore {
         writer: Writer,
         flow: Option<FlowController>,
         shared_memory_bytes: usize,
+        trusts_host: bool,
     ) -> Arc<Self> {
         let state = WriterState::new(writer);
         let lending =
@@ -141,7 +143,7 @@ impl WriterCore {
             host,
             gate: ListenerGate::default(),
             type_id,
-            is_protected: state.writer.is_protected(),
+            is_protected: state.writer.is_protected() && (!trusts_host || state.writer.protects_payloads()),
             flow,
             outgoing: Outgoing::new(shared_memory_bytes, lending(Weak::clone(me))),
             me: Weak::clone(me),

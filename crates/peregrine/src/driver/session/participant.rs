@@ -97,6 +97,8 @@ pub(crate) struct ParticipantCore {
     /// Protects the traffic of the participant and its endpoints.
     pub(crate) protection: Option<Arc<dyn Protection>>,
     pub(crate) security: Option<Arc<Security>>,
+    /// Samples whose payloads are not protected may reach other participants of the host outside of messages.
+    pub(crate) trusts_host: bool,
     locked: Mutex<Locked>,
     due: DeadlineCell,
     next_key: AtomicU32,
@@ -108,6 +110,7 @@ impl ParticipantCore {
         services: Arc<dyn ParticipantHost>,
         config: ParticipantConfig,
         security: Option<Arc<Security>>,
+        trusts_host: bool,
     ) -> Self {
         let (prefix, protection) = (config.prefix, config.protection.clone());
         let rtps = Participant::new(now(), config);
@@ -129,6 +132,7 @@ impl ParticipantCore {
             prefix,
             protection,
             security,
+            trusts_host,
             locked: Mutex::new(locked),
             due: DeadlineCell::never(),
             next_key: AtomicU32::new(1),

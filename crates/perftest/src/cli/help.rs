@@ -17,6 +17,7 @@ pub fn usage() -> String {
                 perftest --help              the other commands: run, ab, compare, load, search, respond, lab,\n                                    \
                 doctor, floors, peers, keys, report\n\n\
          Option names may be shortened as long as they stay unambiguous; upper and lower case are the same.\n\
+         Of several options -secure..., the first in ASCII order is meant, as in RTI Perftest.\n\
          Numbers take k, M, G (powers of 1000) and Ki, Mi, Gi (powers of 1024).\n",
     );
     for group in Group::ALL {
@@ -35,6 +36,10 @@ pub fn usage() -> String {
         let names: Vec<_> = chunk.iter().map(|option| format!("-{}", option.name)).collect();
         let _ = writeln!(text, "  {}", names.join(" "));
     }
+    let _ = writeln!(text, "\nKnown from RTI Perftest and not supported:");
+    for option in OPTIONS.iter().filter(|option| option.availability == Availability::Refused) {
+        push_option(&mut text, option);
+    }
     text
 }
 
@@ -50,7 +55,11 @@ pub fn markdown() -> String {
         for option in listed(group) {
             let argument = option.argument.placeholder();
             let separator = if argument.is_empty() { "" } else { " " };
-            let state = if option.availability == Availability::Now { "works" } else { "not yet" };
+            let state = match option.availability {
+                Availability::Now => "works",
+                Availability::Refused => "refused",
+                _ => "not yet",
+            };
             let raw = if option.raw { "yes" } else { "no" };
             let _ = writeln!(
                 text,
@@ -87,7 +96,11 @@ fn push_option(text: &mut String, option: &OptionDescriptor) {
     let _ = write!(text, "  {head:<NAME_WIDTH$} {}", option.help);
     if !matches!(
         option.argument,
-        Argument::Flag | Argument::Text { .. } | Argument::OptionalText { .. } | Argument::Repeated { .. }
+        Argument::Flag
+            | Argument::Text { .. }
+            | Argument::Secret { .. }
+            | Argument::OptionalText { .. }
+            | Argument::Repeated { .. }
     ) {
         let _ = write!(text, "; {}", option.argument.range());
     }

@@ -1,7 +1,10 @@
 //! Description of a command-line option: the vocabulary of [`super::table`].
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
+
+use zeroize::Zeroizing;
 
 /// Heading of an option in `-help` and in the compatibility document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,9 +98,16 @@ pub enum Argument {
         permitted: &'static [&'static str],
         /// Known words that are not supported yet.
         not_yet: &'static [&'static str],
+        /// Known words that are refused, each with the reason and what to use.
+        refused: &'static [(&'static str, &'static str)],
     },
     /// Any text that does not begin with a dash.
     Text {
+        /// Name of the value in help.
+        label: &'static str,
+    },
+    /// As `Text`; the text is neither printed nor recorded, and is overwritten at its end.
+    Secret {
         /// Name of the value in help.
         label: &'static str,
     },
@@ -147,6 +157,8 @@ pub enum Availability {
     Now,
     /// Recognised, checked, and refused with a line that says that the option is not available yet.
     NotYet,
+    /// Recognised, and refused with its help text, which states why and what to use.
+    Refused,
     /// Removed by RTI Perftest. Works when written in full.
     Old,
     /// Removed by RTI Perftest. Recognised when written in full, and refused with its replacement.
@@ -229,6 +241,12 @@ pub struct ThreadAffinity {
     pub database: Vec<usize>,
 }
 
+/// A secret from the command line. Its bytes are overwritten when it is dropped, and `Debug` does not show it.
+///
+/// Other users of the machine see the command line itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretText(Zeroizing<String>);
+
 /// A checked value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -240,6 +258,8 @@ pub enum Value {
     Duration(Duration),
     /// From `Text`, `OptionalText` and `Repeated`.
     Text(String),
+    /// From `Secret`.
+    Secret(SecretText),
     /// From `Choice`.
     Choice(&'static str),
     /// From `Rate`.
@@ -254,6 +274,26 @@ pub enum Value {
     Span(RangeInclusive<u64>),
 }
 
+impl SecretText {
+    /// The text.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for SecretText {
+    fn from(text: &str) -> Self {
+        Self(Zeroizing::new(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText")
+    }
+}
+
 impl Argument {
     /// The value as help prints it: empty for a flag, `<label>` or `[<label>]` otherwise.
     pub fn placeholder(&self) -> String {
@@ -261,6 +301,7 @@ impl Argument {
             Self::Flag => String::new(),
             Self::Integer { label, .. }
             | Self::Text { label }
+            | Self::Secret { label }
             | Self::Span { label, .. }
             | Self::Repeated { label, .. } => format!("<{label}>"),
             Self::OptionalInteger { label, .. } | Self::OptionalText { label } => format!("[<{label}>]"),
@@ -284,7 +325,7 @@ impl Argument {
             Self::Choice { permitted, not_yet, .. } => {
                 format!("{} (not yet: {})", permitted.join(", "), not_yet.join(", "))
             }
-            Self::Text { .. } => "text".into(),
+            Self::Text { .. } | Self::Secret { .. } => "text".into(),
             Self::OptionalText { label } => (*label).into(),
             Self::Span { max, .. } => format!("0 to {max}, the first not above the last"),
             Self::Repeated { max, .. } => format!("text, repeatable up to {max} times"),

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::number;
 use super::option::{
-    Argument, Availability, OptionDescriptor, RateLimit, Side, ThreadAffinity, ThreadPriorities, Value,
+    Argument, Availability, Group, OptionDescriptor, RateLimit, SecretText, Side, ThreadAffinity, ThreadPriorities,
+    Value,
 };
 use super::table::{self, OPTIONS};
 
@@ -100,6 +101,11 @@ impl ParsedOptions {
         self.last(name, |value| if let Value::Text(text) = value { Some(text.as_str()) } else { None })
     }
 
+    /// The secret given to an option.
+    pub fn secret(&self, name: &'static str) -> Option<&SecretText> {
+        self.last(name, |value| if let Value::Secret(text) = value { Some(text) } else { None })
+    }
+
     /// Every text given to a repeatable option, in the order of the line.
     pub fn texts(&self, name: &'static str) -> Vec<&str> {
         debug_assert!(table::descriptor(name).is_some(), "no option is called {name}");
@@ -149,6 +155,7 @@ impl ParsedOptions {
     fn add(&mut self, option: &'static OptionDescriptor, value: Value, errors: &mut Vec<String>) {
         match option.availability {
             Availability::Now | Availability::Old => {}
+            Availability::Refused => errors.push(format!("-{} is not supported: {}", option.name, option.help)),
             Availability::NotYet => errors.push(format!("-{} is not available yet", option.name)),
             Availability::Removed => {
                 errors.push(format!("-{} was removed from RTI Perftest; instead use: {}", option.name, option.help));
@@ -191,7 +198,8 @@ impl ParsedOptions {
     }
 }
 
-/// Finds the option of a word: its full name or an unambiguous prefix, case-insensitive.
+/// Finds the option of a word: its full name or an unambiguous prefix, case-insensitive. Of several options of
+/// security, the first in ASCII order is meant, as in RTI Perftest: `-secureP` is `-securePSK`.
 fn resolve(word: &str) -> Result<&'static OptionDescriptor, String> {
     let cannot_parse = || format!("Cannot parse '{word}': invalid input. Use -help to see the options.");
     let typed = word.strip_prefix('-').filter(|typed| !typed.is_empty()).ok_or_else(cannot_parse)?;
@@ -206,6 +214,9 @@ fn resolve(word: &str) -> Result<&'static OptionDescriptor, String> {
     match candidates[..] {
         [] => Err(cannot_parse()),
         [only] => Ok(only),
+        [first, ..] if candidates.iter().all(|option| option.group == Group::Security) => {
+            Ok(candidates.into_iter().min_by_key(|option| option.name).unwrap_or(first))
+        }
         _ => {
             let names: Vec<_> = candidates.iter().map(|option| format!("-{}", option.name)).collect();
             Err(format!("'{word}' is ambiguous: {}", names.join(", ")))
@@ -243,18 +254,22 @@ fn check_value(option: &OptionDescriptor, text: Option<&str>) -> Result<Value, S
             }
             Ok(Value::Duration(duration))
         }
-        Argument::Choice { permitted, not_yet, .. } => {
+        Argument::Choice { permitted, not_yet, refused, .. } => {
             if let Some(word) = permitted.iter().find(|word| **word == text) {
                 return Ok(Value::Choice(word));
             }
             if not_yet.contains(&text) {
                 return Err(format!("-{name} {text} is not available yet"));
             }
+            if let Some((_, reason)) = refused.iter().find(|(word, _)| *word == text) {
+                return Err(format!("-{name} {text} is not supported: {reason}"));
+            }
             Err(refuse(format!("'{text}' is none of them")))
         }
         Argument::Text { .. } | Argument::OptionalText { .. } | Argument::Repeated { .. } => {
             Ok(Value::Text(text.to_owned()))
         }
+        Argument::Secret { .. } => Ok(Value::Secret(text.into())),
         Argument::Span { max, .. } => {
             let span = number::parse_span(text).map_err(refuse)?;
             within(*span.end(), 0, max)?;

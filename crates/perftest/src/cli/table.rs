@@ -1,8 +1,8 @@
 //! The list of options. Parsing, `-help` and `docs/perftest-compatibility.md` derive from it.
 
 use super::option::Argument::{
-    Affinity, Choice, Flag, Integer, OptionalInteger, OptionalText, Priorities, Rate, Repeated, Seconds, Sizes, Span,
-    Text,
+    Affinity, Choice, Flag, Integer, OptionalInteger, OptionalText, Priorities, Rate, Repeated, Seconds, Secret, Sizes,
+    Span, Text,
 };
 use super::option::{Argument, Availability, Group, OptionDescriptor, Side};
 
@@ -140,14 +140,14 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     security("secureCertAuthority", Text { label: "file" }, "cacert.pem", "certificate of the authority of certificates, and of documents unless permissions_cacert.pem is beside it"),
     security("secureCertFile", Text { label: "file" }, "pub.pem or sub.pem", "certificate of the participant"),
     security("securePrivateKey", Text { label: "file" }, "pubkey.pem or subkey.pem", "private key of the participant"),
-    security("secureEncryptionAlgorithm", choice("name", &["aes-128-gcm", "aes-256-gcm"], &["aes-192-gcm"]), "aes-256-gcm", "cipher of what the participant sends"),
+    security("secureEncryptionAlgorithm", choice_except("name", &["aes-128-gcm", "aes-256-gcm"], &[("aes-192-gcm", "DDS Security has AES-GCM with 128 and 256 bits only; use aes-256-gcm")]), "aes-256-gcm", "cipher of what the participant sends"),
     security("secureDebug", integer("level", 0, 7), "1", "messages of security on stderr: 0 none, 1 to 5 refusals, 6 also authenticated participants, 7 also keys"),
-    security("secureEnableAAD", Flag, "off", "additional authenticated data").not_yet(),
-    security("secureLibrary", Text { label: "file" }, "", "security library").not_yet(),
+    security("secureEnableAAD", Flag, "off", "no effect: a copy in each protected message authenticates the RTPS header in any case"),
+    security("secureLibrary", Text { label: "file" }, "", "no effect: security is a part of this program"),
     security("lightWeightSecurity", Flag, "off", "a pre-shared key alone, without certificates and documents"),
-    security("securePSK", Text { label: "passphrase" }, "off", "pre-shared key: data:,<number>:<passphrase> or file:<path>"),
+    security("securePSK", Secret { label: "passphrase" }, "off", "pre-shared key: data:,<number>:<passphrase> or file:<path>"),
     security("securePSKAlgorithm", choice("name", &["AES128+GCM", "AES256+GCM", "AES128+GMAC", "AES256+GMAC"], &[]), "AES256+GCM", "cipher of the pre-shared key; with GMAC messages are signed only"),
-    security("secureRtpsHmacOnly", Text { label: "key" }, "off", "message authentication only").not_yet(),
+    security("secureRtpsHmacOnly", Secret { label: "key" }, "off", "DDS Security has no HMAC of messages; to sign them with a shared key, use -lightWeightSecurity -securePSK data:,<number>:<passphrase> -securePSKAlgorithm AES256+GMAC").refused(),
     // Removed by RTI Perftest, but used in old scripts.
     old("enableUDPv6", "-transport UDPv6"),
     old("enableSharedMemory", "-transport SHMEM"),
@@ -179,7 +179,16 @@ const fn optional_integer(label: &'static str, min: u64, max: u64) -> Argument {
 }
 
 const fn choice(label: &'static str, permitted: &'static [&'static str], not_yet: &'static [&'static str]) -> Argument {
-    Choice { label, permitted, not_yet }
+    Choice { label, permitted, not_yet, refused: &[] }
+}
+
+/// A choice with known words that are refused, each with its reason.
+const fn choice_except(
+    label: &'static str,
+    permitted: &'static [&'static str],
+    refused: &'static [(&'static str, &'static str)],
+) -> Argument {
+    Choice { label, permitted, not_yet: &[], refused }
 }
 
 const fn repeated(label: &'static str, max: usize) -> Argument {
@@ -270,6 +279,10 @@ const fn removed(name: &'static str, argument: Argument, instead: &'static str) 
 impl OptionDescriptor {
     const fn no_raw(self) -> Self {
         Self { raw: false, ..self }
+    }
+
+    const fn refused(self) -> Self {
+        Self { availability: Availability::Refused, ..self }
     }
 
     const fn not_yet(self) -> Self {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::cli::ParsedOptions;
-use crate::cli::option::Group;
+use crate::cli::option::{Group, SecretText};
 use crate::cli::table::OPTIONS;
 
 /// Folder of the files that no option names, if no governance document is named either.
@@ -52,7 +52,7 @@ pub struct DocumentFiles {
 /// A pre-shared key. Its passphrase is not shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PreSharedKey {
-    uri: String,
+    uri: SecretText,
     /// The cipher of what the participant sends.
     pub cipher: Cipher,
     /// Whether messages are signed, and not encrypted, unless a governance document states that.
@@ -83,7 +83,7 @@ impl PreSharedKey {
     /// `data:,` with the number, a colon and the passphrase, or `file:` with the path of a file with that text.
     #[must_use]
     pub fn uri(&self) -> &str {
-        &self.uri
+        self.uri.expose()
     }
 }
 
@@ -101,6 +101,14 @@ pub(super) fn security(
     errors: &mut Vec<String>,
     notes: &mut Vec<String>,
 ) -> Option<SecurityPlan> {
+    for (name, why) in [
+        ("secureEnableAAD", "a copy in each protected message authenticates the RTPS header in any case"),
+        ("secureLibrary", "security is a part of this program"),
+    ] {
+        if options.has(name) {
+            notes.push(format!("-{name} has no effect: {why}."));
+        }
+    }
     let pre_shared = pre_shared(options, errors, notes);
     let documents = if options.has("lightWeightSecurity") {
         check_light_weight(options, pre_shared.is_some(), errors);
@@ -120,19 +128,19 @@ pub(super) fn security(
 }
 
 fn pre_shared(options: &ParsedOptions, errors: &mut Vec<String>, notes: &mut Vec<String>) -> Option<PreSharedKey> {
-    let (uri, algorithm) = (options.text("securePSK"), options.choice("securePSKAlgorithm"));
+    let (uri, algorithm) = (options.secret("securePSK"), options.choice("securePSKAlgorithm"));
     let uri = match (uri, algorithm) {
         (None, None) => return None,
-        (Some(uri), _) => uri,
+        (Some(uri), _) => uri.clone(),
         (None, Some(_)) => {
             notes.push(
                 "-securePSKAlgorithm without -securePSK: the passphrase is that of RTI Perftest, which is public."
                     .into(),
             );
-            DEFAULT_PASSPHRASE
+            DEFAULT_PASSPHRASE.into()
         }
     };
-    if !PASSPHRASE_SCHEMES.iter().any(|scheme| uri.starts_with(scheme)) {
+    if !PASSPHRASE_SCHEMES.iter().any(|scheme| uri.expose().starts_with(scheme)) {
         // The text may be the passphrase itself, and is not repeated.
         errors.push(
             "-securePSK takes data:,<number>:<passphrase>, or file:<path> of a file with <number>:<passphrase>".into(),
@@ -140,7 +148,7 @@ fn pre_shared(options: &ParsedOptions, errors: &mut Vec<String>, notes: &mut Vec
     }
     let algorithm = algorithm.unwrap_or_default();
     let cipher = if algorithm.starts_with("AES128") { Cipher::Aes128 } else { Cipher::Aes256 };
-    Some(PreSharedKey { uri: uri.to_owned(), cipher, signs: algorithm.ends_with("GMAC") })
+    Some(PreSharedKey { uri, cipher, signs: algorithm.ends_with("GMAC") })
 }
 
 /// A participant with a pre-shared key alone has no documents.
@@ -355,6 +363,16 @@ mod tests {
         let public = plan("-pub -lightWeightSecurity -securePSKAlgorithm AES128+GCM");
         assert_eq!(public.security.unwrap().pre_shared.unwrap().uri(), DEFAULT_PASSPHRASE);
         assert!(public.notes.iter().any(|note| note.contains("public")), "{:?}", public.notes);
+    }
+
+    #[test]
+    fn options_of_other_plug_ins_are_accepted_with_a_note() {
+        let plan = plan("-pub -secureGovernanceFile g.xml -secureEnableAAD -secureLibrary libnddssecurity.so");
+        for name in ["-secureEnableAAD has no effect", "-secureLibrary has no effect"] {
+            assert!(plan.notes.iter().any(|note| note.starts_with(name)), "{:?}", plan.notes);
+        }
+        let alone = resolve(&options("-pub -secureEnableAAD")).unwrap_err().lines;
+        assert!(alone[0].starts_with("-secureEnableAAD needs -secureGovernanceFile"), "{alone:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The programs of other middleware, built as a user builds them, measured beside Peregrine.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -67,11 +68,12 @@ const BUILD_LIMIT_S: &str = "1500";
 /// The peer reports that it cannot.
 const WITHOUT_THROUGHPUT: &str = "fastdds-data-sharing";
 
-/// Every peer, built once in a cache for these tests. Each test needs both cores, so they run in turn.
+/// The peers, each built once in a cache for these tests. Each test needs both cores, so they run in turn.
 static BUILT: LazyLock<Mutex<Built>> = LazyLock::new(|| Mutex::new(Built::new()));
 
 struct Built {
     cache: PathBuf,
+    peers: BTreeSet<&'static str>,
 }
 
 /// The included peers, with a transport of each.
@@ -89,26 +91,38 @@ fn series() -> impl Iterator<Item = (&'static str, Option<&'static str>, bool)> 
     SERIES.into_iter().filter(move |(_, peer, _)| takes_part(*peer))
 }
 
+/// All included peers, built.
 fn built() -> MutexGuard<'static, Built> {
-    BUILT.lock().unwrap_or_else(PoisonError::into_inner)
+    built_of(peers().map(|(peer, _)| peer))
+}
+
+/// At least these peers, built.
+fn built_of(peers: impl IntoIterator<Item = &'static str>) -> MutexGuard<'static, Built> {
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    peers.into_iter().for_each(|peer| built.build(peer));
+    built
 }
 
 impl Built {
     fn new() -> Self {
         // All programs found in the cache are included, so the two selections need separate caches.
         let folder = if std::env::var_os(EVERY_PEER).is_some() { "every-peer" } else { "usual-peers" };
-        let built = Self { cache: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder) };
-        for (peer, _) in peers() {
-            let output = Command::new("timeout")
-                .args([BUILD_LIMIT_S, PROGRAM, "peers", "--build", peer])
-                .env("XDG_CACHE_HOME", &built.cache)
-                // Their speed is not tested, and cargo builds them in half the time.
-                .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{peer}: {}", String::from_utf8_lossy(&output.stderr));
+        Self { cache: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder), peers: BTreeSet::new() }
+    }
+
+    fn build(&mut self, peer: &'static str) {
+        if self.peers.contains(peer) {
+            return;
         }
-        built
+        let output = Command::new("timeout")
+            .args([BUILD_LIMIT_S, PROGRAM, "peers", "--build", peer])
+            .env("XDG_CACHE_HOME", &self.cache)
+            // Their speed is not tested, and cargo builds them in half the time.
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{peer}: {}", String::from_utf8_lossy(&output.stderr));
+        self.peers.insert(peer);
     }
 
     /// Measures on an isolated host.
@@ -357,19 +371,28 @@ fn secured_peers_are_measured_at_every_level() {
         "rtps-sign-submessage-encrypt-origin-data-encrypt",
         "rtps-sign-submessage-encrypt",
     ];
-    let series: Vec<String> = ["cyclonedds", "fastdds"]
-        .iter()
-        .flat_map(|peer| LEVELS.map(|level| format!("{peer}-security-{level}")))
-        .collect();
-    let plan = format!(
-        "title = \"t\"\nduration_s = 0.1\nwarm_up_s = 0.02\nrepetitions = 1\nseries = {series:?}\n\
-         [[matrix]]\nrates = [\"ping-pong\", \"unpaced\"]\nsizes = [1024]\n"
-    );
-    let (outcome, record) = built().run_plan("secured-peers", &plan);
-    assert_eq!(outcome.code, 0, "{outcome:?}");
-    assert_eq!(record.measurements.len(), 2 * series.len(), "{:?}", record.skipped);
-    for measurement in &record.measurements {
-        let used = measurement.publisher.security.as_ref().unwrap();
-        assert_eq!(used.messages == "NONE", measurement.series.ends_with("security-none"), "{measurement:?}");
-    }
+    // The other peers, which take minutes to build, have no security.
+    const PEERS: [&str; 2] = ["cyclonedds", "fastdds"];
+    let measure = |built: &Built, peer: &str| {
+        let series = LEVELS.map(|level| format!("{peer}-security-{level}"));
+        let plan = format!(
+            "title = \"t\"\nduration_s = 0.1\nwarm_up_s = 0.02\nrepetitions = 1\nseries = {series:?}\n\
+             [[matrix]]\nrates = [\"ping-pong\", \"unpaced\"]\nsizes = [1024]\n"
+        );
+        let (outcome, record) = built.run_plan(&format!("secured-{peer}"), &plan);
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        assert_eq!(record.measurements.len(), 2 * series.len(), "{:?}", record.skipped);
+        for measurement in &record.measurements {
+            let used = measurement.publisher.security.as_ref().unwrap();
+            assert_eq!(used.messages == "NONE", measurement.series.ends_with("security-none"), "{measurement:?}");
+        }
+    };
+    let guard = built_of(PEERS);
+    let built: &Built = &guard;
+    // Both at once: their processes wait for handshakes most of the time.
+    std::thread::scope(|scope| {
+        for peer in PEERS {
+            scope.spawn(move || measure(built, peer));
+        }
+    });
 }

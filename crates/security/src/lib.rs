@@ -1,7 +1,7 @@
 //! The built-in plug-ins of OMG DDS Security as deterministic code.
 //!
-//! Time, randomness and bytes are inputs. This crate reads no clock and no file, opens no socket, starts no thread and
-//! takes no lock.
+//! Time, randomness and bytes are inputs. This crate reads no clock and no file, opens no socket and starts no thread.
+//! One module takes a lock: [`participant`], whose session discovery asks while it changes.
 //!
 //! | module | plug-in |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | [`documents`] | `DDS:Access:Permissions`: governance and permissions |
 //! | [`message`] | of all three: tokens, and the messages that contain them |
 //! | [`session`] | of all three: the state of one participant with all others |
+//! | [`participant`] | of all three: a session connected with the discovery of its participant |
 //! | [`check`] | of `DDS:Access:Permissions`: what the files of a participant permit, as a page of text |
 //! | [`logging`] | `DDS:Logging:DDS_LogTopic`: the words of a log for each event |
 //! | [`issue`] | none: test identities |
@@ -29,6 +30,7 @@ pub mod issue;
 pub mod limits;
 pub mod logging;
 pub mod message;
+pub mod participant;
 mod pattern;
 pub mod secret;
 pub mod session;

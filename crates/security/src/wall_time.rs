@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use peregrine_rtps::time::Timestamp;
+
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Seconds since 1970-01-01T00:00:00Z, without leap seconds.
@@ -16,6 +18,13 @@ pub(crate) struct Civil {
     pub(crate) day: i64,
     /// Seconds since midnight.
     pub(crate) second: i64,
+}
+
+impl From<Timestamp> for WallTime {
+    /// The second of a time of the calendar.
+    fn from(time: Timestamp) -> Self {
+        Self(i64::from(time.seconds))
+    }
 }
 
 impl WallTime {

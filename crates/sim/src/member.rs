@@ -23,12 +23,12 @@ pub struct Member {
     /// Its readers.
     pub readers: BTreeMap<EntityId, Reader>,
     /// Its security, if it has any.
-    pub security: Option<Arc<Security>>,
+    pub security: Option<Security>,
     next_key: u32,
 }
 
 impl Member {
-    pub(crate) const fn new(participant: Participant, security: Option<Arc<Security>>) -> Self {
+    pub(crate) const fn new(participant: Participant, security: Option<Security>) -> Self {
         Self { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), security, next_key: 0 }
     }
 
@@ -40,10 +40,10 @@ impl Member {
     }
 
     /// Connects the security with discovery. Returns whether there was anything to do, and what it reports.
-    pub(crate) fn process_security(&mut self, now: Instant, wall: Timestamp) -> (bool, Vec<SecurityEvent>) {
+    pub(crate) fn process_security(&mut self, now: Instant) -> (bool, Vec<SecurityEvent>) {
         let mut reports = Vec::new();
-        let Some(security) = &self.security else { return (false, reports) };
-        (security.process(now, wall, &mut self.participant, &mut reports), reports)
+        let Some(security) = &mut self.security else { return (false, reports) };
+        (security.process(now, &mut self.participant, &mut reports), reports)
     }
 
     /// Handles a datagram.
@@ -57,7 +57,7 @@ impl Member {
     /// Handles the timers of the participant and its endpoints.
     pub(crate) fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
         self.set_clock(now, wall);
-        if let Some(security) = &self.security {
+        if let Some(security) = &mut self.security {
             security.handle_timeout(now);
         }
         self.participant.handle_timeout(now, wall);

@@ -18,7 +18,6 @@ use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::{Header, Submessage, Submessages};
 use peregrine_rtps::writer::{SampleFilter, Writer, WriterConfig, WriterEvent};
-use peregrine_security::WallTime;
 use peregrine_security::session::SecurityEvent;
 
 use crate::clocks::Clocks;
@@ -292,7 +291,7 @@ impl World {
         };
         let clock = (self.now_of(id.node), self.wall_of(id.node));
         let security = self.secured.get(&id.node).map(|(realm, rules)| {
-            let credential = realm.credential(id.node.0, rules, prefix, WallTime(i64::from(clock.1.seconds)));
+            let credential = realm.credential(id.node.0, rules, prefix, clock.1.into());
             Security::configure(credential, self.rng.u64(..), clock, &mut config)
         });
         let participant = Participant::new(clock.0, config);
@@ -531,7 +530,7 @@ impl World {
                 }
                 self.happenings.push((id, Happening::Participant(Box::new(event))));
             }
-            let (has_worked, reports) = member.process_security(now, wall);
+            let (has_worked, reports) = member.process_security(now);
             self.happenings.extend(reports.into_iter().map(|event| (id, Happening::Security(event))));
             if !has_worked {
                 break;

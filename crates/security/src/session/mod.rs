@@ -36,7 +36,7 @@ mod rights;
 mod state;
 mod step;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tokens;
 
 pub use config::{SessionConfig, SessionStatistics, SessionUsage, StepsWaiting};

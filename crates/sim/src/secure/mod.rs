@@ -1,8 +1,8 @@
 //! Participants with DDS Security: sessions with test identities, whose jobs the world runs after a virtual delay.
 //!
-//! [`identity`] issues the documents, once per process for each authority. [`member`] connects a session with a
-//! participant, as the driver of the product does. [`scenario`] plays worlds with faults, restarts, replays and
-//! renewals, and judges them.
+//! [`identity`] issues the documents, once per process for each authority. [`member`] has the clock and the jobs of a
+//! participant, whose session is connected with discovery as in the product. [`scenario`] plays worlds with faults,
+//! restarts, replays and renewals, and judges them.
 //!
 //! Keys and signatures draw random bytes of the operating system. No decision depends on their values: GUIDs derive
 //! from names and the seed, and the seed provides all other random bytes.

@@ -29,7 +29,7 @@ impl Registration {
 pub(super) type SecurityReport = Infallible;
 
 impl Security {
-    pub(crate) const fn register(&self, _: EntityId, _: &str, _: &Partition) -> Result<Registration, Error> {
+    pub(crate) const fn register(&self, _: EntityId, _: &str, _: &Partition) -> Result<Option<Registration>, Error> {
         match *self {}
     }
 

@@ -203,7 +203,7 @@ impl ParticipantCore {
         topic: &str,
         partition: &Partition,
     ) -> Result<Option<Registration>, Error> {
-        self.security.as_ref().map(|security| security.register(endpoint, topic, partition)).transpose()
+        self.security.as_ref().map_or(Ok(None), |security| security.register(endpoint, topic, partition))
     }
 
     /// Checks whether a local endpoint may have these partitions.

@@ -9,4 +9,4 @@ mod plugins;
 mod renewal;
 mod rights;
 mod texts;
-mod world;
+pub(crate) mod world;

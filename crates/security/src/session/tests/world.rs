@@ -20,9 +20,9 @@ use crate::secret::Secret;
 use crate::session::*;
 use crate::testing::{Draft, EC_AUTHORITY, Identity, NOW, TestKey, random};
 
-pub(super) const WRITER: EntityId = EntityId([0, 0, 2, 3]);
-pub(super) const READER: EntityId = EntityId([0, 0, 3, 4]);
-pub(super) const TOPIC: &str = "Square";
+pub(crate) const WRITER: EntityId = EntityId([0, 0, 2, 3]);
+pub(crate) const READER: EntityId = EntityId([0, 0, 3, 4]);
+pub(crate) const TOPIC: &str = "Square";
 
 /// The time of a job on a slow machine.
 const JOB_TIME: Span = Span::from_micros(200);
@@ -33,18 +33,18 @@ const BUILTIN_ENDPOINTS: u32 = 0x0fff_0c3f;
 
 /// The governance of a test: the protection of all topics, and its exceptions.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
-    pub(super) levels: ProtectionLevels,
-    pub(super) discovery: ProtectionKind,
-    pub(super) allow_unauthenticated: bool,
-    pub(super) join: bool,
-    pub(super) controlled: bool,
+pub(crate) struct Rules {
+    pub(crate) levels: ProtectionLevels,
+    pub(crate) discovery: ProtectionKind,
+    pub(crate) allow_unauthenticated: bool,
+    pub(crate) join: bool,
+    pub(crate) controlled: bool,
     /// Whether topics that begin with `Open` need nothing.
-    pub(super) has_open_topics: bool,
+    pub(crate) has_open_topics: bool,
 }
 
 impl Rules {
-    pub(super) fn of(levels: ProtectionLevels) -> Self {
+    pub(crate) fn of(levels: ProtectionLevels) -> Self {
         Self {
             levels,
             discovery: ProtectionKind::None,
@@ -55,11 +55,11 @@ impl Rules {
         }
     }
 
-    pub(super) fn strict() -> Self {
+    pub(crate) fn strict() -> Self {
         Self { discovery: ProtectionKind::Encrypt, ..Self::of(STRICT) }
     }
 
-    pub(super) fn document(&self) -> String {
+    pub(crate) fn document(&self) -> String {
         let Self { levels, discovery, allow_unauthenticated, join, controlled, .. } = self;
         let (discovery, messages) = (kind_name(*discovery), kind_name(levels.message));
         let open =
@@ -80,7 +80,7 @@ impl Rules {
 }
 
 /// Messages are signed and submessages encrypted, both with origin authentication; payloads are encrypted.
-pub(super) const STRICT: ProtectionLevels = ProtectionLevels {
+pub(crate) const STRICT: ProtectionLevels = ProtectionLevels {
     message: ProtectionKind::SignWithOriginAuthentication,
     submessage: ProtectionKind::EncryptWithOriginAuthentication,
     payload: ProtectionKind::Encrypt,
@@ -100,12 +100,12 @@ fn topic_rule(topic: &str, is_controlled: bool, levels: ProtectionLevels) -> Str
 }
 
 /// Permits everything in domains 0 to 9.
-pub(super) const ALL: &str = "<allow_rule><domains><id_range><min>0</min><max>9</max></id_range></domains>
+pub(crate) const ALL: &str = "<allow_rule><domains><id_range><min>0</min><max>9</max></id_range></domains>
 <publish><topics><topic>*</topic></topics></publish>
 <subscribe><topics><topic>*</topic></topics></subscribe></allow_rule><default>DENY</default>";
 
 /// A permissions document with one grant.
-pub(super) fn permissions(name: &str, until: &str, rules: &str) -> String {
+pub(crate) fn permissions(name: &str, until: &str, rules: &str) -> String {
     format!(
         "<dds><permissions><grant name=\"{name}\"><subject_name>CN={name},O=Test,C=ES</subject_name>
 <validity><not_before>2020-01-01T00:00:00</not_before><not_after>{until}</not_after></validity>
@@ -114,23 +114,23 @@ pub(super) fn permissions(name: &str, until: &str, rules: &str) -> String {
 }
 
 /// A participant that can be started any number of times.
-pub(super) struct Owner {
-    pub(super) identity: Identity,
-    pub(super) name: &'static str,
+pub(crate) struct Owner {
+    pub(crate) identity: Identity,
+    pub(crate) name: &'static str,
 }
 
 impl Owner {
-    pub(super) fn new(authority: &Identity, name: &'static str) -> Self {
+    pub(crate) fn new(authority: &Identity, name: &'static str) -> Self {
         Self::with_draft(authority, name, &Draft::participant(name))
     }
 
-    pub(super) fn with_draft(authority: &Identity, name: &'static str, draft: &Draft) -> Self {
+    pub(crate) fn with_draft(authority: &Identity, name: &'static str, draft: &Draft) -> Self {
         Self { identity: authority.issue(draft, TestKey::ec()), name }
     }
 }
 
 /// Three participants of one authority, in the order of their GUIDs.
-pub(super) static OWNERS: LazyLock<[Owner; 3]> = LazyLock::new(|| {
+pub(crate) static OWNERS: LazyLock<[Owner; 3]> = LazyLock::new(|| {
     let mut owners = ["P_a", "P_b", "P_c"].map(|name| Owner::new(&EC_AUTHORITY, name));
     let candidate = Guid::new(GuidPrefix([7; 12]), EntityId::PARTICIPANT);
     owners.sort_by_key(|owner| crate::identity::adjusted_prefix(&owner.identity.certificate, candidate));
@@ -139,22 +139,22 @@ pub(super) static OWNERS: LazyLock<[Owner; 3]> = LazyLock::new(|| {
 
 /// How a participant is started.
 #[derive(Clone, Debug)]
-pub(super) struct Start {
-    pub(super) rules: Rules,
-    pub(super) grant: String,
-    pub(super) until: &'static str,
-    pub(super) domain: u32,
-    pub(super) candidate: u8,
-    pub(super) config: SessionConfig,
+pub(crate) struct Start {
+    pub(crate) rules: Rules,
+    pub(crate) grant: String,
+    pub(crate) until: &'static str,
+    pub(crate) domain: u32,
+    pub(crate) candidate: u8,
+    pub(crate) config: SessionConfig,
 }
 
 impl Start {
-    pub(super) fn with(rules: Rules) -> Self {
+    pub(crate) fn with(rules: Rules) -> Self {
         let (grant, until) = (ALL.to_owned(), "2034-01-01T00:00:00");
         Self { rules, grant, until, domain: 0, candidate: 7, config: SessionConfig::default() }
     }
 
-    pub(super) fn credential(
+    pub(crate) fn credential(
         &self,
         owner: &Owner,
         trusted: &Identity,

@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use peregrine_rtps::discovery::data::{ParticipantSecurityData, SecurityInfo};
+use peregrine_rtps::discovery::data::SecurityInfo;
 use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::participant::{MessageRefusal, ParticipantConfig};
 use peregrine_rtps::protection::{Protection, ProtectionKind};
 use peregrine_security::crypto::{KeyLength, Passphrases, PreSharedConfig, PreSharedKeys};
+use peregrine_security::documents::SecurityMasks;
 use peregrine_security::message::DataHolder;
+use peregrine_security::participant::announcement;
 use peregrine_security::session::SecurityEvent;
 
-use super::{Security, SecurityReport, fill, log_event, opaque};
+use super::{Security, SecurityReport, fill, log_event};
 use crate::driver::base::sync::lock_leaf;
 use crate::error::{Error, SecurityError};
 
@@ -35,15 +37,12 @@ impl Security {
         config: &mut ParticipantConfig,
     ) -> Arc<Self> {
         let is_set = |bit: u32, is_set: bool| SecurityInfo::VALID | if is_set { bit } else { 0 };
-        config.security = Some(Box::new(ParticipantSecurityData {
-            identity_token: opaque(&DataHolder::new(IDENTITY)),
-            permissions_token: opaque(&DataHolder::new(PERMISSIONS)),
-            info: Some(SecurityInfo {
-                mask: is_set(IS_PRE_SHARED_PROTECTED, !kind.is_none()),
-                plugin_mask: is_set(IS_PRE_SHARED_ENCRYPTED, kind.encrypts()),
-            }),
-            identity_status_token: None,
-        }));
+        let masks = SecurityMasks {
+            standard: is_set(IS_PRE_SHARED_PROTECTED, !kind.is_none()),
+            plugin: is_set(IS_PRE_SHARED_ENCRYPTED, kind.encrypts()),
+        };
+        let announced = announcement(&DataHolder::new(IDENTITY), &DataHolder::new(PERMISSIONS), masks);
+        config.security = Some(Box::new(announced));
         let of_keys = PreSharedConfig {
             kind,
             key_length,
@@ -54,12 +53,10 @@ impl Security {
         let keys = Arc::new(PreSharedKeys::new(of_keys, Some(passphrases), &mut fill));
         config.protection = Some(Arc::clone(&keys) as Arc<dyn Protection>);
         Arc::new(Self {
-            rights: None,
-            pre_shared: OnceLock::from(keys),
+            authenticated: None,
+            pre_shared: Some(keys),
             reports: Mutex::default(),
-            session: Mutex::new(None),
             participant: OnceLock::new(),
-            not_sent: Default::default(),
         })
     }
 
@@ -68,7 +65,7 @@ impl Security {
     /// # Errors
     /// The participant has no pre-shared key.
     pub(crate) fn replace_passphrases(&self, passphrases: &Passphrases) -> Result<(), Error> {
-        let keys = self.pre_shared.get().ok_or(SecurityError::NoPreSharedKey)?;
+        let keys = self.pre_shared.as_ref().ok_or(SecurityError::NoPreSharedKey)?;
         keys.replace(passphrases, &mut fill);
         Ok(())
     }

@@ -1,7 +1,8 @@
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peregrine_rtps::id::DomainId;
-use peregrine_rtps::participant::Addresses;
+use peregrine_rtps::locator::Source;
+use peregrine_rtps::participant::{Addresses, Admission, Gate};
 use peregrine_rtps::protection::ProtectionKind;
 use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::time::Span;
@@ -133,26 +134,15 @@ fn dropped_job_fails_its_handshake_and_occupies_nothing() {
     });
     let jobs: Arc<dyn RunsJobs> = Arc::clone(&without_jobs) as _;
     security.set_participant(Arc::downgrade(&jobs));
+    let gate = Arc::clone(security.authenticated.as_ref().unwrap());
     let source = Source::Datagram(([127, 0, 0, 1], 7410).into());
-    assert_eq!(security.announced(&peer.config().data(), Some(source)), Admission::Pending);
+    assert_eq!(gate.announced(&peer.config().data(), Some(source)), Admission::Pending);
     let mut reports = VecDeque::new();
     assert!(security.process(now(), &mut participant, &mut reports));
     let dropped = without_jobs.dropped.load(Ordering::Relaxed);
     assert!(dropped > 0, "{reports:?}");
     assert_eq!(without_jobs.failed.load(Ordering::Relaxed), dropped);
-    let usage = security.session().as_ref().unwrap().usage();
+    let usage = gate.usage();
     assert_eq!(usage.authentication.jobs, 0, "{usage:?}");
     assert!(security.poll_timeout().is_some(), "the handshake begins again later");
-}
-
-#[test]
-fn registration_ends_unless_it_is_kept() {
-    let (security, _) = member(&Realm::new(), 1);
-    let writer = EntityId::user_writer(1, false);
-    let register = || security.register(writer, "Square", &Partition::default());
-    drop(register().unwrap());
-    register().unwrap().keep();
-    assert!(register().is_err(), "the endpoint is known");
-    security.endpoint_removed(writer);
-    register().unwrap().keep();
 }

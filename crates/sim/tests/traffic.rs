@@ -129,17 +129,19 @@ fn slow_link_without_loss_causes_no_request() {
 
 #[test]
 fn slow_link_with_loss_delivers_in_bounded_time() {
-    const SEEDS: u64 = 9;
+    const SEEDS: u64 = 45;
     for bytes in [4096, 16_384, 63_000] {
         let (_, _, clean) = over_a_slow_link(1, 0.0, bytes);
         for loss in [0.01, 0.05, 0.2] {
+            let mut requested = 0;
             let mut times: Vec<Span> = (1..=SEEDS)
                 .map(|seed| {
                     let (_, heard, took) = over_a_slow_link(seed, loss, bytes);
-                    assert!(heard.requested > 0);
+                    requested += heard.requested;
                     took
                 })
                 .collect();
+            assert!(requested > 0, "nothing was lost");
             times.sort_unstable();
             // Where one datagram of five is lost, the writer's window is at its minimum, and each window takes a few
             // round trips in which requests and answers may be lost again. Single runs spread widely.
@@ -263,10 +265,18 @@ fn reordered_samples_are_rarely_requested() {
     assert!(worst.is_empty(), "{}", worst.join("\n"));
 }
 
-/// The mean time until a burst of twenty samples has arrived completely, on a network with this loss.
+/// The mean time until a burst of twenty samples has arrived completely, on a network with this loss: the median of
+/// several worlds, because one burst whose repairs are lost again and again takes longer than hundreds of others.
 fn burst_time(faults: Faults, loss: f64, bytes: usize) -> Span {
-    const BURSTS: u64 = 300;
-    let mut world = world(0.0);
+    const SEEDS: u64 = 9;
+    let mut times: Vec<Span> = (1..=SEEDS).map(|seed| burst_time_of(seed, faults, loss, bytes)).collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn burst_time_of(seed: u64, faults: Faults, loss: f64, bytes: usize) -> Span {
+    const BURSTS: u64 = 100;
+    let mut world = world_of(seed, 0.0);
     let (writer, reader) = pair(&mut world);
     world.network().set_faults(Faults { loss, ..faults });
     let mut sum = Span::ZERO;
@@ -274,7 +284,7 @@ fn burst_time(faults: Faults, loss: f64, bytes: usize) -> Span {
         let started = world.now();
         (0..20).for_each(|n| write(&mut world, writer, n, bytes));
         let mut taken = 0;
-        for _ in 0..100_000 {
+        for _ in 0..1_000_000 {
             pass(&mut world, Span::from_micros(10));
             taken += world.take(TO, reader.entity).len();
             if taken == 20 {

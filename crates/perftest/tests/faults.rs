@@ -10,9 +10,11 @@ const QUICK: &str = "-raw -startDelay 0 -discoveryTimeout 20";
 
 #[test]
 fn wrong_command_line_ends_with_255_and_names_every_mistake() {
-    let outcome = run("-pub -nonsense -dataLen 5 -secureLibrary file");
+    let outcome = run("-pub -nonsense -dataLen 5 -transportWanServerAddress host");
     assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
-    for expected in ["Cannot parse '-nonsense'", "-dataLen: 5 is out of range", "-secureLibrary is not available yet"] {
+    for expected in
+        ["Cannot parse '-nonsense'", "-dataLen: 5 is out of range", "-transportWanServerAddress is not available yet"]
+    {
         assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     }
 }

@@ -141,15 +141,27 @@ fn overhead_table(sizes: &[u64], baseline: &Strand, base: &[Option<f64>], secure
             let mut cells = vec![size.to_string(), without.map_or_else(|| "–".into(), short_number)];
             for (_, values) in secured {
                 let with = values.get(place).copied().flatten();
-                cells.push(with.zip(without).map_or_else(
-                    || "–".into(),
-                    |(with, without)| {
-                        format!("{} (+{}, × {:.2})", short_number(with), short_number(with - without), with / without)
-                    },
-                ));
+                cells.push(with.zip(without).map_or_else(|| "–".into(), |(with, without)| overhead(with, without)));
             }
             cells
         })
         .collect();
     html_table(&headings, 0, &rows)
+}
+
+/// A latency, what it is more or less than the one without protection, and their ratio.
+fn overhead(with: f64, without: f64) -> String {
+    let (more, sign) = (with - without, if with < without { '−' } else { '+' });
+    format!("{} ({sign}{}, × {:.2})", short_number(with), short_number(more.abs()), with / without)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overhead_states_a_gain_with_a_minus() {
+        assert_eq!(overhead(12.5, 10.0), "12.50 (+2.50, × 1.25)");
+        assert_eq!(overhead(9.0, 10.0), "9.00 (−1.00, × 0.90)");
+    }
 }

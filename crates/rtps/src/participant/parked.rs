@@ -23,8 +23,8 @@ pub(super) struct Left {
 /// One participant. Empty, if that participant says everything again.
 #[derive(Debug, Default)]
 pub(super) struct ParkedParticipant {
-    pub(super) publications: BTreeMap<EntityId, PublicationData>,
-    pub(super) subscriptions: BTreeMap<EntityId, SubscriptionData>,
+    pub(super) publications: BTreeMap<EntityId, Box<PublicationData>>,
+    pub(super) subscriptions: BTreeMap<EntityId, Box<SubscriptionData>>,
     pub(super) kept_bytes: BTreeMap<EntityId, usize>,
     /// For each built-in topic: everything before has been received.
     pub(super) next: [Option<SequenceNumber>; 3],

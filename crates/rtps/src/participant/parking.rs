@@ -23,8 +23,8 @@ impl Participant {
         &mut self,
         now: Instant,
         mut remote: RemoteParticipant,
-        publications: BTreeMap<EntityId, PublicationData>,
-        subscriptions: BTreeMap<EntityId, SubscriptionData>,
+        publications: BTreeMap<EntityId, Box<PublicationData>>,
+        subscriptions: BTreeMap<EntityId, Box<SubscriptionData>>,
         has_left: bool,
     ) {
         let prefix = remote.data.prefix;
@@ -104,11 +104,11 @@ impl Participant {
         self.discovery_memory.change(before, remote.held_bytes());
         for data in parked.publications.into_values() {
             self.events.push_back(ParticipantEvent::PublicationFound(data.guid));
-            self.store_publication(data);
+            self.store_publication(*data);
         }
         for data in parked.subscriptions.into_values() {
             self.events.push_back(ParticipantEvent::SubscriptionFound(data.guid));
-            self.store_subscription(data);
+            self.store_subscription(*data);
         }
         self.rematch_participant(prefix);
     }

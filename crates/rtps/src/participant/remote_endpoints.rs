@@ -1,6 +1,7 @@
 //! The writers or the readers of a remote participant. Each of them has an entry in the index by topic, because nothing
 //! is stored or removed without the index.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use crate::discovery::data::{PublicationData, SubscriptionData};
@@ -37,7 +38,8 @@ impl EndpointData for SubscriptionData {
 /// The endpoints of one kind. The caller bounds their number and bytes.
 #[derive(Debug)]
 pub(super) struct RemoteEndpoints<D> {
-    by_entity: BTreeMap<EntityId, D>,
+    /// Boxed: a node of the map has room for eleven values, and most participants have few endpoints.
+    by_entity: BTreeMap<EntityId, Box<D>>,
 }
 
 impl<D> Default for RemoteEndpoints<D> {
@@ -52,28 +54,28 @@ impl<D: EndpointData> RemoteEndpoints<D> {
         let guid = data.guid();
         let before = self.remove(index, guid.entity);
         index.insert(data.topic_name(), guid);
-        self.by_entity.insert(guid.entity, data);
+        self.by_entity.insert(guid.entity, Box::new(data));
         before
     }
 
     pub(super) fn remove(&mut self, index: &mut ByTopic, entity: EntityId) -> Option<D> {
         let data = self.by_entity.remove(&entity)?;
         index.remove(data.topic_name(), data.guid());
-        Some(data)
+        Some(*data)
     }
 
     /// Removes all endpoints.
-    pub(super) fn take_all(&mut self, index: &mut ByTopic) -> BTreeMap<EntityId, D> {
+    pub(super) fn take_all(&mut self, index: &mut ByTopic) -> BTreeMap<EntityId, Box<D>> {
         self.by_entity.values().for_each(|data| index.remove(data.topic_name(), data.guid()));
         core::mem::take(&mut self.by_entity)
     }
 
     pub(super) fn get(&self, entity: EntityId) -> Option<&D> {
-        self.by_entity.get(&entity)
+        self.by_entity.get(&entity).map(|data| &**data)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &D> {
-        self.by_entity.values()
+        self.by_entity.values().map(|data| &**data)
     }
 
     pub(super) fn len(&self) -> usize {

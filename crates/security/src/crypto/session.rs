@@ -22,10 +22,11 @@ pub(super) struct Iv {
     pub(super) suffix: [u8; 8],
 }
 
-/// A master key and the salt, ready for the derivation of session keys (DDS Security 1.2 §10.5.3.3.3).
+/// A master key and the salt, from which session keys are derived (DDS Security 1.2 §10.5.3.3.3). A session is rare, so
+/// the key is not kept expanded, which takes twenty times as much memory.
 #[derive(Clone)]
 pub(super) struct Master {
-    key: hmac::Key,
+    key: Secret,
     label: &'static [u8],
     salt: Secret,
     length: KeyLength,
@@ -46,7 +47,7 @@ impl Master {
     }
 
     fn new(label: &'static [u8], key: &Secret, salt: &Secret, length: KeyLength) -> Self {
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, key.expose()), label, salt: salt.clone(), length }
+        Self { key: key.clone(), label, salt: salt.clone(), length }
     }
 
     pub(super) fn session(&self, session_id: [u8; 4]) -> SessionKey {
@@ -58,7 +59,7 @@ impl Master {
     }
 
     fn derive(&self, session_id: [u8; 4]) -> Zeroizing<Vec<u8>> {
-        let mut context = hmac::Context::with_key(&self.key);
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, self.key.expose()));
         context.update(self.label);
         context.update(self.salt.expose());
         context.update(&session_id);

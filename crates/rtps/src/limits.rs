@@ -112,10 +112,6 @@ pub const KEY_CHANNEL_MEMORY_PER_PEER: usize = 1 << 20;
 /// Bytes that it holds for all peers.
 pub const KEY_CHANNEL_MEMORY_MAX: usize = 64 << 20;
 
-/// Keys of one participant for pairs of endpoints that do not need them yet, because the announcement of the remote
-/// endpoint comes later. Further ones are dropped, and asked for when the pair needs them.
-pub const EARLY_KEYS_PER_PARTICIPANT: usize = 1024;
-
 /// Refused participants that are remembered, so that each refusal is told once. The oldest is forgotten.
 pub const REFUSALS_REMEMBERED_MAX: usize = 256;
 

@@ -84,9 +84,6 @@ impl Member {
         event: &ParticipantEvent,
         filters: &BTreeMap<Guid, Arc<dyn SampleFilter>>,
     ) {
-        if let Some(security) = &self.security {
-            security.handle_event(now, event, &mut self.participant);
-        }
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 if let Some(writer) = self.writers.get_mut(writer) {
@@ -127,7 +124,6 @@ impl Member {
             | ParticipantEvent::NotMatched { .. }
             | ParticipantEvent::ParticipantRefused { .. }
             | ParticipantEvent::MessagesRefused { .. }
-            | ParticipantEvent::KeysWanted { .. }
             | ParticipantEvent::StreamConnected { .. }
             | ParticipantEvent::StreamLost { .. } => {}
         }

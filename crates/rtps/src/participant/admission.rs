@@ -1,4 +1,4 @@
-//! The admission of remote participants by the gate: what is exchanged with them, and when their keys are there.
+//! The admission of remote participants by the gate: what is exchanged with them, and which of it waits for keys.
 
 use alloc::string::{String, ToString};
 use core::hash::BuildHasher;
@@ -8,7 +8,6 @@ use super::builtin::SECURE_TOPICS;
 use super::drops::Fault;
 use super::event::{LostReason, ParticipantEvent};
 use super::gate::{Admission, TopicRules};
-use super::pair_keys::{Arrived, Pair};
 use super::remote_security::RemoteSecurity;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, PublicationData, SubscriptionData};
 use crate::id::{EntityId, Guid, GuidPrefix};
@@ -33,22 +32,17 @@ impl Participant {
         self.remotes.get(prefix)?.security.as_deref().map(|security| &security.admission)
     }
 
-    /// The keys of a remote entity for a local one are there: of the participants for each other, of their secure
-    /// built-in endpoints, or of endpoints of the application. Keys may come before the endpoints are known.
+    /// The gate has the keys of a remote entity for a local one now: of the participants for each other, of their
+    /// secure built-in endpoints, or of endpoints of the application. The participant asks the gate about the pair
+    /// again, and keeps nothing: the call has no effect for a pair that the participant does not know yet.
     pub fn keys_ready(&mut self, now: Instant, local: EntityId, remote: Guid) {
-        let security = self.remotes.get_mut(&remote.prefix).and_then(|r| r.security.as_deref_mut());
-        let Some(security) = security.filter(|security| security.is_authenticated()) else {
+        if !self.is_authenticated(remote.prefix) {
             self.gate_counters.keys_ignored += 1;
-            return;
-        };
-        match security.keys.arrive((local, remote.entity)) {
-            Arrived::Dropped => self.gate_counters.early_keys_dropped += 1,
-            Arrived::Early => {}
-            Arrived::Wanted if local.is_builtin() => self.reroute(now, remote.prefix),
-            Arrived::Wanted => {
-                let local = Guid::new(self.config.prefix, local);
-                if local.entity.is_writer() { self.consider(local, remote) } else { self.consider(remote, local) }
-            }
+        } else if local.is_builtin() {
+            self.reroute(now, remote.prefix);
+        } else {
+            let local = Guid::new(self.config.prefix, local);
+            if local.entity.is_writer() { self.consider(local, remote) } else { self.consider(remote, local) }
         }
     }
 
@@ -99,7 +93,6 @@ impl Participant {
         if self.is_authenticated(prefix) {
             // The handshake has proved that the participant hears this one.
             self.verify(now, prefix);
-            self.want_participant_keys(prefix);
         }
         self.reroute(now, prefix);
         self.rematch_participant(prefix);
@@ -124,10 +117,12 @@ impl Participant {
         self.discovery_memory.change(before, remote.held_bytes());
         for data in publications.into_values() {
             self.unmatch_writer(data.guid, &data.topic_name, true);
+            self.lose_keys_of(data.guid);
             self.events.push_back(ParticipantEvent::PublicationLost(data.guid));
         }
         for data in subscriptions.into_values() {
             self.unmatch_reader(data.guid, &data.topic_name);
+            self.lose_keys_of(data.guid);
             self.events.push_back(ParticipantEvent::SubscriptionLost(data.guid));
         }
         self.builtin.unmatch_participant(now, wall, prefix);
@@ -137,35 +132,6 @@ impl Participant {
     pub(super) fn is_authenticated(&self, prefix: GuidPrefix) -> bool {
         let security = self.remotes.get(&prefix).and_then(|remote| remote.security.as_deref());
         security.is_some_and(RemoteSecurity::is_authenticated)
-    }
-
-    /// Asks for the keys of the participant and of its secure built-in endpoints.
-    fn want_participant_keys(&mut self, prefix: GuidPrefix) {
-        let Some(gate) = &self.config.gate else { return };
-        let rules = gate.participant();
-        let Some(remote) = self.remotes.get(&prefix) else { return };
-        let announced = remote.builtin_endpoints();
-        self.want_keys(prefix, (EntityId::PARTICIPANT, EntityId::PARTICIPANT));
-        for topic in SECURE_TOPICS.iter().filter(|topic| topic.is_protected(rules)) {
-            if announced.contains(topic.writer_bit) {
-                self.want_keys(prefix, (topic.reader, topic.writer));
-            }
-            if announced.contains(topic.reader_bit) {
-                self.want_keys(prefix, (topic.writer, topic.reader));
-            }
-        }
-    }
-
-    /// A pair needs keys. Returns whether those of the remote side are there.
-    fn want_keys(&mut self, prefix: GuidPrefix, pair: Pair) -> bool {
-        let security = self.remotes.get_mut(&prefix).and_then(|remote| remote.security.as_deref_mut());
-        let Some(security) = security else { return false };
-        let want = security.keys.want(pair);
-        if want.is_new {
-            let (local, remote) = (pair.0, Guid::new(prefix, pair.1));
-            self.events.push_back(ParticipantEvent::KeysWanted { local, remote });
-        }
-        want.is_ready
     }
 
     /// The built-in endpoints of a participant that may be matched now.
@@ -180,7 +146,7 @@ impl Participant {
             Admission::Authenticated => {}
         }
         let rules = gate.participant();
-        let is_ready = |pair| security.keys.is_ready(pair);
+        let is_ready = |(local, remote)| gate.has_keys(local, Guid::new(prefix, remote));
         if rules.is_rtps_protected && !is_ready((EntityId::PARTICIPANT, EntityId::PARTICIPANT)) {
             // Nothing of it could be opened.
             return BuiltinEndpointSet::NONE;
@@ -235,14 +201,35 @@ impl Participant {
         checked.map_err(|reason| NonMatch::Security { reason })
     }
 
-    /// Whether a pair that may match has the keys that it needs. Asks for them otherwise.
-    pub(super) fn has_keys(&mut self, writer: Guid, reader: Guid, rules: Option<TopicRules>) -> bool {
-        let own = self.config.prefix;
-        let is_reader = reader.prefix == own;
-        let (local, remote) = if is_reader { (reader, writer) } else { (writer, reader) };
-        let Some(rules) = rules.filter(|rules| rules.needs_keys() && remote.prefix != own) else { return true };
-        let is_ready = self.want_keys(remote.prefix, (local.entity, remote.entity));
-        is_ready || !rules.waits_for_keys(is_reader)
+    /// Whether a pair that matches otherwise has the keys that it needs. Begins their exchange if not.
+    pub(super) fn want_keys(&self, writer: Guid, reader: Guid, rules: Option<TopicRules>) -> Result<bool, NonMatch> {
+        let (local, remote) = self.sides(writer, reader);
+        let (Some(gate), Some(rules)) = (&self.config.gate, rules) else { return Ok(true) };
+        if !rules.needs_keys() || remote.prefix == self.config.prefix {
+            return Ok(true);
+        }
+        let is_ready = gate.want_keys(local, remote).map_err(|reason| NonMatch::Security { reason })?;
+        Ok(is_ready || !rules.waits_for_keys(local.is_reader()))
+    }
+
+    /// A pair matches no longer, or does not match.
+    pub(super) fn suspend_keys(&self, writer: Guid, reader: Guid) {
+        let (local, remote) = self.sides(writer, reader);
+        if let Some(gate) = self.config.gate.as_deref().filter(|_| remote.prefix != self.config.prefix) {
+            gate.unmatched(local, remote);
+        }
+    }
+
+    /// A remote endpoint is known no longer.
+    pub(super) fn lose_keys_of(&self, remote: Guid) {
+        if let Some(gate) = &self.config.gate {
+            gate.endpoint_lost(remote);
+        }
+    }
+
+    /// The local and the other endpoint of a pair, at least one of which is local.
+    fn sides(&self, writer: Guid, reader: Guid) -> (EntityId, Guid) {
+        if reader.prefix == self.config.prefix { (reader.entity, writer) } else { (writer.entity, reader) }
     }
 
     /// Counts an announcement that any host could have sent, and that contradicts an authenticated participant.

@@ -136,7 +136,6 @@ impl Participant {
         let (announcer, announced) = self.publications_for(&local.data.topic_name);
         dispose(announcer, announced, now, wall, guid);
         self.leases_of(&local.data.topic_name).remove(local.data.qos.liveliness);
-        self.forget_keys_of(writer);
         self.unmatch_writer(guid, &local.data.topic_name, false);
         self.schedule_liveliness(now);
     }
@@ -147,7 +146,6 @@ impl Participant {
         let guid = Guid::new(self.config.prefix, reader);
         let (announcer, announced) = self.subscriptions_for(&local.data.topic_name);
         dispose(announcer, announced, now, wall, guid);
-        self.forget_keys_of(reader);
         for writer in &local.matched {
             self.drop_route(writer, reader);
         }
@@ -274,10 +272,12 @@ impl Participant {
         if let Some(data) = publication {
             self.events.push_back(ParticipantEvent::PublicationLost(guid));
             self.unmatch_writer(guid, &data.topic_name, false);
+            self.lose_keys_of(guid);
         }
         if let Some(data) = subscription {
             self.events.push_back(ParticipantEvent::SubscriptionLost(guid));
             self.unmatch_reader(guid, &data.topic_name);
+            self.lose_keys_of(guid);
         }
     }
 
@@ -411,22 +411,6 @@ impl Participant {
         self.remotes.get_mut(&guid.prefix).is_some_and(|remote| remote.note_announced(guid.entity, is_secure))
     }
 
-    /// A local endpoint is gone, and its keys with it.
-    fn forget_keys_of(&mut self, local: EntityId) {
-        if self.config.gate.is_some() {
-            let securities = self.remotes.values_mut().filter_map(|remote| remote.security.as_deref_mut());
-            securities.for_each(|security| security.keys.forget_local(local));
-        }
-    }
-
-    /// A pair matches no longer.
-    pub(super) fn forget_keys_of_pair(&mut self, local: EntityId, remote: Guid) {
-        let security = self.remotes.get_mut(&remote.prefix).and_then(|remote| remote.security.as_deref_mut());
-        if let Some(security) = security {
-            security.keys.forget((local, remote.entity));
-        }
-    }
-
     /// Parses the announcement of an endpoint by its own participant, and reserves room for it.
     fn take_endpoint<D>(
         &mut self,
@@ -489,10 +473,10 @@ impl Participant {
                 return;
             }
         }
-        match verdict {
-            // The keys that come make the caller consider the pair again.
-            Ok(()) if !self.has_keys(writer, reader, rules) => {}
-            Ok(()) => {
+        match verdict.and_then(|()| self.want_keys(writer, reader, rules)) {
+            // When the keys come, the caller makes this participant consider the pair again.
+            Ok(false) => {}
+            Ok(true) => {
                 if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
                     local.matched.insert(reader);
                     local.refused.remove(&reader);
@@ -563,11 +547,9 @@ impl Participant {
         let own = self.config.prefix;
         let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
         let reason_hash = ReasonHash(hasher.hash_one(reason));
-        let mut has_lost = None;
         if let Some(local) = self.writers.get_mut(&writer.entity).filter(|_| writer.prefix == own) {
             if local.matched.remove(&reader) {
                 self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: writer.entity, reader });
-                has_lost = Some((writer.entity, reader));
             }
             if local.refused.insert(reader, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (writer.entity, reader);
@@ -579,7 +561,6 @@ impl Participant {
             if was_matched {
                 let (reader, may_return) = (reader.entity, false);
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
-                has_lost = Some((reader, writer));
             }
             if local.refused.insert(writer, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (reader.entity, writer);
@@ -589,9 +570,7 @@ impl Participant {
                 self.drop_route(&writer, reader.entity);
             }
         }
-        if let Some((local, remote)) = has_lost {
-            self.forget_keys_of_pair(local, remote);
-        }
+        self.suspend_keys(writer, reader);
     }
 
     pub(super) fn drop_route(&mut self, writer: &Guid, reader: EntityId) {

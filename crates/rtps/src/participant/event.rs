@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use super::drops::Drops;
-use super::gate::GateCounters;
 use super::message_refusal::MessageRefusal;
 use super::secure_channel::SecureChannelCounters;
 use crate::discovery::data::ParticipantData;
@@ -88,15 +87,6 @@ pub enum ParticipantEvent {
         /// The number of messages since this was last told for the reason.
         count: u64,
     },
-    /// A pair of a local and a remote entity needs keys: of the participants, of their secure built-in endpoints, or of
-    /// endpoints that may match. The keys of the local one are to be sent now. The keys of the remote one are
-    /// expected, or there already: see [`Participant::keys_ready`](super::Participant::keys_ready).
-    KeysWanted {
-        /// The local entity.
-        local: EntityId,
-        /// The remote entity.
-        remote: Guid,
-    },
     /// A connection to a known participant has opened.
     StreamConnected {
         /// The participant.
@@ -146,6 +136,16 @@ pub enum LostReason {
     Refused,
     /// There were too many unverified participants, or too many participants, and this one had been silent for longest.
     Evicted,
+}
+
+/// Counters of a participant with a gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GateCounters {
+    /// Announcements of participants that the gate refuses.
+    pub refused: u64,
+    /// Calls of [`Participant::keys_ready`](super::Participant::keys_ready) for participants that are not
+    /// authenticated.
+    pub keys_ignored: u64,
 }
 
 /// Counters of messages, and of dropped ones by reason.

@@ -4,13 +4,17 @@
 use alloc::string::String;
 use core::fmt;
 
+use super::event::LostReason;
 use crate::discovery::data::{ParticipantData, PublicationData, SecurityInfo, SubscriptionData};
-use crate::id::GuidPrefix;
+use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::locator::Source;
 
-/// Decides which remote participants and endpoints may be used, and how endpoints are protected.
+/// Decides which remote participants and endpoints may be used, how endpoints are protected, and which pairs have
+/// keys.
 ///
-/// All calls are look-ups, without I/O or waiting. A participant without a gate uses everybody.
+/// The gate alone keeps the keys: the participant asks whether they are there, and tells at once what has ended, so
+/// that the calls have the order of what happens in discovery. No call does I/O, waits, or calls the participant. A
+/// participant without a gate uses everybody.
 pub trait Gate: fmt::Debug + Send + Sync {
     /// A remote participant has announced itself, for the first time or with other data. Returns whether it may be
     /// used. `source` sent the announcement without protection, so that the announcement may be forged; `None` for an
@@ -38,6 +42,30 @@ pub trait Gate: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why not: the document, the rule and the element that would permit it.
     fn check_remote_reader(&self, reader: &SubscriptionData, writer: &PublicationData) -> Result<(), String>;
+
+    /// A local and a remote endpoint match, as far as discovery decides, and need keys. Begins the exchange of their
+    /// keys, or resumes the one that [`Self::unmatched`] has suspended; a repeated call has no effect but its result.
+    /// Returns whether the keys of the remote endpoint are there. When they come later, the caller says so by
+    /// [`Participant::keys_ready`](super::Participant::keys_ready).
+    ///
+    /// # Errors
+    /// Why the endpoints do not match.
+    fn want_keys(&self, local: EntityId, remote: Guid) -> Result<bool, String>;
+
+    /// Whether the keys of a remote entity are there for a local one: of the participants, of their secure built-in
+    /// endpoints, or of endpoints that match. A look-up: the gate exchanges the keys of participants and built-in
+    /// endpoints without being asked.
+    fn has_keys(&self, local: EntityId, remote: Guid) -> bool;
+
+    /// A local and a remote endpoint match no longer, or do not match. Their keys may be kept for their next match.
+    /// Also called for pairs that have wanted no keys.
+    fn unmatched(&self, local: EntityId, remote: Guid);
+
+    /// Discovery knows a remote endpoint no longer.
+    fn endpoint_lost(&self, remote: Guid);
+
+    /// Discovery knows a remote participant no longer.
+    fn participant_lost(&self, remote: GuidPrefix, reason: LostReason);
 }
 
 /// Whether a remote participant may be used.
@@ -107,16 +135,4 @@ impl TopicRules {
     pub(super) const fn waits_for_keys(&self, is_reader: bool) -> bool {
         self.is_submessage_protected || self.is_payload_protected && is_reader
     }
-}
-
-/// Counters of a participant with a gate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct GateCounters {
-    /// Announcements of participants that the gate refuses.
-    pub refused: u64,
-    /// Calls of [`Participant::keys_ready`](super::Participant::keys_ready) for participants that are not
-    /// authenticated.
-    pub keys_ignored: u64,
-    /// Calls for pairs of endpoints that do not match yet, beyond the bound.
-    pub early_keys_dropped: u64,
 }

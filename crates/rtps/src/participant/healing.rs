@@ -146,11 +146,13 @@ impl Participant {
             remote.free_room(&mut self.discovery_memory, guid.entity);
             self.events.push_back(ParticipantEvent::PublicationLost(guid));
             self.unmatch_writer(guid, &data.topic_name, may_return);
+            self.lose_keys_of(guid);
         } else {
             let Some(data) = remote.subscriptions.remove(&mut self.readers_by_topic, guid.entity) else { return false };
             remote.free_room(&mut self.discovery_memory, guid.entity);
             self.events.push_back(ParticipantEvent::SubscriptionLost(guid));
             self.unmatch_reader(guid, &data.topic_name);
+            self.lose_keys_of(guid);
         }
         if let Some(topic) = self.builtin.topics().into_iter().nth(topic) {
             topic.reader.forget_instance(&KeyHash(guid.to_bytes()));

@@ -160,7 +160,6 @@ impl Participant {
             local.refused.remove(&reader);
             if local.matched.remove(&reader) {
                 self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: writer.entity, reader });
-                self.forget_keys_of_pair(writer.entity, reader);
             }
         }
         if let Some(local) = self.readers.get_mut(&reader.entity).filter(|_| reader.prefix == own) {
@@ -168,10 +167,10 @@ impl Participant {
             if local.matched.remove(&writer) {
                 let reader = reader.entity;
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
-                self.forget_keys_of_pair(reader, writer);
                 self.drop_route(&writer, reader);
             }
         }
+        self.suspend_keys(writer, reader);
     }
 
     #[inline]

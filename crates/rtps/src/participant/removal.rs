@@ -30,10 +30,12 @@ impl Participant {
         let subscriptions = remote.subscriptions.take_all(&mut self.readers_by_topic);
         for data in publications.values() {
             self.unmatch_writer(data.guid, &data.topic_name, may_return);
+            self.lose_keys_of(data.guid);
             self.events.push_back(ParticipantEvent::PublicationLost(data.guid));
         }
         for data in subscriptions.values() {
             self.unmatch_reader(data.guid, &data.topic_name);
+            self.lose_keys_of(data.guid);
             self.events.push_back(ParticipantEvent::SubscriptionLost(data.guid));
         }
         // An authenticated participant that returns is authenticated again, and says everything again.
@@ -42,6 +44,9 @@ impl Participant {
         }
         self.builtin.unmatch_participant(now, wall, prefix);
         self.close_key_channel(now, wall, prefix);
+        if let Some(gate) = &self.config.gate {
+            gate.participant_lost(prefix, reason);
+        }
         self.events.push_back(ParticipantEvent::ParticipantLost(prefix, reason));
         // The next check of leases may come too early now, and then finds that none has ended.
     }

@@ -3,12 +3,12 @@
 use peregrine_rtps::discovery::data::{EndpointSecurityData, ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::locator::Source;
-use peregrine_rtps::participant::{Admission, Gate, ParticipantRules, TopicRules};
+use peregrine_rtps::participant::{Admission, Gate, LostReason, ParticipantRules, TopicRules};
 use peregrine_rtps::qos::Partition;
 
 use super::ParticipantSecurity;
 use super::convert::{address_of, description, info_of, masks_of, token_of};
-use crate::session::{self, PeerAnnouncement, RemoteEndpoint};
+use crate::session::{self, Matched, PeerAnnouncement, RemoteEndpoint};
 
 impl Gate for ParticipantSecurity {
     fn announced(&self, remote: &ParticipantData, source: Option<Source>) -> Admission {
@@ -71,6 +71,30 @@ impl Gate for ParticipantSecurity {
     fn check_remote_reader(&self, reader: &SubscriptionData, writer: &PublicationData) -> Result<(), String> {
         self.check_local(writer.guid.entity, &writer.topic_name, &writer.publisher.partition)?;
         self.check_remote(reader.guid, &reader.topic_name, &reader.subscriber.partition, &reader.security)
+    }
+
+    fn want_keys(&self, local: EntityId, remote: Guid) -> Result<bool, String> {
+        let matched = self.with(|session, input| session.match_endpoints(input, local, remote));
+        matched.map(|matched| matched == Matched::Ready).map_err(|fault| fault.to_string())
+    }
+
+    fn has_keys(&self, local: EntityId, remote: Guid) -> bool {
+        self.session().has_keys(local, remote)
+    }
+
+    fn unmatched(&self, local: EntityId, remote: Guid) {
+        self.with(|session, input| session.unmatch_endpoints(input, local, remote));
+    }
+
+    fn endpoint_lost(&self, remote: Guid) {
+        self.with(|session, input| session.remote_endpoint_removed(input, remote));
+    }
+
+    fn participant_lost(&self, remote: GuidPrefix, reason: LostReason) {
+        // The session remembers why it has refused a participant.
+        if reason != LostReason::Refused {
+            self.with(|session, input| session.peer_lost(input, remote));
+        }
     }
 }
 

@@ -1,16 +1,16 @@
-//! The connection between a [`Session`] and the discovery of its participant: events of discovery become calls of the
-//! session, and [`Step`]s become calls of [`Participant`].
+//! The connection between a [`Session`] and the discovery of its participant: calls of the [gate](Gate) become calls of
+//! the session, and [`Step`]s become calls of [`Participant`].
 //!
 //! ```text
-//! Participant ── Gate: look-ups ───────────────> ParticipantSecurity ── calls ─> Session
-//!      │                                                │
-//!      └── ParticipantEvent, SecureMessage ──> caller ──┴── handle_event, process ── steps ──> Participant, Outlet
+//! Participant ── Gate ──> ParticipantSecurity ── calls ──> Session
+//!      │                          │
+//!      └───── SecureMessage ──> process ── steps ──> Participant, Outlet
 //! ```
 //!
 //! The caller holds the lock of the participant, if there is one. Discovery asks the [gate](Gate) while it changes, so
 //! that the session has a lock of its own: a leaf, under which nothing else is locked and no call of the caller but
 //! those of [`Environment`] is made. Steps are taken by [`ParticipantSecurity::process`], and never from within a call
-//! of the gate.
+//! of the gate: after each call of the participant, the caller calls it.
 
 mod convert;
 mod gate;
@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use peregrine_rtps::discovery::data::BuiltinEndpointSet;
-use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::id::{EntityId, GuidPrefix};
 use peregrine_rtps::participant::{
-    Gate, LostReason, Participant, ParticipantConfig, ParticipantEvent, SecureChannel, SecureMessage, SecureSendError,
+    Gate, Participant, ParticipantConfig, SecureChannel, SecureMessage, SecureSendError,
 };
 use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::{Instant, Timestamp};
@@ -36,8 +36,8 @@ use crate::crypto::PreSharedKeys;
 use crate::documents::Denial;
 use crate::message::{identity_token, permissions_token};
 use crate::session::{
-    self, AccessControl, Credential, Matched, NonMatch, Plugins, Renewal, SecurityEvent, Session, SessionConfig,
-    SessionStatistics, SessionUsage, Step, UnusableEndpoint,
+    self, AccessControl, Credential, Plugins, Renewal, SecurityEvent, Session, SessionConfig, SessionStatistics,
+    SessionUsage, Step, UnusableEndpoint,
 };
 use convert::{address_of, description};
 
@@ -186,32 +186,6 @@ impl ParticipantSecurity {
         });
     }
 
-    /// Tells the session of an event of discovery. The caller then calls [`Self::process`].
-    ///
-    /// # Errors
-    /// No keys are exchanged for a pair of endpoints.
-    pub fn handle_event(&self, now: Instant, event: &ParticipantEvent, rtps: &mut Participant) -> Result<(), NonMatch> {
-        match event {
-            ParticipantEvent::KeysWanted { local, remote } => return self.want_keys(now, *local, *remote, rtps),
-            ParticipantEvent::ReaderUnmatched { writer, reader } => {
-                self.with(|session, input| session.unmatch_endpoints(input, *writer, *reader));
-            }
-            ParticipantEvent::WriterUnmatched { reader, writer, .. } => {
-                self.with(|session, input| session.unmatch_endpoints(input, *reader, *writer));
-            }
-            ParticipantEvent::PublicationLost(remote) | ParticipantEvent::SubscriptionLost(remote) => {
-                self.with(|session, input| session.remote_endpoint_removed(input, *remote));
-            }
-            // The session has refused the participant, and remembers why.
-            ParticipantEvent::ParticipantLost(_, LostReason::Refused) => {}
-            ParticipantEvent::ParticipantLost(peer, _) => {
-                self.with(|session, input| session.peer_lost(input, *peer));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// Hands received messages to the session, and takes its steps. Returns whether there were any: events of the
     /// participant may have come.
     pub fn process(&self, now: Instant, rtps: &mut Participant, outlet: &mut dyn Outlet) -> bool {
@@ -301,18 +275,6 @@ impl ParticipantSecurity {
             Step::RunJob(job) => outlet.run_job(job),
             Step::Report(event) => outlet.report(event),
         }
-    }
-
-    /// The keys of a pair of endpoints are to be exchanged. The session exchanges the keys of participants and built-in
-    /// endpoints without being asked.
-    fn want_keys(&self, now: Instant, local: EntityId, remote: Guid, rtps: &mut Participant) -> Result<(), NonMatch> {
-        if local.is_builtin() {
-            return Ok(());
-        }
-        if self.with(|session, input| session.match_endpoints(input, local, remote))? == Matched::Ready {
-            rtps.keys_ready(now, local, remote);
-        }
-        Ok(())
     }
 
     fn note_sent(&self, peer: GuidPrefix, sent: Result<(), SecureSendError>, outlet: &mut dyn Outlet) {

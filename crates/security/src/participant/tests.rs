@@ -1,17 +1,20 @@
 //! Answers for discovery, and steps of a session, without a network.
 
+mod link;
+
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
-use peregrine_rtps::id::DomainId;
+use peregrine_rtps::id::{DomainId, Guid};
 use peregrine_rtps::locator::Source;
-use peregrine_rtps::participant::{Addresses, Admission};
+use peregrine_rtps::participant::{Addresses, Admission, LostReason};
 use peregrine_rtps::protection::ProtectionLevels;
 use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::time::Span;
 
 use super::*;
+use crate::session::NonMatch;
 use crate::session::tests::world::{OWNERS, Rules, Start, TOPIC};
 use crate::testing::{EC_AUTHORITY, NOW};
 
@@ -58,7 +61,15 @@ impl Outlet for Taken {
 }
 
 fn member(owner: usize, start: &Start) -> (Arc<ParticipantSecurity>, Participant) {
-    let environment = Arc::new(Frozen::default());
+    member_at(owner, start, Arc::new(Frozen::default()), Addresses::default())
+}
+
+fn member_at(
+    owner: usize,
+    start: &Start,
+    environment: Arc<dyn Environment>,
+    addresses: Addresses,
+) -> (Arc<ParticipantSecurity>, Participant) {
     let credential = start.credential(&OWNERS[owner], &EC_AUTHORITY, NOW).unwrap();
     let mut config = ParticipantConfig {
         prefix: GuidPrefix::UNKNOWN,
@@ -68,10 +79,10 @@ fn member(owner: usize, start: &Start) -> (Arc<ParticipantSecurity>, Participant
         qos: ParticipantQos::default(),
         lease: Span::from_secs(10),
         announce_period: Span::from_secs(3),
-        addresses: Addresses::default(),
+        addresses,
         shared_memory: None,
         is_in_process: |_| false,
-        seed: 1,
+        seed: owner as u64 + 1,
         protection: None,
         security: None,
         gate: None,
@@ -169,22 +180,37 @@ fn announced_peer_is_pending_and_its_handshake_begins_with_a_job() {
     // The participant knows no peer: nobody has announced one to it.
     assert_eq!((taken.not_sent.as_slice(), security.not_sent()), ([peer.prefix()].as_slice(), 1));
     assert!(security.poll_timeout().is_some_and(|at| at > now), "the message is repeated");
-    let lost = ParticipantEvent::ParticipantLost(peer.prefix(), LostReason::Left);
-    assert_eq!(security.handle_event(now, &lost, &mut participant), Ok(()));
+    security.participant_lost(peer.prefix(), LostReason::Left);
     assert_eq!((security.decision(peer.prefix()), security.usage().peers), (None, 0));
     assert!(taken.reports.is_empty());
 }
 
 #[test]
 fn refused_peer_is_remembered_when_discovery_has_let_it_go() {
-    let (security, mut participant) = member(0, &Start::with(open_rules()));
+    let (security, _) = member(0, &Start::with(open_rules()));
     let (_, peer) = member(1, &Start::with(open_rules()));
     let mut announced = peer.data();
     announced.security = None;
     let refused = security.announced(&announced, None);
     assert!(matches!(refused, Admission::Refused(_)), "{refused:?}");
-    let now = security.environment.now();
-    let lost = ParticipantEvent::ParticipantLost(peer.prefix(), LostReason::Refused);
-    assert_eq!(security.handle_event(now, &lost, &mut participant), Ok(()));
+    security.participant_lost(peer.prefix(), LostReason::Refused);
     assert_eq!(security.admission(peer.prefix()), refused);
+}
+
+#[test]
+fn pair_with_a_peer_that_is_not_admitted_exchanges_no_keys() {
+    let start = Start::with(open_rules());
+    let (security, mut participant) = member(0, &start);
+    let (_, peer) = member(1, &start);
+    security.register(READER, TOPIC, &Partition::default()).unwrap().keep();
+    security.announced(&peer.data(), None);
+    let remote = Guid::new(peer.prefix(), WRITER);
+    assert_eq!(security.want_keys(READER, remote), Err(NonMatch::NotAdmitted(remote).to_string()));
+    assert!(!security.has_keys(READER, remote));
+    assert!(!security.has_keys(EntityId::PARTICIPANT, Guid::new(peer.prefix(), EntityId::PARTICIPANT)));
+    let usage = security.usage();
+    assert_eq!((usage.matches, usage.pairs_waiting), (0, 0));
+    let mut taken = Taken::default();
+    security.process(security.environment.now(), &mut participant, &mut taken);
+    assert_eq!(taken.not_sent, [], "no message with keys is made");
 }

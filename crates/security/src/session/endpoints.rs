@@ -179,6 +179,14 @@ impl Session {
         }
     }
 
+    /// Whether a local and a remote entity have exchanged the keys that they need: the participants, their protected
+    /// built-in endpoints, or endpoints that match now. A look-up.
+    #[must_use]
+    pub fn has_keys(&self, local: EntityId, remote: Guid) -> bool {
+        let pair = self.peers.get(&remote.prefix).and_then(|peer| peer.matches.get(&(local, remote.entity)));
+        pair.is_some_and(Match::has_keys)
+    }
+
     fn judge(
         &self,
         input: &Input<'_>,

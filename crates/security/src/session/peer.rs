@@ -152,6 +152,11 @@ impl Match {
         was_suspended
     }
 
+    /// Whether the pair may use its keys.
+    pub(super) const fn has_keys(&self) -> bool {
+        self.is_ready && !self.is_suspended
+    }
+
     /// Whether the keys of this pair alone are exchanged.
     pub(super) const fn is_exchanged(&self) -> bool {
         (self.sent || !self.gives) && (self.received || !self.needs)

@@ -33,7 +33,7 @@ impl Session {
 
     /// Notes that the keys of these local senders are to be renewed.
     pub(super) fn want_renewal(&mut self, senders: Vec<EntityId>, cause: RenewalCause) {
-        for sender in senders.into_iter().filter(|sender| self.has_keys(*sender)).collect::<Vec<_>>() {
+        for sender in senders.into_iter().filter(|sender| self.seals(*sender)).collect::<Vec<_>>() {
             let wanted = self.renewal_wanted.entry(sender).or_insert(cause);
             *wanted = cause.max(*wanted);
         }
@@ -58,7 +58,7 @@ impl Session {
     fn begin_renewal(&mut self, input: &mut Input<'_>) {
         let wanted = core::mem::take(&mut self.renewal_wanted);
         let Some(cause) = wanted.values().max().copied() else { return };
-        let senders: Vec<EntityId> = wanted.into_keys().filter(|sender| self.has_keys(*sender)).collect();
+        let senders: Vec<EntityId> = wanted.into_keys().filter(|sender| self.seals(*sender)).collect();
         if senders.is_empty() {
             return;
         }
@@ -96,7 +96,7 @@ impl Session {
     }
 
     /// Whether a local entity seals with keys of its own.
-    fn has_keys(&self, sender: EntityId) -> bool {
+    fn seals(&self, sender: EntityId) -> bool {
         if sender == EntityId::PARTICIPANT {
             return !self.rights.domain_rule().messages.is_none();
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use peregrine_rtps::id::{EntityId, GuidPrefix};
-use peregrine_rtps::participant::{Participant, ParticipantConfig, ParticipantEvent, SecureSendError};
+use peregrine_rtps::participant::{Participant, ParticipantConfig, SecureSendError};
 use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_security::authentication::Job;
@@ -129,12 +129,6 @@ impl Security {
             self.inner.job_done(done);
         }
         self.inner.handle_timeout(now);
-    }
-
-    /// Tells the session of an event of discovery.
-    pub(crate) fn handle_event(&self, now: Instant, event: &ParticipantEvent, rtps: &mut Participant) {
-        // A peer may have been refused since discovery wanted keys.
-        drop(self.inner.handle_event(now, event, rtps));
     }
 
     /// Hands received messages to the session and takes its steps. Returns whether there were any.

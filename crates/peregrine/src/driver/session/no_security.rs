@@ -53,7 +53,7 @@ impl Security {
         match *self {}
     }
 
-    pub(super) const fn handle_event(&self, _: Instant, _: &ParticipantEvent, _: &mut Participant) {
+    pub(super) const fn handle_event(&self, _: &ParticipantEvent) {
         match *self {}
     }
 

@@ -565,7 +565,7 @@ impl ParticipantCore {
         loop {
             while let Some(event) = locked.rtps.poll_event() {
                 if let Some(security) = &self.security {
-                    security.handle_event(now, &event, &mut locked.rtps);
+                    security.handle_event(&event);
                 }
                 locked.apply(now, &event, self.services.channel_requests(), &mut dirty);
             }
@@ -829,7 +829,7 @@ impl Locked {
                 log(Level::WARN, move || tracing::warn!(%participant, %reason, "participant refused"));
             }
             // The security of the participant has seen the event.
-            ParticipantEvent::KeysWanted { .. } | ParticipantEvent::MessagesRefused { .. } => {}
+            ParticipantEvent::MessagesRefused { .. } => {}
             ParticipantEvent::ParticipantLost(prefix, reason) => {
                 log_lost(*prefix, *reason);
                 self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));

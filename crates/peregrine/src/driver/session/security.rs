@@ -171,14 +171,10 @@ impl Security {
         }
     }
 
-    /// Tells the session of an event of discovery.
-    pub(super) fn handle_event(&self, now: Instant, event: &ParticipantEvent, rtps: &mut Participant) {
+    /// Reports an event of discovery that concerns security.
+    pub(super) fn handle_event(&self, event: &ParticipantEvent) {
         if let ParticipantEvent::MessagesRefused { from, refusal, count } = event {
             self.note_refused(*from, *refusal, *count);
-        }
-        let Some(security) = &self.authenticated else { return };
-        if let Err(fault) = security.handle_event(now, event, rtps) {
-            log(Level::WARN, move || tracing::warn!(%fault, "no keys are exchanged for a pair of endpoints"));
         }
     }
 

@@ -1,8 +1,7 @@
 //! The gate: who is admitted, what is announced where, and which keys matches wait for.
 
-use super::secured::{CLOSED, OPEN, SEALED, Secured, rules_of};
+use super::secured::{CLOSED, OPEN, SEALED, Secured, Told, builtin_pairs, rules_of};
 use super::*;
-use crate::limits::EARLY_KEYS_PER_PARTICIPANT;
 use crate::locator::Source;
 use core::sync::atomic::Ordering;
 
@@ -246,18 +245,36 @@ fn match_waits_for_keys() {
 }
 
 #[test]
-fn keys_that_come_before_the_endpoint_are_kept() {
+fn pair_whose_keys_are_there_matches_at_once() {
     let mut secured = Secured::pair();
     secured.gives_keys = false;
     let writer = secured.put_writer(1, 1, CLOSED);
     let reader = subscription(2, 1, CLOSED).guid;
     let now = secured.domain.now;
     secured.mocks[&1].add_remote(reader);
+    secured.gates[&1].take((writer.entity, reader));
     secured.domain.at(1).keys_ready(now, writer.entity, reader);
+    assert_eq!(secured.matched(1), [], "the endpoint is not announced yet");
     secured.put_reader(2, 1, CLOSED);
     secured.run(Span::from_secs(1));
     assert_eq!(secured.matched(1), [reader]);
     assert_eq!(secured.wanted(1), [(writer.entity, reader)], "the own keys are still to be sent");
+}
+
+#[test]
+fn pair_without_room_for_keys_is_told_with_the_reason() {
+    let mut secured = Secured::pair();
+    secured.gates[&1].is_full.store(true, Ordering::Relaxed);
+    secured.put_writer(1, 1, CLOSED);
+    let reader = secured.put_reader(2, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    assert_eq!((secured.matched(1), secured.wanted(1)), (vec![], vec![]));
+    let reasons = security_reasons(&secured.take_events(1));
+    assert_eq!(reasons, ["there are too many matches"]);
+    secured.gates[&1].is_full.store(false, Ordering::Relaxed);
+    secured.put_writer(1, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    assert_eq!(secured.matched(1), [reader]);
 }
 
 #[test]
@@ -300,25 +317,6 @@ fn keys_of_a_peer_that_is_not_authenticated_are_ignored() {
     secured.gives_keys = false;
     secured.authenticate(1, 2);
     assert_eq!(secured.matched(1), [], "the early call has no effect");
-}
-
-#[test]
-fn early_keys_are_bounded_and_counted() {
-    let mut secured = Secured::pair();
-    let writer = secured.put_writer(1, 1, CLOSED);
-    let now = secured.domain.now;
-    for key in 0..EARLY_KEYS_PER_PARTICIPANT as u32 + 5 {
-        secured.domain.at(1).keys_ready(now, writer.entity, subscription(2, 100 + key, CLOSED).guid);
-    }
-    assert_eq!(secured.domain.counters(1).gate.early_keys_dropped, 5);
-    let dropped = 100 + EARLY_KEYS_PER_PARTICIPANT as u32;
-    secured.gives_keys = false;
-    secured.put_reader(2, dropped, CLOSED);
-    secured.put_reader(2, 100, CLOSED);
-    secured.run(Span::from_secs(1));
-    assert_eq!(secured.matched(1), [subscription(2, 100, CLOSED).guid]);
-    let wanted: Vec<Guid> = secured.wanted(1).into_iter().map(|(_, remote)| remote).collect();
-    assert!(wanted.contains(&subscription(2, dropped, CLOSED).guid), "dropped keys are asked for again");
 }
 
 #[test]
@@ -554,19 +552,10 @@ fn secure_topics_wait_for_their_own_keys() {
     secured.authenticate(1, 2);
     let known = |secured: &mut Secured| secured.domain.at(2).remote_publications().count();
     assert_eq!(known(&mut secured), 1, "plain discovery needs no keys");
-    let builtin: Vec<(EntityId, Guid)> = secured.events[&1]
-        .iter()
-        .filter_map(|event| match event {
-            ParticipantEvent::KeysWanted { local, remote } => Some((*local, *remote)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(builtin.len(), 9, "the participant, and both endpoints of four topics");
-    assert_eq!(builtin[0], (EntityId::PARTICIPANT, Guid::new(prefix(2), EntityId::PARTICIPANT)));
     secured.gives_keys = true;
     for (host, peer) in [(1, 2), (2, 1)] {
-        for (local, remote) in builtin.clone() {
-            secured.give_keys(host, local, Guid::new(prefix(peer), remote.entity));
+        for (local, remote) in builtin_pairs(prefix(peer)) {
+            secured.give_keys(host, local, remote);
         }
     }
     secured.run(Span::from_secs(3));
@@ -632,6 +621,13 @@ fn plain_discovery_in_clear_is_accepted_of_an_authenticated_cyclone_peer_only() 
     assert_eq!(accepted(&mut secured, VendorId::CYCLONE), plain);
 }
 
+/// The first writer of host 1, in these partitions.
+fn writer_in(names: &[&str]) -> PublicationData {
+    let mut data = publication(1, 1, CLOSED);
+    data.publisher.partition = Partition(names.iter().map(|&name| name.to_string()).collect());
+    data
+}
+
 #[test]
 fn pair_that_matches_again_asks_for_its_keys_again() {
     let mut secured = Secured::pair();
@@ -639,17 +635,108 @@ fn pair_that_matches_again_asks_for_its_keys_again() {
     let reader = secured.put_reader(2, 1, CLOSED);
     secured.run(Span::from_secs(1));
     assert_eq!(secured.matched(1), vec![reader]);
-    let mut wanted = Vec::new();
-    for names in [&["elsewhere"][..], &[]] {
-        let mut data = publication(1, 1, CLOSED);
-        data.publisher.partition = Partition(names.iter().map(|&name| name.to_string()).collect());
-        assert_eq!(data.guid, writer);
-        secured.events.clear();
-        secured.domain.put_writer(1, data);
-        secured.run(Span::from_secs(1));
-        wanted.push(secured.wanted(1));
-    }
-    assert_eq!(wanted, [vec![], vec![(writer.entity, reader)]]);
+    secured.gates[&1].take_told();
+    secured.domain.put_writer(1, writer_in(&["elsewhere"]));
+    secured.run(Span::from_secs(1));
+    assert_eq!((secured.matched(1), secured.matched(2)), (vec![], vec![]));
+    assert_eq!(secured.gates[&1].take_told(), [Told::Unmatched(writer.entity, reader)]);
+    assert!(!secured.gates[&1].has_keys(writer.entity, reader), "the keys wait for the next match");
+    secured.domain.put_writer(1, writer_in(&[]));
+    secured.run(Span::from_secs(1));
+    assert_eq!(secured.gates[&1].take_told(), [Told::Wanted(writer.entity, reader)]);
     assert_eq!(secured.matched(1), vec![reader]);
     assert_eq!(secured.matched(2), vec![writer]);
+}
+
+#[test]
+fn pair_that_parts_and_matches_again_before_events_are_taken_keeps_its_keys() {
+    let mut secured = Secured::pair();
+    let writer = secured.put_writer(1, 1, CLOSED);
+    let reader = secured.put_reader(2, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    secured.gates[&1].take_told();
+    let (now, wall) = (secured.domain.now, secured.domain.wall());
+    for names in [&["elsewhere"][..], &[]] {
+        secured.domain.at(1).put_writer(now, wall, writer_in(names));
+    }
+    let told = secured.gates[&1].take_told();
+    assert_eq!(told, [Told::Unmatched(writer.entity, reader), Told::Wanted(writer.entity, reader)]);
+    assert!(secured.gates[&1].has_keys(writer.entity, reader));
+    secured.run(Span::from_secs(1));
+    assert_eq!((secured.matched(1), secured.matched(2)), (vec![reader], vec![writer]));
+    assert_eq!(secured.gates[&1].take_told(), [], "the events come later, and end nothing");
+}
+
+#[test]
+fn pair_that_waits_for_keys_and_matches_no_longer_ends_their_exchange() {
+    let mut secured = Secured::pair();
+    secured.gives_keys = false;
+    let writer = secured.put_writer(1, 1, CLOSED);
+    let reader = secured.put_reader(2, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    secured.gates[&1].take_told();
+    secured.domain.put_writer(1, writer_in(&["elsewhere"]));
+    secured.run(Span::from_secs(1));
+    assert_eq!(secured.gates[&1].take_told(), [Told::Unmatched(writer.entity, reader)]);
+    // The keys of the reader were under way.
+    secured.gives_keys = true;
+    secured.give_keys(2, reader.entity, writer);
+    secured.run(Span::from_secs(1));
+    assert_eq!(secured.matched(1), [], "keys alone make no match");
+    secured.domain.put_writer(1, writer_in(&[]));
+    secured.run(Span::from_secs(1));
+    assert_eq!((secured.matched(1), secured.matched(2)), (vec![reader], vec![writer]));
+}
+
+#[test]
+fn endpoints_of_a_peer_that_begins_again_are_lost_before_they_want_keys_again() {
+    let mut secured = Secured::pair();
+    let writer = secured.put_writer(1, 1, CLOSED);
+    let reader = secured.put_reader(2, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    secured.gates[&1].take_told();
+    secured.authenticate(1, 2);
+    secured.run(Span::from_secs(3));
+    let mut told = secured.gates[&1].take_told();
+    // The secure announcement of the peer is new, too.
+    told.retain(|told| *told != Told::Announced(prefix(2)));
+    assert_eq!(told, [Told::EndpointLost(reader), Told::Wanted(writer.entity, reader)]);
+    assert!(secured.gates[&1].has_keys(writer.entity, reader));
+    assert_eq!((secured.matched(1), secured.matched(2)), (vec![reader], vec![writer]));
+}
+
+#[test]
+fn keys_that_end_with_the_handshake_separate_no_pair_until_the_channel_opens_again() {
+    let mut secured = Secured::pair();
+    let writer = secured.put_writer(1, 1, CLOSED);
+    let reader = secured.put_reader(2, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    secured.take_events(1);
+    // The gate has dropped all keys, and has not said so yet.
+    secured.gates[&1].begin(prefix(2));
+    let (now, wall) = (secured.domain.now, secured.domain.wall());
+    secured.domain.at(1).put_writer(now, wall, writer_in(&[]));
+    assert!(!secured.gates[&1].has_keys(writer.entity, reader));
+    assert!(secured.domain.at(1).poll_event().is_none(), "the match stays until the peer is withdrawn");
+    secured.authenticate(1, 2);
+    secured.run(Span::from_secs(3));
+    assert!(secured.gates[&1].has_keys(writer.entity, reader));
+    assert!(secured.events[&1].iter().any(|e| matches!(e, ParticipantEvent::ReaderUnmatched { .. })));
+    assert!(secured.events[&1].iter().any(|e| matches!(e, ParticipantEvent::ReaderMatched { .. })));
+}
+
+#[test]
+fn peer_that_is_lost_and_returns_before_events_are_taken_is_lost_to_the_gate_first() {
+    let mut secured = Secured::new(&[1], &[], Admission::Pending);
+    let found = announcement(config(9), Some(prefix(1)));
+    secured.domain.hear(1, &found);
+    let later = secured.domain.now + LEASE + Span::from_secs(1);
+    secured.domain.now = later;
+    let wall = secured.domain.wall();
+    secured.domain.at(1).handle_timeout(later, wall);
+    secured.domain.hear(1, &found);
+    let peer = prefix(9);
+    let lost = Told::ParticipantLost(peer, LostReason::LeaseExpired);
+    assert_eq!(secured.gates[&1].take_told(), [Told::Announced(peer), lost, Told::Announced(peer)]);
+    assert_eq!(secured.domain.at(1).admission(&peer), Some(&Admission::Pending));
 }

@@ -1,5 +1,5 @@
 //! Hosts with a gate, and in place of the security implementation a session that hands over keys as the participant
-//! asks for them.
+//! asks for them. The gate of a host keeps which pairs have keys, as a session does.
 
 use alloc::sync::Arc;
 use std::sync::Mutex;
@@ -9,6 +9,7 @@ use super::mock::Mock;
 use super::*;
 use crate::discovery::data::{ParticipantSecurityData, SecurityInfo};
 use crate::locator::Source;
+use crate::participant::builtin::SECURE_TOPICS;
 use crate::protection::{Protection, ProtectionKind};
 
 /// The topic whose discovery, liveliness, submessages and payloads are protected.
@@ -18,7 +19,38 @@ pub(super) const SEALED: &str = "sealed_topic";
 /// The topic without protection.
 pub(super) const OPEN: &str = "open_topic";
 
-/// The rules of all hosts, and the answers for each of their peers.
+/// A local and a remote entity.
+pub(super) type Pair = (EntityId, Guid);
+
+/// A change that a gate was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Told {
+    Announced(GuidPrefix),
+    /// The exchange of keys has begun, or goes on.
+    Wanted(EntityId, Guid),
+    Unmatched(EntityId, Guid),
+    EndpointLost(Guid),
+    ParticipantLost(GuidPrefix, LostReason),
+}
+
+/// The keys of a host.
+#[derive(Debug, Default)]
+struct Keys {
+    /// The pairs that exchange keys.
+    pairs: BTreeMap<Pair, TestPair>,
+    /// Keys for other pairs.
+    early: BTreeSet<Pair>,
+    /// Pairs whose local keys are to be sent.
+    to_give: Vec<Pair>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct TestPair {
+    is_ready: bool,
+    is_suspended: bool,
+}
+
+/// The rules of all hosts, and for each of their peers the answers and the keys.
 #[derive(Debug)]
 pub(super) struct TestGate {
     pub(super) protects_messages: AtomicBool,
@@ -28,12 +60,45 @@ pub(super) struct TestGate {
     /// The source of the last announcement of each participant.
     pub(super) sources: Mutex<BTreeMap<GuidPrefix, Option<Source>>>,
     pub(super) denies: AtomicBool,
+    /// There is no room for the keys of another pair.
+    pub(super) is_full: AtomicBool,
+    keys: Mutex<Keys>,
+    told: Mutex<Vec<Told>>,
 }
 
 impl TestGate {
     fn new(others: Admission) -> Arc<Self> {
         let (answers, sources, protects_messages, denies) = Default::default();
-        Arc::new(Self { protects_messages, others, answers, sources, denies })
+        let (is_full, keys, told) = Default::default();
+        Arc::new(Self { protects_messages, others, answers, sources, denies, is_full, keys, told })
+    }
+
+    /// The handshake with a participant is complete: keys are exchanged anew.
+    pub(super) fn begin(&self, peer: GuidPrefix) {
+        let mut keys = self.keys.lock().unwrap();
+        keys.forget(|(_, remote)| remote.prefix == peer);
+        for pair in builtin_pairs(peer) {
+            keys.pairs.insert(pair, TestPair::default());
+            keys.to_give.push(pair);
+        }
+    }
+
+    /// The keys of a remote entity have come.
+    pub(super) fn take(&self, pair: Pair) {
+        let mut keys = self.keys.lock().unwrap();
+        match keys.pairs.get_mut(&pair) {
+            Some(known) => known.is_ready = true,
+            None => _ = keys.early.insert(pair),
+        }
+    }
+
+    /// The changes that the gate was told since the last call.
+    pub(super) fn take_told(&self) -> Vec<Told> {
+        core::mem::take(&mut *self.told.lock().unwrap())
+    }
+
+    fn note(&self, told: Told) {
+        self.told.lock().unwrap().push(told);
     }
 
     /// Forgets all answers.
@@ -47,6 +112,22 @@ impl TestGate {
             false => Ok(()),
         }
     }
+}
+
+impl Keys {
+    fn forget(&mut self, is_gone: impl Fn(&Pair) -> bool) {
+        self.pairs.retain(|pair, _| !is_gone(pair));
+        self.early.retain(|pair| !is_gone(pair));
+        self.to_give.retain(|pair| !is_gone(pair));
+    }
+}
+
+/// The pairs of a participant that exchange keys after the handshake: the participants, and their secure built-in
+/// endpoints.
+pub(super) fn builtin_pairs(peer: GuidPrefix) -> Vec<Pair> {
+    let participants = (EntityId::PARTICIPANT, EntityId::PARTICIPANT);
+    let of_topics = SECURE_TOPICS.iter().flat_map(|topic| [(topic.reader, topic.writer), (topic.writer, topic.reader)]);
+    core::iter::once(participants).chain(of_topics).map(|(local, remote)| (local, Guid::new(peer, remote))).collect()
 }
 
 pub(super) fn rules_of(topic: &str) -> TopicRules {
@@ -65,6 +146,7 @@ pub(super) fn rules_of(topic: &str) -> TopicRules {
 impl Gate for TestGate {
     fn announced(&self, remote: &ParticipantData, source: Option<Source>) -> Admission {
         self.sources.lock().unwrap().insert(remote.prefix, source);
+        self.note(Told::Announced(remote.prefix));
         self.admission(remote.prefix)
     }
 
@@ -90,6 +172,45 @@ impl Gate for TestGate {
 
     fn check_remote_reader(&self, _: &SubscriptionData, _: &PublicationData) -> Result<(), String> {
         self.verdict()
+    }
+
+    fn want_keys(&self, local: EntityId, remote: Guid) -> Result<bool, String> {
+        let mut keys = self.keys.lock().unwrap();
+        let Keys { pairs, early, to_give } = &mut *keys;
+        let pair = (local, remote);
+        if !pairs.contains_key(&pair) && self.is_full.load(Ordering::Relaxed) {
+            return Err("there are too many matches".to_string());
+        }
+        let new = TestPair { is_ready: early.remove(&pair), is_suspended: true };
+        let known = pairs.entry(pair).or_insert(new);
+        if core::mem::replace(&mut known.is_suspended, false) {
+            to_give.push(pair);
+            self.note(Told::Wanted(local, remote));
+        }
+        Ok(known.is_ready)
+    }
+
+    fn has_keys(&self, local: EntityId, remote: Guid) -> bool {
+        let keys = self.keys.lock().unwrap();
+        keys.pairs.get(&(local, remote)).is_some_and(|pair| pair.is_ready && !pair.is_suspended)
+    }
+
+    fn unmatched(&self, local: EntityId, remote: Guid) {
+        let mut keys = self.keys.lock().unwrap();
+        let Some(pair) = keys.pairs.get_mut(&(local, remote)) else { return };
+        if !core::mem::replace(&mut pair.is_suspended, true) {
+            self.note(Told::Unmatched(local, remote));
+        }
+    }
+
+    fn endpoint_lost(&self, remote: Guid) {
+        self.keys.lock().unwrap().forget(|pair| pair.1 == remote);
+        self.note(Told::EndpointLost(remote));
+    }
+
+    fn participant_lost(&self, remote: GuidPrefix, reason: LostReason) {
+        self.keys.lock().unwrap().forget(|pair| pair.1.prefix == remote);
+        self.note(Told::ParticipantLost(remote, reason));
     }
 }
 
@@ -145,6 +266,7 @@ impl Secured {
             self.mocks[&host].add_pair(prefix(peer));
         }
         for (host, peer) in [(a, b), (b, a)] {
+            self.gates[&host].begin(prefix(peer));
             self.open(host, peer);
             self.answer(host, peer, Admission::Authenticated);
         }
@@ -199,12 +321,13 @@ impl Secured {
             for host in hosts {
                 let fresh = self.domain.events.remove(&host).unwrap_or_default();
                 is_idle &= fresh.is_empty();
-                for event in &fresh {
-                    if let ParticipantEvent::KeysWanted { local, remote } = event {
-                        self.give_keys(host, *local, *remote);
-                    }
-                }
                 self.events.entry(host).or_default().extend(fresh);
+                let gate = self.gates.get(&host);
+                let to_give = gate.map(|gate| core::mem::take(&mut gate.keys.lock().unwrap().to_give));
+                for (local, remote) in to_give.unwrap_or_default() {
+                    is_idle = false;
+                    self.give_keys(host, local, remote);
+                }
                 is_idle &= !self.take_keys(host);
             }
             if is_idle {
@@ -234,6 +357,7 @@ impl Secured {
             let remote = Guid::new(message.from, EntityId(message.payload[4..8].try_into().unwrap()));
             let local = EntityId(message.payload[8..12].try_into().unwrap());
             self.mocks[&host].add_remote(remote);
+            self.gates[&host].take((local, remote));
             self.domain.at(host).keys_ready(now, local, remote);
         }
         any
@@ -260,10 +384,11 @@ impl Secured {
         matched.into_iter().collect()
     }
 
-    /// The pairs for which a host wanted keys, of user endpoints.
-    pub(super) fn wanted(&self, host: u32) -> Vec<(EntityId, Guid)> {
-        let all = self.events.get(&host).into_iter().flatten().filter_map(|event| match event {
-            ParticipantEvent::KeysWanted { local, remote } if !local.is_builtin() => Some((*local, *remote)),
+    /// The pairs whose exchange of keys a host has begun or resumed, of user endpoints.
+    pub(super) fn wanted(&self, host: u32) -> Vec<Pair> {
+        let told = self.gates[&host].told.lock().unwrap();
+        let all = told.iter().filter_map(|told| match told {
+            Told::Wanted(local, remote) => Some((*local, *remote)),
             _ => None,
         });
         all.collect()

@@ -5,6 +5,7 @@ use peregrine_rtps::protection::{ProtectionKind, ProtectionLevels};
 use peregrine_rtps::time::Span;
 
 use super::world::*;
+use crate::crypto::secure_entity;
 use crate::limits::{HANDSHAKE_PAUSE, HANDSHAKE_TIME};
 use crate::session::*;
 
@@ -275,4 +276,58 @@ fn unmatched_endpoints_get_no_renewed_keys() {
     assert!(world.nodes[0].volatile_sent > sent, "the next match brings the new keys");
     let texts = world.seal_all(Rules::strict().levels);
     assert!(world.opens_all(&texts));
+}
+
+#[test]
+fn unmatched_endpoints_have_no_keys_until_they_match_again() {
+    let mut world = World::connected(&Rules::strict());
+    let reader = Guid::new(world.nodes[1].prefix, READER);
+    let has_keys = |world: &World| world.nodes[0].session.has_keys(WRITER, reader);
+    assert!(has_keys(&world));
+    world.call(0, |session, input| session.unmatch_endpoints(input, WRITER, reader));
+    assert!(!has_keys(&world));
+    let again = world.call(0, |session, input| session.match_endpoints(input, WRITER, reader));
+    assert_eq!(again, Ok(Matched::Ready));
+    assert!(has_keys(&world));
+    world.call(0, |session, input| session.remote_endpoint_removed(input, reader));
+    assert!(!has_keys(&world));
+}
+
+#[test]
+fn keys_that_come_while_their_endpoints_are_unmatched_serve_the_next_match() {
+    let rules = Rules::strict();
+    let mut world = World::pair(1, PERFECT, &rules);
+    world.meet();
+    for (node, endpoint) in [(0, WRITER), (1, READER)] {
+        let description = EndpointDescription::of_topic(TOPIC);
+        world.call(node, |session, input| session.endpoint_made(input, endpoint, description)).unwrap();
+    }
+    let reader = Guid::new(world.nodes[1].prefix, READER);
+    world.discover(0, WRITER, 1, READER);
+    world.call(0, |session, input| session.unmatch_endpoints(input, WRITER, reader));
+    world.discover(1, READER, 0, WRITER);
+    world.run_for(Span::from_millis(100));
+    assert!(!world.nodes[0].session.has_keys(WRITER, reader), "the endpoints do not match");
+    let again = world.call(0, |session, input| session.match_endpoints(input, WRITER, reader));
+    assert_eq!(again, Ok(Matched::Ready));
+    assert!(world.nodes[0].session.has_keys(WRITER, reader));
+    world.run_for(Span::from_millis(100));
+    assert!(world.opens_all(&world.seal_all(rules.levels)));
+}
+
+#[test]
+fn participants_and_builtin_endpoints_have_keys_from_the_handshake_until_the_peer_is_lost() {
+    let mut world = World::pair(1, PERFECT, &Rules::strict());
+    let peer = world.nodes[1].prefix;
+    let pairs = [
+        (EntityId::PARTICIPANT, Guid::new(peer, EntityId::PARTICIPANT)),
+        (secure_entity::PUBLICATIONS_READER, Guid::new(peer, secure_entity::PUBLICATIONS_WRITER)),
+        (secure_entity::PUBLICATIONS_WRITER, Guid::new(peer, secure_entity::PUBLICATIONS_READER)),
+    ];
+    let ready = |world: &World| pairs.map(|(local, remote)| world.nodes[0].session.has_keys(local, remote));
+    assert_eq!(ready(&world), [false; 3]);
+    world.meet();
+    assert_eq!(ready(&world), [true; 3]);
+    world.call(0, |session, input| session.peer_lost(input, peer));
+    assert_eq!(ready(&world), [false; 3]);
 }

@@ -182,7 +182,7 @@ impl Participant {
                     // Its addresses before the goodbye are tried first: an impostor may announce others.
                     let is_restored = self.restore_left(rx, sender);
                     if is_restored && self.remotes.get(&sender).is_some_and(|remote| remote.data != found) {
-                        self.update_participant(rx.now, found);
+                        self.change_participant(rx, found);
                     }
                 }
                 None => self.add_participant(rx, found),

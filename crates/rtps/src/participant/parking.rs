@@ -68,9 +68,13 @@ impl Participant {
         self.restore_left(rx, prefix)
     }
 
-    /// Makes a participant that has said goodbye known again, as it was. Returns whether there is a place for it.
+    /// Makes a participant that has said goodbye known again, as it was. Returns whether there is a place for it, and
+    /// the gate does not refuse it.
     pub(super) fn restore_left(&mut self, rx: &Reception<'_>, prefix: GuidPrefix) -> bool {
         let Some(Left { mut remote, .. }) = self.parked.take_left(prefix) else { return false };
+        // The gate was told of its goodbye, and has forgotten it.
+        let Some(security) = self.admit(&remote.data, rx.source) else { return false };
+        remote.security = security.map(Box::new);
         remote.renew(rx.now);
         let (origin, found, lease_until) = (remote.origin, remote.data.clone(), remote.lease_until());
         let held = remote.held_bytes();

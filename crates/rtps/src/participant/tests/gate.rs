@@ -1,5 +1,6 @@
 //! The gate: who is admitted, what is announced where, and which keys matches wait for.
 
+use super::forged_goodbye::goodbye;
 use super::secured::{CLOSED, OPEN, SEALED, Secured, Told, builtin_pairs, rules_of};
 use super::*;
 use crate::locator::Source;
@@ -739,4 +740,24 @@ fn peer_that_is_lost_and_returns_before_events_are_taken_is_lost_to_the_gate_fir
     let lost = Told::ParticipantLost(peer, LostReason::LeaseExpired);
     assert_eq!(secured.gates[&1].take_told(), [Told::Announced(peer), lost, Told::Announced(peer)]);
     assert_eq!(secured.domain.at(1).admission(&peer), Some(&Admission::Pending));
+}
+
+#[test]
+fn peer_that_goes_on_after_a_forged_goodbye_during_its_handshake_is_announced_to_the_gate_again() {
+    let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
+    secured.put_writer(1, 1, CLOSED);
+    let reader = secured.put_reader(2, 1, CLOSED);
+    secured.run(Span::from_secs(1));
+    secured.gates[&1].take_told();
+    let goodbye = goodbye(&secured.domain);
+    secured.domain.hear(1, &goodbye);
+    assert!(!secured.domain.knows(1, 2));
+    secured.run(PERIOD + Span::from_secs(1));
+    assert!(secured.domain.knows(1, 2));
+    assert_eq!(secured.domain.counters(1).healed.participants_restored, 1);
+    let lost = Told::ParticipantLost(prefix(2), LostReason::Left);
+    assert_eq!(secured.gates[&1].take_told(), [lost, Told::Announced(prefix(2))]);
+    secured.authenticate(1, 2);
+    secured.run(Span::from_secs(1));
+    assert_eq!(secured.matched(1), [reader]);
 }

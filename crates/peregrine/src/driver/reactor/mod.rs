@@ -1,5 +1,6 @@
 //! The owner of participants, threads, timers and the reception. No other layer of the driver knows it.
 
+mod answer_timer;
 mod deferred_user_code;
 pub(crate) mod domain;
 mod jobs;

@@ -21,8 +21,10 @@
 //! A leader sends the acknowledgements that its readers owe before it sleeps. An application thread that returns to the
 //! application with data leaves them instead, because a sample must not wait for a system call: they travel with the
 //! samples that the application writes to the same participant (`net::left_answers`), or the thread sends them when the
-//! thread waits again, or a follower does after [`ANSWER_DELAY_MAX`]. After that, application threads answer at once
-//! for the next [`PROMPT_WAITS`] waits.
+//! thread waits again, or a receive thread does: with the next datagram, or after [`ANSWER_DELAY_MAX`]. After a receive
+//! thread had to, application threads answer at once for the next [`PROMPT_WAITS`] waits.
+//!
+//! [`ANSWER_DELAY_MAX`]: super::answer_timer::ANSWER_DELAY_MAX
 //!
 //! # Threads
 //! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
@@ -40,12 +42,13 @@ use peregrine_transport::event::Token;
 use peregrine_transport::udp::{ReceiveError, Wait};
 use tracing::Level;
 
+use super::answer_timer::AnswerTimer;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::parker::{OthersWoken, Parker};
 use crate::driver::base::sync::try_lock_leaf;
 use crate::driver::base::system::{
-    AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Timer, Waker, fence,
+    AtomicBool, AtomicU32, AtomicUsize, Datagrams, Mutex, MutexGuard, Poller, Receiver, Socket, Waker, fence,
 };
 use crate::driver::base::user_code::{Deferring, log};
 
@@ -57,10 +60,7 @@ const EXCLUDED_WAITS: u32 = 64;
 /// Maximum number of consecutive receptions of a follower before another thread may lead.
 const FOLLOWER_RECEPTIONS_MAX: u32 = 64;
 
-/// How long answers wait for the application thread that left them. Many times what an application takes to return a
-/// sample, and a fraction of the time after which a writer repeats its request.
-const ANSWER_DELAY_MAX: Span = Span::from_micros(200);
-/// How many waits application threads answer at once after a follower had to answer for one.
+/// How many waits application threads answer at once after a receive thread had to answer for one.
 const PROMPT_WAITS: u32 = 64;
 
 /// Followers that sleep at a time. One could do; with two, a thread that returns from a listener does not end just when
@@ -124,7 +124,7 @@ pub(in crate::driver) struct SharedReceiver<D> {
     leader_waker: Arc<Waker>,
     application_credit: AtomicU32,
     /// Has a follower send answers that an application thread has left.
-    answers_due: Timer,
+    answers_due: AnswerTimer,
     /// Waits for which application threads answer at once.
     prompt_waits: AtomicU32,
     /// Followers that sleep or are about to.
@@ -172,13 +172,13 @@ impl<D: Default> SharedReceiver<D> {
         spin: Duration,
         is_open_to_application: bool,
     ) -> std::io::Result<Self> {
-        let (followers, work, answers_due) = (Poller::new()?, Waker::new()?, Timer::new()?);
+        let (followers, work, answers_due) = (Poller::new()?, Waker::new()?, AnswerTimer::new()?);
         followers.add_disarmed(&*socket, SOCKET)?;
         // One-shot, so that one wake-up wakes one follower.
         followers.add_disarmed(&work, WAKER)?;
         followers.arm(&work, WAKER)?;
-        followers.add_disarmed(&answers_due, ANSWERS)?;
-        followers.arm(&answers_due, ANSWERS)?;
+        followers.add_disarmed(answers_due.timer(), ANSWERS)?;
+        followers.arm(answers_due.timer(), ANSWERS)?;
         // No thread leads yet.
         followers.arm(&*socket, SOCKET)?;
         Ok(Self {
@@ -287,16 +287,14 @@ impl<D: Default> SharedReceiver<D> {
     /// Sends the answers that an application thread has left and not come back for.
     #[cold]
     fn answer_for_application(&self, by: &impl Process<Dirty = D>) {
-        self.answers_due.clear();
         // A thread that leads sends them before it sleeps.
-        if let Some(mut leading) = self.try_lead() {
-            if leading.lead().has_left_answers {
-                self.prompt_waits.store(PROMPT_WAITS, Ordering::Relaxed);
-            }
-            leading.answer(by);
+        if self.answers_due.is_due(now())
+            && let Some(mut leading) = self.try_lead()
+        {
+            leading.answer_for_all(by);
             leading.give_up();
         }
-        if let Err(error) = self.followers.arm(&self.answers_due, ANSWERS) {
+        if let Err(error) = self.followers.arm(self.answers_due.timer(), ANSWERS) {
             log(Level::ERROR, move || tracing::error!(%error, "acknowledgements wait for the next datagram"));
         }
     }
@@ -374,7 +372,7 @@ impl<D: Default> SharedReceiver<D> {
         leading.give_up();
         if has_left_answers {
             // Not under the lead: a follower that cannot lead leaves the answers to the leader.
-            self.answers_due.set(Some(MonotonicNs((now() + ANSWER_DELAY_MAX).0)));
+            self.answers_due.start(now());
         }
         if lead_end == LeadEnd::Useless {
             parker.turns.exclude(EXCLUDED_WAITS);
@@ -456,15 +454,23 @@ impl<D: Default> Leading<'_, D> {
     /// Sends the answers that are owed, and those that were left.
     #[inline]
     fn answer(&mut self, by: &impl Process<Dirty = D>) {
-        let of = self.of;
         let lead = self.lead();
         if by.owes_answers(&lead.dirty) {
             by.send_answers(&mut lead.dirty, now());
         }
         if std::mem::take(&mut lead.has_left_answers) {
-            of.answers_due.set(None);
             by.send_left_answers();
         }
+    }
+
+    /// Like [`answer`](Self::answer), on a receive thread. If an application thread has left answers, that thread was
+    /// slower than the next datagram, and leaving them saves nothing.
+    #[inline]
+    fn answer_for_all(&mut self, by: &impl Process<Dirty = D>) {
+        if self.lead().has_left_answers {
+            self.of.prompt_waits.store(PROMPT_WAITS, Ordering::Relaxed);
+        }
+        self.answer(by);
     }
 
     /// Leaves the answers that are owed until the thread waits again. The caller then sets the timer. `false`: there
@@ -482,7 +488,7 @@ impl<D: Default> Leading<'_, D> {
 
     /// Waits for datagrams and processes them. `None`: nothing can be received any more.
     fn receive_blocking(&mut self, of: &SharedReceiver<D>, by: &impl Process<Dirty = D>) -> Option<Instant> {
-        self.answer(by);
+        self.answer_for_all(by);
         let Lead { receiver, adaptive_spin, dirty, .. } = self.lead();
         let (datagrams, asleep_since) = match wait_for_datagrams(receiver, &of.socket, of.spin, adaptive_spin) {
             Ok(received) => received,
@@ -500,10 +506,10 @@ impl<D: Default> Leading<'_, D> {
         Some(now)
     }
 
-    /// Processes what has arrived, and answers. `None`: nothing.
+    /// Processes what has arrived, and answers, on a follower. `None`: nothing.
     fn receive(&mut self, by: &impl Process<Dirty = D>) -> Option<Instant> {
         let now = self.receive_without_answer(by)?;
-        self.answer(by);
+        self.answer_for_all(by);
         Some(now)
     }
 

@@ -1,5 +1,7 @@
 //! The files of this layer that the models need.
 
+#[path = "../../../../src/driver/reactor/answer_timer.rs"]
+mod answer_timer;
 #[path = "../../../../src/driver/reactor/polling_turns.rs"]
 pub(in crate::driver) mod polling_turns;
 #[path = "../../../../src/driver/reactor/publishing.rs"]

@@ -307,6 +307,10 @@ pub const RETRY_MIN: Span = Span::from_millis(1);
 /// would wake a thread without need.
 pub const RETRY_IN_FLOW: Span = Span::from_millis(4);
 
+/// Like [`RETRY_IN_FLOW`], while a lasting flow loses nothing: see [`LASTING_SAMPLES`]. The thread that waits for the
+/// timer wakes up once in this time only to set it again, on a core that the application may be using.
+pub const RETRY_IN_LASTING_FLOW: Span = Span::from_millis(20);
+
 /// Consecutive even gaps between samples that make a steady flow.
 pub const STEADY_GAPS: u32 = 8;
 

@@ -3,8 +3,8 @@
 use crate::history::HistoryKind;
 use crate::limits::{
     ASK_EVERY_BYTES, LASTING_INTERVALS, LASTING_SAMPLES, LASTING_WAIT_MAX, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
-    RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS,
-    STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX,
+    STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -76,6 +76,8 @@ pub(super) struct Flow {
     in_full_flow: bool,
     /// Not all readers have answered the last request.
     is_owed: bool,
+    /// A thread has waited for acknowledgement since the last sample.
+    is_awaited: bool,
     /// The history holds a sample for longer than a steady flow needs to find its loss.
     holds_long_enough: bool,
     lifespan: Span,
@@ -116,6 +118,7 @@ impl Flow {
             next_heartbeat: None,
             in_full_flow: false,
             is_owed: false,
+            is_awaited: false,
             holds_long_enough,
             lifespan: config.lifespan,
             last_sent: None,
@@ -150,6 +153,7 @@ impl Flow {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
         self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
         self.samples_to_prove = self.samples_to_prove.saturating_sub(1);
+        self.is_awaited = false;
         self.observe_gap(now);
         self.next_heartbeat.is_none() || self.is_steady()
     }
@@ -242,11 +246,11 @@ impl Flow {
     /// How long the timer waits for the next sample before the writer requests acknowledgement.
     fn tail_wait(&self) -> Span {
         let steady = self.steady_wait();
-        if self.samples_without_pause < LASTING_SAMPLES {
+        if !self.is_lasting() {
             return steady;
         }
         let lasting = Span(self.interval.0 * u64::from(LASTING_INTERVALS)).min(LASTING_WAIT_MAX);
-        lasting.min(Span(self.lifespan.0 / 2)).max(steady)
+        lasting.max(RETRY_IN_LASTING_FLOW).min(Span(self.lifespan.0 / 2)).max(steady)
     }
 
     /// Whether a writer that waits for room must request acknowledgement although it sends no sample.
@@ -273,6 +277,7 @@ impl Flow {
     /// Requests acknowledgement soon, because a thread waits for it.
     pub(super) fn expedite_heartbeat(&mut self, now: Instant) {
         self.in_full_flow = false;
+        self.is_awaited = true;
         self.next_heartbeat = self.next_heartbeat.map(|at| at.min(now + RETRY_MIN));
     }
 
@@ -321,7 +326,19 @@ impl Flow {
         self.samples_since_asked >= self.ask_every || self.bytes_since_asked >= (self.window / 4).min(ASK_EVERY_BYTES)
     }
 
+    const fn is_lasting(&self) -> bool {
+        self.samples_without_pause >= LASTING_SAMPLES
+    }
+
     const fn retry_min(&self) -> Span {
         if self.in_full_flow { RETRY_IN_FLOW } else { RETRY_MIN }
+    }
+
+    /// How long the timer waits at least for the answer of a current reader to the first request.
+    pub(super) fn first_wait_min(&self) -> Span {
+        if self.is_awaited || !self.is_lasting() || !self.is_steady() {
+            return Span::ZERO;
+        }
+        RETRY_IN_LASTING_FLOW.min(Span(self.lifespan.0 / 2))
     }
 }

@@ -768,10 +768,10 @@ impl Writer {
         let (first, last) = self.available();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
-        let mut patience = Span::ZERO;
+        let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none()) {
             reader.record_heartbeat(now, last);
-            patience = patience.max(reader.patience());
+            patience = patience.max(reader.patience_in_flow(first_min));
         }
         self.flow.record_heartbeat(now, patience);
     }

@@ -472,6 +472,12 @@ impl ReaderProxy {
     pub(super) fn patience(&self) -> Span {
         self.round_trip.patience(self.unanswered, RETRY_MIN, RETRY_MAX)
     }
+
+    /// Like [`patience`](Self::patience), but at least `first_min` for a reader that has answered so far.
+    pub(super) fn patience_in_flow(&self, first_min: Span) -> Span {
+        let has_answered = self.is_current && self.unanswered == 0;
+        if has_answered { self.patience().max(first_min) } else { self.patience() }
+    }
 }
 
 /// The reader's own addresses, or the group if there are none.

@@ -315,13 +315,13 @@ impl Writer {
     pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
         let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
-        let next_sample = self.flow.wait_for_next_sample();
+        let (next_sample, first_min) = (self.flow.wait_for_next_sample(), self.flow.first_wait_min());
         let wait = owing
             .map(|r| match (r.ask_again_at, next_sample) {
                 (Some(at), _) => at.since(now),
                 (None, Some(wait)) if r.is_settled() => wait,
                 (None, _) if r.is_inactive() => RETRY_MAX,
-                (None, _) => r.patience(),
+                (None, _) => r.patience_in_flow(first_min),
             })
             .min();
         self.flow.schedule(now, wait);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::history::{ChangeKind, HistoryKind, ResourceLimits};
-use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, ONE_BY_ONE_AFTER_LOSS};
+use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_LASTING_FLOW};
 use crate::pair::{Pair, perfect, random, reader_guid, rough, writer_guid};
 use crate::reader::{ReaderConfig, ReaderEvent, SampleLostReason};
 use crate::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumberSet};
@@ -16,6 +16,7 @@ mod forged;
 mod gone;
 mod inactive;
 mod kept;
+mod lasting_flow;
 mod late_joiners;
 mod left_behind;
 mod match_limit;
@@ -153,7 +154,7 @@ fn writer_in_full_flow_sets_no_timer_per_millisecond() {
     assert!(timers < 100, "{timers} timers were less than a millisecond ahead");
     // A timer still requests acknowledgement of the end of the stream.
     let last = pair.writer.last();
-    pair.run(Span::from_millis(5));
+    pair.run(RETRY_IN_LASTING_FLOW + Span::from_millis(1));
     assert!(pair.writer.is_acknowledged(last));
 }
 

@@ -474,7 +474,11 @@ fn best_effort_reader_sees_whole_samples_in_order() {
     let writer = a.topic::<Block>("best effort").unwrap().writer_builder().best_effort().build().unwrap();
     let reader = b.topic::<Block>("best effort").unwrap().reader_builder().best_effort().keep_last(4).build().unwrap();
     await_channels(&a, &b, 1);
-    let thread = std::thread::spawn(move || (0..3000).for_each(|number| drop(writer.write(&Block::new(number, 9000)))));
+    // The writer outlives its thread: a deleted writer takes the samples along that no thread has received yet.
+    let thread = std::thread::spawn(move || {
+        (0..3000).for_each(|number| drop(writer.write(&Block::new(number, 9000))));
+        writer
+    });
     let (mut last, mut seen) = (0, 0);
     while last < 2999 {
         for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
@@ -482,11 +486,12 @@ fn best_effort_reader_sees_whole_samples_in_order() {
             assert!(seen == 0 || block.number > last);
             (last, seen) = (block.number, seen + 1);
         }
-        if thread.is_finished() && reader.wait_for_data(GLANCE).is_err() {
+        let patience = if seen == 0 { PATIENCE } else { GLANCE };
+        if thread.is_finished() && reader.wait_for_data(patience).is_err() {
             break;
         }
     }
-    thread.join().unwrap();
+    drop(thread.join().unwrap());
     assert!(seen > 0);
 }
 

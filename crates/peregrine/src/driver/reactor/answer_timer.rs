@@ -8,9 +8,10 @@ use peregrine_transport::clock::MonotonicNs;
 
 use crate::driver::base::system::{AtomicBool, AtomicU64, Timer};
 
-/// How long answers wait for the application thread that left them, and for the next datagram. A writer in a flow
-/// repeats its request sooner ([`RETRY_IN_FLOW`](peregrine_rtps::limits::RETRY_IN_FLOW)), and a receive thread then
-/// answers: this time is for writers that do not.
+/// How long answers wait for the application thread that left them, and for the next datagram. A writer of Peregrine
+/// sends another sample or repeats its request no later
+/// ([`RETRY_IN_LASTING_FLOW`](peregrine_rtps::limits::RETRY_IN_LASTING_FLOW)), and a receive thread then answers: this
+/// time is for other writers.
 pub(super) const ANSWER_DELAY_MAX: Span = Span::from_millis(20);
 
 /// Makes a follower wake up when answers have waited for [`ANSWER_DELAY_MAX`].

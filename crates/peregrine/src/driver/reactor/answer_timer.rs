@@ -4,9 +4,9 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_transport::clock::MonotonicNs;
 
-use crate::driver::base::system::{AtomicBool, AtomicU64, Timer};
+use super::wake_timer::WakeTimer;
+use crate::driver::base::system::{AtomicU64, Timer};
 
 /// How long answers wait for the application thread that left them, and for the next datagram. A writer of Peregrine
 /// sends another sample or repeats its request no later
@@ -20,54 +20,45 @@ pub(super) const ANSWER_DELAY_MAX: Span = Span::from_millis(20);
 /// Therefore the timer is set at most once in [`ANSWER_DELAY_MAX`] and is never cancelled: answers that are left
 /// meanwhile only move the deadline, and the follower that the timer wakes sets it again.
 pub(super) struct AnswerTimer {
-    timer: Timer,
+    wake: WakeTimer,
     /// When the answers that were left last are due.
     due: AtomicU64,
-    /// Whether the timer is set, and no follower has been woken by it since.
-    is_set: AtomicBool,
 }
 
 impl AnswerTimer {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { timer: Timer::new()?, due: AtomicU64::new(0), is_set: AtomicBool::new(false) })
+        Ok(Self { wake: WakeTimer::new()?, due: AtomicU64::new(0) })
     }
 
     /// The timer, which becomes readable when a follower has to [look](Self::is_due).
     pub(super) const fn timer(&self) -> &Timer {
-        &self.timer
+        self.wake.timer()
     }
 
     /// Makes sure that a follower wakes up when the answers that were left `now` are due.
     pub(super) fn start(&self, now: Instant) {
         let due = (now + ANSWER_DELAY_MAX).0;
         self.due.store(due, Ordering::SeqCst);
-        self.set_unless_set(due);
+        self.wake.arm(due);
     }
 
     /// Whether answers may be due. The caller is a follower that the timer has woken. If answers were left later, sets
     /// the timer to when they are due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.timer.clear();
-        // A thread that leaves answers stores the deadline, then looks at this flag: either that thread sees that the
-        // timer is not set, or its deadline is seen here.
-        self.is_set.store(false, Ordering::SeqCst);
+        // A thread that leaves answers stores the deadline, then arms: either that thread sees that the timer is not
+        // set, or its deadline is seen here.
+        self.wake.begin_look();
         let due = self.due.load(Ordering::SeqCst);
-        if due <= now.0 {
-            return true;
+        if due > now.0 {
+            self.wake.arm(due);
         }
-        self.set_unless_set(due);
-        false
-    }
-
-    fn set_unless_set(&self, due: u64) {
-        if !self.is_set.swap(true, Ordering::SeqCst) {
-            self.timer.set(Some(MonotonicNs(due)));
-        }
+        due <= now.0
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use peregrine_transport::clock::MonotonicNs;
     use peregrine_transport::event::{Poller, Token};
 
     use super::*;
@@ -92,7 +83,6 @@ mod tests {
         assert!(expires(&mut poller));
         assert!(now() >= left + ANSWER_DELAY_MAX);
         assert!(timer.is_due(now()));
-        assert!(!timer.is_set.load(Ordering::SeqCst));
     }
 
     #[test]

@@ -18,8 +18,11 @@ pub enum DeliveryPath {
 pub enum NoSharedMemory {
     /// The processes differ in host, container, namespace or user; the text names the difference.
     Apart(String),
-    /// The other process cannot be reached, is not trusted, or has refused; the text gives the reason.
+    /// The other process cannot be reached, is not trusted, or lacks something; the text gives the reason.
     NotConnected(String),
+    /// The writer's process has refused, and would refuse again: its configuration offers the writer no shared memory,
+    /// or the processes do not see the same memory.
+    Refused(String),
     /// The other process has violated the protocol; the text describes the violation.
     Broken(String),
     /// The other process has closed the connection, or has ended.
@@ -80,10 +83,24 @@ impl std::iter::Sum for SharedMemoryUse {
     }
 }
 
+impl NoSharedMemory {
+    /// Whether the reader gets messages as long as it matches the writer. After another reason the reader's process
+    /// requests shared memory again: 50 ms later, and with each failure in a row twice as late, up to 60 s.
+    #[must_use]
+    pub const fn is_lasting(&self) -> bool {
+        match self {
+            Self::Apart(_) | Self::Refused(_) | Self::Protected => true,
+            Self::NotConnected(_) | Self::Broken(_) | Self::Ended | Self::NoMemory => false,
+        }
+    }
+}
+
 impl fmt::Display for NoSharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Apart(what) | Self::NotConnected(what) | Self::Broken(what) => f.write_str(what),
+            Self::Apart(what) | Self::NotConnected(what) | Self::Refused(what) | Self::Broken(what) => {
+                f.write_str(what)
+            }
             Self::Ended => f.write_str("the other process has ended or has closed the connection"),
             Self::Protected => f.write_str("the topic is protected, and shared memory carries plain samples"),
             Self::NoMemory => {

@@ -153,11 +153,20 @@ impl Part<'_> {
         }
         let mut open = self.writers.iter().peekable();
         let is_connected = |writer: &&DataWriter<_>| writer.shared_memory_readers() >= readers as usize;
-        self.wait("readers are not reached by shared memory", || {
+        let waited = self.wait("readers are not reached by shared memory", || {
             while open.next_if(is_connected).is_some() {}
             open.peek().is_none()
-        })?;
-        Ok(Vec::new())
+        });
+        waited.map(|_| Vec::new()).map_err(|reason| format!("{reason}: {}", self.paths(readers)))
+    }
+
+    /// How many pairs use shared memory.
+    fn paths(&self, readers: u32) -> String {
+        let reached: usize = self.writers.iter().map(DataWriter::shared_memory_readers).sum();
+        let all = self.writers.len().saturating_mul(readers as usize);
+        let statistics = self.participant.as_ref().map(DomainParticipant::shared_memory_statistics);
+        let fallbacks = statistics.map_or(0, |statistics| statistics.fallbacks);
+        format!("{reached} of {all} pairs use it, and the writers' process has reported {fallbacks} fallbacks")
     }
 
     fn take(&self, samples: u32) -> Answer {

@@ -52,6 +52,16 @@ impl Refusal {
         Self::NoResources,
         Self::Other,
     ];
+
+    /// Whether the same request would be refused again: the reason is neither a lack of something nor that the process
+    /// does not know something yet.
+    #[must_use]
+    pub const fn is_lasting(self) -> bool {
+        match self {
+            Self::NoSuchWriter | Self::TooManyReaders | Self::NoResources => false,
+            Self::BadMemory | Self::NotTheSameMemory | Self::Other => true,
+        }
+    }
 }
 
 impl std::fmt::Display for Refusal {

@@ -1,9 +1,12 @@
 //! Connection requests from readers of this process to writers in other processes. A peer process may answer late or
 //! never.
 //!
-//! A request without an answer times out, and its reader gets messages. The number of concurrent requests to one
-//! process is bounded: all readers of a host connect to a new process at once, and the kernel's backlog for its socket
-//! is short.
+//! A request without an answer times out, and its reader gets messages. Whatever made a request fail, or ended a
+//! channel, may be over later: the reader requests a channel again, after a pause that grows with each failure, as long
+//! as it matches the writer. Only [reasons that last](NoSharedMemory::is_lasting) end the requests.
+//!
+//! The number of concurrent requests to one process is bounded: all readers of a host connect to a new process at once,
+//! and the kernel's backlog for its socket is short.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,10 +20,12 @@ use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Pe
 use tracing::Level;
 
 use super::incoming::Attachments;
-use super::requests::{ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, PendingConnection, UNANSWERED_MAX, Wanted};
+use super::requests::{
+    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, PendingConnection, UNANSWERED_MAX, Wanted, reason_of_failure,
+};
 use super::services::ShmHost;
 use super::{ConnectionManager, SharedMemory, Source};
-use crate::driver::base::clock::now;
+use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::sync::lock;
 use crate::driver::base::user_code::log;
 use crate::driver::endpoint::reader::ReaderCore;
@@ -39,17 +44,21 @@ impl SharedMemory {
             is_reliable: reader.lock().reader.is_reliable(),
             until: now() + ANSWER_TIMEOUT,
             attempts: 1,
+            is_reported: false,
         };
-        lock(&self.connect_queue).wanted.push(wanted);
+        let mut connect_queue = lock(&self.connect_queue);
+        connect_queue.retries.remove(wanted.reader_guid, Some(writer));
+        connect_queue.wanted.push(wanted);
+        drop(connect_queue);
         self.wake();
     }
 
-    /// Requests a channel once more, unless that has failed [`ATTEMPTS_MAX`] times.
+    /// Requests a channel once more, at once unless that has failed [`ATTEMPTS_MAX`] times.
     fn request_again(&self, wanted: Wanted, reason: NoSharedMemory) {
         if wanted.attempts >= ATTEMPTS_MAX {
-            return self.fall_back(&wanted, reason);
+            return self.fall_back(wanted, reason);
         }
-        let wanted = Wanted { until: now() + ANSWER_TIMEOUT, attempts: wanted.attempts + 1, ..wanted };
+        let wanted = wanted.next_attempt(now() + ANSWER_TIMEOUT);
         lock(&self.connect_queue).wanted.push(wanted);
         self.wake();
     }
@@ -57,6 +66,7 @@ impl SharedMemory {
     fn cancel_matching(&self, reader: Guid, writer: Option<Guid>) {
         let mut connect_queue = lock(&self.connect_queue);
         connect_queue.wanted.retain(|wanted| !wanted.is_for(reader, writer));
+        connect_queue.retries.remove(reader, writer);
         let is_connecting = connect_queue.is_connecting;
         if is_connecting {
             connect_queue.cancelled.add(reader, writer);
@@ -70,13 +80,14 @@ impl SharedMemory {
         }
     }
 
-    /// Takes the requests and cancellations since the last call.
-    pub(super) fn take_requests(&self, connections: &mut ConnectionManager) {
+    /// Takes the requests and cancellations since the last call, and the retries whose time has come.
+    pub(super) fn take_requests(&self, connections: &mut ConnectionManager, now: Instant) {
         let mut connect_queue = lock(&self.connect_queue);
         let (wanted, cancelled) =
             (std::mem::take(&mut connect_queue.wanted), std::mem::take(&mut connect_queue.cancelled));
+        let again = connect_queue.retries.take_due(now);
         // From now on, a thread that cancels a request adds a cancellation.
-        connect_queue.is_connecting |= !wanted.is_empty();
+        connect_queue.is_connecting |= !wanted.is_empty() || !again.is_empty();
         drop(connect_queue);
         if !cancelled.is_empty() {
             connections.queued.retain(|wanted| !cancelled.contains(wanted));
@@ -95,6 +106,14 @@ impl SharedMemory {
             }
         }
         connections.queued.extend(wanted);
+        // A reader may have been unmatched while its request failed.
+        let again = again.into_iter().filter(Wanted::is_matched);
+        connections.queued.extend(again.map(|wanted| wanted.next_attempt(now + ANSWER_TIMEOUT)));
+    }
+
+    /// When the next retry is due.
+    pub(super) fn retry_deadline(&self) -> u64 {
+        lock(&self.connect_queue).retries.due().map_or(NEVER, |due| due.0)
     }
 
     /// Updates whether requests exist that threads may cancel.
@@ -122,6 +141,7 @@ impl SharedMemory {
                 Source::Reader(..) | Source::Writer(..) => {}
             }
         }
+        let mut joining = Vec::new();
         for wanted in std::mem::take(&mut connections.queued) {
             let source = places.get(&wanted.key()).and_then(|place| connections.sources.get_mut(*place));
             match source {
@@ -130,7 +150,7 @@ impl SharedMemory {
                     continue;
                 }
                 Some((_, Source::Reader(..))) => {
-                    self.join(wanted);
+                    joining.push(wanted);
                     continue;
                 }
                 Some((_, Source::Writer(..))) | None => {}
@@ -146,13 +166,16 @@ impl SharedMemory {
                 places.insert(key, connections.sources.len().saturating_sub(1));
             }
         }
+        if !joining.is_empty() {
+            self.join(joining);
+        }
     }
 
-    /// Has a reader attach to the channel of this process.
-    fn join(&self, wanted: Wanted) {
+    /// Has readers attach to the channels of this process.
+    fn join(&self, joining: Vec<Wanted>) {
         if let Some(host) = self.host() {
-            self.counters.writers.fetch_add(1, Ordering::Relaxed);
-            self.incoming.join(wanted, &*host, self);
+            self.counters.writers.fetch_add(joining.len() as u64, Ordering::Relaxed);
+            self.incoming.join(joining, &*host, self);
         }
     }
 
@@ -170,7 +193,7 @@ impl SharedMemory {
         connections.cancel_connections(is_late);
         for wanted in late {
             let text = format!("the writer's process has not answered for {ANSWER_TIMEOUT}");
-            self.fall_back(&wanted, NoSharedMemory::NotConnected(text));
+            self.fall_back(wanted, NoSharedMemory::NotConnected(text));
         }
     }
 
@@ -180,7 +203,7 @@ impl SharedMemory {
             Ok(connecting) => {
                 let token = connections.next_token();
                 if let Err(error) = connections.poller.add(&connecting, token) {
-                    self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
+                    self.fall_back(wanted, NoSharedMemory::NotConnected(error.to_string()));
                     return false;
                 }
                 let pending = PendingConnection { connecting, wanted, others: Vec::new() };
@@ -188,7 +211,7 @@ impl SharedMemory {
                 true
             }
             Err(reason) => {
-                self.fall_back(&wanted, reason);
+                self.fall_back(wanted, reason);
                 false
             }
         }
@@ -221,21 +244,22 @@ impl SharedMemory {
         if pending.wanted.reader.strong_count() == 0 {
             return connections.queue_again(pending.others);
         }
-        let failed = match pending.connecting.poll() {
+        let of_poller = |error: std::io::Error| NoSharedMemory::NotConnected(error.to_string());
+        let reason = match pending.connecting.poll() {
             Ok(None) => match connections.poller.add(&pending.connecting, token) {
                 Ok(()) => return connections.sources.push((token, Source::Connecting(pending))),
-                Err(error) => error.to_string(),
+                Err(error) => of_poller(error),
             },
             Ok(Some(connection)) => match self.connected(connections, connection, pending, host) {
                 Ok(()) => return,
                 Err((failed, error)) => {
                     pending = failed;
-                    error.to_string()
+                    of_poller(error)
                 }
             },
-            Err(error) => error.to_string(),
+            Err(error) => reason_of_failure(&error),
         };
-        self.fall_back(&pending.wanted, NoSharedMemory::NotConnected(failed));
+        self.fall_back(pending.wanted, reason);
         // The answer may concern this reader only: the writer's application may ignore it.
         connections.queue_again(pending.others);
     }
@@ -259,9 +283,19 @@ impl SharedMemory {
         Ok(())
     }
 
-    pub(super) fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {
-        if let Some(host) = self.host() {
-            self.note_fallback(&*host, wanted.reader_guid, wanted.writer, reason);
+    /// The reader gets messages, until it requests a channel again. The application is told once, and once more if there
+    /// will be no further request.
+    pub(super) fn fall_back(&self, wanted: Wanted, reason: NoSharedMemory) {
+        let Some(host) = self.host() else { return };
+        let (reader, writer, is_lasting) = (wanted.reader_guid, wanted.writer, reason.is_lasting());
+        if wanted.is_reported && !is_lasting {
+            log(Level::DEBUG, move || tracing::debug!(%reader, %writer, %reason, "samples still come in messages"));
+        } else {
+            self.note_fallback(&*host, reader, writer, reason);
+        }
+        if !is_lasting {
+            lock(&self.connect_queue).retries.add(now(), Wanted { is_reported: true, ..wanted });
+            self.wake();
         }
     }
 }
@@ -305,7 +339,7 @@ impl Attachments for SharedMemory {
         }
     }
 
-    fn detached(&self, wanted: &Wanted, reason: NoSharedMemory) {
+    fn detached(&self, wanted: Wanted, reason: NoSharedMemory) {
         self.counters.note_detached();
         self.fall_back(wanted, reason);
     }

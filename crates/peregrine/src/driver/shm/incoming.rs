@@ -51,7 +51,7 @@ pub(super) trait Attachments {
     fn attached(&self, wanted: &Wanted);
 
     /// The reader is not attached any more, and gets messages.
-    fn detached(&self, wanted: &Wanted, reason: NoSharedMemory);
+    fn detached(&self, wanted: Wanted, reason: NoSharedMemory);
 
     /// The channel has ended before the reader was attached to it.
     fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory);
@@ -113,8 +113,12 @@ struct AttachedReader {
     /// The channel that the reader is attached to.
     key: ChannelKey,
     index: u32,
-    /// Number of channel requests of the reader so far.
+    /// Number of channel requests of the reader in a row.
     attempts: u8,
+    /// As [`Wanted::is_reported`], until the reader is attached.
+    is_reported: bool,
+    /// When the writer process accepted the reader.
+    attached_at: Option<Instant>,
     stage: Stage,
     order: Order,
     /// Entries for which the reader has no room, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader
@@ -166,7 +170,8 @@ struct Channels(Vec<(WriterId, Channel)>);
 
 enum Command {
     Add(Box<NewChannel>),
-    Join(Box<Wanted>),
+    /// Attaches readers to the channels of this process.
+    Join(Vec<Wanted>),
     Begin {
         reader: Guid,
         writer: Guid,
@@ -247,15 +252,16 @@ impl Incoming {
         // The channel is dropped with the command; its writer notices that, and sends messages.
         if let Err(Command::Add(channel)) = self.send_and_start(command, host) {
             for wanted in [channel.wanted].into_iter().chain(channel.others) {
-                shared.detached(&wanted, too_many_commands());
+                shared.detached(wanted, too_many_commands());
             }
         }
     }
 
-    /// Attaches a reader to the channel of this process.
-    pub(in crate::driver) fn join(&self, wanted: Wanted, host: &dyn ShmHost, shared: &dyn Attachments) {
-        if let Err(Command::Join(wanted)) = self.send_and_start(Command::Join(Box::new(wanted)), host) {
-            shared.detached(&wanted, too_many_commands());
+    /// Attaches readers to the channels of this process. All of them are one command: as many as a process has may
+    /// join at once.
+    pub(in crate::driver) fn join(&self, joining: Vec<Wanted>, host: &dyn ShmHost, shared: &dyn Attachments) {
+        if let Err(Command::Join(joining)) = self.send_and_start(Command::Join(joining), host) {
+            joining.into_iter().for_each(|wanted| shared.detached(wanted, too_many_commands()));
         }
     }
 
@@ -434,7 +440,7 @@ impl Incoming {
         for command in commands {
             match command {
                 Command::Add(channel) => receiver.add(*channel, shared),
-                Command::Join(wanted) => receiver.join(*wanted, shared),
+                Command::Join(joining) => joining.into_iter().for_each(|wanted| receiver.join(wanted, shared)),
                 Command::Begin { reader, writer } => receiver.begin(reader, writer, dirty, shared.counters()),
                 Command::Behind(news) => receiver.news.push(news),
                 Command::Remove { reader, writer } => {
@@ -510,5 +516,5 @@ fn acknowledgement(below: Option<SequenceNumber>) -> u64 {
 }
 
 fn too_many_commands() -> NoSharedMemory {
-    NoSharedMemory::NotConnected(format!("{COMMANDS_MAX} channels wait to be added"))
+    NoSharedMemory::NotConnected(format!("{COMMANDS_MAX} changes of channels wait for the thread that takes samples"))
 }

@@ -5,7 +5,7 @@
 //! announce the same host. The channel exists when the writer's process has admitted it and both sides have verified
 //! the peer: user and namespaces as the kernel reports them, memory that is sealed and that both have mapped. Further
 //! readers [attach](super::route::shm::attachment) to the channel. Until then, and whenever a channel ends, readers get
-//! messages.
+//! messages, and their process [requests a channel again](connect_queue).
 //!
 //! | thread | task |
 //! |---|---|
@@ -197,7 +197,7 @@ impl SharedMemory {
         let Some(host) = self.host() else { return };
         let mut connections = self.connections();
         self.resume_accepting(&mut connections, now);
-        self.take_requests(&mut connections);
+        self.take_requests(&mut connections, now);
         self.connect_queued(&mut connections);
         self.admit_waiting(&mut connections, &*host, now);
         for _ in 0..ROUNDS_MAX {
@@ -233,7 +233,7 @@ impl SharedMemory {
             self.admit_waiting(&mut connections, &*host, now);
         }
         self.has_waiting.store(connections.has_waiting(), Ordering::SeqCst);
-        let deadline = connections.deadline();
+        let deadline = connections.deadline().min(self.retry_deadline());
         self.update_is_connecting(connections.is_connecting());
         self.due.store(deadline, Ordering::SeqCst);
         let dirty = std::mem::take(&mut connections.dirty);
@@ -398,7 +398,10 @@ impl SharedMemory {
         for (attaching, matched) in requests.into_iter().zip(host.matched_readers(core.guid, &readers)) {
             match matched {
                 Some(is_reliable) => known.push(MatchedRequest { request: attaching.request, is_reliable }),
-                None if attaching.until <= now => core.dismiss(&attaching.request),
+                None if attaching.until <= now => {
+                    let reason = format!("the writer has not discovered the reader within {PATIENCE}");
+                    self.dismiss(host, core, &attaching.request, reason);
+                }
                 None => connections.attaching.push(attaching),
             }
         }
@@ -410,6 +413,11 @@ impl SharedMemory {
             self.note_fallback(host, core.guid, reader, reason);
         }
         connections.note_dirty(core);
+    }
+
+    fn dismiss(&self, host: &dyn ShmHost, core: &WriterCore, request: &AttachRequest, reason: String) {
+        core.dismiss(request);
+        self.note_fallback(host, core.guid, request.reader, NoSharedMemory::NotConnected(reason));
     }
 
     /// Admits a reader. Returns the request if the writer does not know the reader yet.
@@ -503,7 +511,7 @@ impl SharedMemory {
             let mut requests = Vec::with_capacity(looked.attach.len());
             for request in looked.attach {
                 if room == 0 {
-                    core.dismiss(&request);
+                    self.dismiss(host, core, &request, format!("{WAITING_MAX} readers wait until a writer knows them"));
                     continue;
                 }
                 room -= 1;

@@ -1,11 +1,12 @@
 //! Requests of readers for channels.
 
+use std::collections::HashMap;
 use std::sync::Weak;
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_transport::shm::{Connecting, Gone};
+use peregrine_transport::shm::{ConnectError, Connecting, Gone};
 
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::shared_memory::NoSharedMemory;
@@ -16,8 +17,14 @@ pub(super) const ANSWER_TIMEOUT: Span = Span::from_secs(15);
 /// kernel's backlog.
 pub(super) const UNANSWERED_MAX: usize = 32;
 
-/// Maximum number of requests of a reader for a channel whose process closes it at once.
+/// Maximum number of requests of a reader, one directly after the other, for a channel whose process closes it at once.
 pub(super) const ATTEMPTS_MAX: u8 = 3;
+
+/// How long a reader without a channel gets messages before it requests one again. Each failure in a row doubles the
+/// pause.
+pub(super) const RETRY_AFTER: Span = Span::from_millis(50);
+/// Maximum of that pause, and the lifetime of a channel after which its end is no failure in a row.
+pub(super) const RETRY_AFTER_MAX: Span = Span::from_secs(60);
 
 /// The request of a reader for samples of a writer by shared memory.
 #[derive(Clone)]
@@ -29,7 +36,10 @@ pub(super) struct Wanted {
     pub(in crate::driver) is_reliable: bool,
     /// The time limit of the answer.
     pub(in crate::driver) until: Instant,
+    /// Number of requests in a row, including this one.
     pub(super) attempts: u8,
+    /// The application knows that the reader gets messages.
+    pub(super) is_reported: bool,
 }
 
 /// The common properties of the readers that share a channel.
@@ -54,8 +64,19 @@ impl Wanted {
     }
 
     /// Whether the reader still matches the writer.
-    fn is_matched(&self) -> bool {
+    pub(super) fn is_matched(&self) -> bool {
         self.reader.upgrade().is_some_and(|reader| reader.is_matched(self.writer))
+    }
+
+    /// The next request, after this one has failed.
+    pub(super) fn next_attempt(self, until: Instant) -> Self {
+        Self { until, attempts: self.attempts.saturating_add(1), ..self }
+    }
+
+    /// The pause before the next request.
+    fn pause(&self) -> Span {
+        let doublings = u32::from(self.attempts.saturating_sub(1)).min(RETRY_DOUBLINGS_MAX);
+        RETRY_AFTER_MAX.min(Span(RETRY_AFTER.0 << doublings))
     }
 
     /// Whether it is for this reader, and this writer if one is named.
@@ -63,6 +84,10 @@ impl Wanted {
         self.reader_guid == reader && writer.is_none_or(|writer| self.writer == writer)
     }
 }
+
+/// After this many doublings the pause has reached its maximum.
+const RETRY_DOUBLINGS_MAX: u32 = 11;
+const _: () = assert!(RETRY_AFTER.0 << RETRY_DOUBLINGS_MAX >= RETRY_AFTER_MAX.0);
 
 /// Maximum number of cancellations that wait for the thread that polls the connections.
 pub(super) const CANCELLED_MAX: usize = 1024;
@@ -72,6 +97,7 @@ pub(super) const CANCELLED_MAX: usize = 1024;
 pub(super) struct ConnectQueue {
     /// At most one for each matched pair.
     pub(in crate::driver) wanted: Vec<Wanted>,
+    pub(super) retries: Retries,
     /// Recorded while requests exist.
     pub(super) cancelled: Cancelled,
     pub(super) is_connecting: bool,
@@ -111,6 +137,65 @@ impl Cancelled {
             Self::Of(readers) => readers.iter().any(|(reader, writer)| wanted.is_for(*reader, *writer)),
             Self::Unmatched => !wanted.is_matched(),
         }
+    }
+}
+
+/// The readers that get messages until they request a channel again.
+#[derive(Default)]
+pub(super) struct Retries {
+    /// When, for each pair of a reader and a writer: at most one for each matched pair, and those that were unmatched
+    /// while the request failed.
+    waiting: HashMap<(Guid, Guid), (Instant, Wanted)>,
+    /// No later than the time of the first one.
+    due: Option<Instant>,
+}
+
+impl Retries {
+    /// Adds a reader whose request has failed now.
+    pub(super) fn add(&mut self, now: Instant, wanted: Wanted) {
+        let at = now + wanted.pause();
+        self.waiting.insert((wanted.reader_guid, wanted.writer), (at, wanted));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Removes a reader, which needs no channel from this writer any more, or requests one by itself.
+    pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>) {
+        match writer {
+            Some(writer) => {
+                self.waiting.remove(&(reader, writer));
+            }
+            None => self.waiting.retain(|(other, _), _| *other != reader),
+        }
+        if self.waiting.is_empty() {
+            self.due = None;
+        }
+    }
+
+    /// Takes those whose time has come.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Wanted> {
+        if self.due.is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        let due = self.waiting.extract_if(|_, (at, _)| *at <= now).map(|(_, (_, wanted))| wanted).collect();
+        self.due = self.waiting.values().map(|(at, _)| *at).min();
+        due
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The time of the next [`Self::take_due`].
+    pub(super) const fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+pub(super) fn reason_of_failure(error: &ConnectError) -> NoSharedMemory {
+    match error {
+        ConnectError::Refused(refusal) if refusal.is_lasting() => NoSharedMemory::Refused(refusal.to_string()),
+        other => NoSharedMemory::NotConnected(other.to_string()),
     }
 }
 

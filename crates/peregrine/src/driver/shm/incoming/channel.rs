@@ -11,7 +11,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, WriterId};
 
-use super::super::requests::{ANSWER_TIMEOUT, ChannelKey, UNANSWERED_MAX, Wanted};
+use super::super::requests::{ANSWER_TIMEOUT, ChannelKey, RETRY_AFTER_MAX, UNANSWERED_MAX, Wanted};
 use super::{AttachedReader, BACKLOG_MAX, Channel, Held, Order, Pending, Stage, acknowledgement};
 use crate::driver::base::clock::now;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
@@ -229,16 +229,20 @@ impl Channel {
 
 impl AttachedReader {
     pub(super) fn new(wanted: &Wanted, core: Arc<ReaderCore>, index: u32, stage: Stage) -> Self {
-        let (key, attempts) = (wanted.key(), wanted.attempts);
+        let (key, attempts, is_reported) = (wanted.key(), wanted.attempts, wanted.is_reported);
         let order = if key.is_reliable { Order::Certain } else { Order::Unknown };
-        Self { core, key, index, attempts, stage, order, backlog: VecDeque::new(), epoch: 0, below: None }
+        let (backlog, attached_at) = (VecDeque::new(), None);
+        Self { core, key, index, attempts, is_reported, attached_at, stage, order, backlog, epoch: 0, below: None }
     }
 
     /// The request by which the reader was attached; `at` is the address of the writer's process.
     pub(super) fn request(&self, at: SharedMemoryAddress) -> Wanted {
         let ChannelKey { writer, is_reliable } = self.key;
-        let (reader, reader_guid) = (Arc::downgrade(&self.core), self.core.guid);
-        Wanted { reader, reader_guid, writer, at, is_reliable, until: now() + ANSWER_TIMEOUT, attempts: self.attempts }
+        let (reader, reader_guid, now) = (Arc::downgrade(&self.core), self.core.guid, now());
+        let has_lasted = self.attached_at.is_some_and(|at| now.since(at) >= RETRY_AFTER_MAX);
+        let attempts = if has_lasted { 1 } else { self.attempts };
+        let (until, is_reported) = (now + ANSWER_TIMEOUT, self.is_reported);
+        Wanted { reader, reader_guid, writer, at, is_reliable, until, attempts, is_reported }
     }
 
     /// Whether the reader is this one, attached to the channel of this writer or of any.
@@ -254,6 +258,8 @@ impl AttachedReader {
     /// The writer process has accepted the reader, which takes entries from now on.
     pub(super) fn start(&mut self) {
         self.stage = Stage::Attached { live_from: None };
+        self.attached_at = Some(now());
+        self.is_reported = false;
         self.below = self.core.lock().reader.acknowledged_below(self.key.writer);
     }
 

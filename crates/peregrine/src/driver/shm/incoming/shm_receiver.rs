@@ -42,7 +42,7 @@ impl ShmReceiver {
             Ok(added) => added,
             Err(error) => {
                 for wanted in [wanted].into_iter().chain(others) {
-                    shared.detached(&wanted, NoSharedMemory::NotConnected(error.clone()));
+                    shared.detached(wanted, NoSharedMemory::NotConnected(error.clone()));
                 }
                 return;
             }
@@ -302,7 +302,7 @@ impl ShmReceiver {
                     // The writer may have ended the channel before it knew of this reader.
                     Stage::Queued | Stage::Asked => shared.request_channel_again(wanted, reason),
                     Stage::Attached { .. } | Stage::Behind { .. } | Stage::Rewinding => {
-                        shared.detached(&wanted, reason);
+                        shared.detached(wanted, reason);
                     }
                 }
             }
@@ -323,7 +323,7 @@ impl ShmReceiver {
                     }
                     Ok(Some(Decision::Dismissed(wanted))) => {
                         let reason = "the writer's process has dismissed the reader from the channel of its process";
-                        shared.detached(&wanted, NoSharedMemory::NotConnected(reason.to_owned()));
+                        shared.detached(wanted, NoSharedMemory::NotConnected(reason.to_owned()));
                     }
                     Err(ProtocolViolation) => {
                         is_working = false;

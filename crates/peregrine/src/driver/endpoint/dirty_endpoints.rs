@@ -13,6 +13,8 @@ use crate::driver::base::clock::wall;
 
 /// Answers of several readers are sent when they exceed this number of bytes.
 const ANSWERS_BYTES_MAX: usize = 1 << 16;
+/// Readers whose acknowledgements are [gathered](DirtyEndpoints::owes_many_answers).
+const GATHERED_FROM: usize = 8;
 
 /// The endpoints that some datagrams concerned. An endpoint is listed once, and again if threads with lists of their
 /// own add it in turns, which does no harm.
@@ -24,6 +26,8 @@ pub(crate) struct DirtyEndpoints {
     topics: Vec<Arc<TopicCore>>,
     /// Readers that owe an acknowledgement.
     answering: Vec<Arc<ReaderCore>>,
+    /// The round of these readers, which lasts until they answer.
+    answering_round: Round,
     /// The answers of several readers, or of several writers: those for the same participant travel together.
     answers: TransmitBatch,
 }
@@ -82,11 +86,11 @@ impl DirtyEndpoints {
     /// Wakes waiters. Readers whose listener is to be run stay, and those that owe an acknowledgement.
     pub(in crate::driver) fn wake(&mut self, now: Instant) {
         self.round.advance();
-        let answering = &mut self.answering;
+        let (answering, round) = (&mut self.answering, self.answering_round.number());
         self.readers.retain(|reader| match reader.process_events(now) {
             AfterEvents::RunListener => true,
             AfterEvents::Acknowledge => {
-                if !answering.iter().any(|known| Arc::ptr_eq(known, reader)) {
+                if reader.answer_mark.set(round) {
                     answering.push(Arc::clone(reader));
                 }
                 false
@@ -121,8 +125,14 @@ impl DirtyEndpoints {
         !self.answering.is_empty()
     }
 
+    /// Whether so many readers owe an acknowledgement that one to each datagram would cost more than the samples.
+    pub(in crate::driver) fn owes_many_answers(&self) -> bool {
+        self.answering.len() >= GATHERED_FROM
+    }
+
     /// Sends the acknowledgements of the readers that [`Self::wake`] has left.
     pub(in crate::driver) fn send_answers(&mut self, now: Instant) {
+        self.answering_round.advance();
         if let [reader] = &*self.answering {
             reader.send_answers(now);
             return self.answering.clear();
@@ -141,6 +151,7 @@ impl DirtyEndpoints {
     /// Leaves the acknowledgements of the readers that [`Self::wake`] has left to the next messages to the same
     /// participants.
     pub(in crate::driver) fn leave_answers(&mut self, now: Instant) {
+        self.answering_round.advance();
         self.answering.drain(..).for_each(|reader| reader.leave_answers(now));
     }
 

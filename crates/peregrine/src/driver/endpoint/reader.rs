@@ -98,6 +98,8 @@ pub(crate) struct ReaderCore {
     state: Mutex<ReaderState>,
     due: DeadlineCell,
     pub(super) mark: Mark,
+    /// The same for the list of readers that owe an answer.
+    pub(super) answer_mark: Mark,
 }
 
 impl ReaderCore {
@@ -134,6 +136,7 @@ impl ReaderCore {
             state: Mutex::new(state),
             due: DeadlineCell::never(),
             mark: Mark::default(),
+            answer_mark: Mark::default(),
         }
     }
 

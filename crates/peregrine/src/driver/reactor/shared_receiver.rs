@@ -18,7 +18,8 @@
 //! meanwhile.
 //!
 //! # Answers
-//! A leader sends the acknowledgements that its readers owe before it sleeps. An application thread that returns to the
+//! A leader sends the acknowledgements that its readers owe before it sleeps. If many readers owe one, the leader first
+//! processes what has arrived meanwhile, and they answer all of it at once. An application thread that returns to the
 //! application with data leaves them instead, because a sample must not wait for a system call: they travel with the
 //! samples that the application writes to the same participant (`net::left_answers`), or the thread sends them when the
 //! thread waits again, or a receive thread does: with the next datagram, or after [`ANSWER_DELAY_MAX`]. After a receive
@@ -60,6 +61,10 @@ const EXCLUDED_WAITS: u32 = 64;
 /// Maximum number of consecutive receptions of a follower before another thread may lead.
 const FOLLOWER_RECEPTIONS_MAX: u32 = 64;
 
+/// Receptions whose answers a leader gathers at most, and how long the first one waits at most.
+const GATHERED_RECEPTIONS_MAX: u32 = 64;
+const GATHERED_TIME_MAX: Span = Span::from_millis(1);
+
 /// How many waits application threads answer at once after a receive thread had to answer for one.
 const PROMPT_WAITS: u32 = 64;
 
@@ -85,6 +90,9 @@ pub(in crate::driver) trait Process {
 
     /// Whether an endpoint owes an answer.
     fn owes_answers(&self, dirty: &Self::Dirty) -> bool;
+
+    /// Whether so many endpoints owe answers that those to several datagrams are to be gathered.
+    fn owes_many_answers(&self, dirty: &Self::Dirty) -> bool;
 
     /// Sends the answers that are owed. Under the lead.
     fn send_answers(&self, dirty: &mut Self::Dirty, now: Instant);
@@ -502,8 +510,27 @@ impl<D: Default> Leading<'_, D> {
             adaptive_spin.on_sleep(since, now);
         }
         by.wake(dirty, now);
+        let now = self.gather(by, now);
         self.answer(by);
         Some(now)
+    }
+
+    /// Processes what has arrived meanwhile before many endpoints answer: their answers to several datagrams are one
+    /// each. For a limited time, so that writers do not repeat their requests.
+    fn gather(&mut self, by: &impl Process<Dirty = D>, since: Instant) -> Instant {
+        let mut now = since;
+        for _ in 0..GATHERED_RECEPTIONS_MAX {
+            let dirty = self.dirty();
+            let ends = !by.owes_many_answers(dirty) || by.has_listeners(dirty) || now.since(since) >= GATHERED_TIME_MAX;
+            if ends {
+                break;
+            }
+            match self.receive_without_answer(by) {
+                Some(later) => now = later,
+                None => break,
+            }
+        }
+        now
     }
 
     /// Processes what has arrived, and answers, on a follower. `None`: nothing.

@@ -115,6 +115,10 @@ impl Process for Reception<'_> {
         dirty.owes_answers()
     }
 
+    fn owes_many_answers(&self, dirty: &DirtyEndpoints) -> bool {
+        dirty.owes_many_answers()
+    }
+
     fn send_answers(&self, dirty: &mut DirtyEndpoints, now: Instant) {
         dirty.send_answers(now);
     }

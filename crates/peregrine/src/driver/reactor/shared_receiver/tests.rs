@@ -39,6 +39,9 @@ struct Noted {
     queued: Mutex<Octets>,
     owed: Mutex<Octets>,
     left: Mutex<Octets>,
+    /// Any number of owed answers counts as many.
+    owes_many: AtomicBool,
+    handled: AtomicUsize,
     answered: SyncSender<Received>,
     told: SyncSender<Received>,
     may_return: Mutex<Channel<()>>,
@@ -60,6 +63,7 @@ impl Process for Noted {
 
     fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Octets) -> Instant {
         let action = self.action.lock().unwrap().clone();
+        self.handled.fetch_add(1, Ordering::Relaxed);
         for datagram in datagrams.clone() {
             // The channel may be full in a flood.
             let _ = self.received.try_send((thread::current().id(), datagram.bytes().to_vec()));
@@ -81,6 +85,10 @@ impl Process for Noted {
 
     fn owes_answers(&self, _: &Octets) -> bool {
         !self.owed.lock().unwrap().is_empty()
+    }
+
+    fn owes_many_answers(&self, _: &Octets) -> bool {
+        self.owes_many.load(Ordering::Relaxed) && !self.owed.lock().unwrap().is_empty()
     }
 
     fn send_answers(&self, _: &mut Octets, _: Instant) {
@@ -163,6 +171,8 @@ impl World {
             queued: Mutex::default(),
             owed: Mutex::default(),
             left: Mutex::default(),
+            owes_many: AtomicBool::new(false),
+            handled: AtomicUsize::new(0),
             answered: answers,
             told: tells,
             may_return: Mutex::new(returns),
@@ -535,4 +545,50 @@ fn application_that_was_late_answers_at_once() {
     }
     world.lead_once_with(Action::WakeAndOwe);
     assert!(world.answered.try_recv().is_err());
+}
+
+/// The number of datagrams that a leader has answered after one wait, with this number in the socket, and the number of
+/// its receptions.
+fn answers_of_one_wait(world: &World, datagrams: usize) -> (usize, usize) {
+    world.set(Action::WakeAndOwe(Parker::of_this_thread()));
+    (0..datagrams).for_each(|_| assert!(world.sender.send(b"asks").is_ok()));
+    let before = world.by.handled.load(Ordering::Relaxed);
+    let mut leading = world.receiver().try_lead().expect("no thread leads");
+    leading.receive_blocking(world.receiver(), &*world.by).expect("a datagram");
+    leading.give_up();
+    (world.answered.try_iter().count(), world.by.handled.load(Ordering::Relaxed) - before)
+}
+
+#[test]
+fn many_answers_wait_for_the_datagrams_that_have_arrived() {
+    let world = World::without_threads();
+    world.by.owes_many.store(true, Ordering::Relaxed);
+    assert_eq!(answers_of_one_wait(&world, 40).0, 40);
+}
+
+#[test]
+fn few_answers_leave_after_each_reception() {
+    let world = World::without_threads();
+    let (answered, receptions) = answers_of_one_wait(&world, 40);
+    assert!(receptions == 1 && answered < 40, "{answered} in {receptions}");
+}
+
+#[test]
+fn flood_delays_many_answers_for_a_bounded_number_of_receptions() {
+    let world = World::without_threads();
+    world.by.owes_many.store(true, Ordering::Relaxed);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let end = now() + PATIENCE.into();
+            while !is_over.load(Ordering::Relaxed) && now() < end {
+                let _ = world.sender.send(b"asks");
+            }
+        });
+        for _ in 0..20 {
+            let (answered, receptions) = answers_of_one_wait(&world, 1);
+            assert!(answered > 0 && receptions <= 1 + GATHERED_RECEPTIONS_MAX as usize, "{receptions}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }

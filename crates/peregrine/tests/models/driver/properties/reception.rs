@@ -127,6 +127,10 @@ impl Process for Endpoints {
         self.effect == Effect::WakeAndOwe && !dirty.is_empty()
     }
 
+    fn owes_many_answers(&self, _: &Vec<u64>) -> bool {
+        false
+    }
+
     fn send_answers(&self, dirty: &mut Vec<u64>, _: Instant) {
         *self.answered.lock().unwrap() += dirty.drain(..).count();
         self.answer_sent.notify_all();

@@ -402,5 +402,6 @@ fn matched_reader(to: &Arc<[Locator]>) -> MatchedReader {
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
         filter: None,
+        owed_answers: Arc::default(),
     }
 }

@@ -311,6 +311,23 @@ pub const RETRY_IN_FLOW: Span = Span::from_millis(4);
 /// timer wakes up once in this time only to set it again, on a core that the application may be using.
 pub const RETRY_IN_LASTING_FLOW: Span = Span::from_millis(20);
 
+/// Readers of a remote participant that owe acknowledgements to the writers of a local one, from which on the answers
+/// are a crowd: writers do not repeat requests while answers come, because the others wait in the same queues.
+pub const CROWD_FROM: u32 = 64;
+
+/// Without an answer for this time, the crowd is over: its rest is lost, or the participant does not run.
+pub const CROWD_PAUSE_MAX: Span = Span::from_millis(50);
+
+/// How long a writer puts off its requests because of crowds. Other writers may keep a participant busy for ever.
+pub const CROWD_WAIT_MAX: Span = Span::from_millis(250);
+
+/// Interval at which a writer that puts off its requests looks again.
+pub const CROWD_LOOK_EVERY: Span = Span::from_millis(10);
+
+/// Readers from which on one HEARTBEAT for all readers replaces one for each reader that is to be asked again, if they
+/// are at least half of all.
+pub const ASK_TOGETHER_FROM: usize = 8;
+
 /// Consecutive even gaps between samples that make a steady flow.
 pub const STEADY_GAPS: u32 = 8;
 

@@ -198,6 +198,7 @@ impl Pair {
             positive_acks_disabled: false,
             vendor,
             filter: self.filters.get(&index).cloned(),
+            owed_answers: Arc::default(),
         };
         assert!(self.writer.match_reader_by(self.now, reader, path));
         self.pump();

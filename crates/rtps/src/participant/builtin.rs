@@ -305,6 +305,7 @@ impl Topic {
                 positive_acks_disabled: false,
                 vendor,
                 filter: None,
+                owed_answers: Arc::default(),
             };
             self.writer.match_reader(now, reader);
         }

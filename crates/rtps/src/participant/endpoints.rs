@@ -20,7 +20,7 @@ use crate::receiver::{Envelope, Input};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 use crate::vendor::VendorId;
-use crate::writer::{MatchedReader, Writer};
+use crate::writer::{MatchedReader, OwedAnswers, Writer};
 
 use super::discovery_memory::DiscoveryMemory;
 use super::drops::Fault;
@@ -616,6 +616,7 @@ impl Participant {
             positive_acks_disabled: data.positive_acks_disabled,
             vendor,
             filter: None,
+            owed_answers: self.owed_answers_of(data.guid.prefix),
         }
     }
 
@@ -633,6 +634,11 @@ impl Participant {
             vendor,
             memory: self.memory_of(data.guid.prefix),
         }
+    }
+
+    /// What the readers of a remote participant owe. Those of the local participant share nothing.
+    fn owed_answers_of(&self, prefix: GuidPrefix) -> Arc<OwedAnswers> {
+        self.remotes.get(&prefix).map_or_else(Arc::default, |r| Arc::clone(&r.owed_answers))
     }
 
     /// The account of memory for a remote participant. The account of the local participant is unbounded.

@@ -133,6 +133,7 @@ impl KeyChannels {
             positive_acks_disabled: false,
             vendor,
             filter: None,
+            owed_answers: Arc::default(),
         };
         let writer = MatchedWriter {
             guid: Guid::new(peer, EntityId::VOLATILE_SECURE_WRITER),

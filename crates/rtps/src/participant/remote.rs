@@ -16,6 +16,7 @@ use crate::locator::{Locator, Source};
 use crate::reader::MemoryAccount;
 use crate::time::Instant;
 use crate::vendor::Quirks;
+use crate::writer::OwedAnswers;
 
 use super::drops::Drops;
 use super::inventory::Inventory;
@@ -51,6 +52,8 @@ pub(super) struct RemoteParticipant {
     pub(super) drops: Drops,
     /// The memory that local readers hold for its writers.
     pub(super) memory: Arc<MemoryAccount>,
+    /// The acknowledgements that its readers owe.
+    pub(super) owed_answers: Arc<OwedAnswers>,
     /// When the last announcement was sent to it alone.
     pub(super) answered_at: Option<Instant>,
     /// When it was last asked whether it hears us.
@@ -95,6 +98,7 @@ impl RemoteParticipant {
             credit_bytes: 0,
             drops: Drops::default(),
             memory: Arc::new(MemoryAccount::new(MEMORY_PER_PARTICIPANT_MAX)),
+            owed_answers: Arc::default(),
             answered_at: None,
             questioned_at: None,
             publications: RemoteEndpoints::default(),

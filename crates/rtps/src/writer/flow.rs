@@ -2,9 +2,10 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, LASTING_INTERVALS, LASTING_SAMPLES, LASTING_WAIT_MAX, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
-    RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX,
-    STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    ASK_EVERY_BYTES, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, LASTING_INTERVALS, LASTING_SAMPLES, LASTING_WAIT_MAX,
+    ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS,
+    STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX,
+    WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -25,6 +26,9 @@ pub(super) enum Answers {
     None,
     /// At least one reader needs a request with each sample: see [`super::proxy::ReaderProxy::is_current`].
     Behind,
+    /// The answers of at least one reader wait in a [crowd](crate::limits::CROWD_FROM), and no reader outside of crowds
+    /// needs a request with each sample.
+    Crowded,
     /// All readers are current, and a request is unanswered.
     Asked,
     /// All readers are current, and no request is unanswered.
@@ -36,6 +40,7 @@ impl Answers {
     pub(super) const fn worse_of(self, other: Self) -> Self {
         match (self, other) {
             (Self::Behind, _) | (_, Self::Behind) => Self::Behind,
+            (Self::Crowded, _) | (_, Self::Crowded) => Self::Crowded,
             (Self::Asked, _) | (_, Self::Asked) => Self::Asked,
             (Self::Settled, _) | (_, Self::Settled) => Self::Settled,
             (Self::None, Self::None) => Self::None,
@@ -76,6 +81,8 @@ pub(super) struct Flow {
     in_full_flow: bool,
     /// Not all readers have answered the last request.
     is_owed: bool,
+    /// Since when requests are put off because of crowds of answers.
+    put_off_since: Option<Instant>,
     /// A thread has waited for acknowledgement since the last sample.
     is_awaited: bool,
     /// The history holds a sample for longer than a steady flow needs to find its loss.
@@ -118,6 +125,7 @@ impl Flow {
             next_heartbeat: None,
             in_full_flow: false,
             is_owed: false,
+            put_off_since: None,
             is_awaited: false,
             holds_long_enough,
             lifespan: config.lifespan,
@@ -163,6 +171,7 @@ impl Flow {
         match answers {
             Answers::None => {}
             Answers::Settled if self.is_steady() => self.next_heartbeat = Some(now + self.tail_wait()),
+            Answers::Crowded if self.next_heartbeat.is_none() => self.next_heartbeat = Some(now + CROWD_LOOK_EVERY),
             _ if self.next_heartbeat.is_none() => self.next_heartbeat = Some(now + self.retry_min()),
             _ => {}
         }
@@ -180,6 +189,7 @@ impl Flow {
             }
             // The timer repeats the request if the answer is late.
             Answers::Asked if self.is_sparse(held) => false,
+            Answers::Crowded => false,
             _ => true,
         };
         self.has_sent_much()
@@ -264,7 +274,18 @@ impl Flow {
         self.samples_since_asked = 0;
         self.bytes_since_asked = 0;
         self.last_asked = Some(now);
+        self.put_off_since = None;
         self.schedule(now, Some(patience));
+    }
+
+    /// Whether requests may still be put off because of a crowd of answers.
+    pub(super) fn may_put_off(&self, now: Instant) -> bool {
+        self.put_off_since.is_none_or(|since| now.since(since) < CROWD_WAIT_MAX)
+    }
+
+    /// A request was put off because of a crowd of answers, or none had to be.
+    pub(super) fn note_put_off(&mut self, now: Instant, is_put_off: bool) {
+        self.put_off_since = is_put_off.then(|| self.put_off_since.unwrap_or(now));
     }
 
     /// Whether so many samples or bytes were sent since the last request that its answer should have arrived.
@@ -283,6 +304,11 @@ impl Flow {
 
     pub(super) fn heartbeat_due(&self, now: Instant) -> bool {
         self.next_heartbeat.is_some_and(|at| at <= now)
+    }
+
+    /// Whether the timer expires within the interval at which a writer looks for the end of a crowd.
+    pub(super) fn is_next_look_near(&self, now: Instant) -> bool {
+        self.next_heartbeat.is_some_and(|at| at <= now + CROWD_LOOK_EVERY)
     }
 
     pub(super) const fn next_heartbeat(&self) -> Option<Instant> {

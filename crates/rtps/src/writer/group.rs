@@ -369,6 +369,7 @@ mod tests {
             positive_acks_disabled: false,
             vendor: VendorId::PEREGRINE,
             filter: None,
+            owed_answers: Arc::default(),
         }
     }
 

@@ -248,7 +248,7 @@ impl Writer {
             return;
         };
         let was_inactive = reader.is_inactive() && !reader.retains_unacknowledged();
-        let before = reader.acknowledged_below;
+        let (before, progress_before) = (reader.acknowledged_below, reader.progress());
         let progress = reader.info.reliable && reader.acknowledge(now, below.min(end));
         let returns = was_inactive && reader.returns_with_progress(before, end, &self.history);
         if was_inactive && !reader.is_inactive() {
@@ -259,7 +259,7 @@ impl Writer {
             self.hand_over.refresh(&self.readers);
         }
         if progress {
-            self.release_acknowledged();
+            self.release_after_progress(progress_before);
             if has_ended_stall {
                 self.report_stalls(now);
             }

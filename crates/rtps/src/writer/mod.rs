@@ -18,6 +18,7 @@ mod hand_over_state;
 mod kept;
 mod kept_limits;
 mod lag;
+mod owed_answers;
 pub mod pace;
 mod pack;
 mod proxy;
@@ -29,6 +30,7 @@ mod sealing;
 mod stall;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -40,6 +42,7 @@ pub use counters::WriterCounters;
 pub use filter::SampleFilter;
 pub use hand_over_state::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
 pub use lag::{HeldBack, ReaderProgress, Stall, StallCause, WriterStatus};
+pub use owed_answers::OwedAnswers;
 pub use proxy::MatchedReader;
 
 use crate::box_list::BoxList;
@@ -67,6 +70,7 @@ use hand_over_state::HandOverQueue;
 use kept_limits::Kept;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
+use witness::Witness;
 
 /// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,6 +147,7 @@ pub struct Writer {
     next_stall_check: Option<Instant>,
     /// The reader at which the last round of [serving](Self::serve_readers) stopped.
     next_served: usize,
+    last_to_acknowledge: Witness,
     /// A reader may be one that no longer answers: see [`ReaderProxy::is_inactive`].
     may_have_inactive: bool,
     batch_bytes: usize,
@@ -179,6 +184,7 @@ impl Writer {
             next_push: None,
             next_stall_check: None,
             next_served: 0,
+            last_to_acknowledge: Witness::default(),
             may_have_inactive: false,
             batch_bytes: 0,
             batch_deadline: None,
@@ -711,7 +717,7 @@ impl Writer {
         self.counters.bytes_sent += len as u64;
         self.batch_bytes += len;
         if self.flow.count_sent(now, len) {
-            self.flow.plan_timer(now, self.answers());
+            self.flow.plan_timer(now, self.answers(now));
         }
     }
 
@@ -736,8 +742,8 @@ impl Writer {
         self.batch_bytes = 0;
         self.batch_deadline = None;
         // Without new samples, the readers need not be looked at.
-        let wants =
-            self.flow.must_ask_for_room() && self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers());
+        let wants = self.flow.must_ask_for_room()
+            && self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers(now));
         if self.packer.is_open() {
             if wants && self.packer.open_len() + self.packer.heartbeat_len() <= self.group.max_message {
                 self.put_heartbeat(now);
@@ -771,6 +777,7 @@ impl Writer {
         let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none()) {
             reader.record_heartbeat(now, last);
+            reader.owed_answer.begin(now);
             patience = patience.max(reader.patience_in_flow(first_min));
         }
         self.flow.record_heartbeat(now, patience);
@@ -790,21 +797,22 @@ impl Writer {
     /// The state of the readers that receive messages and may request repair. An inactive reader makes the writer
     /// request acknowledgement with each sample, so that the writer notices its next answer at once.
     #[inline]
-    fn answers(&self) -> Answers {
+    fn answers(&self, now: Instant) -> Answers {
         if !self.group.has_readers {
             return Answers::None;
         }
         if self.has_selections() {
             return self.answers_with_selections();
         }
-        let (mut answers, mut any) = (Answers::Settled, false);
+        let (mut answers, mut any, puts_off) = (Answers::Settled, false, self.flow.may_put_off(now));
         for reader in self.readers.iter().filter(|r| r.repairs()) {
             any |= reader.counts() || reader.retains_unacknowledged();
-            if !reader.is_current() {
-                answers = Answers::Behind;
-            } else if !reader.is_settled() && answers == Answers::Settled {
-                answers = Answers::Asked;
-            }
+            answers = answers.worse_of(match reader.is_current() {
+                _ if puts_off && reader.owed_answer.is_in_crowd(now) => Answers::Crowded,
+                false => Answers::Behind,
+                true if reader.is_settled() => Answers::Settled,
+                true => Answers::Asked,
+            });
             if any && answers == Answers::Behind {
                 break;
             }

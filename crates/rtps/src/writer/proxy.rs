@@ -20,6 +20,7 @@ use super::filter::{RejectedRun, SampleFilter, admits};
 use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};
 use super::lag::Lag;
+use super::owed_answers::{OwedAnswer, OwedAnswers};
 use super::repair_budget::{DATA_OVERHEAD, RepairBudget};
 
 /// A remote reader that discovery has matched.
@@ -47,6 +48,8 @@ pub struct MatchedReader {
     /// The filter of the samples that it requests; `None` for all. A reader with a filter always receives messages.
     /// Readers with the same `Arc` share evaluations and messages.
     pub filter: Option<Arc<dyn SampleFilter>>,
+    /// The acknowledgements that all readers of its participant owe.
+    pub owed_answers: Arc<OwedAnswers>,
 }
 
 #[derive(Debug)]
@@ -96,6 +99,8 @@ pub(super) struct ReaderProxy {
     asked_below: Option<SequenceNumber>,
     /// When acknowledgement was requested, and up to which change, if it has not arrived.
     asked: Option<(Instant, SequenceNumber)>,
+    /// Whether any request is unanswered.
+    pub(super) owed_answer: OwedAnswer,
     /// A sample or an answer before this number was lost: until it is acknowledged, answers do not measure the round
     /// trip.
     unmeasurable_below: SequenceNumber,
@@ -117,6 +122,7 @@ impl ReaderProxy {
     pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber, patience: u32) -> Self {
         Self {
             own_destination: own_destination(&info),
+            owed_answer: OwedAnswer::none(Arc::clone(&info.owed_answers)),
             info,
             path,
             hand_over_state: HandOverState::CatchingUp(first_relevant),
@@ -189,13 +195,19 @@ impl ReaderProxy {
     }
 
     /// Whether it was asked so lately that its answer is not late yet.
-    pub(super) fn may_still_answer(&self, now: Instant) -> bool {
+    fn may_still_answer(&self, now: Instant) -> bool {
         self.ask_again_at.is_some_and(|at| now < at)
+    }
+
+    /// Whether the time for its answer is over, and it lacks samples.
+    pub(super) fn is_late(&self, now: Instant, sent_below: SequenceNumber) -> bool {
+        self.repairs() && self.acknowledged_below < sent_below && !self.may_still_answer(now)
     }
 
     /// An ACKNACK or NACK_FRAG has come. A reader that was left behind catches up beside the flow, which it does not
     /// delay; one that stalls delivery stays behind until it makes progress.
-    pub(super) fn note_answer(&mut self, sent_below: SequenceNumber) {
+    pub(super) fn note_answer(&mut self, now: Instant, sent_below: SequenceNumber) {
+        self.owed_answer.note_answer(now);
         (self.unanswered, self.ask_again_at) = (0, None);
         if self.is_left_behind && (!self.lag.is_stall() || self.acknowledged_below >= sent_below) {
             self.is_left_behind = false;
@@ -352,9 +364,10 @@ impl ReaderProxy {
     }
 
     /// Records an answer that does not measure the round trip.
-    pub(super) const fn answered(&mut self) {
+    pub(super) fn answered(&mut self) {
         self.unanswered = 0;
         self.asked = None;
+        self.owed_answer.end();
     }
 
     /// Records a loss. The next answer includes the time of the repair and does not measure the round trip; as a

@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use crate::count_filter::Counted;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
-    HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, INACTIVE_KEEP_BYTES, INACTIVE_KEEP_SAMPLES, REPAIR_BYTES_MAX, RETRY_MAX,
-    UNACKNOWLEDGED_KEEP,
+    ASK_TOGETHER_FROM, CROWD_LOOK_EVERY, HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, INACTIVE_KEEP_BYTES,
+    INACTIVE_KEEP_SAMPLES, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP,
 };
 use crate::locator::Locator;
 use crate::seq::{FragmentNumberSet, SequenceNumber, SequenceNumberSet};
@@ -43,10 +43,10 @@ impl Writer {
         self.counters.counts_resynchronized += u64::from(counted == Counted::Resynchronized);
         self.counters.acknowledgements += 1;
         let was_inactive = reader.is_inactive() && !reader.retains_unacknowledged();
-        let before = reader.acknowledged_below;
+        let (before, progress_before) = (reader.acknowledged_below, reader.progress());
         // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
         let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
-        reader.note_answer(sent_below);
+        reader.note_answer(now, sent_below);
         reader.requested.clear();
         // The writer does not answer requests for numbers that it never sent. A reader that sends such a request
         // accepted a forged number, and would repeat the request after each HEARTBEAT.
@@ -72,7 +72,7 @@ impl Writer {
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
         let is_lagging = !progress && reader.acknowledged_below < sent_below;
         let has_lost = reader.has_lost_in_flow();
-        let round_trip = reader.round_trip.estimate();
+        let (round_trip, in_crowd) = (reader.round_trip.estimate(), reader.owed_answer.is_in_crowd(now));
         let live_from = before.max(reader.joined_at);
         let live_to = reader.acknowledged_below;
         let acknowledged = self.history.bytes_between(live_from, live_to);
@@ -98,10 +98,11 @@ impl Writer {
             self.flow.grow(acknowledged);
         }
         if progress {
-            self.release_acknowledged();
+            self.release_after_progress(progress_before);
         }
-        // A reader that has lacked nothing, and lacks nothing now, changes no schedule.
-        if before < sent_below || asks {
+        // A reader that has lacked nothing, and lacks nothing now, changes no schedule. In a crowd the timer expires
+        // soon, and then looks at all readers.
+        if (before < sent_below || asks) && !(in_crowd && self.flow.is_next_look_near(now)) {
             self.reschedule(now);
         }
         self.pump(now);
@@ -137,7 +138,7 @@ impl Writer {
         let has_ended_stall = reader.lag.has_ended_stall();
         let was_inactive = reader.is_inactive() && !reader.retains_unacknowledged();
         reader.answered();
-        reader.note_answer(self.next_to_send);
+        reader.note_answer(now, self.next_to_send);
         if was_inactive && !reader.is_inactive() {
             self.events.push_back(WriterEvent::ReaderActive(from));
         }
@@ -241,9 +242,15 @@ impl Writer {
     /// Repeats requests for acknowledgement when the timer expires.
     pub(super) fn ask_again(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
+        let (may_put_off, mut is_put_off) = (self.flow.may_put_off(now), false);
+        let asks_together = self.is_to_ask_together(now, may_put_off);
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get_mut(index) else { return };
-            if !reader.repairs() || reader.acknowledged_below >= sent_below || reader.may_still_answer(now) {
+            if !reader.is_late(now, sent_below) {
+                continue;
+            }
+            if may_put_off && reader.owed_answer.is_in_crowd(now) {
+                is_put_off = true;
                 continue;
             }
             reader.record_overdue();
@@ -259,12 +266,31 @@ impl Writer {
                 self.release_acknowledged();
             }
             self.note_lag(now, guid);
-            self.finish_group(now);
-            self.directed_heartbeat(now, index);
+            if !asks_together {
+                self.finish_group(now);
+                self.directed_heartbeat(now, index);
+            }
         }
+        if asks_together {
+            self.finish_group(now);
+            self.ask_everyone(now);
+        }
+        self.flow.note_put_off(now, is_put_off);
         self.leave_behind();
         self.reschedule(now);
         self.pump(now);
+    }
+
+    /// Whether one HEARTBEAT for all readers costs less than one for each reader that is to be asked again.
+    fn is_to_ask_together(&self, now: Instant, may_put_off: bool) -> bool {
+        let (sent_below, mut count) = (self.next_to_send, 0);
+        for reader in self.readers.iter().filter(|reader| reader.is_late(now, sent_below)) {
+            if !reader.counts() || may_put_off && reader.owed_answer.is_in_crowd(now) {
+                return false;
+            }
+            count += 1;
+        }
+        count >= ASK_TOGETHER_FROM && 2 * count >= self.readers.len() && !self.has_selections()
     }
 
     /// Readers that do not answer, or stall delivery, delay no others: see
@@ -316,11 +342,13 @@ impl Writer {
         let sent_below = self.next_to_send;
         let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
         let (next_sample, first_min) = (self.flow.wait_for_next_sample(), self.flow.first_wait_min());
+        let puts_off = self.flow.may_put_off(now);
         let wait = owing
             .map(|r| match (r.ask_again_at, next_sample) {
                 (Some(at), _) => at.since(now),
                 (None, Some(wait)) if r.is_settled() => wait,
                 (None, _) if r.is_inactive() => RETRY_MAX,
+                (None, _) if puts_off && r.owed_answer.is_in_crowd(now) => CROWD_LOOK_EVERY,
                 (None, _) => r.patience_in_flow(first_min),
             })
             .min();
@@ -365,6 +393,9 @@ impl Writer {
         // if this message is lost.
         let is_final = reader.retains_unacknowledged()
             || last == SequenceNumber::ZERO && Quirks::of(info.vendor).opens_by_heartbeat;
+        if !is_final {
+            reader.owed_answer.begin(now);
+        }
         self.put_own_heartbeat(index, is_final, false);
         self.packer.close();
     }

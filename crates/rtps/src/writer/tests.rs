@@ -20,11 +20,13 @@ mod lasting_flow;
 mod late_joiners;
 mod left_behind;
 mod match_limit;
+mod owed_answers;
 mod progress;
 mod room;
 mod stalls;
 mod steady;
 mod together;
+mod witness;
 
 fn keep_all(max_samples: u32) -> WriterConfig {
     WriterConfig {
@@ -465,6 +467,7 @@ fn foreign_reader(index: usize, vendor: VendorId) -> MatchedReader {
         positive_acks_disabled: false,
         vendor,
         filter: None,
+        owed_answers: Arc::default(),
     }
 }
 

@@ -92,6 +92,7 @@ fn reader(host: u8) -> MatchedReader {
         positive_acks_disabled: false,
         vendor: VendorId::CYCLONE,
         filter: None,
+        owed_answers: Arc::default(),
     }
 }
 

@@ -21,6 +21,7 @@ fn history_pushed_before_match_is_counted_and_lost() {
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
         filter: None,
+        owed_answers: Arc::default(),
     };
     assert!(pair.writer.match_reader(pair.now, reader));
     pair.pump();

@@ -17,6 +17,7 @@ fn reader_beyond_match_limit_is_refused_and_counted() {
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
         filter: None,
+        owed_answers: Arc::default(),
     };
     assert!((0..limit).all(|n| writer.match_reader(Instant(0), found(n))));
     assert!(!writer.match_reader(Instant(0), found(limit)));

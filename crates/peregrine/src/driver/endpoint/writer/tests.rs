@@ -78,6 +78,7 @@ fn matched(guid: Guid) -> MatchedReader {
         positive_acks_disabled: false,
         vendor: VendorId::PEREGRINE,
         filter: None,
+        owed_answers: Arc::default(),
     }
 }
 

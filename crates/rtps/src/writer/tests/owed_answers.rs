@@ -1,0 +1,181 @@
+//! Crowds of answers: the readers of one participant that answer several writers.
+
+use super::*;
+use crate::limits::{CROWD_FROM, CROWD_LOOK_EVERY, CROWD_PAUSE_MAX, CROWD_WAIT_MAX};
+use crate::writer::owed_answers::{OwedAnswer, OwedAnswers};
+use proptest::prelude::*;
+
+const CROWD: usize = CROWD_FROM as usize;
+
+fn keep_all_of(number: u8) -> WriterConfig {
+    let guid = Guid { entity: EntityId::user_writer(u32::from(number), false), ..writer_guid() };
+    WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid) }
+}
+
+/// A writer with the first `count` readers of a participant.
+fn writer_to(count: usize, answers: &Arc<OwedAnswers>) -> Writer {
+    let mut writer = Writer::new(keep_all_of(1));
+    let to = foreign_reader(0, VendorId::PEREGRINE).to;
+    for index in 0..count {
+        let info = foreign_reader(index, VendorId::PEREGRINE);
+        assert!(writer.match_reader(
+            Instant(0),
+            MatchedReader { to: Arc::clone(&to), owed_answers: Arc::clone(answers), ..info }
+        ));
+    }
+    sent(&mut writer);
+    (0..count).for_each(|reader| answer(&mut writer, Instant(0), reader, 1, 1));
+    assert_eq!(answers.readers(), 0);
+    writer
+}
+
+fn write(writer: &mut Writer, now: Instant) -> usize {
+    writer.write(now, Pair::new(keep_all(1), vec![]).change(1, b"sample")).unwrap();
+    requests(writer)
+}
+
+/// The number of HEARTBEATs that the writer sends.
+fn requests(writer: &mut Writer) -> usize {
+    sent(writer).iter().flat_map(|message| shape(message)).filter(|name| *name == "HEARTBEAT").count()
+}
+
+fn answer(writer: &mut Writer, now: Instant, reader: usize, base: i64, count: i32) {
+    let acknack = AckNack {
+        reader: reader_guid(reader).entity,
+        writer: writer_guid().entity,
+        state: SequenceNumberSet::empty(SequenceNumber(base)),
+        count: Count(count),
+        is_final: true,
+    };
+    writer.handle_acknack(now, reader_guid(reader), &acknack);
+}
+
+/// Lets the timers expire that are due until then. Returns the number of HEARTBEATs.
+fn expire_until(writer: &mut Writer, end: Instant) -> usize {
+    let mut count = 0;
+    for _ in 0..1000 {
+        let Some((at, _)) = writer.poll_timeout().filter(|(at, _)| *at <= end) else { return count };
+        writer.handle_timeout(at);
+        count += requests(writer);
+    }
+    panic!("the timer expires again and again");
+}
+
+#[test]
+fn answers_that_keep_coming_put_off_requests_to_the_rest_of_a_crowd() {
+    let answers = Arc::default();
+    let mut writer = writer_to(2 * CROWD, &answers);
+    let start = Instant(1_000_000_000);
+    assert_eq!(write(&mut writer, start), 1);
+    assert_eq!(answers.readers() as usize, 2 * CROWD);
+    let mut now = start;
+    for reader in 0..CROWD {
+        now = now + Span::from_millis(2);
+        assert_eq!(expire_until(&mut writer, now), 0, "after {reader} answers");
+        answer(&mut writer, now, reader, 2, 2);
+    }
+    assert!(writer.poll_timeout().is_some_and(|(at, _)| at <= now + CROWD_LOOK_EVERY), "the writer looks again soon");
+    let end = now + CROWD_PAUSE_MAX;
+    assert_eq!(expire_until(&mut writer, end - Span(1)), 0);
+    assert_eq!(expire_until(&mut writer, end + CROWD_LOOK_EVERY), 1, "one request for all that are late");
+}
+
+#[test]
+fn sample_in_a_crowd_carries_no_request_until_much_was_sent() {
+    let answers = Arc::default();
+    let mut writer = writer_to(CROWD, &answers);
+    let mut now = Instant(1_000_000_000);
+    assert_eq!(write(&mut writer, now), 1);
+    let mut samples = 0;
+    loop {
+        now = now + Span::from_millis(1);
+        samples += 1;
+        if write(&mut writer, now) > 0 || samples == 1000 {
+            break;
+        }
+        // Another writer of the participant gets answers.
+        OwedAnswer::none(Arc::clone(&answers)).note_answer(now);
+    }
+    assert!((32..1000).contains(&samples), "{samples} samples without a request");
+}
+
+#[test]
+fn crowd_that_never_ends_puts_off_requests_for_a_bounded_time() {
+    let answers = Arc::default();
+    let mut writer = writer_to(CROWD, &answers);
+    let start = Instant(1_000_000_000);
+    write(&mut writer, start);
+    let mut now = start;
+    let mut count = 0;
+    while count == 0 {
+        now = now + Span::from_millis(5);
+        OwedAnswer::none(Arc::clone(&answers)).note_answer(now);
+        count = expire_until(&mut writer, now);
+        assert!(now < start + CROWD_WAIT_MAX + Span::from_millis(50), "no request for {}", now.since(start));
+    }
+    assert!(now >= start + CROWD_WAIT_MAX, "a request after {}", now.since(start));
+    assert_eq!(count, 1);
+}
+
+#[test]
+fn participant_that_answers_nothing_is_asked_again_after_the_pause() {
+    let answers = Arc::default();
+    let mut writer = writer_to(CROWD, &answers);
+    let start = Instant(1_000_000_000);
+    write(&mut writer, start);
+    assert_eq!(expire_until(&mut writer, start + CROWD_PAUSE_MAX - Span(1)), 0);
+    assert_eq!(expire_until(&mut writer, start + CROWD_PAUSE_MAX + CROWD_LOOK_EVERY), 1);
+}
+
+#[test]
+fn crowd_of_one_participant_delays_no_request_to_another() {
+    let answers = Arc::default();
+    let mut writer = writer_to(CROWD, &answers);
+    let other = foreign_reader(CROWD, VendorId::PEREGRINE);
+    assert!(writer.match_reader(Instant(0), other));
+    answer(&mut writer, Instant(0), CROWD, 1, 1);
+    sent(&mut writer);
+    let start = Instant(1_000_000_000);
+    write(&mut writer, start);
+    assert_eq!(expire_until(&mut writer, start + CROWD_PAUSE_MAX - Span(1)), 2, "at 10 and 30 ms");
+}
+
+#[test]
+fn few_late_readers_are_asked_one_by_one() {
+    let mut writer = writer_to(8, &Arc::default());
+    let start = Instant(1_000_000_000);
+    write(&mut writer, start);
+    let first_retry = start + Span::from_millis(11);
+    answer(&mut writer, start + Span(1000), 0, 2, 2);
+    assert_eq!(expire_until(&mut writer, first_retry), 7);
+}
+
+proptest! {
+    #[test]
+    fn every_reader_owes_at_most_one_answer_and_none_after_it_left(
+        steps in prop::collection::vec((0_usize..6, 0_u8..5), 1..100),
+    ) {
+        let answers: Arc<OwedAnswers> = Arc::default();
+        let mut writer = Writer::new(keep_all_of(1));
+        let info = |index| MatchedReader {
+            owed_answers: Arc::clone(&answers),
+            ..foreign_reader(index, VendorId::PEREGRINE)
+        };
+        let mut now = Instant(1_000_000_000);
+        for (count, (reader, step)) in (1..).zip(steps) {
+            now = now + Span::from_millis(3);
+            let last = writer.history().last().0;
+            match step {
+                0 => drop(write(&mut writer, now)),
+                1 => answer(&mut writer, now, reader, last + 1, count),
+                2 => drop(writer.match_reader(now, info(reader))),
+                3 => drop(writer.unmatch_reader(now, reader_guid(reader))),
+                _ => drop(expire_until(&mut writer, now)),
+            }
+            let owing = writer.readers.iter().filter(|reader| reader.owed_answer.is_owed()).count();
+            prop_assert_eq!(answers.readers() as usize, owing);
+        }
+        drop(writer);
+        prop_assert_eq!(answers.readers(), 0);
+    }
+}

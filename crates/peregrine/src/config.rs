@@ -85,8 +85,8 @@ pub struct DomainConfig {
     /// this setting, the same user, the same namespaces, and Linux 5.16 or newer. Other samples are sent over UDP, and
     /// [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged) gives the reason. Unless that
     /// [lasts](crate::NoSharedMemory::is_lasting), the reader's process tries again, at least once per minute. The
-    /// writer's process could change a sample in shared memory while a reader reads it; a process of the same user could
-    /// change all other memory of the reader as well. The default is `true`.
+    /// writer's process could change a sample in shared memory while a reader reads it; a process of the same user
+    /// could change all other memory of the reader as well. The default is `true`.
     pub shared_memory: bool,
     /// Whether the participant announces itself, and is discovered, by multicast. The default is `true`.
     pub multicast: bool,

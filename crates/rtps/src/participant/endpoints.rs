@@ -636,7 +636,7 @@ impl Participant {
         }
     }
 
-    /// What the readers of a remote participant owe. Those of the local participant share nothing.
+    /// The answers that the readers of a remote participant owe. Readers of the local participant share nothing.
     fn owed_answers_of(&self, prefix: GuidPrefix) -> Arc<OwedAnswers> {
         self.remotes.get(&prefix).map_or_else(Arc::default, |r| Arc::clone(&r.owed_answers))
     }

@@ -70,7 +70,7 @@ impl Writer {
     pub(super) fn assert_to_selections(&mut self) {
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get(index).filter(|reader| reader.selection.is_some()) else { continue };
-            self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+            self.packer.open_to(reader.info.guid.prefix, &reader.own_destination());
             self.put_own_heartbeat(index, true, true);
             self.packer.close();
         }
@@ -124,7 +124,7 @@ impl Writer {
         }
         let others = SequenceNumberSet::from_ascending(end, rejected.iter().filter(|number| *number > end));
         self.packer.close();
-        self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+        self.packer.open_to(reader.info.guid.prefix, &reader.own_destination());
         self.packer.gap(reader.entity(), start, others);
         debug_assert!(self.packer.open_len() <= MESSAGE_BYTES_MAX);
         let rest = requested.iter().filter(|number| !rejected.contains(*number));

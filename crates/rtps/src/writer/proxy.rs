@@ -12,7 +12,7 @@ use crate::rare::Rare;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
-use crate::transmit::Destination;
+use crate::transmit::{Destination, Peers};
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::AckNack;
 
@@ -52,6 +52,16 @@ pub struct MatchedReader {
     pub owed_answers: Arc<OwedAnswers>,
 }
 
+/// How far a reader was before its last answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProgressBefore {
+    /// Whether the writer waited for the reader.
+    pub(super) counted: bool,
+    pub(super) acknowledged_below: SequenceNumber,
+    /// Where the samples begin that the reader lacked and that were not written before the match.
+    pub(super) lacked_from: SequenceNumber,
+}
+
 #[derive(Debug)]
 pub(super) struct ReaderProxy {
     pub(super) info: MatchedReader,
@@ -61,8 +71,6 @@ pub(super) struct ReaderProxy {
     pub(super) hand_from: SequenceNumber,
     /// See [`Recipient::session`](super::hand_over_state::Recipient::session).
     pub(super) hand_over_session: u32,
-    /// The destination of messages for this reader alone: repairs and its own HEARTBEATs.
-    pub(super) own_destination: Arc<Destination>,
     /// The first change that is relevant to the reader.
     pub(super) first_relevant: SequenceNumber,
     /// The number before which the reader has acknowledged all changes.
@@ -121,7 +129,6 @@ pub(super) struct ReaderProxy {
 impl ReaderProxy {
     pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber, patience: u32) -> Self {
         Self {
-            own_destination: own_destination(&info),
             owed_answer: OwedAnswer::none(Arc::clone(&info.owed_answers)),
             info,
             path,
@@ -159,9 +166,23 @@ impl ReaderProxy {
 
     /// Updates the data of the reader.
     pub(super) fn set_info(&mut self, info: MatchedReader) {
-        self.own_destination = own_destination(&info);
         self.info = info;
         self.is_current = false;
+    }
+
+    /// The destination of messages for this reader alone: repairs and its own HEARTBEATs. Made for each use, because a
+    /// writer of many readers would hold many that are seldom used.
+    pub(super) fn own_destination(&self) -> Arc<Destination> {
+        let locators = match self.info.group {
+            Some(group) if self.info.to.is_empty() => Arc::new([group]),
+            _ => Arc::clone(&self.info.to),
+        };
+        Arc::new(Destination { locators, peers: Peers::One(self.info.guid) })
+    }
+
+    /// Its own addresses, or the group if there are none.
+    pub(super) fn own_locators(&self) -> &[Locator] {
+        if self.info.to.is_empty() { self.info.group.as_slice() } else { &self.info.to }
     }
 
     pub(super) const fn entity(&self) -> EntityId {
@@ -197,6 +218,16 @@ impl ReaderProxy {
     /// Whether it was asked so lately that its answer is not late yet.
     fn may_still_answer(&self, now: Instant) -> bool {
         self.ask_again_at.is_some_and(|at| now < at)
+    }
+
+    pub(super) fn progress(&self) -> ProgressBefore {
+        let (counted, acknowledged_below) = (self.counts(), self.acknowledged_below);
+        ProgressBefore { counted, acknowledged_below, lacked_from: self.lacked_from() }
+    }
+
+    /// Where the samples begin that it lacks and that were not written before the match.
+    pub(super) fn lacked_from(&self) -> SequenceNumber {
+        self.acknowledged_below.max(self.joined_at)
     }
 
     /// Whether the time for its answer is over, and it lacks samples.
@@ -491,13 +522,4 @@ impl ReaderProxy {
         let has_answered = self.is_current && self.unanswered == 0;
         if has_answered { self.patience().max(first_min) } else { self.patience() }
     }
-}
-
-/// The reader's own addresses, or the group if there are none.
-fn own_destination(info: &MatchedReader) -> Arc<Destination> {
-    let locators = match info.group {
-        Some(group) if info.to.is_empty() => Arc::new([group]),
-        _ => Arc::clone(&info.to),
-    };
-    Arc::new(Destination::new(locators, alloc::vec![info.guid]))
 }

@@ -1,7 +1,6 @@
 //! The readers that receive new samples, and the length of messages for them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 
@@ -139,13 +138,13 @@ impl Writer {
                 continue;
             }
             let filter = reader.info.filter.as_ref();
-            let is_apart = self.config.names_reader
-                || reader.own_destination.locators.iter().any(|locator| shared.contains(locator));
+            let is_apart =
+                self.config.names_reader || reader.own_locators().iter().any(|locator| shared.contains(locator));
             if is_apart || filter.is_some() {
                 let index = group.selection(filter);
                 reader.selection = Some(index);
                 if let Some(selection) = group.selections.get_mut(index).filter(|_| is_apart) {
-                    selection.add_single(&reader.info, Arc::clone(&reader.own_destination));
+                    selection.add_single(&reader.info, reader.own_destination());
                     continue;
                 }
             }

@@ -1,7 +1,5 @@
 //! Requests of readers and the answers of the writer: repair, HEARTBEATs for single readers, history for late joiners.
 
-use alloc::sync::Arc;
-
 use crate::count_filter::Counted;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
@@ -15,7 +13,7 @@ use crate::vendor::Quirks;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
 use super::pack::Outgoing;
-use super::proxy::ReaderProxy;
+use super::proxy::{ProgressBefore, ReaderProxy};
 use super::repair_budget::{DATA_OVERHEAD, first_sent};
 use super::{Writer, WriterEvent};
 
@@ -337,6 +335,30 @@ impl Writer {
         self.reschedule(now);
     }
 
+    /// Releases what all readers have acknowledged, after progress of a reader. Nothing is to be released, and no
+    /// thread finds room, while another reader that counts has no more than this one had `before`, and no sample waits
+    /// for the window, which readers that are left behind do not close.
+    pub(super) fn release_after_progress(&mut self, before: ProgressBefore) {
+        let is_held_up = self.next_to_send <= self.history.last();
+        let has_as_little = |reader: &ReaderProxy| {
+            reader.acknowledged_below <= before.acknowledged_below
+                && reader.lacked_from() <= before.lacked_from
+                && reader.counts()
+        };
+        if !before.counted || is_held_up || !self.last_to_acknowledge.find(&self.readers, has_as_little) {
+            return self.release_acknowledged();
+        }
+        debug_assert!(
+            {
+                let counting = || self.readers.iter().filter(|reader| reader.counts());
+                let oldest = counting().map(|reader| reader.acknowledged_below).min();
+                oldest <= Some(before.acknowledged_below)
+                    && counting().map(ReaderProxy::lacked_from).min() <= Some(before.lacked_from)
+            },
+            "progress of a reader that is not the last moves neither bound"
+        );
+    }
+
     /// Sets the HEARTBEAT timer by the readers that owe an acknowledgement.
     pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
@@ -360,9 +382,7 @@ impl Writer {
     pub fn handle_room(&mut self, now: Instant, locator: &Locator) {
         let sent_below = self.next_to_send;
         let misses = |reader: &&mut ReaderProxy| {
-            reader.repairs()
-                && reader.acknowledged_below < sent_below
-                && reader.own_destination.locators.contains(locator)
+            reader.repairs() && reader.acknowledged_below < sent_below && reader.own_locators().contains(locator)
         };
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get_mut(index).filter(misses) else { continue };
@@ -387,8 +407,8 @@ impl Writer {
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         reader.repairs_paid.charge_heartbeat();
-        let info = &reader.info;
-        self.packer.open_for_heartbeat(info.guid.prefix, &reader.own_destination, len, info.max_message_bytes);
+        let (info, to) = (&reader.info, reader.own_destination());
+        self.packer.open_for_heartbeat(info.guid.prefix, &to, len, info.max_message_bytes);
         // A reader that never acknowledges receives no request, nor one that has nothing to acknowledge and asks again
         // if this message is lost.
         let is_final = reader.retains_unacknowledged()
@@ -420,6 +440,7 @@ impl Writer {
         let mut bytes = 0;
         let mut gone_below = SequenceNumber::ZERO;
         let told_by_heartbeat = reader.told_by_heartbeat(first);
+        let to = reader.own_destination();
         for number in requested.iter() {
             if number < gone_below || number >= self.next_to_send || told_by_heartbeat.contains(&number) {
                 continue;
@@ -435,7 +456,7 @@ impl Writer {
                     self.packer.close();
                 }
                 if !self.packer.is_open() {
-                    self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+                    self.packer.open_to(reader.info.guid.prefix, &to);
                 }
                 self.packer.gap(reader.entity(), number, SequenceNumberSet::empty(gone_below));
                 reader.repairs_paid.charge(self.packer.gap_len());
@@ -450,7 +471,7 @@ impl Writer {
             sent.insert(number);
             self.counters.samples_repaired += 1;
             self.packer.set_asked(reader.info.expects_inline_qos);
-            self.packer.directed(reader.info.guid, &reader.own_destination, &Outgoing::from(change), room);
+            self.packer.directed(reader.info.guid, &to, &Outgoing::from(change), room);
         }
         reader.repairs_paid.record_samples(now, sent);
         self.end_repair(now, index, max_message);
@@ -463,6 +484,7 @@ impl Writer {
         let count = outgoing.fragments(outgoing.payload.len());
         self.packer.set_asked(reader.info.expects_inline_qos);
         let (mut bytes, mut sent) = (0, FragmentNumberSet::empty(wanted.base()));
+        let to = reader.own_destination();
         for fragment in wanted.iter().take_while(|f| f.0 <= count) {
             if bytes > REPAIR_BYTES_MAX {
                 break;
@@ -475,16 +497,16 @@ impl Writer {
             sent.insert(fragment);
             reader.repairs_paid.charge(change.fragment_size as usize + DATA_OVERHEAD);
             self.packer.close();
-            self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
+            self.packer.open_to(reader.info.guid.prefix, &to);
             self.packer.fragment(reader.entity(), &outgoing, fragment);
             self.counters.fragments_repaired += 1;
         }
         reader.repairs_paid.record_fragments(now, number, sent);
-        let (prefix, destination) = (reader.info.guid.prefix, Arc::clone(&reader.own_destination));
+        let prefix = reader.info.guid.prefix;
         if self.packer.is_open() {
             if self.packer.open_len() + self.own_heartbeat_len(index) > self.group.max_message {
                 self.packer.close();
-                self.packer.open_to(prefix, &destination);
+                self.packer.open_to(prefix, &to);
             }
             self.put_own_heartbeat(index, false, false);
             self.packer.close();
@@ -508,6 +530,7 @@ impl Writer {
         let Some(reader) = self.readers.get(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
+        let to = reader.own_destination();
         let until = self.next_to_send;
         let mut octets = 0_usize;
         let mut next = from;
@@ -526,7 +549,7 @@ impl Writer {
             }
             octets = octets.saturating_add(change.payload.len());
             self.packer.set_asked(reader.info.expects_inline_qos);
-            self.packer.directed(reader.info.guid, &reader.own_destination, &Outgoing::from(change), room);
+            self.packer.directed(reader.info.guid, &to, &Outgoing::from(change), room);
         }
         self.packer.close();
         self.readers.get(index).is_some_and(|reader| reader.push_from.is_some())

@@ -41,8 +41,8 @@ pub enum DiscoveryEvent {
     },
     /// The path of samples from a matched writer to a reader has changed, or a change has failed. The event occurs for
     /// participants that both offer shared memory: on the side of the reader, and on that of the writer once a channel
-    /// existed. A pair of endpoints without an event exchanges messages. A pair that tries again and fails again causes no
-    /// event, unless it will not try again.
+    /// existed. A pair of endpoints without an event exchanges messages. A pair that tries again and fails again causes
+    /// no event, unless it will not try again.
     PathChanged {
         /// The one of this participant.
         local: Guid,

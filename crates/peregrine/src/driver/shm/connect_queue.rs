@@ -1,9 +1,9 @@
 //! Connection requests from readers of this process to writers in other processes. A peer process may answer late or
 //! never.
 //!
-//! A request without an answer times out, and its reader gets messages. Whatever made a request fail, or ended a
-//! channel, may be over later: the reader requests a channel again, after a pause that grows with each failure, as long
-//! as it matches the writer. Only [reasons that last](NoSharedMemory::is_lasting) end the requests.
+//! A request without an answer times out, and its reader gets messages. The cause of a failed request, or of the end of
+//! a channel, may be over later: the reader requests a channel again, after a pause that grows with each failure, as
+//! long as it matches the writer. Only [reasons that last](NoSharedMemory::is_lasting) end the requests.
 //!
 //! The number of concurrent requests to one process is bounded: all readers of a host connect to a new process at once,
 //! and the kernel's backlog for its socket is short.
@@ -283,8 +283,8 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// The reader gets messages, until it requests a channel again. The application is told once, and once more if there
-    /// will be no further request.
+    /// The reader gets messages, until it requests a channel again. The application is told once, and once more if
+    /// there will be no further request.
     pub(super) fn fall_back(&self, wanted: Wanted, reason: NoSharedMemory) {
         let Some(host) = self.host() else { return };
         let (reader, writer, is_lasting) = (wanted.reader_guid, wanted.writer, reason.is_lasting());

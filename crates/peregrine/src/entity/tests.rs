@@ -1,6 +1,7 @@
 //! Calls of one participant by several threads at a time.
 
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,20 +33,30 @@ fn participant(domain: u32, is_enabled: bool) -> DomainParticipant {
 /// Runs `act` on another thread. `act` needs a lock that the calling thread holds with `guard`. Asserts that the other
 /// thread holds `state` while it waits for that lock.
 fn assert_held_during<S: Send, G>(state: &Mutex<S>, guard: G, act: impl FnOnce() + Send) {
+    let (sender, other) = mpsc::channel();
     thread::scope(|scope| {
         // Dropped on a failed assertion as well, so that the other thread ends.
         let guard = guard;
-        scope.spawn(act);
+        scope.spawn(move || {
+            sender.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            act();
+        });
+        let other = other.recv_timeout(PATIENCE).unwrap();
         let end = Instant::now() + PATIENCE;
-        let mut held = 0;
-        // A call that holds the lock only briefly does not hold it in 10,000 consecutive checks.
-        while held < 10_000 {
+        // A thread that sleeps for the lock of this thread goes on holding what it holds.
+        while !(state.try_lock().is_err() && is_asleep(&other) && state.try_lock().is_err()) {
             assert!(Instant::now() < end, "the other thread does not hold the lock while it waits");
-            held = if state.try_lock().is_ok() { 0 } else { held + 1 };
             thread::yield_now();
         }
         drop(guard);
     });
+}
+
+/// Whether this thread of the process, named as by `/proc/thread-self`, waits.
+fn is_asleep(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(thread).join("stat")).unwrap_or_default();
+    // The name before the state may contain spaces.
+    stat.rsplit_once(") ").is_some_and(|(_, after)| after.starts_with('S'))
 }
 
 #[test]

@@ -366,14 +366,20 @@ impl Writer {
         let (next_sample, first_min) = (self.flow.wait_for_next_sample(), self.flow.first_wait_min());
         let puts_off = self.flow.may_put_off(now);
         let wait = owing
-            .map(|r| match (r.ask_again_at, next_sample) {
-                (Some(at), _) => at.since(now),
-                (None, Some(wait)) if r.is_settled() => wait,
-                (None, _) if r.is_inactive() => RETRY_MAX,
-                (None, _) if puts_off && r.owed_answer.is_in_crowd(now) => CROWD_LOOK_EVERY,
-                (None, _) => r.patience_in_flow(first_min),
+            .map(|r| {
+                let wait = match (r.ask_again_at, next_sample) {
+                    (Some(at), _) => at.since(now),
+                    (None, Some(wait)) if r.is_settled() => wait,
+                    (None, _) if r.is_inactive() => RETRY_MAX,
+                    (None, _) => r.patience_in_flow(first_min),
+                };
+                if puts_off && r.owed_answer.is_in_crowd(now) { wait.max(CROWD_LOOK_EVERY) } else { wait }
             })
             .min();
+        if wait.is_none() {
+            // Answers that were lost are not missed.
+            self.readers.iter_mut().for_each(|reader| reader.owed_answer.end());
+        }
         self.flow.schedule(now, wait);
     }
 

@@ -140,6 +140,21 @@ fn crowd_of_one_participant_delays_no_request_to_another() {
     assert_eq!(expire_until(&mut writer, start + CROWD_PAUSE_MAX - Span(1)), 2, "at 10 and 30 ms");
 }
 
+/// The rest of a crowd would otherwise count for ever.
+#[test]
+fn lost_answers_of_readers_that_lack_nothing_are_not_owed() {
+    let answers = Arc::default();
+    let mut writer = writer_to(8, &answers);
+    let start = Instant(1_000_000_000);
+    write(&mut writer, start);
+    (0..7).for_each(|reader| answer(&mut writer, start + Span(1000), reader, 2, 2));
+    // All are asked together, and only the reader that lacks the sample answers.
+    writer.ask_everyone(start + Span(2000));
+    assert_eq!(answers.readers(), 8);
+    answer(&mut writer, start + Span(3000), 7, 2, 2);
+    assert_eq!(answers.readers(), 0);
+}
+
 #[test]
 fn few_late_readers_are_asked_one_by_one() {
     let mut writer = writer_to(8, &Arc::default());

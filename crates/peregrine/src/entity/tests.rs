@@ -33,7 +33,7 @@ fn participant(domain: u32, is_enabled: bool) -> DomainParticipant {
 /// Runs `act` on another thread. `act` needs a lock that the calling thread holds with `guard`. Asserts that the other
 /// thread holds `state` while it waits for that lock.
 fn assert_held_during<S: Send, G>(state: &Mutex<S>, guard: G, act: impl FnOnce() + Send) {
-    let (sender, other) = mpsc::channel();
+    let (sender, other) = mpsc::sync_channel(1);
     thread::scope(|scope| {
         // Dropped on a failed assertion as well, so that the other thread ends.
         let guard = guard;

@@ -53,7 +53,7 @@ impl Security {
         match *self {}
     }
 
-    pub(super) const fn handle_event(&self, _: &ParticipantEvent) {
+    pub(super) const fn report_refused_messages(&self, _: &ParticipantEvent) {
         match *self {}
     }
 

@@ -565,7 +565,7 @@ impl ParticipantCore {
         loop {
             while let Some(event) = locked.rtps.poll_event() {
                 if let Some(security) = &self.security {
-                    security.handle_event(&event);
+                    security.report_refused_messages(&event);
                 }
                 locked.apply(now, &event, self.services.channel_requests(), &mut dirty);
             }

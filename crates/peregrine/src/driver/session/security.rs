@@ -171,8 +171,8 @@ impl Security {
         }
     }
 
-    /// Reports an event of discovery that concerns security.
-    pub(super) fn handle_event(&self, event: &ParticipantEvent) {
+    /// Reports messages that the participant has refused for lack of protection.
+    pub(super) fn report_refused_messages(&self, event: &ParticipantEvent) {
         if let ParticipantEvent::MessagesRefused { from, refusal, count } = event {
             self.note_refused(*from, *refusal, *count);
         }

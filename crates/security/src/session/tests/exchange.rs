@@ -93,10 +93,7 @@ fn keys_that_come_before_their_endpoint_are_used_when_it_is_known() {
     let rules = Rules::strict();
     let mut world = World::pair(1, PERFECT, &rules);
     world.meet();
-    for (node, endpoint) in [(0, WRITER), (1, READER)] {
-        let description = EndpointDescription::of_topic(TOPIC);
-        world.call(node, |session, input| session.endpoint_made(input, endpoint, description)).unwrap();
-    }
+    world.make_undiscovered_endpoints();
     world.discover(0, WRITER, 1, READER);
     world.run_for(Span::from_millis(100));
     assert_eq!(world.nodes[1].session.usage().early_tokens, 1);
@@ -115,10 +112,7 @@ fn early_keys_beyond_their_bound_are_dropped_and_asked_for() {
     let rules = Rules::strict();
     let mut world = World::pair(1, PERFECT, &rules);
     world.meet();
-    for (node, endpoint) in [(0, WRITER), (1, READER)] {
-        let description = EndpointDescription::of_topic(TOPIC);
-        world.call(node, |session, input| session.endpoint_made(input, endpoint, description)).unwrap();
-    }
+    world.make_undiscovered_endpoints();
     let [from, to] = [world.nodes[0].prefix, world.nodes[1].prefix];
     for number in 0..EARLY_TOKENS_PER_PEER as u32 {
         let remote = Guid::new(from, EntityId::user_writer(1000 + number, false));
@@ -218,10 +212,7 @@ fn reader_of_protected_payloads_needs_no_key_of_its_own_to_be_matched() {
     let mut world = World::pair(1, PERFECT, &Rules::of(levels));
     world.meet();
     // A reader of other vendors sends no key if only payloads are protected.
-    for (node, endpoint) in [(0, WRITER), (1, READER)] {
-        let description = EndpointDescription::of_topic(TOPIC);
-        world.call(node, |session, input| session.endpoint_made(input, endpoint, description)).unwrap();
-    }
+    world.make_undiscovered_endpoints();
     world.discover(0, WRITER, 1, READER);
     assert!(world.is_ready(0, WRITER, 1, READER), "its own keys are sent");
     world.run_for(Span::from_millis(100));

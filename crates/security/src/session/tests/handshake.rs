@@ -298,10 +298,7 @@ fn keys_that_come_while_their_endpoints_are_unmatched_serve_the_next_match() {
     let rules = Rules::strict();
     let mut world = World::pair(1, PERFECT, &rules);
     world.meet();
-    for (node, endpoint) in [(0, WRITER), (1, READER)] {
-        let description = EndpointDescription::of_topic(TOPIC);
-        world.call(node, |session, input| session.endpoint_made(input, endpoint, description)).unwrap();
-    }
+    world.make_undiscovered_endpoints();
     let reader = Guid::new(world.nodes[1].prefix, READER);
     world.discover(0, WRITER, 1, READER);
     world.call(0, |session, input| session.unmatch_endpoints(input, WRITER, reader));

@@ -537,13 +537,17 @@ impl World {
 
     /// Gives the first node a writer and the second a reader, and lets both discover each other.
     pub(super) fn make_endpoints(&mut self) {
-        let description = EndpointDescription::of_topic(TOPIC);
-        for (node, endpoint) in [(0, WRITER), (1, READER)] {
-            let described = description.clone();
-            self.call(node, |session, input| session.endpoint_made(input, endpoint, described)).unwrap();
-        }
+        self.make_undiscovered_endpoints();
         self.discover(0, WRITER, 1, READER);
         self.discover(1, READER, 0, WRITER);
+    }
+
+    /// Gives the first node a writer and the second a reader.
+    pub(super) fn make_undiscovered_endpoints(&mut self) {
+        for (node, endpoint) in [(0, WRITER), (1, READER)] {
+            let description = EndpointDescription::of_topic(TOPIC);
+            self.call(node, |session, input| session.endpoint_made(input, endpoint, description)).unwrap();
+        }
     }
 
     /// The first node's endpoint discovers that of the second.

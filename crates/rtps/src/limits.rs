@@ -315,7 +315,11 @@ pub const RETRY_IN_LASTING_FLOW: Span = Span::from_millis(20);
 /// are a crowd: writers do not repeat requests while answers come, because the others wait in the same queues.
 pub const CROWD_FROM: u32 = 64;
 
-/// Without an answer for this time, the crowd is over: its rest is lost, or the participant does not run.
+/// Without an answer for this time per owing reader, the crowd is over: its rest is lost, or the participant does not
+/// run. Both sides together need some microseconds for an answer.
+pub const CROWD_PAUSE_PER_READER: Span = Span::from_micros(20);
+
+/// Longest such time.
 pub const CROWD_PAUSE_MAX: Span = Span::from_millis(50);
 
 /// How long a writer puts off its requests because of crowds. Other writers may keep a participant busy for ever.

@@ -475,7 +475,7 @@ impl Reader {
             return Some(self.current);
         }
         // Writers of one process often send in turns, and the proxy is needed anyway, unlike an entry of the map.
-        let next = self.current + 1;
+        let next = self.current.wrapping_add(1);
         let index = if is_at(next) { next } else { *self.by_guid.get(&writer)? };
         self.leave_current();
         self.timers.set(index, None);

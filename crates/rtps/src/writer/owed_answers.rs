@@ -8,8 +8,8 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::limits::{CROWD_FROM, CROWD_PAUSE_MAX};
-use crate::time::Instant;
+use crate::limits::{CROWD_FROM, CROWD_PAUSE_MAX, CROWD_PAUSE_PER_READER};
+use crate::time::{Instant, Span};
 
 /// How many readers of a remote participant owe an answer, and when the last one came.
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub struct OwedAnswers {
 impl OwedAnswers {
     /// Whether so many answers are on their way that one which is not there yet is rather late than lost.
     fn is_crowded(&self, now: Instant) -> bool {
-        self.readers.load(Ordering::Relaxed) >= CROWD_FROM
-            && now.since(Instant(self.last_at.load(Ordering::Relaxed))) < CROWD_PAUSE_MAX
+        let readers = self.readers.load(Ordering::Relaxed);
+        readers >= CROWD_FROM && now.since(Instant(self.last_at.load(Ordering::Relaxed))) < pause_of(readers)
     }
 
     /// The number of readers that owe an answer.
@@ -31,6 +31,11 @@ impl OwedAnswers {
     pub(super) fn readers(&self) -> u32 {
         self.readers.load(Ordering::Relaxed)
     }
+}
+
+/// How long a crowd of so many readers may be without an answer.
+fn pause_of(readers: u32) -> Span {
+    CROWD_PAUSE_PER_READER.times(readers.into()).min(CROWD_PAUSE_MAX)
 }
 
 /// The part of one reader.

@@ -1,7 +1,7 @@
 //! Crowds of answers: the readers of one participant that answer several writers.
 
 use super::*;
-use crate::limits::{CROWD_FROM, CROWD_LOOK_EVERY, CROWD_PAUSE_MAX, CROWD_WAIT_MAX};
+use crate::limits::{CROWD_FROM, CROWD_LOOK_EVERY, CROWD_PAUSE_PER_READER, CROWD_WAIT_MAX};
 use crate::writer::owed_answers::{OwedAnswer, OwedAnswers};
 use proptest::prelude::*;
 
@@ -12,16 +12,21 @@ fn keep_all_of(number: u8) -> WriterConfig {
     WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid) }
 }
 
+/// A reader of one participant.
+fn near_guid(index: usize) -> Guid {
+    Guid { entity: EntityId::user_reader(index as u32 + 100, false), ..reader_guid(0) }
+}
+
+fn near(index: usize) -> MatchedReader {
+    MatchedReader { guid: near_guid(index), ..foreign_reader(0, VendorId::PEREGRINE) }
+}
+
 /// A writer with the first `count` readers of a participant.
 fn writer_to(count: usize, answers: &Arc<OwedAnswers>) -> Writer {
     let mut writer = Writer::new(keep_all_of(1));
-    let to = foreign_reader(0, VendorId::PEREGRINE).to;
     for index in 0..count {
-        let info = foreign_reader(index, VendorId::PEREGRINE);
-        assert!(writer.match_reader(
-            Instant(0),
-            MatchedReader { to: Arc::clone(&to), owed_answers: Arc::clone(answers), ..info }
-        ));
+        let info = MatchedReader { owed_answers: Arc::clone(answers), ..near(index) };
+        assert!(writer.match_reader(Instant(0), info));
     }
     sent(&mut writer);
     (0..count).for_each(|reader| answer(&mut writer, Instant(0), reader, 1, 1));
@@ -41,13 +46,13 @@ fn requests(writer: &mut Writer) -> usize {
 
 fn answer(writer: &mut Writer, now: Instant, reader: usize, base: i64, count: i32) {
     let acknack = AckNack {
-        reader: reader_guid(reader).entity,
+        reader: near_guid(reader).entity,
         writer: writer_guid().entity,
         state: SequenceNumberSet::empty(SequenceNumber(base)),
         count: Count(count),
         is_final: true,
     };
-    writer.handle_acknack(now, reader_guid(reader), &acknack);
+    writer.handle_acknack(now, near_guid(reader), &acknack);
 }
 
 /// Lets the timers expire that are due until then. Returns the number of HEARTBEATs.
@@ -63,19 +68,19 @@ fn expire_until(writer: &mut Writer, end: Instant) -> usize {
 
 #[test]
 fn answers_that_keep_coming_put_off_requests_to_the_rest_of_a_crowd() {
-    let answers = Arc::default();
-    let mut writer = writer_to(2 * CROWD, &answers);
+    let (answers, all) = (Arc::default(), 2000);
+    let mut writer = writer_to(all, &answers);
     let start = Instant(1_000_000_000);
     assert_eq!(write(&mut writer, start), 1);
-    assert_eq!(answers.readers() as usize, 2 * CROWD);
+    assert_eq!(answers.readers() as usize, all);
     let mut now = start;
-    for reader in 0..CROWD {
+    for reader in 0..100 {
         now = now + Span::from_millis(2);
         assert_eq!(expire_until(&mut writer, now), 0, "after {reader} answers");
         answer(&mut writer, now, reader, 2, 2);
     }
     assert!(writer.poll_timeout().is_some_and(|(at, _)| at <= now + CROWD_LOOK_EVERY), "the writer looks again soon");
-    let end = now + CROWD_PAUSE_MAX;
+    let end = now + CROWD_PAUSE_PER_READER.times(all as u64 - 100);
     assert_eq!(expire_until(&mut writer, end - Span(1)), 0);
     assert_eq!(expire_until(&mut writer, end + CROWD_LOOK_EVERY), 1, "one request for all that are late");
 }
@@ -89,12 +94,12 @@ fn sample_in_a_crowd_carries_no_request_until_much_was_sent() {
     let mut samples = 0;
     loop {
         now = now + Span::from_millis(1);
+        // Another writer of the participant gets answers.
+        OwedAnswer::none(Arc::clone(&answers)).note_answer(now);
         samples += 1;
         if write(&mut writer, now) > 0 || samples == 1000 {
             break;
         }
-        // Another writer of the participant gets answers.
-        OwedAnswer::none(Arc::clone(&answers)).note_answer(now);
     }
     assert!((32..1000).contains(&samples), "{samples} samples without a request");
 }
@@ -108,7 +113,7 @@ fn crowd_that_never_ends_puts_off_requests_for_a_bounded_time() {
     let mut now = start;
     let mut count = 0;
     while count == 0 {
-        now = now + Span::from_millis(5);
+        now = now + Span::from_millis(1);
         OwedAnswer::none(Arc::clone(&answers)).note_answer(now);
         count = expire_until(&mut writer, now);
         assert!(now < start + CROWD_WAIT_MAX + Span::from_millis(50), "no request for {}", now.since(start));
@@ -120,24 +125,38 @@ fn crowd_that_never_ends_puts_off_requests_for_a_bounded_time() {
 #[test]
 fn participant_that_answers_nothing_is_asked_again_after_the_pause() {
     let answers = Arc::default();
-    let mut writer = writer_to(CROWD, &answers);
+    let mut writer = writer_to(2000, &answers);
     let start = Instant(1_000_000_000);
     write(&mut writer, start);
-    assert_eq!(expire_until(&mut writer, start + CROWD_PAUSE_MAX - Span(1)), 0);
-    assert_eq!(expire_until(&mut writer, start + CROWD_PAUSE_MAX + CROWD_LOOK_EVERY), 1);
+    let end = start + CROWD_PAUSE_PER_READER.times(2000);
+    assert_eq!(expire_until(&mut writer, end - Span(1)), 0);
+    assert_eq!(expire_until(&mut writer, end + CROWD_LOOK_EVERY), 1);
+}
+
+/// A small crowd answers within the time that a writer grants anyway.
+#[test]
+fn small_crowd_without_answers_delays_no_request() {
+    let start = Instant(1_000_000_000);
+    let first_retry = |readers| {
+        let mut writer = writer_to(readers, &Arc::default());
+        write(&mut writer, start);
+        assert_eq!(expire_until(&mut writer, start + Span::from_millis(10) - Span(1)), 0);
+        expire_until(&mut writer, start + Span::from_millis(10))
+    };
+    assert_eq!([CROWD - 1, CROWD, 4 * CROWD].map(first_retry), [1, 1, 1]);
 }
 
 #[test]
 fn crowd_of_one_participant_delays_no_request_to_another() {
-    let answers = Arc::default();
-    let mut writer = writer_to(CROWD, &answers);
-    let other = foreign_reader(CROWD, VendorId::PEREGRINE);
+    let (answers, all) = (Arc::default(), 2000);
+    let mut writer = writer_to(all, &answers);
+    let other = near(all);
     assert!(writer.match_reader(Instant(0), other));
-    answer(&mut writer, Instant(0), CROWD, 1, 1);
+    answer(&mut writer, Instant(0), all, 1, 1);
     sent(&mut writer);
     let start = Instant(1_000_000_000);
     write(&mut writer, start);
-    assert_eq!(expire_until(&mut writer, start + CROWD_PAUSE_MAX - Span(1)), 2, "at 10 and 30 ms");
+    assert_eq!(expire_until(&mut writer, start + Span::from_millis(39)), 2, "at 10 and 30 ms");
 }
 
 /// The rest of a crowd would otherwise count for ever.
@@ -174,7 +193,7 @@ proptest! {
         let mut writer = Writer::new(keep_all_of(1));
         let info = |index| MatchedReader {
             owed_answers: Arc::clone(&answers),
-            ..foreign_reader(index, VendorId::PEREGRINE)
+            ..near(index)
         };
         let mut now = Instant(1_000_000_000);
         for (count, (reader, step)) in (1..).zip(steps) {
@@ -184,7 +203,7 @@ proptest! {
                 0 => drop(write(&mut writer, now)),
                 1 => answer(&mut writer, now, reader, last + 1, count),
                 2 => drop(writer.match_reader(now, info(reader))),
-                3 => drop(writer.unmatch_reader(now, reader_guid(reader))),
+                3 => drop(writer.unmatch_reader(now, near_guid(reader))),
                 _ => drop(expire_until(&mut writer, now)),
             }
             let owing = writer.readers.iter().filter(|reader| reader.owed_answer.is_owed()).count();

@@ -119,7 +119,7 @@ fn assert_messages_only(a: &DomainParticipant, b: &DomainParticipant) {
         }
     };
     assert!(
-        matches!(path, DeliveryPath::Messages(NoSharedMemory::Protected | NoSharedMemory::NotConnected(_))),
+        matches!(path, DeliveryPath::Messages(NoSharedMemory::Protected | NoSharedMemory::Refused(_))),
         "{path:?}"
     );
     let (from, to) = (a.shared_memory_statistics(), b.shared_memory_statistics());

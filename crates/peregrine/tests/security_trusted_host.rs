@@ -118,10 +118,7 @@ fn assert_messages_only(a: &DomainParticipant, b: &DomainParticipant) {
             break path;
         }
     };
-    assert!(
-        matches!(path, DeliveryPath::Messages(NoSharedMemory::Protected | NoSharedMemory::Refused(_))),
-        "{path:?}"
-    );
+    assert!(matches!(path, DeliveryPath::Messages(NoSharedMemory::Protected | NoSharedMemory::Refused(_))), "{path:?}");
     let (from, to) = (a.shared_memory_statistics(), b.shared_memory_statistics());
     assert_eq!((from.readers, from.sent, to.writers, to.received), (0, 0, 0, 0));
 }

@@ -9,6 +9,7 @@ mod cache;
 mod cache_watch;
 mod config;
 mod counters;
+mod event;
 mod filter;
 mod filtered;
 mod flow;
@@ -39,6 +40,7 @@ use alloc::vec::Vec;
 pub use cache_watch::CacheStatus;
 pub use config::{Batching, KeptLimits, Watermarks, WriterConfig};
 pub use counters::WriterCounters;
+pub use event::{WriterEvent, WriterTimer};
 pub use filter::SampleFilter;
 pub use hand_over_state::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
 pub use lag::{HeldBack, ReaderProgress, Stall, StallCause, WriterStatus};
@@ -71,54 +73,6 @@ use kept_limits::Kept;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
 use witness::Witness;
-
-/// An event for the application.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WriterEvent {
-    /// A refused write may succeed now, and awaited acknowledgements may have arrived.
-    Acknowledged,
-    /// A reader has left so many requests unanswered, or has made no progress for so long, that the writer no longer
-    /// waits for it.
-    ReaderInactive(Guid),
-    /// An inactive reader has answered again, or has made progress.
-    ReaderActive(Guid),
-    /// A reader stalls delivery.
-    Stalled(Stall),
-    /// A reader that stalled delivery has acknowledged something new, or is no longer matched.
-    StallEnded {
-        /// The reader.
-        reader: Guid,
-        /// How long delivery stalled.
-        lasted: Span,
-    },
-    /// A count of [`Writer::cache_status`] has changed.
-    CacheChanged,
-    /// An instance was not written in time (OFFERED_DEADLINE_MISSED).
-    DeadlineMissed(KeyHash),
-    /// The application did not assert the writer's liveliness in time (LIVELINESS_LOST).
-    LivelinessLost,
-}
-
-/// Why a writer has a timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WriterTimer {
-    /// The time limit of gathered samples ends.
-    Batch,
-    /// A requested acknowledgement has not arrived.
-    Heartbeat,
-    /// A sample's lifespan ends.
-    Lifespan,
-    /// The deadline of an instance ends.
-    Deadline,
-    /// The application has to assert liveliness.
-    Liveliness,
-    /// Samples have been kept long enough for readers that never acknowledge.
-    Retention,
-    /// The next burst of history for a late joiner that never acknowledges is due.
-    History,
-    /// A reader may stall delivery.
-    Stall,
-}
 
 /// One RTPS writer.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ use super::{Defaults, DomainParticipant, Entity, ParticipantInner, ParticipantSt
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::config::DomainConfig;
 use crate::driver::base::sync::lock;
+use crate::driver::base::weak_list::WeakList;
 use crate::driver::host::Host as _;
 use crate::driver::reactor::domain::DomainHandle;
 use crate::driver::session::participant::ParticipantCore;
@@ -255,7 +256,13 @@ impl ParticipantBuilder {
             security.set_participant(Arc::downgrade(&core) as _);
         }
         let defaults = Defaults::default();
-        let state = ParticipantState { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
+        let state = ParticipantState {
+            qos,
+            defaults,
+            publishers: WeakList::default(),
+            subscribers: WeakList::default(),
+            listener: None,
+        };
         let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&domain) as Arc<_>)));
         let is_enabled = self.is_enabled.unwrap_or_else(autoenables);
         let handle = Mutex::new(Some(handle));

@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use crate::condition::StatusSource;
 use crate::driver::base::sync::{Guard, lock};
+use crate::driver::base::weak_list::WeakList;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::host::Host;
 use crate::status::StatusMask;
@@ -18,7 +19,7 @@ pub(super) struct DataOnReaders {
 
 #[derive(Default)]
 struct State {
-    readers: Vec<Weak<ReaderCore>>,
+    readers: WeakList<ReaderCore>,
     watchers: Vec<Watcher>,
     next: u64,
 }
@@ -41,7 +42,6 @@ impl DataOnReaders {
 
     pub(super) fn add(&self, reader: &Arc<ReaderCore>) {
         let mut state = self.lock();
-        state.readers.retain(|r| r.strong_count() > 0);
         state.readers.push(Arc::downgrade(reader));
         for watcher in &mut state.watchers {
             watcher.leave_with(reader);
@@ -60,7 +60,7 @@ impl Watcher {
 impl StatusSource for DataOnReaders {
     fn changes(&self) -> StatusMask {
         let has_news = |r: Arc<ReaderCore>| r.lock().statuses.changed.contains(StatusMask::DATA_AVAILABLE);
-        let any = self.lock().readers.iter().filter_map(Weak::upgrade).any(has_news);
+        let any = self.lock().readers.iter().any(has_news);
         if any { StatusMask::DATA_ON_READERS } else { StatusMask::NONE }
     }
 
@@ -68,7 +68,7 @@ impl StatusSource for DataOnReaders {
         let mut state = self.lock();
         state.next += 1;
         let mut watcher = Watcher { id: state.next, waker, left: Vec::new() };
-        state.readers.iter().filter_map(Weak::upgrade).for_each(|reader| watcher.leave_with(&reader));
+        state.readers.iter().for_each(|reader| watcher.leave_with(&reader));
         state.watchers.push(watcher);
         state.next
     }

@@ -12,7 +12,7 @@ mod subscriber;
 
 use std::any::Any;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use peregrine_rtps::qos::{
     DataReaderQos, DataWriterQos, IgnoreLocal, ParticipantQos, PublisherQos, SubscriberQos, TopicQos,
@@ -22,6 +22,7 @@ pub use self::builder::ParticipantBuilder;
 pub(crate) use self::builder::{autoenables, default_qos, lookup, set_autoenables, set_default_qos};
 use self::data_on_readers::DataOnReaders;
 use crate::condition::StatusCondition;
+use crate::driver::base::weak_list::WeakList;
 use crate::driver::endpoint::topic::Listening;
 use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::reactor::domain::{Domain, DomainHandle};
@@ -102,8 +103,8 @@ pub(crate) struct ParticipantInner {
 struct ParticipantState {
     qos: ParticipantQos,
     defaults: Defaults,
-    publishers: Vec<Weak<PublisherInner>>,
-    subscribers: Vec<Weak<SubscriberInner>>,
+    publishers: WeakList<PublisherInner>,
+    subscribers: WeakList<SubscriberInner>,
     listener: Listening<dyn DomainParticipantListener>,
 }
 
@@ -135,9 +136,9 @@ struct PublisherState {
     is_closed: bool,
     /// The number of suspensions without a matching resumption.
     suspended: usize,
-    writers: Vec<Weak<dyn AnyWriter>>,
+    writers: WeakList<dyn AnyWriter>,
     /// The writers, and dropped writers that still wait for acknowledgements.
-    writer_cores: Vec<Weak<WriterCore>>,
+    writer_cores: WeakList<WriterCore>,
     listener: Listening<dyn PublisherListener>,
 }
 
@@ -160,7 +161,7 @@ struct SubscriberState {
     is_enabled: bool,
     /// The application has closed it.
     is_closed: bool,
-    readers: Vec<Weak<dyn AnyReader>>,
+    readers: WeakList<dyn AnyReader>,
     listener: Listening<dyn SubscriberListener>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread::Builder;
 use std::time::Duration;
@@ -273,7 +273,6 @@ impl DomainParticipant {
         let is_enabled = self.autoenables();
         let mut state = self.inner.lock();
         let publisher = Publisher::new(self, qos, is_enabled);
-        state.publishers.retain(|p| p.strong_count() > 0);
         state.publishers.push(Arc::downgrade(publisher.inner()));
         publisher
     }
@@ -282,7 +281,6 @@ impl DomainParticipant {
         let is_enabled = self.autoenables();
         let mut state = self.inner.lock();
         let subscriber = Subscriber::new(self, qos, is_enabled);
-        state.subscribers.retain(|s| s.strong_count() > 0);
         state.subscribers.push(Arc::downgrade(subscriber.inner()));
         subscriber
     }
@@ -625,11 +623,11 @@ impl ParticipantInner {
     }
 
     fn publishers(&self) -> Vec<Arc<PublisherInner>> {
-        self.lock().publishers.iter().filter_map(Weak::upgrade).collect()
+        self.lock().publishers.iter().collect()
     }
 
     fn subscribers(&self) -> Vec<Arc<SubscriberInner>> {
-        self.lock().subscribers.iter().filter_map(Weak::upgrade).collect()
+        self.lock().subscribers.iter().collect()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::condition::{NoStatuses, StatusCondition};
 use crate::driver::base::clock::now;
 use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::user_code::run_user_code;
+use crate::driver::base::weak_list::WeakList;
 use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::session::participant::Abandoned;
 use crate::endpoint::flushed;
@@ -29,8 +30,8 @@ impl Publisher {
             is_enabled,
             is_closed: false,
             suspended: 0,
-            writers: Vec::new(),
-            writer_cores: Vec::new(),
+            writers: WeakList::default(),
+            writer_cores: WeakList::default(),
             listener: None,
         };
         let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&participant.inner.core.host))));
@@ -279,9 +280,7 @@ impl Publisher {
         if state.is_closed {
             return Err(Error::AlreadyDeleted);
         }
-        state.writers.retain(|w| w.strong_count() > 0);
         state.writers.push(writer);
-        state.writer_cores.retain(|core| core.strong_count() > 0);
         state.writer_cores.push(Arc::downgrade(core));
         Ok(state.is_enabled && state.qos.entity_factory.autoenable_created_entities)
     }
@@ -293,7 +292,7 @@ impl Publisher {
         if std::mem::replace(&mut self.inner.lock().is_closed, true) {
             return Err(Error::AlreadyDeleted);
         }
-        let cores: Vec<_> = self.inner.lock().writer_cores.iter().filter_map(Weak::upgrade).collect();
+        let cores: Vec<_> = self.inner.lock().writer_cores.iter().collect();
         let is_own = |writer: &Arc<WriterCore>| cores.iter().any(|core| Arc::ptr_eq(core, writer));
         // First the writers that were deleted before.
         let mut lingering = self.inner.participant.inner.core.linger_anew(timeout, is_own);
@@ -311,7 +310,7 @@ impl PublisherInner {
     }
 
     pub(crate) fn writers(&self) -> Vec<Arc<dyn AnyWriter>> {
-        self.lock().writers.iter().filter_map(Weak::upgrade).collect()
+        self.lock().writers.iter().collect()
     }
 
     pub(crate) fn delete_contained(&self) {

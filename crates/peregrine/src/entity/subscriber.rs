@@ -10,6 +10,7 @@ use super::{DomainParticipant, Entity, Subscriber, SubscriberInner, SubscriberLi
 use crate::condition::{StatusCondition, StatusSource as _};
 use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::user_code::run_user_code;
+use crate::driver::base::weak_list::WeakList;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::error::{Error, Precondition};
 use crate::qos;
@@ -27,7 +28,7 @@ impl Subscriber {
             default_reader_qos: DataReaderQos::default(),
             is_enabled,
             is_closed: false,
-            readers: Vec::new(),
+            readers: WeakList::default(),
             listener: None,
         };
         let inner = SubscriberInner {
@@ -246,7 +247,6 @@ impl Subscriber {
         if state.is_closed {
             return Err(Error::AlreadyDeleted);
         }
-        state.readers.retain(|r| r.strong_count() > 0);
         state.readers.push(reader);
         Ok(state.is_enabled && state.qos.entity_factory.autoenable_created_entities)
     }
@@ -258,7 +258,7 @@ impl SubscriberInner {
     }
 
     pub(crate) fn readers(&self) -> Vec<Arc<dyn AnyReader>> {
-        self.lock().readers.iter().filter_map(Weak::upgrade).collect()
+        self.lock().readers.iter().collect()
     }
 
     pub(crate) fn delete_contained(&self) {

@@ -7,3 +7,4 @@ pub(crate) mod parker;
 pub(crate) mod sync;
 pub(in crate::driver) mod system;
 pub(crate) mod user_code;
+pub(crate) mod weak_list;

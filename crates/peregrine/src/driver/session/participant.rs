@@ -29,6 +29,7 @@ use crate::driver::base::clock::{now, wall, wall_at};
 use crate::driver::base::deadline_cell::DeadlineCell;
 use crate::driver::base::parker::Parker;
 use crate::driver::base::user_code::log;
+use crate::driver::base::weak_list::Pruning;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::local_reader::READERS;
 use crate::driver::endpoint::reader::{ReaderCore, ReaderState};
@@ -53,6 +54,7 @@ pub(crate) struct Locked {
     pub(crate) observers: Vec<Observer>,
     observers_so_far: u64,
     topics: BTreeMap<String, Weak<TopicCore>>,
+    topic_pruning: Pruning,
     /// Deleted writers whose last samples readers still have to acknowledge.
     lingering: Lingering<Arc<WriterCore>>,
     /// The application closes the participant, which admits no more endpoints.
@@ -122,6 +124,7 @@ impl ParticipantCore {
             observers: Vec::new(),
             observers_so_far: 0,
             topics: BTreeMap::new(),
+            topic_pruning: Pruning::default(),
             lingering: Lingering::default(),
             closing: None,
         };
@@ -378,7 +381,7 @@ impl ParticipantCore {
         if locked.is_closing() {
             return Err(Error::AlreadyDeleted);
         }
-        locked.topics.retain(|_, topic| topic.strong_count() > 0);
+        locked.prune_topics();
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
             let host = Arc::clone(&self.host);
             let qos = qos.unwrap_or(default);
@@ -676,6 +679,14 @@ impl Locked {
     /// The topic of this name, if there is one.
     pub(crate) fn topic(&self, name: &str) -> Option<Arc<TopicCore>> {
         self.topics.get(name).and_then(Weak::upgrade)
+    }
+
+    /// Removes ended topics, now and then.
+    fn prune_topics(&mut self) {
+        if self.topic_pruning.is_due(self.topics.len()) {
+            self.topics.retain(|_, topic| topic.strong_count() > 0);
+            self.topic_pruning.done(self.topics.len());
+        }
     }
 
     /// The leases of participants that were heard by shared memory run from then on.

@@ -66,6 +66,10 @@ pub const BUILTIN_MEMORY_PER_WRITER_MAX: usize = 1 << 20;
 /// Bytes that a built-in reader holds for all its writers, of both kinds together.
 pub const BUILTIN_MEMORY_PER_READER_MAX: usize = 64 << 20;
 
+/// How long an announcement of an endpoint waits for others to share its message, if one was made as short a time
+/// before. The first one of an application that makes many waits for nothing.
+pub const ANNOUNCEMENTS_GATHERED_FOR: Span = Span::from_micros(200);
+
 /// Bytes of a message of the handshake or with keys: a signed permissions document, a certificate with its authorities,
 /// and discovery data.
 pub const SECURE_MESSAGE_BYTES_MAX: usize = 128 << 10;

@@ -6,9 +6,11 @@ use alloc::vec::Vec;
 
 use super::gate::ParticipantRules;
 use crate::discovery::data::{BuiltinEndpointSet, disposed_endpoint, disposed_participant};
-use crate::history::{HistoryKind, Selected, Selector};
+use crate::history::{Change, HistoryKind, Selected, Selector};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use crate::limits::{BUILTIN_MEMORY_PER_READER_MAX, BUILTIN_MEMORY_PER_WRITER_MAX, BUILTIN_SAMPLE_BYTES_MAX};
+use crate::limits::{
+    ANNOUNCEMENTS_GATHERED_FOR, BUILTIN_MEMORY_PER_READER_MAX, BUILTIN_MEMORY_PER_WRITER_MAX, BUILTIN_SAMPLE_BYTES_MAX,
+};
 use crate::locator::Locator;
 use crate::protection::Protection;
 use crate::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, Reception};
@@ -17,7 +19,7 @@ use crate::time::{Instant, Span, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
 use crate::wire::Payload as WirePayload;
-use crate::writer::{MatchedReader, Writer, WriterConfig};
+use crate::writer::{Batching, MatchedReader, Writer, WriterConfig};
 
 /// Discovery messages fit into the smallest MTU of an ordinary network, so that no path must be known.
 const BUILTIN_MESSAGE_BYTES: usize = 1400;
@@ -29,6 +31,8 @@ pub(super) struct Topic {
     pub(super) reader: Reader,
     writer_bit: BuiltinEndpointSet,
     reader_bit: BuiltinEndpointSet,
+    /// Announcements until then wait for others: an application that makes one endpoint often makes more.
+    gathers_until: Option<Instant>,
 }
 
 /// The reliable built-in topics.
@@ -266,6 +270,7 @@ impl Topic {
             history: HistoryKind::KeepLast(1),
             max_message_bytes: BUILTIN_MESSAGE_BYTES,
             default_message_bytes: BUILTIN_MESSAGE_BYTES,
+            batching: Some(Batching { max_bytes: BUILTIN_MESSAGE_BYTES, max_delay: ANNOUNCEMENTS_GATHERED_FOR }),
             seed,
             protection: protection.cloned(),
             ..WriterConfig::new(writer)
@@ -282,7 +287,25 @@ impl Topic {
         reader_config.cache.history = HistoryKind::KeepAll;
         reader_config.cache.seed = seed;
         reader_config.protection = protection.cloned();
-        Self { writer: Writer::new(writer_config), reader: Reader::new(reader_config), writer_bit, reader_bit }
+        let (writer, reader) = (Writer::new(writer_config), Reader::new(reader_config));
+        Self { writer, reader, writer_bit, reader_bit, gathers_until: None }
+    }
+
+    /// Writes a sample. The first one goes out at once; those that follow it closely share messages.
+    pub(super) fn write(&mut self, now: Instant, change: Change) {
+        let is_first = self.gathers_until.is_none_or(|until| until <= now);
+        self.gathers_until = Some(now + ANNOUNCEMENTS_GATHERED_FOR);
+        // A KEEP_LAST writer without limits never refuses a write.
+        drop(self.writer.write(now, change));
+        if is_first {
+            self.writer.flush(now);
+        }
+    }
+
+    /// Like [`Self::write`], without waiting for others.
+    pub(super) fn write_at_once(&mut self, now: Instant, change: Change) {
+        drop(self.writer.write(now, change));
+        self.writer.flush(now);
     }
 
     fn match_participant(

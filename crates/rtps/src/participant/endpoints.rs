@@ -20,8 +20,9 @@ use crate::receiver::{Envelope, Input};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 use crate::vendor::VendorId;
-use crate::writer::{MatchedReader, OwedAnswers, Writer};
+use crate::writer::{MatchedReader, OwedAnswers};
 
+use super::builtin::Topic;
 use super::discovery_memory::DiscoveryMemory;
 use super::drops::Fault;
 use super::healing::{PUBLICATIONS, SUBSCRIPTIONS, passes_over};
@@ -42,11 +43,15 @@ impl Participant {
         let entity = data.guid.entity;
         let before = self.writers.get(&entity).map(|known| known.data.topic_name.clone());
         if let Some(before) = before.filter(|before| self.is_secure(before) != self.is_secure(&data.topic_name)) {
-            let (writer, announced) = self.publications_for(&before);
-            dispose(writer, announced, now, wall, data.guid);
+            let (topic, announced) = self.publications_for(&before);
+            dispose(topic, announced, now, wall, data.guid);
         }
-        let (writer, announced) = self.publications_for(&data.topic_name);
-        announce(writer, announced, now, wall, data.guid, payload);
+        let (topic, announced) = self.publications_for(&data.topic_name);
+        announce(topic, announced, now, wall, data.guid, payload);
+        if data.qos.reliability.kind == ReliabilityKind::BestEffort {
+            // Nothing repairs a sample that arrives before its writer is known.
+            topic.writer.flush(now);
+        }
         self.index_local_writer(&data);
         match self.writers.get_mut(&entity) {
             Some(known) => known.data = data,
@@ -67,8 +72,8 @@ impl Participant {
         let entity = data.guid.entity;
         let before = self.readers.get(&entity).map(|known| known.data.topic_name.clone());
         if let Some(before) = before.filter(|before| self.is_secure(before) != self.is_secure(&data.topic_name)) {
-            let (writer, announced) = self.subscriptions_for(&before);
-            dispose(writer, announced, now, wall, data.guid);
+            let (topic, announced) = self.subscriptions_for(&before);
+            dispose(topic, announced, now, wall, data.guid);
         }
         self.announce_reader(now, wall, &data);
         self.index_local_reader(&data);
@@ -99,8 +104,8 @@ impl Participant {
         } else {
             data.emit(&mut payload);
         }
-        let (writer, announced) = self.subscriptions_for(&data.topic_name);
-        announce(writer, announced, now, wall, data.guid, payload);
+        let (topic, announced) = self.subscriptions_for(&data.topic_name);
+        announce(topic, announced, now, wall, data.guid, payload);
     }
 
     /// Whether the endpoints of a topic are announced to authenticated participants only.
@@ -108,24 +113,24 @@ impl Participant {
         self.rules_of(topic).is_some_and(|rules| rules.is_discovery_protected)
     }
 
-    /// The built-in writer that announces the writers of a topic, and what it has announced. The secure one summarizes
+    /// The built-in topic that announces the writers of a topic, and what it has announced. The secure one summarizes
     /// nothing: nobody can lie.
-    fn publications_for(&mut self, topic: &str) -> (&mut Writer, Option<&mut Digests>) {
+    fn publications_for(&mut self, topic: &str) -> (&mut Topic, Option<&mut Digests>) {
         let is_secure = self.is_secure(topic);
         let [announced, _] = &mut self.announced;
         match &mut self.builtin.secure {
-            Some(secure) if is_secure => (&mut secure.publications.writer, None),
-            _ => (&mut self.builtin.publications.writer, Some(announced)),
+            Some(secure) if is_secure => (&mut secure.publications, None),
+            _ => (&mut self.builtin.publications, Some(announced)),
         }
     }
 
     /// Like [`Self::publications_for`], for readers.
-    fn subscriptions_for(&mut self, topic: &str) -> (&mut Writer, Option<&mut Digests>) {
+    fn subscriptions_for(&mut self, topic: &str) -> (&mut Topic, Option<&mut Digests>) {
         let is_secure = self.is_secure(topic);
         let [_, announced] = &mut self.announced;
         match &mut self.builtin.secure {
-            Some(secure) if is_secure => (&mut secure.subscriptions.writer, None),
-            _ => (&mut self.builtin.subscriptions.writer, Some(announced)),
+            Some(secure) if is_secure => (&mut secure.subscriptions, None),
+            _ => (&mut self.builtin.subscriptions, Some(announced)),
         }
     }
 
@@ -133,8 +138,8 @@ impl Participant {
     pub fn remove_writer(&mut self, now: Instant, wall: Timestamp, writer: EntityId) {
         let Some(local) = self.writers.remove(&writer) else { return };
         let guid = Guid::new(self.config.prefix, writer);
-        let (announcer, announced) = self.publications_for(&local.data.topic_name);
-        dispose(announcer, announced, now, wall, guid);
+        let (topic, announced) = self.publications_for(&local.data.topic_name);
+        dispose(topic, announced, now, wall, guid);
         self.leases_of(&local.data.topic_name).remove(local.data.qos.liveliness);
         self.unmatch_writer(guid, &local.data.topic_name, false);
         self.schedule_liveliness(now);
@@ -144,8 +149,8 @@ impl Participant {
     pub fn remove_reader(&mut self, now: Instant, wall: Timestamp, reader: EntityId) {
         let Some(local) = self.readers.remove(&reader) else { return };
         let guid = Guid::new(self.config.prefix, reader);
-        let (announcer, announced) = self.subscriptions_for(&local.data.topic_name);
-        dispose(announcer, announced, now, wall, guid);
+        let (topic, announced) = self.subscriptions_for(&local.data.topic_name);
+        dispose(topic, announced, now, wall, guid);
         for writer in &local.matched {
             self.drop_route(writer, reader);
         }
@@ -314,10 +319,10 @@ impl Participant {
             if let Some(secure) = self.builtin.secure.as_deref_mut()
                 && self.secure_leases.shortest(kind).is_some()
             {
-                drop(secure.messages.writer.write(now, change.clone()));
+                secure.messages.write_at_once(now, change.clone());
             }
             if self.leases.shortest(kind).is_some() {
-                drop(self.builtin.messages.writer.write(now, change));
+                self.builtin.messages.write_at_once(now, change);
             }
         }
         self.next_liveliness = None;
@@ -708,7 +713,7 @@ impl RemoteParticipant {
 }
 
 fn announce(
-    writer: &mut Writer,
+    topic: &mut Topic,
     announced: Option<&mut Digests>,
     now: Instant,
     wall: Timestamp,
@@ -724,11 +729,10 @@ fn announce(
         source_timestamp: wall,
         payload: Payload::copy_of(&payload),
     };
-    // A KEEP_LAST writer without limits never refuses a write.
-    drop(writer.write(now, change));
+    topic.write(now, change);
 }
 
-fn dispose(writer: &mut Writer, announced: Option<&mut Digests>, now: Instant, wall: Timestamp, guid: Guid) {
+fn dispose(topic: &mut Topic, announced: Option<&mut Digests>, now: Instant, wall: Timestamp, guid: Guid) {
     if let Some(announced) = announced {
         announced.remove(guid.entity);
     }
@@ -740,5 +744,5 @@ fn dispose(writer: &mut Writer, announced: Option<&mut Digests>, now: Instant, w
         source_timestamp: wall,
         payload: Payload::copy_of(&payload),
     };
-    drop(writer.write(now, change));
+    topic.write(now, change);
 }

@@ -35,3 +35,75 @@ fn announcement_on_request_is_sent_at_once() {
     domain.tick();
     assert_eq!(domain.sent.len(), before + 1);
 }
+
+/// How many endpoints each message of host 1 announces, in the order of the messages.
+fn announced_together(domain: &Domain) -> Vec<usize> {
+    let is_announcement = |s: &Result<Submessage<'_>, _>| match s {
+        Ok(Submessage::Data(data)) => data.writer == EntityId::SEDP_PUBLICATIONS_WRITER,
+        _ => false,
+    };
+    let counts =
+        domain.sent_to(1, 2).into_iter().map(|m| Submessages::new(&m.bytes[20..]).filter(is_announcement).count());
+    counts.filter(|count| *count > 0).collect()
+}
+
+fn pair_that_knows_each_other() -> Domain {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.run(Span::from_secs(1));
+    domain.sent.clear();
+    domain
+}
+
+#[test]
+fn endpoints_made_in_a_row_are_announced_together_after_the_first() {
+    let mut domain = pair_that_knows_each_other();
+    for key in 0..20 {
+        domain.put_writer(1, publication(1, key, "topic"));
+    }
+    assert_eq!(announced_together(&domain)[0], 1, "the first one waits for nothing");
+    domain.run(ANNOUNCEMENTS_GATHERED_FOR);
+    let messages = announced_together(&domain);
+    assert_eq!(messages.iter().sum::<usize>(), 20);
+    assert!(messages.len() <= 6, "{messages:?}");
+    assert_eq!(domain.at(2).remote_publications().count(), 20);
+}
+
+#[test]
+fn endpoint_made_after_a_pause_is_announced_at_once() {
+    let mut domain = pair_that_knows_each_other();
+    for key in 0..3 {
+        domain.put_writer(1, publication(1, key, "topic"));
+        assert_eq!(domain.at(2).remote_publications().count(), key as usize + 1);
+        domain.run(ANNOUNCEMENTS_GATHERED_FOR);
+    }
+    assert_eq!(announced_together(&domain), [1, 1, 1]);
+}
+
+/// Its first samples may follow at once, and nothing repairs one that arrives before the announcement.
+#[test]
+fn best_effort_writer_is_announced_at_once_with_those_before() {
+    let mut domain = pair_that_knows_each_other();
+    for key in 0..3 {
+        domain.put_writer(1, publication(1, key, "topic"));
+    }
+    let mut writer = publication(1, 3, "topic");
+    writer.qos.reliability = Reliability { kind: ReliabilityKind::BestEffort, ..Reliability::RELIABLE };
+    domain.put_writer(1, writer);
+    assert_eq!(announced_together(&domain), [1, 3]);
+    assert_eq!(domain.at(2).remote_publications().count(), 4);
+}
+
+#[test]
+fn endpoint_removed_before_its_announcement_has_gone_is_unknown() {
+    let mut domain = pair_that_knows_each_other();
+    for key in 0..2 {
+        domain.put_writer(1, publication(1, key, "topic"));
+    }
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(1).remove_writer(now, wall, EntityId::user_writer(1, false));
+    domain.run(ANNOUNCEMENTS_GATHERED_FOR);
+    assert_eq!(
+        domain.at(2).remote_publications().map(|data| data.guid.entity).collect::<Vec<_>>(),
+        [EntityId::user_writer(0, false)]
+    );
+}

@@ -256,13 +256,15 @@ impl SampleFilter for Even {
 #[test]
 fn readers_with_a_content_filter_get_messages_beside_siblings_with_shared_memory() {
     let sides = [participant(62, "here"), participant(62, "there")];
-    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
-    let core = writer_core(&sides[0], &writer);
+    let (filtered, other) = ([wide(&sides[1]), wide(&sides[1])], wide(&sides[1]));
+    let known_readers = || sides[0].inner.core.lock().rtps.remote_subscriptions().count();
+    eventually("the readers are known", || known_readers() == 3);
     // The writer knows the filters before the first request for shared memory is sent.
     let connections = shared(&sides[1]).connections();
-    // A thread that holds the lock must not create readers: that may run user code.
-    let create = || ([wide(&sides[1]), wide(&sides[1])], wide(&sides[1]));
-    let (filtered, other) = std::thread::scope(|scope| scope.spawn(create).join().unwrap());
+    // A thread that holds the lock must not create writers: that may run user code.
+    let create = || topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let writer = std::thread::scope(|scope| scope.spawn(create).join().unwrap());
+    let core = writer_core(&sides[0], &writer);
     eventually("the writer matches the readers", || writer.matched_subscriptions().len() == 3);
     let known: Vec<_> = core.lock().writer.matched_readers().cloned().collect();
     for reader in known.into_iter().filter(|reader| reader.guid != other.guid()) {

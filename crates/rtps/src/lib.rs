@@ -21,7 +21,7 @@ pub mod history;
 pub mod id;
 pub mod limits;
 pub mod locator;
-mod min_tree;
+pub mod min_tree;
 #[cfg(test)]
 mod pair;
 pub mod participant;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 /// key takes one. The memory is two keys for each position up to the highest that had one, rounded up to a power of
 /// two.
 #[derive(Clone, Debug)]
-pub(crate) struct MinTree<K> {
+pub struct MinTree<K> {
     /// The root is at 1, the children of `n` are at `2 n` and `2 n + 1`; the second half holds the keys by position.
     nodes: Vec<Option<K>>,
     /// Nodes read or written, for tests that bound the work.
@@ -29,12 +29,13 @@ impl<K> Default for MinTree<K> {
 impl<K: Copy + Ord> MinTree<K> {
     /// The least key.
     #[inline]
-    pub(crate) fn min(&self) -> Option<K> {
+    #[must_use]
+    pub fn min(&self) -> Option<K> {
         self.nodes.get(1).copied().flatten()
     }
 
     /// Sets or removes the key of a position.
-    pub(crate) fn set(&mut self, position: usize, key: Option<K>) {
+    pub fn set(&mut self, position: usize, key: Option<K>) {
         if position >= self.nodes.len() / 2 {
             if key.is_none() {
                 return;
@@ -54,7 +55,7 @@ impl<K: Copy + Ord> MinTree<K> {
     }
 
     /// Appends the positions whose keys are not after `limit`, ascending.
-    pub(crate) fn positions_up_to(&self, limit: K, out: &mut Vec<u32>) {
+    pub fn positions_up_to(&self, limit: K, out: &mut Vec<u32>) {
         self.collect(1, limit, out);
     }
 

@@ -217,8 +217,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let registration = participant.register_secured(guid.entity, topic.name(), &subscriber_qos.partition)?;
         let keys = topic.data_type.keys();
         let reader = new_reader(participant, guid, keys, &qos, &subscriber_qos.presentation)?;
-        let (domain, host, type_id) = (Arc::clone(domain), Arc::clone(&participant.host), TypeId::of::<T>());
-        let core = Arc::new(ReaderCore::new(host, Arc::clone(&topic.core), type_id, reader, participant.trusts_host));
+        let (domain, context) = (Arc::clone(domain), participant.endpoint_context(guid.entity));
+        let core = Arc::new(ReaderCore::new(context, Arc::clone(&topic.core), TypeId::of::<T>(), reader));
         let ignore_local = ignore_local.unwrap_or_else(|| subscriber.participant().ignore_local());
         let inner = Arc::new(ReaderInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),

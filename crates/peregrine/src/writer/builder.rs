@@ -303,11 +303,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
         if flow.is_some() {
             host.start_publishing()?;
         }
-        let (host, on_topic) = (Arc::clone(host), Arc::clone(&topic.core));
-        let core = {
-            let trusts_host = participant.trusts_host;
-            WriterCore::new(host, on_topic, TypeId::of::<T>(), writer, flow, shared_memory_bytes, trusts_host)
-        };
+        let (context, on_topic) = (participant.endpoint_context(guid.entity), Arc::clone(&topic.core));
+        let core = WriterCore::new(context, on_topic, TypeId::of::<T>(), writer, flow, shared_memory_bytes);
         let ignore_local = ignore_local.unwrap_or_else(|| publisher.participant().ignore_local());
         let inner = Arc::new(WriterInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),

@@ -90,7 +90,7 @@ impl WriterCore {
         self.outgoing.schedule_trim(channels);
         self.outgoing.note_ended(channels);
         drop(locked);
-        self.host.arm(self.outgoing.deadline());
+        self.arm(self.outgoing.deadline());
         if must_look {
             self.note_acknowledged_meanwhile(number);
         }

@@ -1,6 +1,7 @@
 //! Writers, readers and topics: one lock each, with the waiters of the entity and the turns in which threads send.
 
 mod bypass;
+pub(crate) mod context;
 mod delivery;
 pub(in crate::driver) mod dirty_endpoints;
 pub(crate) mod flow;

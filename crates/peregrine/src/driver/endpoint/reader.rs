@@ -17,6 +17,7 @@ use peregrine_rtps::writer::Delivered;
 use peregrine_xtypes::PayloadKind;
 use tracing::Level;
 
+use super::context::EndpointContext;
 use super::last_heard::LastHeard;
 use super::mark::Mark;
 use super::topic::TopicCore;
@@ -24,6 +25,7 @@ use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::driver::base::clock::{now, wall};
 use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::base::endpoint_timers::EndpointTimer;
 use crate::driver::base::parker::Parker;
 use crate::driver::base::user_code::{Deferring, log, must_defer, run_user_code};
 use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
@@ -97,6 +99,7 @@ pub(crate) struct ReaderCore {
     pub(in crate::driver) is_protected: bool,
     state: Mutex<ReaderState>,
     due: DeadlineCell,
+    timer: EndpointTimer,
     pub(super) mark: Mark,
     /// The same for the list of readers that owe an answer.
     pub(super) answer_mark: Mark,
@@ -105,13 +108,8 @@ pub(crate) struct ReaderCore {
 impl ReaderCore {
     /// Creates a reader of values of this Rust type. If its participant trusts the host, only protected payloads keep
     /// samples in messages.
-    pub(crate) fn new(
-        host: Arc<dyn Host>,
-        topic: Arc<TopicCore>,
-        type_id: TypeId,
-        reader: Reader,
-        trusts_host: bool,
-    ) -> Self {
+    pub(crate) fn new(context: EndpointContext, topic: Arc<TopicCore>, type_id: TypeId, reader: Reader) -> Self {
+        let EndpointContext { host, timer, trusts_host } = context;
         let state = ReaderState {
             reader,
             statuses: ReaderStatuses::default(),
@@ -135,6 +133,7 @@ impl ReaderCore {
             is_protected: state.reader.is_protected() && (!trusts_host || state.reader.protects_payloads()),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
+            timer,
             mark: Mark::default(),
             answer_mark: Mark::default(),
         }
@@ -151,6 +150,19 @@ impl ReaderCore {
 
     pub(crate) fn deadline(&self) -> u64 {
         self.due.get()
+    }
+
+    /// Like [`WriterCore::arm`](super::writer::WriterCore).
+    #[inline]
+    fn arm(&self, deadline: u64) {
+        self.timer.plan(deadline);
+        self.host.arm(deadline);
+    }
+
+    /// Like [`WriterCore::arm_anew`](super::writer::WriterCore).
+    pub(in crate::driver) fn arm_anew(&self) {
+        self.timer.reset();
+        self.arm(self.deadline());
     }
 
     /// Takes or reads the selected samples. The caller returns the collection later.
@@ -522,7 +534,7 @@ impl ReaderCore {
         let next = if guard.reader.has_event() { Some(now) } else { guard.reader.poll_timeout().map(|(at, _)| at) };
         let deadline = self.due.set(next.into_iter().chain(self.gate.call_deadline()).min());
         drop(guard);
-        self.host.arm(deadline);
+        self.arm(deadline);
     }
 }
 

@@ -152,7 +152,7 @@ impl SendInTurns for WriterCore {
     fn unlock_and_arm(&self, guard: StateGuard<'_, WriterState>) {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
-        self.host.arm(deadline);
+        self.arm(deadline);
     }
 
     fn hand_over<'c>(

@@ -28,7 +28,7 @@ impl WriterCore {
     pub(in crate::driver) fn schedule_trim(&self) {
         if self.outgoing.needs_trim_timer() {
             self.outgoing.schedule_trim_locked();
-            self.host.arm(self.outgoing.deadline());
+            self.arm(self.outgoing.deadline());
         }
     }
 
@@ -36,7 +36,7 @@ impl WriterCore {
     #[cold]
     pub(in crate::driver) fn note_slot_given_back(&self) {
         self.outgoing.schedule_trim_locked();
-        self.host.arm(self.outgoing.deadline());
+        self.arm(self.outgoing.deadline());
         self.lock().wakers.wake(StatusMask::MEMORY);
     }
 

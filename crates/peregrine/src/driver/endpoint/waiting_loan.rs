@@ -40,7 +40,7 @@ impl WriterCore {
         poll_fn(|context| {
             let polled = lent.as_mut().poll(context);
             if polled.is_pending() {
-                self.host.arm(self.outgoing.deadline());
+                self.arm(self.outgoing.deadline());
             }
             self.note_ended_channels();
             polled

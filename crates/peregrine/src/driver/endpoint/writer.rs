@@ -15,6 +15,7 @@ use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
 use tracing::Level;
 
+use super::context::EndpointContext;
 use super::flow::FlowController;
 use super::last_heard::LastHeard;
 use super::local_reader::LocalReader;
@@ -26,6 +27,7 @@ use super::waiting::{StatusState, Watched, wait_locked};
 use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::base::endpoint_timers::EndpointTimer;
 use crate::driver::base::parker::Parker;
 use crate::driver::base::user_code::{is_in_listener, log, run_user_code};
 use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
@@ -109,6 +111,7 @@ pub(crate) struct WriterCore {
     is_closed: AtomicBool,
     state: Mutex<WriterState>,
     pub(in crate::driver) due: DeadlineCell,
+    timer: EndpointTimer,
     pub(super) mark: Mark,
 }
 
@@ -126,14 +129,14 @@ impl WriterCore {
     /// controller, the writer is asynchronous. If its participant trusts the host, only protected payloads keep samples
     /// in messages.
     pub(crate) fn new(
-        host: Arc<dyn Host>,
+        context: EndpointContext,
         topic: Arc<TopicCore>,
         type_id: TypeId,
         writer: Writer,
         flow: Option<FlowController>,
         shared_memory_bytes: usize,
-        trusts_host: bool,
     ) -> Arc<Self> {
+        let EndpointContext { host, timer, trusts_host } = context;
         let state = WriterState::new(writer);
         let lending =
             |me: Weak<Self>| SlotLender::new(move || drop(me.upgrade().inspect(|core| core.note_slot_given_back())));
@@ -150,6 +153,7 @@ impl WriterCore {
             is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
+            timer,
             mark: Mark::default(),
         })
     }
@@ -166,6 +170,19 @@ impl WriterCore {
 
     pub(crate) fn deadline(&self) -> u64 {
         self.due.get().min(self.outgoing.deadline())
+    }
+
+    /// Has the control thread call the writer at this deadline, which the caller has stored, or before.
+    #[inline]
+    pub(in crate::driver) fn arm(&self, deadline: u64) {
+        self.timer.plan(deadline);
+        self.host.arm(deadline);
+    }
+
+    /// Looks at the deadline after the call that was planned, or as a writer that the control thread did not know.
+    pub(in crate::driver) fn arm_anew(&self) {
+        self.timer.reset();
+        self.arm(self.deadline());
     }
 
     /// Writes a change; `at` is the current time. Takes no longer than `blocking`; waits for room until `give_up_at`.
@@ -295,7 +312,7 @@ impl WriterCore {
         self.transmit_within(guard, limit);
         if self.outgoing.has_readers() {
             self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
-            self.host.arm(self.outgoing.deadline());
+            self.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
         if expects {
@@ -310,7 +327,7 @@ impl WriterCore {
             && let Some(shared) = self.host.shared_memory()
         {
             self.outgoing.publish(batch, halted, shared.counters());
-            self.host.arm(self.outgoing.deadline());
+            self.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
     }
@@ -397,7 +414,7 @@ impl WriterCore {
         // Acknowledgements may free room.
         self.note_acknowledged();
         let looked = self.outgoing.poll_channels();
-        self.host.arm(self.outgoing.deadline());
+        self.arm(self.outgoing.deadline());
         let mut guard = self.lock();
         let now = now();
         if !looked.is_empty() {

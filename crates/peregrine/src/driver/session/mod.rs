@@ -8,3 +8,4 @@ pub(crate) mod participant;
 pub(crate) mod security;
 #[cfg(feature = "security")]
 pub(crate) mod security;
+mod timers;

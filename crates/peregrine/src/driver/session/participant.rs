@@ -27,6 +27,7 @@ use super::observer::{DiscoveryEvent, Observer};
 use super::security::{Registration, Security, SecurityReport};
 use crate::driver::base::clock::{now, wall, wall_at};
 use crate::driver::base::deadline_cell::DeadlineCell;
+use crate::driver::base::endpoint_timers::EndpointTimers;
 use crate::driver::base::parker::Parker;
 use crate::driver::base::user_code::log;
 use crate::driver::base::weak_list::Pruning;
@@ -48,6 +49,8 @@ pub(crate) struct Locked {
     pub(crate) rtps: Participant,
     pub(crate) writers: BTreeMap<EntityId, Arc<WriterCore>>,
     pub(crate) readers: BTreeMap<EntityId, Arc<ReaderCore>>,
+    /// The endpoints of which [`ParticipantCore::collect_due`] has taken the calls.
+    pub(super) called: Vec<EntityId>,
     /// Woken by discovery events, by new topics, and by the removal of deleted writers.
     pub(crate) wakers: Wakers,
     /// Observers of discovered and lost entities.
@@ -103,6 +106,7 @@ pub(crate) struct ParticipantCore {
     pub(crate) trusts_host: bool,
     locked: Mutex<Locked>,
     due: DeadlineCell,
+    pub(super) endpoint_timers: Arc<EndpointTimers>,
     next_key: AtomicU32,
     writers_abandoned: AtomicU64,
 }
@@ -120,6 +124,7 @@ impl ParticipantCore {
             rtps,
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
+            called: Vec::new(),
             wakers: Wakers::default(),
             observers: Vec::new(),
             observers_so_far: 0,
@@ -138,6 +143,7 @@ impl ParticipantCore {
             trusts_host,
             locked: Mutex::new(locked),
             due: DeadlineCell::never(),
+            endpoint_timers: Arc::default(),
             next_key: AtomicU32::new(1),
             writers_abandoned: AtomicU64::new(0),
         }
@@ -167,7 +173,9 @@ impl ParticipantCore {
         }
         state.writer.set_inline_qos(now(), &data.inline_qos());
         drop(state);
-        locked.writers.insert(core.guid.entity, Arc::clone(core));
+        if locked.writers.insert(core.guid.entity, Arc::clone(core)).is_none() {
+            core.arm_anew();
+        }
         if self.host.config().same_process && !core.is_protected {
             WRITERS.add(core.guid, Arc::downgrade(core) as _);
         }
@@ -185,7 +193,9 @@ impl ParticipantCore {
         if core.lock().closed || locked.closing.is_some() {
             return;
         }
-        locked.readers.insert(core.guid.entity, Arc::clone(core));
+        if locked.readers.insert(core.guid.entity, Arc::clone(core)).is_none() {
+            core.arm_anew();
+        }
         if self.host.config().same_process && !core.is_protected {
             READERS.add(core.guid, Arc::downgrade(core));
         }
@@ -542,21 +552,6 @@ impl ParticipantCore {
         drop(locked);
         writers.values().for_each(|writer| call(&|| writer.after()));
         readers.values().for_each(|reader| call(&|| reader.after(now())));
-    }
-
-    /// Adds the endpoints whose deadlines are due to `due`.
-    pub(crate) fn collect_due(&self, now: Instant, due: &mut DirtyEndpoints) {
-        let locked = self.lock();
-        locked.writers.values().filter(|w| w.deadline() <= now.0).for_each(|writer| due.writer(writer));
-        locked.readers.values().filter(|r| r.deadline() <= now.0).for_each(|reader| due.reader(reader));
-    }
-
-    /// The next deadline of the participant and its endpoints.
-    pub(crate) fn earliest_deadline(&self) -> u64 {
-        let locked = self.lock();
-        let writers = locked.writers.values().map(|w| w.deadline());
-        let readers = locked.readers.values().map(|r| r.deadline());
-        writers.chain(readers).fold(self.deadline(), u64::min)
     }
 
     /// Applies the events of discovery, sends its messages, and notifies endpoints, observers and waiting threads.

@@ -43,8 +43,10 @@ impl Domain {
             if participant.deadline() <= now.0 {
                 participant.handle_timeout(now);
             }
-            participant.collect_due(now, &mut due);
-            due.handle_timeouts(now);
+            if participant.collect_due(now, &mut due) {
+                due.handle_timeouts(now);
+                participant.plan_calls();
+            }
             earliest = earliest.min(participant.earliest_deadline());
         }
         *lock(&self.due) = due;

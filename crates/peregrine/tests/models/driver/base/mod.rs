@@ -5,6 +5,8 @@ pub(in crate::driver) mod adaptive_spin;
 pub(in crate::driver) mod clock;
 #[path = "../../../../src/driver/base/deadline_cell.rs"]
 pub(in crate::driver) mod deadline_cell;
+#[path = "../../../../src/driver/base/endpoint_timers.rs"]
+pub(in crate::driver) mod endpoint_timers;
 pub(in crate::driver) mod kernel;
 #[path = "../../../../src/driver/base/parker.rs"]
 pub(in crate::driver) mod parker;

@@ -224,15 +224,17 @@ fn unmatched_reader_is_dismissed_from_its_channel() {
 #[test]
 fn refused_readers_do_not_keep_shared_memory_from_others() {
     let sides = [participant(61, "here"), participant(61, "there")];
-    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
-    // The requests of all readers are queued before one is sent.
-    let connections = lock_leaf(&shared(&sides[1]).connections);
     let ignored: Vec<_> = (0..4).map(|_| wide(&sides[1])).collect();
+    let other = wide(&sides[1]);
+    let known_readers = || sides[0].inner.core.lock().rtps.remote_subscriptions().count();
+    eventually("the readers are known", || known_readers() == 5);
+    // No request is answered before the writer has left the readers.
+    let connections = lock_leaf(&shared(&sides[0]).connections);
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
     for reader in &ignored {
         eventually("the writer matches the reader", || writer.matched_subscriptions().contains(&reader.guid()));
         writer_core(&sides[0], &writer).unmatch_reader(now(), reader.guid());
     }
-    let other = wide(&sides[1]);
     drop(connections);
     eventually("the other reader is attached", || {
         // Refuses the requests that wait for a match.

@@ -99,7 +99,7 @@ pub(crate) struct ReaderCore {
     pub(in crate::driver) is_protected: bool,
     state: Mutex<ReaderState>,
     due: DeadlineCell,
-    timer: EndpointTimer,
+    pub(super) timer: EndpointTimer,
     pub(super) mark: Mark,
     /// The same for the list of readers that owe an answer.
     pub(super) answer_mark: Mark,
@@ -150,19 +150,6 @@ impl ReaderCore {
 
     pub(crate) fn deadline(&self) -> u64 {
         self.due.get()
-    }
-
-    /// Like [`WriterCore::arm`](super::writer::WriterCore).
-    #[inline]
-    fn arm(&self, deadline: u64) {
-        self.timer.plan(deadline);
-        self.host.arm(deadline);
-    }
-
-    /// Like [`WriterCore::arm_anew`](super::writer::WriterCore).
-    pub(in crate::driver) fn arm_anew(&self) {
-        self.timer.reset();
-        self.arm(self.deadline());
     }
 
     /// Takes or reads the selected samples. The caller returns the collection later.

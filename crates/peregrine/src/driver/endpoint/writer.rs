@@ -111,7 +111,7 @@ pub(crate) struct WriterCore {
     is_closed: AtomicBool,
     state: Mutex<WriterState>,
     pub(in crate::driver) due: DeadlineCell,
-    timer: EndpointTimer,
+    pub(super) timer: EndpointTimer,
     pub(super) mark: Mark,
 }
 
@@ -170,19 +170,6 @@ impl WriterCore {
 
     pub(crate) fn deadline(&self) -> u64 {
         self.due.get().min(self.outgoing.deadline())
-    }
-
-    /// Has the control thread call the writer at this deadline, which the caller has stored, or before.
-    #[inline]
-    pub(in crate::driver) fn arm(&self, deadline: u64) {
-        self.timer.plan(deadline);
-        self.host.arm(deadline);
-    }
-
-    /// Looks at the deadline after the call that was planned, or as a writer that the control thread did not know.
-    pub(in crate::driver) fn arm_anew(&self) {
-        self.timer.reset();
-        self.arm(self.deadline());
     }
 
     /// Writes a change; `at` is the current time. Takes no longer than `blocking`; waits for room until `give_up_at`.

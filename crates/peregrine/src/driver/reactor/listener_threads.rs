@@ -1,8 +1,9 @@
 //! The threads that run listeners in a domain without sockets for user data. With such sockets, receive threads do that
 //! ([`shared_receiver`](super::shared_receiver)).
 //!
-//! A thread that is about to run a listener makes sure that another one sleeps here, and starts one if none does. So a
-//! listener that blocks keeps one thread, and there are never more threads than listeners that run at a time, and two.
+//! A thread that is about to run a listener makes sure that another one is [spare](SpareThreads): it sleeps here, or is
+//! about to look at the queue. A blocked listener therefore occupies one thread, and there are never more threads than
+//! concurrent listeners plus two.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use peregrine_rtps::time::Instant;
 
+use super::spare_threads::SpareThreads;
 use crate::driver::base::clock::NEVER;
 use crate::driver::base::parker::Parker;
 use crate::driver::base::sync::lock_leaf;
@@ -24,16 +26,22 @@ pub(super) trait QueuedListeners {
     /// Runs the next one.
     fn run_next(&self);
 
-    /// Starts another thread that [runs](ListenerThreads::run) listeners.
-    fn start_thread(&self);
+    /// Starts another thread that [runs](ListenerThreads::run) listeners. Returns whether that was possible.
+    fn start_thread(&self) -> bool;
 }
 
 /// See the [module](self).
-#[derive(Default)]
 pub(super) struct ListenerThreads {
     /// Threads that sleep or are about to.
     idle: Mutex<Vec<Arc<Parker>>>,
+    spare: SpareThreads,
     is_closing: AtomicBool,
+}
+
+impl Default for ListenerThreads {
+    fn default() -> Self {
+        Self { idle: Mutex::default(), spare: SpareThreads::new(0), is_closing: AtomicBool::new(false) }
+    }
 }
 
 impl ListenerThreads {
@@ -42,11 +50,15 @@ impl ListenerThreads {
         let parker = Parker::of_this_thread();
         while !self.is_closing() {
             while !self.is_closing() && queue.has_some() {
-                self.ensure_idle(queue);
+                let _busy = self.spare.begin_busy();
+                self.ensure_spare_thread(queue);
                 queue.run_next();
             }
             if !self.become_idle(&parker) {
-                return;
+                if self.spare.may_end() {
+                    return;
+                }
+                continue;
             }
             // A thread that queues a listener from here on wakes this one.
             if !self.is_closing() && !queue.has_some() {
@@ -58,7 +70,7 @@ impl ListenerThreads {
 
     /// Has a thread run what was queued.
     pub(super) fn wake(&self, queue: &impl QueuedListeners) {
-        self.ensure_idle(queue);
+        self.ensure_spare_thread(queue);
         let thread = self.idle().pop();
         thread.into_iter().for_each(|thread| thread.unpark());
     }
@@ -80,10 +92,9 @@ impl ListenerThreads {
         is_needed
     }
 
-    fn ensure_idle(&self, queue: &impl QueuedListeners) {
-        let is_needed = self.idle().is_empty();
-        if is_needed && !self.is_closing() {
-            queue.start_thread();
+    fn ensure_spare_thread(&self, queue: &impl QueuedListeners) {
+        if !self.is_closing() {
+            self.spare.ensure(|| queue.start_thread());
         }
     }
 
@@ -110,6 +121,8 @@ mod tests {
         threads: ListenerThreads,
         queue: Mutex<VecDeque<Box<dyn FnOnce() + Send>>>,
         started: Mutex<Vec<JoinHandle<()>>>,
+        /// Threads that are started run when this is free.
+        starting: Mutex<()>,
     }
 
     struct Queue(Arc<Jobs>);
@@ -124,10 +137,14 @@ mod tests {
             job.into_iter().for_each(|job| job());
         }
 
-        fn start_thread(&self) {
+        fn start_thread(&self) -> bool {
             let jobs = Arc::clone(&self.0);
-            let thread = std::thread::spawn(move || jobs.threads.run(&Queue(Arc::clone(&jobs))));
+            let thread = std::thread::spawn(move || {
+                drop(lock_leaf(&jobs.starting));
+                jobs.threads.run(&Queue(Arc::clone(&jobs)));
+            });
             lock_leaf(&self.0.started).push(thread);
+            true
         }
     }
 
@@ -144,6 +161,22 @@ mod tests {
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             count
         }
+    }
+
+    #[test]
+    fn queued_jobs_start_one_thread_until_that_thread_runs() {
+        let queue = Queue(Arc::default());
+        let jobs = Arc::clone(&queue.0);
+        let not_yet = lock_leaf(&jobs.starting);
+        let (ran, running) = mpsc::sync_channel(100);
+        for number in 0..100 {
+            let ran = ran.clone();
+            queue.push(move || ran.send(number).unwrap());
+        }
+        assert_eq!(lock_leaf(&jobs.started).len(), 1);
+        drop(not_yet);
+        assert!((0..100).eq(running.iter().take(100)));
+        assert!(queue.end() <= 3);
     }
 
     #[test]

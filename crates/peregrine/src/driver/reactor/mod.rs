@@ -8,5 +8,6 @@ mod listener_threads;
 mod polling_turns;
 mod publishing;
 mod shared_receiver;
+mod spare_threads;
 pub(crate) mod thread_panics;
 mod wake_timer;

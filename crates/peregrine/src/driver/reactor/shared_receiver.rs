@@ -28,9 +28,10 @@
 //! [`ANSWER_DELAY_MAX`]: super::answer_timer::ANSWER_DELAY_MAX
 //!
 //! # Threads
-//! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none
-//! does. A blocked listener therefore occupies one thread, and no other thread waits for it. The number of threads is
-//! at most the number of concurrent listeners plus three. The control thread passes listeners that wait behind one that
+//! A receive thread that is about to run a listener makes sure that there is a *spare* thread: one that neither leads
+//! nor runs user code, but follows, or is about to ([`SpareThreads`]). A blocked listener therefore occupies one
+//! thread, and no other thread waits for it. The number of threads is at most the number of concurrent listeners plus
+//! three. The control thread passes listeners that wait behind one that
 //! lasts too long to another thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use peregrine_transport::udp::{ReceiveError, Wait};
 use tracing::Level;
 
 use super::answer_timer::AnswerTimer;
+use super::spare_threads::SpareThreads;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::parker::{OthersWoken, Parker};
@@ -137,6 +139,8 @@ pub(in crate::driver) struct SharedReceiver<D> {
     prompt_waits: AtomicU32,
     /// Followers that sleep or are about to.
     idle_followers: AtomicUsize,
+    /// Receive threads that neither lead nor run user code, from their start on.
+    spare: SpareThreads,
     is_closing: AtomicBool,
     /// Whether application threads may lead.
     is_open_to_application: bool,
@@ -174,6 +178,7 @@ struct Leading<'r, D> {
 }
 
 impl<D: Default> SharedReceiver<D> {
+    /// A receiver that the caller [runs](Self::run) on one thread.
     pub(in crate::driver) fn new(
         socket: Arc<Socket>,
         receiver: Receiver,
@@ -206,6 +211,7 @@ impl<D: Default> SharedReceiver<D> {
             answers_due,
             prompt_waits: AtomicU32::new(0),
             idle_followers: AtomicUsize::new(0),
+            spare: SpareThreads::new(1),
             is_closing: AtomicBool::new(false),
             is_open_to_application,
             spin,
@@ -217,9 +223,13 @@ impl<D: Default> SharedReceiver<D> {
         while !self.is_closing() {
             let lead = if self.application_credit.load(Ordering::Relaxed) == 0 { self.try_lead() } else { None };
             match lead {
-                Some(leading) => self.lead_blocking(leading, by),
+                Some(leading) => {
+                    let _busy = self.spare.begin_busy();
+                    self.lead_blocking(leading, by);
+                }
                 None if self.follow(by) => {}
-                None => return,
+                None if self.spare.may_end() => return,
+                None => {}
             }
         }
     }
@@ -227,9 +237,9 @@ impl<D: Default> SharedReceiver<D> {
     /// Leads until there are listeners to run, or an application thread wants the lead.
     fn lead_blocking(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>) {
         leading.disarm();
-        // The thread that queued a listener may have counted this thread as a follower that it wakes.
+        // The thread that queued a listener may have counted this thread as a spare one that it wakes.
         if by.has_queued_listeners() {
-            self.ensure_follower(by);
+            self.ensure_spare_thread(by);
         }
         loop {
             let Some(now) = leading.receive_blocking(self, by) else { return leading.give_up() };
@@ -255,11 +265,15 @@ impl<D: Default> SharedReceiver<D> {
                 self.is_armed.store(false, Ordering::SeqCst);
                 fence(Ordering::SeqCst);
                 if let Some(leading) = self.try_lead() {
+                    let _busy = self.spare.begin_busy();
                     self.receive_as_follower(leading, by);
                 }
             }
             Ok(Some(ANSWERS)) => self.answer_for_application(by),
-            Ok(Some(_)) => self.run_queued_listeners(by),
+            Ok(Some(_)) => {
+                let _busy = self.spare.begin_busy();
+                self.run_queued_listeners(by);
+            }
             Ok(None) => {}
             Err(error) => {
                 let address = self.socket.local_address();
@@ -315,7 +329,7 @@ impl<D: Default> SharedReceiver<D> {
         let mut dirty = std::mem::take(leading.dirty());
         let no_user_code = Deferring::begin();
         leading.give_up();
-        self.ensure_follower(by);
+        self.ensure_spare_thread(by);
         // Runs the wakers that were deferred meanwhile.
         drop(no_user_code);
         by.run_listeners(&mut dirty, now);
@@ -335,22 +349,22 @@ impl<D: Default> SharedReceiver<D> {
             log(Level::ERROR, move || tracing::error!(%error, "queued listeners wait for the next thread that looks"));
         }
         while !self.is_closing() && by.has_queued_listeners() {
-            // The last follower may have begun to lead, or to run a listener.
-            self.ensure_follower(by);
+            // The last spare thread may have begun to lead, or to run a listener.
+            self.ensure_spare_thread(by);
             by.run_queued_listener();
         }
     }
 
     /// Makes sure that another thread can lead while the calling one runs user code.
-    fn ensure_follower(&self, by: &impl Process<Dirty = D>) {
-        if self.idle_followers.load(Ordering::SeqCst) == 0 && !self.is_closing() {
-            by.start_thread();
+    fn ensure_spare_thread(&self, by: &impl Process<Dirty = D>) {
+        if !self.is_closing() {
+            self.spare.ensure(|| by.start_thread());
         }
     }
 
     /// Wakes a follower for queued listeners.
     pub(in crate::driver) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
-        self.ensure_follower(by);
+        self.ensure_spare_thread(by);
         self.work.wake();
     }
 

@@ -177,18 +177,24 @@ impl QueuedListeners for Listeners<'_> {
         self.domain.listeners.run_next();
     }
 
-    fn start_thread(&self) {
-        let Some(domain) = self.domain.me.upgrade() else { return };
+    fn start_thread(&self) -> bool {
+        let Some(domain) = self.domain.me.upgrade() else { return false };
         let mut threads = self.domain.threads();
         if self.domain.closing.load(Ordering::SeqCst) {
-            return;
+            return false;
         }
         // Threads that listeners had kept busy may have ended.
         threads.retain(|thread| !thread::has_ended(thread));
         let run = move || domain.listener_threads.run(&Listeners { domain: &domain });
         match self.domain.spawn(format!("user-{}", self.domain.id), run) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => log(Level::ERROR, move || tracing::error!(%error, "no further thread to run listeners")),
+            Ok(thread) => {
+                threads.push(thread);
+                true
+            }
+            Err(error) => {
+                log(Level::ERROR, move || tracing::error!(%error, "no further thread to run listeners"));
+                false
+            }
         }
     }
 }

@@ -47,6 +47,8 @@ struct Noted {
     may_return: Mutex<Channel<()>>,
     receiver: Arc<SharedReceiver<Octets>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Threads that are started run when this is free.
+    starting: Mutex<()>,
     me: std::sync::Weak<Self>,
 }
 
@@ -134,7 +136,10 @@ impl Process for Noted {
 
     fn start_thread(&self) -> bool {
         let Some(me) = self.me.upgrade() else { return false };
-        let thread = thread::spawn(move || me.receiver.run(&*me));
+        let thread = thread::spawn(move || {
+            drop(me.starting.lock().unwrap());
+            me.receiver.run(&*me);
+        });
         self.threads.lock().unwrap().push(thread);
         true
     }
@@ -178,6 +183,7 @@ impl World {
             may_return: Mutex::new(returns),
             receiver,
             threads: Mutex::default(),
+            starting: Mutex::default(),
             me: me.clone(),
         });
         Self { by, received, answered, told, may_return, sender }
@@ -298,6 +304,21 @@ fn blocked_listener_stops_no_reception() {
     world.set(Action::Nothing);
     let third = world.receiver_of(b"third");
     assert!(third != first && third != second, "both are in listeners");
+}
+
+#[test]
+fn listeners_start_one_thread_until_that_thread_runs() {
+    let world = World::new();
+    world.receiver_of(b"the first thread runs");
+    let not_yet = world.by.starting.lock().unwrap();
+    world.set(Action::Listener);
+    for _ in 0..100 {
+        world.may_return.send(()).unwrap();
+        world.sender.send(b"sample").unwrap();
+        world.told.recv_timeout(PATIENCE).unwrap();
+    }
+    assert_eq!(world.by.threads.lock().unwrap().len(), 2);
+    drop(not_yet);
 }
 
 #[test]

@@ -8,6 +8,8 @@ pub(in crate::driver) mod polling_turns;
 pub(in crate::driver) mod publishing;
 #[path = "../../../../src/driver/reactor/shared_receiver.rs"]
 pub(in crate::driver) mod shared_receiver;
+#[path = "../../../../src/driver/reactor/spare_threads.rs"]
+mod spare_threads;
 #[path = "../../../../src/driver/reactor/thread_panics.rs"]
 pub(in crate::driver) mod thread_panics;
 #[path = "../../../../src/driver/reactor/wake_timer.rs"]

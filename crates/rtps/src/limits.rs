@@ -301,6 +301,16 @@ pub const ONE_BY_ONE_AFTER_LOSS: u32 = 16;
 /// acknowledgement returns buffers while they are still in the CPU cache.
 pub const ASK_EVERY_BYTES: usize = 256 << 10;
 
+/// Two requests for acknowledgement that follow from the number of samples, within this time, show a dense flow: the
+/// thread that sends looks for the answers itself.
+pub const DENSE_REQUESTS_WITHIN: Span = Span::from_millis(2);
+
+/// Bytes of a dense flow after which the thread that sends looks for answers.
+pub const LOOK_EVERY_BYTES: usize = 16 << 10;
+
+/// A sample counts for at least so many of these bytes.
+pub const LOOK_SAMPLE_BYTES_MIN: usize = 1 << 10;
+
 /// Round-trip time assumed before the first measurement.
 pub const ROUND_TRIP_INITIAL: Span = Span::from_millis(5);
 

@@ -87,6 +87,8 @@ pub fn wait_for<'m, T>(condition: &Condvar, mutex: &'m Mutex<T>, guard: MutexGua
 pub enum Scheduling {
     /// Fair shares for all (`SCHED_OTHER`).
     Other,
+    /// As usual, but a thread that wakes up interrupts no running one (`SCHED_BATCH`).
+    Batch,
     /// Before all threads of lower priority, until it waits (`SCHED_FIFO`). Priority 1 to 99.
     Fifo(u8),
     /// As `Fifo`, but threads of equal priority take turns (`SCHED_RR`). Priority 1 to 99.
@@ -179,10 +181,11 @@ pub fn affinity() -> io::Result<Vec<usize>> {
 pub fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
     let (policy, priority) = match scheduling {
         Scheduling::Other => (libc::SCHED_OTHER, 0),
+        Scheduling::Batch => (libc::SCHED_BATCH, 0),
         Scheduling::Fifo(priority) => (libc::SCHED_FIFO, priority),
         Scheduling::RoundRobin(priority) => (libc::SCHED_RR, priority),
     };
-    if policy != libc::SCHED_OTHER && !(1..=99).contains(&priority) {
+    if matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR) && !(1..=99).contains(&priority) {
         let reason = format!("real-time priority {priority} is not one of 1 to 99");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
@@ -197,6 +200,28 @@ pub fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
     let error = io::Error::from_raw_os_error(code);
     let hint = "needs CAP_SYS_NICE or a limit that allows it (`ulimit -r`, /etc/security/limits.conf: rtprio)";
     Err(io::Error::new(error.kind(), format!("scheduling {scheduling:?} refused: {error}; {hint}")))
+}
+
+/// The scheduling of the calling thread.
+///
+/// # Errors
+/// The thread has one that [`Scheduling`] does not name.
+pub fn scheduling() -> io::Result<Scheduling> {
+    // SAFETY: plain integers, for which all-zero bytes are a value.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: 0 is the calling thread, and `parameters` lives across the call.
+    let (policy, code) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &raw mut parameters)) };
+    if policy < 0 || code < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let priority = u8::try_from(parameters.sched_priority).unwrap_or_default();
+    match policy & !libc::SCHED_RESET_ON_FORK {
+        libc::SCHED_OTHER => Ok(Scheduling::Other),
+        libc::SCHED_BATCH => Ok(Scheduling::Batch),
+        libc::SCHED_FIFO => Ok(Scheduling::Fifo(priority)),
+        libc::SCHED_RR => Ok(Scheduling::RoundRobin(priority)),
+        other => Err(io::Error::new(io::ErrorKind::Unsupported, format!("scheduling policy {other}"))),
+    }
 }
 
 /// Keeps all memory of the process, present and future, from being swapped out.
@@ -273,6 +298,17 @@ mod tests {
             let error = set_affinity(&[]).unwrap_err().to_string();
             assert!(error.starts_with("pinning the thread to CPUs []"), "{error}");
             assert!(set_affinity(&[1 << 20]).unwrap_err().to_string().contains("1048576"));
+        });
+    }
+
+    #[test]
+    fn scheduling_is_as_set() {
+        on_a_thread(|| {
+            assert_eq!(scheduling().unwrap(), Scheduling::Other);
+            for wanted in [Scheduling::Batch, Scheduling::Other] {
+                set_scheduling(wanted).unwrap();
+                assert_eq!(scheduling().unwrap(), wanted);
+            }
         });
     }
 

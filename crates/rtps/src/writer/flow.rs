@@ -2,10 +2,10 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, LASTING_INTERVALS, LASTING_SAMPLES, LASTING_WAIT_MAX,
-    ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS,
-    STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX,
-    WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    ASK_EVERY_BYTES, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, DENSE_REQUESTS_WITHIN, LASTING_INTERVALS, LASTING_SAMPLES,
+    LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_SAMPLE_BYTES_MIN, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
+    RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX,
+    STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -75,6 +75,10 @@ pub(super) struct Flow {
     full_at: usize,
     samples_since_asked: u32,
     bytes_since_asked: usize,
+    /// Bytes sent since the last [`Self::take_look`] that returned true; short samples count more.
+    unlooked_bytes: usize,
+    /// The last two requests followed from the number of samples, and quickly.
+    is_dense: bool,
     last_asked: Option<Instant>,
     next_heartbeat: Option<Instant>,
     /// The last request followed from the number of sent samples, not from time, and no thread waits.
@@ -121,6 +125,8 @@ impl Flow {
             full_at: capacity as usize,
             samples_since_asked: 0,
             bytes_since_asked: 0,
+            unlooked_bytes: 0,
+            is_dense: false,
             last_asked: None,
             next_heartbeat: None,
             in_full_flow: false,
@@ -160,6 +166,7 @@ impl Flow {
     pub(super) fn count_sent(&mut self, now: Instant, len: usize) -> bool {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
         self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
+        self.unlooked_bytes = self.unlooked_bytes.saturating_add(len.max(LOOK_SAMPLE_BYTES_MIN));
         self.samples_to_prove = self.samples_to_prove.saturating_sub(1);
         self.is_awaited = false;
         self.observe_gap(now);
@@ -270,6 +277,7 @@ impl Flow {
 
     pub(super) fn record_heartbeat(&mut self, now: Instant, patience: Span) {
         self.in_full_flow = self.has_sent_much();
+        self.is_dense = self.in_full_flow && self.last_asked.is_some_and(|at| now.since(at) < DENSE_REQUESTS_WITHIN);
         self.is_owed = true;
         self.samples_since_asked = 0;
         self.bytes_since_asked = 0;
@@ -288,11 +296,14 @@ impl Flow {
         self.put_off_since = is_put_off.then(|| self.put_off_since.unwrap_or(now));
     }
 
-    /// Whether so many samples or bytes were sent since the last request that its answer should have arrived.
-    pub(super) fn expects_answer(&self) -> bool {
-        self.is_owed
-            && (self.samples_since_asked >= self.ask_every / 2
-                || self.bytes_since_asked >= (self.window / 8).min(ASK_EVERY_BYTES / 2))
+    /// Whether the calling thread, which has just sent, should look for answers itself: the flow is dense, and enough
+    /// was sent since it last looked.
+    pub(super) fn take_look(&mut self) -> bool {
+        let is_due = self.unlooked_bytes >= LOOK_EVERY_BYTES;
+        if is_due {
+            self.unlooked_bytes = 0;
+        }
+        is_due && self.is_dense
     }
 
     /// Requests acknowledgement soon, because a thread waits for it.

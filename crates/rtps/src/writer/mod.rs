@@ -204,11 +204,11 @@ impl Writer {
         self.packer.queued_bytes().saturating_add(self.hand_over.bytes()) >= SEND_QUEUE_BYTES_MAX
     }
 
-    /// Whether so many samples or bytes were sent since the last request that its answer should have arrived. The
-    /// caller may then check for the answer before the writer has to wait for it.
+    /// Whether the calling thread, which has just written, should look for acknowledgements itself: the flow is dense,
+    /// and waking another thread for each acknowledgement would cost more than looking.
     #[must_use]
-    pub fn expects_acknowledgement(&self) -> bool {
-        self.flow.expects_answer()
+    pub fn should_look_for_answers(&mut self) -> bool {
+        self.flow.take_look()
     }
 
     /// Registers an instance without writing it.

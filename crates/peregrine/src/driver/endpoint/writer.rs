@@ -292,9 +292,9 @@ impl WriterCore {
         }
     }
 
-    /// [`Self::transmit_within`] after a write. A writer at full rate polls for acknowledgements itself.
-    fn transmit_in_flow<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) {
-        let expects = guard.writer.expects_acknowledgement();
+    /// [`Self::transmit_within`] after a write. The thread of a dense flow receives acknowledgements itself.
+    fn transmit_in_flow<'c>(&'c self, mut guard: StateGuard<'c, WriterState>, limit: SendLimit) {
+        let looks = guard.writer.should_look_for_answers();
         let last = guard.writer.last();
         self.transmit_within(guard, limit);
         if self.outgoing.has_readers() {
@@ -302,7 +302,7 @@ impl WriterCore {
             self.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
-        if expects {
+        if looks {
             self.host.poll_socket_once();
         }
     }

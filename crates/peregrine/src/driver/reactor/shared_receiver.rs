@@ -8,7 +8,7 @@
 //! |---|---|
 //! | receive thread | as long as no application thread wants the lead: blocked in `recvmsg`, one system call for each wait |
 //! | application thread that waits for data | at any rate of traffic: each sample wakes that one thread. [`APPLICATION_CREDIT`] |
-//! | writer that expects acknowledgements | for one poll ([`SharedReceiver::poll_socket_once`]) |
+//! | writer of a dense flow | for one poll at a time ([`SharedReceiver::poll_for_acknowledgement`]) |
 //!
 //! # Invariant
 //! At every moment a thread leads, or the socket is armed, or a thread is between the two: between its wake-up as a
@@ -31,7 +31,8 @@
 //! A receive thread that is about to run a listener makes sure that there is a *spare* thread: one that neither leads
 //! nor runs user code, but follows, or is about to ([`SpareThreads`]). A blocked listener therefore occupies one
 //! thread, and no other thread waits for it. The number of threads is at most the number of concurrent listeners plus
-//! three. The control thread passes listeners that wait behind one that
+//! three. A follower wakes up at once on an idle core, but does not interrupt a running thread while application threads
+//! lead ([`Process::set_interrupts`]). The control thread passes listeners that wait behind one that
 //! lasts too long to another thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
 
 use std::sync::Arc;
@@ -111,11 +112,8 @@ pub(in crate::driver) trait Process {
     /// Runs listeners, or queues them if the calling thread must not run user code.
     fn run_listeners(&self, dirty: &mut Self::Dirty, now: Instant);
 
-    /// Whether a listener is queued.
-    fn has_queued_listeners(&self) -> bool;
-
-    /// Runs the next queued listener. Returns whether there was one.
-    fn run_queued_listener(&self) -> bool;
+    /// Sets whether the calling receive thread interrupts a running thread when the receive thread wakes up.
+    fn set_interrupts(&self, interrupts: bool);
 
     /// Starts another thread that [runs](SharedReceiver::run) the receiver. Returns whether that was possible.
     fn start_thread(&self) -> bool;
@@ -125,11 +123,11 @@ pub(in crate::driver) trait Process {
 pub(in crate::driver) struct SharedReceiver<D> {
     socket: Arc<Socket>,
     lead: Mutex<Lead<D>>,
-    /// The poller at which followers sleep: for the socket while it is armed, and for `work`.
+    /// The poller at which followers sleep: for the socket while it is armed, and for `end`.
     followers: Poller,
     is_armed: AtomicBool,
-    /// Wakes a follower for queued listeners, and all of them at the end.
-    work: Waker,
+    /// Wakes all followers when the receiver closes.
+    end: Waker,
     /// Wakes an application thread that leads.
     leader_waker: Arc<Waker>,
     application_credit: AtomicU32,
@@ -185,11 +183,9 @@ impl<D: Default> SharedReceiver<D> {
         spin: Duration,
         is_open_to_application: bool,
     ) -> std::io::Result<Self> {
-        let (followers, work, answers_due) = (Poller::new()?, Waker::new()?, AnswerTimer::new()?);
+        let (followers, end, answers_due) = (Poller::new()?, Waker::new()?, AnswerTimer::new()?);
         followers.add_disarmed(&*socket, SOCKET)?;
-        // One-shot, so that one wake-up wakes one follower.
-        followers.add_disarmed(&work, WAKER)?;
-        followers.arm(&work, WAKER)?;
+        followers.add(&end, WAKER)?;
         followers.add_disarmed(answers_due.timer(), ANSWERS)?;
         followers.arm(answers_due.timer(), ANSWERS)?;
         // No thread leads yet.
@@ -205,7 +201,7 @@ impl<D: Default> SharedReceiver<D> {
             }),
             followers,
             is_armed: AtomicBool::new(true),
-            work,
+            end,
             leader_waker: Arc::new(Waker::new()?),
             application_credit: AtomicU32::new(0),
             answers_due,
@@ -236,11 +232,8 @@ impl<D: Default> SharedReceiver<D> {
 
     /// Leads until there are listeners to run, or an application thread wants the lead.
     fn lead_blocking(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>) {
+        by.set_interrupts(true);
         leading.disarm();
-        // The thread that queued a listener may have counted this thread as a spare one that it wakes.
-        if by.has_queued_listeners() {
-            self.ensure_spare_thread(by);
-        }
         loop {
             let Some(now) = leading.receive_blocking(self, by) else { return leading.give_up() };
             let has_listeners = by.has_listeners(leading.dirty());
@@ -257,6 +250,7 @@ impl<D: Default> SharedReceiver<D> {
             self.idle_followers.fetch_sub(1, Ordering::SeqCst);
             return false;
         }
+        by.set_interrupts(self.application_credit.load(Ordering::Relaxed) == 0);
         let event = self.followers.wait_one(None);
         self.idle_followers.fetch_sub(1, Ordering::SeqCst);
         match event {
@@ -270,11 +264,8 @@ impl<D: Default> SharedReceiver<D> {
                 }
             }
             Ok(Some(ANSWERS)) => self.answer_for_application(by),
-            Ok(Some(_)) => {
-                let _busy = self.spare.begin_busy();
-                self.run_queued_listeners(by);
-            }
-            Ok(None) => {}
+            // The receiver closes, or there is no event.
+            Ok(Some(_) | None) => {}
             Err(error) => {
                 let address = self.socket.local_address();
                 log(Level::ERROR, move || tracing::error!(%error, %address, "waiting for datagrams has failed"));
@@ -340,32 +331,11 @@ impl<D: Default> SharedReceiver<D> {
         }
     }
 
-    fn run_queued_listeners(&self, by: &impl Process<Dirty = D>) {
-        if !self.is_closing() {
-            self.work.clear();
-        }
-        // While the receiver closes, this wakes the next follower.
-        if let Err(error) = self.followers.arm(&self.work, WAKER) {
-            log(Level::ERROR, move || tracing::error!(%error, "queued listeners wait for the next thread that looks"));
-        }
-        while !self.is_closing() && by.has_queued_listeners() {
-            // The last spare thread may have begun to lead, or to run a listener.
-            self.ensure_spare_thread(by);
-            by.run_queued_listener();
-        }
-    }
-
     /// Makes sure that another thread can lead while the calling one runs user code.
     fn ensure_spare_thread(&self, by: &impl Process<Dirty = D>) {
         if !self.is_closing() {
             self.spare.ensure(|| by.start_thread());
         }
-    }
-
-    /// Wakes a follower for queued listeners.
-    pub(in crate::driver) fn wake_for_listeners(&self, by: &impl Process<Dirty = D>) {
-        self.ensure_spare_thread(by);
-        self.work.wake();
     }
 
     /// Leads on the calling thread until `parker` is woken or `end` is reached. Returns `false` if the thread cannot
@@ -425,8 +395,15 @@ impl<D: Default> SharedReceiver<D> {
         LeadEnd::Woken
     }
 
-    /// Receives pending datagrams once, if no thread leads. Returns whether there were any. For writers that expect
-    /// acknowledgements, and for late timers.
+    /// [`Self::poll_socket_once`] for a writer that expects acknowledgements. Receive threads follow meanwhile.
+    pub(in crate::driver) fn poll_for_acknowledgement(&self, by: &impl Process<Dirty = D>) {
+        if self.is_open_to_application {
+            self.application_credit.store(APPLICATION_CREDIT, Ordering::Relaxed);
+        }
+        self.poll_socket_once(by);
+    }
+
+    /// Receives pending datagrams once, if no thread leads. Returns whether there were any.
     pub(in crate::driver) fn poll_socket_once(&self, by: &impl Process<Dirty = D>) -> bool {
         self.try_lead().is_some_and(|mut leading| {
             let has_received = leading.receive_in_application(by);
@@ -438,7 +415,7 @@ impl<D: Default> SharedReceiver<D> {
     /// Ends all threads of the receiver that do not run user code. The caller has shut the socket down.
     pub(in crate::driver) fn close(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
-        self.work.wake();
+        self.end.wake();
         self.leader_waker.wake();
     }
 
@@ -650,7 +627,7 @@ impl<D> SharedReceiver<D> {
             log(Level::ERROR, move || tracing::error!(error, %address, "receiving has ended"));
         }
         self.is_closing.store(true, Ordering::SeqCst);
-        self.work.wake();
+        self.end.wake();
     }
 }
 

@@ -41,7 +41,7 @@ impl Host for Domain {
 
     fn poll_socket_once(&self) {
         if let Some(by) = self.reception() {
-            by.receiver.poll_socket_once(&by);
+            by.receiver.poll_for_acknowledgement(&by);
         }
     }
 

@@ -1,11 +1,12 @@
 //! Reception of user data: its threads, and the processing of datagrams.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use peregrine_rtps::time::Instant;
-use peregrine_transport::thread;
+use peregrine_transport::thread::{self, Scheduling};
 use peregrine_transport::udp::{Datagrams, Receiver, Socket};
 use tracing::Level;
 
@@ -20,6 +21,11 @@ use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::outbox;
 use crate::driver::host::Host;
 use crate::error::Error;
+
+thread_local! {
+    /// The scheduling of the calling receive thread, once that was set or read.
+    static SCHEDULING: Cell<Option<Scheduling>> = const { Cell::new(None) };
+}
 
 /// The reception at one socket, as its threads see the domain.
 pub(super) struct Reception<'d> {
@@ -69,10 +75,10 @@ impl Domain {
     }
 
     pub(super) fn wake_for_listeners(&self) {
-        match self.reception() {
-            Some(reception) => reception.receiver.wake_for_listeners(&reception),
-            None if self.is_polled() => self.note_handed(),
-            None => self.listener_threads.wake(&Listeners { domain: self }),
+        if self.is_polled() {
+            self.note_handed();
+        } else {
+            self.listener_threads.wake(&Listeners { domain: self });
         }
     }
 
@@ -143,13 +149,19 @@ impl Process for Reception<'_> {
         dirty.run_listeners(now);
     }
 
-    fn has_queued_listeners(&self) -> bool {
-        self.domain.listeners.has_some()
-    }
-
-    fn run_queued_listener(&self) -> bool {
-        let _not_io = outbox::mark_io_thread(false);
-        self.domain.listeners.run_next()
+    fn set_interrupts(&self, interrupts: bool) {
+        let wanted = if interrupts { Scheduling::Other } else { Scheduling::Batch };
+        if SCHEDULING.get().is_none() {
+            SCHEDULING.set(thread::scheduling().ok());
+        }
+        let current = SCHEDULING.get();
+        // A thread with another policy keeps it.
+        if current != Some(wanted) && matches!(current, Some(Scheduling::Other | Scheduling::Batch)) {
+            match thread::set_scheduling(wanted) {
+                Ok(()) => SCHEDULING.set(Some(wanted)),
+                Err(error) => log(Level::DEBUG, move || tracing::debug!(?wanted, %error, "scheduling not set")),
+            }
+        }
     }
 
     fn start_thread(&self) -> bool {
@@ -162,7 +174,7 @@ impl Process for Reception<'_> {
     }
 }
 
-/// The listener queue of a domain without sockets for user data.
+/// The listener queue of a domain.
 struct Listeners<'d> {
     domain: &'d Domain,
 }

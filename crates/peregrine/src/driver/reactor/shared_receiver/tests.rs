@@ -49,6 +49,8 @@ struct Noted {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Threads that are started run when this is free.
     starting: Mutex<()>,
+    /// What receive threads were told about interruptions.
+    interrupts: Mutex<Vec<bool>>,
     me: std::sync::Weak<Self>,
 }
 
@@ -117,21 +119,13 @@ impl Process for Noted {
     fn run_listeners(&self, dirty: &mut Octets, _: Instant) {
         if crate::driver::base::user_code::must_defer() {
             self.queued.lock().unwrap().append(dirty);
-            self.receiver.wake_for_listeners(self);
         } else {
             dirty.drain(..).for_each(|octets| self.run_listener(octets));
         }
     }
 
-    fn has_queued_listeners(&self) -> bool {
-        !self.queued.lock().unwrap().is_empty()
-    }
-
-    fn run_queued_listener(&self) -> bool {
-        let next = self.queued.lock().unwrap().pop();
-        let has_next = next.is_some();
-        next.into_iter().for_each(|octets| self.run_listener(octets));
-        has_next
+    fn set_interrupts(&self, interrupts: bool) {
+        self.interrupts.lock().unwrap().push(interrupts);
     }
 
     fn start_thread(&self) -> bool {
@@ -184,6 +178,7 @@ impl World {
             receiver,
             threads: Mutex::default(),
             starting: Mutex::default(),
+            interrupts: Mutex::default(),
             me: me.clone(),
         });
         Self { by, received, answered, told, may_return, sender }
@@ -291,6 +286,30 @@ fn socket_is_armed_after_a_single_poll() {
 }
 
 #[test]
+fn receive_thread_that_follows_application_threads_does_not_interrupt_them() {
+    let world = World::new();
+    world.lead_once();
+    world.receiver_of(b"the follower has slept");
+    let last = || world.by.interrupts.lock().unwrap().last().copied();
+    assert_eq!(last(), Some(false));
+    for _ in 0..2 * APPLICATION_CREDIT {
+        world.receiver_of(b"while the application is away");
+    }
+    assert_eq!(last(), Some(true), "the receive thread leads");
+}
+
+#[test]
+fn writer_that_looks_for_acknowledgements_has_receive_threads_follow() {
+    let world = World::new();
+    world.receiver_of(b"the receive thread leads");
+    assert_eq!(world.by.interrupts.lock().unwrap().last(), Some(&true));
+    world.receiver().poll_for_acknowledgement(&*world.by);
+    world.receiver_of(b"the receive thread leaves the lead");
+    world.receiver_of(b"as a follower");
+    assert_eq!(world.by.interrupts.lock().unwrap().last(), Some(&false));
+}
+
+#[test]
 fn blocked_listener_stops_no_reception() {
     let world = World::new();
     world.set(Action::Listener);
@@ -343,7 +362,7 @@ fn threads_of_returned_listeners_end() {
 }
 
 #[test]
-fn listener_of_a_leading_application_thread_runs_elsewhere() {
+fn listener_of_a_leading_application_thread_is_queued() {
     let world = World::new();
     world.lead_once();
     let parker = Parker::of_this_thread();
@@ -354,38 +373,12 @@ fn listener_of_a_leading_application_thread_runs_elsewhere() {
         world.sender.send(b"listened to").unwrap();
         world.receiver().lead_until_woken(&parker, now() + Span::from_millis(20), &*world.by);
         world.may_return.send(()).unwrap();
-        let (told_by, _) = world.told.recv_timeout(PATIENCE).unwrap();
-        assert_ne!(told_by, thread::current().id());
         if world.wait_for(b"listened to") == thread::current().id() {
             break;
         }
+        world.told.recv_timeout(PATIENCE).unwrap();
     }
-}
-
-#[test]
-fn queued_listener_runs_while_the_leader_sleeps() {
-    let world = World::new();
-    let leader = world.receiver_of(b"who leads?");
-    world.by.queued.lock().unwrap().push(b"queued".to_vec());
-    world.receiver().wake_for_listeners(&*world.by);
-    let (told_by, octets) = world.told.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(octets, b"queued");
-    assert_ne!(told_by, leader);
-    assert_eq!(world.receiver_of(b"who leads now?"), leader, "the listener blocks its own thread only");
-}
-
-/// A follower counts as idle until it has noticed that the socket woke it.
-#[test]
-fn listener_queued_while_the_only_follower_begins_to_lead_runs() {
-    let world = World::without_threads();
-    world.receiver().idle_followers.fetch_add(1, Ordering::SeqCst);
-    world.by.queued.lock().unwrap().push(b"queued".to_vec());
-    world.receiver().wake_for_listeners(&*world.by);
-    assert!(world.by.threads.lock().unwrap().is_empty(), "the follower is to run the listener");
-    world.receiver().idle_followers.fetch_sub(1, Ordering::SeqCst);
-    assert!(world.by.start_thread());
-    let (_, octets) = world.told.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(octets, b"queued");
+    assert_eq!(*world.by.queued.lock().unwrap(), [b"listened to"]);
 }
 
 #[test]

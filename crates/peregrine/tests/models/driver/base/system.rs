@@ -62,7 +62,7 @@ macro_rules! atomics {
 atomics! {
     AtomicBool of bool { swap }
     AtomicU32 of u32 { swap }
-    AtomicU64 of u64 { swap, fetch_add, fetch_or, fetch_and, fetch_min }
+    AtomicU64 of u64 { swap, fetch_add, fetch_sub, fetch_or, fetch_and, fetch_min }
     AtomicUsize of usize { fetch_add, fetch_sub }
 }
 

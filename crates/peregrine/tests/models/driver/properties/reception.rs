@@ -157,13 +157,7 @@ impl Process for Endpoints {
         dirty.clear();
     }
 
-    fn has_queued_listeners(&self) -> bool {
-        false
-    }
-
-    fn run_queued_listener(&self) -> bool {
-        false
-    }
+    fn set_interrupts(&self, _: bool) {}
 
     fn start_thread(&self) -> bool {
         *self.spare.lock().unwrap() += 1;

@@ -1,0 +1,34 @@
+//! The thread that sends a dense flow looks for answers itself.
+
+use super::*;
+
+/// How often the sending thread looks while it writes 1,000 samples.
+fn looks(payload: &[u8], interval: Span) -> usize {
+    let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(5));
+    let mut looks = 0;
+    for _ in 0..1000 {
+        pair.write(1, payload);
+        looks += usize::from(pair.writer.should_look_for_answers());
+        pair.run(interval);
+        pair.take(0);
+    }
+    looks
+}
+
+#[test]
+fn sending_thread_of_a_dense_flow_looks_for_answers_after_some_samples_or_bytes() {
+    let of_short = looks(b"x", Span::from_micros(10));
+    assert!((55..=62).contains(&of_short), "{of_short} looks for 1,000 samples that count as 1 KiB");
+    let of_long = looks(&[7; 8 << 10], Span::from_micros(10));
+    assert!((480..=500).contains(&of_long), "{of_long} looks for 1,000 samples of 8 KiB");
+}
+
+#[test]
+fn sending_thread_of_a_slow_flow_leaves_answers_to_others() {
+    for interval in [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10)] {
+        assert_eq!(looks(b"x", interval), 0, "{interval}");
+    }
+    assert_eq!(looks(&[7; 60_000], Span::from_millis(1)), 0);
+}

@@ -4,8 +4,8 @@
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event;
 use peregrine_transport::shm::{
-    ConnectError, Gone, Listener, LoanError, Metadata, Overflow, Reader, ReaderConfig, ReaderId, ReaderKey, Refusal,
-    SLOT_ALIGN, Sample, SharedSlot, Trust, Wake, Writer, WriterConfig, WriterId, WriterKey,
+    ConnectError, Gone, Listener, LoanError, Metadata, Namespaces, Overflow, Reader, ReaderConfig, ReaderId, ReaderKey,
+    Refusal, SLOT_ALIGN, Sample, SharedSlot, Trust, Wake, Writer, WriterConfig, WriterId, WriterKey,
 };
 use std::time::Duration;
 
@@ -403,7 +403,7 @@ fn request_names_writer_and_reader() {
     assert_eq!((request.writer(), request.reader()), (writer, behalf));
     let own = std::process::id() as i32;
     assert_eq!((request.peer().process, connecting.peer().unwrap().process), (own, own));
-    assert_eq!(request.peer().check_namespaces(), Ok(()));
+    assert_eq!(Namespaces::current().unwrap().check(request.peer()), Ok(()));
 }
 
 #[test]

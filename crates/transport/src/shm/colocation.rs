@@ -6,10 +6,15 @@
 use super::link::Peer;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 /// Host, namespaces and user of a process, as it announces them. This proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostIdentity(pub [u32; 5]);
+
+/// The namespaces of a process, as its kernel names them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Namespaces([PathBuf; NAMESPACES.len()]);
 
 /// The first item that two processes do not share, which excludes shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,23 +88,32 @@ impl HostIdentity {
     }
 }
 
-impl Peer {
-    /// Checks that the peer is in the namespaces of this process, as the kernel reports. The kernel reports that only
-    /// to a process that may trace the peer, so shared memory gives neither process a power over the other that it did
-    /// not have.
+impl Namespaces {
+    /// The namespaces of the calling thread.
+    ///
+    /// # Errors
+    /// There is no `/proc`.
+    pub fn current() -> io::Result<Self> {
+        let mut own = Self(std::array::from_fn(|_| PathBuf::new()));
+        for (own, (name, _)) in own.0.iter_mut().zip(NAMESPACES) {
+            *own = std::fs::read_link(format!("/proc/thread-self/ns/{name}"))?;
+        }
+        Ok(own)
+    }
+
+    /// Checks that a peer is in these namespaces, as the kernel reports. The kernel reports that only to a process that
+    /// may trace the peer, so shared memory gives neither process a power over the other that it did not have.
     ///
     /// # Errors
     /// The first item that the processes do not share, or [`NotColocated::NamespaceUnknown`].
-    pub fn check_namespaces(self) -> Result<(), NotColocated> {
-        if self.process == 0 {
+    pub fn check(&self, peer: Peer) -> Result<(), NotColocated> {
+        if peer.process == 0 {
             return Err(NotColocated::PidNamespace);
         }
-        for (name, apart) in NAMESPACES {
-            let own = std::fs::read_link(format!("/proc/thread-self/ns/{name}"))
+        for (own, (name, apart)) in self.0.iter().zip(NAMESPACES) {
+            let theirs = std::fs::read_link(format!("/proc/{}/ns/{name}", peer.process))
                 .map_err(|_| NotColocated::NamespaceUnknown)?;
-            let theirs = std::fs::read_link(format!("/proc/{}/ns/{name}", self.process))
-                .map_err(|_| NotColocated::NamespaceUnknown)?;
-            if own != theirs {
+            if *own != theirs {
                 return Err(apart);
             }
         }
@@ -148,9 +162,10 @@ mod tests {
     #[test]
     fn peer_namespaces_are_compared_by_the_kernel() {
         let own = Peer { process: std::process::id() as i32, user: 0 };
-        assert_eq!(own.check_namespaces(), Ok(()));
-        assert_eq!(Peer { process: 0, ..own }.check_namespaces(), Err(NotColocated::PidNamespace));
+        let namespaces = Namespaces::current().unwrap();
+        assert_eq!(namespaces.check(own), Ok(()));
+        assert_eq!(namespaces.check(Peer { process: 0, ..own }), Err(NotColocated::PidNamespace));
         // No process has this number.
-        assert_eq!(Peer { process: i32::MAX, ..own }.check_namespaces(), Err(NotColocated::NamespaceUnknown));
+        assert_eq!(namespaces.check(Peer { process: i32::MAX, ..own }), Err(NotColocated::NamespaceUnknown));
     }
 }

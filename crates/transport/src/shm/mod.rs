@@ -101,7 +101,7 @@ pub use wake::Interrupt;
 #[cfg(not(all(loom, test)))]
 pub use {
     channel_end::{Gone, ReaderGone, ReaderId, WriterGone, WriterId},
-    colocation::{HostIdentity, NotColocated},
+    colocation::{HostIdentity, Namespaces, NotColocated},
     error::{LoanError, PublishError, TakeError},
     link::{Address, Peer, Trust},
     listener::{Listener, Request},

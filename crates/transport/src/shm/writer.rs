@@ -128,8 +128,11 @@ impl Writer {
     /// There are too many readers, the reader's memory is not as announced, or the system is short of descriptors or
     /// memory. The reader has been notified.
     pub fn admit(&mut self, request: Request, overflow: Overflow) -> io::Result<ReaderId> {
-        self.service();
         let error = |kind, reason: Refusal| Err(io::Error::new(kind, reason.to_string()));
+        if self.channels.len() + self.closing.len() >= self.config.max_readers {
+            // Some may have ended.
+            self.service();
+        }
         if self.channels.len() + self.closing.len() >= self.config.max_readers {
             request.refuse(Refusal::TooManyReaders);
             return error(io::ErrorKind::QuotaExceeded, Refusal::TooManyReaders);
@@ -238,13 +241,13 @@ impl Writer {
     /// Last acknowledgement of a reader, zero before the first; `None` if the reader is gone.
     #[must_use]
     pub fn ack_of(&self, reader: ReaderId) -> Option<u64> {
-        self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.sender.ack())
+        self.channel(reader).map(|channel| channel.sender.ack())
     }
 
     /// Requests that a reader make its descriptor readable, once, when it acknowledges `at` or more. Returns its
     /// current acknowledgement, which may already be that large; `None` if the reader is gone.
     pub fn request_ack_notification(&mut self, reader: ReaderId, at: u64) -> Option<u64> {
-        let channel = self.channels.iter_mut().find(|channel| channel.id == reader)?;
+        let channel = self.channel_mut(reader)?;
         channel.sender.request_ack_notification(at);
         Some(channel.sender.ack())
     }
@@ -271,7 +274,7 @@ impl Writer {
     /// Descriptor of a reader, readable when [`Self::service`] has work; `None` if the reader is gone.
     #[must_use]
     pub fn descriptor(&self, reader: ReaderId) -> Option<BorrowedFd<'_>> {
-        self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.link.as_fd())
+        self.channel(reader).map(|channel| channel.link.as_fd())
     }
 
     /// Waits until every reader with [`Overflow::Block`] has room for half a ring, or for one more sample. Returns
@@ -303,6 +306,24 @@ impl Writer {
             self.is_notified |= std::mem::take(&mut channel.is_notified);
         }
         self.remove_gone();
+    }
+
+    /// [`Self::service`] for one reader. Call this when its [descriptor](Self::descriptor) is readable.
+    pub fn service_reader(&mut self, reader: ReaderId) {
+        let is_meant = |channel: &&mut Channel| channel.id == reader;
+        let closing = self.closing.iter_mut().find(is_meant);
+        let Some(channel) = find(&mut self.channels, reader).or(closing) else { return };
+        channel.receive_messages();
+        self.is_notified |= std::mem::take(&mut channel.is_notified);
+        if channel.gone.is_some() {
+            self.remove_gone();
+        }
+    }
+
+    /// Whether the channel to a reader exists, or was [removed](Self::remove) and is still open at the reader's side.
+    #[must_use]
+    pub fn has_channel(&self, reader: ReaderId) -> bool {
+        self.channel(reader).is_some() || self.closing.iter().any(|channel| channel.id == reader)
     }
 
     /// Whether [`Self::take_notified`] or [`Self::poll_gone`] has something to return.
@@ -357,7 +378,7 @@ impl Writer {
     /// Ends the channel to a reader and wakes it. The reader may still take waiting samples, and keeps held ones until
     /// it drops them or its process ends.
     pub fn remove(&mut self, reader: ReaderId) {
-        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) {
+        if let Some(channel) = self.channel_mut(reader) {
             channel.gone = Some(Gone::Closed);
         }
         self.remove_gone();
@@ -366,7 +387,7 @@ impl Writer {
     /// Ends the channel to a reader whose user violated the protocol; the text states how. The slots of the reader are
     /// free at once.
     pub fn reject(&mut self, reader: ReaderId, how: &'static str) {
-        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) {
+        if let Some(channel) = self.channel_mut(reader) {
             channel.end(Gone::Broken(how));
         }
         self.remove_gone();
@@ -380,7 +401,7 @@ impl Writer {
     /// Sends messages to the user of a reader, in few packets, and wakes the reader. Returns false if the link is full
     /// or the reader is gone; then some messages may have been sent.
     pub fn send_messages(&mut self, reader: ReaderId, messages: &[UserMessage]) -> bool {
-        let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) else { return false };
+        let Some(channel) = self.channel_mut(reader) else { return false };
         let is_sent = messages.chunks(USER_MESSAGES_PER_PACKET).all(|packet| channel.send_user_messages(packet));
         self.wake(Some(reader));
         self.remove_gone();
@@ -574,7 +595,7 @@ impl Writer {
                 place += 1;
                 continue;
             };
-            let mut channel = self.channels.swap_remove(place);
+            let mut channel = self.channels.remove(place);
             self.statistics.missed += channel.missed;
             self.gone.push_back(ReaderGone { reader: channel.id, reason, missed: channel.missed });
             let is_left = channel.is_closing;
@@ -597,6 +618,15 @@ impl Writer {
             self.is_notified = true;
             Self::release_all(&mut self.pool, channel);
         }
+    }
+
+    fn channel(&self, reader: ReaderId) -> Option<&Channel> {
+        let place = self.channels.binary_search_by_key(&reader, |channel| channel.id).ok()?;
+        self.channels.get(place)
+    }
+
+    fn channel_mut(&mut self, reader: ReaderId) -> Option<&mut Channel> {
+        find(&mut self.channels, reader)
     }
 
     /// Releases the slots of a reader that accesses none of them any more.
@@ -645,6 +675,12 @@ impl Writer {
         let in_channels = channels.fold(false, |any, channel| any | std::mem::take(&mut channel.is_notified));
         std::mem::take(&mut self.is_notified) | in_channels
     }
+}
+
+/// The channel to a reader, in channels that are sorted by reader.
+fn find(channels: &mut [Channel], reader: ReaderId) -> Option<&mut Channel> {
+    let place = channels.binary_search_by_key(&reader, |channel| channel.id).ok()?;
+    channels.get_mut(place)
 }
 
 /// Identifier and descriptor of the slot; `None` if another pool owns it.

@@ -330,13 +330,8 @@ impl WriterCore {
     #[cold]
     fn report_ended_channels(&self) {
         if let Some(shared) = self.host.shared_memory() {
-            shared.note_ended();
+            shared.note_ended(self.guid);
         }
-    }
-
-    /// Whether readers were found gone.
-    pub(in crate::driver) fn has_ended_channels(&self) -> bool {
-        self.outgoing.has_ended()
     }
 
     /// Whether a reader in another process had no room, and no thread has noticed room since.
@@ -395,12 +390,12 @@ impl WriterCore {
         readers.iter().map(|reader| state.matched.binary_search(reader).is_ok()).collect()
     }
 
-    /// Polls the channels: ready readers get samples by shared memory from now on, readers whose channel has ended get
+    /// Polls a channel, or all of them: ready readers get samples by shared memory from now on, readers whose channel has ended get
     /// messages. The caller then calls [`Self::after`].
-    pub(in crate::driver) fn poll_channels(&self) -> ChannelEvents {
+    pub(in crate::driver) fn poll_channels(&self, channel: Option<ReaderId>) -> ChannelEvents {
         // Acknowledgements may free room.
         self.note_acknowledged();
-        let looked = self.outgoing.poll_channels();
+        let looked = self.outgoing.poll_channels(channel);
         self.arm(self.outgoing.deadline());
         let mut guard = self.lock();
         let now = now();
@@ -430,10 +425,6 @@ impl WriterCore {
         // Threads may have waited for acknowledgements before these readers could get requests.
         self.note_acknowledged();
         looked
-    }
-
-    pub(in crate::driver) fn is_open(&self, channel: ReaderId) -> bool {
-        self.outgoing.is_open(channel)
     }
 
     /// Whether this channel exists, or some channel is not closed yet at the other side.

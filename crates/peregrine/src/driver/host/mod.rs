@@ -89,8 +89,8 @@ pub(crate) trait Hosted {
 pub(crate) trait SharedMemoryHost {
     fn counters(&self) -> &Arc<Counters>;
 
-    /// Records that a writer found the channel of a reader closed.
-    fn note_ended(&self);
+    /// Records that this writer found the channel of a reader closed.
+    fn note_ended(&self, writer: Guid);
 
     /// Reports that a reader has room again for samples that wait in its channels.
     fn resume(&self, reader: Guid);

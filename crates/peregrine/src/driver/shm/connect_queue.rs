@@ -8,7 +8,6 @@
 //! The number of concurrent requests to one process is bounded: all readers of a host connect to a new process at once,
 //! and the kernel's backlog for its socket is short.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,15 +15,16 @@ use peregrine_rtps::discovery::data::{ParticipantData, SharedMemoryAddress};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Token;
-use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Peer, ReaderKey, WriterKey};
+use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, ReaderKey, WriterKey};
 use tracing::Level;
 
 use super::incoming::Attachments;
 use super::requests::{
-    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, PendingConnection, UNANSWERED_MAX, Wanted, reason_of_failure,
+    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, PendingConnection, UNANSWERED_MAX, Wanted, reason_of_failure,
 };
 use super::services::ShmHost;
-use super::{ConnectionManager, SharedMemory, Source};
+use super::sources::Shared;
+use super::{ConnectionManager, SharedMemory};
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::sync::lock;
 use crate::driver::base::user_code::log;
@@ -91,8 +91,8 @@ impl SharedMemory {
         drop(connect_queue);
         if !cancelled.is_empty() {
             connections.queued.retain(|wanted| !cancelled.contains(wanted));
-            for others in connections.others() {
-                others.retain(|wanted| !cancelled.contains(wanted));
+            for pending in connections.sources.requests_mut() {
+                pending.others.retain(|wanted| !cancelled.contains(wanted));
             }
             connections.cancel_connections(|wanted| cancelled.contains(wanted));
         }
@@ -105,10 +105,9 @@ impl SharedMemory {
                 Cancelled::Unmatched => self.incoming.remove_unmatched(),
             }
         }
-        connections.queued.extend(wanted);
         // A reader may have been unmatched while its request failed.
         let again = again.into_iter().filter(Wanted::is_matched);
-        connections.queued.extend(again.map(|wanted| wanted.next_attempt(now + ANSWER_TIMEOUT)));
+        connections.queue(wanted.into_iter().chain(again.map(|wanted| wanted.next_attempt(now + ANSWER_TIMEOUT))));
     }
 
     /// When the next retry is due.
@@ -124,46 +123,17 @@ impl SharedMemory {
 
     /// Sends the queued requests whose turn has come.
     pub(super) fn connect_queued(&self, connections: &mut ConnectionManager) {
-        if connections.queued.is_empty() {
+        if !std::mem::take(&mut connections.may_connect) {
             return;
-        }
-        let mut asked: HashMap<[u8; 16], usize> = HashMap::new();
-        let mut places: HashMap<ChannelKey, usize> = HashMap::new();
-        for (place, (_, source)) in connections.sources.iter().enumerate() {
-            match source {
-                Source::Connecting(pending) => {
-                    *asked.entry(pending.wanted.at.address).or_default() += 1;
-                    places.insert(pending.wanted.key(), place);
-                }
-                Source::Reader(key, channel) if channel.strong_count() > 0 => {
-                    places.insert(*key, place);
-                }
-                Source::Reader(..) | Source::Writer(..) => {}
-            }
         }
         let mut joining = Vec::new();
         for wanted in std::mem::take(&mut connections.queued) {
-            let source = places.get(&wanted.key()).and_then(|place| connections.sources.get_mut(*place));
-            match source {
-                Some((_, Source::Connecting(pending))) => {
-                    pending.others.push(wanted);
-                    continue;
-                }
-                Some((_, Source::Reader(..))) => {
-                    joining.push(wanted);
-                    continue;
-                }
-                Some((_, Source::Writer(..))) | None => {}
-            }
-            let count = asked.entry(wanted.at.address).or_default();
-            if *count >= UNANSWERED_MAX {
-                connections.queued.push_back(wanted);
-                continue;
-            }
-            let key = wanted.key();
-            if self.connect(connections, wanted) {
-                *count += 1;
-                places.insert(key, connections.sources.len().saturating_sub(1));
+            let may_ask = connections.sources.requests_to(&wanted.at.address) < UNANSWERED_MAX;
+            match connections.sources.find(wanted.key()) {
+                Some(Shared::Request(pending)) => pending.others.push(wanted),
+                Some(Shared::Channel) => joining.push(wanted),
+                None if may_ask => self.connect(connections, wanted),
+                None => connections.queued.push_back(wanted),
             }
         }
         if !joining.is_empty() {
@@ -181,39 +151,34 @@ impl SharedMemory {
 
     /// Drops the requests that have timed out. Their readers get messages.
     pub(super) fn expire_unanswered(&self, connections: &mut ConnectionManager, now: Instant) {
-        if connections.unanswered().all(|wanted| wanted.until > now) {
+        if !connections.answers_due.is_due(now) {
             return;
         }
         let is_late = |wanted: &Wanted| wanted.until <= now;
         let late: Vec<Wanted> = connections.unanswered().filter(|wanted| is_late(wanted)).cloned().collect();
         connections.queued.retain(|wanted| !is_late(wanted));
-        for others in connections.others() {
-            others.retain(|wanted| !is_late(wanted));
+        for pending in connections.sources.requests_mut() {
+            pending.others.retain(|wanted| !is_late(wanted));
         }
         connections.cancel_connections(is_late);
+        connections.answers_due = connections.unanswered().map(|wanted| wanted.until).collect();
         for wanted in late {
             let text = format!("the writer's process has not answered for {ANSWER_TIMEOUT}");
             self.fall_back(wanted, NoSharedMemory::NotConnected(text));
         }
     }
 
-    /// Returns whether an answer is to be expected.
-    fn connect(&self, connections: &mut ConnectionManager, wanted: Wanted) -> bool {
+    fn connect(&self, connections: &mut ConnectionManager, wanted: Wanted) {
         match self.try_connect(&wanted) {
             Ok(connecting) => {
-                let token = connections.next_token();
+                let token = connections.sources.next_token();
                 if let Err(error) = connections.poller.add(&connecting, token) {
-                    self.fall_back(wanted, NoSharedMemory::NotConnected(error.to_string()));
-                    return false;
+                    return self.fall_back(wanted, NoSharedMemory::NotConnected(error.to_string()));
                 }
                 let pending = PendingConnection { connecting, wanted, others: Vec::new() };
-                connections.sources.push((token, Source::Connecting(Box::new(pending))));
-                true
+                connections.sources.add_request(token, Box::new(pending));
             }
-            Err(reason) => {
-                self.fall_back(wanted, reason);
-                false
-            }
+            Err(reason) => self.fall_back(wanted, reason),
         }
     }
 
@@ -228,7 +193,7 @@ impl SharedMemory {
         let (writer, reader) = (WriterKey(wanted.writer.to_bytes()), ReaderKey(wanted.reader_guid.to_bytes()));
         let connecting = self.incoming.connector.connect(Address(wanted.at.address), writer, reader);
         let connecting = connecting.map_err(|error| NoSharedMemory::NotConnected(error.to_string()))?;
-        connecting.peer().map_or(Ok(()), Peer::check_namespaces).map_err(apart)?;
+        connecting.peer().map_or(Ok(()), |peer| self.namespaces.check(peer)).map_err(apart)?;
         Ok(connecting)
     }
 
@@ -247,7 +212,7 @@ impl SharedMemory {
         let of_poller = |error: std::io::Error| NoSharedMemory::NotConnected(error.to_string());
         let reason = match pending.connecting.poll() {
             Ok(None) => match connections.poller.add(&pending.connecting, token) {
-                Ok(()) => return connections.sources.push((token, Source::Connecting(pending))),
+                Ok(()) => return connections.sources.add_request(token, pending),
                 Err(error) => of_poller(error),
             },
             Ok(Some(connection)) => match self.connected(connections, connection, pending, host) {
@@ -271,13 +236,13 @@ impl SharedMemory {
         pending: Box<PendingConnection>,
         host: &dyn ShmHost,
     ) -> Result<(), (Box<PendingConnection>, std::io::Error)> {
-        let token = connections.next_token();
+        let token = connections.sources.next_token();
         if let Err(error) = connections.poller.add_for_end(&connection, token) {
             return Err((pending, error));
         }
         let PendingConnection { wanted, others, .. } = *pending;
         let count = Arc::new(());
-        connections.sources.push((token, Source::Reader(wanted.key(), Arc::downgrade(&count))));
+        connections.sources.add_reader(token, wanted.key(), &count);
         self.counters.writers.fetch_add(1 + others.len() as u64, Ordering::Relaxed);
         self.incoming.add(connection, wanted, others, count, host, self);
         Ok(())
@@ -302,6 +267,7 @@ impl SharedMemory {
 
 impl ChannelRequests for SharedMemory {
     fn note_matched(&self) {
+        self.has_matched.store(true, Ordering::SeqCst);
         if self.has_waiting.load(Ordering::SeqCst) {
             self.wake();
         }
@@ -353,44 +319,34 @@ impl Attachments for SharedMemory {
 impl ConnectionManager {
     /// The readers whose channel requests have no answer yet, including unsent requests.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Wanted> {
-        let asked = self.sources.iter().filter_map(|(_, source)| match source {
-            Source::Connecting(pending) => Some(pending),
-            Source::Writer(..) | Source::Reader(..) => None,
-        });
+        let asked = self.sources.requests();
         asked.flat_map(|pending| [&pending.wanted].into_iter().chain(&pending.others)).chain(&self.queued)
-    }
-
-    /// The readers that wait for the answer to a request of another reader of their process.
-    fn others(&mut self) -> impl Iterator<Item = &mut Vec<Wanted>> {
-        self.sources.iter_mut().filter_map(|(_, source)| match source {
-            Source::Connecting(pending) => Some(&mut pending.others),
-            Source::Writer(..) | Source::Reader(..) => None,
-        })
     }
 
     /// Ends the requests that name a reader for which `is_meant` is true. Other readers that waited for the answer
     /// request channels themselves.
     pub(super) fn cancel_connections(&mut self, is_meant: impl Fn(&Wanted) -> bool) {
-        let ended = self.sources.extract_if(.., |(_, source)| match source {
-            Source::Connecting(pending) => is_meant(&pending.wanted),
-            Source::Writer(..) | Source::Reader(..) => false,
-        });
-        let mut others = Vec::new();
-        for (_, source) in ended {
-            if let Source::Connecting(pending) = source {
-                others.extend(pending.others);
-            }
-        }
-        self.queue_again(others);
+        let ended = self.sources.take_requests(is_meant);
+        self.may_connect |= !ended.is_empty();
+        self.queue_again(ended.into_iter().flat_map(|pending| pending.others).collect());
     }
 
     /// Queues readers whose request named another reader and failed for that reader only.
     fn queue_again(&mut self, readers: Vec<Wanted>) {
         let until = now() + ANSWER_TIMEOUT;
-        self.queued.extend(readers.into_iter().map(|wanted| Wanted { until, ..wanted }));
+        self.queue(readers.into_iter().map(|wanted| Wanted { until, ..wanted }));
+    }
+
+    /// Queues requests.
+    fn queue(&mut self, requests: impl IntoIterator<Item = Wanted>) {
+        for wanted in requests {
+            self.answers_due.note(wanted.until);
+            self.may_connect = true;
+            self.queued.push_back(wanted);
+        }
     }
 
     pub(super) fn is_connecting(&self) -> bool {
-        self.unanswered().next().is_some()
+        self.sources.has_requests() || !self.queued.is_empty()
     }
 }

@@ -21,6 +21,7 @@ mod incoming;
 mod relief;
 mod requests;
 pub(super) mod services;
+mod sources;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +34,9 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Address, Gone, HostIdentity, Listener, Overflow, ReaderId, Refusal, Request, Trust};
+use peregrine_transport::shm::{
+    Address, Gone, HostIdentity, Listener, Namespaces, Overflow, ReaderId, Refusal, Request, Trust,
+};
 use tracing::Level;
 
 use crate::driver::base::clock::{NEVER, now};
@@ -49,8 +52,9 @@ use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics}
 use direct_take::{DirectTake, PollBudget};
 use incoming::Incoming;
 pub(super) use relief::Taker;
-use requests::{ChannelKey, ConnectQueue, PendingConnection, Wanted, reason_of};
+use requests::{ConnectQueue, Wanted, reason_of};
 use services::ShmHost;
+use sources::{ChannelEnd, Sources};
 
 /// Time for which a requesting reader may be unknown to the writer, because discovery may be slower than the request.
 const PATIENCE: Span = Span::from_secs(10);
@@ -67,12 +71,15 @@ const LISTENER: Token = Token(0);
 /// The shared memory of a domain with other processes of the host.
 pub(super) struct SharedMemory {
     pub(super) place: HostIdentity,
+    namespaces: Namespaces,
     pub(super) address: Address,
     connections: Mutex<ConnectionManager>,
     connect_queue: Mutex<ConnectQueue>,
     has_waiting: AtomicBool,
-    /// Whether a writer has found the channel of a reader ended during a write.
-    has_ended: AtomicBool,
+    /// Whether endpoints have matched since the last check of the waiting requests.
+    has_matched: AtomicBool,
+    /// The writers that have found the channel of a reader ended during a write. Each is listed once.
+    ended: Mutex<Vec<Guid>>,
     due: AtomicU64,
     incoming: Incoming,
     counters: Arc<Counters>,
@@ -85,14 +92,19 @@ struct ConnectionManager {
     /// When to listen again, after an error.
     accept_again_at: Option<Instant>,
     poller: Poller,
-    next_token: u64,
-    sources: Vec<(Token, Source)>,
+    sources: Sources,
     /// Channel requests that were not sent yet.
     queued: VecDeque<Wanted>,
+    /// Whether some of them may be sent: they are new, or another request was answered.
+    may_connect: bool,
+    /// The first timeout of a request, queued or sent.
+    answers_due: EarliestTime,
     /// Requests of readers that the writer does not know yet, with their timeouts.
     waiting: Vec<(Instant, Request)>,
     /// Such requests of readers whose process has a channel from the writer already.
     attaching: Vec<Attaching>,
+    /// The first timeout of the waiting requests.
+    waiting_due: EarliestTime,
     /// Writers with events, which are called without any lock.
     dirty: Vec<Arc<WriterCore>>,
 }
@@ -104,14 +116,9 @@ struct Attaching {
     request: AttachRequest,
 }
 
-enum Source {
-    /// A channel request without an answer.
-    Connecting(Box<PendingConnection>),
-    /// A writer's end of a channel.
-    Writer(Weak<WriterCore>, ReaderId),
-    /// The reader's end of a channel, as long as the reference is alive.
-    Reader(ChannelKey, Weak<()>),
-}
+/// No later than the first of some times. Their list is looked through only when this time has come.
+#[derive(Default)]
+struct EarliestTime(Option<Instant>);
 
 impl SharedMemory {
     /// `None` if shared memory is not possible: then all samples use the network.
@@ -124,27 +131,31 @@ impl SharedMemory {
     /// # Errors
     /// The system is too old or short of descriptors, or has no `/proc`.
     fn open() -> std::io::Result<Self> {
-        let place = HostIdentity::current()?;
+        let (place, namespaces) = (HostIdentity::current()?, Namespaces::current()?);
         let listener = Listener::new(Trust::SameUser)?;
         let poller = Poller::new()?;
         poller.add(&listener, LISTENER)?;
         Ok(Self {
             place,
+            namespaces,
             address: listener.address(),
             connections: Mutex::new(ConnectionManager {
                 listener,
                 accept_again_at: None,
                 poller,
-                next_token: 1,
-                sources: Vec::new(),
+                sources: Sources::default(),
                 queued: VecDeque::new(),
+                may_connect: false,
+                answers_due: EarliestTime::default(),
                 waiting: Vec::new(),
                 attaching: Vec::new(),
+                waiting_due: EarliestTime::default(),
                 dirty: Vec::new(),
             }),
             connect_queue: Mutex::default(),
             has_waiting: AtomicBool::new(false),
-            has_ended: AtomicBool::new(false),
+            has_matched: AtomicBool::new(false),
+            ended: Mutex::default(),
             due: AtomicU64::new(NEVER),
             incoming: Incoming::new()?,
             counters: Arc::default(),
@@ -199,7 +210,7 @@ impl SharedMemory {
         self.resume_accepting(&mut connections, now);
         self.take_requests(&mut connections, now);
         self.connect_queued(&mut connections);
-        self.admit_waiting(&mut connections, &*host, now);
+        self.admit_if_matched(&mut connections, &*host, now);
         for _ in 0..ROUNDS_MAX {
             let Ok(tokens) = connections.poller.wait(Some(MonotonicNs(0))) else { break };
             let tokens: Vec<Token> = tokens.collect();
@@ -215,14 +226,6 @@ impl SharedMemory {
             }
         }
         self.look_for_ended(&mut connections, &*host);
-        connections.cancel_connections(|wanted| wanted.reader.strong_count() == 0);
-        connections.sources.retain(|(_, source)| match source {
-            Source::Connecting(_) => true,
-            Source::Writer(writer, channel) => {
-                writer.upgrade().is_some_and(|writer| writer.has_channel(*channel) || writer.has_ended_channels())
-            }
-            Source::Reader(_, channel) => channel.strong_count() > 0,
-        });
         self.expire_unanswered(&mut connections, now);
         // Some requests may have been answered.
         self.connect_queued(&mut connections);
@@ -230,9 +233,12 @@ impl SharedMemory {
             self.has_waiting.store(true, Ordering::SeqCst);
             // A match may have been found since the last check; from now on the thread that finds one wakes this
             // thread.
-            self.admit_waiting(&mut connections, &*host, now);
+            self.admit_if_matched(&mut connections, &*host, now);
         }
         self.has_waiting.store(connections.has_waiting(), Ordering::SeqCst);
+        if !connections.is_connecting() {
+            connections.answers_due = EarliestTime::default();
+        }
         let deadline = connections.deadline().min(self.retry_deadline());
         self.update_is_connecting(connections.is_connecting());
         self.due.store(deadline, Ordering::SeqCst);
@@ -318,7 +324,7 @@ impl SharedMemory {
         for _ in 0..ROUNDS_MAX {
             match connections.listener.accept() {
                 Ok(Some(request)) => {
-                    if let Err(apart) = request.peer().check_namespaces() {
+                    if let Err(apart) = self.namespaces.check(request.peer()) {
                         log(
                             Level::INFO,
                             move || tracing::info!(%apart, "a reader asks for shared memory and does not get it"),
@@ -330,7 +336,9 @@ impl SharedMemory {
                         if connections.waiting.len() + connections.attaching.len() >= WAITING_MAX {
                             request.refuse(Refusal::NoSuchWriter);
                         } else {
-                            connections.waiting.push((now() + PATIENCE, request));
+                            let until = now() + PATIENCE;
+                            connections.waiting_due.note(until);
+                            connections.waiting.push((until, request));
                         }
                     }
                 }
@@ -361,6 +369,17 @@ impl SharedMemory {
             Ok(()) => None,
             Err(_) => Some(now + ACCEPT_RETRY_AFTER),
         };
+    }
+
+    /// Admits waiting readers, if there are new matches or a reader has waited too long.
+    fn admit_if_matched(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, now: Instant) {
+        let has_matched = self.has_matched.swap(false, Ordering::SeqCst);
+        if connections.has_waiting() && (has_matched || connections.waiting_due.is_due(now)) {
+            self.admit_waiting(connections, host, now);
+            let waiting = connections.waiting.iter().map(|(until, _)| *until);
+            let attaching = connections.attaching.iter().map(|attaching| attaching.until);
+            connections.waiting_due = waiting.chain(attaching).collect();
+        }
     }
 
     fn admit_waiting(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, now: Instant) {
@@ -402,7 +421,10 @@ impl SharedMemory {
                     let reason = format!("the writer has not discovered the reader within {PATIENCE}");
                     self.dismiss(host, core, &attaching.request, reason);
                 }
-                None => connections.attaching.push(attaching),
+                None => {
+                    connections.waiting_due.note(attaching.until);
+                    connections.attaching.push(attaching);
+                }
             }
         }
         if known.is_empty() {
@@ -430,80 +452,72 @@ impl SharedMemory {
             return None;
         }
         let overflow = if is_reliable { Overflow::Block } else { Overflow::Evict };
-        let token = connections.next_token();
+        let token = connections.sources.next_token();
         match core.admit(request, reader, overflow, (&connections.poller, token)) {
             Ok(channel) => {
-                let writer = Arc::downgrade(&core);
-                // A repeated request replaces the earlier channel of the reader.
-                connections.sources.retain(|(_, source)| source.is_open(&writer, &core));
-                connections.sources.push((token, Source::Writer(writer, channel)));
+                connections.sources.add_writer(token, &core, channel);
                 // The reader may be ready already.
-                self.look_after_writer(connections, &core, host);
+                self.look_after_writer(connections, &core, Some(channel), host);
             }
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
                 self.note_fallback(host, writer, reader, reason);
                 // The call may have consumed notifications of other readers, and this reader gets messages.
-                self.look_after_writer(connections, &core, host);
+                self.look_after_writer(connections, &core, None, host);
             }
         }
         None
     }
 
     fn look_after(&self, connections: &mut ConnectionManager, token: Token, host: &dyn ShmHost) {
-        let Some(place) = connections.sources.iter().position(|(known, _)| *known == token) else {
-            return self.look_after_all(connections, host);
-        };
-        match connections.sources.get_mut(place) {
-            Some((_, Source::Writer(writer, _))) => {
-                if let Some(writer) = writer.upgrade() {
-                    self.look_after_writer(connections, &writer, host);
+        if let Some(pending) = connections.sources.take_request(token) {
+            connections.may_connect = true;
+            return self.go_on_connecting(connections, token, pending, host);
+        }
+        match connections.sources.end(token) {
+            Some(ChannelEnd::Writer(writer, channel)) => match connections.sources.writer(writer) {
+                Some(core) => {
+                    self.look_after_writer(connections, &core, Some(channel), host);
+                    if !core.has_channel(channel) {
+                        connections.sources.remove_end(token);
+                    }
                 }
-            }
-            Some((_, Source::Reader(..))) => {
-                connections.sources.swap_remove(place);
+                None => connections.sources.remove_end(token),
+            },
+            Some(ChannelEnd::Reader(..)) => {
+                connections.sources.remove_end(token);
                 self.incoming.look_for_ends();
             }
-            Some((_, Source::Connecting(_))) => {
-                let (token, source) = connections.sources.swap_remove(place);
-                if let Source::Connecting(connecting) = source {
-                    self.go_on_connecting(connections, token, connecting, host);
-                }
-            }
-            None => {}
+            None => self.look_after_all(connections, host),
         }
     }
 
     fn look_for_ended(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
-        if self.has_ended.swap(false, Ordering::SeqCst) {
-            self.look_after_writers(connections, host, |writer| writer.has_ended_channels());
+        let ended = std::mem::take(&mut *lock(&self.ended));
+        for core in ended.into_iter().filter_map(|writer| connections.sources.writer(writer)).collect::<Vec<_>>() {
+            self.look_after_writer(connections, &core, None, host);
+            connections.sources.remove_ended(&core);
         }
     }
 
-    /// Polls the channels of all writers, after an event of a channel that a newer one to the same reader has replaced.
+    /// Polls the channels of all writers, after an event of a channel that is not known any more.
     #[cold]
     fn look_after_all(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
-        self.look_after_writers(connections, host, |_| true);
-    }
-
-    fn look_after_writers(
-        &self,
-        connections: &mut ConnectionManager,
-        host: &dyn ShmHost,
-        is_meant: impl Fn(&WriterCore) -> bool,
-    ) {
-        let writers = connections.sources.iter().filter_map(|(_, source)| match source {
-            Source::Writer(writer, _) => writer.upgrade(),
-            Source::Connecting(_) | Source::Reader(..) => None,
-        });
-        for writer in writers.filter(|writer| is_meant(writer)).collect::<Vec<_>>() {
-            self.look_after_writer(connections, &writer, host);
+        for core in connections.sources.writers().collect::<Vec<_>>() {
+            self.look_after_writer(connections, &core, None, host);
+            connections.sources.remove_ended(&core);
         }
     }
 
-    /// Polls the channels of a writer, which the caller notifies afterwards without any lock.
-    fn look_after_writer(&self, connections: &mut ConnectionManager, core: &Arc<WriterCore>, host: &dyn ShmHost) {
-        let looked = core.poll_channels();
+    /// Polls a channel of a writer, or all of them. The caller notifies the writer afterwards without any lock.
+    fn look_after_writer(
+        &self,
+        connections: &mut ConnectionManager,
+        core: &Arc<WriterCore>,
+        channel: Option<ReaderId>,
+        host: &dyn ShmHost,
+    ) {
+        let looked = core.poll_channels(channel);
         connections.note_dirty(core);
         if !looked.attach.is_empty() {
             let now = now();
@@ -561,12 +575,16 @@ impl SharedMemoryHost for SharedMemory {
     }
 
     /// The writer thereby closed the descriptor, so the poller reports nothing for this channel.
-    fn note_ended(&self) {
-        // The thread that set the flag has already woken the thread that polls connections. The polling thread clears
-        // the flag before it looks for ended channels, so it also sees the channel of this call.
-        if !self.has_ended.swap(true, Ordering::SeqCst) {
-            self.wake();
+    fn note_ended(&self, writer: Guid) {
+        let mut ended = lock(&self.ended);
+        if ended.contains(&writer) {
+            // The thread that listed the writer wakes the thread that polls connections, which takes the list before it
+            // looks for ended channels.
+            return;
         }
+        ended.push(writer);
+        drop(ended);
+        self.wake();
     }
 
     fn resume(&self, reader: Guid) {
@@ -588,23 +606,25 @@ impl ConnectionManager {
         !self.waiting.is_empty() || !self.attaching.is_empty()
     }
 
-    fn next_token(&mut self) -> Token {
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        token
-    }
-
     /// The time of the next check without an event.
     fn deadline(&self) -> u64 {
-        let waiting = self.waiting.iter().map(|(until, _)| until.0).chain(self.accept_again_at.map(|at| at.0));
-        let waiting = waiting.chain(self.attaching.iter().map(|attaching| attaching.until.0));
-        waiting.chain(self.unanswered().map(|wanted| wanted.until.0)).min().unwrap_or(NEVER)
+        let times = [self.accept_again_at, self.waiting_due.0, self.answers_due.0];
+        times.into_iter().flatten().map(|at| at.0).min().unwrap_or(NEVER)
     }
 }
 
-impl Source {
-    /// False for a channel of this writer that has ended.
-    fn is_open(&self, writer: &Weak<WriterCore>, core: &WriterCore) -> bool {
-        !matches!(self, Self::Writer(own, channel) if own.ptr_eq(writer) && !core.is_open(*channel))
+impl EarliestTime {
+    fn note(&mut self, at: Instant) {
+        self.0 = Some(self.0.map_or(at, |earliest| earliest.min(at)));
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.0.is_some_and(|at| at <= now)
+    }
+}
+
+impl FromIterator<Instant> for EarliestTime {
+    fn from_iter<T: IntoIterator<Item = Instant>>(times: T) -> Self {
+        Self(times.into_iter().min())
     }
 }

@@ -63,7 +63,7 @@ pub(in crate::driver) struct Outgoing {
 
 pub(in crate::driver) struct Channels {
     pub(in crate::driver) writer: Writer,
-    /// At most [`CHANNELS_MAX`].
+    /// At most [`CHANNELS_MAX`], sorted by number.
     channels: Vec<Channel>,
     /// The readers of all channels, sorted by GUID. Each is matched, which bounds their number.
     attached: Vec<AttachedReader>,
@@ -124,6 +124,10 @@ struct Channel {
     no_progress: bool,
     /// The channel is closing: its readers get messages.
     is_closing: bool,
+    /// For a pass over all readers that compares those of each channel.
+    lowest: Option<SequenceNumber>,
+    /// For a pass over all readers that looks for channels without any.
+    has_readers: bool,
 }
 
 /// A reader in another process.
@@ -361,7 +365,10 @@ impl Outgoing {
             is_short: false,
             no_progress: false,
             is_closing: false,
+            lowest: None,
+            has_readers: false,
         });
+        debug_assert!(channels.channels.is_sorted_by_key(|channel| channel.id));
         channels.attach(id, 0, reader);
         channels.note_attached_changed();
         self.has_readers.store(true, Ordering::Release);
@@ -449,13 +456,9 @@ impl Outgoing {
         found.is_some_and(|found| found.halted_at.is_some() || found.session.is_none())
     }
 
-    pub(in crate::driver) fn is_open(&self, id: ReaderId) -> bool {
-        lock_leaf(&self.channels).as_ref().is_some_and(|channels| channels.is_open(id))
-    }
-
-    /// Whether this channel exists, or some channel is still open at the other side.
+    /// Whether this channel exists, or is still open at the other side.
     pub(in crate::driver) fn has_channel(&self, id: ReaderId) -> bool {
-        lock_leaf(&self.channels).as_ref().is_some_and(|channels| channels.writer.is_closing() || channels.is_open(id))
+        lock_leaf(&self.channels).as_ref().is_some_and(|channels| channels.writer.has_channel(id))
     }
 
     /// Number of readers that get their samples here.
@@ -475,11 +478,14 @@ impl Outgoing {
         SharedMemoryUse { segments, bytes, slots, slots_in_use }
     }
 
-    /// Polls the channels: collects the events of readers.
-    pub(in crate::driver) fn poll_channels(&self) -> ChannelEvents {
+    /// Polls a channel, or all of them: collects the events of readers.
+    pub(in crate::driver) fn poll_channels(&self, channel: Option<ReaderId>) -> ChannelEvents {
         let mut guard = lock_leaf(&self.channels);
         let Some(channels) = guard.as_mut() else { return ChannelEvents::default() };
-        channels.writer.service();
+        match channel {
+            Some(channel) => channels.writer.service_reader(channel),
+            None => channels.writer.service(),
+        }
         channels.writer.cancel_room_notification();
         channels.end_closing();
         let mut events = ChannelEvents::default();
@@ -620,15 +626,29 @@ impl Channels {
 
     /// Whether some reader has unacknowledged samples. That reader notifies the writer when it has acknowledged them.
     pub(in crate::driver) fn is_any_behind(&mut self) -> bool {
-        let Self { channels, attached, writer, sent_below, .. } = self;
+        let sent_below = self.sent_below;
+        self.find_lowest(|reader| reader.halted_at.unwrap_or(sent_below));
+        let Self { channels, writer, .. } = self;
         let mut is_any = false;
         for channel in channels.iter_mut().filter(|channel| channel.is_reliable) {
-            let in_use = attached.iter().filter(|reader| reader.channel == channel.id && reader.stage == Stage::InUse);
-            let Some(has_below) = in_use.map(|reader| reader.halted_at.unwrap_or(*sent_below)).min() else { continue };
+            let Some(has_below) = channel.lowest else { continue };
             let has_below = has_below.0.max(0).cast_unsigned();
             is_any |= channel.ask_for_note(writer, has_below).is_some_and(|noted| noted < has_below);
         }
         is_any
+    }
+
+    /// Sets [`Channel::lowest`] to the lowest number of its readers. A reader that still gets messages acknowledges by
+    /// messages, and does not count.
+    fn find_lowest(&mut self, number: impl Fn(&AttachedReader) -> SequenceNumber) {
+        let Self { channels, attached, .. } = self;
+        channels.iter_mut().for_each(|channel| channel.lowest = None);
+        for reader in attached.iter().filter(|reader| reader.stage == Stage::InUse) {
+            if let Some(channel) = find_channel(channels, reader.channel) {
+                let number = number(reader);
+                channel.lowest = Some(channel.lowest.map_or(number, |lowest| lowest.min(number)));
+            }
+        }
     }
 
     fn acknowledged(&mut self, last: SequenceNumber) -> Acknowledged {
@@ -636,11 +656,11 @@ impl Channels {
         let mut news = Acknowledged::new();
         // `last` may be stale: it was read before this lock was taken.
         self.last = self.last.max(last);
+        self.find_lowest(|reader| reader.below);
         let Self { channels, attached, writer, demand, last, .. } = self;
-        for channel in channels {
-            // A reader that still gets messages acknowledges by messages.
-            let is_meant = |reader: &&mut AttachedReader| reader.channel == channel.id && reader.stage == Stage::InUse;
-            let Some(below) = attached.iter_mut().filter(is_meant).map(|reader| reader.below).min() else { continue };
+        let mut has_news = false;
+        for channel in channels.iter_mut() {
+            let Some(below) = channel.lowest else { continue };
             let noted = match demand.filter(|demand| channel.is_reliable && below <= *demand) {
                 Some(demand) => {
                     // Half of the missing samples: so not every sample wakes the writer, and the writer does not run
@@ -654,17 +674,19 @@ impl Channels {
             // The reader process is untrusted: clamp its acknowledgement to the last sample.
             let noted = noted.unwrap_or(0).min(last.next().0.cast_unsigned());
             let noted = SequenceNumber(noted.cast_signed());
-            let is_meant = |reader: &&mut AttachedReader| reader.channel == channel.id && reader.stage == Stage::InUse;
-            for reader in attached.iter_mut().filter(is_meant).filter(|reader| noted > reader.below) {
-                reader.below = noted;
-                news.push((reader.guid, noted));
+            has_news |= noted > below;
+            channel.lowest = Some(noted);
+        }
+        if has_news {
+            for reader in attached.iter_mut().filter(|reader| reader.stage == Stage::InUse) {
+                let noted = find_channel(channels, reader.channel).and_then(|channel| channel.lowest);
+                if let Some(noted) = noted.filter(|noted| *noted > reader.below) {
+                    reader.below = noted;
+                    news.push((reader.guid, noted));
+                }
             }
         }
         news
-    }
-
-    fn is_open(&self, id: ReaderId) -> bool {
-        self.channels.iter().any(|channel| channel.id == id)
     }
 
     /// Collects readers whose channels the writer has found closed. Their descriptors are closed too, so the poller
@@ -698,6 +720,17 @@ impl Channel {
         self.asked_note = if self.asked_note > noted { at.min(self.asked_note) } else { at };
         writer.request_ack_notification(self.id, self.asked_note)
     }
+}
+
+/// A channel, in channels that are sorted by number.
+#[inline]
+fn find_channel(channels: &mut [Channel], id: ReaderId) -> Option<&mut Channel> {
+    // With one or two channels the first comparison finds it.
+    let place = match channels.first() {
+        Some(first) if first.id == id => 0,
+        _ => channels.binary_search_by_key(&id, |channel| channel.id).ok()?,
+    };
+    channels.get_mut(place)
 }
 
 impl Drop for Channels {

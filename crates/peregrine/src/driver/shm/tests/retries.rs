@@ -113,7 +113,7 @@ fn reader_whose_channel_was_rejected_gets_another_one() {
         channels.writer.reject(channel, "the test says so");
     };
     reject();
-    shared(&sides[0]).note_ended();
+    shared(&sides[0]).note_ended(writer.guid());
     let [first, fallback, second] = next_paths(&mut events);
     assert_eq!([first, second], [DeliveryPath::SharedMemory, DeliveryPath::SharedMemory]);
     assert!(matches!(fallback, DeliveryPath::Messages(_)), "{fallback:?}");

@@ -4,7 +4,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_transport::shm::{Gone, ReaderId, UserMessage};
 
-use super::{AttachRequest, AttachedReader, ChannelEvents, Channels, MatchedRequest, Stage, Unsent};
+use super::{AttachRequest, AttachedReader, ChannelEvents, Channels, MatchedRequest, Stage, Unsent, find_channel};
 use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 
 impl Channels {
@@ -38,11 +38,16 @@ impl Channels {
 
     /// Called whenever readers attach, leave, or begin or cease to be live.
     pub(super) fn note_attached_changed(&mut self) {
-        let is_all_live = |id| {
-            let mut readers = self.of(id).map(|reader| reader.is_live).peekable();
-            readers.peek().is_some() && readers.all(|is_live| is_live)
-        };
-        self.are_all_live = self.channels.iter().all(|channel| is_all_live(channel.id));
+        let Self { channels, attached, are_all_live, .. } = self;
+        channels.iter_mut().for_each(|channel| channel.has_readers = false);
+        *are_all_live = true;
+        for reader in attached {
+            *are_all_live &= reader.is_live;
+            if let Some(channel) = find_channel(channels, reader.channel) {
+                channel.has_readers = true;
+            }
+        }
+        *are_all_live &= channels.iter().all(|channel| channel.has_readers);
     }
 
     pub(super) fn attach(&mut self, channel: ReaderId, index: u32, guid: Guid) {
@@ -73,7 +78,7 @@ impl Channels {
         let mut refused = Vec::new();
         for of_channel in requests.chunk_by(|one, other| one.request.channel == other.request.channel) {
             let Some(id) = of_channel.first().map(|first| first.request.channel) else { continue };
-            let is_reliable = self.channels.iter().find(|channel| channel.id == id).map(|channel| channel.is_reliable);
+            let is_reliable = find_channel(&mut self.channels, id).map(|channel| channel.is_reliable);
             let suits = |matched: &MatchedRequest| Some(matched.is_reliable) == is_reliable;
             let answers: Vec<UserMessage> = of_channel
                 .iter()
@@ -124,7 +129,9 @@ impl Channels {
 
     /// Handles the messages that reader processes have sent.
     pub(super) fn receive_attachments(&mut self, events: &mut ChannelEvents) {
+        let mut has_some = false;
         while let Some((channel, messages)) = self.writer.poll_messages() {
+            has_some = true;
             let result = messages.into_iter().try_for_each(|message| {
                 let message =
                     Attachment::decode(message).ok_or("the reader process sent a message that means nothing")?;
@@ -134,7 +141,9 @@ impl Channels {
                 self.writer.reject(channel, what);
             }
         }
-        self.note_attached_changed();
+        if has_some {
+            self.note_attached_changed();
+        }
     }
 
     fn receive_attachment(
@@ -147,7 +156,7 @@ impl Channels {
         let reader = place.and_then(|place| self.attached.get_mut(place));
         match (kind, reader) {
             (AttachmentKind::Attach { reader }, _) => {
-                let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id) else { return Ok(()) };
+                let Some(channel) = find_channel(&mut self.channels, id) else { return Ok(()) };
                 if index <= channel.last_index {
                     return Err("the reader process attached two readers with one index");
                 }
@@ -200,7 +209,7 @@ impl Channels {
                 // The reader process notifies the writer of room.
                 Err(Unsent::NoRoom | Unsent::NoMemory) => {}
                 Err(Unsent::Stuck | Unsent::TooLong | Unsent::NotAnnounced) => {
-                    if let Some(channel) = self.channels.iter_mut().find(|other| other.id == channel) {
+                    if let Some(channel) = find_channel(&mut self.channels, channel) {
                         channel.is_closing = true;
                     }
                     self.must_poll = true;

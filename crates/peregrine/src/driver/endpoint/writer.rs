@@ -390,8 +390,8 @@ impl WriterCore {
         readers.iter().map(|reader| state.matched.binary_search(reader).is_ok()).collect()
     }
 
-    /// Polls a channel, or all of them: ready readers get samples by shared memory from now on, readers whose channel has ended get
-    /// messages. The caller then calls [`Self::after`].
+    /// Polls a channel, or all of them: ready readers get samples by shared memory from now on, readers whose channel
+    /// has ended get messages. The caller then calls [`Self::after`].
     pub(in crate::driver) fn poll_channels(&self, channel: Option<ReaderId>) -> ChannelEvents {
         // Acknowledgements may free room.
         self.note_acknowledged();

@@ -31,9 +31,9 @@
 //! A receive thread that is about to run a listener makes sure that there is a *spare* thread: one that neither leads
 //! nor runs user code, but follows, or is about to ([`SpareThreads`]). A blocked listener therefore occupies one
 //! thread, and no other thread waits for it. The number of threads is at most the number of concurrent listeners plus
-//! three. A follower wakes up at once on an idle core, but does not interrupt a running thread while application threads
-//! lead ([`Process::set_interrupts`]). The control thread passes listeners that wait behind one that
-//! lasts too long to another thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
+//! three. A follower wakes up at once on an idle core, but does not interrupt a running thread while application
+//! threads lead ([`Process::set_interrupts`]). The control thread passes listeners that wait behind one that lasts too
+//! long to another thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

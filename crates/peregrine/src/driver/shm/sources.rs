@@ -1,4 +1,4 @@
-//! What the connection manager polls: requests without an answer, and both sides' ends of channels.
+//! The descriptors that the connection manager polls: requests without an answer, and both sides' ends of channels.
 //!
 //! Every event of a descriptor needs its source, so sources are found by their tokens, by the channel that readers
 //! share, and by the writer. Nothing here walks through all channels, except to remove ended ones when their number has
@@ -46,7 +46,7 @@ struct WriterEnds {
     channels: Vec<(ReaderId, Token)>,
 }
 
-/// What readers of this process share already.
+/// A request or channel that readers of this process share.
 pub(super) enum Shared<'a> {
     /// A request without an answer.
     Request(&'a mut PendingConnection),
@@ -81,10 +81,10 @@ impl Sources {
     }
 
     /// Removes the channel requests that name a reader for which `is_meant` is true.
-    pub(super) fn take_requests(&mut self, is_meant: impl Fn(&Wanted) -> bool) -> Vec<Box<PendingConnection>> {
+    pub(super) fn take_requests(&mut self, is_meant: impl Fn(&Wanted) -> bool) -> Vec<PendingConnection> {
         let meant = self.connecting.iter().filter(|(_, pending)| is_meant(&pending.wanted));
         let meant: Vec<Token> = meant.map(|(token, _)| *token).collect();
-        meant.into_iter().filter_map(|token| self.take_request(token)).collect()
+        meant.into_iter().filter_map(|token| self.take_request(token)).map(|pending| *pending).collect()
     }
 
     pub(super) fn requests(&self) -> impl Iterator<Item = &PendingConnection> {

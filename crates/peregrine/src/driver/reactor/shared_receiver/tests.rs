@@ -49,7 +49,7 @@ struct Noted {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Threads that are started run when this is free.
     starting: Mutex<()>,
-    /// What receive threads were told about interruptions.
+    /// The arguments of `set_interrupts`.
     interrupts: Mutex<Vec<bool>>,
     me: std::sync::Weak<Self>,
 }

@@ -240,14 +240,16 @@ impl Poller {
         Ok(ready.into_iter())
     }
 
-    /// The report disarms the source.
+    /// The report disarms an armed source.
     pub(in crate::driver) fn wait_one(&self, _: Option<MonotonicNs>) -> io::Result<Option<Token>> {
         Ok(Some(KERNEL.await_some(|state| {
             let State { sources, pollers } = state;
             let is_ready =
-                |interest: &&mut Interest| interest.mode == Mode::Armed && sources[interest.source].is_readable();
+                |interest: &&mut Interest| interest.mode != Mode::Disarmed && sources[interest.source].is_readable();
             let ready = pollers[self.0].iter_mut().find(is_ready)?;
-            ready.mode = Mode::Disarmed;
+            if ready.mode == Mode::Armed {
+                ready.mode = Mode::Disarmed;
+            }
             Some(ready.token)
         })))
     }

@@ -98,6 +98,9 @@ impl Endpoints {
     fn close(&self, socket: &Socket) {
         socket.shut_down();
         self.receiver.close();
+        // A closing receiver starts no thread. The thread of the model that waits for its start ends.
+        *self.spare.lock().unwrap() += 1;
+        self.start.notify_one();
     }
 }
 

@@ -17,7 +17,7 @@ use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::time::Instant;
 use peregrine_transport::event::{Poller, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
-use peregrine_transport::thread;
+use peregrine_transport::thread::{self, Scheduling};
 use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, Socket, Wait};
 use tracing::Level;
 
@@ -80,7 +80,7 @@ pub(crate) struct Domain {
     receivers: Mutex<Vec<Arc<DataReceiver>>>,
     /// Entities whose listeners wait for a thread that may run user code.
     listeners: ListenerQueue,
-    /// The threads that run them in a domain without sockets for user data.
+    /// The threads that run them.
     listener_threads: ListenerThreads,
     /// User code that threads have left which must not run any.
     deferred: Arc<DeferredUserCode>,
@@ -93,6 +93,9 @@ pub(crate) struct Domain {
     /// Writers in the queue of the publishing thread.
     publishing: Publishing,
     jobs: Jobs,
+    /// Receive threads may choose whether they interrupt others: neither the configuration nor the process has chosen a
+    /// scheduling.
+    may_change_scheduling: bool,
     /// Shared memory with other processes of the host.
     pub(in crate::driver) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
@@ -185,6 +188,8 @@ impl Domain {
             group_sockets_so_far: AtomicUsize::new(0),
             publishing: Publishing::default(),
             jobs: Jobs::default(),
+            may_change_scheduling: config.threads.scheduling.is_none()
+                && thread::scheduling().is_ok_and(|current| current == Scheduling::Other),
             shared_memory: config.shared_memory.then(SharedMemory::open_or_warn).flatten(),
             participants: RwLock::new(Arc::new([])),
             timer,
@@ -283,7 +288,12 @@ impl Domain {
         let settings = self.config.threads.clone();
         let name = format!("{}-{name}", settings.name_prefix);
         let builder = std::thread::Builder::new().name(name).stack_size(settings.stack_bytes);
+        let is_reset = self.may_change_scheduling;
         let run = move || {
+            // A receive thread that does not interrupt others may have started this one, which inherits that.
+            if is_reset && let Err(error) = thread::set_scheduling(Scheduling::Other) {
+                log(Level::WARN, move || tracing::warn!(%error, "a thread of the domain does not interrupt others"));
+            }
             if let Some(cpus) = settings.affinity
                 && let Err(error) = thread::set_affinity(&cpus)
             {

@@ -321,6 +321,8 @@ impl<D: Default> SharedReceiver<D> {
         let no_user_code = Deferring::begin();
         leading.give_up();
         self.ensure_spare_thread(by);
+        // User code, and threads that it starts, have the usual scheduling.
+        by.set_interrupts(true);
         // Runs the wakers that were deferred meanwhile.
         drop(no_user_code);
         by.run_listeners(&mut dirty, now);

@@ -23,8 +23,8 @@ use crate::driver::host::Host;
 use crate::error::Error;
 
 thread_local! {
-    /// The scheduling of the calling receive thread, once that was set or read.
-    static SCHEDULING: Cell<Option<Scheduling>> = const { Cell::new(None) };
+    /// Whether the calling receive thread interrupts others when it wakes up.
+    static INTERRUPTS: Cell<bool> = const { Cell::new(true) };
 }
 
 /// The reception at one socket, as its threads see the domain.
@@ -150,15 +150,10 @@ impl Process for Reception<'_> {
     }
 
     fn set_interrupts(&self, interrupts: bool) {
-        let wanted = if interrupts { Scheduling::Other } else { Scheduling::Batch };
-        if SCHEDULING.get().is_none() {
-            SCHEDULING.set(thread::scheduling().ok());
-        }
-        let current = SCHEDULING.get();
-        // A thread with another policy keeps it.
-        if current != Some(wanted) && matches!(current, Some(Scheduling::Other | Scheduling::Batch)) {
+        if self.domain.may_change_scheduling && INTERRUPTS.get() != interrupts {
+            let wanted = if interrupts { Scheduling::Other } else { Scheduling::Batch };
             match thread::set_scheduling(wanted) {
-                Ok(()) => SCHEDULING.set(Some(wanted)),
+                Ok(()) => INTERRUPTS.set(interrupts),
                 Err(error) => log(Level::DEBUG, move || tracing::debug!(?wanted, %error, "scheduling not set")),
             }
         }

@@ -88,6 +88,11 @@ pub struct DomainConfig {
     /// writer's process could change a sample in shared memory while a reader reads it; a process of the same user
     /// could change all other memory of the reader as well. The default is `true`.
     pub shared_memory: bool,
+    /// Number of channels of shared memory that the process creates as soon as a reader matches a writer of another
+    /// process. The readers of a process share the channel from a writer. Beyond that, a reader gets messages until two
+    /// of them have brought samples of the writer; then its process creates the channel. A channel needs descriptors
+    /// and memory in both processes, and most pairs of a large system exchange nothing. The default is 128.
+    pub eager_channels: usize,
     /// Whether the participant announces itself, and is discovered, by multicast. The default is `true`.
     pub multicast: bool,
     /// Multicast groups for the user data of readers that [set no group](crate::DataReaderBuilder::multicast). A writer
@@ -174,6 +179,7 @@ impl Default for DomainConfig {
             udp_v4: true,
             udp_v6: false,
             shared_memory: true,
+            eager_channels: 128,
             multicast: true,
             multicast_groups: Vec::new(),
             send_to_groups: true,
@@ -229,6 +235,7 @@ impl DomainConfig {
         with_udp_v4 = udp_v4: bool,
         with_udp_v6 = udp_v6: bool,
         with_shared_memory = shared_memory: bool,
+        with_eager_channels = eager_channels: usize,
         with_multicast = multicast: bool,
         with_send_to_groups = send_to_groups: bool,
         with_send_to_unheard_addresses = send_to_unheard_addresses: bool,

@@ -32,6 +32,10 @@ pub enum NoSharedMemory {
     /// that the writer holds use all of this memory, or the system has none. In the reader's process the channel [has
     /// ended](Self::Ended).
     NoMemory,
+    /// The reader's process has as many channels as it creates before samples come
+    /// ([`DomainConfig::eager_channels`](crate::DomainConfig::eager_channels)), and the writer has sent few samples so
+    /// far.
+    NoSamplesYet,
     /// DDS Security protects the topic. Shared memory carries plain samples, so protected samples are sent in messages,
     /// unless both participants trust the host (`SecurityConfig::trust_host`) and payloads are not protected.
     Protected,
@@ -90,7 +94,7 @@ impl NoSharedMemory {
     pub const fn is_lasting(&self) -> bool {
         match self {
             Self::Apart(_) | Self::Refused(_) | Self::Protected => true,
-            Self::NotConnected(_) | Self::Broken(_) | Self::Ended | Self::NoMemory => false,
+            Self::NotConnected(_) | Self::Broken(_) | Self::Ended | Self::NoMemory | Self::NoSamplesYet => false,
         }
     }
 }
@@ -102,6 +106,9 @@ impl fmt::Display for NoSharedMemory {
                 f.write_str(what)
             }
             Self::Ended => f.write_str("the other process has ended or has closed the connection"),
+            Self::NoSamplesYet => {
+                f.write_str("the process has eager_channels channels already, and the writer has sent few samples")
+            }
             Self::Protected => f.write_str("the topic is protected, and shared memory carries plain samples"),
             Self::NoMemory => {
                 f.write_str("the writer's shared_memory_bytes, or the system, leaves no memory for a sample")

@@ -12,6 +12,7 @@ pub(in crate::driver) mod local_reader;
 mod mark;
 pub(in crate::driver) mod outbox;
 pub(crate) mod reader;
+mod sample_watch;
 mod send_state;
 mod send_turns;
 mod sending;

@@ -20,6 +20,7 @@ use tracing::Level;
 use super::context::EndpointContext;
 use super::last_heard::LastHeard;
 use super::mark::Mark;
+use super::sample_watch::SampleWatch;
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -76,6 +77,7 @@ pub(crate) struct ReaderState {
     pub(in crate::driver) local: LocalWriters,
     pub(in crate::driver) last_heard: LastHeard,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
+    pub(in crate::driver) samples: SampleWatch,
     /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
@@ -117,6 +119,7 @@ impl ReaderCore {
             local: LocalWriters::default(),
             last_heard: LastHeard::default(),
             last_non_match: None,
+            samples: SampleWatch::default(),
             hook: None,
             wakers: Wakers::default(),
             collections: ArrayVec::new(),
@@ -298,6 +301,25 @@ impl ReaderCore {
         true
     }
 
+    /// Requests the channel to this writer, which was put off, once samples come. Returns `false` unless the reader is
+    /// open and matches the writer.
+    pub(in crate::driver) fn watch_for_samples(&self, writer: Guid) -> bool {
+        let mut state = self.lock();
+        let is_matched = !state.closed && state.matched.binary_search(&writer).is_ok();
+        if is_matched {
+            state.samples.watch(writer);
+        }
+        is_matched
+    }
+
+    /// Requests the channels to writers that have begun to send samples.
+    #[cold]
+    fn request_channels(&self, writers: Vec<Guid>) {
+        if let Some(shared) = self.host.shared_memory() {
+            shared.demand(self.guid, &writers);
+        }
+    }
+
     /// Whether the reader is open and matches this writer.
     pub(in crate::driver) fn is_matched(&self, writer: Guid) -> bool {
         let state = self.lock();
@@ -313,6 +335,7 @@ impl ReaderCore {
             guard.reader.unmatch_writer(now, wall, writer);
         }
         guard.local.remove(writer);
+        guard.samples.forget(writer);
         if let Ok(place) = guard.matched.binary_search(&writer) {
             guard.matched.remove(place);
             guard.statuses.matched.lost(writer);
@@ -377,6 +400,12 @@ impl ReaderCore {
     /// Moves events of the state machine into statuses and wakes waiters.
     pub(super) fn process_events(&self, now: Instant) -> AfterEvents {
         let mut guard = self.lock();
+        if guard.samples.has_active() {
+            let active = guard.samples.take_active();
+            drop(guard);
+            self.request_channels(active);
+            guard = self.lock();
+        }
         let changed = guard.drain_events();
         if guard.has_hook_for(changed) && self.gate.add_at(changed, now) {
             if guard.reader.has_transmit() {
@@ -638,8 +667,14 @@ impl ReaderState {
     #[inline]
     pub(crate) fn handle(&mut self, rx: &Reception<'_>, from: Guid, input: &Input<'_>) {
         match input {
-            Input::Data(meta, data) => self.reader.handle_data(rx, from, *meta, data),
-            Input::DataFrag(meta, frag) => self.reader.handle_data_frag(rx, from, *meta, frag),
+            Input::Data(meta, data) => {
+                self.samples.note(from);
+                self.reader.handle_data(rx, from, *meta, data);
+            }
+            Input::DataFrag(meta, frag) => {
+                self.samples.note(from);
+                self.reader.handle_data_frag(rx, from, *meta, frag);
+            }
             Input::Heartbeat(heartbeat) => self.reader.handle_heartbeat(rx, from, heartbeat),
             Input::HeartbeatFrag(heartbeat) => self.reader.handle_heartbeat_frag(rx, from, heartbeat),
             Input::Gap(gap) => self.reader.handle_gap(rx, from, gap),

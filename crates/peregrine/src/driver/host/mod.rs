@@ -92,6 +92,9 @@ pub(crate) trait SharedMemoryHost {
     /// Records that this writer found the channel of a reader closed.
     fn note_ended(&self, writer: Guid);
 
+    /// Requests the channels from these writers to a reader, which were put off until samples come.
+    fn demand(&self, reader: Guid, writers: &[Guid]);
+
     /// Reports that a reader has room again for samples that wait in its channels.
     fn resume(&self, reader: Guid);
 }

@@ -20,7 +20,7 @@ use tracing::Level;
 
 use super::incoming::Attachments;
 use super::requests::{
-    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, PendingConnection, UNANSWERED_MAX, Wanted, reason_of_failure,
+    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ConnectQueue, PendingConnection, UNANSWERED_MAX, Wanted, reason_of_failure,
 };
 use super::services::ShmHost;
 use super::sources::Shared;
@@ -45,12 +45,43 @@ impl SharedMemory {
             until: now() + ANSWER_TIMEOUT,
             attempts: 1,
             is_reported: false,
+            is_demanded: false,
         };
         let mut connect_queue = lock(&self.connect_queue);
         connect_queue.retries.remove(wanted.reader_guid, Some(writer));
+        connect_queue.deferred.remove(wanted.reader_guid, Some(writer));
         connect_queue.wanted.push(wanted);
         drop(connect_queue);
         self.wake();
+    }
+
+    /// Requests channels that were put off, because samples come.
+    pub(super) fn request_deferred(&self, reader: Guid, writers: &[Guid]) {
+        let until = now() + ANSWER_TIMEOUT;
+        let mut connect_queue = lock(&self.connect_queue);
+        let ConnectQueue { deferred, wanted, .. } = &mut *connect_queue;
+        let demanded = writers.iter().filter_map(|writer| deferred.take(reader, *writer));
+        wanted.extend(demanded.map(|wanted| Wanted { until, is_demanded: true, ..wanted }));
+        drop(connect_queue);
+        self.wake();
+    }
+
+    /// Puts off requests until samples come. The readers get messages.
+    fn defer(&self, requests: Vec<Wanted>) {
+        let Some(host) = self.host() else { return };
+        for wanted in requests {
+            let (reader, writer) = (wanted.reader_guid, wanted.writer);
+            let core = wanted.reader.upgrade();
+            // Before the reader watches, so that the first samples find the request. A thread that ends the match
+            // first ends it at the reader, and then cancels the request.
+            lock(&self.connect_queue).deferred.add(wanted);
+            if core.is_some_and(|core| core.watch_for_samples(writer)) {
+                log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "no channel until samples come"));
+                host.observe_path(reader, writer, DeliveryPath::Messages(NoSharedMemory::NoSamplesYet));
+            } else {
+                lock(&self.connect_queue).deferred.remove(reader, Some(writer));
+            }
+        }
     }
 
     /// Requests a channel once more, at once unless that has failed [`ATTEMPTS_MAX`] times.
@@ -67,6 +98,7 @@ impl SharedMemory {
         let mut connect_queue = lock(&self.connect_queue);
         connect_queue.wanted.retain(|wanted| !wanted.is_for(reader, writer));
         connect_queue.retries.remove(reader, writer);
+        connect_queue.deferred.remove(reader, writer);
         let is_connecting = connect_queue.is_connecting;
         if is_connecting {
             connect_queue.cancelled.add(reader, writer);
@@ -126,15 +158,21 @@ impl SharedMemory {
         if !std::mem::take(&mut connections.may_connect) {
             return;
         }
-        let mut joining = Vec::new();
+        let eager = self.host().map_or(usize::MAX, |host| host.config().eager_channels);
+        let (mut joining, mut deferred) = (Vec::new(), Vec::new());
         for wanted in std::mem::take(&mut connections.queued) {
+            let must_defer = !wanted.is_demanded && connections.sources.shared() >= eager;
             let may_ask = connections.sources.requests_to(&wanted.at.address) < UNANSWERED_MAX;
             match connections.sources.find(wanted.key()) {
                 Some(Shared::Request(pending)) => pending.others.push(wanted),
                 Some(Shared::Channel) => joining.push(wanted),
+                None if must_defer => deferred.push(wanted),
                 None if may_ask => self.connect(connections, wanted),
                 None => connections.queued.push_back(wanted),
             }
+        }
+        if !deferred.is_empty() {
+            self.defer(deferred);
         }
         if !joining.is_empty() {
             self.join(joining);

@@ -587,6 +587,10 @@ impl SharedMemoryHost for SharedMemory {
         self.wake();
     }
 
+    fn demand(&self, reader: Guid, writers: &[Guid]) {
+        self.request_deferred(reader, writers);
+    }
+
     fn resume(&self, reader: Guid) {
         if self.has_writers() {
             self.incoming.resume(reader);

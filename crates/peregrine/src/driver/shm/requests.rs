@@ -40,6 +40,8 @@ pub(super) struct Wanted {
     pub(super) attempts: u8,
     /// The application knows that the reader gets messages.
     pub(super) is_reported: bool,
+    /// Samples come, so that the request is not put off.
+    pub(super) is_demanded: bool,
 }
 
 /// The common properties of the readers that share a channel.
@@ -98,6 +100,7 @@ pub(super) struct ConnectQueue {
     /// At most one for each matched pair.
     pub(in crate::driver) wanted: Vec<Wanted>,
     pub(super) retries: Retries,
+    pub(super) deferred: Deferred,
     /// Recorded while requests exist.
     pub(super) cancelled: Cancelled,
     pub(super) is_connecting: bool,
@@ -189,6 +192,38 @@ impl Retries {
     /// The time of the next [`Self::take_due`].
     pub(super) const fn due(&self) -> Option<Instant> {
         self.due
+    }
+}
+
+/// The requests that are put off until samples come, by reader and writer: at most one for each matched pair.
+#[derive(Default)]
+pub(super) struct Deferred(HashMap<Guid, HashMap<Guid, Wanted>>);
+
+impl Deferred {
+    pub(super) fn add(&mut self, wanted: Wanted) {
+        self.0.entry(wanted.reader_guid).or_default().insert(wanted.writer, wanted);
+    }
+
+    /// Removes the requests of a reader, for one writer or for all.
+    pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>) {
+        match writer {
+            Some(writer) => _ = self.take(reader, writer),
+            None => _ = self.0.remove(&reader),
+        }
+    }
+
+    pub(super) fn take(&mut self, reader: Guid, writer: Guid) -> Option<Wanted> {
+        let of_reader = self.0.get_mut(&reader)?;
+        let wanted = of_reader.remove(&writer);
+        if of_reader.is_empty() {
+            self.0.remove(&reader);
+        }
+        wanted
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.values().map(HashMap::len).sum()
     }
 }
 

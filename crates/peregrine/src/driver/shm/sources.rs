@@ -99,6 +99,11 @@ impl Sources {
         !self.connecting.is_empty()
     }
 
+    /// Number of channels that readers of this process share, and of requests for such channels.
+    pub(super) fn shared(&self) -> usize {
+        self.by_key.len()
+    }
+
     /// Number of channel requests without an answer to the process with this address.
     pub(super) fn requests_to(&self, address: &[u8; 16]) -> usize {
         self.asked.get(address).copied().unwrap_or(0)

@@ -1,6 +1,7 @@
 //! Peers in another process that do not answer, repeat requests, or end during an operation. The other process is
 //! another domain of this process, with separate sockets, threads and memory.
 
+mod eager;
 mod retries;
 mod sharing;
 
@@ -43,7 +44,11 @@ fn participant(domain: u32, prefix: &str) -> DomainParticipant {
 }
 
 fn participant_that_waits(domain: u32, prefix: &str, wait: WaitStrategy) -> DomainParticipant {
-    let mut config = DomainConfig { same_process: false, wait, ..DomainConfig::default() };
+    participant_with(domain, prefix, DomainConfig { wait, ..DomainConfig::default() })
+}
+
+fn participant_with(domain: u32, prefix: &str, mut config: DomainConfig) -> DomainParticipant {
+    config.same_process = false;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config.threads.name_prefix = prefix.to_owned();
     DomainParticipant::builder(domain).config(config).build().unwrap()

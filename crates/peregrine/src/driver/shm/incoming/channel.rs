@@ -242,7 +242,7 @@ impl AttachedReader {
         let has_lasted = self.attached_at.is_some_and(|at| now.since(at) >= RETRY_AFTER_MAX);
         let attempts = if has_lasted { 1 } else { self.attempts };
         let (until, is_reported) = (now + ANSWER_TIMEOUT, self.is_reported);
-        Wanted { reader, reader_guid, writer, at, is_reliable, until, attempts, is_reported }
+        Wanted { reader, reader_guid, writer, at, is_reliable, until, attempts, is_reported, is_demanded: true }
     }
 
     /// Whether the reader is this one, attached to the channel of this writer or of any.

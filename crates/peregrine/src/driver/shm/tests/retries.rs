@@ -14,6 +14,7 @@ fn wanted(reader: &Arc<ReaderCore>, attempts: u8) -> Wanted {
         until: now(),
         attempts,
         is_reported: false,
+        is_demanded: false,
     }
 }
 
@@ -22,7 +23,7 @@ fn retries(shared: &SharedMemory) -> usize {
 }
 
 /// The next paths that the participant reports.
-fn next_paths<const N: usize>(events: &mut crate::DiscoveryEvents) -> [DeliveryPath; N] {
+pub(super) fn next_paths<const N: usize>(events: &mut crate::DiscoveryEvents) -> [DeliveryPath; N] {
     std::array::from_fn(|_| {
         loop {
             if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("a path is reported") {

@@ -7,8 +7,8 @@ use crate::NoSharedMemory;
 const EAGER: usize = 2;
 const TOPICS: usize = 5;
 
-/// A writer of one process and a reader of another one on each of some topics. The readers' process creates two channels
-/// before samples come.
+/// A writer of one process and a reader of another one on each of some topics. The readers' process creates two
+/// channels before samples come.
 struct Pairs {
     sides: [DomainParticipant; 2],
     writers: Vec<DataWriter<Number>>,

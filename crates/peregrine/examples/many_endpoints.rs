@@ -133,6 +133,8 @@ fn read(readers: usize) -> Result<()> {
 fn participant(by_udp: bool) -> Result<DomainParticipant> {
     let mut config = DomainConfig::default();
     config.shared_memory = !by_udp;
+    // All channels, although few samples come.
+    config.eager_channels = usize::MAX;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     Ok(DomainParticipant::builder(DOMAIN).config(config).build()?)
 }

@@ -143,7 +143,8 @@ impl<'a> Run<'a> {
     }
 
     fn memory_of_pairs(&self, transport: Transport, writers: u32, readers: u32) -> Result<[u64; 2], Error> {
-        let mut two = self.open_two(transport)?;
+        let order = Order::Open { domain: self.domain, transport, eager: transport == Transport::Shm };
+        let mut two = self.open_two_by(order)?;
         two.create(writers, readers, 1)?;
         let [] = two.writers.ask(Order::Path { readers })?;
         self.pause(SETTLING_OF_CHANNELS)?;
@@ -197,7 +198,7 @@ impl<'a> Run<'a> {
     }
 
     fn open(&self, transport: Transport) -> Order {
-        Order::Open { domain: self.domain, transport }
+        Order::Open { domain: self.domain, transport, eager: false }
     }
 
     fn party(&self, role: &str) -> Result<Party<'a>, Error> {
@@ -205,9 +206,13 @@ impl<'a> Run<'a> {
     }
 
     fn open_two(&self, transport: Transport) -> Result<Two<'a>, Error> {
+        self.open_two_by(self.open(transport))
+    }
+
+    fn open_two_by(&self, order: Order) -> Result<Two<'a>, Error> {
         let (mut writers, mut readers) = (self.party("writers")?, self.party("readers")?);
         for party in [&mut writers, &mut readers] {
-            party.tell(self.open(transport))?;
+            party.tell(order)?;
         }
         for party in [&mut writers, &mut readers] {
             let [] = party.hear()?;

@@ -95,7 +95,7 @@ impl Part<'_> {
     fn carry_out(&mut self, order: Order) -> Answer {
         match order {
             Order::Ready => Ok(Vec::new()),
-            Order::Open { domain, transport } => self.open(domain, transport),
+            Order::Open { domain, transport, eager } => self.open(domain, transport, eager),
             Order::Create { writers, readers, topics } => self.create(writers, readers, topics),
             Order::Match { readers, writers } => self.wait_for_matches(readers, writers),
             Order::Path { readers } => self.wait_for_path(readers),
@@ -106,10 +106,13 @@ impl Part<'_> {
         }
     }
 
-    fn open(&mut self, domain: u32, transport: Transport) -> Answer {
+    fn open(&mut self, domain: u32, transport: Transport, eager: bool) -> Answer {
         let mut config = DomainConfig::default();
         config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
         config.shared_memory = transport == Transport::Shm;
+        if eager {
+            config.eager_channels = usize::MAX;
+        }
         let participant =
             DomainParticipant::builder(domain).config(config).build().map_err(|error| error.to_string())?;
         self.participant = Some(participant);

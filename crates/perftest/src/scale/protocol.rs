@@ -33,6 +33,8 @@ pub(super) enum Order {
         domain: u32,
         /// Path of the samples.
         transport: Transport,
+        /// Create all channels of shared memory at the match, not only when samples come.
+        eager: bool,
     },
     /// Create the endpoints.
     Create {
@@ -81,7 +83,9 @@ impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => f.write_str("ready"),
-            Self::Open { domain, transport } => write!(f, "open {domain} {}", transport.word()),
+            Self::Open { domain, transport, eager } => {
+                write!(f, "open {domain} {}{}", transport.word(), if *eager { " eager" } else { "" })
+            }
             Self::Create { writers, readers, topics } => write!(f, "create {writers} {readers} {topics}"),
             Self::Match { readers, writers } => write!(f, "match {readers} {writers}"),
             Self::Path { readers } => write!(f, "path {readers}"),
@@ -98,11 +102,16 @@ impl FromStr for Order {
 
     fn from_str(line: &str) -> Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
+        let open = |domain, transport: &str, eager| match transport {
+            "udp" => Ok(Self::Open { domain, transport: Transport::Udp, eager }),
+            "shm" => Ok(Self::Open { domain, transport: Transport::Shm, eager }),
+            _ => Err(format!("'{transport}' of '{line}' is no transport")),
+        };
         let number = |word: &str| word.parse::<u32>().map_err(|_| format!("'{word}' of '{line}' is not a number"));
         Ok(match words[..] {
             ["ready"] => Self::Ready,
-            ["open", domain, "udp"] => Self::Open { domain: number(domain)?, transport: Transport::Udp },
-            ["open", domain, "shm"] => Self::Open { domain: number(domain)?, transport: Transport::Shm },
+            ["open", domain, transport] => open(number(domain)?, transport, false)?,
+            ["open", domain, transport, "eager"] => open(number(domain)?, transport, true)?,
             ["create", writers, readers, topics] => {
                 Self::Create { writers: number(writers)?, readers: number(readers)?, topics: number(topics)? }
             }
@@ -155,8 +164,8 @@ mod tests {
     fn written_order_reads_back_unchanged() {
         for order in [
             Order::Ready,
-            Order::Open { domain: 80, transport: Transport::Shm },
-            Order::Open { domain: 81, transport: Transport::Udp },
+            Order::Open { domain: 80, transport: Transport::Shm, eager: true },
+            Order::Open { domain: 81, transport: Transport::Udp, eager: false },
             Order::Create { writers: 1, readers: 2, topics: 3 },
             Order::Match { readers: 4, writers: 5 },
             Order::Path { readers: 6 },

@@ -105,7 +105,7 @@ impl FromStr for Order {
         let open = |domain, transport: &str, eager| match transport {
             "udp" => Ok(Self::Open { domain, transport: Transport::Udp, eager }),
             "shm" => Ok(Self::Open { domain, transport: Transport::Shm, eager }),
-            _ => Err(format!("'{transport}' of '{line}' is no transport")),
+            _ => Err(format!("'{line}' is no order")),
         };
         let number = |word: &str| word.parse::<u32>().map_err(|_| format!("'{word}' of '{line}' is not a number"));
         Ok(match words[..] {

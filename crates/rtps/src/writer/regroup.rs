@@ -15,7 +15,8 @@ use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
 use crate::locator::Locator;
 use crate::vendor::Quirks;
 
-/// The fragment size of an unencoded value, used while no reader receives messages.
+/// The fragment size of an unencoded value, which no reader receives in messages: the value was written while there was
+/// no such reader, and a volatile writer sends later ones what is written from then on.
 const UNPLANNED: u32 = u32::MAX;
 
 impl Writer {
@@ -102,10 +103,12 @@ impl Writer {
             group.add(&[], &asking);
         }
         self.packer.set_receivers(per_message);
-        let (room, packer) = (group.room(), &self.packer);
+        let (room, packer, is_durable) = (group.room(), &self.packer, self.config.durable);
         if room < self.group.room() || has_readers && !self.group.has_readers {
             self.history.refit(|change| {
-                if !has_readers && change.fragment_size == UNPLANNED {
+                // Encoding is application code, and the caller holds locks.
+                let stays_unencoded = !is_durable && change.payload.known_len().is_none();
+                if change.fragment_size == UNPLANNED && (!has_readers || stays_unencoded) {
                     return UNPLANNED;
                 }
                 let whole = packer.head_len() + packer.sample_len(change.kind, change.payload.len());

@@ -490,6 +490,36 @@ fn value_is_encoded_once_and_for_messages_only() {
 }
 
 #[test]
+fn match_of_a_reader_of_messages_encodes_no_earlier_value_of_a_volatile_writer() {
+    use std::sync::atomic::Ordering::Relaxed;
+    let mut pair = Case::RELIABLE.pair(2);
+    let mut config = ReaderConfig::new(reader_guid(0));
+    config.reliable = true;
+    config.cache.history = HistoryKind::KeepAll;
+    config.cache.limits.max_samples = 1;
+    pair.readers[0] = Reader::new(config);
+    join(&mut pair, 0, true, ReaderPath::HandOver);
+    let values: Vec<Arc<Value>> = (0..3)
+        .map(|number| Arc::new(Value { octets: vec![0, 1, 0, 0, number], encoded: 0.into(), is_encoded: false.into() }))
+        .collect();
+    for value in &values {
+        let payload = Payload::foreign(Arc::clone(value) as Arc<dyn crate::payload::Octets>);
+        let change = Change { kind: ChangeKind::Alive, instance: key(1), source_timestamp: pair.wall(), payload };
+        pair.writer.write(pair.now, change).unwrap();
+        pair.pump();
+    }
+    join(&mut pair, 1, true, ReaderPath::Messages);
+    assert!(values.iter().all(|value| value.encoded.load(Relaxed) == 0), "the caller holds locks");
+    pair.run(MOMENT);
+    let taken: usize = (0..3).map(|_| (pair.take(0).len(), pair.run(MOMENT)).0).sum();
+    assert_eq!((taken, pair.take(1).len()), (3, 0));
+    pair.write(1, b"later");
+    pair.run(MOMENT);
+    assert_eq!((pair.take(0).len(), pair.take(1).len()), (1, 1));
+    assert!(values.iter().all(|value| value.encoded.load(Relaxed) == 0));
+}
+
+#[test]
 fn reader_without_room_stalls_delivery_until_it_takes() {
     let mut pair = Case::RELIABLE.pair(1);
     let mut config = ReaderConfig::new(reader_guid(0));

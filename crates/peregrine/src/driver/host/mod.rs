@@ -43,8 +43,8 @@ pub(crate) trait Host: Send + Sync {
     /// Makes sure that the control thread wakes up no later than `deadline`.
     fn arm(&self, deadline: u64);
 
-    /// Receives pending datagrams at the socket for user data, unless another thread leads. A writer at full rate polls
-    /// for acknowledgements with this.
+    /// Receives pending datagrams at the socket for user data, unless another thread leads. The writer of a dense
+    /// flow polls for acknowledgements with this.
     fn poll_socket_once(&self);
 
     /// Called after the delivery of a sample to a reader. Under `Poll`, wakes a thread that sleeps at the sockets.

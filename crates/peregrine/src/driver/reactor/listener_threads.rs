@@ -1,4 +1,4 @@
-//! The threads that run listeners in a domain without sockets for user data. With such sockets, receive threads do that
+//! The threads that run queued listeners. Receive threads run only the listeners of what they have received
 //! ([`shared_receiver`](super::shared_receiver)).
 //!
 //! A thread that is about to run a listener makes sure that another one is [spare](SpareThreads): it sleeps here, or is

@@ -1,5 +1,6 @@
 //! A participant of this process: discovery, its endpoints, and its requests for channels.
 
+mod event_log;
 mod lingering;
 pub(crate) mod observer;
 pub(crate) mod participant;

@@ -10,7 +10,7 @@ use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::limits::MATCHES_MAX;
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::{
-    Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantConfig, ParticipantEvent, StreamChange,
+    Addresses, Delivery, FragmentRun, Participant, ParticipantConfig, ParticipantEvent, StreamChange,
 };
 use peregrine_rtps::protection::Protection;
 use peregrine_rtps::qos::{NonMatch, Partition, ReliabilityKind, TopicQos};
@@ -18,9 +18,9 @@ use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::MatchedReader;
 use tracing::Level;
 
+use super::event_log;
 pub(crate) use super::lingering::Abandoned;
 use super::lingering::{LINGERING_MAX, Lingering};
 use super::observer::{DiscoveryEvent, Observer};
@@ -590,27 +590,6 @@ impl ParticipantCore {
     }
 }
 
-fn log_matched_reader(writer: Guid, reader: &MatchedReader) {
-    let (reader, to) = (reader.guid, reader.to.clone());
-    log(Level::DEBUG, move || tracing::debug!(%writer, %reader, ?to, "matched"));
-}
-
-fn log_matched_writer(reader: Guid, writer: Guid) {
-    log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "matched"));
-}
-
-fn log_refusal(local: EntityId, remote: Guid, reason: NonMatch) {
-    log(Level::INFO, move || tracing::info!(%local, %remote, %reason, "endpoints of the same topic do not match"));
-}
-
-fn log_lost(participant: GuidPrefix, reason: LostReason) {
-    let level = if reason == LostReason::LeaseExpired { Level::WARN } else { Level::DEBUG };
-    log(level, move || match reason {
-        LostReason::LeaseExpired => tracing::warn!(%participant, "participant lost: its lease ran out"),
-        reason => tracing::debug!(%participant, ?reason, "participant gone"),
-    });
-}
-
 fn acknowledge(writer: &WriterCore, now: Instant, from: Guid, input: &Input<'_>) {
     let mut state = writer.lock();
     match input {
@@ -736,7 +715,7 @@ impl Locked {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 let Some(core) = self.writers.get(writer) else { return };
-                log_matched_reader(core.guid, reader);
+                event_log::log_matched_reader(core.guid, reader);
                 dirty.writer(core);
                 if let Some(shared) = shared {
                     shared.note_matched();
@@ -754,7 +733,7 @@ impl Locked {
             }
             ParticipantEvent::WriterMatched { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
-                log_matched_writer(core.guid, writer.guid);
+                event_log::log_matched_writer(core.guid, writer.guid);
                 dirty.reader(core);
                 let is_new = core.lock().matched.binary_search(&writer.guid).is_err();
                 let is_matched = core.match_writer(now, writer.clone());
@@ -785,7 +764,7 @@ impl Locked {
                 dirty.reader(core);
             }
             ParticipantEvent::NotMatched { local, remote, reason } => {
-                log_refusal(*local, *remote, reason.clone());
+                event_log::log_refusal(*local, *remote, reason.clone());
                 let topic = if let Some(core) = self.writers.get(local) {
                     core.refused(*remote, reason);
                     dirty.writer(core);
@@ -837,7 +816,7 @@ impl Locked {
             // The security of the participant has seen the event.
             ParticipantEvent::MessagesRefused { .. } => {}
             ParticipantEvent::ParticipantLost(prefix, reason) => {
-                log_lost(*prefix, *reason);
+                event_log::log_lost(*prefix, *reason);
                 self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));
             }
         }

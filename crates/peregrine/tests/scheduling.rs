@@ -43,18 +43,23 @@ fn receive_threads_interrupt_others_unless_application_threads_receive() {
         config.receive_buffers = receive_buffers;
         DomainParticipant::builder(74).config(config).build().unwrap()
     });
+    let end = Instant::now() + LIMIT;
+    // No application thread has waited yet: the receive threads receive. Each sets its name when it starts.
+    while policies("pg-data").len() < sides.len() {
+        assert!(Instant::now() < end, "a receive thread has not started");
+        std::thread::yield_now();
+    }
+    assert_eq!(policies("pg-data"), [OTHER, OTHER]);
     let topic = |side: usize| sides[side].topic::<Sample>("samples").unwrap();
     let writer = topic(0).writer_builder().keep_last(1).reliable().build().unwrap();
     let reader = topic(1).reader_builder().keep_last(1).reliable().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
-    assert_eq!(policies("pg-data"), [OTHER, OTHER]);
     let mut number = 0;
     let mut write = || {
         number += 1;
         writer.write(&Sample { number }).unwrap();
         number
     };
-    let end = Instant::now() + LIMIT;
     while !policies("pg-data").contains(&BATCH) {
         assert!(Instant::now() < end, "no receive thread follows");
         let number = write();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use peregrine_rtps::id::DomainId;
 use peregrine_rtps::limits::{
-    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, SAMPLE_BYTES_MAX, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_SAMPLES_MAX,
-    UNANSWERED_HEARTBEATS_MAX,
+    CACHED_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, PEER_BYTES_MAX, SAMPLE_BYTES_MAX, UNACKNOWLEDGED_BYTES_MAX,
+    UNACKNOWLEDGED_SAMPLES_MAX, UNANSWERED_HEARTBEATS_MAX,
 };
 use peregrine_rtps::locator::{Locator, Ports};
 use peregrine_transport::interface;
@@ -152,6 +152,18 @@ pub struct DomainConfig {
     /// taken samples of instances that have ended. The default is 1,048,576; an instance takes about 400 bytes and its
     /// samples.
     pub max_instances_per_reader: u32,
+    /// Maximum number of bytes of the samples that a reader holds for the application, in addition to its
+    /// RESOURCE_LIMITS, which set no limit by default. A sample counts with the buffer that holds it, and 256 bytes for
+    /// its record; one sample always fits. The reader rejects what exceeds the limit (SAMPLE_REJECTED with
+    /// [`RejectReason::Memory`](crate::status::RejectReason)), and a reliable writer waits until the application has
+    /// taken samples. The default is 1 GiB; `usize::MAX` means no limit.
+    pub max_cached_bytes_per_reader: usize,
+    /// Maximum number of bytes that remote participants make each local participant hold: samples that readers hold for
+    /// the application, samples of which fragments or earlier samples are missing, and discovery data. All participants
+    /// of a process together hold at most half of the memory of the machine.
+    /// [`DomainParticipant::peer_memory`](crate::DomainParticipant::peer_memory) shows the use and what everybody has
+    /// in any case. The default is 2 GiB; `usize::MAX` means no limit.
+    pub max_peer_bytes: usize,
     /// Maximum number of samples that a writer keeps until its reliable readers acknowledge them, where HISTORY and
     /// RESOURCE_LIMITS set no limit: `max_samples` is unlimited, and the writer is KEEP_ALL or has keys and unlimited
     /// `max_instances`. A further write waits up to `max_blocking_time`, then fails with
@@ -196,6 +208,8 @@ impl Default for DomainConfig {
             unanswered_heartbeats: UNANSWERED_HEARTBEATS_MAX,
             max_sample_bytes: SAMPLE_BYTES_MAX,
             max_instances_per_reader: 1 << 20,
+            max_cached_bytes_per_reader: CACHED_BYTES_MAX,
+            max_peer_bytes: PEER_BYTES_MAX,
             max_unacknowledged_samples: UNACKNOWLEDGED_SAMPLES_MAX,
             max_unacknowledged_bytes: UNACKNOWLEDGED_BYTES_MAX,
             stream_links: StreamLinks::default(),
@@ -250,6 +264,8 @@ impl DomainConfig {
         with_unanswered_heartbeats = unanswered_heartbeats: u32,
         with_max_sample_bytes = max_sample_bytes: u32,
         with_max_instances_per_reader = max_instances_per_reader: u32,
+        with_max_cached_bytes_per_reader = max_cached_bytes_per_reader: usize,
+        with_max_peer_bytes = max_peer_bytes: usize,
         with_max_unacknowledged_samples = max_unacknowledged_samples: u32,
         with_max_unacknowledged_bytes = max_unacknowledged_bytes: usize,
         ; into
@@ -306,9 +322,15 @@ impl DomainConfig {
                 return Err(BadParameter::OutOfRange { argument, value, min, max, unit }.into());
             }
         }
-        if self.max_unacknowledged_bytes == 0 {
-            let (argument, unit) = (Argument::MaxUnacknowledgedBytes, Unit::Bytes);
-            return Err(BadParameter::OutOfRange { argument, value: 0, min: 1, max: u64::MAX, unit }.into());
+        for (argument, bytes) in [
+            (Argument::MaxCachedBytesPerReader, self.max_cached_bytes_per_reader),
+            (Argument::MaxPeerBytes, self.max_peer_bytes),
+            (Argument::MaxUnacknowledgedBytes, self.max_unacknowledged_bytes),
+        ] {
+            if bytes == 0 {
+                let unit = Unit::Bytes;
+                return Err(BadParameter::OutOfRange { argument, value: 0, min: 1, max: u64::MAX, unit }.into());
+            }
         }
         if self.threads.name_prefix.contains('\0') {
             return Err(BadParameter::NulCharacter { argument: Argument::ThreadNamePrefix }.into());

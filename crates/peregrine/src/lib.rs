@@ -22,6 +22,7 @@ mod entity;
 pub mod error;
 mod factory;
 mod logging;
+mod peer_memory;
 mod process;
 pub mod qos;
 mod reader;
@@ -51,6 +52,7 @@ pub use entity::{
 };
 pub use error::Error;
 pub use factory::DomainParticipantFactory;
+pub use peer_memory::PeerMemory;
 pub use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 pub use peregrine_rtps::history::{InstanceState, SampleInfo, Selector, ViewState};
 pub use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};

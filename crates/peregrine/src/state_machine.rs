@@ -1,5 +1,7 @@
 //! The state machines of writers and readers, configured from policies and settings.
 
+use std::sync::Arc;
+
 use peregrine_rtps::history::{HistoryKind, ReaderHistoryConfig, ResourceLimits};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
@@ -109,6 +111,8 @@ pub(crate) fn new_reader(
     config.cache = ReaderHistoryConfig {
         history: history(qos.history),
         limits: reader_limits,
+        max_bytes: domain.max_cached_bytes_per_reader,
+        account: Arc::clone(&participant.memory.cached),
         exclusive_ownership: qos.ownership == Ownership::Exclusive,
         by_source_timestamp: qos.destination_order == DestinationOrder::BySourceTimestamp,
         topic_order: presentation.ordered && presentation.scope >= AccessScope::Topic,

@@ -21,6 +21,8 @@ fn limit_of_zero_is_refused() {
         config().with_max_sample_bytes(0_u32),
         config().with_max_sample_bytes(u32::MAX),
         config().with_max_instances_per_reader(0_u32),
+        config().with_max_cached_bytes_per_reader(0),
+        config().with_max_peer_bytes(0),
         config().with_max_unacknowledged_samples(0),
         config().with_max_unacknowledged_bytes(0),
     ] {
@@ -151,4 +153,69 @@ fn keep_last_reader_rejects_instances_past_default_limit() {
     });
     assert_eq!((reader.take().unwrap().len(), limited.take().unwrap().len()), (10, 20));
     assert_eq!(reader.sample_rejected_status().last_reason, Some(RejectReason::Instances));
+}
+
+/// Configurations without and with shared memory.
+fn routes() -> [DomainConfig; 2] {
+    [config().with_shared_memory(false), config()]
+}
+
+#[test]
+fn reader_without_sample_limit_rejects_what_exceeds_its_bytes_and_loses_nothing() {
+    const LIMIT: usize = 300_000;
+    for (route, domain) in routes().into_iter().zip(190..) {
+        let a = with(domain, route.clone());
+        let b = with(domain, route.with_max_cached_bytes_per_reader(LIMIT));
+        let writer = a.topic::<Block>("blocks").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+        let reader = b.topic::<Block>("blocks").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        for number in 1..=50 {
+            writer.write(&Block::new(number, 20_000)).unwrap();
+        }
+        eventually("the reader rejects a sample", || reader.sample_rejected_status().total_count > 0);
+        assert_eq!(reader.sample_rejected_status().last_reason, Some(RejectReason::Memory));
+        let held = b.peer_memory();
+        assert!((100_000..LIMIT + 65_536).contains(&held.cached_samples), "{held:?}");
+        for number in 1..=50 {
+            assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Block::new(number, 20_000)));
+        }
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        assert_eq!((reader.counters().lost, b.peer_memory().cached_samples), (0, 0));
+    }
+}
+
+#[test]
+fn reader_whose_samples_nobody_takes_leaves_room_for_others() {
+    const LIMIT: usize = 1_000_000;
+    for (route, domain) in routes().into_iter().zip(192..) {
+        let a = with(domain, route.clone());
+        let b = with(domain, route.with_max_peer_bytes(LIMIT));
+        let topic = |participant: &DomainParticipant, name| participant.topic::<Block>(name).unwrap();
+        let forgotten = topic(&b, "forgotten").reader_builder().best_effort().keep_all().build().unwrap();
+        let writer = topic(&a, "forgotten").writer_builder().best_effort().keep_all().build().unwrap();
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        forgotten.wait_for_writers(1, PATIENCE).unwrap();
+        let mut number = 0;
+        eventually("the account of the participant is full", || {
+            number += 1;
+            writer.write(&Block::new(number, 20_000)).unwrap();
+            forgotten.sample_rejected_status().total_count > 0
+        });
+        assert_eq!(forgotten.sample_rejected_status().last_reason, Some(RejectReason::Memory));
+        let full = b.peer_memory();
+        assert!(full.total() <= LIMIT && full.total() > LIMIT / 2, "{full:?}");
+        assert!(full.process >= full.total() && full.process_limit > LIMIT, "{full:?}");
+        // Another reader still gets everything, sample by sample.
+        let reader = topic(&b, "taken").reader_builder().reliable().keep_all().build().unwrap();
+        let writer = topic(&a, "taken").writer_builder().reliable().keep_all().build().unwrap();
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        for number in 0..100 {
+            writer.write(&Block::new(number, 60_000)).unwrap();
+        }
+        for number in 0..100 {
+            assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Block::new(number, 60_000)));
+        }
+        drop(forgotten);
+        assert!(b.peer_memory().cached_samples < LIMIT / 4, "{:?}", b.peer_memory());
+    }
 }

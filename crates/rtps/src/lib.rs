@@ -21,6 +21,7 @@ pub mod history;
 pub mod id;
 pub mod limits;
 pub mod locator;
+pub mod memory_account;
 pub mod min_tree;
 #[cfg(test)]
 mod pair;

@@ -59,6 +59,27 @@ pub const UNKEYED_SAMPLES_MAX: usize = 256;
 /// sample always fits.
 pub const MEMORY_PER_PARTICIPANT_MAX: usize = 512 << 20;
 
+/// Bytes that all remote participants together make a participant hold: cached samples, samples that are incomplete or
+/// out of order, and discovery data. A participant may be configured otherwise.
+pub const PEER_BYTES_MAX: usize = 2 << 30;
+
+/// Bytes of incomplete and out-of-order samples that the participants of one source address may occupy although others
+/// have filled the account: some samples in one datagram each.
+pub const ADDRESS_SHARE_BYTES: usize = 128 << 10;
+
+/// Bytes of samples that a reader caches for the application, unless configured otherwise.
+pub const CACHED_BYTES_MAX: usize = 1 << 30;
+
+/// Bytes of a reader's cache that count in no account, so that a reader of small samples always has room, and charges
+/// nothing.
+pub const CACHE_SHARE_BYTES: usize = 64 << 10;
+
+/// The step in which a reader's cache is charged.
+pub const CACHE_CHARGE_STEP: usize = 64 << 10;
+
+/// Bytes that a cached sample counts for beside its payload, because its record takes that much.
+pub const CACHED_SAMPLE_BYTES: usize = 256;
+
 /// Like [`MEMORY_PER_WRITER_MAX`], for built-in readers: the memory that an unverified peer can occupy per built-in
 /// topic with incomplete samples.
 pub const BUILTIN_MEMORY_PER_WRITER_MAX: usize = 1 << 20;

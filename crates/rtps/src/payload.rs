@@ -57,7 +57,8 @@ pub trait Octets: Send + Sync + fmt::Debug {
         true
     }
 
-    /// The memory that this sample occupies, in bytes.
+    /// The memory that this sample occupies, in bytes. The number never changes, because it is charged and credited to
+    /// accounts.
     fn held_bytes(&self) -> usize {
         self.known_len().unwrap_or(0)
     }

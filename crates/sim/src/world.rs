@@ -7,10 +7,11 @@ use std::sync::Arc;
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Change, Full, Selected, Selector};
 use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};
+use peregrine_rtps::limits::PEER_BYTES_MAX;
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4};
+use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths};
 use peregrine_rtps::protection::ProtectionLevels;
-use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::reader::{Reader, ReaderConfig, ReaderEvent, Reception};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
@@ -69,6 +70,8 @@ pub struct World {
     frozen: BTreeMap<NodeId, Standstill>,
     /// Whether nodes that start have an address in a second network.
     has_second_network: bool,
+    /// Bytes that peers make a participant hold at most.
+    peer_bytes: usize,
     /// Nodes whose acknowledgements of samples are lost, with the number of lost datagrams.
     silenced: BTreeMap<NodeId, u64>,
     /// Nodes that behave like another implementation.
@@ -107,6 +110,7 @@ impl World {
             clocks: Clocks::default(),
             frozen: BTreeMap::new(),
             has_second_network: false,
+            peer_bytes: PEER_BYTES_MAX,
             silenced: BTreeMap::new(),
             vendors: BTreeMap::new(),
             sent_bytes: BTreeMap::new(),
@@ -149,6 +153,11 @@ impl World {
     /// Moves the wall clock of a node by this many nanoseconds.
     pub fn step_wall(&mut self, node: NodeId, by_ns: i64) {
         self.clocks.step(node, by_ns);
+    }
+
+    /// Limits the bytes that peers make each participant hold that starts from now on.
+    pub fn limit_peer_bytes(&mut self, bytes: usize) {
+        self.peer_bytes = bytes;
     }
 
     /// Gives nodes that start from now on a second address, in another network. Nodes with an odd number prefer it.
@@ -268,11 +277,7 @@ impl World {
         let protection =
             self.protection.map(|levels| Arc::new(MockProtection::new(prefix, levels, DOMAIN_KEY)) as Arc<_>);
         let mut config = ParticipantConfig {
-            prefix,
             domain: DOMAIN,
-            domain_tag: String::new(),
-            name: String::new(),
-            qos: ParticipantQos::default(),
             lease: self.config.lease,
             announce_period: self.config.announce_period,
             addresses: Addresses {
@@ -282,12 +287,9 @@ impl World {
                 paths: Paths::new((1..).zip(&own).map(local).collect(), None),
                 ..Addresses::default()
             },
-            shared_memory: None,
-            is_in_process: |_| false,
-            seed: self.rng.u64(..),
             protection,
-            security: None,
-            gate: None,
+            memory: PeerAccounts::new(self.peer_bytes, Arc::default()),
+            ..ParticipantConfig::new(prefix, self.rng.u64(..))
         };
         let clock = (self.now_of(id.node), self.wall_of(id.node));
         let security = self.secured.get(&id.node).map(|(realm, rules)| {
@@ -395,6 +397,7 @@ impl World {
         let mut config = ReaderConfig::new(guid);
         config.cache.seed = seed;
         config.protection = member.participant.config().protection.clone();
+        config.cache.account = Arc::clone(&member.participant.config().memory.cached);
         configure(&mut config);
         let mut data = SubscriptionData::new(guid, topic.to_owned(), "Type".to_owned());
         describe(&mut data);

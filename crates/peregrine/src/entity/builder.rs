@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
+use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, ParticipantConfig};
 use peregrine_rtps::protection::Protection;
 use peregrine_rtps::qos::{IgnoreLocal, ParticipantQos};
@@ -27,7 +28,7 @@ use crate::process::{is_own_prefix, new_prefix};
 #[cfg(feature = "security")]
 use crate::security::PreShared;
 use crate::state_machine::random_u64;
-use crate::{logging, qos};
+use crate::{logging, peer_memory, qos};
 
 /// Default lease of a participant.
 const LEASE_DEFAULT: Duration = Duration::from_secs(20);
@@ -216,7 +217,6 @@ impl ParticipantBuilder {
         let prefix = new_prefix()?;
         #[cfg_attr(not(feature = "security"), expect(unused_mut, reason = "security changes the configuration"))]
         let mut config = ParticipantConfig {
-            prefix,
             domain: self.domain,
             domain_tag: self.domain_tag,
             name: self.name,
@@ -226,10 +226,9 @@ impl ParticipantBuilder {
             addresses: Addresses::clone(&domain.addresses()),
             shared_memory: domain.shared_memory_address(),
             is_in_process: is_own_prefix,
-            seed: random_u64()?,
             protection: self.protection.map(|MakeProtection(make)| make(prefix)),
-            security: None,
-            gate: None,
+            memory: PeerAccounts::new(self.config.max_peer_bytes, peer_memory::process_account()),
+            ..ParticipantConfig::new(prefix, random_u64()?)
         };
         #[cfg(feature = "security")]
         let (security, trusts_host) = match &self.security {

@@ -32,6 +32,7 @@ use crate::driver::reactor::domain::{Domain, DomainHandle};
 use crate::driver::session::participant::{Abandoned, ParticipantCore};
 use crate::endpoint::flushed;
 use crate::error::{Error, Timeout, Unsupported};
+use crate::peer_memory::PeerMemory;
 use crate::qos;
 use crate::shared_memory::SharedMemoryStatistics;
 use crate::status::StatusMask;
@@ -518,6 +519,12 @@ impl DomainParticipant {
     #[must_use]
     pub fn drops(&self) -> Vec<PeerDrops> {
         self.inner.core.lock().rtps.drops()
+    }
+
+    /// The memory that peers make this participant hold, with its limits.
+    #[must_use]
+    pub fn peer_memory(&self) -> PeerMemory {
+        PeerMemory::of(&self.inner.core.memory)
     }
 
     /// The counters of each socket of this domain since it was opened, with the address of the socket.

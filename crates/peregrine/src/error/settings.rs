@@ -46,6 +46,10 @@ pub enum Argument {
     MaxSampleBytes,
     /// [`DomainConfig::max_instances_per_reader`](crate::DomainConfig::max_instances_per_reader).
     MaxInstancesPerReader,
+    /// [`DomainConfig::max_cached_bytes_per_reader`](crate::DomainConfig::max_cached_bytes_per_reader).
+    MaxCachedBytesPerReader,
+    /// [`DomainConfig::max_peer_bytes`](crate::DomainConfig::max_peer_bytes).
+    MaxPeerBytes,
     /// [`DomainConfig::max_unacknowledged_samples`](crate::DomainConfig::max_unacknowledged_samples).
     MaxUnacknowledgedSamples,
     /// [`DomainConfig::max_unacknowledged_bytes`](crate::DomainConfig::max_unacknowledged_bytes).
@@ -166,6 +170,8 @@ impl Argument {
             Self::UnansweredHeartbeats => "unanswered_heartbeats",
             Self::MaxSampleBytes => "max_sample_bytes",
             Self::MaxInstancesPerReader => "max_instances_per_reader",
+            Self::MaxCachedBytesPerReader => "max_cached_bytes_per_reader",
+            Self::MaxPeerBytes => "max_peer_bytes",
             Self::MaxUnacknowledgedSamples => "max_unacknowledged_samples",
             Self::MaxUnacknowledgedBytes => "max_unacknowledged_bytes",
             Self::Dscp => "dscp",

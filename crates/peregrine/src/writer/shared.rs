@@ -67,7 +67,8 @@ impl<T: DdsType + Send + Sync> Octets for SharedValue<T> {
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<T>() + self.octets.get().map_or(0, Vec::capacity)
+        // The value may be encoded at any time, and the length must not change then.
+        size_of::<T>()
     }
 
     fn value(&self) -> Option<&(dyn Any + Send + Sync)> {

@@ -19,6 +19,7 @@ use crate::wire::{
 };
 
 use super::drops::Fault;
+use super::origin::Origin;
 use super::remote::RemoteParticipant;
 use super::secure_discovery::without_status;
 use super::{Addresses, LostReason, Participant, ParticipantConfig, ParticipantEvent};
@@ -288,7 +289,8 @@ impl Participant {
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
         let Some(security) = self.admit(&found, rx.source) else { return };
         let prefix = found.prefix;
-        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source);
+        let account = self.places.account(Origin::of(rx.source), &self.config.memory.incomplete);
+        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source, account);
         remote.choose_way(&self.config.addresses.paths);
         remote.security = security.map(Box::new);
         if !self.place(rx, remote) {

@@ -8,6 +8,7 @@ use super::addresses::Addresses;
 use super::gate::Gate;
 use crate::discovery::data::{ParticipantSecurityData, SharedMemoryAddress};
 use crate::id::{DomainId, GuidPrefix};
+use crate::memory_account::PeerAccounts;
 use crate::protection::Protection;
 use crate::qos::ParticipantQos;
 use crate::time::Span;
@@ -44,4 +45,32 @@ pub struct ParticipantConfig {
     /// Decides which others it uses, and how endpoints are protected; `None` uses everybody. Set together with
     /// [`Self::security`].
     pub gate: Option<Arc<dyn Gate>>,
+    /// The accounts of what remote participants make it hold. Readers of the participant have those of their caches and
+    /// incomplete samples in their own configuration.
+    pub memory: PeerAccounts,
+}
+
+impl ParticipantConfig {
+    /// A participant of domain 0 with the default policies, without addresses and without security. `seed`: randomness
+    /// that peers cannot predict.
+    #[must_use]
+    pub fn new(prefix: GuidPrefix, seed: u64) -> Self {
+        Self {
+            prefix,
+            domain: DomainId(0),
+            domain_tag: String::new(),
+            name: String::new(),
+            qos: ParticipantQos::default(),
+            lease: Span::from_secs(20),
+            announce_period: Span::from_secs(5),
+            addresses: Addresses::default(),
+            shared_memory: None,
+            is_in_process: |_| false,
+            seed,
+            protection: None,
+            security: None,
+            gate: None,
+            memory: PeerAccounts::default(),
+        }
+    }
 }

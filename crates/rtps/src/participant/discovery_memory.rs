@@ -1,31 +1,50 @@
 //! The bound on the discovery data of all remote participants together.
 
+use alloc::sync::Arc;
+
 use crate::limits::{DISCOVERY_BYTES_MAX, DISCOVERY_BYTES_SHARE};
+use crate::memory_account::MemoryAccount;
 
 /// Bytes held for the endpoints of all remote participants.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct DiscoveryMemory {
     bytes: usize,
+    account: Arc<MemoryAccount>,
 }
 
 impl DiscoveryMemory {
+    pub(super) const fn new(account: Arc<MemoryAccount>) -> Self {
+        Self { bytes: 0, account }
+    }
+
     /// Whether a participant that holds `before` bytes may hold `after`. If so, the change is recorded.
     pub(super) fn admits(&mut self, before: usize, after: usize) -> bool {
         let total = self.bytes.saturating_sub(before).saturating_add(after);
         if after > before && after > DISCOVERY_BYTES_SHARE && total > DISCOVERY_BYTES_MAX {
             return false;
         }
-        self.bytes = total;
+        self.set(total);
         true
     }
 
     /// Records that a participant holds `after` bytes in place of `before`.
-    pub(super) const fn change(&mut self, before: usize, after: usize) {
-        self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
+    pub(super) fn change(&mut self, before: usize, after: usize) {
+        self.set(self.bytes.saturating_sub(before).saturating_add(after));
+    }
+
+    fn set(&mut self, bytes: usize) {
+        self.account.recharge(self.bytes, bytes);
+        self.bytes = bytes;
     }
 
     #[cfg(test)]
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+impl Drop for DiscoveryMemory {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }

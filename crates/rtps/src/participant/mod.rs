@@ -60,6 +60,7 @@ mod ways;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
@@ -186,7 +187,7 @@ impl Participant {
             #[cfg(test)]
             pairs_visited: 0,
             places: Places::default(),
-            discovery_memory: DiscoveryMemory::default(),
+            discovery_memory: DiscoveryMemory::new(Arc::clone(&config.memory.discovery)),
             parked: ParkedParticipants::default(),
             routes,
             ignored: BTreeSet::new(),

@@ -1,9 +1,12 @@
-//! How many participants came from each origin.
+//! How many participants came from each origin, and the memory that they occupy.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
 
 use super::origin::Origin;
 use super::remote::RemoteParticipant;
+use crate::limits::ADDRESS_SHARE_BYTES;
+use crate::memory_account::MemoryAccount;
 
 /// The participants that have a place, by origin.
 #[derive(Debug, Default)]
@@ -11,6 +14,8 @@ pub(super) struct Places {
     pub(super) all: BTreeMap<Origin, usize>,
     pub(super) unverified: BTreeMap<Origin, usize>,
     pub(super) unverified_total: usize,
+    /// The accounts of the origins in `all`.
+    accounts: BTreeMap<Origin, Weak<MemoryAccount>>,
 }
 
 impl Places {
@@ -18,6 +23,18 @@ impl Places {
         *self.all.entry(origin).or_default() += 1;
         *self.unverified.entry(origin).or_default() += 1;
         self.unverified_total += 1;
+    }
+
+    /// The account of incomplete samples that participants of one origin share.
+    pub(super) fn account(&mut self, origin: Origin, of_participant: &Arc<MemoryAccount>) -> Arc<MemoryAccount> {
+        if let Some(account) = self.accounts.get(&origin).and_then(Weak::upgrade) {
+            return account;
+        }
+        let account = MemoryAccount::below(Arc::clone(of_participant), usize::MAX, ADDRESS_SHARE_BYTES);
+        let account = Arc::new(account);
+        self.accounts.insert(origin, Arc::downgrade(&account));
+        self.accounts.retain(|known, _| *known == origin || self.all.contains_key(known));
+        account
     }
 
     pub(super) fn note_verified(&mut self, origin: Origin) {

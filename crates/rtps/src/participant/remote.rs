@@ -13,7 +13,7 @@ use crate::discovery::data::{
 use crate::id::EntityId;
 use crate::limits::{MEMORY_PER_PARTICIPANT_MAX, SHOWN_ADDRESSES_MAX};
 use crate::locator::{Locator, Source};
-use crate::reader::MemoryAccount;
+use crate::memory_account::MemoryAccount;
 use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::writer::OwedAnswers;
@@ -80,7 +80,7 @@ pub(super) struct RemoteParticipant {
 }
 
 impl RemoteParticipant {
-    pub(super) fn new(now: Instant, data: ParticipantData, source: Source) -> Self {
+    pub(super) fn new(now: Instant, data: ParticipantData, source: Source, address: Arc<MemoryAccount>) -> Self {
         let mut remote = Self {
             ways: Ways::of(&data),
             doubt: None,
@@ -97,7 +97,7 @@ impl RemoteParticipant {
             shown_streams: VecDeque::new(),
             credit_bytes: 0,
             drops: Drops::default(),
-            memory: Arc::new(MemoryAccount::new(MEMORY_PER_PARTICIPANT_MAX)),
+            memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX, 0)),
             owed_answers: Arc::default(),
             answered_at: None,
             questioned_at: None,

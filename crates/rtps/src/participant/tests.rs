@@ -59,15 +59,8 @@ fn prefix(host: u32) -> GuidPrefix {
 }
 
 fn config(host: u32) -> ParticipantConfig {
+    let seed = u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ParticipantConfig {
-        protection: None,
-        security: None,
-        gate: None,
-        prefix: prefix(host),
-        domain: DomainId(0),
-        domain_tag: String::new(),
-        name: String::new(),
-        qos: ParticipantQos::default(),
         lease: LEASE,
         announce_period: PERIOD,
         addresses: Addresses {
@@ -76,9 +69,7 @@ fn config(host: u32) -> ParticipantConfig {
             default_unicast: vec![Locator::from(address(host, 7411))],
             ..Addresses::default()
         },
-        shared_memory: None,
-        is_in_process: |_| false,
-        seed: u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ..ParticipantConfig::new(prefix(host), seed)
     }
 }
 

@@ -26,9 +26,12 @@ impl Reader {
 
     /// Whether [`Self::insert_fast`] handles this value completely.
     #[inline]
-    pub(super) fn can_insert_fast(&self, index: usize, number: SequenceNumber) -> bool {
+    pub(super) fn can_insert_fast(&self, index: usize, number: SequenceNumber, payload: &Payload) -> bool {
         self.writers.get(index).is_some_and(|proxy| {
-            proxy.is_just_due(number) && self.allows_fast_insert(proxy) && self.cache.can_fast_queue(proxy.slot)
+            proxy.is_just_due(number)
+                && self.allows_fast_insert(proxy)
+                && self.cache.can_fast_queue(proxy.slot)
+                && self.cache.has_room_for_bytes(payload.held_bytes())
         })
     }
 
@@ -90,8 +93,12 @@ impl FastInserter<'_> {
         if self.room == 0 || self.next() != Some(number) {
             return false;
         }
-        self.room -= 1;
         let payload = self.reader.pool.copy_of(octets);
+        if !self.reader.cache.has_room_for_bytes(payload.held_bytes()) {
+            self.reader.pool.recycle(payload);
+            return false;
+        }
+        self.room -= 1;
         self.reader.insert_fast(rx, self.index, number, source_timestamp, payload);
         true
     }
@@ -105,7 +112,8 @@ impl FastInserter<'_> {
         source_timestamp: Timestamp,
         payload: &Payload,
     ) -> bool {
-        if self.room == 0 || self.next() != Some(number) {
+        let has_room = self.room > 0 && self.reader.cache.has_room_for_bytes(payload.held_bytes());
+        if !has_room || self.next() != Some(number) {
             return false;
         }
         self.room -= 1;

@@ -24,7 +24,7 @@ impl Reader {
         payload: &Payload,
     ) -> bool {
         let Some(index) = self.find(writer) else { return false };
-        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number) {
+        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number, payload) {
             self.insert_fast(rx, index, number, meta.source_timestamp, payload.clone());
             return true;
         }

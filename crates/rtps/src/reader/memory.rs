@@ -103,8 +103,9 @@ mod tests {
     use super::*;
     use crate::history::HistoryKind;
     use crate::id::{EntityId, Guid, GuidPrefix};
+    use crate::memory_account::MemoryAccount;
     use crate::pair::{PLAIN, matched_writer, reader_guid};
-    use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig, Reception};
+    use crate::reader::{MatchedWriter, ReaderConfig, Reception};
     use crate::seq::FragmentNumber;
     use crate::time::Timestamp;
     use crate::wire::{Data, Payload};

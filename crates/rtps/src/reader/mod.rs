@@ -15,7 +15,6 @@ mod hand_over;
 mod introduction;
 mod loss;
 mod memory;
-mod memory_account;
 mod parked;
 mod parking;
 mod preemptive;
@@ -42,7 +41,6 @@ use hashbrown::HashMap;
 pub use config::{FoundInstance, KeyExtractor, ReaderConfig};
 pub use event::{ReaderCounters, ReaderEvent, ReaderTimer, SampleLostReason, Waiting};
 pub use fast_insert::FastInserter;
-pub use memory_account::MemoryAccount;
 pub use proxy::MatchedWriter;
 pub use reception::{Reception, SampleMeta};
 
@@ -530,7 +528,7 @@ impl Reader {
     /// Handles the next sample in order.
     fn accept_due(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
         let meta = &sample.meta;
-        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number) {
+        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number, &sample.payload) {
             self.insert_fast(rx, index, number, meta.source_timestamp, sample.payload);
             return;
         }

@@ -12,6 +12,7 @@ use crate::limits::{
     REASSEMBLY_DENIED_AFTER, REORDER_SAMPLES_MAX, REPAIR_REQUESTS_MAX,
 };
 use crate::locator::Locator;
+use crate::memory_account::MemoryAccount;
 use crate::payload::{BufferPool, Payload};
 use crate::rare::Rare;
 use crate::round_trip::RoundTrip;
@@ -22,7 +23,6 @@ use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
 
 use super::event::ReaderTimer;
-use super::memory_account::MemoryAccount;
 use super::reassembly::{Due, Reassembly, Wanted};
 use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};

@@ -72,20 +72,10 @@ fn member_at(
 ) -> (Arc<ParticipantSecurity>, Participant) {
     let credential = start.credential(&OWNERS[owner], &EC_AUTHORITY, NOW).unwrap();
     let mut config = ParticipantConfig {
-        prefix: GuidPrefix::UNKNOWN,
-        domain: DomainId(0),
-        domain_tag: String::new(),
-        name: String::new(),
-        qos: ParticipantQos::default(),
         lease: Span::from_secs(10),
         announce_period: Span::from_secs(3),
         addresses,
-        shared_memory: None,
-        is_in_process: |_| false,
-        seed: owner as u64 + 1,
-        protection: None,
-        security: None,
-        gate: None,
+        ..ParticipantConfig::new(GuidPrefix::UNKNOWN, owner as u64 + 1)
     };
     let now = environment.now();
     let settings = (start.config, &Plugins::new());

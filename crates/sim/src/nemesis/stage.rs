@@ -16,7 +16,8 @@ use peregrine_rtps::writer::WriterEvent;
 use super::forge::FORGED;
 use super::kind::Kind;
 use super::limits::{
-    ANNOUNCE_PERIOD, CLOCK_STEP_S, HISTORY_SAMPLES, LEASE, STEP_MAX, TIGHT_CACHE_SAMPLES, TIGHT_MEMORY_BYTES,
+    ANNOUNCE_PERIOD, CLOCK_STEP_S, HISTORY_SAMPLES, LEASE, PEER_BYTES, STEP_MAX, TIGHT_CACHE_BYTES,
+    TIGHT_CACHE_SAMPLES, TIGHT_MEMORY_BYTES,
 };
 use super::plan::Plan;
 use super::trace::{Excuse, Pair, Trace, Traffic};
@@ -74,6 +75,7 @@ impl Stage {
             announce_period: ANNOUNCE_PERIOD,
             mtu_bytes: 1500,
         });
+        world.limit_peer_bytes(PEER_BYTES);
         if plan.has_second_network {
             world.add_network();
         }
@@ -177,6 +179,7 @@ impl Stage {
                     [config.memory_per_writer, config.memory_per_reader] = TIGHT_MEMORY_BYTES;
                     config.cache.limits =
                         ResourceLimits { max_samples: TIGHT_CACHE_SAMPLES, ..ResourceLimits::UNLIMITED };
+                    config.cache.max_bytes = TIGHT_CACHE_BYTES;
                 }
             },
         );

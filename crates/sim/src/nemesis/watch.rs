@@ -6,7 +6,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::limits::{MEMORY_PER_READER_MAX, REASSEMBLY_SAMPLES_MAX, REORDER_SAMPLES_MAX, STALL_AFTER};
 use peregrine_rtps::time::{Instant, Span};
 
-use super::limits::{TIGHT_CACHE_SAMPLES, TIGHT_MEMORY_BYTES};
+use super::limits::{PEER_BYTES_WITH_SHARES, TIGHT_CACHE_BYTES, TIGHT_CACHE_SAMPLES, TIGHT_MEMORY_BYTES};
 use super::trace::Amount;
 use crate::network::NodeId;
 use crate::world::World;
@@ -70,6 +70,8 @@ impl Watch {
     /// Measures what the endpoints hold. `is_tight` names the readers with low limits.
     pub(super) fn measure(&mut self, world: &World, is_tight: impl Fn(Guid) -> bool) {
         for (_, member) in world.members() {
+            let held = member.participant.config().memory.all.held_bytes();
+            self.note("bytes that peers make a participant hold", held, PEER_BYTES_WITH_SHARES);
             for writer in member.writers.values() {
                 let history = writer.history();
                 self.note("samples in a history", history.len(), history.limits().max_samples as usize);
@@ -81,6 +83,7 @@ impl Watch {
                 self.note("samples that a reader holds back", waiting.samples, samples);
                 if is_tight(reader.guid()) {
                     self.note("bytes that a tight reader holds back", waiting.bytes, TIGHT_MEMORY_BYTES[1]);
+                    self.note("bytes in a tight cache", reader.cache().held_bytes(), TIGHT_CACHE_BYTES);
                     self.note("samples in a tight cache", reader.cache().len(), TIGHT_CACHE_SAMPLES as usize);
                 } else {
                     self.note("bytes that a reader holds back", waiting.bytes, MEMORY_PER_READER_MAX);

@@ -9,6 +9,7 @@ use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, Subscrip
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::limits::MATCHES_MAX;
 use peregrine_rtps::locator::Locator;
+use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{
     Addresses, Delivery, FragmentRun, Participant, ParticipantConfig, ParticipantEvent, StreamChange,
 };
@@ -101,6 +102,7 @@ pub(crate) struct ParticipantCore {
     pub(crate) prefix: GuidPrefix,
     /// Protects the traffic of the participant and its endpoints.
     pub(crate) protection: Option<Arc<dyn Protection>>,
+    pub(crate) memory: PeerAccounts,
     pub(crate) security: Option<Arc<Security>>,
     /// Samples whose payloads are not protected may reach other participants of the host outside of messages.
     pub(crate) trusts_host: bool,
@@ -118,7 +120,7 @@ impl ParticipantCore {
         security: Option<Arc<Security>>,
         trusts_host: bool,
     ) -> Self {
-        let (prefix, protection) = (config.prefix, config.protection.clone());
+        let (prefix, protection, memory) = (config.prefix, config.protection.clone(), config.memory.clone());
         let rtps = Participant::new(now(), config);
         let locked = Locked {
             rtps,
@@ -139,6 +141,7 @@ impl ParticipantCore {
             host,
             prefix,
             protection,
+            memory,
             security,
             trusts_host,
             locked: Mutex::new(locked),

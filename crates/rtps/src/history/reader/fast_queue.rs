@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use super::cache_bytes::CacheBytes;
 use super::fast_sample::FastSample;
 use super::{Arrival, ReaderHistory, SampleInfo, Selected, Selector};
 use crate::history::instance::{Instance, ViewState};
@@ -68,15 +69,24 @@ impl ReaderHistory {
         }
     }
 
-    /// Adds a sample for which [`Self::can_fast_queue`] returned true.
+    /// Whether [`Self::push_fast`] may take a value that occupies this number of bytes.
+    #[must_use]
+    #[inline]
+    pub fn has_room_for_bytes(&self, bytes: usize) -> bool {
+        self.bytes.has_room_for(CacheBytes::of_len(bytes))
+    }
+
+    /// Adds a sample for which [`Self::can_fast_queue`] and [`Self::has_room_for_bytes`] returned true.
     #[inline]
     pub fn push_fast(&mut self, now: Instant, sample: FastSample, pool: &mut BufferPool) {
         if let HistoryKind::KeepLast(depth) = self.config.history
             && self.samples.len.saturating_add(self.fast_queue.len()) >= depth.max(1) as usize
             && let Some(oldest) = self.fast_queue.pop_front()
         {
+            self.bytes.remove(CacheBytes::of(&oldest.payload));
             pool.recycle(oldest.payload);
         }
+        self.bytes.add(CacheBytes::of(&sample.payload));
         if let Some(instance) = self.instances.get_mut(self.last_instance) {
             instance.last_accepted = Some(now);
         }
@@ -97,6 +107,7 @@ impl ReaderHistory {
         out.reserve(count);
         for behind in (0..count).rev() {
             let Some(sample) = self.fast_queue.pop_front() else { break };
+            self.bytes.remove(CacheBytes::of(&sample.payload));
             // The queue holds less than 2^32 samples.
             out.push(sample.select(instance, behind as u32));
         }
@@ -153,6 +164,8 @@ impl ReaderHistory {
         let Some(key) = self.instances.get(index).map(|instance| instance.key) else { return };
         while let Some(sample) = self.fast_queue.pop_front() {
             let FastSample { writer, slot, sequence_number, source_timestamp, reception_timestamp, payload } = sample;
+            // The cache counts the sample again.
+            self.bytes.remove(CacheBytes::of(&payload));
             let mut arrival = Arrival {
                 kind: ChangeKind::Alive,
                 instance: key,

@@ -1,5 +1,6 @@
 //! The samples that a reader holds for the application, in order and by instance (DDS 1.4 §2.2.2.5.1).
 
+mod cache_bytes;
 mod fast_queue;
 mod fast_sample;
 mod lifetime;
@@ -14,10 +15,12 @@ mod slab;
 mod tests;
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+use cache_bytes::CacheBytes;
 pub use fast_sample::FastSample;
 use lifetime_state::Lifetime;
 pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
@@ -29,6 +32,8 @@ use slab::Slab;
 use super::instance::{Instance, InstanceState, Owner, WriterSlot};
 use super::{ChangeKind, HistoryKind, ResourceLimits};
 use crate::id::{Guid, KeyHash};
+use crate::limits::CACHED_BYTES_MAX;
+use crate::memory_account::MemoryAccount;
 use crate::payload::{BufferPool, Payload};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, Timestamp};
@@ -40,6 +45,10 @@ pub struct ReaderHistoryConfig {
     pub history: HistoryKind,
     /// The resource limits.
     pub limits: ResourceLimits,
+    /// Bytes of the samples. One sample always fits.
+    pub max_bytes: usize,
+    /// The account that is charged for them.
+    pub account: Arc<MemoryAccount>,
     /// Whether the reader accepts only the strongest writer of an instance (OWNERSHIP EXCLUSIVE).
     pub exclusive_ownership: bool,
     /// Whether samples are ordered by source timestamp (DESTINATION_ORDER BY_SOURCE_TIMESTAMP).
@@ -77,6 +86,8 @@ impl Default for ReaderHistoryConfig {
         Self {
             history: HistoryKind::KeepLast(1),
             limits: ResourceLimits::UNLIMITED,
+            max_bytes: CACHED_BYTES_MAX,
+            account: Arc::default(),
             exclusive_ownership: false,
             by_source_timestamp: false,
             topic_order: false,
@@ -124,6 +135,7 @@ pub struct ReaderHistory {
     separation: Separation,
     visit: u64,
     lifetime: Lifetime,
+    bytes: CacheBytes,
     /// Sample and instance of the current selection.
     picked: Vec<(u32, u32)>,
 }
@@ -135,6 +147,7 @@ impl ReaderHistory {
         let by_key = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
         Self {
             is_plain: config.is_plain(),
+            bytes: CacheBytes::new(config.max_bytes, Arc::clone(&config.account)),
             fast_queue: VecDeque::new(),
             config,
             samples: Slab::default(),
@@ -162,6 +175,12 @@ impl ReaderHistory {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.samples.len == 0 && self.fast_queue.is_empty()
+    }
+
+    /// Bytes of the held samples, with those of their records.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.bytes.held()
     }
 
     /// The number of samples that have not been read.
@@ -229,7 +248,7 @@ impl ReaderHistory {
             Some(index) => index,
             None => self.add_instance(arrival),
         };
-        if let Err(reason) = self.make_room(instance, pool) {
+        if let Err(reason) = self.make_room(instance, CacheBytes::of(&arrival.payload), pool) {
             self.drop_idle_instance(instance);
             return Err(reason);
         }
@@ -358,7 +377,8 @@ impl ReaderHistory {
         instance.samples >= depth.max(1) && oldest.is_some_and(|oldest| oldest.arrival.stamp() > stamp)
     }
 
-    fn make_room(&mut self, index: u32, pool: &mut BufferPool) -> Result<(), RejectReason> {
+    /// Makes room for a sample that counts for this number of bytes.
+    fn make_room(&mut self, index: u32, bytes: usize, pool: &mut BufferPool) -> Result<(), RejectReason> {
         if let HistoryKind::KeepLast(depth) = self.config.history {
             while let Some(instance) = self.instances.get(index)
                 && instance.samples >= depth.max(1)
@@ -373,6 +393,9 @@ impl ReaderHistory {
         }
         if self.samples.len >= self.config.limits.max_samples as usize {
             return Err(RejectReason::Samples);
+        }
+        if !self.bytes.has_room_for(bytes) {
+            return Err(RejectReason::Memory);
         }
         Ok(())
     }
@@ -499,8 +522,8 @@ impl ReaderHistory {
         self.unlist(index);
         if let Some(instance) = self.instances.remove(index) {
             self.by_key.remove(&instance.key);
-            if let Some(place) = instance.held {
-                drop(self.separation.discard(place));
+            if let Some(held) = instance.held.and_then(|place| self.separation.discard(place)) {
+                self.bytes.remove(CacheBytes::of(&held.payload));
             }
             self.clean_purges();
         }
@@ -537,6 +560,7 @@ impl ReaderHistory {
             Some(i) => self.samples.get(i).and_then(|s| s.next_of_instance),
         };
         let payload = core::mem::take(&mut arrival.payload);
+        self.bytes.add(CacheBytes::of(&payload));
         let (disposed_generations, no_writers_generations) =
             (instance.disposed_generations, instance.no_writers_generations);
         let new = Some(self.samples.insert_with(|| Cached {
@@ -573,6 +597,7 @@ impl ReaderHistory {
         let payload = core::mem::take(&mut sample.arrival.payload);
         let Cached { read, instance, previous, next, previous_of_instance, next_of_instance, .. } = *sample;
         self.samples.release(index);
+        self.bytes.remove(CacheBytes::of(&payload));
         self.not_read -= usize::from(!read);
         self.point_forward(previous, next);
         self.point_backward(next, previous);

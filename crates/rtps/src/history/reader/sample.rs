@@ -78,6 +78,8 @@ pub enum RejectReason {
     Samples,
     /// `max_samples_per_instance`.
     SamplesPerInstance,
+    /// The bytes of samples that a reader, a participant or the process may hold.
+    Memory,
 }
 
 /// The description of a sample besides its value (DDS 1.4 §2.2.2.5.5).

@@ -1,6 +1,7 @@
 //! TIME_BASED_FILTER: the reader holds the newest sample of an instance that came too soon until the separation has
 //! passed, so that the last value is not lost (DDS 1.4 §2.2.3.12).
 
+use super::cache_bytes::CacheBytes;
 use super::separation_state::{Held, Released};
 use super::{Arrival, Inserted, ReaderHistory, RejectReason};
 use crate::history::instance::InstanceState;
@@ -42,11 +43,13 @@ impl ReaderHistory {
                 self.drop_idle_instance(index);
                 continue;
             }
-            if self.make_room(index, pool).is_err() {
+            // Its bytes are counted already.
+            if self.make_room(index, 0, pool).is_err() {
                 self.separation.is_blocked = true;
                 continue;
             }
             let Some(mut held) = self.separation.held.remove(place) else { continue };
+            self.bytes.remove(CacheBytes::of(&held.arrival.payload));
             if let Some(instance) = self.instances.get_mut(index) {
                 instance.held = None;
                 instance.last_accepted = Some(now);
@@ -72,12 +75,20 @@ impl ReaderHistory {
         if place.is_none() && self.separation.held.len >= self.config.limits.max_samples as usize {
             return Err(RejectReason::Samples);
         }
+        let bytes = CacheBytes::of(&arrival.payload);
+        let earlier = place.and_then(|place| self.separation.held.get(place));
+        let given_back = earlier.map_or(0, |held| CacheBytes::of(&held.arrival.payload));
+        if !self.bytes.has_room_for(bytes.saturating_sub(given_back)) {
+            return Err(RejectReason::Memory);
+        }
         self.update_writers(index, arrival);
         self.update_newest_stamp(index, arrival);
+        self.bytes.add(bytes);
         let arrival = Arrival { payload: core::mem::take(&mut arrival.payload), ..*arrival };
         if let Some(held) = place.and_then(|place| self.separation.held.get_mut(place)) {
             let earlier = core::mem::replace(&mut held.arrival, arrival);
             self.separation.in_vain += 1;
+            self.bytes.remove(CacheBytes::of(&earlier.payload));
             pool.recycle(earlier.payload);
             return Ok(Inserted::Held);
         }
@@ -94,6 +105,7 @@ impl ReaderHistory {
     pub(super) fn discard_held(&mut self, index: u32, pool: &mut BufferPool) {
         let place = self.instances.get_mut(index).and_then(|instance| instance.held.take());
         if let Some(arrival) = place.and_then(|place| self.separation.discard(place)) {
+            self.bytes.remove(CacheBytes::of(&arrival.payload));
             pool.recycle(arrival.payload);
             self.update_replaceable(index);
         }

@@ -408,6 +408,31 @@ fn due_value_waits_for_room() {
 }
 
 #[test]
+fn sample_beyond_the_bytes_of_the_cache_is_rejected_until_others_are_taken() {
+    let account = Arc::new(MemoryAccount::new(usize::MAX));
+    let mut cache = Cache::new(ReaderHistoryConfig {
+        history: HistoryKind::KeepAll,
+        max_bytes: 100_000,
+        account: Arc::clone(&account),
+        ..ReaderHistoryConfig::default()
+    });
+    let put = |cache: &mut Cache, len: usize| {
+        let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
+        arrival.payload = Payload::copy_of(&vec![0; len]);
+        cache.history.insert(Instant(0), &mut arrival, &mut cache.pool)
+    };
+    (0..9).for_each(|_| assert_eq!(put(&mut cache, 10_000), Ok(Inserted::Stored)));
+    assert_eq!(put(&mut cache, 10_000), Err(RejectReason::Memory));
+    assert_eq!(put(&mut cache, 5000), Ok(Inserted::Stored));
+    assert_eq!((cache.history.held_bytes(), account.held_bytes()), (95_000 + 10 * 256, 64 << 10));
+    cache.take(&Selector { max_samples: 1, ..Selector::ANY });
+    assert_eq!(put(&mut cache, 10_000), Ok(Inserted::Stored));
+    cache.take(&Selector::ANY);
+    assert_eq!((cache.history.held_bytes(), account.held_bytes()), (0, 0));
+    assert_eq!(put(&mut cache, 1_000_000), Ok(Inserted::Stored), "one sample always fits");
+}
+
+#[test]
 fn samples_held_by_time_based_filter_are_bounded_by_limits() {
     let mut cache = spaced(10, ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED });
     for (k, expected) in [(1, Ok(Inserted::Held)), (2, Ok(Inserted::Held)), (3, Err(RejectReason::Samples))] {

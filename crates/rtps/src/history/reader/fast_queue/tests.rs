@@ -90,7 +90,8 @@ impl Cache {
         let (slot, sequence_number) = (WriterSlot(writer), SequenceNumber(at as i64));
         let stamp = Timestamp::from_unix_nanos(at * 1_000_000);
         let payload = Payload::copy_of(&at.to_le_bytes());
-        if kind.is_alive() && self.may_fast_queue && self.history.can_fast_queue(slot) {
+        let has_room = self.history.can_fast_queue(slot) && self.history.has_room_for_bytes(payload.held_bytes());
+        if kind.is_alive() && self.may_fast_queue && has_room {
             self.fast_queued += 1;
             let (source_timestamp, reception_timestamp) = (stamp, stamp);
             let sample =
@@ -156,19 +157,30 @@ impl Cache {
         out.into_iter().for_each(|selected| self.pool.recycle(selected.payload));
         let history = &self.history;
         let counts = (history.len(), history.is_empty(), history.not_read(), history.instances());
+        assert_eq!(history.held_bytes(), bytes_of(history));
         let next = (history.next_instance(None, &Selector::NOT_READ), history.next_timeout());
         std::format!("{told} {handed:?} {counts:?} {next:?}")
     }
+}
+
+/// What all samples of the cache count for.
+fn bytes_of(history: &ReaderHistory) -> usize {
+    let cached = history.samples.slots.iter().flatten().map(|cached| &cached.arrival.payload);
+    let held = history.separation.held.slots.iter().flatten().map(|held| &held.arrival.payload);
+    let queued = history.fast_queue.iter().map(|sample| &sample.payload);
+    cached.chain(held).chain(queued).map(CacheBytes::of).sum()
 }
 
 fn configs() -> impl Strategy<Value = ReaderHistoryConfig> {
     let history = prop_oneof![Just(HistoryKind::KeepAll), (1..4_u32).prop_map(HistoryKind::KeepLast)];
     let limit = || prop_oneof![3 => Just(u32::MAX), 1 => 1..5_u32];
     let delay = || prop_oneof![Just(Span::INFINITE), Just(Span(5))];
-    (history, limit(), limit(), delay(), delay(), prop::bool::weighted(0.1)).prop_map(
-        |(history, max_samples, max_samples_per_instance, no_writers, disposed, by_source_timestamp)| {
+    let max_bytes = prop_oneof![3 => Just(usize::MAX), 1 => 1..1500_usize];
+    (history, limit(), limit(), max_bytes, delay(), delay(), prop::bool::weighted(0.1)).prop_map(
+        |(history, max_samples, max_samples_per_instance, max_bytes, no_writers, disposed, by_source_timestamp)| {
             ReaderHistoryConfig {
                 history,
+                max_bytes,
                 limits: ResourceLimits { max_samples, max_samples_per_instance, ..ResourceLimits::UNLIMITED },
                 autopurge_no_writers: no_writers,
                 autopurge_disposed: disposed,

@@ -1,0 +1,110 @@
+//! The memory that peers make this process hold.
+
+use std::fs;
+use std::sync::{Arc, LazyLock};
+
+use peregrine_rtps::memory_account::{MemoryAccount, PeerAccounts};
+
+/// The limit of a process on a machine that does not report its memory.
+const UNKNOWN_MEMORY_SHARE: usize = 4 << 30;
+
+/// The account of all participants of this process.
+static PROCESS: LazyLock<Arc<MemoryAccount>> = LazyLock::new(|| {
+    let machine = available_bytes();
+    Arc::new(MemoryAccount::new(machine.map_or(UNKNOWN_MEMORY_SHARE, |bytes| bytes.div_ceil(2))))
+});
+
+/// Bytes that remote participants make a participant hold now, by kind, with the limits.
+///
+/// What exceeds a limit is refused: samples are rejected or requested again later, each with its count. A reader always
+/// has room for 64 KiB of samples and for one sample of any length, and the participants of each source address for 128
+/// KiB of incomplete samples, whatever others occupy. Not part of it: the samples that writers keep until readers
+/// acknowledge them ([`DomainConfig::max_unacknowledged_bytes`](crate::DomainConfig::max_unacknowledged_bytes)), and
+/// samples that the application has taken.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerMemory {
+    /// Samples that readers hold for the application, beyond 64 KiB for each reader. A sample counts with the buffer
+    /// that holds it, and 256 bytes for its record.
+    pub cached_samples: usize,
+    /// Samples of which fragments, or earlier samples, are missing.
+    pub incomplete_samples: usize,
+    /// Discovery data.
+    pub discovery: usize,
+    /// The most that this participant holds: [`DomainConfig::max_peer_bytes`](crate::DomainConfig::max_peer_bytes).
+    pub limit: usize,
+    /// What all participants of this process hold.
+    pub process: usize,
+    /// The most that they hold: half of the memory of the machine, or of the control group of the process if that is
+    /// less.
+    pub process_limit: usize,
+}
+
+impl PeerMemory {
+    pub(crate) fn of(accounts: &PeerAccounts) -> Self {
+        Self {
+            cached_samples: accounts.cached.held_bytes(),
+            incomplete_samples: accounts.incomplete.held_bytes(),
+            discovery: accounts.discovery.held_bytes(),
+            limit: accounts.all.max_bytes(),
+            process: PROCESS.held_bytes(),
+            process_limit: PROCESS.max_bytes(),
+        }
+    }
+
+    /// What the participant holds of all kinds.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        self.cached_samples.saturating_add(self.incomplete_samples).saturating_add(self.discovery)
+    }
+}
+
+/// The account of all participants of this process.
+pub(crate) fn process_account() -> Arc<MemoryAccount> {
+    Arc::clone(&PROCESS)
+}
+
+/// The memory of the machine, or of the control group of this process if that is less. `None` if neither is known.
+fn available_bytes() -> Option<usize> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of_machine(&text));
+    let own_group = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| path_of_group(&text));
+    let group = own_group.and_then(|path| fs::read_to_string(path).ok()).and_then(|text| limit_of_group(&text));
+    machine.into_iter().chain(group).min()
+}
+
+/// From the text of `/proc/meminfo`.
+fn total_of_machine(text: &str) -> Option<usize> {
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB")?;
+    kilobytes.trim().parse::<usize>().ok()?.checked_mul(1024)
+}
+
+/// The file with the limit of the control group, from the text of `/proc/self/cgroup` (version 2).
+fn path_of_group(text: &str) -> Option<String> {
+    let group = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(format!("/sys/fs/cgroup{}/memory.max", group.trim_end_matches('/')))
+}
+
+/// From the text of `memory.max`, which is `max` without a limit.
+fn limit_of_group(text: &str) -> Option<usize> {
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_system_state_the_memory() {
+        assert_eq!(total_of_machine("MemTotal:       24689116 kB\nMemFree: 1 kB\n"), Some(24_689_116 << 10));
+        assert_eq!(total_of_machine("MemFree: 1 kB\n"), None);
+        assert_eq!(path_of_group("0::/\n").unwrap(), "/sys/fs/cgroup/memory.max");
+        assert_eq!(path_of_group("1:cpu:/x\n0::/user/robot\n").unwrap(), "/sys/fs/cgroup/user/robot/memory.max");
+        assert_eq!((limit_of_group("max\n"), limit_of_group("1073741824\n")), (None, Some(1 << 30)));
+    }
+
+    #[test]
+    fn limit_of_process_is_at_most_half_of_the_machine() {
+        let machine = total_of_machine(&fs::read_to_string("/proc/meminfo").unwrap()).unwrap();
+        assert!((1 << 20..=machine.div_ceil(2)).contains(&process_account().max_bytes()));
+    }
+}

@@ -1,0 +1,161 @@
+//! Accounts of the memory that peers make a process hold.
+//!
+//! Accounts form a tree: what an account holds, those above it hold as well. An account admits more as long as all of
+//! them are below their limits. Because others may fill an account above, an account may have a *share*, which it may
+//! hold in any case. What exceeds a limit is refused, so that who asks for it gets nothing more, and others lose
+//! nothing.
+//!
+//! ```text
+//! process
+//! └── participant (PeerAccounts)
+//!     ├── cached samples: one entry for each reader, beyond the first CACHE_SHARE_BYTES
+//!     ├── incomplete samples, and those out of order
+//!     │   └── source address, with the share ADDRESS_SHARE_BYTES
+//!     │       └── remote participant
+//!     └── discovery data: charged, with bounds of their own, so that newcomers are found in any case
+//! ```
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::limits::PEER_BYTES_MAX;
+
+/// A number of bytes that is held, with its limit. Unbounded by default.
+#[derive(Debug)]
+pub struct MemoryAccount {
+    held: AtomicUsize,
+    max: usize,
+    share: usize,
+    parent: Option<Arc<Self>>,
+}
+
+impl Default for MemoryAccount {
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl MemoryAccount {
+    /// An empty account.
+    #[must_use]
+    pub const fn new(max_bytes: usize) -> Self {
+        Self { held: AtomicUsize::new(0), max: max_bytes, share: 0, parent: None }
+    }
+
+    /// An empty account whose bytes count in `parent` as well. It may hold `share` bytes although `parent` is full.
+    #[must_use]
+    pub const fn below(parent: Arc<Self>, max_bytes: usize, share: usize) -> Self {
+        Self { held: AtomicUsize::new(0), max: max_bytes, share, parent: Some(parent) }
+    }
+
+    /// The number of bytes held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// The greatest number of bytes held; `usize::MAX` without a limit.
+    #[must_use]
+    pub const fn max_bytes(&self) -> usize {
+        self.max
+    }
+
+    /// Whether this number of bytes may be added. An empty account accepts any number, if those above it do.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        let held = self.held_bytes();
+        let after = held.saturating_add(bytes);
+        let is_below_max = held == 0 || after <= self.max;
+        is_below_max && (after <= self.share || self.parent.as_ref().is_none_or(|above| above.has_room_for(bytes)))
+    }
+
+    /// Records that `to` bytes are held in place of `from`, which were recorded before.
+    pub(crate) fn recharge(&self, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
+        let mut account = Some(self);
+        while let Some(MemoryAccount { held, parent, .. }) = account {
+            // Only bytes that were added are subtracted, so the sum never goes below zero.
+            if to >= from {
+                held.fetch_add(to - from, Ordering::Relaxed);
+            } else {
+                held.fetch_sub(from - to, Ordering::Relaxed);
+            }
+            account = parent.as_deref();
+        }
+    }
+}
+
+/// The accounts of a participant, by kind.
+#[derive(Clone, Debug)]
+pub struct PeerAccounts {
+    /// All kinds together.
+    pub all: Arc<MemoryAccount>,
+    /// Samples that readers hold for the application.
+    pub cached: Arc<MemoryAccount>,
+    /// Samples of which fragments, or earlier samples, are missing.
+    pub incomplete: Arc<MemoryAccount>,
+    /// Discovery data of remote participants.
+    pub discovery: Arc<MemoryAccount>,
+}
+
+impl PeerAccounts {
+    /// The accounts of a participant of which peers may occupy this number of bytes, within those of the process.
+    #[must_use]
+    pub fn new(max_bytes: usize, process: Arc<MemoryAccount>) -> Self {
+        let all = Arc::new(MemoryAccount::below(process, max_bytes, 0));
+        let kind = || Arc::new(MemoryAccount::below(Arc::clone(&all), usize::MAX, 0));
+        Self { cached: kind(), incomplete: kind(), discovery: kind(), all }
+    }
+}
+
+impl Default for PeerAccounts {
+    /// At most [`PEER_BYTES_MAX`], with an account for a process of its own.
+    fn default() -> Self {
+        Self::new(PEER_BYTES_MAX, Arc::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_in_every_account_above() {
+        let process = Arc::new(MemoryAccount::new(1000));
+        let (a, b) = (PeerAccounts::new(700, Arc::clone(&process)), PeerAccounts::new(700, Arc::clone(&process)));
+        a.cached.recharge(0, 300);
+        a.incomplete.recharge(0, 200);
+        b.discovery.recharge(0, 100);
+        assert_eq!((a.all.held_bytes(), b.all.held_bytes(), process.held_bytes()), (500, 100, 600));
+        a.cached.recharge(300, 50);
+        assert_eq!((a.cached.held_bytes(), a.all.held_bytes(), process.held_bytes()), (50, 250, 350));
+    }
+
+    #[test]
+    fn account_refuses_what_exceeds_a_limit_above() {
+        let process = Arc::new(MemoryAccount::new(1000));
+        let (a, b) = (PeerAccounts::new(700, Arc::clone(&process)), PeerAccounts::new(700, process));
+        a.cached.recharge(0, 600);
+        assert!(a.incomplete.has_room_for(100) && !a.incomplete.has_room_for(101));
+        assert!(b.cached.has_room_for(400) && !b.cached.has_room_for(401));
+    }
+
+    #[test]
+    fn share_is_admitted_although_others_have_filled_the_account_above() {
+        let above = Arc::new(MemoryAccount::new(1000));
+        let with_share = |share| MemoryAccount::below(Arc::clone(&above), usize::MAX, share);
+        let (greedy, newcomer, without) = (with_share(50), with_share(50), with_share(0));
+        greedy.recharge(0, 1000);
+        assert!(!greedy.has_room_for(1) && !without.has_room_for(1));
+        assert!(newcomer.has_room_for(50) && !newcomer.has_room_for(51));
+    }
+
+    #[test]
+    fn empty_account_accepts_a_single_sample_of_any_length() {
+        let account = MemoryAccount::new(10);
+        assert!(account.has_room_for(1 << 30));
+        account.recharge(0, 1);
+        assert!(!account.has_room_for(10));
+    }
+}

@@ -31,6 +31,8 @@ pub struct PeerMemory {
     pub incomplete_samples: usize,
     /// Discovery data.
     pub discovery: usize,
+    /// Messages with keys of DDS Security.
+    pub keys: usize,
     /// The most that this participant holds: [`DomainConfig::max_peer_bytes`](crate::DomainConfig::max_peer_bytes).
     pub limit: usize,
     /// What all participants of this process hold.
@@ -46,6 +48,7 @@ impl PeerMemory {
             cached_samples: accounts.cached.held_bytes(),
             incomplete_samples: accounts.incomplete.held_bytes(),
             discovery: accounts.discovery.held_bytes(),
+            keys: accounts.keys.held_bytes(),
             limit: accounts.all.max_bytes(),
             process: PROCESS.held_bytes(),
             process_limit: PROCESS.max_bytes(),
@@ -55,7 +58,14 @@ impl PeerMemory {
     /// What the participant holds of all kinds.
     #[must_use]
     pub const fn total(&self) -> usize {
-        self.cached_samples.saturating_add(self.incomplete_samples).saturating_add(self.discovery)
+        let samples = self.cached_samples.saturating_add(self.incomplete_samples);
+        samples.saturating_add(self.discovery).saturating_add(self.keys)
+    }
+
+    /// The [most](Self::process_limit) that all participants of this process hold.
+    #[must_use]
+    pub fn limit_of_process() -> usize {
+        PROCESS.max_bytes()
     }
 }
 

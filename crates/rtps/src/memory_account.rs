@@ -8,12 +8,15 @@
 //! ```text
 //! process
 //! └── participant (PeerAccounts)
-//!     ├── cached samples: one entry for each reader, beyond the first CACHE_SHARE_BYTES
+//!     ├── cached samples, of each reader beyond the first CACHE_SHARE_BYTES
 //!     ├── incomplete samples, and those out of order
 //!     │   └── source address, with the share ADDRESS_SHARE_BYTES
 //!     │       └── remote participant
-//!     └── discovery data: charged, with bounds of their own, so that newcomers are found in any case
+//!     ├── discovery data, within bounds of their own
+//!     └── messages with keys, within bounds of their own
 //! ```
+//!
+//! The last two are charged, and never refused because of the others: participants find each other in any case.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +89,40 @@ impl MemoryAccount {
     }
 }
 
+/// What one holder has charged to an account. The drop gives it back.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    account: Arc<MemoryAccount>,
+    bytes: usize,
+}
+
+impl Charge {
+    pub(crate) const fn new(account: Arc<MemoryAccount>) -> Self {
+        Self { account, bytes: 0 }
+    }
+
+    #[inline]
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the account admits this number of bytes in place of those that are charged.
+    pub(crate) fn may_be(&self, bytes: usize) -> bool {
+        self.account.has_room_for(bytes.saturating_sub(self.bytes))
+    }
+
+    pub(crate) fn set(&mut self, bytes: usize) {
+        self.account.recharge(self.bytes, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 /// The accounts of a participant, by kind.
 #[derive(Clone, Debug)]
 pub struct PeerAccounts {
@@ -97,6 +134,8 @@ pub struct PeerAccounts {
     pub incomplete: Arc<MemoryAccount>,
     /// Discovery data of remote participants.
     pub discovery: Arc<MemoryAccount>,
+    /// Messages with keys, in both directions.
+    pub keys: Arc<MemoryAccount>,
 }
 
 impl PeerAccounts {
@@ -104,8 +143,9 @@ impl PeerAccounts {
     #[must_use]
     pub fn new(max_bytes: usize, process: Arc<MemoryAccount>) -> Self {
         let all = Arc::new(MemoryAccount::below(process, max_bytes, 0));
-        let kind = || Arc::new(MemoryAccount::below(Arc::clone(&all), usize::MAX, 0));
-        Self { cached: kind(), incomplete: kind(), discovery: kind(), all }
+        let kind = |share| Arc::new(MemoryAccount::below(Arc::clone(&all), usize::MAX, share));
+        let (shared, reserved) = (0, usize::MAX);
+        Self { cached: kind(shared), incomplete: kind(shared), discovery: kind(reserved), keys: kind(reserved), all }
     }
 }
 
@@ -139,6 +179,7 @@ mod tests {
         a.cached.recharge(0, 600);
         assert!(a.incomplete.has_room_for(100) && !a.incomplete.has_room_for(101));
         assert!(b.cached.has_room_for(400) && !b.cached.has_room_for(401));
+        assert!(a.discovery.has_room_for(5000) && a.keys.has_room_for(5000), "others do not hinder discovery");
     }
 
     #[test]
@@ -149,6 +190,18 @@ mod tests {
         greedy.recharge(0, 1000);
         assert!(!greedy.has_room_for(1) && !without.has_room_for(1));
         assert!(newcomer.has_room_for(50) && !newcomer.has_room_for(51));
+    }
+
+    #[test]
+    fn dropped_charge_is_given_back() {
+        let account = Arc::new(MemoryAccount::new(100));
+        let mut charge = Charge::new(Arc::clone(&account));
+        charge.set(60);
+        assert!(charge.may_be(100) && !charge.may_be(101));
+        charge.set(40);
+        assert_eq!((charge.bytes(), account.held_bytes()), (40, 40));
+        drop(charge);
+        assert_eq!(account.held_bytes(), 0);
     }
 
     #[test]

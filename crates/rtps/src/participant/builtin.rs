@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::config::ParticipantConfig;
 use super::gate::ParticipantRules;
 use crate::discovery::data::{BuiltinEndpointSet, disposed_endpoint, disposed_participant};
 use crate::history::{Change, HistoryKind, Selected, Selector};
@@ -12,7 +13,7 @@ use crate::limits::{
     ANNOUNCEMENTS_GATHERED_FOR, BUILTIN_MEMORY_PER_READER_MAX, BUILTIN_MEMORY_PER_WRITER_MAX, BUILTIN_SAMPLE_BYTES_MAX,
 };
 use crate::locator::Locator;
-use crate::protection::Protection;
+use crate::memory_account::MemoryAccount;
 use crate::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, Reception};
 use crate::receiver::{Envelope, Input};
 use crate::time::{Instant, Span, Timestamp};
@@ -33,6 +34,8 @@ pub(super) struct Topic {
     reader_bit: BuiltinEndpointSet,
     /// Announcements until then wait for others: an application that makes one endpoint often makes more.
     gathers_until: Option<Instant>,
+    /// The account of discovery data.
+    account: Arc<MemoryAccount>,
 }
 
 /// The reliable built-in topics.
@@ -104,21 +107,15 @@ impl SecureTopic {
 }
 
 impl Builtin {
-    /// With `is_secure`, the topics that DDS Security adds too.
-    pub(super) fn new(
-        prefix: GuidPrefix,
-        seed: u64,
-        protection: Option<&Arc<dyn Protection>>,
-        is_secure: bool,
-    ) -> Self {
+    /// With a gate, the topics that DDS Security adds too.
+    pub(super) fn new(config: &ParticipantConfig) -> Self {
         type Keys = fn(&[u8], bool) -> Option<KeyHash>;
         let topic = |writer, reader, writer_bit, reader_bit, keys: Keys| {
             Topic::new(
-                [Guid::new(prefix, writer), Guid::new(prefix, reader)],
+                [Guid::new(config.prefix, writer), Guid::new(config.prefix, reader)],
                 [writer_bit, reader_bit],
                 keys,
-                seed,
-                protection,
+                config,
             )
         };
         let secure = |[participants, publications, subscriptions, messages]: [SecureTopic; 4]| {
@@ -131,7 +128,7 @@ impl Builtin {
             })
         };
         Self {
-            secure: is_secure.then(|| secure(SECURE_TOPICS)),
+            secure: config.gate.is_some().then(|| secure(SECURE_TOPICS)),
             publications: topic(
                 EntityId::SEDP_PUBLICATIONS_WRITER,
                 EntityId::SEDP_PUBLICATIONS_READER,
@@ -262,17 +259,17 @@ impl Topic {
         [writer, reader]: [Guid; 2],
         [writer_bit, reader_bit]: [BuiltinEndpointSet; 2],
         keys: fn(&[u8], bool) -> Option<KeyHash>,
-        seed: u64,
-        protection: Option<&Arc<dyn Protection>>,
+        config: &ParticipantConfig,
     ) -> Self {
+        let ParticipantConfig { seed, protection, memory, .. } = config;
         let writer_config = WriterConfig {
             durable: true,
             history: HistoryKind::KeepLast(1),
             max_message_bytes: BUILTIN_MESSAGE_BYTES,
             default_message_bytes: BUILTIN_MESSAGE_BYTES,
             batching: Some(Batching { max_bytes: BUILTIN_MESSAGE_BYTES, max_delay: ANNOUNCEMENTS_GATHERED_FOR }),
-            seed,
-            protection: protection.cloned(),
+            seed: *seed,
+            protection: protection.clone(),
             ..WriterConfig::new(writer)
         };
         let mut reader_config = ReaderConfig::new(reader);
@@ -285,10 +282,11 @@ impl Topic {
         // Each sample is taken, even if the same datagram replaces it: a forged one may follow a true one. The bounds
         // are those of one datagram and of the samples that wait for earlier ones.
         reader_config.cache.history = HistoryKind::KeepAll;
-        reader_config.cache.seed = seed;
-        reader_config.protection = protection.cloned();
+        reader_config.cache.seed = *seed;
+        reader_config.cache.account = Arc::clone(&memory.discovery);
+        reader_config.protection = protection.clone();
         let (writer, reader) = (Writer::new(writer_config), Reader::new(reader_config));
-        Self { writer, reader, writer_bit, reader_bit, gathers_until: None }
+        Self { writer, reader, writer_bit, reader_bit, gathers_until: None, account: Arc::clone(&memory.discovery) }
     }
 
     /// Writes a sample. The first one goes out at once; those that follow it closely share messages.
@@ -343,7 +341,7 @@ impl Topic {
                 to: Arc::clone(to),
                 max_message_bytes: BUILTIN_MESSAGE_BYTES,
                 vendor,
-                memory: Arc::default(),
+                memory: Arc::clone(&self.account),
             };
             self.reader.match_writer(now, writer);
         }

@@ -16,6 +16,7 @@ use crate::limits::{
     KEY_CHANNEL_MESSAGES_PER_PEER, KEY_CHANNEL_UNREAD_MAX, SECURE_MESSAGE_BYTES_MAX,
 };
 use crate::locator::Locator;
+use crate::memory_account::{Charge, MemoryAccount};
 use crate::payload::{Octets, Payload, Wipe};
 use crate::protection::Protection;
 use crate::reader::{MatchedWriter, Reader, ReaderConfig, Reception};
@@ -43,7 +44,8 @@ pub(super) struct KeyChannels {
     /// The timers of writers. A writer whose messages are acknowledged has none.
     timers: BTreeMap<GuidPrefix, Instant>,
     /// Bytes that wait for acknowledgement, all peers together.
-    held: usize,
+    held: Charge,
+    account: Arc<MemoryAccount>,
     taken: VecDeque<SecureMessage>,
     counters: SecureChannelCounters,
 }
@@ -63,7 +65,12 @@ struct Peer {
 }
 
 impl KeyChannels {
-    pub(super) fn new(prefix: GuidPrefix, seed: u64, protection: &Arc<dyn Protection>) -> Self {
+    pub(super) fn new(
+        prefix: GuidPrefix,
+        seed: u64,
+        protection: &Arc<dyn Protection>,
+        account: Arc<MemoryAccount>,
+    ) -> Self {
         let mut config = ReaderConfig::new(Guid::new(prefix, EntityId::VOLATILE_SECURE_READER));
         config.reliable = true;
         // The keys that a peer has sent before this participant could open them are requested: the writers are
@@ -75,6 +82,7 @@ impl KeyChannels {
         config.cache.history = HistoryKind::KeepAll;
         config.cache.limits = ResourceLimits { max_samples: KEY_CHANNEL_UNREAD_MAX, ..ResourceLimits::UNLIMITED };
         config.cache.seed = seed;
+        config.cache.account = Arc::clone(&account);
         config.protection = Some(Arc::clone(protection));
         let wipe = protection.wiper();
         config.wipe = Some(wipe);
@@ -87,7 +95,8 @@ impl KeyChannels {
             peers: BTreeMap::new(),
             ready: BTreeSet::new(),
             timers: BTreeMap::new(),
-            held: 0,
+            held: Charge::new(Arc::clone(&account)),
+            account,
             taken: VecDeque::new(),
             counters: SecureChannelCounters::default(),
         }
@@ -145,7 +154,7 @@ impl KeyChannels {
             to: Arc::clone(to),
             max_message_bytes: MESSAGE_BYTES,
             vendor,
-            memory: Arc::default(),
+            memory: Arc::clone(&self.account),
         };
         self.reader.match_writer(now, writer);
         self.with(peer, |writer| writer.match_reader(now, reader));
@@ -154,7 +163,7 @@ impl KeyChannels {
     /// Closes the channel with a peer. Messages that wait for acknowledgement are dropped.
     pub(super) fn close(&mut self, now: Instant, wall: Timestamp, peer: GuidPrefix) {
         let Some(Peer { held, .. }) = self.peers.remove(&peer) else { return };
-        self.held = self.held.saturating_sub(held);
+        self.held.set(self.held.bytes().saturating_sub(held));
         self.ready.remove(&peer);
         self.timers.remove(&peer);
         self.taken.retain(|message| message.from != peer);
@@ -172,7 +181,7 @@ impl KeyChannels {
         if len > SECURE_MESSAGE_BYTES_MAX {
             return Err(SecureSendError::TooLong);
         }
-        let has_room = self.held.saturating_add(len) <= KEY_CHANNEL_BYTES_MAX;
+        let has_room = self.held.bytes().saturating_add(len) <= KEY_CHANNEL_BYTES_MAX;
         let octets = Payload::new(Arc::new(payload.to_vec()), 0..len).unwrap_or_default();
         let payload = Keys { octets, wipe: self.wipe }.into_payload();
         let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp: wall, payload };
@@ -197,7 +206,7 @@ impl KeyChannels {
         let result = f(writer);
         while writer.poll_event().is_some() {}
         let now_held = usize::try_from(writer.history().bytes_held()).unwrap_or(usize::MAX);
-        self.held = self.held.saturating_sub(*held).saturating_add(now_held);
+        self.held.set(self.held.bytes().saturating_sub(*held).saturating_add(now_held));
         *held = now_held;
         self.ready.insert(peer);
         match writer.poll_timeout() {
@@ -369,7 +378,7 @@ mod tests {
     #[test]
     fn unacknowledged_keys_of_all_peers_together_are_bounded() {
         let protection: Arc<dyn Protection> = Arc::new(NoKeys);
-        let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection);
+        let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection, Arc::default());
         let (now, wall) = (Instant(1), Timestamp::INVALID);
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
         let payload = std::vec![0; SECURE_MESSAGE_BYTES_MAX];
@@ -380,20 +389,20 @@ mod tests {
             while channels.send(now, wall, peer, &payload).is_ok() {
                 accepted += SECURE_MESSAGE_BYTES_MAX;
             }
-            assert!(channels.held <= KEY_CHANNEL_BYTES_MAX);
+            assert!(channels.held.bytes() <= KEY_CHANNEL_BYTES_MAX);
         }
         assert_eq!(accepted, KEY_CHANNEL_BYTES_MAX);
         assert!(channels.counters.keys_refused > 0);
         for host in 2..30 {
             channels.close(now, wall, GuidPrefix([host; 12]));
         }
-        assert_eq!((channels.held, channels.len(), channels.timers.len()), (0, 0, 0));
+        assert_eq!((channels.held.bytes(), channels.len(), channels.timers.len()), (0, 0, 0));
     }
 
     #[test]
     fn number_of_unacknowledged_keys_of_a_peer_is_bounded() {
         let protection: Arc<dyn Protection> = Arc::new(NoKeys);
-        let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection);
+        let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection, Arc::default());
         let (now, wall, peer) = (Instant(1), Timestamp::INVALID, GuidPrefix([2; 12]));
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
         channels.open(now, wall, peer, &to, VendorId::PEREGRINE);

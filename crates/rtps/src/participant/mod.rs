@@ -173,9 +173,11 @@ impl Participant {
     #[must_use]
     pub fn new(now: Instant, config: ParticipantConfig) -> Self {
         let routes = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
-        let keys = |protection| Box::new(KeyChannels::new(config.prefix, config.seed, protection));
+        let keys = |protection| {
+            Box::new(KeyChannels::new(config.prefix, config.seed, protection, Arc::clone(&config.memory.keys)))
+        };
         Self {
-            builtin: Builtin::new(config.prefix, config.seed, config.protection.as_ref(), config.gate.is_some()),
+            builtin: Builtin::new(&config),
             announcer: Announcer::new(now, config.announce_period, config.seed),
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::limits::{CACHE_CHARGE_STEP, CACHE_SHARE_BYTES, CACHED_SAMPLE_BYTES};
-use crate::memory_account::MemoryAccount;
+use crate::memory_account::{Charge, MemoryAccount};
 use crate::payload::Payload;
 
 /// Bytes held, bounded for the cache and by an account. The account is charged in steps, because several threads share
@@ -11,14 +11,13 @@ use crate::payload::Payload;
 #[derive(Debug)]
 pub(super) struct CacheBytes {
     held: usize,
-    charged: usize,
     max: usize,
-    account: Arc<MemoryAccount>,
+    charged: Charge,
 }
 
 impl CacheBytes {
     pub(super) const fn new(max: usize, account: Arc<MemoryAccount>) -> Self {
-        Self { held: 0, charged: 0, max, account }
+        Self { held: 0, max, charged: Charge::new(account) }
     }
 
     /// What a sample with this payload counts for.
@@ -41,19 +40,19 @@ impl CacheBytes {
     #[inline]
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         let after = self.held.saturating_add(bytes);
-        let is_charged = after <= self.charged.saturating_add(CACHE_SHARE_BYTES);
+        let is_charged = after <= self.charged.bytes().saturating_add(CACHE_SHARE_BYTES);
         after <= self.max && is_charged || self.has_room_to_charge(after)
     }
 
     #[cold]
     fn has_room_to_charge(&self, after: usize) -> bool {
-        self.held == 0 || after <= self.max && self.account.has_room_for(charge_of(after).saturating_sub(self.charged))
+        self.held == 0 || after <= self.max && self.charged.may_be(charge_of(after))
     }
 
     #[inline]
     pub(super) fn add(&mut self, bytes: usize) {
         self.held = self.held.saturating_add(bytes);
-        if self.held > self.charged.saturating_add(CACHE_SHARE_BYTES) {
+        if self.held > self.charged.bytes().saturating_add(CACHE_SHARE_BYTES) {
             self.recharge();
         }
     }
@@ -63,16 +62,15 @@ impl CacheBytes {
         debug_assert!(bytes <= self.held, "the cache held {} bytes, and {bytes} were removed", self.held);
         self.held = self.held.saturating_sub(bytes);
         // A cache whose length varies by less than two steps charges nothing.
-        if self.charged > 0 && self.charged > charge_of(self.held.saturating_add(CACHE_CHARGE_STEP)) {
+        let charged = self.charged.bytes();
+        if charged > 0 && charged > charge_of(self.held.saturating_add(CACHE_CHARGE_STEP)) {
             self.recharge();
         }
     }
 
     #[cold]
     fn recharge(&mut self) {
-        let charge = charge_of(self.held);
-        self.account.recharge(self.charged, charge);
-        self.charged = charge;
+        self.charged.set(charge_of(self.held));
     }
 }
 
@@ -80,12 +78,6 @@ impl CacheBytes {
 const fn charge_of(held: usize) -> usize {
     let beyond_share = held.saturating_sub(CACHE_SHARE_BYTES);
     beyond_share.div_ceil(CACHE_CHARGE_STEP).saturating_mul(CACHE_CHARGE_STEP)
-}
-
-impl Drop for CacheBytes {
-    fn drop(&mut self) {
-        self.account.recharge(self.charged, 0);
-    }
 }
 
 #[cfg(test)]

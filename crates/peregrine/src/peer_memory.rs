@@ -16,7 +16,7 @@ static PROCESS: LazyLock<Arc<MemoryAccount>> = LazyLock::new(|| {
 
 /// Bytes that remote participants make a participant hold now, by kind, with the limits.
 ///
-/// What exceeds a limit is refused: samples are rejected or requested again later, each with its count. A reader always
+/// Samples beyond a limit are rejected, or evicted and requested again later, each with its count. A reader always
 /// has room for 64 KiB of samples and for one sample of any length, and the participants of each source address for 128
 /// KiB of incomplete samples, whatever others occupy. Not part of it: the samples that writers keep until readers
 /// acknowledge them ([`DomainConfig::max_unacknowledged_bytes`](crate::DomainConfig::max_unacknowledged_bytes)), and
@@ -35,7 +35,7 @@ pub struct PeerMemory {
     pub keys: usize,
     /// The most that this participant holds: [`DomainConfig::max_peer_bytes`](crate::DomainConfig::max_peer_bytes).
     pub limit: usize,
-    /// What all participants of this process hold.
+    /// The bytes that all participants of this process hold.
     pub process: usize,
     /// The most that they hold: half of the memory of the machine, or of the control group of the process if that is
     /// less.
@@ -55,7 +55,7 @@ impl PeerMemory {
         }
     }
 
-    /// What the participant holds of all kinds.
+    /// The bytes that the participant holds, all kinds together.
     #[must_use]
     pub const fn total(&self) -> usize {
         let samples = self.cached_samples.saturating_add(self.incomplete_samples);

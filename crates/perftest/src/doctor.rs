@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use peregrine::{DomainConfig, PeerMemory};
 use peregrine_report::record::HostFacts;
 
 use crate::error::Error;
@@ -71,11 +72,11 @@ impl Circumstances {
     }
 }
 
-/// Prints every finding with its command. A finding does not fail the command, because the user may have no other
-/// machine.
+/// Prints the limits of memory, then every finding with its command. A finding does not fail the command, because the
+/// user may have no other machine.
 pub fn run() -> Result<(), Error> {
     let findings = examine(&host::gather(), &Circumstances::of_this_process());
-    let mut text = String::new();
+    let mut text = memory_limits();
     for (number, finding) in findings.iter().enumerate() {
         text += &format!("{}. {}\n   {}\n", number + 1, finding.what, finding.fix);
     }
@@ -86,6 +87,19 @@ pub fn run() -> Result<(), Error> {
         }
     };
     print_text(&text)
+}
+
+/// The most bytes that peers make a process hold, on this machine and with the default configuration.
+fn memory_limits() -> String {
+    let config = DomainConfig::default();
+    let mebibytes = |bytes: usize| bytes >> 20;
+    format!(
+        "Memory that peers make a process hold at most: {} MiB on this machine, {} MiB for each participant, {} MiB for \
+         the samples of each reader.\n\n",
+        mebibytes(PeerMemory::limit_of_process()),
+        mebibytes(config.max_peer_bytes),
+        mebibytes(config.max_cached_bytes_per_reader),
+    )
 }
 
 /// Every problem of this machine that distorts measurements.

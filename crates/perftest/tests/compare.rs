@@ -98,6 +98,7 @@ fn two_records_are_compared_and_unknown_series_named() {
 fn doctor_and_selftest_report_their_findings() {
     let doctor = run("doctor");
     assert_eq!(doctor.code, 0, "{doctor:?}");
+    assert!(doctor.stdout[0].starts_with("Memory that peers make a process hold at most: "), "{doctor:?}");
     let last = doctor.stdout.last().unwrap();
     assert!(last.contains("finding") || last.contains("No problem was found"), "{last}");
     let selftest = run("selftest");

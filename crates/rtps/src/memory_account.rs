@@ -1,8 +1,8 @@
 //! Accounts of the memory that peers make a process hold.
 //!
-//! Accounts form a tree: what an account holds, those above it hold as well. An account admits more as long as all of
-//! them are below their limits. Because others may fill an account above, an account may have a *share*, which it may
-//! hold in any case. What exceeds a limit is refused, so that who asks for it gets nothing more, and others lose
+//! Accounts form a tree: the bytes of an account count in those above it as well. An account admits more bytes as long
+//! as all of them are below their limits. Because others may fill an account above, an account may have a *share*,
+//! which it may hold in any case. Bytes beyond a limit are refused: their holder gets nothing more, and others lose
 //! nothing.
 //!
 //! ```text
@@ -89,7 +89,7 @@ impl MemoryAccount {
     }
 }
 
-/// What one holder has charged to an account. The drop gives it back.
+/// The bytes that one holder has charged to an account. The drop gives them back.
 #[derive(Debug)]
 pub(crate) struct Charge {
     account: Arc<MemoryAccount>,

@@ -6,11 +6,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
-use peregrine_rtps::id::{DomainId, Guid};
+use peregrine_rtps::id::Guid;
 use peregrine_rtps::locator::Source;
 use peregrine_rtps::participant::{Addresses, Admission, LostReason};
 use peregrine_rtps::protection::ProtectionLevels;
-use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::time::Span;
 
 use super::*;

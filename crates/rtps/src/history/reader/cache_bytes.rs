@@ -20,7 +20,7 @@ impl CacheBytes {
         Self { held: 0, max, charged: Charge::new(account) }
     }
 
-    /// What a sample with this payload counts for.
+    /// The bytes that a sample with this payload counts for.
     #[inline]
     pub(super) fn of(payload: &Payload) -> usize {
         Self::of_len(payload.held_bytes())
@@ -74,7 +74,7 @@ impl CacheBytes {
     }
 }
 
-/// What a cache that holds this number of bytes is charged.
+/// The charge of a cache that holds this number of bytes.
 const fn charge_of(held: usize) -> usize {
     let beyond_share = held.saturating_sub(CACHE_SHARE_BYTES);
     beyond_share.div_ceil(CACHE_CHARGE_STEP).saturating_mul(CACHE_CHARGE_STEP)

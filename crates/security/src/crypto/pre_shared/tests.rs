@@ -9,7 +9,6 @@ use peregrine_rtps::participant::{
     Addresses, Drops, FragmentRun, MessageRefusal, Participant, ParticipantConfig, ParticipantEvent,
 };
 use peregrine_rtps::protection::{OpenError, Protection, ProtectionKind, Seal, Text};
-use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
@@ -58,25 +57,15 @@ fn keys(kind: ProtectionKind, prefix: GuidPrefix, primary: &str) -> Arc<PreShare
 fn participant(prefix: GuidPrefix, protection: Option<Arc<PreSharedKeys>>) -> Participant {
     let locator = Locator::from(std::net::SocketAddr::from(([10, 0, 0, prefix.0[2]], 7410)));
     let config = ParticipantConfig {
-        prefix,
         domain: DomainId(201),
-        domain_tag: String::new(),
-        name: String::new(),
-        qos: ParticipantQos::default(),
-        lease: Span::from_secs(20),
-        announce_period: Span::from_secs(5),
         addresses: Addresses {
             metatraffic_unicast: vec![locator],
             metatraffic_multicast: vec![locator],
             default_unicast: vec![locator],
             ..Addresses::default()
         },
-        shared_memory: None,
-        is_in_process: |_| false,
-        seed: 1,
         protection: protection.map(|keys| keys as Arc<dyn Protection>),
-        security: None,
-        gate: None,
+        ..ParticipantConfig::new(prefix, 1)
     };
     Participant::new(NOW, config)
 }

@@ -2,9 +2,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peregrine_rtps::id::DomainId;
 use peregrine_rtps::locator::Source;
-use peregrine_rtps::participant::{Addresses, Admission, Gate};
+use peregrine_rtps::participant::{Admission, Gate};
 use peregrine_rtps::protection::ProtectionKind;
-use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::time::Span;
 use peregrine_security::documents::Effect;
 use peregrine_security::issue::{
@@ -76,20 +75,9 @@ fn governance() -> GovernanceText {
 
 fn member(realm: &Realm, number: u8) -> (Arc<Security>, Participant) {
     let mut config = ParticipantConfig {
-        prefix: GuidPrefix::UNKNOWN,
-        domain: DomainId(0),
-        domain_tag: String::new(),
-        name: String::new(),
-        qos: ParticipantQos::default(),
         lease: Span::from_secs(10),
         announce_period: Span::from_secs(3),
-        addresses: Addresses::default(),
-        shared_memory: None,
-        is_in_process: |_| false,
-        seed: u64::from(number),
-        protection: None,
-        security: None,
-        gate: None,
+        ..ParticipantConfig::new(GuidPrefix::UNKNOWN, u64::from(number))
     };
     let settings = (SessionConfig::default(), &Plugins::new());
     let security = Security::configure(realm.credential(number), settings, &mut config).unwrap();

@@ -163,7 +163,7 @@ impl Cache {
     }
 }
 
-/// What all samples of the cache count for.
+/// The bytes that all samples of the cache count for.
 fn bytes_of(history: &ReaderHistory) -> usize {
     let cached = history.samples.slots.iter().flatten().map(|cached| &cached.arrival.payload);
     let held = history.separation.held.slots.iter().flatten().map(|held| &held.arrival.payload);

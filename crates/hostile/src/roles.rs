@@ -12,6 +12,7 @@ use peregrine_rtps::locator::Ports;
 
 use crate::control::{Identity, Question, State};
 use crate::flow::Flow;
+use crate::limits::PEER_BYTES_MAX;
 
 /// Topics of the flow, named after their direction.
 pub(crate) const DOWN: &str = "flow from the victim";
@@ -46,6 +47,7 @@ struct Open {
 /// Runs one of the two processes until its input ends.
 pub(crate) fn run(is_victim: bool, domain: u32, tag: &str, run: u64) -> Result<()> {
     let config = DomainConfig::default()
+        .with_max_peer_bytes(PEER_BYTES_MAX)
         .with_interfaces(InterfaceSelection::Only(vec!["lo".to_owned()]))
         .with_shared_memory(false)
         .with_same_process(false);

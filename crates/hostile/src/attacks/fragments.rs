@@ -40,34 +40,45 @@ pub(super) fn nack_frags_by_small_fragments(field: &mut Field<'_>) -> Result<()>
     nack_frags(field, 64)
 }
 
-/// Every second fragment of ever new samples.
-fn half(field: &mut Field<'_>, stranger: &Forged) {
+/// Every second fragment of ever new samples, of each stranger in turn.
+fn half(field: &mut Field<'_>, strangers: &[Forged]) {
     const FRAGMENT_BYTES: u16 = 1400;
     const FRAGMENTS: u32 = 40;
     let sample_bytes = FRAGMENTS * u32::from(FRAGMENT_BYTES);
     field.begin();
-    let mut number = 1;
-    while field.lasts() {
-        let message = stranger.forge.directed(|out| {
-            for part in (1..=FRAGMENTS).step_by(2) {
-                stranger.forge.fragment(number, part, FRAGMENT_BYTES, sample_bytes, out);
+    for number in 1.. {
+        for stranger in strangers {
+            if !field.lasts() {
+                return;
             }
-        });
-        assert!(message.len() < MESSAGE_BYTES, "twenty fragments fit into a message");
-        field.user(stranger, &message);
-        number += 1;
+            let message = stranger.forge.directed(|out| {
+                for part in (1..=FRAGMENTS).step_by(2) {
+                    stranger.forge.fragment(number, part, FRAGMENT_BYTES, sample_bytes, out);
+                }
+            });
+            assert!(message.len() < MESSAGE_BYTES, "twenty fragments fit into a message");
+            field.user(stranger, &message);
+        }
     }
 }
 
 pub(super) fn half_of_reliable_samples(field: &mut Field<'_>) -> Result<()> {
     let stranger = field.matched(Target::Open, false)?;
-    half(field, &stranger);
+    half(field, &[stranger]);
+    Ok(())
+}
+
+/// Each stranger alone stays far below its own limits.
+pub(super) fn half_of_samples_of_many(field: &mut Field<'_>) -> Result<()> {
+    const STRANGERS: usize = 48;
+    let strangers = (0..STRANGERS).map(|_| field.matched(Target::Open, false)).collect::<Result<Vec<_>>>()?;
+    half(field, &strangers);
     Ok(())
 }
 
 pub(super) fn half_of_best_effort_samples(field: &mut Field<'_>) -> Result<()> {
     let stranger = field.matched(Target::BestEffort, false)?;
-    half(field, &stranger);
+    half(field, &[stranger]);
     Ok(())
 }
 

@@ -143,6 +143,12 @@ pub const ATTACKS: &[Attack] = &[
         "every second fragment of ever new samples, best effort",
         fragments::half_of_best_effort_samples,
     ),
+    held(
+        "half-samples-of-many",
+        Actor::Stranger,
+        "every second fragment of ever new samples of 48 participants in turn",
+        fragments::half_of_samples_of_many,
+    ),
     held("heartbeat-frags", Actor::Stranger, "HEARTBEAT_FRAGs of 131,072 fragments", fragments::heartbeat_frags),
     held(
         "mutations",

@@ -27,11 +27,8 @@ pub const ENTITLED_OF_READER: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYT
     + REPAIR_CREDIT_START as u64
     + 10 * REPAIR_REFILL_PER_SECOND as u64;
 
-/// Bytes that peers make the victim hold, discovery data included: `max_peer_bytes` of its configuration.
-pub const PEER_BYTES_MAX: usize = 32 << 20;
-
-/// Growth of the victim, in bytes: the discovery data of all strangers, as the protocol bounds them, and 32 MiB for
-/// [`PEER_BYTES_MAX`], 512 unverified participants, and receive buffers.
+/// Growth of the victim, in bytes: the discovery data of all strangers, as the protocol bounds them, and 32 MiB,
+/// which peers may make it hold, for samples, 512 unverified participants, and receive buffers.
 pub const GROWTH_MAX_BYTES: u64 = DISCOVERY_BYTES_MAX as u64 + (32 << 20);
 
 /// How long after the last forged message the flow may still have late samples: the claim of

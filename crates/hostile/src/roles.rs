@@ -12,7 +12,6 @@ use peregrine_rtps::locator::Ports;
 
 use crate::control::{Identity, Question, State};
 use crate::flow::Flow;
-use crate::limits::PEER_BYTES_MAX;
 
 /// Topics of the flow, named after their direction.
 pub(crate) const DOWN: &str = "flow from the victim";
@@ -21,6 +20,9 @@ pub(crate) const UP: &str = "flow to the victim";
 pub(crate) const OPEN_OUT: &str = "open, from the victim";
 pub(crate) const OPEN_IN: &str = "open, to the victim";
 pub(crate) const BEST_EFFORT_IN: &str = "open, best effort";
+
+/// Bytes that peers make the victim hold at most: `max_peer_bytes` of its configuration.
+pub(crate) const PEER_BYTES_MAX: usize = 32 << 20;
 
 /// Samples that the open writer keeps for late joiners, and the payload bytes of each.
 pub(crate) const HISTORY_SAMPLES: u32 = 256;

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use peregrine_rtps::memory_account::{MemoryAccount, PeerAccounts};
 
 /// The limit of a process on a machine that does not report its memory.
-const UNKNOWN_MEMORY_SHARE: usize = 4 << 30;
+const UNKNOWN_MEMORY_SHARE: usize = 2 << 30;
 
 /// The account of all participants of this process.
 static PROCESS: LazyLock<Arc<MemoryAccount>> = LazyLock::new(|| {
@@ -25,7 +25,8 @@ static PROCESS: LazyLock<Arc<MemoryAccount>> = LazyLock::new(|| {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerMemory {
     /// Samples that readers hold for the application, beyond 64 KiB for each reader. A sample counts with the buffer
-    /// that holds it, and 256 bytes for its record.
+    /// that holds it, and 256 bytes for its record; a value that a writer of this process shares counts without the
+    /// memory to which it refers.
     pub cached_samples: usize,
     /// Samples of which fragments, or earlier samples, are missing.
     pub incomplete_samples: usize,

@@ -78,11 +78,11 @@ impl MemoryAccount {
         }
         let mut account = Some(self);
         while let Some(MemoryAccount { held, parent, .. }) = account {
-            // Only bytes that were added are subtracted, so the sum never goes below zero.
             if to >= from {
                 held.fetch_add(to - from, Ordering::Relaxed);
             } else {
-                held.fetch_sub(from - to, Ordering::Relaxed);
+                let before = held.fetch_sub(from - to, Ordering::Relaxed);
+                debug_assert!(before >= from - to, "more was given back than was charged");
             }
             account = parent.as_deref();
         }
@@ -108,7 +108,7 @@ impl Charge {
 
     /// Whether the account admits this number of bytes in place of those that are charged.
     pub(crate) fn may_be(&self, bytes: usize) -> bool {
-        self.account.has_room_for(bytes.saturating_sub(self.bytes))
+        bytes <= self.bytes || self.account.has_room_for(bytes - self.bytes)
     }
 
     pub(crate) fn set(&mut self, bytes: usize) {
@@ -198,6 +198,8 @@ mod tests {
         let mut charge = Charge::new(Arc::clone(&account));
         charge.set(60);
         assert!(charge.may_be(100) && !charge.may_be(101));
+        charge.set(120);
+        assert!(charge.may_be(120) && !charge.may_be(121), "bytes that are charged already need no room");
         charge.set(40);
         assert_eq!((charge.bytes(), account.held_bytes()), (40, 40));
         drop(charge);

@@ -41,12 +41,15 @@ impl CacheBytes {
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         let after = self.held.saturating_add(bytes);
         let is_charged = after <= self.charged.bytes().saturating_add(CACHE_SHARE_BYTES);
-        after <= self.max && is_charged || self.has_room_to_charge(after)
+        after <= self.max && is_charged || self.has_room_in_place_of(0, bytes)
     }
 
+    /// The same once `removed` bytes are removed.
     #[cold]
-    fn has_room_to_charge(&self, after: usize) -> bool {
-        self.held == 0 || after <= self.max && self.charged.may_be(charge_of(after))
+    pub(super) fn has_room_in_place_of(&self, removed: usize, bytes: usize) -> bool {
+        let left = self.held.saturating_sub(removed);
+        let after = left.saturating_add(bytes);
+        left == 0 || after <= self.max && self.charged.may_be(charge_of(after))
     }
 
     #[inline]
@@ -124,5 +127,6 @@ mod tests {
         assert!(bytes.has_room_for(9000), "an empty cache has room for one sample");
         bytes.add(4000);
         assert!(bytes.has_room_for(1000) && !bytes.has_room_for(1001));
+        assert!(bytes.has_room_in_place_of(500, 1500) && !bytes.has_room_in_place_of(500, 1501));
     }
 }

@@ -377,27 +377,36 @@ impl ReaderHistory {
         instance.samples >= depth.max(1) && oldest.is_some_and(|oldest| oldest.arrival.stamp() > stamp)
     }
 
-    /// Makes room for a sample that counts for this number of bytes.
+    /// Makes room for a sample that counts for this number of bytes. Nothing is removed if a limit prevents the addition.
     fn make_room(&mut self, index: u32, bytes: usize, pool: &mut BufferPool) -> Result<(), RejectReason> {
-        if let HistoryKind::KeepLast(depth) = self.config.history {
-            while let Some(instance) = self.instances.get(index)
-                && instance.samples >= depth.max(1)
-                && let Some(oldest) = instance.head
-            {
-                self.remove_keeping_instance(oldest, pool);
-            }
-        }
         let Some(instance) = self.instances.get(index) else { return Ok(()) };
-        if instance.samples >= self.config.limits.max_samples_per_instance {
+        let surplus = match self.config.history {
+            HistoryKind::KeepLast(depth) => instance.samples.saturating_add(1).saturating_sub(depth.max(1)),
+            HistoryKind::KeepAll => 0,
+        };
+        if instance.samples.saturating_sub(surplus) >= self.config.limits.max_samples_per_instance {
             return Err(RejectReason::SamplesPerInstance);
         }
-        if self.samples.len >= self.config.limits.max_samples as usize {
+        if self.samples.len.saturating_sub(surplus as usize) >= self.config.limits.max_samples as usize {
             return Err(RejectReason::Samples);
         }
-        if !self.bytes.has_room_for(bytes) {
+        if !self.bytes.has_room_for(bytes)
+            && !self.bytes.has_room_in_place_of(self.bytes_of_oldest(index, surplus), bytes)
+        {
             return Err(RejectReason::Memory);
         }
+        for _ in 0..surplus {
+            let Some(oldest) = self.instances.get(index).and_then(|instance| instance.head) else { break };
+            self.remove_keeping_instance(oldest, pool);
+        }
         Ok(())
+    }
+
+    /// Bytes of the oldest samples of an instance.
+    fn bytes_of_oldest(&self, index: u32, count: u32) -> usize {
+        let first = self.instances.get(index).and_then(|instance| instance.head).and_then(|i| self.samples.get(i));
+        let all = core::iter::successors(first, |sample| self.samples.get(sample.next_of_instance?));
+        all.take(count as usize).map(|sample| CacheBytes::of(&sample.arrival.payload)).sum()
     }
 
     /// Applies the effect of the sample to its instance.

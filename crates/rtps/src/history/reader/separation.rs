@@ -78,7 +78,7 @@ impl ReaderHistory {
         let bytes = CacheBytes::of(&arrival.payload);
         let earlier = place.and_then(|place| self.separation.held.get(place));
         let given_back = earlier.map_or(0, |held| CacheBytes::of(&held.arrival.payload));
-        if !self.bytes.has_room_for(bytes.saturating_sub(given_back)) {
+        if !self.bytes.has_room_in_place_of(given_back, bytes) {
             return Err(RejectReason::Memory);
         }
         self.update_writers(index, arrival);

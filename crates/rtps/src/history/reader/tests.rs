@@ -433,6 +433,20 @@ fn sample_beyond_the_bytes_of_the_cache_is_rejected_until_others_are_taken() {
 }
 
 #[test]
+fn value_too_long_for_the_cache_replaces_nothing() {
+    let mut cache = Cache::new(ReaderHistoryConfig { max_bytes: 10_000, ..ReaderHistoryConfig::default() });
+    let put = |cache: &mut Cache, k: u8, len: usize| {
+        let mut arrival = cache.arrival(ChangeKind::Alive, k, 1);
+        arrival.payload = Payload::copy_of(&vec![0; len]);
+        cache.history.insert(Instant(0), &mut arrival, &mut cache.pool)
+    };
+    assert_eq!((put(&mut cache, 1, 4000), put(&mut cache, 2, 4000)), (Ok(Inserted::Stored), Ok(Inserted::Stored)));
+    assert_eq!(put(&mut cache, 1, 6000), Err(RejectReason::Memory));
+    assert_eq!(put(&mut cache, 2, 5000), Ok(Inserted::Stored), "the earlier value gives its bytes back");
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [1, 4]);
+}
+
+#[test]
 fn samples_held_by_time_based_filter_are_bounded_by_limits() {
     let mut cache = spaced(10, ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED });
     for (k, expected) in [(1, Ok(Inserted::Held)), (2, Ok(Inserted::Held)), (3, Err(RejectReason::Samples))] {

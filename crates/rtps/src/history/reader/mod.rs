@@ -377,7 +377,7 @@ impl ReaderHistory {
         instance.samples >= depth.max(1) && oldest.is_some_and(|oldest| oldest.arrival.stamp() > stamp)
     }
 
-    /// Makes room for a sample that counts for this number of bytes. Nothing is removed if a limit prevents the addition.
+    /// Makes room for a sample that counts for this number of bytes. Removes nothing if a limit prevents the addition.
     fn make_room(&mut self, index: u32, bytes: usize, pool: &mut BufferPool) -> Result<(), RejectReason> {
         let Some(instance) = self.instances.get(index) else { return Ok(()) };
         let surplus = match self.config.history {

@@ -269,6 +269,13 @@ impl WriterHistory {
         Ok(())
     }
 
+    /// Frees the memory for changes if there are none.
+    pub(crate) fn release_memory(&mut self) {
+        if self.changes.is_empty() {
+            self.changes = VecDeque::new();
+        }
+    }
+
     /// Payload bytes of all held changes, and of changes removed since after the oldest held one.
     #[must_use]
     pub fn bytes_held(&self) -> u64 {

@@ -200,7 +200,7 @@ impl Participant {
         }
         self.ask_unheard_writers(rx.now, sender);
         self.weigh_summaries(rx, sender, summaries);
-        if let Some(at) = self.remotes.get(&sender).map(RemoteParticipant::lease_until) {
+        if let Some(at) = self.remotes.get(&sender).map(|remote| remote.lease_until()) {
             self.expect_lease_end(at);
         }
     }
@@ -290,7 +290,7 @@ impl Participant {
         let Some(security) = self.admit(&found, rx.source) else { return };
         let prefix = found.prefix;
         let account = self.places.account(Origin::of(rx.source), &self.config.memory.incomplete);
-        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source, account);
+        let mut remote = Box::new(RemoteParticipant::new(rx.now, found.clone(), rx.source, account));
         remote.choose_way(&self.config.addresses.paths);
         remote.security = security.map(Box::new);
         if !self.place(rx, remote) {

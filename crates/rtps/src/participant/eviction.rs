@@ -1,5 +1,7 @@
 //! The participant that gives way when there are too many. An address from which many come must not keep others out.
 
+use alloc::boxed::Box;
+
 use super::Participant;
 use super::event::LostReason;
 use super::origin::Origin;
@@ -10,7 +12,7 @@ use crate::reader::Reception;
 
 impl Participant {
     /// Takes a participant in, if there is a place for it.
-    pub(super) fn place(&mut self, rx: &Reception<'_>, remote: RemoteParticipant) -> bool {
+    pub(super) fn place(&mut self, rx: &Reception<'_>, remote: Box<RemoteParticipant>) -> bool {
         if self.places.unverified_total >= PARTICIPANTS_UNVERIFIED_MAX {
             self.evict(rx, self.unverified_victim());
         }
@@ -36,7 +38,7 @@ impl Participant {
     fn unverified_victim(&self) -> Option<GuidPrefix> {
         let most = self.places.unverified.values().max().copied();
         let crowds = |r: &&RemoteParticipant| !r.is_verified && self.places.unverified.get(&r.origin).copied() == most;
-        self.remotes.values().filter(crowds).min_by_key(|r| r.found_at).map(|r| r.data.prefix)
+        self.remotes.values().map(Box::as_ref).filter(crowds).min_by_key(|r| r.found_at).map(|r| r.data.prefix)
     }
 
     /// The participant that has proved least of those of the most frequent origin, and of these the most silent one, if
@@ -54,6 +56,7 @@ impl Participant {
         let victim = self
             .remotes
             .values()
+            .map(Box::as_ref)
             .filter(gives_way)
             .min_by_key(|r| (r.is_verified, !r.kept_bytes.is_empty(), r.heard_at));
         victim.map(|r| r.data.prefix)

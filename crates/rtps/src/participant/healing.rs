@@ -67,7 +67,7 @@ impl Participant {
 
     /// Compares soon: the reader of this topic has gone on, or may have missed something.
     pub(super) fn compare_later(&mut self, now: Instant, prefix: GuidPrefix, topic: usize) {
-        if topic != MESSAGES && self.remotes.get(&prefix).is_some_and(RemoteParticipant::answers) {
+        if topic != MESSAGES && self.remotes.get(&prefix).is_some_and(|remote| remote.answers()) {
             self.with_inventory(prefix, topic, |inventory| inventory.ask(now));
             self.heal_later(prefix);
         }
@@ -223,7 +223,7 @@ impl Participant {
 
     /// The timers of a participant have changed: sees to it that they are handled.
     pub(super) fn heal_later(&mut self, prefix: GuidPrefix) {
-        let Some(at) = self.remotes.get(&prefix).and_then(RemoteParticipant::heals_at) else { return };
+        let Some(at) = self.remotes.get(&prefix).and_then(|remote| remote.heals_at()) else { return };
         self.healing.insert(prefix);
         let at = at.max(self.heals_from);
         self.next_healing = Some(self.next_healing.map_or(at, |next| next.min(at)));

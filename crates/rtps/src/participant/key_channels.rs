@@ -4,6 +4,7 @@
 //! Each peer has a writer of its own, all with the same entity id: no peer learns of numbers that are for others. One
 //! reader serves all peers. The caller opens the channel with a peer once the protection has the key of the pair.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -38,7 +39,7 @@ pub(super) struct KeyChannels {
     /// Overwrites messages once they are acknowledged or were read.
     wipe: Wipe,
     reader: Reader,
-    peers: BTreeMap<GuidPrefix, Peer>,
+    peers: BTreeMap<GuidPrefix, Box<Peer>>,
     /// Peers with messages to send.
     ready: BTreeSet<GuidPrefix>,
     /// The timers of writers. A writer whose messages are acknowledged has none.
@@ -122,7 +123,7 @@ impl KeyChannels {
             protection: Some(Arc::clone(&self.protection)),
             ..WriterConfig::new(Guid::new(self.prefix, EntityId::VOLATILE_SECURE_WRITER))
         });
-        self.peers.insert(peer, Peer { writer, held: 0 });
+        self.peers.insert(peer, Box::new(Peer { writer, held: 0 }));
         self.reach(now, peer, to, vendor);
     }
 
@@ -162,7 +163,7 @@ impl KeyChannels {
 
     /// Closes the channel with a peer. Messages that wait for acknowledgement are dropped.
     pub(super) fn close(&mut self, now: Instant, wall: Timestamp, peer: GuidPrefix) {
-        let Some(Peer { held, .. }) = self.peers.remove(&peer) else { return };
+        let Some(held) = self.peers.remove(&peer).map(|peer| peer.held) else { return };
         self.held.set(self.held.bytes().saturating_sub(held));
         self.ready.remove(&peer);
         self.timers.remove(&peer);
@@ -202,12 +203,15 @@ impl KeyChannels {
 
     /// Calls `f` with the writer for a peer, and notes what it has to send and when its timer is.
     fn with<T>(&mut self, peer: GuidPrefix, f: impl FnOnce(&mut Writer) -> T) -> Option<T> {
-        let Peer { writer, held } = self.peers.get_mut(&peer)?;
+        let Peer { writer, held } = &mut **self.peers.get_mut(&peer)?;
         let result = f(writer);
         while writer.poll_event().is_some() {}
         let now_held = usize::try_from(writer.history().bytes_held()).unwrap_or(usize::MAX);
         self.held.set(self.held.bytes().saturating_sub(*held).saturating_add(now_held));
-        *held = now_held;
+        if core::mem::replace(held, now_held) > 0 && now_held == 0 {
+            // Peers exchange keys when they meet, and then rarely.
+            writer.release_memory();
+        }
         self.ready.insert(peer);
         match writer.poll_timeout() {
             Some((at, _)) => self.timers.insert(peer, at),

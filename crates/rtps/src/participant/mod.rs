@@ -111,7 +111,7 @@ pub struct Participant {
     announcer: Announcer,
     writers: BTreeMap<EntityId, LocalWriter>,
     readers: BTreeMap<EntityId, LocalReader>,
-    remotes: BTreeMap<GuidPrefix, RemoteParticipant>,
+    remotes: BTreeMap<GuidPrefix, Box<RemoteParticipant>>,
     /// The entries of `writers` and of the publications of `remotes`.
     writers_by_topic: ByTopic,
     /// The entries of `readers` and of the subscriptions of `remotes`.

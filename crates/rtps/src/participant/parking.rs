@@ -22,7 +22,7 @@ impl Participant {
     pub(super) fn park(
         &mut self,
         now: Instant,
-        mut remote: RemoteParticipant,
+        mut remote: Box<RemoteParticipant>,
         publications: BTreeMap<EntityId, Box<PublicationData>>,
         subscriptions: BTreeMap<EntityId, Box<SubscriptionData>>,
         has_left: bool,
@@ -50,7 +50,7 @@ impl Participant {
         if has_left {
             remote.kept_bytes_total = 0;
             remote.drops = Drops::default();
-            parked.left = Some(Left { at: now, remote: Box::new(remote) });
+            parked.left = Some(Left { at: now, remote });
         }
         self.parked.put(prefix, parked);
     }
@@ -78,7 +78,7 @@ impl Participant {
         remote.renew(rx.now);
         let (origin, found, lease_until) = (remote.origin, remote.data.clone(), remote.lease_until());
         let held = remote.held_bytes();
-        if !self.place(rx, *remote) {
+        if !self.place(rx, remote) {
             self.count_fault(prefix, Fault::NoRoom);
             return false;
         }

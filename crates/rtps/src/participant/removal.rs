@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use super::Participant;
 use super::event::{LostReason, ParticipantEvent};
-use super::remote::RemoteParticipant;
 use super::remote_security::RemoteSecurity;
 use crate::id::GuidPrefix;
 use crate::time::{Instant, Timestamp};
@@ -60,7 +59,7 @@ impl Participant {
     }
 
     pub(super) fn schedule_lease_check(&mut self) {
-        let soonest = self.remotes.values().map(RemoteParticipant::lease_until).min();
+        let soonest = self.remotes.values().map(|remote| remote.lease_until()).min();
         self.next_lease_check = soonest.filter(|at| *at < Instant::FAR_FUTURE);
     }
 }

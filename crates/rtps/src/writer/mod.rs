@@ -211,6 +211,11 @@ impl Writer {
         self.flow.take_look()
     }
 
+    /// Frees memory that a writer without samples needs only when it writes again.
+    pub(crate) fn release_memory(&mut self) {
+        self.history.release_memory();
+    }
+
     /// Registers an instance without writing it.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub struct Authenticator {
     /// Counts the changes of what is trusted.
     pub(super) trust_number: u64,
     config: AuthenticationConfig,
-    pub(super) pairs: BTreeMap<GuidPrefix, Pair>,
+    pub(super) pairs: BTreeMap<GuidPrefix, Box<Pair>>,
     pub(super) half_open: HalfOpen,
     pub(super) queue: FairQueue,
     pub(super) early: EarlyMessages,
@@ -267,7 +267,7 @@ impl Authenticator {
     /// Whether a handshake with a peer that is not authenticated is under way.
     #[must_use]
     pub fn is_half_open(&self, peer: GuidPrefix) -> bool {
-        self.pairs.get(&peer).is_some_and(Pair::is_half_open)
+        self.pairs.get(&peer).is_some_and(|pair| pair.is_half_open())
     }
 
     /// The peer that has been without a handshake for longest.
@@ -292,7 +292,7 @@ impl Authenticator {
         let is_lower = self.local.prefix() < peer;
         let role = if is_lower { ExchangeRole::Initiator } else { ExchangeRole::Replier };
         self.attempt_number = self.attempt_number.saturating_add(1);
-        self.pairs.insert(peer, Pair::new(role, source, self.attempt_number, now));
+        self.pairs.insert(peer, Box::new(Pair::new(role, source, self.attempt_number, now)));
         self.set_timer(peer);
         true
     }
@@ -494,7 +494,7 @@ impl Authenticator {
     /// Sends to a peer that has not shown that it receives anything, within the budget for all of these.
     pub(super) fn send_unproven(&mut self, now: Instant, to: GuidPrefix, payload: Vec<u8>, reserve: u8) -> bool {
         let bytes = u64::try_from(payload.len()).unwrap_or(u64::MAX);
-        let is_known = self.pairs.get(&to).is_some_and(Pair::is_proven);
+        let is_known = self.pairs.get(&to).is_some_and(|pair| pair.is_proven());
         if !is_known && !self.unproven.take(now, bytes, reserve) {
             self.statistics.not_sent = self.statistics.not_sent.saturating_add(1);
             return false;

@@ -7,6 +7,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::protection::{OpenError, Scope, Text};
 use peregrine_rtps::wire::{CryptoFooter, CryptoHeader};
 
+use super::algorithm::KeyLength;
 use super::key_material::{KeyMaterial, ReceiverKey};
 use super::session::{Iv, Master, SessionKey};
 use crate::limits::SESSIONS_PER_KEY;
@@ -26,10 +27,10 @@ pub(super) struct OpeningKey {
     material: KeyMaterial,
     uses: Uses,
     encrypts: bool,
-    master: Master,
+    key_length: KeyLength,
     /// The keys that the sender shares with this participant or with its endpoints. If there are any, each message and
     /// submessage must be proved by one of them.
-    receivers: Vec<(ReceiverKey, Master)>,
+    receivers: Vec<ReceiverKey>,
     /// The first session that the sender has used, found without a look at what may be replaced.
     first: OnceLock<OpeningSession>,
     /// Later sessions, the newest first.
@@ -63,12 +64,12 @@ impl OpeningKey {
             material: KeyMaterial { receiver: None, ..material.clone() },
             uses,
             encrypts: algorithm.encrypts,
-            master: Master::of_sender(&material.key, &material.salt, algorithm.key_length),
+            key_length: algorithm.key_length,
             receivers: Vec::new(),
             first: OnceLock::new(),
             later: ArcSwap::from_pointee(Vec::new()),
         };
-        key.add_receiver(material.receiver.as_ref());
+        material.receiver.iter().for_each(|receiver| key.add_receiver(receiver));
         Some(key)
     }
 
@@ -79,24 +80,21 @@ impl OpeningKey {
         if !same || owner != self.owner || uses != self.uses {
             return None;
         }
-        self.receivers.iter().for_each(|(receiver, _)| key.add_receiver(Some(receiver)));
-        key.add_receiver(material.receiver.as_ref());
+        self.receivers.iter().for_each(|receiver| key.add_receiver(receiver));
+        material.receiver.iter().for_each(|receiver| key.add_receiver(receiver));
         Some(key)
     }
 
     /// The same key, no longer shared with this receiver.
     pub(super) fn without_receiver(&self, id: [u8; 4]) -> Option<Self> {
         let mut key = Self::new(self.owner, self.uses, &self.material)?;
-        let others = self.receivers.iter().filter(|(receiver, _)| receiver.id != id);
-        others.for_each(|(receiver, _)| key.add_receiver(Some(receiver)));
+        self.receivers.iter().filter(|receiver| receiver.id != id).for_each(|receiver| key.add_receiver(receiver));
         Some(key)
     }
 
-    fn add_receiver(&mut self, receiver: Option<&ReceiverKey>) {
-        let Some((receiver, algorithm)) = receiver.zip(self.material.algorithm) else { return };
-        let master = Master::of_receiver(&receiver.key, &self.material.salt, algorithm.key_length);
-        self.receivers.retain(|(known, _)| known.id != receiver.id);
-        self.receivers.push((receiver.clone(), master));
+    fn add_receiver(&mut self, receiver: &ReceiverKey) {
+        self.receivers.retain(|known| known.id != receiver.id);
+        self.receivers.push(receiver.clone());
     }
 
     /// Verifies and decrypts in place.
@@ -155,8 +153,10 @@ impl OpeningKey {
     }
 
     fn session(&self, id: [u8; 4]) -> OpeningSession {
-        let receivers = self.receivers.iter().map(|(_, master)| master.session(id)).collect();
-        OpeningSession { id, key: self.master.session(id), receivers }
+        let KeyMaterial { key, salt, .. } = &self.material;
+        let of_receiver = |receiver: &ReceiverKey| Master::of_receiver(&receiver.key, salt, self.key_length).session(id);
+        let receivers = self.receivers.iter().map(of_receiver).collect();
+        OpeningSession { id, key: Master::of_sender(key, salt, self.key_length).session(id), receivers }
     }
 
     fn open_with(
@@ -177,7 +177,7 @@ impl OpeningKey {
         } else if !self.receivers.is_empty() {
             let mut proofs = footer.receivers().filter_map(|mac| {
                 let keys = self.receivers.iter().zip(&session.receivers);
-                let (_, key) = keys.into_iter().find(|((receiver, _), _)| receiver.id == mac.key_id)?;
+                let (_, key) = keys.into_iter().find(|(receiver, _)| receiver.id == mac.key_id)?;
                 Some(key.open(iv, &mac.mac, &[], Text::Signed(&footer.common_mac)))
             });
             // One MAC proves the origin; a wrong MAC for another endpoint of this participant proves a change.

@@ -108,7 +108,7 @@ fn discovery_memory_of_all_participants_is_bounded() {
         let entities = (0..80).map(|key| EntityId::user_writer(key, false));
         refused += entities.filter(|entity| !stranger.has_room(discovery_memory, *entity, 60_000)).count();
     }
-    let held = |domain: &mut Domain| domain.at(1).remotes.values().map(RemoteParticipant::held_bytes).sum::<usize>();
+    let held = |domain: &mut Domain| domain.at(1).remotes.values().map(|remote| remote.held_bytes()).sum::<usize>();
     let total = held(&mut domain);
     assert!(total <= DISCOVERY_BYTES_MAX + 24 * DISCOVERY_BYTES_SHARE, "{total}");
     assert!(total > DISCOVERY_BYTES_MAX - (64 << 10), "{total}");

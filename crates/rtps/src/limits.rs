@@ -63,8 +63,12 @@ pub const MEMORY_PER_PARTICIPANT_MAX: usize = 512 << 20;
 /// out of order, and discovery data. A participant may be configured otherwise.
 pub const PEER_BYTES_MAX: usize = 2 << 30;
 
-/// Bytes of incomplete and out-of-order samples that the participants of one source address may occupy although others
-/// have filled the account: some samples in one datagram each.
+/// Bytes of incomplete and out-of-order samples for which cached samples leave room, but not more than a quarter of all
+/// bytes: some of the longest point clouds and images.
+pub const INCOMPLETE_SHARE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of them that the participants of one source address may occupy in any case, however many addresses there are:
+/// some samples in one datagram each.
 pub const ADDRESS_SHARE_BYTES: usize = 128 << 10;
 
 /// Bytes of samples that a reader caches for the application, unless configured otherwise.

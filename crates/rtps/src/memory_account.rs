@@ -9,8 +9,8 @@
 //! process
 //! └── participant (PeerAccounts)
 //!     ├── cached samples, of each reader beyond the first CACHE_SHARE_BYTES
-//!     ├── incomplete samples, and those out of order
-//!     │   └── source address, with the share ADDRESS_SHARE_BYTES
+//!     ├── incomplete samples, and those out of order: a share that cached samples leave free, and one sample
+//!     │   └── source address: a fair part of half of that share
 //!     │       └── remote participant
 //!     ├── discovery data, within bounds of their own
 //!     └── messages with keys, within bounds of their own
@@ -21,15 +21,28 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::limits::PEER_BYTES_MAX;
+use crate::limits::{ADDRESS_SHARE_BYTES, INCOMPLETE_SHARE_BYTES_MAX, PEER_BYTES_MAX};
 
 /// A number of bytes that is held, with its limit. Unbounded by default.
 #[derive(Debug)]
 pub struct MemoryAccount {
     held: AtomicUsize,
     max: usize,
-    share: usize,
+    share: Share,
     parent: Option<Arc<Self>>,
+    /// Accounts below this one that hold bytes.
+    holders: AtomicUsize,
+}
+
+/// The bytes that an account may hold although an account above is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Share {
+    None,
+    /// These bytes, or one sample of any length.
+    BytesOrOneSample(usize),
+    /// A part of half of the share of the account above: as large as that of each other one that holds bytes.
+    FairPart,
+    All,
 }
 
 impl Default for MemoryAccount {
@@ -42,13 +55,22 @@ impl MemoryAccount {
     /// An empty account.
     #[must_use]
     pub const fn new(max_bytes: usize) -> Self {
-        Self { held: AtomicUsize::new(0), max: max_bytes, share: 0, parent: None }
+        Self::with(max_bytes, Share::None, None)
     }
 
-    /// An empty account whose bytes count in `parent` as well. It may hold `share` bytes although `parent` is full.
+    /// An empty account whose bytes count in `parent` as well.
     #[must_use]
-    pub const fn below(parent: Arc<Self>, max_bytes: usize, share: usize) -> Self {
-        Self { held: AtomicUsize::new(0), max: max_bytes, share, parent: Some(parent) }
+    pub const fn below(parent: Arc<Self>, max_bytes: usize) -> Self {
+        Self::with(max_bytes, Share::None, Some(parent))
+    }
+
+    /// The account of the participants of one source address.
+    pub(crate) const fn of_address(incomplete: Arc<Self>) -> Self {
+        Self::with(usize::MAX, Share::FairPart, Some(incomplete))
+    }
+
+    const fn with(max: usize, share: Share, parent: Option<Arc<Self>>) -> Self {
+        Self { held: AtomicUsize::new(0), max, share, parent, holders: AtomicUsize::new(0) }
     }
 
     /// The number of bytes held.
@@ -68,7 +90,31 @@ impl MemoryAccount {
         let held = self.held_bytes();
         let after = held.saturating_add(bytes);
         let is_below_max = held == 0 || after <= self.max;
-        is_below_max && (after <= self.share || self.parent.as_ref().is_none_or(|above| above.has_room_for(bytes)))
+        is_below_max && (self.share_admits(held, after) || self.parent.as_ref().is_none_or(|a| a.has_room_for(bytes)))
+    }
+
+    fn share_admits(&self, held: usize, after: usize) -> bool {
+        match self.share {
+            Share::None => false,
+            Share::BytesOrOneSample(share) => held == 0 || after <= share,
+            Share::FairPart => after <= self.fair_part(),
+            Share::All => true,
+        }
+    }
+
+    /// Whether the holder of this account has more than its fair part of an account above, so that it gives back some
+    /// of that if others need it.
+    pub(crate) fn exceeds_fair_part(&self) -> bool {
+        let exceeds = self.share == Share::FairPart && self.held_bytes() > self.fair_part();
+        exceeds || self.parent.as_ref().is_some_and(|above| above.exceeds_fair_part())
+    }
+
+    fn fair_part(&self) -> usize {
+        let Some(above) = &self.parent else { return usize::MAX };
+        let Share::BytesOrOneSample(all) = above.share else { return ADDRESS_SHARE_BYTES };
+        // With this account, which may hold nothing yet.
+        let others = above.holders.load(Ordering::Relaxed).saturating_sub(usize::from(self.held_bytes() > 0));
+        (all / 2 / others.saturating_add(1)).max(ADDRESS_SHARE_BYTES)
     }
 
     /// Records that `to` bytes are held in place of `from`, which were recorded before.
@@ -78,13 +124,16 @@ impl MemoryAccount {
         }
         let mut account = Some(self);
         while let Some(MemoryAccount { held, parent, .. }) = account {
-            if to >= from {
-                held.fetch_add(to - from, Ordering::Relaxed);
+            let above = parent.as_deref();
+            if to > from {
+                let before = held.fetch_add(to - from, Ordering::Relaxed);
+                above.filter(|_| before == 0).map(|above| above.holders.fetch_add(1, Ordering::Relaxed));
             } else {
                 let before = held.fetch_sub(from - to, Ordering::Relaxed);
                 debug_assert!(before >= from - to, "more was given back than was charged");
+                above.filter(|_| before == from - to).map(|above| above.holders.fetch_sub(1, Ordering::Relaxed));
             }
-            account = parent.as_deref();
+            account = above;
         }
     }
 }
@@ -142,10 +191,17 @@ impl PeerAccounts {
     /// The accounts of a participant of which peers may occupy this number of bytes, within those of the process.
     #[must_use]
     pub fn new(max_bytes: usize, process: Arc<MemoryAccount>) -> Self {
-        let all = Arc::new(MemoryAccount::below(process, max_bytes, 0));
-        let kind = |share| Arc::new(MemoryAccount::below(Arc::clone(&all), usize::MAX, share));
-        let (shared, reserved) = (0, usize::MAX);
-        Self { cached: kind(shared), incomplete: kind(shared), discovery: kind(reserved), keys: kind(reserved), all }
+        let all = Arc::new(MemoryAccount::below(process, max_bytes));
+        let kind = |max, share| Arc::new(MemoryAccount::with(max, share, Some(Arc::clone(&all))));
+        // Cached samples stay until the application takes them, and must not stop the assembly of others.
+        let share = INCOMPLETE_SHARE_BYTES_MAX.min(max_bytes / 4);
+        Self {
+            cached: kind(max_bytes - share, Share::None),
+            incomplete: kind(usize::MAX, Share::BytesOrOneSample(share)),
+            discovery: kind(usize::MAX, Share::All),
+            keys: kind(usize::MAX, Share::All),
+            all,
+        }
     }
 }
 
@@ -159,6 +215,7 @@ impl Default for PeerAccounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn bytes_count_in_every_account_above() {
@@ -173,23 +230,47 @@ mod tests {
     }
 
     #[test]
-    fn account_refuses_what_exceeds_a_limit_above() {
+    fn account_refuses_bytes_beyond_a_limit_above() {
         let process = Arc::new(MemoryAccount::new(1000));
-        let (a, b) = (PeerAccounts::new(700, Arc::clone(&process)), PeerAccounts::new(700, process));
-        a.cached.recharge(0, 600);
-        assert!(a.incomplete.has_room_for(100) && !a.incomplete.has_room_for(101));
-        assert!(b.cached.has_room_for(400) && !b.cached.has_room_for(401));
+        let (a, b) = (PeerAccounts::new(800, Arc::clone(&process)), PeerAccounts::new(800, process));
+        a.incomplete.recharge(0, 700);
+        assert!(a.cached.has_room_for(100) && !a.cached.has_room_for(101));
+        assert!(b.cached.has_room_for(300) && !b.cached.has_room_for(301));
         assert!(a.discovery.has_room_for(5000) && a.keys.has_room_for(5000), "others do not hinder discovery");
     }
 
     #[test]
-    fn share_is_admitted_although_others_have_filled_the_account_above() {
-        let above = Arc::new(MemoryAccount::new(1000));
-        let with_share = |share| MemoryAccount::below(Arc::clone(&above), usize::MAX, share);
-        let (greedy, newcomer, without) = (with_share(50), with_share(50), with_share(0));
-        greedy.recharge(0, 1000);
-        assert!(!greedy.has_room_for(1) && !without.has_room_for(1));
-        assert!(newcomer.has_room_for(50) && !newcomer.has_room_for(51));
+    fn cached_samples_leave_room_for_incomplete_ones() {
+        let accounts = PeerAccounts::new(800, Arc::default());
+        assert!(accounts.cached.has_room_for(1 << 20), "an empty account accepts a sample of any length");
+        accounts.cached.recharge(0, 600);
+        assert!(!accounts.cached.has_room_for(1));
+        assert!(accounts.incomplete.has_room_for(1 << 20), "one sample of any length");
+        accounts.incomplete.recharge(0, 150);
+        assert!(accounts.incomplete.has_room_for(50) && !accounts.incomplete.has_room_for(51));
+    }
+
+    #[test]
+    fn each_address_has_a_fair_part_although_others_have_filled_the_account() {
+        const MAX: usize = 4 * INCOMPLETE_SHARE_BYTES_MAX;
+        let part = INCOMPLETE_SHARE_BYTES_MAX / 2;
+        let accounts = PeerAccounts::new(MAX, Arc::default());
+        let address = || Arc::new(MemoryAccount::of_address(Arc::clone(&accounts.incomplete)));
+        let (greedy, newcomer) = (address(), address());
+        let participant = MemoryAccount::below(Arc::clone(&greedy), usize::MAX);
+        participant.recharge(0, MAX);
+        assert!(!participant.has_room_for(1) && participant.exceeds_fair_part());
+        assert!(newcomer.has_room_for(part / 2) && !newcomer.has_room_for(part / 2 + 1), "two addresses");
+        newcomer.recharge(0, 1000);
+        assert!(newcomer.has_room_for(part / 2 - 1000) && !newcomer.has_room_for(part / 2), "still two");
+        assert!(!newcomer.exceeds_fair_part());
+        let others: Vec<_> = (0..98).map(|_| address()).collect();
+        others.iter().for_each(|other| other.recharge(0, 1));
+        assert!(newcomer.has_room_for(part / 100 - 1000) && !newcomer.has_room_for(part / 100), "a hundred");
+        others.iter().for_each(|other| other.recharge(1, 0));
+        participant.recharge(MAX, 0);
+        assert_eq!(accounts.incomplete.holders.load(Ordering::Relaxed), 1);
+        assert!(newcomer.has_room_for(MAX - 1000), "nobody else holds anything");
     }
 
     #[test]

@@ -5,7 +5,6 @@ use alloc::sync::{Arc, Weak};
 
 use super::origin::Origin;
 use super::remote::RemoteParticipant;
-use crate::limits::ADDRESS_SHARE_BYTES;
 use crate::memory_account::MemoryAccount;
 
 /// The participants that have a place, by origin.
@@ -30,8 +29,7 @@ impl Places {
         if let Some(account) = self.accounts.get(&origin).and_then(Weak::upgrade) {
             return account;
         }
-        let account = MemoryAccount::below(Arc::clone(of_participant), usize::MAX, ADDRESS_SHARE_BYTES);
-        let account = Arc::new(account);
+        let account = Arc::new(MemoryAccount::of_address(Arc::clone(of_participant)));
         self.accounts.insert(origin, Arc::downgrade(&account));
         self.accounts.retain(|known, _| *known == origin || self.all.contains_key(known));
         account

@@ -97,7 +97,7 @@ impl RemoteParticipant {
             shown_streams: VecDeque::new(),
             credit_bytes: 0,
             drops: Drops::default(),
-            memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX, 0)),
+            memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX)),
             owed_answers: Arc::default(),
             answered_at: None,
             questioned_at: None,

@@ -13,6 +13,7 @@ impl Reader {
     /// reader requests evicted samples again, or counts them as lost if the writer is best effort. `false` if only
     /// writers remain that would hold less than this one, or samples that their writers do not retransmit.
     pub(super) fn make_room(&mut self, index: usize, number: SequenceNumber, bytes: usize) -> bool {
+        self.give_back(index, number, bytes);
         loop {
             let Some(asking) = self.writers.get(index) else { return false };
             let is_account_full = !asking.info.memory.has_room_for(bytes);
@@ -34,6 +35,16 @@ impl Reader {
                 self.counters.memory_limited += 1;
                 return false;
             }
+        }
+    }
+
+    /// A participant that holds more than its fair part of a full account gives back one of its newest samples with each
+    /// request for room, so that others find room by and by.
+    fn give_back(&mut self, index: usize, number: SequenceNumber, bytes: usize) {
+        let Some(asking) = self.writers.get(index) else { return };
+        let memory = &asking.info.memory;
+        if !memory.has_room_for(bytes) && memory.exceeds_fair_part() {
+            self.evict_waiting(asking.slot, number);
         }
     }
 
@@ -103,7 +114,7 @@ mod tests {
     use super::*;
     use crate::history::HistoryKind;
     use crate::id::{EntityId, Guid, GuidPrefix};
-    use crate::memory_account::MemoryAccount;
+    use crate::memory_account::{MemoryAccount, PeerAccounts};
     use crate::pair::{PLAIN, matched_writer, reader_guid};
     use crate::reader::{MatchedWriter, ReaderConfig, Reception};
     use crate::seq::FragmentNumber;
@@ -211,6 +222,39 @@ mod tests {
         assert!(readers.iter().all(|r| r.counters().memory_limited > 0));
         drop(readers);
         assert_eq!(memory.held_bytes(), 0);
+    }
+
+    #[test]
+    fn newcomer_finds_room_and_the_greedy_participant_gives_back() {
+        let accounts = PeerAccounts::new(4 << 20, Arc::default());
+        let of_address = || Arc::new(MemoryAccount::of_address(Arc::clone(&accounts.incomplete)));
+        let of_participant = |address| Arc::new(MemoryAccount::below(address, usize::MAX));
+        let (greedy, newcomer) = (of_participant(of_address()), of_participant(of_address()));
+        let writers: vec::Vec<_> = (0..100).map(|n| (guid(1, n), Arc::clone(&greedy))).collect();
+        // One reader for each writer, so that the limits of readers do not matter.
+        let mut readers: vec::Vec<_> =
+            writers.iter().map(|writer| reader(core::slice::from_ref(writer), true)).collect();
+        let mut fill = |numbers: core::ops::Range<i64>| {
+            for number in numbers {
+                for (reader, (writer, _)) in readers.iter_mut().zip(&writers) {
+                    fragment(reader, *writer, number, 1);
+                }
+            }
+        };
+        fill(2..6);
+        let full = accounts.all.held_bytes();
+        assert!(full > 3 << 20 && full <= 4 << 20, "{full}");
+        // A quarter of the account is for incomplete samples, half of it for fair parts, and there are two holders.
+        let mut other = reader(&[(guid(2, 1), Arc::clone(&newcomer))], true);
+        let part = (4 << 20) / 4 / 2 / 2;
+        (2..30).for_each(|number| fragment(&mut other, guid(2, 1), number, 1));
+        assert_eq!(other.waiting().bytes, 5 * 16_384, "up to the limit of the writer");
+        assert!(newcomer.held_bytes() <= part);
+        (1..=2).for_each(|n| fragment(&mut other, guid(2, 1), 1, n));
+        assert_eq!(other.counters().samples, 1);
+        let before = greedy.held_bytes();
+        fill(6..8);
+        assert!(greedy.held_bytes() < before, "{before}");
     }
 
     #[test]

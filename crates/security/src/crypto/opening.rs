@@ -154,7 +154,8 @@ impl OpeningKey {
 
     fn session(&self, id: [u8; 4]) -> OpeningSession {
         let KeyMaterial { key, salt, .. } = &self.material;
-        let of_receiver = |receiver: &ReceiverKey| Master::of_receiver(&receiver.key, salt, self.key_length).session(id);
+        let of_receiver =
+            |receiver: &ReceiverKey| Master::of_receiver(&receiver.key, salt, self.key_length).session(id);
         let receivers = self.receivers.iter().map(of_receiver).collect();
         OpeningSession { id, key: Master::of_sender(key, salt, self.key_length).session(id), receivers }
     }

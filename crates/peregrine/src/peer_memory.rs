@@ -16,11 +16,12 @@ static PROCESS: LazyLock<Arc<MemoryAccount>> = LazyLock::new(|| {
 
 /// Bytes that remote participants make a participant hold now, by kind, with the limits.
 ///
-/// Samples beyond a limit are rejected, or evicted and requested again later, each with its count. A reader always
-/// has room for 64 KiB of samples and for one sample of any length, and the participants of each source address for 128
-/// KiB of incomplete samples, whatever others occupy. Not part of it: the samples that writers keep until readers
-/// acknowledge them ([`DomainConfig::max_unacknowledged_bytes`](crate::DomainConfig::max_unacknowledged_bytes)), and
-/// samples that the application has taken.
+/// Samples beyond a limit are rejected, or evicted and requested again later, each with its count. A reader always has
+/// room for 64 KiB of samples and for one sample of any length, and the participants of each source address for a fair
+/// part of the incomplete samples, of 128 KiB at least, whatever others occupy. Not part of it: the samples that
+/// writers keep until readers acknowledge them
+/// ([`DomainConfig::max_unacknowledged_bytes`](crate::DomainConfig::max_unacknowledged_bytes)), and samples that the
+/// application has taken.
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerMemory {

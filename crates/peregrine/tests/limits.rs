@@ -186,7 +186,7 @@ fn reader_without_sample_limit_rejects_what_exceeds_its_bytes_and_loses_nothing(
 
 #[test]
 fn reader_whose_samples_nobody_takes_leaves_room_for_others() {
-    const LIMIT: usize = 1_000_000;
+    const LIMIT: usize = 2_000_000;
     for (route, domain) in routes().into_iter().zip(192..) {
         let a = with(domain, route.clone());
         let b = with(domain, route.with_max_peer_bytes(LIMIT));
@@ -205,15 +205,15 @@ fn reader_whose_samples_nobody_takes_leaves_room_for_others() {
         let full = b.peer_memory();
         assert!(full.total() <= LIMIT && full.total() > LIMIT / 2, "{full:?}");
         assert!(full.process >= full.total() && full.process_limit > LIMIT, "{full:?}");
-        // Another reader still gets everything, sample by sample.
+        // Another reader still gets everything, sample by sample, in fragments too.
         let reader = topic(&b, "taken").reader_builder().reliable().keep_all().build().unwrap();
         let writer = topic(&a, "taken").writer_builder().reliable().keep_all().build().unwrap();
         writer.wait_for_readers(1, PATIENCE).unwrap();
-        for number in 0..100 {
-            writer.write(&Block::new(number, 60_000)).unwrap();
-        }
-        for number in 0..100 {
-            assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Block::new(number, 60_000)));
+        for len in [60_000, 300_000] {
+            (0..20).for_each(|number| drop(writer.write(&Block::new(number, len)).unwrap()));
+            for number in 0..20 {
+                assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Block::new(number, len)));
+            }
         }
         drop(forgotten);
         assert!(b.peer_memory().cached_samples < LIMIT / 4, "{:?}", b.peer_memory());

@@ -38,8 +38,8 @@ impl Reader {
         }
     }
 
-    /// A participant that holds more than its fair part of a full account gives back one of its newest samples with each
-    /// request for room, so that others find room by and by.
+    /// A participant that holds more than its fair part of a full account gives back one of its newest samples with
+    /// each request for room, so that others find room by and by.
     fn give_back(&mut self, index: usize, number: SequenceNumber, bytes: usize) {
         let Some(asking) = self.writers.get(index) else { return };
         let memory = &asking.info.memory;

@@ -25,8 +25,8 @@ pub(super) const TIGHT_CACHE_SAMPLES: u32 = 20;
 pub(super) const TIGHT_CACHE_BYTES: usize = 120_000;
 /// Bytes that peers make a participant hold: less than all its readers may hold.
 pub(super) const PEER_BYTES: usize = 16 << 20;
-/// The same with discovery data and what addresses may hold in any case.
-pub(super) const PEER_BYTES_WITH_SHARES: usize = PEER_BYTES + (1 << 20);
+/// The same with discovery data and the fair parts of all addresses.
+pub(super) const PEER_BYTES_WITH_SHARES: usize = PEER_BYTES + (6 << 20);
 /// Bytes that a tight reader holds outside its cache for each writer, and in all: more than a writer has under way.
 pub(super) const TIGHT_MEMORY_BYTES: [usize; 2] = [6 << 20, 12 << 20];
 /// The smallest step of a wall clock, in seconds.

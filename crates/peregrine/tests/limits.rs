@@ -210,7 +210,9 @@ fn reader_whose_samples_nobody_takes_leaves_room_for_others() {
         let writer = topic(&a, "taken").writer_builder().reliable().keep_all().build().unwrap();
         writer.wait_for_readers(1, PATIENCE).unwrap();
         for len in [60_000, 300_000] {
-            (0..20).for_each(|number| drop(writer.write(&Block::new(number, len)).unwrap()));
+            for number in 0..20 {
+                writer.write(&Block::new(number, len)).unwrap();
+            }
             for number in 0..20 {
                 assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Block::new(number, len)));
             }

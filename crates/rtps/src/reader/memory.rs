@@ -13,7 +13,7 @@ impl Reader {
     /// reader requests evicted samples again, or counts them as lost if the writer is best effort. `false` if only
     /// writers remain that would hold less than this one, or samples that their writers do not retransmit.
     pub(super) fn make_room(&mut self, index: usize, number: SequenceNumber, bytes: usize) -> bool {
-        self.give_back(index, number, bytes);
+        self.give_back(index, bytes);
         loop {
             let Some(asking) = self.writers.get(index) else { return false };
             let is_account_full = !asking.info.memory.has_room_for(bytes);
@@ -38,13 +38,17 @@ impl Reader {
         }
     }
 
-    /// A participant that holds more than its fair part of a full account gives back one of its newest samples with
-    /// each request for room, so that others find room by and by.
-    fn give_back(&mut self, index: usize, number: SequenceNumber, bytes: usize) {
+    /// A participant that holds more than its fair part of a full account gives two of its newest samples back for the
+    /// room of one, so that others find room by and by.
+    fn give_back(&mut self, index: usize, bytes: usize) {
         let Some(asking) = self.writers.get(index) else { return };
         let memory = &asking.info.memory;
         if !memory.has_room_for(bytes) && memory.exceeds_fair_part() {
-            self.evict_waiting(asking.slot, number);
+            // The sample that is next in order stays, because delivery goes on with it.
+            let (slot, next) = (asking.slot, asking.next);
+            for _ in 0..2 {
+                self.evict_waiting(slot, next);
+            }
         }
     }
 

@@ -7,11 +7,10 @@ use std::sync::{Arc, LazyLock};
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use peregrine_rtps::discovery::data::ParticipantData;
-use peregrine_rtps::id::{DomainId, GuidPrefix};
+use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::locator::{Locator, Source};
 use peregrine_rtps::participant::{Addresses, FragmentRun, Participant, ParticipantConfig, ParticipantEvent};
 use peregrine_rtps::protection::{Protection, ProtectionKind};
-use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
@@ -50,25 +49,14 @@ fn participant(prefix: GuidPrefix, kind: ProtectionKind) -> Participant {
     let keys = PreSharedKeys::new(config, Some(&passphrases), &mut |octets| octets.fill(7));
     let locator = Locator::from(std::net::SocketAddr::from(([10, 0, 0, 1], 7410)));
     let config = ParticipantConfig {
-        prefix,
-        domain: DomainId(0),
-        domain_tag: String::new(),
-        name: String::new(),
-        qos: ParticipantQos::default(),
-        lease: Span::from_secs(20),
-        announce_period: Span::from_secs(5),
         addresses: Addresses {
             metatraffic_unicast: vec![locator],
             metatraffic_multicast: vec![locator],
             default_unicast: vec![locator],
             ..Addresses::default()
         },
-        shared_memory: None,
-        is_in_process: |_| false,
-        seed: 1,
         protection: Some(Arc::new(keys) as Arc<dyn Protection>),
-        security: None,
-        gate: None,
+        ..ParticipantConfig::new(prefix, 1)
     };
     Participant::new(NOW, config)
 }

@@ -218,6 +218,7 @@ fn reader_whose_samples_nobody_takes_leaves_room_for_others() {
             }
         }
         drop(forgotten);
-        assert!(b.peer_memory().cached_samples < LIMIT / 4, "{:?}", b.peer_memory());
+        // A thread that delivers to the reader may drop it last.
+        eventually("the samples of the deleted reader are given back", || b.peer_memory().cached_samples < LIMIT / 4);
     }
 }

@@ -73,6 +73,10 @@ impl MemoryAccount {
         Self { held: AtomicUsize::new(0), max, share, parent, holders: AtomicUsize::new(0) }
     }
 
+    pub(crate) const fn parent(&self) -> Option<&Arc<Self>> {
+        self.parent.as_ref()
+    }
+
     /// The number of bytes held.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

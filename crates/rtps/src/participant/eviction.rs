@@ -21,7 +21,7 @@ impl Participant {
         }
         let has_place = self.remotes.len() < PARTICIPANTS_MAX;
         if has_place {
-            self.places.fill(remote.origin);
+            self.places.fill(&remote);
             self.remotes.insert(remote.data.prefix, remote);
         }
         has_place

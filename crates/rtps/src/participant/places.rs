@@ -18,21 +18,20 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn fill(&mut self, origin: Origin) {
+    pub(super) fn fill(&mut self, remote: &RemoteParticipant) {
+        let origin = remote.origin;
+        if let Some(account) = remote.memory.parent() {
+            self.accounts.entry(origin).or_insert_with(|| Arc::downgrade(account));
+        }
         *self.all.entry(origin).or_default() += 1;
         *self.unverified.entry(origin).or_default() += 1;
         self.unverified_total += 1;
     }
 
     /// The account of incomplete samples that participants of one origin share.
-    pub(super) fn account(&mut self, origin: Origin, of_participant: &Arc<MemoryAccount>) -> Arc<MemoryAccount> {
-        if let Some(account) = self.accounts.get(&origin).and_then(Weak::upgrade) {
-            return account;
-        }
-        let account = Arc::new(MemoryAccount::of_address(Arc::clone(of_participant)));
-        self.accounts.insert(origin, Arc::downgrade(&account));
-        self.accounts.retain(|known, _| *known == origin || self.all.contains_key(known));
-        account
+    pub(super) fn account(&self, origin: Origin, of_participant: &Arc<MemoryAccount>) -> Arc<MemoryAccount> {
+        let known = self.accounts.get(&origin).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| Arc::new(MemoryAccount::of_address(Arc::clone(of_participant))))
     }
 
     pub(super) fn note_verified(&mut self, origin: Origin) {
@@ -42,6 +41,9 @@ impl Places {
 
     pub(super) fn free(&mut self, remote: &RemoteParticipant) {
         decrement(&mut self.all, remote.origin);
+        if !self.all.contains_key(&remote.origin) {
+            self.accounts.remove(&remote.origin);
+        }
         if !remote.is_verified {
             self.note_verified(remote.origin);
         }

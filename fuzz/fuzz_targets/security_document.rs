@@ -17,7 +17,9 @@ fuzz_target!(|text: &str| {
     if let Ok(governance) = &governance {
         for rule in &governance.domain_rules {
             let _ = (rule.masks(), rule.domains.to_string());
-            let _ = rule.topic_rules.iter().map(|rule| rule.masks()).last();
+            for topic_rule in &rule.topic_rules {
+                let _ = topic_rule.masks();
+            }
         }
     }
     let Ok(permissions) = Permissions::parse(text) else { return };

@@ -18,6 +18,8 @@ const FUZZ_SECONDS: u32 = 10;
 const FUZZ_INPUT_TIMEOUT_SECONDS: u32 = 10;
 
 const SIM: &str = "peregrine-sim";
+/// The folder of the fuzz targets, a workspace of its own.
+const FUZZ_FOLDER: &str = "fuzz";
 /// The names, in every package, of the integration tests that need root, network namespaces and peers.
 const INTEROP_TEST: &str = "interop";
 const SECURED_TEST: &str = "secured";
@@ -34,10 +36,20 @@ pub(crate) fn fmt(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// Covers the fuzz targets too, which are a workspace of their own: `fuzz-smoke` runs half an hour later.
 pub(crate) fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    let deny_warnings = ["--", "-D", "warnings"];
     run(cargo(workspace)
         .args(["clippy", "--workspace", "--all-targets", "--all-features", "--locked"])
-        .args(["--", "-D", "warnings"]))?;
+        .args(deny_warnings))?;
+    let fuzz = workspace.root().join(FUZZ_FOLDER).join("Cargo.toml");
+    if fuzz.is_file() {
+        run(cargo(workspace)
+            .args(["clippy", "--locked", "--manifest-path"])
+            .arg(fuzz)
+            .env("CARGO_TARGET_DIR", workspace.metadata.target_directory.as_str())
+            .args(deny_warnings))?;
+    }
     Ok(Outcome::Passed)
 }
 
@@ -108,7 +120,7 @@ pub(crate) fn sim(workspace: &Workspace) -> Result<Outcome> {
 }
 
 pub(crate) fn fuzz_smoke(workspace: &Workspace) -> Result<Outcome> {
-    let folder = workspace.root().join("fuzz");
+    let folder = workspace.root().join(FUZZ_FOLDER);
     if !folder.join("Cargo.toml").is_file() {
         return Ok(Outcome::Absent("no folder fuzz in the tree yet".to_owned()));
     }

@@ -14,6 +14,7 @@ extern crate std;
 
 mod box_list;
 mod by_guid;
+mod compact;
 mod count_filter;
 pub mod deadline;
 pub mod discovery;

@@ -240,7 +240,7 @@ impl Participant {
         let answer = self.announcement(rx.wall, Some(to));
         let Some(remote) = self.remotes.get_mut(&to) else { return };
         if !remote.spend_credit(answer.len()) {
-            *remote.drops.of(Fault::HeldBack) += 1;
+            *remote.drops.get_or_default().of(Fault::HeldBack) += 1;
             self.announcer.expedite_announcement(rx.now);
             return;
         }

@@ -14,7 +14,7 @@ impl Participant {
     #[must_use]
     pub fn counters(&self) -> ParticipantCounters {
         let mut drops = self.unknown_drops;
-        self.remotes.values().for_each(|remote| drops.add(&remote.drops));
+        self.remotes.values().filter_map(|remote| remote.drops.as_ref()).for_each(|of_remote| drops.add(of_remote));
         let channels = self.handshakes.counters();
         let secure_channels = self.keys.as_deref().map_or(channels, |keys| keys.add_counters(channels));
         let Self { messages, not_rtps, healed, unsealed, gate_counters, .. } = self;
@@ -30,14 +30,15 @@ impl Participant {
         let known = self.remotes.iter().map(|(prefix, remote)| PeerDrops {
             participant: Some(Guid::new(*prefix, EntityId::PARTICIPANT)),
             vendor: remote.data.vendor,
-            drops: remote.drops,
+            drops: remote.drops.get().unwrap_or_default(),
         });
         core::iter::once(unknown).chain(known).filter(|peer| peer.drops != Drops::default()).collect()
     }
 
     /// Counts a message or sample of this participant that is dropped.
     pub(super) fn count_fault(&mut self, prefix: GuidPrefix, fault: Fault) {
-        let drops = self.remotes.get_mut(&prefix).map_or(&mut self.unknown_drops, |remote| &mut remote.drops);
+        let drops =
+            self.remotes.get_mut(&prefix).map_or(&mut self.unknown_drops, |remote| remote.drops.get_or_default());
         *drops.of(fault) += 1;
     }
 

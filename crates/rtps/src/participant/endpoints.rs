@@ -430,16 +430,16 @@ impl Participant {
         let sender = sample.info.writer.prefix;
         let remote = self.remotes.get_mut(&sender)?;
         let Ok(data) = parse(&sample.payload, remote.data.vendor) else {
-            *remote.drops.of(Fault::DiscoveryMalformed) += 1;
+            *remote.drops.get_or_default().of(Fault::DiscoveryMalformed) += 1;
             return None;
         };
         let (guid, topic) = name(&data);
         if guid.prefix != sender {
-            *remote.drops.of(Fault::Forged) += 1;
+            *remote.drops.get_or_default().of(Fault::Forged) += 1;
             return None;
         }
         if !remote.may_announce(guid.entity, is_secure) {
-            *remote.drops.of(Fault::Unauthenticated) += 1;
+            *remote.drops.get_or_default().of(Fault::Unauthenticated) += 1;
             return None;
         }
         if self.ignored.contains(&guid) || self.ignored_topics.contains(topic) {
@@ -448,7 +448,7 @@ impl Participant {
             return None;
         }
         if !remote.has_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {
-            *remote.drops.of(Fault::NoRoom) += 1;
+            *remote.drops.get_or_default().of(Fault::NoRoom) += 1;
             return None;
         }
         Some(data)

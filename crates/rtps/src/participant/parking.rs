@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
-use super::drops::{Drops, Fault};
+use super::drops::Fault;
 use super::parked::{Left, ParkedParticipant};
 use super::remote::RemoteParticipant;
 use super::{Participant, ParticipantEvent};
@@ -49,7 +49,7 @@ impl Participant {
         };
         if has_left {
             remote.kept_bytes_total = 0;
-            remote.drops = Drops::default();
+            remote.drops.clear();
             parked.left = Some(Left { at: now, remote });
         }
         self.parked.put(prefix, parked);

@@ -14,6 +14,7 @@ use crate::id::EntityId;
 use crate::limits::{MEMORY_PER_PARTICIPANT_MAX, SHOWN_ADDRESSES_MAX};
 use crate::locator::{Locator, Source};
 use crate::memory_account::MemoryAccount;
+use crate::rare::Rare;
 use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::writer::OwedAnswers;
@@ -48,8 +49,8 @@ pub(super) struct RemoteParticipant {
     pub(super) shown_streams: VecDeque<Locator>,
     /// Bytes of announcements that came from it, minus bytes of the answers.
     pub(super) credit_bytes: usize,
-    /// Its drops.
-    pub(super) drops: Drops,
+    /// Its drops, if it had any.
+    pub(super) drops: Rare<Drops>,
     /// The memory that local readers hold for its writers.
     pub(super) memory: Arc<MemoryAccount>,
     /// The acknowledgements that its readers owe.
@@ -96,7 +97,7 @@ impl RemoteParticipant {
             shown: VecDeque::new(),
             shown_streams: VecDeque::new(),
             credit_bytes: 0,
-            drops: Drops::default(),
+            drops: Rare::default(),
             memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX)),
             owed_answers: Arc::default(),
             answered_at: None,

@@ -24,7 +24,7 @@ impl Participant {
         self.places.free(&remote);
         self.discovery_memory.change(remote.held_bytes(), 0);
         self.unreached.remove(&prefix);
-        self.unknown_drops.add(&remote.drops);
+        remote.drops.as_ref().into_iter().for_each(|drops| self.unknown_drops.add(drops));
         let publications = remote.publications.take_all(&mut self.writers_by_topic);
         let subscriptions = remote.subscriptions.take_all(&mut self.readers_by_topic);
         for data in publications.values() {

@@ -219,8 +219,8 @@ impl Reader {
             first_asked.get_or_insert(number);
             last_asked = number;
         }
-        proxy.answer_at = None;
-        proxy.request_gap_at = None;
+        proxy.answer_at.clear();
+        proxy.request_gap_at.clear();
         proxy.schedule_pause(now);
         if let Some(first) = first_asked {
             proxy.record_request(first, last_asked);

@@ -60,7 +60,7 @@ impl WriterProxy {
     pub(super) fn start_by_claim(&mut self, next: SequenceNumber, is_own: bool) {
         self.start(next);
         self.skip.put(Skip {
-            from: self.kept.unwrap_or(SequenceNumber::FIRST),
+            from: self.kept.get().unwrap_or(SequenceNumber::FIRST),
             until: self.next,
             first: SequenceNumber::ZERO,
             lost: 0,
@@ -75,7 +75,7 @@ impl WriterProxy {
     pub(super) fn start_by_sample(&mut self, number: SequenceNumber) {
         self.started = true;
         if self.info.reliable {
-            let from = self.kept.unwrap_or(SequenceNumber::FIRST);
+            let from = self.kept.get().unwrap_or(SequenceNumber::FIRST);
             self.skip.put(Skip {
                 from,
                 until: number,
@@ -146,7 +146,7 @@ impl WriterProxy {
     /// The writer hands over nothing before `first`, which cannot be forged.
     pub(super) fn expect_from(&mut self, first: SequenceNumber) {
         self.trust_skip();
-        self.handed_from = (self.next < first).then_some(first);
+        self.handed_from.set((self.next < first).then_some(first));
     }
 
     /// The loss of so many samples can be reported now.
@@ -206,7 +206,7 @@ impl WriterProxy {
         let may_go_back = if self.info.reliable { is_last } else { !self.gets_history };
         if may_go_back && self.is_long_stale(now, number) {
             self.skip.clear();
-            self.kept = None;
+            self.kept.clear();
             self.start(number);
             return true;
         }

@@ -59,7 +59,7 @@ impl Reader {
     ) -> bool {
         let Some(index) = self.find(writer) else { return false };
         if let Some(proxy) = self.writers.get_mut(index) {
-            proxy.next_preemptive_acknack = None;
+            proxy.next_preemptive_acknack.clear();
         }
         self.update_available(rx, index, (first, last), first, true);
         self.writers.get_mut(index).into_iter().for_each(|proxy| proxy.expect_from(first));
@@ -109,7 +109,7 @@ impl Reader {
     /// Sets the start of a reader that does not know it: changes are handed over in order.
     fn start_at(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| !proxy.started) else { return };
-        proxy.next_preemptive_acknack = None;
+        proxy.next_preemptive_acknack.clear();
         proxy.start(proxy.first_wanted(number));
         self.drain(rx.now, rx.wall, index);
     }

@@ -491,7 +491,7 @@ impl Reader {
     /// proves wrong what the writer had claimed, if it `is_for_us`.
     fn is_wanted(&mut self, now: Instant, index: usize, number: SequenceNumber, is_for_us: bool) -> bool {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
-        if !proxy.started && !proxy.awaits_start() && proxy.kept.is_none_or(|kept| kept <= number) {
+        if !proxy.started && !proxy.awaits_start() && proxy.kept.get().is_none_or(|kept| kept <= number) {
             proxy.start_by_sample(number);
         }
         if !proxy.is_resolved(number) {

@@ -52,9 +52,9 @@ impl WriterProxy {
         }
         self.next = next;
         if self.started {
-            self.next_preemptive_acknack = None;
+            self.next_preemptive_acknack.clear();
         } else {
-            self.kept = Some(next);
+            self.kept.set(next);
         }
     }
 
@@ -64,11 +64,11 @@ impl WriterProxy {
         let quirks = Quirks::of(self.info.vendor);
         let claimed =
             if quirks.volatile_readers_start_after_heartbeat { last.next() } else { self.first_wanted(first) };
-        match self.kept {
+        match self.kept.get() {
             None => claimed,
             // This is another incarnation of the writer, which has written less.
             Some(kept) if last.next() < kept => {
-                self.kept = None;
+                self.kept.clear();
                 claimed
             }
             Some(kept) if quirks.repeats_acknowledged => self.first_wanted(first).max(kept),

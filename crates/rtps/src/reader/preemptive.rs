@@ -54,7 +54,7 @@ impl Reader {
 impl WriterProxy {
     pub(super) fn schedule_preemptive_acknack(&mut self, now: Instant, at_once: bool) {
         if self.info.reliable {
-            self.next_preemptive_acknack = Some(if at_once { now } else { now + FIRST_AFTER });
+            self.next_preemptive_acknack.set(if at_once { now } else { now + FIRST_AFTER });
         }
     }
 
@@ -67,16 +67,17 @@ impl WriterProxy {
             false => REPEAT_AFTER.times(1 << steps.min(16)).0.min(RETRY_MAX.0),
         };
         self.preemptive_acknacks += 1;
-        self.next_preemptive_acknack = (self.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
+        let repeats = self.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX;
+        self.next_preemptive_acknack.set(repeats.then(|| now + Span(wait)));
         steps
     }
 
     pub(super) fn preemptive_acknack_due(&self, now: Instant) -> bool {
-        self.next_preemptive_acknack.is_some_and(|at| at <= now)
+        self.next_preemptive_acknack.get().is_some_and(|at| at <= now)
     }
 
     /// Whether a HEARTBEAT of the writer has arrived.
-    pub(super) const fn was_heard(&self) -> bool {
+    pub(super) fn was_heard(&self) -> bool {
         self.next_preemptive_acknack.is_none()
     }
 }

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::compact::Compact;
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
@@ -79,9 +80,9 @@ pub(super) struct WriterProxy {
     /// Whether `next` is known: a volatile reader starts wherever it first hears something.
     pub(super) started: bool,
     /// Of a volatile reader: everything before was received at an earlier match.
-    pub(super) kept: Option<SequenceNumber>,
+    pub(super) kept: Compact<SequenceNumber>,
     /// The first number that the writer hands over, as long as an earlier sample waits for room.
-    pub(super) handed_from: Option<SequenceNumber>,
+    pub(super) handed_from: Compact<SequenceNumber>,
     /// The newest number announced by HEARTBEATs. Samples beyond it do not show which samples should have arrived.
     pub(super) announced: Reach<SequenceNumber>,
     /// The newest missing number that a later sample has shown and no HEARTBEAT has announced.
@@ -91,7 +92,7 @@ pub(super) struct WriterProxy {
     pub(super) out_of_order: BTreeMap<SequenceNumber, OutOfOrderSample>,
     pub(super) out_of_order_bytes: usize,
     /// Ranges (first, last) after `next` that will not be sent; ascending, neither overlapping nor adjacent.
-    irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
+    irrelevant: Rare<Vec<(SequenceNumber, SequenceNumber)>>,
     pub(super) reassembly: Reassembly,
     /// The numbers that were passed over last by claims of the writer.
     pub(super) skip: Rare<Skip>,
@@ -113,20 +114,22 @@ pub(super) struct WriterProxy {
     /// The number of ACKNACKs sent before the writer's first HEARTBEAT.
     pub(super) preemptive_acknacks: u32,
     pub(super) source_order: SourceOrder,
-    pub(super) next_preemptive_acknack: Option<Instant>,
+    pub(super) next_preemptive_acknack: Compact<Instant>,
     pub(super) asked: Rare<RepairRequest>,
-    /// The first and last number of the last request, if it was sent only once.
-    asked_once: Option<(SequenceNumber, SequenceNumber)>,
+    /// The first number of the last request, if it was sent only once.
+    asked_once: Compact<SequenceNumber>,
+    /// The last number of that request.
+    asked_once_last: SequenceNumber,
     /// The newest number ever requested.
     asked_until: SequenceNumber,
     /// When to answer a HEARTBEAT whose samples may still arrive.
-    pub(super) answer_at: Option<Instant>,
+    pub(super) answer_at: Compact<Instant>,
     /// When to request a gap that a sample has shown, if an immediate request was too early.
-    pub(super) request_gap_at: Option<Instant>,
+    pub(super) request_gap_at: Compact<Instant>,
     /// The earliest time of a request for a gap that only a sample shows.
     gap_requests_from: Instant,
     /// When samples that may be in transit now count as lost.
-    next_pause: Option<Instant>,
+    next_pause: Compact<Instant>,
     pub(super) round_trip: RoundTrip,
 }
 
@@ -177,8 +180,8 @@ impl WriterProxy {
         Self {
             gets_history: wants_history && info.has_history,
             started: wants_history && info.has_history,
-            kept: None,
-            handed_from: None,
+            kept: Compact::NONE,
+            handed_from: Compact::NONE,
             destination: destination_of(&info),
             info,
             slot,
@@ -188,7 +191,7 @@ impl WriterProxy {
             tolerance: Tolerance::default(),
             out_of_order: BTreeMap::new(),
             out_of_order_bytes: 0,
-            irrelevant: Vec::new(),
+            irrelevant: Rare::default(),
             reassembly: Reassembly::default(),
             skip: Rare::default(),
             stale: Rare::default(),
@@ -203,14 +206,15 @@ impl WriterProxy {
             is_listed_stalled: false,
             preemptive_acknacks: 0,
             source_order: SourceOrder::BEGIN,
-            next_preemptive_acknack: None,
+            next_preemptive_acknack: Compact::NONE,
             asked: Rare::default(),
-            asked_once: None,
+            asked_once: Compact::NONE,
+            asked_once_last: SequenceNumber::ZERO,
             asked_until: SequenceNumber::ZERO,
-            answer_at: None,
-            request_gap_at: None,
+            answer_at: Compact::NONE,
+            request_gap_at: Compact::NONE,
             gap_requests_from: Instant(0),
-            next_pause: None,
+            next_pause: Compact::NONE,
             round_trip: RoundTrip::default(),
         }
     }
@@ -221,7 +225,7 @@ impl WriterProxy {
 
     /// Whether the writer's first HEARTBEAT will state exactly where a volatile reader starts, so that the reader waits
     /// for it.
-    pub(super) const fn awaits_start(&self) -> bool {
+    pub(super) fn awaits_start(&self) -> bool {
         let quirks = Quirks::of(self.info.vendor);
         let continues = self.kept.is_some() && quirks.repeats_acknowledged;
         !self.started && self.info.reliable && (continues || !quirks.volatile_readers_start_after_heartbeat)
@@ -230,7 +234,7 @@ impl WriterProxy {
     /// Sets the start, which is not before what was received at an earlier match.
     pub(super) fn start(&mut self, next: SequenceNumber) {
         self.started = true;
-        self.next = self.kept.map_or(next, |kept| kept.max(next));
+        self.next = self.kept.get().map_or(next, |kept| kept.max(next));
     }
 
     /// The first number that the reader needs. Samples received before the start was known count even if the writer has
@@ -265,7 +269,7 @@ impl WriterProxy {
             && self.asked.is_none()
             && self.answer_at.is_none()
             && self.out_of_order.is_empty()
-            && self.irrelevant.is_empty()
+            && self.irrelevant.as_ref().is_none_or(Vec::is_empty)
             && self.reassembly.samples() == 0
     }
 
@@ -279,14 +283,20 @@ impl WriterProxy {
 
     /// The end of the irrelevant range that contains `number`, if there is one.
     fn irrelevant_until(&self, number: SequenceNumber) -> Option<SequenceNumber> {
-        let after = self.irrelevant.partition_point(|(first, _)| *first <= number);
-        let (_, last) = self.irrelevant.get(after.checked_sub(1)?)?;
+        let ranges = self.irrelevant.as_ref()?;
+        let after = ranges.partition_point(|(first, _)| *first <= number);
+        let (_, last) = ranges.get(after.checked_sub(1)?)?;
         (*last >= number).then_some(*last)
     }
 
     /// The number of irrelevant numbers from `first` up to, not including, `until`.
     pub(super) fn irrelevant_between(&self, first: SequenceNumber, until: SequenceNumber) -> u64 {
-        self.irrelevant.iter().map(|(f, l)| l.next().min(until).distance_from((*f).max(first))).sum()
+        self.irrelevant
+            .as_ref()
+            .into_iter()
+            .flatten()
+            .map(|(f, l)| l.next().min(until).distance_from((*f).max(first)))
+            .sum()
     }
 
     /// Records that `first` to `last` will not be sent. `false` when there is no room for the record.
@@ -296,21 +306,22 @@ impl WriterProxy {
             return true;
         }
         // All ranges that overlap the new one or are adjacent to it are merged with it.
-        let from = self.irrelevant.partition_point(|(_, l)| l.next() < first);
-        let to = self.irrelevant.partition_point(|(f, _)| *f <= last.next());
-        let merged = match (self.irrelevant.get(from), to.checked_sub(1).and_then(|i| self.irrelevant.get(i))) {
+        let ranges = self.irrelevant.get_or_default();
+        let from = ranges.partition_point(|(_, l)| l.next() < first);
+        let to = ranges.partition_point(|(f, _)| *f <= last.next());
+        let merged = match (ranges.get(from), to.checked_sub(1).and_then(|i| ranges.get(i))) {
             (Some((f, _)), Some((_, l))) if from < to => (first.min(*f), last.max(*l)),
             _ => (first, last),
         };
-        if from == to && self.irrelevant.len() >= IRRELEVANT_RANGES_MAX {
+        if from == to && ranges.len() >= IRRELEVANT_RANGES_MAX {
             // The range that is needed last gives way, so that claims far ahead, which may be forged, do not keep the
             // reader from passing over what it waits for.
-            if from == self.irrelevant.len() {
+            if from == ranges.len() {
                 return false;
             }
-            self.irrelevant.pop();
+            ranges.pop();
         }
-        self.irrelevant.splice(from..to, [merged]);
+        ranges.splice(from..to, [merged]);
         true
     }
 
@@ -325,15 +336,16 @@ impl WriterProxy {
 
     /// Forgets that `number` and its neighbours will never come. Says whether that was noted.
     pub(super) fn withdraw_irrelevant(&mut self, number: SequenceNumber) -> bool {
-        let before = self.irrelevant.len();
-        self.irrelevant.retain(|(first, last)| !(*first..=*last).contains(&number));
-        self.irrelevant.len() < before
+        let Some(ranges) = self.irrelevant.as_mut() else { return false };
+        let before = ranges.len();
+        ranges.retain(|(first, last)| !(*first..=*last).contains(&number));
+        ranges.len() < before
     }
 
     /// Moves `next` over everything that will never come, but not past what has come all the same: a writer may let go
     /// of a sample after sending it.
     pub(super) fn skip_irrelevant(&mut self) {
-        while let Some((first, last)) = self.irrelevant.first().copied() {
+        while let Some((first, last)) = self.irrelevant.as_ref().and_then(|ranges| ranges.first()).copied() {
             if first > self.next {
                 return;
             }
@@ -344,7 +356,7 @@ impl WriterProxy {
             if until <= last {
                 return;
             }
-            self.irrelevant.remove(0);
+            self.irrelevant.as_mut().into_iter().for_each(|ranges| _ = ranges.remove(0));
         }
     }
 
@@ -427,12 +439,12 @@ impl WriterProxy {
         let before = self.next.previous();
         self.announced.lower(before);
         self.shown.lower(before);
-        self.irrelevant.clear();
+        self.irrelevant.as_mut().into_iter().for_each(Vec::clear);
         self.skip.clear();
         self.stale.clear();
         self.asked.clear();
-        self.asked_once = None;
-        (self.answer_at, self.request_gap_at, self.next_pause) = (None, None, None);
+        self.asked_once.clear();
+        (self.answer_at, self.request_gap_at, self.next_pause) = (Compact::NONE, Compact::NONE, Compact::NONE);
         self.asked_until = self.asked_until.min(before);
         self.heartbeat_counts = CountFilter::default();
     }
@@ -480,13 +492,15 @@ impl WriterProxy {
 
     /// Records the request for numbers from `first` to `last`.
     pub(super) fn record_request(&mut self, first: SequenceNumber, last: SequenceNumber) {
-        self.asked_once = (first > self.asked_until).then_some((first, last));
+        self.asked_once.set((first > self.asked_until).then_some(first));
+        self.asked_once_last = last;
         self.asked_until = self.asked_until.max(last);
     }
 
     /// Handles a duplicate. A duplicate of a sample that was requested only once shows that it had not been lost.
     pub(super) fn record_duplicate(&mut self, number: SequenceNumber) {
-        if self.asked_once.take_if(|(first, last)| (*first..=*last).contains(&number)).is_some() {
+        let last = self.asked_once_last;
+        if self.asked_once.take_if(|first| (first..=last).contains(&number)) {
             self.tolerance.record_unneeded_request(self.round_trip.estimate());
         }
     }
@@ -551,7 +565,7 @@ impl WriterProxy {
         let tolerance = self.tolerance.span();
         let is_postponed = tolerance > Span::ZERO && self.awaits_any() && !self.lacks_any(self.announced.newest(), now);
         if is_postponed {
-            self.answer_at.get_or_insert(now + tolerance);
+            self.answer_at.set_if_none(now + tolerance);
             self.schedule_pause(now);
         }
         is_postponed
@@ -576,7 +590,7 @@ impl WriterProxy {
         if requests {
             self.gap_requests_from = now + GAP_REQUEST_INTERVAL;
         } else {
-            self.request_gap_at.get_or_insert(from.max(now + self.tolerance.span()));
+            self.request_gap_at.set_if_none(from.max(now + self.tolerance.span()));
         }
         self.schedule_pause(now);
         requests
@@ -615,15 +629,16 @@ impl WriterProxy {
         let fragments = self.reassembly.next_pause(self.claimed_until(), now, self.tolerance);
         let awaits_samples = self.next <= self.announced.newest();
         let samples = self.announced.next_due(now, self.tolerance).filter(|_| awaits_samples);
-        self.next_pause = fragments.into_iter().chain(samples).chain(self.answer_at).chain(self.request_gap_at).min();
+        let postponed = self.answer_at.get().into_iter().chain(self.request_gap_at.get());
+        self.next_pause.set(fragments.into_iter().chain(samples).chain(postponed).min());
     }
 
     /// The first of the writer's timers.
     pub(super) fn next_timer(&self) -> Option<(Instant, ReaderTimer)> {
         let mut next = None;
-        sooner(&mut next, self.next_preemptive_acknack, ReaderTimer::PreemptiveAckNack);
+        sooner(&mut next, self.next_preemptive_acknack.get(), ReaderTimer::PreemptiveAckNack);
         sooner(&mut next, self.ask_again_at(), ReaderTimer::Repair);
-        sooner(&mut next, self.next_pause, ReaderTimer::Repair);
+        sooner(&mut next, self.next_pause.get(), ReaderTimer::Repair);
         sooner(&mut next, self.reassembly.next_given_up(self.announced.newest()), ReaderTimer::Repair);
         let is_mortal = self.alive && self.alive_until < Instant::FAR_FUTURE;
         sooner(&mut next, is_mortal.then_some(self.alive_until), ReaderTimer::Liveliness);
@@ -635,11 +650,11 @@ impl WriterProxy {
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let asks_again = is_due(self.ask_again_at());
-        if !asks_again && !is_due(self.next_pause) {
+        if !asks_again && !is_due(self.next_pause.get()) {
             return false;
         }
-        let owes_answer = self.answer_at.take_if(|at| *at <= now).is_some();
-        if self.request_gap_at.take_if(|at| *at <= now).is_some() {
+        let owes_answer = self.answer_at.take_if(|at| at <= now);
+        if self.request_gap_at.take_if(|at| at <= now) {
             self.gap_requests_from = now + GAP_REQUEST_INTERVAL;
         }
         self.schedule_pause(now);
@@ -688,7 +703,7 @@ mod tests {
         assert!(proxy.mark_irrelevant(SequenceNumber(1), SequenceNumber(4)));
         proxy.skip_irrelevant();
         assert_eq!(proxy.next, SequenceNumber(i64::MAX));
-        assert!(proxy.irrelevant.is_empty());
+        assert!(proxy.irrelevant.as_ref().is_none_or(Vec::is_empty));
     }
 
     #[test]
@@ -709,7 +724,8 @@ mod tests {
                 for n in 1..230 {
                     prop_assert_eq!(proxy.is_resolved(SequenceNumber(n)), model.contains(&n), "{}", n);
                 }
-                let separate = proxy.irrelevant.windows(2).all(|w| w[0].1.next() < w[1].0);
+                let ranges = proxy.irrelevant.as_ref().map(Vec::as_slice).unwrap_or_default();
+                let separate = ranges.windows(2).all(|w| w[0].1.next() < w[1].0);
                 prop_assert!(separate, "{:?}", proxy.irrelevant);
             }
             proxy.skip_irrelevant();

@@ -28,7 +28,7 @@ impl Reader {
     /// Goes on at the first number that the writer hands over. The writer states that number once, and then an earlier
     /// sample, received in a message, may wait for room.
     fn go_on_at_handed(&mut self, now: Instant, wall: Timestamp, index: usize) {
-        let Some(first) = self.writers.get(index).and_then(|proxy| proxy.handed_from) else { return };
+        let Some(first) = self.writers.get(index).and_then(|proxy| proxy.handed_from.get()) else { return };
         self.declare_lost_below(now, wall, index, first, first);
         self.writers.get_mut(index).into_iter().for_each(|proxy| proxy.expect_from(first));
     }

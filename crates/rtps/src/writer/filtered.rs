@@ -26,7 +26,7 @@ impl Writer {
     pub(super) fn pass_over_rejected(&mut self) {
         let mut is_news = false;
         for reader in self.readers.iter_mut() {
-            let selection = reader.selection.and_then(|index| self.group.selections.get(index));
+            let selection = reader.selection.get().and_then(|index| self.group.selections.get(index));
             is_news |= selection.is_some_and(|selection| reader.pass_over(&selection.rejected));
         }
         if is_news {
@@ -40,7 +40,7 @@ impl Writer {
         let (mut answers, mut any) = (Answers::Settled, false);
         for reader in self.readers.iter().filter(|reader| reader.repairs()) {
             any |= reader.counts() || reader.retains_unacknowledged();
-            answers = answers.worse_of(match reader.selection {
+            answers = answers.worse_of(match reader.selection.get() {
                 Some(_) => reader.answers_in_selection(self.next_to_send),
                 None if !reader.is_current() => Answers::Behind,
                 None if !reader.is_settled() => Answers::Asked,
@@ -100,7 +100,7 @@ impl Writer {
         let Some(reader) = self.readers.get(index).filter(|reader| reader.info.reliable) else {
             return [RejectedRun::EMPTY; 2];
         };
-        let selection = reader.selection.and_then(|index| self.group.selections.get(index));
+        let selection = reader.selection.get().and_then(|index| self.group.selections.get(index));
         let waiting = selection.map(|selection| selection.rejected);
         let waiting = waiting.filter(|run| run.end > reader.acknowledged_below).unwrap_or(RejectedRun::EMPTY);
         [reader.passed_over(), waiting]

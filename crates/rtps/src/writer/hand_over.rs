@@ -354,13 +354,13 @@ impl Writer {
         proxy.answered();
         proxy.end_current();
         proxy.requested.clear();
-        proxy.push_from = None;
+        proxy.push_from.clear();
         proxy.owed_heartbeat = proxy.info.reliable && path == ReaderPath::Messages;
         if path == ReaderPath::HandOver {
             let from = if proxy.info.reliable { proxy.acknowledged_below } else { next };
             proxy.begin(from, next);
         } else if !proxy.info.reliable && proxy.lacks_from() < next {
-            proxy.push_from = Some(proxy.lacks_from());
+            proxy.push_from.set(proxy.lacks_from());
         }
         true
     }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
+use crate::compact::Compact;
 use crate::id::Guid;
 use crate::limits::STALL_AFTER;
 use crate::time::{Instant, Span};
@@ -95,9 +96,9 @@ impl WriterStatus {
 /// Since when a reader lags: it lacks samples and acknowledges nothing new.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Lag {
-    pub(super) since: Option<Instant>,
+    pub(super) since: Compact<Instant>,
     /// The lag that was last reported as a stall, until its end is reported too.
-    pub(super) reported_since: Option<Instant>,
+    pub(super) reported_since: Compact<Instant>,
     /// The writer has given the reader up for lack of progress, until it acknowledges a sample that it was sent.
     pub(super) is_given_up: bool,
 }
@@ -107,13 +108,13 @@ impl Lag {
     #[inline]
     pub(super) const fn note_progress(&mut self) {
         if !self.is_given_up {
-            self.since = None;
+            self.since.clear();
         }
     }
 
     /// The reader lacks nothing any longer.
     pub(super) const fn end(&mut self) {
-        self.since = None;
+        self.since.clear();
     }
 
     /// Whether a reported stall has ended.
@@ -129,17 +130,17 @@ impl Lag {
 
     /// When to give up the reader, after this time without progress.
     pub(super) fn give_up_at(self, patience: Span) -> Option<Instant> {
-        self.since.filter(|_| !self.is_given_up && !patience.is_infinite()).map(|since| since + patience)
+        self.since.get().filter(|_| !self.is_given_up && !patience.is_infinite()).map(|since| since + patience)
     }
 
     /// When a reported stall began that has ended.
     pub(super) fn take_ended_stall(&mut self) -> Option<Instant> {
-        if self.has_ended_stall() { self.reported_since.take() } else { None }
+        if self.has_ended_stall() { self.reported_since.take().get() } else { None }
     }
 
     /// When to report the lag as a stall.
     pub(super) fn report_at(self) -> Option<Instant> {
-        self.since.filter(|_| self.since != self.reported_since).map(|since| since + STALL_AFTER)
+        self.since.get().filter(|_| self.since != self.reported_since).map(|since| since + STALL_AFTER)
     }
 }
 

@@ -49,6 +49,7 @@ pub use proxy::MatchedReader;
 
 use crate::box_list::BoxList;
 use crate::by_guid::ByGuid;
+use crate::compact::Compact;
 use crate::deadline::DeadlineTracker;
 use crate::history::{Change, Full, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
@@ -315,7 +316,7 @@ impl Writer {
                 self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
             }
         } else if history {
-            proxy.push_from = Some(self.history.first());
+            proxy.push_from.set(self.history.first());
         }
         self.readers.push(guid, proxy);
         self.join_group();
@@ -663,7 +664,7 @@ impl Writer {
             return;
         }
         for reader in self.readers.iter_mut().filter(|r| r.retains_unacknowledged()) {
-            (reader.unanswered, reader.ask_again_at) = (0, None);
+            (reader.unanswered, reader.ask_again_at) = (0, Compact::NONE);
         }
         self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
         if self.history.bytes_between(self.retained_below, self.next_to_send) > UNACKNOWLEDGED_KEEP_BYTES / 2 {

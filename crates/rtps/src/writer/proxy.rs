@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
+use crate::compact::Compact;
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::{CacheChange, WriterHistory};
 use crate::id::{EntityId, Guid};
@@ -80,7 +81,7 @@ pub(super) struct ReaderProxy {
     /// The requested changes that have not been sent since.
     pub(super) requested: Rare<SequenceNumberSet>,
     /// For a best-effort reader that requests history: the next change to send.
-    pub(super) push_from: Option<SequenceNumber>,
+    pub(super) push_from: Compact<SequenceNumber>,
     /// The number before which acknowledgements have been added to the budget for repairs.
     paid_below: SequenceNumber,
     /// A sample, and its fragment before which arrivals have been added to that budget.
@@ -89,7 +90,7 @@ pub(super) struct ReaderProxy {
     pub(super) owed_heartbeat: bool,
     pub(super) unanswered: u32,
     /// When to repeat the request that it left unanswered.
-    pub(super) ask_again_at: Option<Instant>,
+    pub(super) ask_again_at: Compact<Instant>,
     /// The writer sends new samples without waiting for its acknowledgements, because other readers keep pace.
     pub(super) is_left_behind: bool,
     /// The first change whose acknowledgement the writer waits for before it sends more: older ones are history that
@@ -104,9 +105,11 @@ pub(super) struct ReaderProxy {
     /// so that the writer need not request acknowledgement with each sample.
     is_current: bool,
     /// The unanswered request: whether the reader has all samples before this number.
-    asked_below: Option<SequenceNumber>,
-    /// When acknowledgement was requested, and up to which change, if it has not arrived.
-    asked: Option<(Instant, SequenceNumber)>,
+    asked_below: Compact<SequenceNumber>,
+    /// When acknowledgement was requested, if it has not arrived.
+    asked_at: Compact<Instant>,
+    /// Up to which change it was requested.
+    asked_last: SequenceNumber,
     /// Whether any request is unanswered.
     pub(super) owed_answer: OwedAnswer,
     /// A sample or an answer before this number was lost: until it is acknowledged, answers do not measure the round
@@ -118,12 +121,12 @@ pub(super) struct ReaderProxy {
     history_sent_below: SequenceNumber,
     pub(super) lag: Lag,
     /// When it was last sent a heartbeat because it asked for one.
-    heartbeat_answered_at: Option<Instant>,
+    heartbeat_answered_at: Compact<Instant>,
     /// Which selection of the group it belongs to, if any.
-    pub(super) selection: Option<usize>,
+    pub(super) selection: Compact<usize>,
     /// The filter has rejected all samples from here up to `acknowledged_below`, and the reader has not confirmed that
     /// it knows of them.
-    passed_over_from: Option<SequenceNumber>,
+    passed_over_from: Compact<SequenceNumber>,
 }
 
 impl ReaderProxy {
@@ -139,28 +142,29 @@ impl ReaderProxy {
             acknowledged_below: first_relevant,
             joined_at: first_relevant,
             requested: Rare::default(),
-            push_from: None,
+            push_from: Compact::NONE,
             owed_heartbeat: false,
             unanswered: 0,
-            ask_again_at: None,
+            ask_again_at: Compact::NONE,
             is_left_behind: false,
             paced_from: first_relevant,
             patience: patience.max(1),
             round_trip: RoundTrip::default(),
             is_current: false,
-            asked_below: None,
+            asked_below: Compact::NONE,
             acknack_counts: CountFilter::default(),
             nack_frag_counts: Rare::default(),
-            asked: None,
+            asked_at: Compact::NONE,
+            asked_last: SequenceNumber::ZERO,
             unmeasurable_below: SequenceNumber::ZERO,
             repairs_paid: RepairBudget::default(),
             paid_below: first_relevant,
             fragments_paid: (SequenceNumber::ZERO, FragmentNumber(1)),
             history_sent_below: first_relevant,
             lag: Lag::default(),
-            heartbeat_answered_at: None,
-            selection: None,
-            passed_over_from: None,
+            heartbeat_answered_at: Compact::NONE,
+            selection: Compact::NONE,
+            passed_over_from: Compact::NONE,
         }
     }
 
@@ -217,7 +221,7 @@ impl ReaderProxy {
 
     /// Whether it was asked so lately that its answer is not late yet.
     fn may_still_answer(&self, now: Instant) -> bool {
-        self.ask_again_at.is_some_and(|at| now < at)
+        self.ask_again_at.get().is_some_and(|at| now < at)
     }
 
     pub(super) fn progress(&self) -> ProgressBefore {
@@ -239,7 +243,7 @@ impl ReaderProxy {
     /// delay; one that stalls delivery stays behind until it makes progress.
     pub(super) fn note_answer(&mut self, now: Instant, sent_below: SequenceNumber) {
         self.owed_answer.note_answer(now);
-        (self.unanswered, self.ask_again_at) = (0, None);
+        (self.unanswered, self.ask_again_at) = (0, Compact::NONE);
         if self.is_left_behind && (!self.lag.is_stall() || self.acknowledged_below >= sent_below) {
             self.is_left_behind = false;
             self.paced_from = sent_below;
@@ -289,14 +293,14 @@ impl ReaderProxy {
     }
 
     /// Whether the reader is current, receives every sample, and has no unanswered request.
-    pub(super) const fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.is_current && self.asked_below.is_none() && self.selection.is_none()
     }
 
     /// The state of a reader whose filter may reject the samples that would show a missing one: such a reader needs
     /// requests for acknowledgement.
     pub(super) fn answers_in_selection(&self, sent_below: SequenceNumber) -> Answers {
-        match self.asked_below {
+        match self.asked_below.get() {
             _ if self.acknowledged_below >= sent_below => Answers::Settled,
             Some(_) if self.is_current => Answers::Asked,
             _ => Answers::Behind,
@@ -306,11 +310,11 @@ impl ReaderProxy {
     /// Records that the reader has acknowledged all samples before `base` and requests none. An answer with `progress`
     /// that does not cover the request may belong to an earlier one.
     pub(super) fn record_answer(&mut self, base: SequenceNumber, progress: bool) {
-        if base == SequenceNumber::ZERO || self.asked_below.is_some_and(|below| base < below) {
+        if base == SequenceNumber::ZERO || self.asked_below.get().is_some_and(|below| base < below) {
             self.is_current &= progress;
             return;
         }
-        self.asked_below = None;
+        self.asked_below.clear();
         self.is_current = Quirks::of(self.info.vendor).requests_on_gap && !self.info.positive_acks_disabled;
     }
 
@@ -320,7 +324,7 @@ impl ReaderProxy {
     }
 
     /// Records that a timer has expired before the reader acknowledged all samples.
-    pub(super) const fn record_overdue(&mut self) {
+    pub(super) fn record_overdue(&mut self) {
         if self.asked_below.is_some() {
             self.is_current = false;
         }
@@ -329,11 +333,12 @@ impl ReaderProxy {
     /// Records a request for acknowledgement up to `last`.
     pub(super) fn record_heartbeat(&mut self, now: Instant, last: SequenceNumber) {
         if self.asked_below.is_none() && self.acknowledged_below <= last {
-            self.asked_below = Some(last.next());
+            self.asked_below.set(last.next());
         }
         let is_measurable = self.acknowledged_below >= self.unmeasurable_below;
-        if self.asked.is_none() && is_measurable && self.acknowledged_below <= last {
-            self.asked = Some((now, last));
+        if self.asked_at.is_none() && is_measurable && self.acknowledged_below <= last {
+            self.asked_at.set(now);
+            self.asked_last = last;
         }
     }
 
@@ -355,14 +360,14 @@ impl ReaderProxy {
         if self.unanswered > 0 {
             // The answer cannot be assigned to one of the requests.
             self.answered();
-        } else if let Some((at, last)) = self.asked
-            && base > last
+        } else if let Some(at) = self.asked_at.get()
+            && base > self.asked_last
         {
             self.round_trip.sample(now.since(at));
-            self.asked = None;
+            self.asked_at.clear();
         }
-        self.passed_over_from =
-            self.passed_over_from.map(|from| from.max(base)).filter(|from| *from < self.acknowledged_below);
+        let passed_over_from = self.passed_over_from.get().map(|from| from.max(base));
+        self.passed_over_from.set(passed_over_from.filter(|from| *from < self.acknowledged_below));
         if base <= self.acknowledged_below {
             return false;
         }
@@ -382,7 +387,7 @@ impl ReaderProxy {
         if !is_next || !self.info.reliable || self.retains_unacknowledged() {
             return false;
         }
-        self.passed_over_from.get_or_insert(self.acknowledged_below);
+        self.passed_over_from.set_if_none(self.acknowledged_below);
         self.acknowledged_below = rejected.end;
         self.lag.end();
         true
@@ -390,21 +395,21 @@ impl ReaderProxy {
 
     /// The rejected samples that count as acknowledged, although the reader perhaps does not know of them.
     pub(super) fn passed_over(&self) -> RejectedRun {
-        let start = self.passed_over_from.unwrap_or(self.acknowledged_below);
+        let start = self.passed_over_from.get().unwrap_or(self.acknowledged_below);
         RejectedRun { start, end: self.acknowledged_below }
     }
 
     /// Records an answer that does not measure the round trip.
     pub(super) fn answered(&mut self) {
         self.unanswered = 0;
-        self.asked = None;
+        self.asked_at.clear();
         self.owed_answer.end();
     }
 
     /// Records a loss. The next answer includes the time of the repair and does not measure the round trip; as a
     /// measurement, it would make the writer wait longer and longer before it repeats requests.
     pub(super) fn record_loss(&mut self, sent_below: SequenceNumber) {
-        self.asked = None;
+        self.asked_at.clear();
         self.unmeasurable_below = sent_below;
     }
 
@@ -496,18 +501,18 @@ impl ReaderProxy {
 
     /// Schedules the HEARTBEAT that opens the association. With `answers`, questions of the reader that are under way
     /// need no other answer.
-    pub(super) const fn owe_first_heartbeat(&mut self, now: Instant, answers: bool) {
+    pub(super) fn owe_first_heartbeat(&mut self, now: Instant, answers: bool) {
         self.owed_heartbeat = true;
-        self.heartbeat_answered_at = if answers { Some(now) } else { None };
+        self.heartbeat_answered_at.set(answers.then_some(now));
     }
 
     /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip, and one for each
     /// request that acknowledges samples for the first time.
     pub(super) fn asks_for_heartbeat(&mut self, now: Instant, progress: bool) -> bool {
         let interval = self.round_trip.estimate().max(RETRY_MIN);
-        let is_due = progress || self.heartbeat_answered_at.is_none_or(|at| now.since(at) >= interval);
+        let is_due = progress || self.heartbeat_answered_at.get().is_none_or(|at| now.since(at) >= interval);
         if is_due {
-            self.heartbeat_answered_at = Some(now);
+            self.heartbeat_answered_at.set(now);
         }
         is_due
     }

@@ -136,7 +136,7 @@ impl Writer {
         // Readers by the index of their selection, if messages need not name the reader.
         let mut together: BTreeMap<Option<usize>, Vec<MatchedReader>> = BTreeMap::new();
         for reader in self.readers.iter_mut() {
-            reader.selection = None;
+            reader.selection.clear();
             if !has_selections || !reader.is_messaged() || reader.push_from.is_some() {
                 continue;
             }
@@ -145,7 +145,7 @@ impl Writer {
                 self.config.names_reader || reader.own_locators().iter().any(|locator| shared.contains(locator));
             if is_apart || filter.is_some() {
                 let index = group.selection(filter);
-                reader.selection = Some(index);
+                reader.selection.set(index);
                 if let Some(selection) = group.selections.get_mut(index).filter(|_| is_apart) {
                     selection.add_single(&reader.info, reader.own_destination());
                     continue;
@@ -153,7 +153,7 @@ impl Writer {
             }
             let usable = reader.info.group.filter(|locator| !shared.contains(locator));
             let info = MatchedReader { group: usable, ..reader.info.clone() };
-            together.entry(reader.selection).or_default().push(info);
+            together.entry(reader.selection.get()).or_default().push(info);
         }
         for (index, readers) in together {
             let readers: Vec<&MatchedReader> = readers.iter().collect();

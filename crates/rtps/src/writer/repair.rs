@@ -66,7 +66,7 @@ impl Writer {
             reader.end_current();
             reader.owed_heartbeat |= reader.asks_for_heartbeat(now, progress);
         }
-        let selection = reader.selection.and_then(|index| self.group.selections.get(index));
+        let selection = reader.selection.get().and_then(|index| self.group.selections.get(index));
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
         let is_lagging = !progress && reader.acknowledged_below < sent_below;
         let has_lost = reader.has_lost_in_flow();
@@ -200,7 +200,7 @@ impl Writer {
             }
             let Some(reader) = self.readers.get_mut(index) else { break };
             let requested = reader.requested.take();
-            let push_from = if may_push { reader.push_from.take() } else { None };
+            let push_from = if may_push { reader.push_from.take().get() } else { None };
             let owed = core::mem::take(&mut reader.owed_heartbeat);
             if requested.is_none() && push_from.is_none() && !owed {
                 continue;
@@ -256,7 +256,7 @@ impl Writer {
             let (was_inactive, guid) = (reader.is_inactive(), reader.info.guid);
             reader.unanswered = reader.unanswered.saturating_add(1).min(reader.patience);
             let wait = if reader.is_inactive() { RETRY_MAX } else { reader.patience() };
-            reader.ask_again_at = Some(now + wait);
+            reader.ask_again_at.set(now + wait);
             if !was_inactive && reader.is_inactive() && !reader.retains_unacknowledged() {
                 self.counters.readers_inactive += 1;
                 self.may_have_inactive = true;
@@ -367,7 +367,7 @@ impl Writer {
         let puts_off = self.flow.may_put_off(now);
         let wait = owing
             .map(|r| {
-                let wait = match (r.ask_again_at, next_sample) {
+                let wait = match (r.ask_again_at.get(), next_sample) {
                     (Some(at), _) => at.since(now),
                     (None, Some(wait)) if r.is_settled() => wait,
                     (None, _) if r.is_inactive() => RETRY_MAX,
@@ -546,7 +546,7 @@ impl Writer {
             let change = self.history.next_from(next).filter(|change| change.sequence_number < until);
             let Some(change) = change else { break };
             if octets >= HISTORY_PUSH_BYTES {
-                reader.push_from = Some(change.sequence_number);
+                reader.push_from.set(change.sequence_number);
                 break;
             }
             next = change.sequence_number.next();

@@ -144,7 +144,7 @@ impl Writer {
                 self.events.push_back(WriterEvent::Stalled(stall));
             }
             // A reader without messages acknowledges without a call that would report the end of its stall.
-            let look_again_at = reader.lag.reported_since.map(|_| now + STALL_AFTER);
+            let look_again_at = reader.lag.reported_since.get().map(|_| now + STALL_AFTER);
             let give_up_at = reader.lag.give_up_at(self.config.inactive_without_progress);
             next = [next, reader.lag.report_at(), look_again_at, give_up_at].into_iter().flatten().min();
         }
@@ -211,14 +211,14 @@ impl ReaderProxy {
     fn begins_to_lag(&mut self, now: Instant) -> bool {
         let is_new = self.info.reliable && !self.retains_unacknowledged() && self.lag.since.is_none();
         if is_new {
-            self.lag.since = Some(now);
+            self.lag.since.set(now);
         }
         is_new
     }
 }
 
 fn stall_of(reader: &ReaderProxy, now: Instant) -> Option<Stall> {
-    let since = reader.lag.since?;
+    let since = reader.lag.since.get()?;
     let cause = if reader.is_handed_over() {
         // Nothing is lost on that path.
         match reader.hand_over_state {

@@ -13,6 +13,7 @@ use crate::limits::{
     REASSEMBLY_RIVALS_MAX, REASSEMBLY_SAMPLES_MAX, SMALL_FRAGMENTS_MAX, WHOLE_SAMPLE_REQUEST_EVERY,
 };
 use crate::payload::{BufferPool, Payload};
+use crate::rare::Rare;
 use crate::seq::{FragmentNumber, FragmentNumberSet, SET_BITS_MAX, SequenceNumber};
 use crate::time::{Instant, Span};
 use crate::wire::DataFrag;
@@ -67,7 +68,7 @@ pub(super) struct Due {
 pub(super) struct Reassembly {
     partials: Vec<Partial>,
     bytes: usize,
-    spare_bitmaps: Vec<Vec<u64>>,
+    spare_bitmaps: Rare<Vec<Vec<u64>>>,
 }
 
 impl Reassembly {
@@ -305,7 +306,7 @@ impl Reassembly {
                 None => return Err(Refused::NoRoom),
             }
         }
-        let have = self.spare_bitmaps.pop().unwrap_or_default();
+        let have = self.spare_bitmaps.as_mut().and_then(Vec::pop).unwrap_or_default();
         let buffer = pool.take(size);
         self.bytes += buffer.len();
         let index = self.rivals(number).end;
@@ -334,8 +335,9 @@ impl Reassembly {
 
     /// Keeps a bitmap for the next sample, unless the sample had very many fragments.
     fn spare(&mut self, have: Vec<u64>) {
-        if self.spare_bitmaps.len() < SPARE_BITMAPS_MAX && have.capacity() <= SPARE_BITMAP_WORDS_MAX {
-            self.spare_bitmaps.push(have);
+        let spare_bitmaps = self.spare_bitmaps.get_or_default();
+        if spare_bitmaps.len() < SPARE_BITMAPS_MAX && have.capacity() <= SPARE_BITMAP_WORDS_MAX {
+            spare_bitmaps.push(have);
         }
     }
 }

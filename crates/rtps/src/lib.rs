@@ -18,6 +18,7 @@ mod compact;
 mod count_filter;
 pub mod deadline;
 pub mod discovery;
+mod event_queue;
 pub mod history;
 pub mod id;
 pub mod limits;

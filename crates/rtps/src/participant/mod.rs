@@ -58,7 +58,7 @@ mod timer_watch;
 mod ways;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -76,6 +76,7 @@ pub use paths::{LocalAddress, Path, Paths};
 pub use secure_channel::{SecureChannel, SecureChannelCounters, SecureMessage, SecureSendError};
 
 use crate::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use crate::event_queue::EventQueue;
 use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::limits::OPENED_BYTES_MAX;
 use crate::protection::open::Opener;
@@ -135,7 +136,7 @@ pub struct Participant {
     next_liveliness: Option<Instant>,
     manual_liveliness_asserted: bool,
     outbox: TransmitBatch,
-    events: VecDeque<ParticipantEvent>,
+    events: EventQueue<ParticipantEvent>,
     /// Participants with an endpoint that cannot be reached until a message arrives from an address that they announce.
     unreached: BTreeSet<GuidPrefix>,
     /// Bytes of the current datagram that have not been counted as credit for an answer.
@@ -198,7 +199,7 @@ impl Participant {
             next_liveliness: None,
             manual_liveliness_asserted: false,
             outbox: TransmitBatch::default(),
-            events: VecDeque::new(),
+            events: EventQueue::new(),
             unreached: BTreeSet::new(),
             unanswered_bytes: 0,
             messages: 0,

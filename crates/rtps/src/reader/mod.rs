@@ -32,7 +32,6 @@ mod tests;
 mod timers;
 mod unkeyed;
 
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -46,6 +45,7 @@ pub use reception::{Reception, SampleMeta};
 
 use crate::box_list::BoxList;
 use crate::deadline::DeadlineTracker;
+use crate::event_queue::EventQueue;
 use crate::history::{Arrival, FilterReason, Inserted, Peeked, ReaderHistory, Selected, Selector, WriterSlot};
 use crate::id::{Guid, KeyHash};
 use crate::limits::{COPY_PAYLOAD_MAX, MATCHES_MAX, POOL_BYTES_MAX};
@@ -59,6 +59,7 @@ use introduction::Introductions;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
+use timers::FiledTimer;
 use unkeyed::Unkeyed;
 
 /// The index that stands for no writer.
@@ -76,7 +77,7 @@ pub struct Reader {
     /// The writer of the last message. Its timer is not in `timers`, because it changes with nearly every message.
     current: usize,
     /// The first timer of every other writer.
-    timers: MinTree<(Instant, ReaderTimer)>,
+    timers: MinTree<FiledTimer>,
     /// Writers whose timers are being handled.
     due: Vec<u32>,
     next_slot: u32,
@@ -100,7 +101,7 @@ pub struct Reader {
     typical_bytes: usize,
     /// The bytes held for all writers.
     held_bytes: usize,
-    events: VecDeque<ReaderEvent>,
+    events: EventQueue<ReaderEvent>,
     counters: ReaderCounters,
     sealer: Sealer,
     /// Whether writers must protect payloads.
@@ -135,7 +136,7 @@ impl Reader {
             data_available: false,
             typical_bytes: 0,
             held_bytes: 0,
-            events: VecDeque::new(),
+            events: EventQueue::new(),
             counters: ReaderCounters::default(),
             opens_payloads: sealer.payloads().is_some(),
             sealer,

@@ -33,7 +33,6 @@ mod stall;
 mod tests;
 mod witness;
 
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -51,6 +50,7 @@ use crate::box_list::BoxList;
 use crate::by_guid::ByGuid;
 use crate::compact::Compact;
 use crate::deadline::DeadlineTracker;
+use crate::event_queue::EventQueue;
 use crate::history::{Change, Full, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::limits::{
@@ -111,7 +111,7 @@ pub struct Writer {
     deadline: DeadlineTracker,
     liveliness_due: Option<Instant>,
     acknowledged: bool,
-    events: VecDeque<WriterEvent>,
+    events: EventQueue<WriterEvent>,
     counters: WriterCounters,
 }
 
@@ -147,7 +147,7 @@ impl Writer {
             deadline: DeadlineTracker::new(config.deadline, config.seed),
             liveliness_due: None,
             acknowledged: false,
-            events: VecDeque::new(),
+            events: EventQueue::new(),
             counters: WriterCounters::default(),
             config,
         }

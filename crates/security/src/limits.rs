@@ -190,6 +190,9 @@ pub const OLD_KEY_TIME: Span = Span::from_secs(30);
 /// How often the blocks that each sender has sealed are compared with the configured number.
 pub const BLOCKS_CHECK_INTERVAL: Span = Span::from_secs(1);
 
+/// How often the session keys of peers are dropped that have opened nothing since the last time.
+pub const IDLE_SESSIONS_INTERVAL: Span = Span::from_secs(10);
+
 /// Tags of one endpoint.
 pub const DATA_TAGS: usize = 64;
 

@@ -92,8 +92,8 @@ type KeyPair = ([u8; 4], [u8; 4]);
 struct RemoteKeys {
     /// In the order of arrival.
     key_ids: Vec<[u8; 4]>,
-    /// The local entities that received them.
-    given_to: HashMap<EntityId, Vec<KeyPair>, FixedState>,
+    /// The local entities that received them, ascending, with their receiver-specific keys. Few in most cases.
+    given_to: Vec<(EntityId, Vec<KeyPair>)>,
 }
 
 impl Default for CryptoConfig {
@@ -157,12 +157,8 @@ impl KeyFactory {
     pub fn unregister_endpoint(&mut self, endpoint: EntityId) {
         self.locals.remove(&endpoint);
         self.shared.remove_local(endpoint);
-        let peers: Vec<Guid> = self
-            .remotes
-            .iter()
-            .filter(|(_, keys)| keys.given_to.contains_key(&endpoint))
-            .map(|(guid, _)| *guid)
-            .collect();
+        let peers: Vec<Guid> =
+            self.remotes.iter().filter(|(_, keys)| keys.position(endpoint).is_ok()).map(|(guid, _)| *guid).collect();
         peers.into_iter().for_each(|remote| self.take_back(endpoint, remote));
     }
 
@@ -217,14 +213,11 @@ impl KeyFactory {
             opening.push((material, uses, self.opening_key(remote, uses, material)?));
         }
         let entry = self.remotes.entry(remote).or_default();
-        let given = entry.given_to.entry(local).or_default();
+        let receiver_keys =
+            opening.iter().filter_map(|(material, ..)| Some((material.key_id, material.receiver.as_ref()?.id)));
+        entry.give(local, receiver_keys);
         for (material, _, key) in opening {
             let key_id = material.key_id;
-            if let Some(receiver) = &material.receiver {
-                given.retain(|known| *known != (key_id, receiver.id));
-                given.push((key_id, receiver.id));
-                given.drain(..given.len().saturating_sub(KEYS_PER_SENDER));
-            }
             self.shared.insert_remote(remote.prefix, key_id, key);
             entry.key_ids.retain(|known| *known != key_id);
             entry.key_ids.push(key_id);
@@ -336,9 +329,15 @@ impl KeyFactory {
         let Some(keys) = self.remotes.get_mut(&remote) else { return };
         if keys.key_ids.contains(&key_id) {
             keys.key_ids.retain(|known| *known != key_id);
-            keys.given_to.values_mut().for_each(|given| given.retain(|(id, _)| *id != key_id));
+            keys.given_to.iter_mut().for_each(|(_, given)| given.retain(|(id, _)| *id != key_id));
             self.shared.remove_remote(remote.prefix, key_id);
         }
+    }
+
+    /// Drops the expanded session keys of remote senders from which nothing has come since the last call: most built-in
+    /// endpoints send once. An expanded key takes some 600 bytes.
+    pub fn drop_idle_sessions(&mut self) {
+        self.shared.drop_idle_sessions();
     }
 
     fn sender(&self, levels: ProtectionLevels, keys: &SenderKeys, random: &mut dyn FnMut(&mut [u8])) -> LocalSender {
@@ -414,7 +413,8 @@ impl KeyFactory {
     /// Drops the keys that a remote entity shares with this local one only.
     fn take_back(&mut self, local: EntityId, remote: Guid) {
         let Some(keys) = self.remotes.get_mut(&remote) else { return };
-        for (key_id, receiver_id) in keys.given_to.remove(&local).unwrap_or_default() {
+        let given = keys.position(local).map(|position| keys.given_to.remove(position).1);
+        for (key_id, receiver_id) in given.unwrap_or_default() {
             let known = self.shared.remote(remote.prefix, key_id);
             if let Some(key) = known.and_then(|known| known.without_receiver(receiver_id)) {
                 self.shared.insert_remote(remote.prefix, key_id, key);
@@ -423,6 +423,28 @@ impl KeyFactory {
         if keys.given_to.is_empty() {
             keys.key_ids.iter().for_each(|key_id| self.shared.remove_remote(remote.prefix, *key_id));
             self.remotes.remove(&remote);
+        }
+    }
+}
+
+impl RemoteKeys {
+    /// The position of a local entity, or where to insert it.
+    fn position(&self, local: EntityId) -> Result<usize, usize> {
+        self.given_to.binary_search_by_key(&local, |(local, _)| *local)
+    }
+
+    /// Records that a local entity received keys, with these receiver-specific ones.
+    fn give(&mut self, local: EntityId, receiver_keys: impl Iterator<Item = KeyPair>) {
+        let position = self.position(local).unwrap_or_else(|position| {
+            self.given_to.reserve_exact(usize::from(self.given_to.is_empty()));
+            self.given_to.insert(position, (local, Vec::new()));
+            position
+        });
+        let Some((_, given)) = self.given_to.get_mut(position) else { return };
+        for pair in receiver_keys {
+            given.retain(|known| *known != pair);
+            given.push(pair);
+            given.drain(..given.len().saturating_sub(KEYS_PER_SENDER));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Keys of remote senders.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::protection::{OpenError, Scope, Text};
 use peregrine_rtps::wire::{CryptoFooter, CryptoHeader};
@@ -33,8 +34,8 @@ pub(super) struct OpeningKey {
     receivers: Vec<ReceiverKey>,
     /// The first session that the sender has used, found without a look at what may be replaced.
     first: OnceLock<OpeningSession>,
-    /// Later sessions, the newest first.
-    later: ArcSwap<Vec<Arc<OpeningSession>>>,
+    /// Later sessions, the newest first, if there are any.
+    later: ArcSwapOption<Vec<Arc<OpeningSession>>>,
 }
 
 #[derive(Debug)]
@@ -43,6 +44,8 @@ struct OpeningSession {
     key: SessionKey,
     /// In the order of the key's receivers.
     receivers: Vec<SessionKey>,
+    /// Whether it has opened something since the last call of [`OpeningKey::without_idle_sessions`].
+    is_in_use: AtomicBool,
 }
 
 impl Uses {
@@ -67,7 +70,7 @@ impl OpeningKey {
             key_length: algorithm.key_length,
             receivers: Vec::new(),
             first: OnceLock::new(),
-            later: ArcSwap::from_pointee(Vec::new()),
+            later: ArcSwapOption::empty(),
         };
         material.receiver.iter().for_each(|receiver| key.add_receiver(receiver));
         Some(key)
@@ -89,6 +92,22 @@ impl OpeningKey {
     pub(super) fn without_receiver(&self, id: [u8; 4]) -> Option<Self> {
         let mut key = Self::new(self.owner, self.uses, &self.material)?;
         self.receivers.iter().filter(|receiver| receiver.id != id).for_each(|receiver| key.add_receiver(receiver));
+        Some(key)
+    }
+
+    /// The same key without expanded session keys, if all of them are idle since the last call. The next text expands
+    /// a session key again.
+    pub(super) fn without_idle_sessions(&self) -> Option<Self> {
+        let later = self.later.load();
+        let sessions = self.first.get().into_iter().chain(later.iter().flat_map(|later| later.iter().map(|s| &**s)));
+        let (all, in_use) = sessions.fold((0, 0), |(all, in_use), session| {
+            (all + 1, in_use + usize::from(session.is_in_use.swap(false, Ordering::Relaxed)))
+        });
+        if all == 0 || in_use > 0 {
+            return None;
+        }
+        let mut key = Self::new(self.owner, self.uses, &self.material)?;
+        key.receivers.clone_from(&self.receivers);
         Some(key)
     }
 
@@ -136,7 +155,8 @@ impl OpeningKey {
             return Ok(self.owner);
         }
         let later = self.later.load();
-        if let Some(session) = later.iter().find(|session| session.id == header.session_id) {
+        let mut known = later.iter().flat_map(|later| later.iter());
+        if let Some(session) = known.find(|session| session.id == header.session_id) {
             self.open_with(session, scope, header, footer, parts)?;
             return Ok(self.owner);
         }
@@ -146,8 +166,9 @@ impl OpeningKey {
         let Err(session) = self.first.set(session) else { return Ok(self.owner) };
         let session = Arc::new(session);
         self.later.rcu(|later| {
-            let older = later.iter().filter(|older| older.id != session.id).take(SESSIONS_PER_KEY - 2);
-            core::iter::once(&session).chain(older).cloned().collect::<Vec<_>>()
+            let older = later.iter().flat_map(|later| later.iter()).filter(|older| older.id != session.id);
+            let sessions = core::iter::once(&session).chain(older.take(SESSIONS_PER_KEY - 2));
+            Some(Arc::new(sessions.cloned().collect::<Vec<_>>()))
         });
         Ok(self.owner)
     }
@@ -157,7 +178,8 @@ impl OpeningKey {
         let of_receiver =
             |receiver: &ReceiverKey| Master::of_receiver(&receiver.key, salt, self.key_length).session(id);
         let receivers = self.receivers.iter().map(of_receiver).collect();
-        OpeningSession { id, key: Master::of_sender(key, salt, self.key_length).session(id), receivers }
+        let key = Master::of_sender(key, salt, self.key_length).session(id);
+        OpeningSession { id, key, receivers, is_in_use: AtomicBool::new(false) }
     }
 
     fn open_with(
@@ -187,11 +209,18 @@ impl OpeningKey {
                 return Err(OpenError::NotAuthentic);
             }
         }
-        if session.key.open(iv, &footer.common_mac, additional, text) { Ok(()) } else { Err(OpenError::NotAuthentic) }
+        if !session.key.open(iv, &footer.common_mac, additional, text) {
+            return Err(OpenError::NotAuthentic);
+        }
+        // Other threads read this: it is written once in each interval.
+        if !session.is_in_use.load(Ordering::Relaxed) {
+            session.is_in_use.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     #[cfg(test)]
     pub(super) fn session_count(&self) -> usize {
-        usize::from(self.first.get().is_some()) + self.later.load().len()
+        usize::from(self.first.get().is_some()) + self.later.load().as_ref().map_or(0, |later| later.len())
     }
 }

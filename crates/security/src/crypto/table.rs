@@ -42,6 +42,25 @@ impl<K: Eq + Hash + Copy, V> Table<K, V> {
         self.change(key, None);
     }
 
+    /// Replaces the values for which `replacement` returns another one. Only one thread at a time may change the table.
+    pub(super) fn replace(&self, replacement: impl Fn(&V) -> Option<V>) {
+        for part in &self.parts {
+            let entries = part.load();
+            let changed = entries.iter().filter_map(|(key, value)| Some((*key, Arc::new(replacement(value)?))));
+            let changed: Vec<(K, Arc<V>)> = changed.collect();
+            if changed.is_empty() {
+                continue;
+            }
+            let mut entries = Entries::clone(&entries);
+            for (key, value) in changed {
+                if let Some((_, known)) = entries.find_mut(hash_of(&key), |(known, _)| *known == key) {
+                    *known = value;
+                }
+            }
+            part.store(Arc::new(entries));
+        }
+    }
+
     fn change(&self, key: &K, value: Option<Arc<V>>) {
         let hash = hash_of(key);
         let Some(part) = self.part(hash) else { return };
@@ -91,5 +110,13 @@ mod tests {
         (0..1000).step_by(2).for_each(|key| table.remove(&key));
         assert_eq!(table.len(), 500);
         assert_eq!((table.get(&2), table.get(&3).as_deref()), (None, Some(&4)));
+    }
+
+    #[test]
+    fn values_are_replaced_in_place() {
+        let table = Table::with_parts(4);
+        (0..100u32).for_each(|key| table.insert(key, Arc::new(key)));
+        table.replace(|value| (value % 2 == 0).then_some(value + 1000));
+        assert_eq!((table.len(), table.get(&7).as_deref(), table.get(&8).as_deref()), (100, Some(&7), Some(&1008)));
     }
 }

@@ -522,6 +522,31 @@ fn sessions_are_opened_in_any_order_and_their_number_is_bounded() {
 }
 
 #[test]
+fn idle_session_keys_are_dropped_and_made_again() {
+    let mut pair = pair(origin_authenticated(), CryptoConfig { blocks_per_session: 1, ..CryptoConfig::default() });
+    let (alice, bob) = (pair.alice.cryptography(), pair.bob.cryptography());
+    let seal = || seal(&alice, Scope::Payload, WRITER, ProtectionKind::Encrypt, &[]).unwrap();
+    let (first, second) = (seal(), seal());
+    let sessions = || bob.remote(ALICE, first.header.key_id).unwrap().session_count();
+    assert!(first.open(ALICE, &bob).is_ok() && second.open(ALICE, &bob).is_ok());
+    pair.bob.drop_idle_sessions();
+    assert_eq!(sessions(), 2, "both were used since the beginning");
+    assert!(second.open(ALICE, &bob).is_ok());
+    pair.bob.drop_idle_sessions();
+    assert_eq!(sessions(), 2, "the key is in use");
+    pair.bob.drop_idle_sessions();
+    assert_eq!(sessions(), 0);
+    assert!(first.open(ALICE, &bob).is_ok());
+    assert_eq!(sessions(), 1);
+    // A text that is not authentic does not keep a session.
+    pair.bob.drop_idle_sessions();
+    let header = CryptoHeader { suffix: [1; 8], ..first.header };
+    assert_eq!(Sealed { header, ..first.clone() }.open(ALICE, &bob), Err(OpenError::NotAuthentic));
+    pair.bob.drop_idle_sessions();
+    assert_eq!(sessions(), 0);
+}
+
+#[test]
 fn forged_sessions_do_not_displace_real_ones() {
     let pair = pair(origin_authenticated(), CryptoConfig::default());
     let (alice, bob) = (pair.alice.cryptography(), pair.bob.cryptography());

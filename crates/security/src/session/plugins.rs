@@ -191,6 +191,10 @@ pub trait Cryptographic: fmt::Debug + Send {
     /// Drops one key of a remote entity.
     fn retire_remote_key(&mut self, remote: Guid, key_id: [u8; 4]);
 
+    /// Gives back memory of remote keys that have not been used since the last call. Called every
+    /// [`IDLE_SESSIONS_INTERVAL`](crate::limits::IDLE_SESSIONS_INTERVAL).
+    fn drop_idle_sessions(&mut self) {}
+
     /// Creates new keys of a local participant or endpoint, not in use before [`Self::activate`]. Returns what is sent
     /// to each matched remote entity.
     fn renew(&mut self, local: EntityId, random: &mut dyn FnMut(&mut [u8])) -> Vec<(Guid, Vec<KeyMaterial>)>;
@@ -465,6 +469,10 @@ impl Cryptographic for KeyFactory {
 
     fn retire_remote_key(&mut self, remote: Guid, key_id: [u8; 4]) {
         self.retire_remote_key(remote, key_id);
+    }
+
+    fn drop_idle_sessions(&mut self) {
+        self.drop_idle_sessions();
     }
 
     fn renew(&mut self, local: EntityId, random: &mut dyn FnMut(&mut [u8])) -> Vec<(Guid, Vec<KeyMaterial>)> {

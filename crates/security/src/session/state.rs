@@ -20,7 +20,7 @@ use crate::authentication::{
 };
 use crate::crypto::{KeyFactory, PreSharedConfig, PreSharedKeys, secure_entity as secure};
 use crate::documents::Denial;
-use crate::limits::{BLOCKS_CHECK_INTERVAL, CALENDAR_INTERVAL, PEERS, STEPS};
+use crate::limits::{BLOCKS_CHECK_INTERVAL, CALENDAR_INTERVAL, IDLE_SESSIONS_INTERVAL, PEERS, STEPS};
 use crate::wall_time::WallTime;
 
 /// The security of one participant, joined from authentication, access control and cryptography.
@@ -51,6 +51,8 @@ pub struct Session {
     /// Local senders whose renewed keys are sent, and the time of their first use.
     pub(super) activating: Option<(Instant, Vec<EntityId>)>,
     pub(super) blocks_checked: Instant,
+    /// When idle session keys of peers were dropped last.
+    pub(super) idle_sessions_dropped: Instant,
     pub(super) is_expired: bool,
     pub(super) sequence_number: i64,
     pub(super) statistics: SessionStatistics,
@@ -178,6 +180,7 @@ impl Session {
             renewal_not_before: input.now,
             activating: None,
             blocks_checked: input.now,
+            idle_sessions_dropped: input.now,
             is_expired: false,
             sequence_number: 0,
             statistics: SessionStatistics::default(),
@@ -247,6 +250,7 @@ impl Session {
             self.questions.first().map(|(at, _)| *at),
             self.activating.as_ref().map(|(at, _)| *at),
             self.retirement.next(),
+            (!self.peers.is_empty()).then_some(self.idle_sessions_dropped + IDLE_SESSIONS_INTERVAL),
             renewal,
             blocks,
             expiry,
@@ -265,6 +269,10 @@ impl Session {
         self.process_authentication(input);
         self.ask_for_keys(input);
         self.serve_renewal(input);
+        if input.now >= self.idle_sessions_dropped + IDLE_SESSIONS_INTERVAL {
+            self.idle_sessions_dropped = input.now;
+            self.keys.drop_idle_sessions();
+        }
     }
 
     /// Counters.

@@ -30,6 +30,8 @@ pub enum Difference {
 #[derive(Clone, Debug)]
 pub struct VendorModel {
     difference: Difference,
+    /// Its participant, once it has sent something. An earlier participant of the node had other state.
+    own: Option<GuidPrefix>,
     /// The participants that have been sent an announcement of their own.
     answered: BTreeSet<GuidPrefix>,
     /// For each pair of a remote reader and a local writer, the number before which everything is acknowledged.
@@ -41,7 +43,7 @@ impl VendorModel {
     /// A model with this difference.
     #[must_use]
     pub const fn new(difference: Difference) -> Self {
-        Self { difference, answered: BTreeSet::new(), acknowledged: BTreeMap::new(), differences: 0 }
+        Self { difference, own: None, answered: BTreeSet::new(), acknowledged: BTreeMap::new(), differences: 0 }
     }
 
     /// How often the node would have behaved otherwise without the difference.
@@ -68,7 +70,8 @@ impl VendorModel {
         let mut out = message.to_vec();
         let vendor = self.vendor().0;
         out.get_mut(VENDOR_AT)?.copy_from_slice(&vendor);
-        let (_, rest) = Header::parse(message).ok()?;
+        let (header, rest) = Header::parse(message).ok()?;
+        self.own = Some(header.prefix);
         let mut addressed = None;
         let mut announces = false;
         for submessage in Submessages::new(rest).map_while(Result::ok) {
@@ -98,12 +101,17 @@ impl VendorModel {
         let parsed = Header::parse(message).ok().filter(|_| self.difference == Difference::RepeatsNothingAcknowledged);
         let Some((header, mut rest)) = parsed else { return message.to_vec() };
         let mut out = message[..HEADER_LEN].to_vec();
+        let mut to_other = false;
         // Each submessage has a header of four bytes, with its length in the byte order of its first flag.
         while let [_, flags, a, b, ..] = *rest {
             let stated = if flags & 1 == 1 { u16::from_le_bytes([a, b]) } else { u16::from_be_bytes([a, b]) };
             let len = if stated == 0 { rest.len() } else { (4 + usize::from(stated)).min(rest.len()) };
             let (submessage, after) = rest.split_at(len);
-            if self.ignores(header.prefix, submessage) {
+            let parsed = Submessages::new(submessage).next().and_then(Result::ok);
+            if let Some(Submessage::InfoDestination(to)) = &parsed {
+                to_other = to.prefix != GuidPrefix::UNKNOWN && self.own != Some(to.prefix);
+            }
+            if !to_other && self.ignores(header.prefix, parsed) {
                 self.differences += 1;
             } else {
                 out.extend_from_slice(submessage);
@@ -114,8 +122,8 @@ impl VendorModel {
     }
 
     /// Whether this is an ACKNACK that asks for what was acknowledged.
-    fn ignores(&mut self, from: GuidPrefix, submessage: &[u8]) -> bool {
-        let Some(Ok(Submessage::AckNack(acknack))) = Submessages::new(submessage).next() else { return false };
+    fn ignores(&mut self, from: GuidPrefix, submessage: Option<Submessage<'_>>) -> bool {
+        let Some(Submessage::AckNack(acknack)) = submessage else { return false };
         let base = acknack.state.base();
         let acknowledged = self.acknowledged.entry((from, acknack.reader, acknack.writer)).or_insert(base);
         if base < *acknowledged {
@@ -135,10 +143,18 @@ mod tests {
 
     const PREFIX: GuidPrefix = GuidPrefix([7; 12]);
 
+    const OWN: GuidPrefix = GuidPrefix([8; 12]);
+
+    fn own_message() -> Vec<u8> {
+        let mut out = Vec::new();
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: OWN }.emit(&mut out);
+        out
+    }
+
     fn message(base: i64) -> Vec<u8> {
         let mut out = Vec::new();
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: PREFIX }.emit(&mut out);
-        InfoDestination { prefix: GuidPrefix([8; 12]) }.emit(Endianness::Little, &mut out);
+        InfoDestination { prefix: OWN }.emit(Endianness::Little, &mut out);
         let state = SequenceNumberSet::empty(SequenceNumber(base));
         let (reader, writer) = (EntityId::SEDP_PUBLICATIONS_READER, EntityId::SEDP_PUBLICATIONS_WRITER);
         AckNack { reader, writer, state, count: Count(1), is_final: false }.emit(Endianness::Little, &mut out);
@@ -148,11 +164,24 @@ mod tests {
     #[test]
     fn acknack_of_acknowledged_samples_is_not_heard_until_its_participant_is_forgotten() {
         let mut model = VendorModel::new(Difference::RepeatsNothingAcknowledged);
+        model.say(&own_message(), false);
         assert_eq!(model.hear(&message(1)), message(1));
         assert_eq!(model.hear(&message(5)), message(5));
         assert_eq!(model.hear(&message(1)), message(1)[..HEADER_LEN + 16], "only the ACKNACK is not heard");
         assert_eq!(model.differences(), 1);
         model.forget(PREFIX);
+        assert_eq!(model.hear(&message(1)), message(1));
+    }
+
+    #[test]
+    fn acknack_to_an_earlier_participant_acknowledges_nothing() {
+        let mut model = VendorModel::new(Difference::RepeatsNothingAcknowledged);
+        let later = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: GuidPrefix([9; 12]) };
+        let mut said = Vec::new();
+        later.emit(&mut said);
+        model.say(&said, false);
+        assert_eq!(model.hear(&message(5)), message(5));
+        model.say(&own_message(), false);
         assert_eq!(model.hear(&message(1)), message(1));
     }
 

@@ -408,6 +408,14 @@ pub const STEADY_AFTER_LOSS: u32 = 256;
 /// Longest time that a writer waits before it repeats a request, however many requests the reader left unanswered.
 pub const RETRY_MAX: Span = Span::from_secs(1);
 
+/// Longest time that a writer waits before it asks a reader again whose answers are complete and bring nothing new: the
+/// reader has no room, and tells when it has.
+pub const FRUITLESS_RETRY_MAX: Span = Span::from_millis(50);
+
+/// How often a reader that had no room acknowledges, unasked, what it has accepted since. After such an answer, its
+/// writer asks again soon.
+pub const ROOM_TOLD_EVERY: Span = RETRY_IN_FLOW;
+
 /// Consecutive unanswered requests for acknowledgement after which a writer no longer waits for a reader. With the
 /// back-off above that takes about ten seconds. The writer waits for the reader again as soon as the reader answers.
 pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;

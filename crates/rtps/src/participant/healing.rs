@@ -105,6 +105,8 @@ impl Participant {
         self.process_discovery(rx.now, rx.wall);
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         remote.is_summarized = stated.is_some();
+        let questions = remote.inventories.iter_mut().filter(|_| stated.is_none());
+        questions.for_each(|inventory| inventory.hear_announcement(rx.now));
         for (topic, stated) in stated.into_iter().flatten().enumerate() {
             let Some(position) = self.position(topic, prefix) else { continue };
             let verdict =

@@ -139,6 +139,13 @@ impl Inventory {
         self.next_question = Some(self.next_question.map_or(at, |next| next.min(at)));
     }
 
+    /// The participant has announced itself without a summary: repeats a question that is still unanswered.
+    pub(super) fn hear_announcement(&mut self, now: Instant) {
+        if self.unanswered > 0 && self.next_question.is_none() {
+            self.ask_at(now + QUESTION_AFTER);
+        }
+    }
+
     /// A HEARTBEAT has come. `is_summarized` says that the participant also summarizes its endpoints. The count filter
     /// of the reader has no say here: a forged count would make it ignore true HEARTBEATs for a while.
     pub(super) fn hear_heartbeat(
@@ -176,7 +183,8 @@ impl Inventory {
     /// The participant has summarized its endpoints.
     pub(super) fn hear_summary(&mut self, now: Instant, stated: EndpointSummary, position: Position) -> Verdict {
         if !position.is_at(stated.last) {
-            if self.unanswered == 0 {
+            // Also after the last of many questions without an answer: an outage may have swallowed all of them.
+            if self.next_question.is_none() {
                 self.ask_at(now + QUESTION_AFTER);
             }
             return Verdict::Nothing;
@@ -301,6 +309,47 @@ mod tests {
         let mut inventory = inventory(&[b"one", b"two"]);
         inventory.ask(NOW);
         assert_eq!(inventory.hear_summary(NOW, summary(2, &[b"two", b"one"]), at(2)), Verdict::Nothing);
+        assert_eq!(inventory.poll_timeout(), None);
+    }
+
+    /// Lets all questions of a series pass without an answer. Returns the time of the last one.
+    fn let_questions_pass(inventory: &mut Inventory) -> Instant {
+        let mut last = NOW;
+        for _ in 0..=QUESTIONS_MAX {
+            let Some(at) = inventory.poll_timeout() else { return last };
+            assert!(inventory.handle_timeout(at));
+            last = at;
+        }
+        panic!("the questions do not end");
+    }
+
+    #[test]
+    fn summary_that_cannot_be_compared_repeats_the_question_after_an_outage() {
+        let mut inventory = inventory(&[b"one"]);
+        inventory.dispose(endpoint(0));
+        inventory.ask(NOW);
+        let later = let_questions_pass(&mut inventory) + Span::from_secs(5);
+        let stated = summary(1, &[b"one"]);
+        for announcement in 0..3 {
+            let at_announcement = later + Span::from_secs(announcement);
+            assert_eq!(inventory.hear_summary(at_announcement, stated, at(2)), Verdict::Nothing);
+            assert_eq!(inventory.poll_timeout(), Some(at_announcement + QUESTION_AFTER));
+            assert_eq!(let_questions_pass(&mut inventory), at_announcement + QUESTION_AFTER, "one for each summary");
+        }
+    }
+
+    #[test]
+    fn announcement_without_summary_repeats_only_unanswered_questions() {
+        let mut inventory = inventory(&[b"one"]);
+        inventory.hear_announcement(NOW);
+        assert_eq!(inventory.poll_timeout(), None);
+        inventory.ask(NOW);
+        let later = let_questions_pass(&mut inventory) + Span::from_secs(5);
+        inventory.hear_announcement(later);
+        assert_eq!(inventory.poll_timeout(), Some(later + QUESTION_AFTER));
+        let heard = inventory.hear_heartbeat(later, (Count(9), SequenceNumber(1)), at(1), false);
+        assert_eq!((heard, inventory.poll_timeout()), (Verdict::Nothing, None));
+        inventory.hear_announcement(later);
         assert_eq!(inventory.poll_timeout(), None);
     }
 

@@ -10,6 +10,7 @@ mod config;
 mod deferred_keys;
 mod event;
 mod fast_insert;
+mod filed_timer;
 mod go_back;
 mod hand_over;
 mod introduction;
@@ -55,11 +56,11 @@ use crate::protection::seal::Sealer;
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
+use filed_timer::FiledTimer;
 use introduction::Introductions;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
-use timers::FiledTimer;
 use unkeyed::Unkeyed;
 
 /// The index that stands for no writer.
@@ -97,6 +98,8 @@ pub struct Reader {
     stalled_writers: Vec<u32>,
     /// The writers being resumed.
     resuming: Vec<u32>,
+    /// When the reader last acknowledged unasked because it has room again.
+    told_room_at: Option<Instant>,
     data_available: bool,
     typical_bytes: usize,
     /// The bytes held for all writers.
@@ -133,6 +136,7 @@ impl Reader {
             unkeyed: Unkeyed::default(),
             stalled_writers: Vec::new(),
             resuming: Vec::new(),
+            told_room_at: None,
             data_available: false,
             typical_bytes: 0,
             held_bytes: 0,

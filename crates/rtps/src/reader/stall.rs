@@ -2,6 +2,7 @@
 
 use super::Reader;
 use super::proxy::OutOfOrderSample;
+use crate::limits::ROOM_TOLD_EVERY;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 
@@ -13,16 +14,29 @@ impl Reader {
         self.count_released(released);
         self.insert_keyed(now, wall);
         let mut resuming = core::mem::replace(&mut self.stalled_writers, core::mem::take(&mut self.resuming));
+        let tells = self.told_room_at.is_none_or(|at| now.since(at) >= ROOM_TOLD_EVERY);
         for index in resuming.drain(..).map(|index| index as usize) {
             if let Some(proxy) = self.writers.get_mut(index) {
                 proxy.is_listed_stalled = false;
             }
-            self.drain(now, wall, index);
+            let has_messages = self.drain(now, wall, index);
             self.go_on_at_handed(now, wall, index);
             self.update_memory_charge(index);
+            if has_messages && tells {
+                self.told_room_at = Some(now);
+                self.acknowledge_unasked(index);
+            }
             self.file_timer(index);
         }
         self.resuming = resuming;
+    }
+
+    /// Acknowledges what was accepted although no HEARTBEAT asks for it: the writer asks a reader without room less and
+    /// less often.
+    fn acknowledge_unasked(&mut self, index: usize) {
+        if self.writers.get(index).is_some_and(|proxy| proxy.info.reliable) {
+            self.owe_acknack(index);
+        }
     }
 
     /// Goes on at the first number that the writer hands over. The writer states that number once, and then an earlier
@@ -43,30 +57,33 @@ impl Reader {
         }
     }
 
-    /// Delivers out-of-order samples that are next in order now.
-    pub(super) fn drain(&mut self, now: Instant, wall: Timestamp, index: usize) {
+    /// Delivers out-of-order samples that are next in order now. Returns whether any came by message.
+    pub(super) fn drain(&mut self, now: Instant, wall: Timestamp, index: usize) -> bool {
+        let mut has_messages = false;
         loop {
             // Without a known start, no sample is next in order.
-            let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.started) else { return };
+            let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.started) else { return has_messages };
             proxy.skip_irrelevant();
             // Discards fragments of a sample that is irrelevant or lost now.
             proxy.reassembly.forget_below(proxy.next, &mut self.pool);
             if proxy.out_of_order.is_empty() {
-                return;
+                return has_messages;
             }
             let number = proxy.next;
-            let Some(sample) = proxy.take_out_of_order(number) else { return };
+            let Some(sample) = proxy.take_out_of_order(number) else { return has_messages };
+            let comes_by_message = !sample.is_handed_over;
             let result = self.deliver(now, wall, index, number, sample);
-            let Some(proxy) = self.writers.get_mut(index) else { return };
+            let Some(proxy) = self.writers.get_mut(index) else { return has_messages };
             if let Err(refused) = result {
                 // The sample was accepted before, so its memory is not requested again: other samples may occupy it by
                 // now.
                 proxy.put_back(number, refused);
                 self.update_memory_charge(index);
                 self.list_stalled(index);
-                return;
+                return has_messages;
             }
             proxy.next = number.next();
+            has_messages |= comes_by_message;
         }
     }
 

@@ -69,6 +69,7 @@ impl Writer {
         let selection = reader.selection.get().and_then(|index| self.group.selections.get(index));
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
         let is_lagging = !progress && reader.acknowledged_below < sent_below;
+        reader.note_outcome(now, is_lagging && !asks);
         let has_lost = reader.has_lost_in_flow();
         let (round_trip, in_crowd) = (reader.round_trip.estimate(), reader.owed_answer.is_in_crowd(now));
         let live_from = before.max(reader.joined_at);
@@ -128,8 +129,11 @@ impl Writer {
         reader.repairs_paid.allow_sample(len);
         reader.repairs_paid.refill(now, first_sent(&self.counters));
         reader.repairs_paid.pay_for_request(NACK_FRAG_LEN + 4 * nack.state.words().len());
+        // Fragments of later samples, which arrive although the next one does not, are no progress.
+        let next = self.history.next_from(reader.acknowledged_below).map(|change| change.sequence_number);
         if let Some(change) = self.history.get(nack.sequence_number)
             && reader.pay_for_fragments(change, nack.state.base())
+            && next == Some(nack.sequence_number)
         {
             reader.lag.note_progress();
         }

@@ -1,7 +1,7 @@
 //! Readers that answer and acknowledge nothing new hold up no others, and are given up if the application wants that.
 
 use super::*;
-use crate::limits::{REORDER_SAMPLES_MAX, WINDOW_BYTES_MAX};
+use crate::limits::{FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_TOLD_EVERY, WINDOW_BYTES_MAX};
 use crate::writer::{ReaderPath, StallCause};
 
 const PATIENCE: Span = Span::from_secs(5);
@@ -202,4 +202,80 @@ fn reader_of_this_host_is_full_only_if_it_has_refused_a_sample() {
     let refused = Recipient { reader: reader_guid(0), from: number, session };
     pair.writer.pause_reader(pair.now, refused);
     assert_eq!(cause(&pair), StallCause::ReaderFull);
+}
+
+#[test]
+fn reader_without_room_is_asked_at_growing_intervals() {
+    let mut pair = pair(keep_all(10), ReaderPath::Messages);
+    (0..2).for_each(|_| _ = pair.write(1, b"x"));
+    pair.run(Span::from_secs(1));
+    let asked = |pair: &Pair| (pair.writer.counters().heartbeats, pair.readers[1].counters().acknowledgements);
+    let before = asked(&pair);
+    pair.run(Span::from_secs(10));
+    let after = asked(&pair);
+    let most = 10_000_000_000 / FRUITLESS_RETRY_MAX.0;
+    assert!(after.0 - before.0 <= most && after.1 - before.1 <= most, "{before:?} {after:?}");
+    assert!(after.0 - before.0 > most / 2, "the writer still asks: {before:?} {after:?}");
+    // The other reader is not asked less.
+    pair.write(1, b"x");
+    pair.run(Span::from_millis(5));
+    assert_eq!(pair.readers[0].acknowledged_below(writer_guid()), Some(SequenceNumber(4)));
+    let progress: Vec<_> = pair.writer.progress(pair.now).collect();
+    assert_eq!((progress[0].unacknowledged, progress[1].unacknowledged), (0, 2));
+}
+
+#[test]
+fn reader_that_has_room_again_acknowledges_unasked() {
+    let mut pair = pair(keep_all(3), ReaderPath::Messages);
+    (0..3).for_each(|_| _ = pair.write(1, b"x"));
+    pair.run(Span::from_secs(5));
+    let heartbeats = pair.writer.counters().heartbeats;
+    assert_eq!(pair.taken_numbers(1), [1]);
+    // One way, much less than the time to the next request.
+    pair.run(Span::from_micros(60));
+    assert_eq!(pair.writer.counters().heartbeats, heartbeats);
+    let progress: Vec<_> = pair.writer.progress(pair.now).collect();
+    assert_eq!((progress[1].unacknowledged, pair.writer.has_room_for(&pair.change(1, b"x"))), (1, true));
+}
+
+#[test]
+fn reader_that_takes_one_by_one_acknowledges_unasked_at_bounded_intervals() {
+    let mut pair = pair(keep_all(1000), ReaderPath::Messages);
+    (0..500).for_each(|_| _ = pair.write(1, b"x"));
+    pair.run(Span::from_secs(5));
+    let before = pair.readers[1].counters().acknowledgements;
+    let begin = pair.now;
+    (0..500).for_each(|_| {
+        assert_eq!(pair.take(1).len(), 1);
+        pair.run(Span::from_micros(100));
+    });
+    let lasted = pair.now.since(begin);
+    let unasked = lasted.0 / ROOM_TOLD_EVERY.0 + 1;
+    let asked = lasted.0 / RETRY_MIN.0 + 1;
+    let acknowledged = pair.readers[1].counters().acknowledgements - before;
+    assert!(acknowledged <= unasked + asked, "{acknowledged} acknowledgements in {lasted}");
+    pair.run(Span::from_millis(100));
+    assert_eq!(pair.writer.furthest_behind(), (0, None));
+}
+
+#[test]
+fn fragments_of_later_samples_are_no_progress() {
+    const LEN: usize = 4_000;
+    let mut pair = pair(keep_all(u32::MAX), ReaderPath::Messages);
+    pair.write(1, &[7; LEN]);
+    pair.run(Span::from_millis(100));
+    // The reader has no room for a second sample. Of each later one a fragment is lost and repaired.
+    pair.fate = |state, to_reader| {
+        *state += 1;
+        if to_reader && state.is_multiple_of(5) { vec![] } else { perfect(state, to_reader) }
+    };
+    for _ in 0..60 {
+        pair.write(1, &[7; LEN]);
+        pair.run(Span::from_millis(50));
+        pair.taken_numbers(0);
+    }
+    let stalled: Vec<Guid> = pair.writer.status(pair.now).stalls().iter().map(|stall| stall.reader).collect();
+    assert_eq!(stalled, [reader_guid(1)]);
+    let stalls = pair.writer_events.iter().filter(|event| matches!(event, WriterEvent::Stalled(_)));
+    assert_eq!(stalls.count(), 1, "the stall began with the first sample that had no room, and lasts");
 }

@@ -408,6 +408,10 @@ pub const STEADY_AFTER_LOSS: u32 = 256;
 /// Longest time that a writer waits before it repeats a request, however many requests the reader left unanswered.
 pub const RETRY_MAX: Span = Span::from_secs(1);
 
+/// How long a reader acknowledges nothing new and requests nothing until it is asked less often. On a network that
+/// reorders, a reader that waits for late datagrams does the same for a shorter time.
+pub const FRUITLESS_AFTER: Span = Span::from_millis(100);
+
 /// Longest time that a writer waits before it asks a reader again whose answers are complete and bring nothing new: the
 /// reader has no room, and tells when it has.
 pub const FRUITLESS_RETRY_MAX: Span = Span::from_millis(50);

@@ -7,7 +7,9 @@ use crate::compact::Compact;
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::{CacheChange, WriterHistory};
 use crate::id::{EntityId, Guid};
-use crate::limits::{FRUITLESS_RETRY_MAX, LEFT_BEHIND_AFTER, REPAIR_BYTES_PER_BYTE, RETRY_MAX, RETRY_MIN};
+use crate::limits::{
+    FRUITLESS_AFTER, FRUITLESS_RETRY_MAX, LEFT_BEHIND_AFTER, REPAIR_BYTES_PER_BYTE, RETRY_MAX, RETRY_MIN,
+};
 use crate::locator::Locator;
 use crate::rare::Rare;
 use crate::round_trip::RoundTrip;
@@ -23,10 +25,6 @@ use super::hand_over_state::{HandOverState, ReaderPath};
 use super::lag::Lag;
 use super::owed_answers::{OwedAnswer, OwedAnswers};
 use super::repair_budget::{DATA_OVERHEAD, RepairBudget};
-
-/// Fruitless answers after which the wait before the next request has reached its maximum.
-const FRUITLESS_MAX: u8 = 7;
-const _: () = assert!(RETRY_MIN.0 << (FRUITLESS_MAX - 1) >= FRUITLESS_RETRY_MAX.0);
 
 /// A remote reader that discovery has matched.
 #[derive(Clone, Debug)]
@@ -95,8 +93,6 @@ pub(super) struct ReaderProxy {
     pub(super) unanswered: u32,
     /// When to repeat the request that it left unanswered, or answered without progress.
     pub(super) ask_again_at: Compact<Instant>,
-    /// Consecutive answers that brought no progress and requested nothing, up to [`FRUITLESS_MAX`].
-    fruitless: u8,
     /// The writer sends new samples without waiting for its acknowledgements, because other readers keep pace.
     pub(super) is_left_behind: bool,
     /// The first change whose acknowledgement the writer waits for before it sends more: older ones are history that
@@ -152,7 +148,6 @@ impl ReaderProxy {
             owed_heartbeat: false,
             unanswered: 0,
             ask_again_at: Compact::NONE,
-            fruitless: 0,
             is_left_behind: false,
             paced_from: first_relevant,
             patience: patience.max(1),
@@ -231,13 +226,12 @@ impl ReaderProxy {
         self.ask_again_at.get().is_some_and(|at| now < at)
     }
 
-    /// Notes whether an answer has brought anything new. A reader without room would otherwise be asked, and answer, a
-    /// thousand times per second. The first such answer may have crossed new samples.
-    pub(super) fn note_outcome(&mut self, now: Instant, is_fruitless: bool) {
-        self.fruitless = if is_fruitless { (self.fruitless + 1).min(FRUITLESS_MAX) } else { 0 };
-        if let Some(attempts) = self.fruitless.checked_sub(1).filter(|attempts| *attempts > 0) {
-            let wait = self.round_trip.patience(attempts.into(), RETRY_MIN, FRUITLESS_RETRY_MAX);
-            self.ask_again_at.set(now + wait);
+    /// Its answer has brought nothing new, and requests nothing. The longer that lasts, the less often it is asked: a
+    /// reader without room would otherwise answer a thousand times per second.
+    pub(super) fn note_fruitless(&mut self, now: Instant) {
+        let lasting = self.lag.since.get().map_or(Span::ZERO, |since| now.since(since));
+        if lasting >= FRUITLESS_AFTER {
+            self.ask_again_at.set(now + lasting.divided_by(8).min(FRUITLESS_RETRY_MAX));
         }
     }
 

@@ -69,7 +69,9 @@ impl Writer {
         let selection = reader.selection.get().and_then(|index| self.group.selections.get(index));
         let progress = selection.is_some_and(|selection| reader.pass_over(&selection.rejected)) || progress;
         let is_lagging = !progress && reader.acknowledged_below < sent_below;
-        reader.note_outcome(now, is_lagging && !asks);
+        if is_lagging && !asks {
+            reader.note_fruitless(now);
+        }
         let has_lost = reader.has_lost_in_flow();
         let (round_trip, in_crowd) = (reader.round_trip.estimate(), reader.owed_answer.is_in_crowd(now));
         let live_from = before.max(reader.joined_at);

@@ -1,9 +1,10 @@
-//! Measures the cost of authenticating participants, seen by one of them: `authentication [COUNT]`, with the feature
-//! `security`.
+//! Measures the cost of authenticating participants, seen by one of them: `authentication [COUNT [SECONDS]]`, with the
+//! feature `security`.
 //!
 //! A second process creates COUNT participants, one after the other. Each has a writer of one sample, which the reader
 //! of the first process takes. Prints the times from the discovery of a participant to its authentication, to the first
-//! keys and to the sample, and the memory that the first process holds for each participant.
+//! keys and to the sample, and the memory that the first process holds for each participant: at once, and after SECONDS
+//! without data. Session keys that opened nothing for 20 s are dropped then.
 
 #![forbid(unsafe_code)]
 
@@ -31,14 +32,15 @@ const STAGES: [&str; 3] = ["authenticated", "first keys exchanged", "first sampl
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => measure(COUNT),
+        [] => measure(COUNT, Duration::ZERO),
         ["peers"] => be_peers(),
-        [count] => measure(count.parse()?),
-        _ => Err("usage: authentication [COUNT]".into()),
+        [count] => measure(count.parse()?, Duration::ZERO),
+        [count, idle] => measure(count.parse()?, Duration::from_secs(idle.parse()?)),
+        _ => Err("usage: authentication [COUNT [SECONDS]]".into()),
     }
 }
 
-fn measure(count: usize) -> Result<()> {
+fn measure(count: usize, idle: Duration) -> Result<()> {
     use ProtectionKind::{Encrypt, Sign};
     let levels = Levels { messages: Sign, discovery: Encrypt, submessages: Encrypt, payloads: Encrypt };
     let realm = Realm::new(levels);
@@ -51,9 +53,11 @@ fn measure(count: usize) -> Result<()> {
         .spawn()
         .map_err(|error| format!("the process of the peers does not start: {error}"))?;
     let measured = ask_for_peers(&mut child, &realm, count, &reader, &mut events);
+    std::thread::sleep(idle);
+    let later = resident()?;
     drop(child.stdin.take());
     child.wait()?;
-    let Measured { mut stages, memory } = measured?;
+    let Measured { mut stages, before, after } = measured?;
     println!("{count} participants, one after the other; ms after the discovery of a participant:");
     println!("{:<22} {:>8} {:>8} {:>8}", "", "median", "90 %", "maximum");
     for (name, times) in STAGES.iter().zip(&mut stages) {
@@ -61,14 +65,19 @@ fn measure(count: usize) -> Result<()> {
         let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
         println!("{name:<22} {:>8.2} {:>8.2} {:>8.2}", at(50), at(90), at(100));
     }
-    println!("memory of this process: {:.1} KiB for each participant with a writer", memory / count as f64);
+    let each = |memory: u64| (memory as f64 - before as f64) / count as f64;
+    println!("memory of this process: {:.1} KiB for each participant with a writer", each(after));
+    if !idle.is_zero() {
+        println!("after {} s without data:  {:.1} KiB", idle.as_secs(), each(later));
+    }
     Ok(())
 }
 
 struct Measured {
     stages: [Vec<Duration>; STAGES.len()],
-    /// Growth of the resident memory in KiB.
-    memory: f64,
+    /// Resident memory in KiB before the first measured participant, and after the last one.
+    before: u64,
+    after: u64,
 }
 
 fn ask_for_peers(
@@ -84,20 +93,19 @@ fn ask_for_peers(
     }
     writeln!(input)?;
     // The first participant pays for what all share.
-    let mut measured = Measured { stages: Default::default(), memory: 0.0 };
-    let mut before = 0;
+    let mut measured = Measured { stages: Default::default(), before: 0, after: 0 };
     for number in 0..=count {
         writeln!(input, "next")?;
         let times = observe(reader, events)?;
         if number == 0 {
-            before = resident()?;
+            measured.before = resident()?;
             continue;
         }
         for (stage, time) in measured.stages.iter_mut().zip(times) {
             stage.push(time);
         }
     }
-    measured.memory = resident()? as f64 - before as f64;
+    measured.after = resident()?;
     Ok(measured)
 }
 

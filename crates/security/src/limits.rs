@@ -190,8 +190,15 @@ pub const OLD_KEY_TIME: Span = Span::from_secs(30);
 /// How often the blocks that each sender has sealed are compared with the configured number.
 pub const BLOCKS_CHECK_INTERVAL: Span = Span::from_secs(1);
 
-/// How often the session keys of peers are dropped that have opened nothing since the last time.
-pub const IDLE_SESSIONS_INTERVAL: Span = Span::from_secs(10);
+/// How often the idle session keys of peers are dropped. Each peer has some ten for built-in endpoints, which are used
+/// while the peer is discovered and seldom later.
+pub const IDLE_SESSIONS_INTERVAL: Span = Span::from_secs(1);
+
+/// Complete intervals after which the session keys of a built-in endpoint are dropped if they have opened nothing.
+pub const BUILTIN_IDLE_INTERVALS: u8 = 1;
+
+/// The same for a user's endpoint: slow flows allocate no memory for their samples.
+pub const USER_IDLE_INTERVALS: u8 = 10;
 
 /// Tags of one endpoint.
 pub const DATA_TAGS: usize = 64;

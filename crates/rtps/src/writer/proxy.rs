@@ -106,6 +106,8 @@ pub(super) struct ReaderProxy {
     /// Whether the reader requests a missing sample when a later one shows the gap, and its last answer was complete,
     /// so that the writer need not request acknowledgement with each sample.
     is_current: bool,
+    /// See [`Self::note_fruitless`].
+    is_fruitless: bool,
     /// The unanswered request: whether the reader has all samples before this number.
     asked_below: Compact<SequenceNumber>,
     /// When acknowledgement was requested, if it has not arrived.
@@ -153,6 +155,7 @@ impl ReaderProxy {
             patience: patience.max(1),
             round_trip: RoundTrip::default(),
             is_current: false,
+            is_fruitless: false,
             asked_below: Compact::NONE,
             acknack_counts: CountFilter::default(),
             nack_frag_counts: Rare::default(),
@@ -230,7 +233,8 @@ impl ReaderProxy {
     /// reader without room would otherwise answer a thousand times per second.
     pub(super) fn note_fruitless(&mut self, now: Instant) {
         let lasting = self.lag.since.get().map_or(Span::ZERO, |since| now.since(since));
-        if lasting >= FRUITLESS_AFTER {
+        self.is_fruitless = lasting >= FRUITLESS_AFTER;
+        if self.is_fruitless {
             self.ask_again_at.set(now + lasting.divided_by(8).min(FRUITLESS_RETRY_MAX));
         }
     }
@@ -254,7 +258,7 @@ impl ReaderProxy {
     /// delay; one that stalls delivery stays behind until it makes progress.
     pub(super) fn note_answer(&mut self, now: Instant, sent_below: SequenceNumber) {
         self.owed_answer.note_answer(now);
-        (self.unanswered, self.ask_again_at) = (0, Compact::NONE);
+        (self.unanswered, self.ask_again_at, self.is_fruitless) = (0, Compact::NONE, false);
         if self.is_left_behind && (!self.lag.is_stall() || self.acknowledged_below >= sent_below) {
             self.is_left_behind = false;
             self.paced_from = sent_below;
@@ -298,12 +302,19 @@ impl ReaderProxy {
         self.info.reliable && self.info.positive_acks_disabled
     }
 
-    /// Whether later samples show this reader which samples are missing, without requests by the writer.
+    /// Whether the reader needs no request with each sample: later samples show it which ones are missing, or it has no
+    /// room and answers requests of the timer.
     pub(super) const fn is_current(&self) -> bool {
-        self.is_current
+        self.is_current || self.is_without_room()
     }
 
-    /// Whether the reader is current, receives every sample, and has no unanswered request.
+    /// Whether its last answers were fruitless, and it answers still.
+    const fn is_without_room(&self) -> bool {
+        self.is_fruitless && self.unanswered == 0
+    }
+
+    /// Whether the reader has all samples or requests missing ones by itself, receives every sample, and has no
+    /// unanswered request.
     pub(super) fn is_settled(&self) -> bool {
         self.is_current && self.asked_below.is_none() && self.selection.is_none()
     }

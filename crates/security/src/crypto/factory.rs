@@ -334,10 +334,11 @@ impl KeyFactory {
         }
     }
 
-    /// Drops the expanded session keys of remote senders from which nothing has come since the last call: most built-in
-    /// endpoints send once. An expanded key takes some 600 bytes.
-    pub fn drop_idle_sessions(&mut self) {
-        self.shared.drop_idle_sessions();
+    /// Drops the expanded session keys of remote senders from which nothing has come for some calls: see
+    /// [`IDLE_SESSIONS_INTERVAL`](crate::limits::IDLE_SESSIONS_INTERVAL). An expanded key takes some 600 bytes. Returns
+    /// the number of senders.
+    pub fn drop_idle_sessions(&mut self) -> usize {
+        self.shared.drop_idle_sessions()
     }
 
     fn sender(&self, levels: ProtectionLevels, keys: &SenderKeys, random: &mut dyn FnMut(&mut [u8])) -> LocalSender {

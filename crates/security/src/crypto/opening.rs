@@ -1,6 +1,6 @@
 //! Keys of remote senders.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -11,7 +11,7 @@ use peregrine_rtps::wire::{CryptoFooter, CryptoHeader};
 use super::algorithm::KeyLength;
 use super::key_material::{KeyMaterial, ReceiverKey};
 use super::session::{Iv, Master, SessionKey};
-use crate::limits::SESSIONS_PER_KEY;
+use crate::limits::{BUILTIN_IDLE_INTERVALS, SESSIONS_PER_KEY, USER_IDLE_INTERVALS};
 
 /// The uses of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,8 +44,8 @@ struct OpeningSession {
     key: SessionKey,
     /// In the order of the key's receivers.
     receivers: Vec<SessionKey>,
-    /// Whether it has opened something since the last call of [`OpeningKey::without_idle_sessions`].
-    is_in_use: AtomicBool,
+    /// Calls of [`OpeningKey::without_idle_sessions`] since it last opened something.
+    idle_intervals: AtomicU8,
 }
 
 impl Uses {
@@ -95,15 +95,20 @@ impl OpeningKey {
         Some(key)
     }
 
-    /// The same key without expanded session keys, if all of them are idle since the last call. The next text expands
-    /// a session key again.
+    /// The same key without expanded session keys, if all of them are idle for some calls: see
+    /// [`IDLE_SESSIONS_INTERVAL`](crate::limits::IDLE_SESSIONS_INTERVAL). The next text expands a session key again.
     pub(super) fn without_idle_sessions(&self) -> Option<Self> {
+        let most = if self.owner.entity.is_builtin() { BUILTIN_IDLE_INTERVALS } else { USER_IDLE_INTERVALS };
         let later = self.later.load();
         let sessions = self.first.get().into_iter().chain(later.iter().flat_map(|later| later.iter().map(|s| &**s)));
-        let (all, in_use) = sessions.fold((0, 0), |(all, in_use), session| {
-            (all + 1, in_use + usize::from(session.is_in_use.swap(false, Ordering::Relaxed)))
-        });
-        if all == 0 || in_use > 0 {
+        let (mut any, mut in_use) = (false, false);
+        for session in sessions {
+            let idle = session.idle_intervals.load(Ordering::Relaxed);
+            session.idle_intervals.store(idle.saturating_add(1), Ordering::Relaxed);
+            any = true;
+            in_use |= idle < most;
+        }
+        if !any || in_use {
             return None;
         }
         let mut key = Self::new(self.owner, self.uses, &self.material)?;
@@ -179,7 +184,7 @@ impl OpeningKey {
             |receiver: &ReceiverKey| Master::of_receiver(&receiver.key, salt, self.key_length).session(id);
         let receivers = self.receivers.iter().map(of_receiver).collect();
         let key = Master::of_sender(key, salt, self.key_length).session(id);
-        OpeningSession { id, key, receivers, is_in_use: AtomicBool::new(false) }
+        OpeningSession { id, key, receivers, idle_intervals: AtomicU8::new(0) }
     }
 
     fn open_with(
@@ -213,8 +218,8 @@ impl OpeningKey {
             return Err(OpenError::NotAuthentic);
         }
         // Other threads read this: it is written once in each interval.
-        if !session.is_in_use.load(Ordering::Relaxed) {
-            session.is_in_use.store(true, Ordering::Relaxed);
+        if session.idle_intervals.load(Ordering::Relaxed) > 0 {
+            session.idle_intervals.store(0, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -42,8 +42,10 @@ impl<K: Eq + Hash + Copy, V> Table<K, V> {
         self.change(key, None);
     }
 
-    /// Replaces the values for which `replacement` returns another one. Only one thread at a time may change the table.
-    pub(super) fn replace(&self, replacement: impl Fn(&V) -> Option<V>) {
+    /// Replaces the values for which `replacement` returns another one, and returns their number. Only one thread at a
+    /// time may change the table.
+    pub(super) fn replace(&self, replacement: impl Fn(&V) -> Option<V>) -> usize {
+        let mut replaced = 0;
         for part in &self.parts {
             let entries = part.load();
             let changed = entries.iter().filter_map(|(key, value)| Some((*key, Arc::new(replacement(value)?))));
@@ -51,6 +53,7 @@ impl<K: Eq + Hash + Copy, V> Table<K, V> {
             if changed.is_empty() {
                 continue;
             }
+            replaced += changed.len();
             let mut entries = Entries::clone(&entries);
             for (key, value) in changed {
                 if let Some((_, known)) = entries.find_mut(hash_of(&key), |(known, _)| *known == key) {
@@ -59,6 +62,7 @@ impl<K: Eq + Hash + Copy, V> Table<K, V> {
             }
             part.store(Arc::new(entries));
         }
+        replaced
     }
 
     fn change(&self, key: &K, value: Option<Arc<V>>) {

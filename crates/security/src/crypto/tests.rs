@@ -8,7 +8,7 @@ use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::{KEYS_PER_SENDER, SESSIONS_PER_KEY};
+use crate::limits::{BUILTIN_IDLE_INTERVALS, KEYS_PER_SENDER, SESSIONS_PER_KEY, USER_IDLE_INTERVALS};
 use crate::testing::{hex, random};
 
 const KINDS: [ProtectionKind; 5] = [
@@ -528,22 +528,35 @@ fn idle_session_keys_are_dropped_and_made_again() {
     let seal = || seal(&alice, Scope::Payload, WRITER, ProtectionKind::Encrypt, &[]).unwrap();
     let (first, second) = (seal(), seal());
     let sessions = || bob.remote(ALICE, first.header.key_id).unwrap().session_count();
+    let mut intervals = |count: u8| (0..count).map(|_| pair.bob.drop_idle_sessions()).sum::<usize>();
     assert!(first.open(ALICE, &bob).is_ok() && second.open(ALICE, &bob).is_ok());
-    pair.bob.drop_idle_sessions();
-    assert_eq!(sessions(), 2, "both were used since the beginning");
+    assert_eq!(intervals(USER_IDLE_INTERVALS), 0);
     assert!(second.open(ALICE, &bob).is_ok());
-    pair.bob.drop_idle_sessions();
-    assert_eq!(sessions(), 2, "the key is in use");
-    pair.bob.drop_idle_sessions();
-    assert_eq!(sessions(), 0);
+    assert_eq!(intervals(USER_IDLE_INTERVALS), 0);
+    assert_eq!(sessions(), 2, "one of the two is in use");
+    assert_eq!((intervals(1), sessions()), (1, 0));
     assert!(first.open(ALICE, &bob).is_ok());
     assert_eq!(sessions(), 1);
     // A text that is not authentic does not keep a session.
-    pair.bob.drop_idle_sessions();
+    assert_eq!(intervals(USER_IDLE_INTERVALS), 0);
     let header = CryptoHeader { suffix: [1; 8], ..first.header };
     assert_eq!(Sealed { header, ..first.clone() }.open(ALICE, &bob), Err(OpenError::NotAuthentic));
-    pair.bob.drop_idle_sessions();
-    assert_eq!(sessions(), 0);
+    assert_eq!((intervals(1), sessions()), (1, 0));
+}
+
+#[test]
+fn idle_session_keys_of_builtin_entities_are_dropped_sooner() {
+    let mut pair = pair(origin_authenticated(), CryptoConfig::default());
+    let bob = pair.bob.cryptography();
+    for (_, sealed) in all_sealed(&pair) {
+        assert!(sealed.open(ALICE, &bob).is_ok());
+    }
+    let dropped: Vec<usize> = (0..=USER_IDLE_INTERVALS).map(|_| pair.bob.drop_idle_sessions()).collect();
+    let mut expected = vec![0; usize::from(USER_IDLE_INTERVALS) + 1];
+    // The key for messages belongs to the participant; those for submessages and payloads to the writer.
+    expected[usize::from(BUILTIN_IDLE_INTERVALS)] = 1;
+    expected[usize::from(USER_IDLE_INTERVALS)] = 2;
+    assert_eq!(dropped, expected);
 }
 
 #[test]

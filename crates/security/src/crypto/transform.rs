@@ -119,9 +119,9 @@ impl Cryptography {
         self.remotes.remove(&(prefix, key_id));
     }
 
-    /// Drops the expanded session keys of remote senders that have protected nothing since the last call.
-    pub(super) fn drop_idle_sessions(&self) {
-        self.remotes.replace(OpeningKey::without_idle_sessions);
+    /// Drops the expanded session keys of idle remote senders, and returns the number of senders.
+    pub(super) fn drop_idle_sessions(&self) -> usize {
+        self.remotes.replace(OpeningKey::without_idle_sessions)
     }
 
     pub(super) fn insert_exchange(&self, peer: GuidPrefix, key: SealingKey) {

@@ -32,21 +32,28 @@ const KNOWN_EXTENSIONS: &[&str] = &[
 /// A certificate. Nothing in it is verified yet.
 #[derive(Clone)]
 pub struct Certificate {
-    der: Vec<u8>,
-    tbs: Vec<u8>,
-    serial: Vec<u8>,
+    der: Box<[u8]>,
+    tbs: Part,
+    serial: Part,
     issuer: DistinguishedName,
     subject: DistinguishedName,
-    subject_der: Vec<u8>,
-    issuer_der: Vec<u8>,
+    subject_der: Part,
+    issuer_der: Part,
     public_key: PublicKey,
     not_before: WallTime,
     not_after: WallTime,
     algorithm: Option<SignatureAlgorithm>,
-    signature: Vec<u8>,
+    signature: Part,
     authority: Authority,
     key_usage: Option<KeyUsage>,
     unknown_critical: Option<String>,
+}
+
+/// Where a part of a certificate is in its bytes: each authenticated participant keeps a certificate.
+#[derive(Clone, Copy)]
+struct Part {
+    start: u16,
+    len: u16,
 }
 
 /// Whether a certificate is that of an authority.
@@ -144,18 +151,18 @@ impl Certificate {
             extension.critical && !KNOWN_EXTENSIONS.contains(&extension.extn_id.to_string().as_str())
         };
         Ok(Self {
-            der: octets.to_vec(),
-            tbs: tbs.whole.to_vec(),
-            serial: serial.value.to_vec(),
+            der: octets.into(),
+            tbs: Part::of(octets, tbs.whole)?,
+            serial: Part::of(octets, serial.value)?,
             issuer: DistinguishedName::from_der(&issuer)?,
             subject: DistinguishedName::from_der(&subject)?,
-            subject_der: subject.whole.to_vec(),
-            issuer_der: issuer.whole.to_vec(),
+            subject_der: Part::of(octets, subject.whole)?,
+            issuer_der: Part::of(octets, issuer.whole)?,
             public_key: PublicKey::parse(&public_key)?,
             not_before: seconds(validity.not_before)?,
             not_after: seconds(validity.not_after)?,
             algorithm: SignatureAlgorithm::parse(&algorithm, None),
-            signature: signature.to_vec(),
+            signature: Part::of(octets, signature)?,
             authority,
             key_usage: extension(extensions, "2.5.29.15")?,
             unknown_critical: extensions.iter().find(is_unknown).map(|extension| extension.extn_id.to_string()),
@@ -183,17 +190,17 @@ impl Certificate {
     /// The DER of the name of its owner.
     #[must_use]
     pub fn subject_der(&self) -> &[u8] {
-        &self.subject_der
+        self.subject_der.within(&self.der)
     }
 
     pub(crate) fn issuer_der(&self) -> &[u8] {
-        &self.issuer_der
+        self.issuer_der.within(&self.der)
     }
 
     /// The bytes of its serial number, big endian.
     #[must_use]
     pub fn serial(&self) -> &[u8] {
-        &self.serial
+        self.serial.within(&self.der)
     }
 
     /// The key of its owner.
@@ -228,7 +235,7 @@ impl Certificate {
     }
 
     pub(super) fn is_self_issued(&self) -> bool {
-        self.issuer_der == self.subject_der
+        self.issuer_der() == self.subject_der()
     }
 
     /// Whether this certificate was signed with the key of another.
@@ -237,7 +244,27 @@ impl Certificate {
     /// Why not.
     pub(super) fn verify_signed_by(&self, issuer: &Self) -> Result<(), BadSignature> {
         let algorithm = self.algorithm.ok_or(BadSignature::Algorithm)?;
-        issuer.public_key.verify(algorithm, &self.tbs, &self.signature)
+        let (text, signature) = (self.tbs.within(&self.der), self.signature.within(&self.der));
+        issuer.public_key.verify(algorithm, text, signature)
+    }
+}
+
+impl Part {
+    /// The place of `part`, which must be a part of `whole`.
+    fn of(whole: &[u8], part: &[u8]) -> Result<Self, MalformedDer> {
+        const { assert!(CERTIFICATE_BYTES <= u16::MAX as usize) };
+        let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
+        let place = Self {
+            start: u16::try_from(start).map_err(|_| MalformedDer)?,
+            len: u16::try_from(part.len()).map_err(|_| MalformedDer)?,
+        };
+        debug_assert_eq!(place.within(whole), part);
+        Ok(place)
+    }
+
+    fn within(self, whole: &[u8]) -> &[u8] {
+        let (start, len) = (usize::from(self.start), usize::from(self.len));
+        whole.get(start..start + len).unwrap_or_default()
     }
 }
 

@@ -80,8 +80,11 @@ impl DistinguishedName {
                 fields.finish()?;
             }
             rdn.sort();
+            rdn.shrink_to_fit();
             rdns.push(rdn);
         }
+        // Each authenticated participant keeps the names of its certificate.
+        rdns.shrink_to_fit();
         Ok(Self(rdns))
     }
 

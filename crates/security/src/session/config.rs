@@ -51,6 +51,8 @@ pub struct SessionStatistics {
     pub early_tokens_dropped: u64,
     /// Messages with keys that were refused.
     pub keys_refused: u64,
+    /// How many times a key of a peer gave back the memory of its sessions, because nothing came.
+    pub idle_keys: u64,
     /// Messages with keys that were received before.
     pub tokens_repeated: u64,
     /// Messages with keys that were sent again, since those of the peer did not arrive.

@@ -191,9 +191,11 @@ pub trait Cryptographic: fmt::Debug + Send {
     /// Drops one key of a remote entity.
     fn retire_remote_key(&mut self, remote: Guid, key_id: [u8; 4]);
 
-    /// Gives back memory of remote keys that have not been used since the last call. Called every
+    /// Gives back memory of remote keys that have not been used for some calls, and returns their number. Called every
     /// [`IDLE_SESSIONS_INTERVAL`](crate::limits::IDLE_SESSIONS_INTERVAL).
-    fn drop_idle_sessions(&mut self) {}
+    fn drop_idle_sessions(&mut self) -> usize {
+        0
+    }
 
     /// Creates new keys of a local participant or endpoint, not in use before [`Self::activate`]. Returns what is sent
     /// to each matched remote entity.
@@ -471,8 +473,8 @@ impl Cryptographic for KeyFactory {
         self.retire_remote_key(remote, key_id);
     }
 
-    fn drop_idle_sessions(&mut self) {
-        self.drop_idle_sessions();
+    fn drop_idle_sessions(&mut self) -> usize {
+        self.drop_idle_sessions()
     }
 
     fn renew(&mut self, local: EntityId, random: &mut dyn FnMut(&mut [u8])) -> Vec<(Guid, Vec<KeyMaterial>)> {

@@ -271,7 +271,7 @@ impl Session {
         self.serve_renewal(input);
         if input.now >= self.idle_sessions_dropped + IDLE_SESSIONS_INTERVAL {
             self.idle_sessions_dropped = input.now;
-            self.keys.drop_idle_sessions();
+            self.statistics.idle_keys += self.keys.drop_idle_sessions() as u64;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Readers that answer and acknowledge nothing new hold up no others, and are given up if the application wants that.
 
 use super::*;
-use crate::limits::{FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_TOLD_EVERY, WINDOW_BYTES_MAX};
+use crate::limits::{FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_TOLD_EVERY, STEADY_ASK_EVERY, WINDOW_BYTES_MAX};
 use crate::writer::{ReaderPath, StallCause};
 
 const PATIENCE: Span = Span::from_secs(5);
@@ -222,6 +222,30 @@ fn reader_without_room_is_asked_at_growing_intervals() {
     assert_eq!(pair.readers[0].acknowledged_below(writer_guid()), Some(SequenceNumber(4)));
     let progress: Vec<_> = pair.writer.progress(pair.now).collect();
     assert_eq!((progress[0].unacknowledged, progress[1].unacknowledged), (0, 2));
+}
+
+#[test]
+fn steady_flow_does_not_ask_reader_without_room_with_each_sample() {
+    let config = WriterConfig { history: HistoryKind::KeepLast(100), ..keep_all(u32::MAX) };
+    let mut pair = pair(config, ReaderPath::Messages);
+    let asked = |pair: &Pair| (pair.writer.counters().heartbeats, pair.readers[1].counters().acknowledgements);
+    let flow = |pair: &mut Pair, samples: u64| {
+        for _ in 0..samples {
+            pair.write(1, b"x");
+            pair.run(Span::from_millis(2));
+            pair.taken_numbers(0);
+        }
+    };
+    flow(&mut pair, 500);
+    let before = asked(&pair);
+    flow(&mut pair, 5_000);
+    let after = asked(&pair);
+    let most = 10_000_000_000 / FRUITLESS_RETRY_MAX.0 + 5_000 / u64::from(STEADY_ASK_EVERY);
+    assert!(after.1 - before.1 <= most, "{before:?} {after:?}");
+    // The timer also asks the other reader when it asks this one.
+    assert!(after.0 - before.0 <= 3 * most, "{before:?} {after:?}");
+    // A reader that has room gets the samples that the history still has.
+    assert_eq!(take_all(&mut pair, 1).last(), Some(&5_500));
 }
 
 #[test]

@@ -6,7 +6,9 @@ use peregrine_rtps::time::Span;
 
 use super::world::*;
 use crate::crypto::{Algorithm, KeyLength, KeyMaterial, ReceiverKey};
-use crate::limits::{EARLY_TOKENS_PER_PEER, TOKEN_RESENDS};
+use crate::limits::{
+    BUILTIN_IDLE_INTERVALS, EARLY_TOKENS_PER_PEER, IDLE_SESSIONS_INTERVAL, TOKEN_RESENDS, USER_IDLE_INTERVALS,
+};
 use crate::message::{GenericMessage, MessageHead, crypto_token, names};
 use crate::secret::Secret;
 use crate::session::*;
@@ -39,6 +41,22 @@ pub(super) fn key(number: u32, kind: ProtectionKind) -> KeyMaterial {
 pub(super) fn hand_over(world: &mut World, node: usize, payload: &[u8]) {
     let sender = world.nodes[1 - node].prefix;
     world.call(node, |session, input| session.volatile_message_received(input, sender, payload).unwrap());
+}
+
+#[test]
+fn keys_of_silent_peer_give_back_memory_in_time_and_open_texts_later() {
+    let rules = Rules::strict();
+    let mut world = World::connected(&rules);
+    let texts = world.seal_all(rules.levels);
+    assert!(world.opens_all(&texts));
+    let idle_keys = |world: &World| world.nodes.iter().map(|node| node.session.statistics().idle_keys).sum::<u64>();
+    let at_first = idle_keys(&world);
+    world.run_for(IDLE_SESSIONS_INTERVAL.times(u64::from(BUILTIN_IDLE_INTERVALS) + 2));
+    let of_builtin = idle_keys(&world);
+    assert!(of_builtin > at_first, "{at_first} {of_builtin}");
+    world.run_for(IDLE_SESSIONS_INTERVAL.times(u64::from(USER_IDLE_INTERVALS)));
+    assert!(idle_keys(&world) > of_builtin, "{of_builtin}");
+    assert!(world.opens_all(&world.seal_all(rules.levels)));
 }
 
 #[test]

@@ -29,6 +29,11 @@ const ENDIANNESS: Endianness = Endianness::Little;
 /// The least time between two answers to one participant, so that two participants do not answer each other endlessly.
 const ANSWER_INTERVAL: Span = Span::from_secs(1);
 
+/// The same for announcements to everybody from a participant that has not shown yet that it hears us. A participant
+/// that starts announces itself several times, and may not receive yet when it first does so: Fast DDS 2.9 repeats its
+/// announcement every 100 ms, and ignores an answer that comes 100 us after the first one.
+const STARTING_ANSWER_INTERVAL: Span = Span::from_millis(50);
+
 /// Header, INFO_DST and HEARTBEAT.
 const QUESTION_BYTES: usize = 20 + 16 + 32;
 
@@ -220,9 +225,11 @@ impl Participant {
         if remote.metatraffic.is_empty() {
             return;
         }
-        let is_due = |at: Option<Instant>| at.is_none_or(|at| rx.now.since(at) >= ANSWER_INTERVAL);
-        let announces = is_due(remote.answered_at);
-        let asks = !is_addressed && !remote.is_verified && is_due(remote.questioned_at);
+        let is_starting = !is_addressed && !remote.is_verified;
+        let is_due = |at: Option<Instant>, interval| at.is_none_or(|at| rx.now.since(at) >= interval);
+        let interval = if is_starting { STARTING_ANSWER_INTERVAL } else { ANSWER_INTERVAL };
+        let announces = is_due(remote.answered_at, interval);
+        let asks = is_starting && is_due(remote.questioned_at, ANSWER_INTERVAL);
         let was_known = remote.answered_at.is_none() && self.parked.contains(to);
         let asks_first = asks && (was_known || remote.questioned_at < remote.answered_at);
         if asks_first {

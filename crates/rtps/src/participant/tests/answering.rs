@@ -3,24 +3,52 @@
 use super::*;
 use crate::limits::ANSWER_CREDIT_FACTOR;
 
+/// The announcements and the questions that were sent to participant 9.
+fn answers_to_newcomer(domain: &Domain) -> (usize, usize) {
+    let sent = domain.sent_to(1, 9);
+    assert!(sent.iter().all(|message| message.is_addressed()));
+    let announcements = sent.iter().filter(|message| message.is_announcement()).count();
+    (announcements, sent.iter().filter(|message| message.is_question()).count())
+}
+
 #[test]
-fn new_participant_is_answered_at_most_once_per_second() {
+fn each_announcement_of_burst_at_start_is_answered() {
     let mut domain = Domain::of(&[1]);
     let heard = announcement(config(9), None);
-    for _ in 0..5 {
+    for number in 1..=5 {
+        domain.hear(1, &heard);
+        domain.run_until_idle();
+        assert_eq!(answers_to_newcomer(&domain), (number, 1));
+        domain.run(Span::from_millis(100));
+    }
+}
+
+#[test]
+fn new_participant_is_answered_at_bounded_intervals() {
+    let mut domain = Domain::of(&[1]);
+    let heard = announcement(config(9), None);
+    for _ in 0..1000 {
+        domain.hear(1, &heard);
+        domain.run(Span::from_millis(1));
+    }
+    let (announcements, questions) = answers_to_newcomer(&domain);
+    assert!((10..=20).contains(&announcements), "{announcements}");
+    assert_eq!(questions, 1);
+}
+
+#[test]
+fn participant_that_addresses_us_is_answered_at_most_once_per_second() {
+    let mut domain = Domain::of(&[1]);
+    let heard = announcement(config(9), Some(prefix(1)));
+    for _ in 0..9 {
         domain.hear(1, &heard);
         domain.run(Span::from_millis(100));
     }
-    let answers = domain.sent_to(1, 9);
-    let announcements = |domain: &Domain| domain.sent_to(1, 9).iter().filter(|m| m.is_announcement()).count();
-    assert_eq!(answers.len(), 2, "{answers:?}");
-    assert!(answers[0].is_addressed() && answers[0].is_announcement());
-    assert!(answers[1].is_addressed() && answers[1].is_question());
-    domain.run(Span::from_secs(1));
-    domain.hear(1, &heard);
+    assert_eq!(domain.sent_to(1, 9).iter().filter(|message| message.is_announcement()).count(), 1);
+    domain.run(Span::from_millis(200));
     domain.hear(1, &heard);
     domain.run_until_idle();
-    assert_eq!((announcements(&domain), domain.sent_to(1, 9).len()), (2, 4));
+    assert_eq!(domain.sent_to(1, 9).iter().filter(|message| message.is_announcement()).count(), 2);
 }
 
 #[test]

@@ -19,11 +19,12 @@ const SEEDS: Range<u64> = 1..1001;
 const OPEN: [u64; 0] = [];
 
 /// Worlds beyond [`SEEDS`] that broke a guarantee once, by the cause.
-const FOUND: [(&str, &[u64]); 4] = [
+const FOUND: [(&str, &[u64]); 5] = [
     ("questions after a forged disposal end during an outage", &[13161, 30229, 33547, 35061, 51891, 53685]),
     ("fragments of later samples count as progress", &[16596, 21748, 21937, 30481, 30687, 30711, 38276, 39783, 44021]),
     ("a reader without room is asked a thousand times per second", &[22911, 26854, 36407, 59846]),
     ("the model of Fast DDS hears acknowledgements for its predecessor", &[15252, 19656, 33035, 46624, 59578]),
+    ("a reader that has never heard its writer reports what it cannot know", &[89009]),
 ];
 
 fn seeds() -> (Range<u64>, bool) {

@@ -137,9 +137,11 @@ impl Pair {
     #[must_use]
     pub fn due_after(&self) -> i64 {
         match (self.durable, self.excuse) {
-            (true, None | Some(Excuse::Inactive)) => 0,
+            (true, None | Some(Excuse::Inactive | Excuse::InactiveFromStart)) => 0,
             (false, None) => self.matched_after.unwrap_or(self.probes_after),
-            (_, Some(Excuse::Forged)) | (false, Some(Excuse::Inactive)) => self.probes_after,
+            (_, Some(Excuse::Forged)) | (false, Some(Excuse::Inactive | Excuse::InactiveFromStart)) => {
+                self.probes_after
+            }
         }
     }
 

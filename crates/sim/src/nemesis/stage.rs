@@ -300,7 +300,8 @@ impl Stage {
             Happening::Participant(event) => self.record_discovery(node, prefix, *event)?,
             Happening::Writer(writer, WriterEvent::ReaderInactive(reader)) => {
                 if let Some(pair) = self.trace.pairs.get_mut(&(Guid::new(prefix, writer), reader)) {
-                    pair.excuse.get_or_insert(Excuse::Inactive);
+                    let is_new = pair.received.is_empty();
+                    pair.excuse.get_or_insert(if is_new { Excuse::InactiveFromStart } else { Excuse::Inactive });
                 }
             }
             Happening::Writer(_, WriterEvent::Stalled(_)) => self.trace.stalls += 1,

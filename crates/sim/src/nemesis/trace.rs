@@ -69,6 +69,9 @@ pub struct Pair {
 pub enum Excuse {
     /// The writer stopped waiting for the reader, which did not answer. The reader reports the missing samples.
     Inactive,
+    /// The same of a reader that had received nothing since the match: it cannot tell these samples from those that
+    /// were written before the match (decision 065).
+    InactiveFromStart,
     /// Messages were forged in the name of one of both.
     Forged,
 }

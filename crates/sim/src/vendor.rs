@@ -15,14 +15,18 @@ const VENDOR_AT: std::ops::Range<usize> = 6..8;
 /// PID_VENDORID of Peregrine in an announcement, in little endian.
 const OWN_VENDOR_PARAMETER: [u8; 6] = [0x16, 0x00, 0x04, 0x00, VendorId::PEREGRINE.0[0], VendorId::PEREGRINE.0[1]];
 
+/// Fast DDS announces itself before it can process an answer.
+const ANNOUNCEMENTS_BEFORE_HEARING: u32 = 2;
+
 /// A difference in behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Difference {
     /// Sends an announcement to a participant once, and not again while it knows the participant: Cyclone DDS and
     /// Fast DDS.
     AnswersNewcomersOnly,
-    /// As [`Self::AnswersNewcomersOnly`]. Also never repeats a sample that was acknowledged, and does not answer the
-    /// pre-emptive ACKNACK of a reader that has acknowledged samples: Fast DDS.
+    /// As [`Self::AnswersNewcomersOnly`]. Also never repeats a sample that was acknowledged, does not answer the
+    /// pre-emptive ACKNACK of a reader that has acknowledged samples, and hears nothing until it has announced itself
+    /// [`ANNOUNCEMENTS_BEFORE_HEARING`] times: Fast DDS.
     RepeatsNothingAcknowledged,
 }
 
@@ -32,6 +36,8 @@ pub struct VendorModel {
     difference: Difference,
     /// Its participant, once it has sent something. An earlier participant of the node had other state.
     own: Option<GuidPrefix>,
+    /// How often that participant has announced itself to the group.
+    announced: u32,
     /// The participants that have been sent an announcement of their own.
     answered: BTreeSet<GuidPrefix>,
     /// For each pair of a remote reader and a local writer, the number before which everything is acknowledged.
@@ -43,7 +49,14 @@ impl VendorModel {
     /// A model with this difference.
     #[must_use]
     pub const fn new(difference: Difference) -> Self {
-        Self { difference, own: None, answered: BTreeSet::new(), acknowledged: BTreeMap::new(), differences: 0 }
+        Self {
+            difference,
+            own: None,
+            announced: 0,
+            answered: BTreeSet::new(),
+            acknowledged: BTreeMap::new(),
+            differences: 0,
+        }
     }
 
     /// How often the node would have behaved otherwise without the difference.
@@ -71,7 +84,9 @@ impl VendorModel {
         let vendor = self.vendor().0;
         out.get_mut(VENDOR_AT)?.copy_from_slice(&vendor);
         let (header, rest) = Header::parse(message).ok()?;
-        self.own = Some(header.prefix);
+        if self.own.replace(header.prefix) != Some(header.prefix) {
+            self.announced = 0;
+        }
         let mut addressed = None;
         let mut announces = false;
         for submessage in Submessages::new(rest).map_while(Result::ok) {
@@ -84,6 +99,7 @@ impl VendorModel {
         if !announces {
             return Some(out);
         }
+        self.announced = self.announced.saturating_add(u32::from(to_group));
         if let Some(prefix) = addressed.filter(|_| !to_group)
             && !self.answered.insert(prefix)
         {
@@ -101,6 +117,10 @@ impl VendorModel {
         let parsed = Header::parse(message).ok().filter(|_| self.difference == Difference::RepeatsNothingAcknowledged);
         let Some((header, mut rest)) = parsed else { return message.to_vec() };
         let mut out = message[..HEADER_LEN].to_vec();
+        if self.announced < ANNOUNCEMENTS_BEFORE_HEARING {
+            self.differences += 1;
+            return out;
+        }
         let mut to_other = false;
         // Each submessage has a header of four bytes, with its length in the byte order of its first flag.
         while let [_, flags, a, b, ..] = *rest {
@@ -145,10 +165,32 @@ mod tests {
 
     const OWN: GuidPrefix = GuidPrefix([8; 12]);
 
-    fn own_message() -> Vec<u8> {
+    /// The announcement of a participant to all.
+    fn announcement_of(prefix: GuidPrefix) -> Vec<u8> {
         let mut out = Vec::new();
-        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: OWN }.emit(&mut out);
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }.emit(&mut out);
+        emit_announcement(&mut out);
         out
+    }
+
+    fn emit_announcement(out: &mut Vec<u8>) {
+        let head = DataHead {
+            reader: EntityId::SPDP_READER,
+            writer: EntityId::SPDP_WRITER,
+            sequence_number: SequenceNumber(1),
+            inline_qos: &[],
+            payload: PayloadKind::Data,
+        };
+        head.emit(Endianness::Little, OWN_VENDOR_PARAMETER.len() + 2, out);
+        out.extend_from_slice(&OWN_VENDOR_PARAMETER);
+        out.extend_from_slice(&[0, 0]);
+    }
+
+    /// Lets a participant of the node announce itself so often that it hears.
+    fn start(model: &mut VendorModel, prefix: GuidPrefix) {
+        for _ in 0..ANNOUNCEMENTS_BEFORE_HEARING {
+            model.say(&announcement_of(prefix), true);
+        }
     }
 
     fn message(base: i64) -> Vec<u8> {
@@ -164,7 +206,7 @@ mod tests {
     #[test]
     fn acknack_of_acknowledged_samples_is_not_heard_until_its_participant_is_forgotten() {
         let mut model = VendorModel::new(Difference::RepeatsNothingAcknowledged);
-        model.say(&own_message(), false);
+        start(&mut model, OWN);
         assert_eq!(model.hear(&message(1)), message(1));
         assert_eq!(model.hear(&message(5)), message(5));
         assert_eq!(model.hear(&message(1)), message(1)[..HEADER_LEN + 16], "only the ACKNACK is not heard");
@@ -176,13 +218,22 @@ mod tests {
     #[test]
     fn acknack_to_an_earlier_participant_acknowledges_nothing() {
         let mut model = VendorModel::new(Difference::RepeatsNothingAcknowledged);
-        let later = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: GuidPrefix([9; 12]) };
-        let mut said = Vec::new();
-        later.emit(&mut said);
-        model.say(&said, false);
+        start(&mut model, GuidPrefix([9; 12]));
         assert_eq!(model.hear(&message(5)), message(5));
-        model.say(&own_message(), false);
+        start(&mut model, OWN);
         assert_eq!(model.hear(&message(1)), message(1));
+    }
+
+    #[test]
+    fn nothing_is_heard_before_the_second_announcement() {
+        let mut model = VendorModel::new(Difference::RepeatsNothingAcknowledged);
+        for _ in 0..ANNOUNCEMENTS_BEFORE_HEARING {
+            assert_eq!(model.hear(&message(1)), message(1)[..HEADER_LEN]);
+            model.say(&announcement_of(OWN), true);
+        }
+        assert_eq!(model.hear(&message(1)), message(1));
+        model.say(&announcement_of(GuidPrefix([9; 12])), true);
+        assert_eq!(model.hear(&message(1)), message(1)[..HEADER_LEN], "another participant");
     }
 
     #[test]
@@ -197,16 +248,7 @@ mod tests {
         let mut model = VendorModel::new(Difference::AnswersNewcomersOnly);
         let to = GuidPrefix([8; 12]);
         let mut announcement = message(1)[..HEADER_LEN + 16].to_vec();
-        let head = DataHead {
-            reader: EntityId::SPDP_READER,
-            writer: EntityId::SPDP_WRITER,
-            sequence_number: SequenceNumber(1),
-            inline_qos: &[],
-            payload: PayloadKind::Data,
-        };
-        head.emit(Endianness::Little, OWN_VENDOR_PARAMETER.len() + 2, &mut announcement);
-        announcement.extend_from_slice(&OWN_VENDOR_PARAMETER);
-        announcement.extend_from_slice(&[0, 0]);
+        emit_announcement(&mut announcement);
         let said = model.say(&announcement, false).unwrap();
         assert_eq!(said[said.len() - 4..said.len() - 2], VendorId::CYCLONE.0);
         assert_eq!(model.say(&announcement, false), None);

@@ -8,6 +8,7 @@ use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::{Durability, Reliability};
 use peregrine_rtps::time::Span;
 use peregrine_sim::network::{Faults, NodeId};
+use peregrine_sim::vendor::{Difference, VendorModel};
 use peregrine_sim::world::{Happening, World, WorldConfig};
 
 const LEASE: Span = Span::from_secs(10);
@@ -114,6 +115,26 @@ fn writer_and_reader_match_within_milliseconds() {
     let matched = |node, f: fn(&ParticipantEvent) -> bool| events.iter().any(|(n, e)| *n == NodeId(node) && f(e));
     assert!(matched(0, |e| matches!(e, ParticipantEvent::ReaderMatched { .. })), "{events:?}");
     assert!(matched(1, |e| matches!(e, ParticipantEvent::WriterMatched { .. })), "{events:?}");
+}
+
+#[test]
+fn participant_that_hears_nothing_at_its_first_announcement_matches_at_any_time() {
+    let is_match = |(node, event): &(NodeId, ParticipantEvent)| {
+        *node == READING && matches!(event, ParticipantEvent::WriterMatched { .. })
+    };
+    // Between two announcements of the other participant, so that at most one of the times is near one.
+    for quarter in 0..4 {
+        let mut world = world();
+        world.start(WRITING);
+        world.add_writer(WRITING, "topic", false, |d| d.qos.reliability = Reliability::RELIABLE, |_| {});
+        run(&mut world, PERIOD.times(10) + PERIOD.divided_by(4).times(quarter));
+        world.imitate(READING, VendorModel::new(Difference::RepeatsNothingAcknowledged));
+        world.start(READING);
+        world.add_reader(READING, "topic", false, |d| d.qos.reliability = Reliability::RELIABLE, |_| {});
+        let events = run(&mut world, PERIOD.divided_by(8));
+        assert!(world.imitated(READING) > 0);
+        assert!(events.iter().any(is_match), "in quarter {quarter}: {events:?}");
+    }
 }
 
 #[test]

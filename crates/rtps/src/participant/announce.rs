@@ -29,11 +29,6 @@ const ENDIANNESS: Endianness = Endianness::Little;
 /// The least time between two answers to one participant, so that two participants do not answer each other endlessly.
 const ANSWER_INTERVAL: Span = Span::from_secs(1);
 
-/// The same for announcements to everybody from a participant that has not shown yet that it hears us. A participant
-/// that starts announces itself several times, and may not receive yet when it first does so: Fast DDS 2.9 repeats its
-/// announcement every 100 ms, and ignores an answer that comes 100 us after the first one.
-const STARTING_ANSWER_INTERVAL: Span = Span::from_millis(50);
-
 /// Header, INFO_DST and HEARTBEAT.
 const QUESTION_BYTES: usize = 20 + 16 + 32;
 
@@ -217,6 +212,10 @@ impl Participant {
     /// An address that is hearsay is sent at most [`ANSWER_CREDIT_FACTOR`] times what came in its name, however many
     /// others the same datagram announces. Where that is not enough for both, they take turns, and one that was known
     /// before is asked first.
+    ///
+    /// The announcement is repeated, because the peer may not take it in: see [`AnswerRepetitions`].
+    ///
+    /// [`AnswerRepetitions`]: super::answer_repetitions::AnswerRepetitions
     fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, is_addressed: bool) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
         let Some(remote) = self.remotes.get_mut(&to) else { return };
@@ -225,11 +224,10 @@ impl Participant {
         if remote.metatraffic.is_empty() {
             return;
         }
-        let is_starting = !is_addressed && !remote.is_verified;
-        let is_due = |at: Option<Instant>, interval| at.is_none_or(|at| rx.now.since(at) >= interval);
-        let interval = if is_starting { STARTING_ANSWER_INTERVAL } else { ANSWER_INTERVAL };
-        let announces = is_due(remote.answered_at, interval);
-        let asks = is_starting && is_due(remote.questioned_at, ANSWER_INTERVAL);
+        let is_due = |at: Option<Instant>| at.is_none_or(|at| rx.now.since(at) >= ANSWER_INTERVAL);
+        let announces = is_due(remote.answered_at);
+        let is_undecided = !is_addressed && !remote.is_verified;
+        let asks = is_undecided && is_due(remote.questioned_at);
         let was_known = remote.answered_at.is_none() && self.parked.contains(to);
         let asks_first = asks && (was_known || remote.questioned_at < remote.answered_at);
         if asks_first {
@@ -241,19 +239,39 @@ impl Participant {
         if asks && !asks_first {
             self.question(rx.now, to);
         }
+        if is_undecided && let Some(remote) = self.remotes.get_mut(&to) {
+            remote.answer_repetitions.begin(rx.now);
+            self.heal_later(to);
+        }
     }
 
     fn answer_with_announcement(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
-        let answer = self.announcement(rx.wall, Some(to));
+        if !self.announce_to_one(rx.now, rx.wall, to) {
+            self.announcer.expedite_announcement(rx.now);
+        }
+    }
+
+    /// Repeats the answer to a participant that has not shown yet that it hears us: see
+    /// [`AnswerRepetitions`](super::answer_repetitions::AnswerRepetitions).
+    pub(super) fn repeat_answer(&mut self, now: Instant, wall: Timestamp, to: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&to) else { return };
+        if remote.answer_repetitions.take_due(now) && !remote.is_verified {
+            self.announce_to_one(now, wall, to);
+        }
+    }
+
+    /// Announces this participant to one participant, within its credit. Returns whether that was possible.
+    fn announce_to_one(&mut self, now: Instant, wall: Timestamp, to: GuidPrefix) -> bool {
+        let answer = self.announcement(wall, Some(to));
+        let Some(remote) = self.remotes.get_mut(&to) else { return true };
         if !remote.spend_credit(answer.len()) {
             *remote.drops.get_or_default().of(Fault::HeldBack) += 1;
-            self.announcer.expedite_announcement(rx.now);
-            return;
+            return false;
         }
-        remote.answered_at = Some(rx.now);
+        remote.answered_at = Some(now);
         let to = Arc::clone(&remote.metatraffic);
         self.say(&answer, to);
+        true
     }
 
     /// Sends a HEARTBEAT of a built-in writer: a participant that knows the writer answers. With security there are no
@@ -288,6 +306,7 @@ impl Participant {
     pub(super) fn verify(&mut self, now: Instant, sender: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
         remote.is_verified = true;
+        remote.answer_repetitions.end();
         let origin = remote.origin;
         self.places.note_verified(origin);
         self.reroute(now, sender);

@@ -11,7 +11,7 @@ use crate::limits::{HEALING_INTERVAL, SUMMARY_INTERVAL};
 use crate::reader::Reception;
 use crate::receiver::Input;
 use crate::seq::SequenceNumber;
-use crate::time::Instant;
+use crate::time::{Instant, Timestamp};
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::{AckNack, Heartbeat};
 
@@ -198,14 +198,15 @@ impl Participant {
         Some(result)
     }
 
-    /// Handles the timers of inventories and doubts.
-    pub(super) fn heal(&mut self, now: Instant) {
+    /// Handles the timers of inventories, doubts and answers.
+    pub(super) fn heal(&mut self, now: Instant, wall: Timestamp) {
         if self.next_healing.is_none_or(|at| at > now) {
             return;
         }
         self.heals_from = now + HEALING_INTERVAL;
         for prefix in self.healing.iter().copied().collect::<Vec<_>>() {
             self.pursue_doubt(now, prefix);
+            self.repeat_answer(now, wall, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
             // One question is enough for a summary of all endpoints; a denial takes a HEARTBEAT of that writer.
             let mut has_asked = false;
@@ -249,6 +250,7 @@ impl RemoteParticipant {
     }
 
     fn heals_at(&self) -> Option<Instant> {
-        self.inventories.iter().filter_map(Inventory::poll_timeout).chain(self.doubt_due()).min()
+        let others = [self.doubt_due(), self.answer_repetitions.next()];
+        self.inventories.iter().filter_map(Inventory::poll_timeout).chain(others.into_iter().flatten()).min()
     }
 }

@@ -11,6 +11,7 @@ mod addresses;
 mod admission;
 mod announce;
 mod announcer;
+mod answer_repetitions;
 mod builtin;
 mod by_topic;
 mod config;
@@ -290,7 +291,7 @@ impl Participant {
             keys.handle_timeout(now, wall);
         }
         self.process_discovery(now, wall);
-        self.heal(now);
+        self.heal(now, wall);
         if self.announcer.is_due(now) {
             self.announce(now, wall);
         }

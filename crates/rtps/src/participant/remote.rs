@@ -19,6 +19,7 @@ use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::writer::OwedAnswers;
 
+use super::answer_repetitions::AnswerRepetitions;
 use super::drops::Drops;
 use super::inventory::Inventory;
 use super::origin::Origin;
@@ -57,6 +58,7 @@ pub(super) struct RemoteParticipant {
     pub(super) owed_answers: Arc<OwedAnswers>,
     /// When the last announcement was sent to it alone.
     pub(super) answered_at: Option<Instant>,
+    pub(super) answer_repetitions: AnswerRepetitions,
     /// When it was last asked whether it hears us.
     pub(super) questioned_at: Option<Instant>,
     pub(super) publications: RemoteEndpoints<PublicationData>,
@@ -101,6 +103,7 @@ impl RemoteParticipant {
             memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX)),
             owed_answers: Arc::default(),
             answered_at: None,
+            answer_repetitions: AnswerRepetitions::default(),
             questioned_at: None,
             publications: RemoteEndpoints::default(),
             subscriptions: RemoteEndpoints::default(),

@@ -1,7 +1,7 @@
 //! The answers of a participant to announcements, and their times.
 
 use super::*;
-use crate::limits::ANSWER_CREDIT_FACTOR;
+use crate::limits::{ANSWER_CREDIT_FACTOR, ANSWER_REPETITION_AFTER, ANSWER_REPETITIONS};
 
 /// The announcements and the questions that were sent to participant 9.
 fn answers_to_newcomer(domain: &Domain) -> (usize, usize) {
@@ -12,19 +12,52 @@ fn answers_to_newcomer(domain: &Domain) -> (usize, usize) {
 }
 
 #[test]
-fn each_announcement_of_burst_at_start_is_answered() {
+fn answer_is_repeated_within_the_credit_of_one_announcement() {
     let mut domain = Domain::of(&[1]);
     let heard = announcement(config(9), None);
-    for number in 1..=5 {
-        domain.hear(1, &heard);
-        domain.run_until_idle();
-        assert_eq!(answers_to_newcomer(&domain), (number, 1));
-        domain.run(Span::from_millis(100));
-    }
+    domain.hear(1, &heard);
+    domain.run_until_idle();
+    assert_eq!(answers_to_newcomer(&domain), (1, 1));
+    domain.run(ANSWER_REPETITION_AFTER);
+    assert_eq!(answers_to_newcomer(&domain), (2, 1));
+    domain.run(Span::from_secs(1));
+    let went: usize = domain.sent_to(1, 9).iter().map(|m| m.bytes.len()).sum();
+    assert_eq!(answers_to_newcomer(&domain), (2, 1), "a third one would exceed the credit");
+    assert!(went <= ANSWER_CREDIT_FACTOR * heard.len());
 }
 
 #[test]
-fn new_participant_is_answered_at_bounded_intervals() {
+fn answer_is_repeated_for_some_time_after_the_last_announcement_of_a_burst() {
+    let mut domain = Domain::of(&[1]);
+    let heard = announcement(config(9), None);
+    let burst = 6_u32;
+    for number in 0..burst {
+        domain.hear(1, &heard);
+        domain.run(Span::from_millis(100));
+        assert!(answers_to_newcomer(&domain).0 > number as usize);
+    }
+    domain.run(ANSWER_REPETITION_AFTER.times(8));
+    let most = (burst + 1 + ANSWER_REPETITIONS) as usize;
+    assert!(
+        (burst as usize + 1..=most).contains(&answers_to_newcomer(&domain).0),
+        "{:?}",
+        answers_to_newcomer(&domain)
+    );
+}
+
+#[test]
+fn answer_is_not_repeated_to_a_participant_that_hears_us() {
+    let mut domain = Domain::of(&[1]);
+    domain.hear(1, &announcement(config(9), None));
+    domain.run_until_idle();
+    domain.hear(1, &announcement(config(9), Some(prefix(1))));
+    let announcements = |domain: &Domain| domain.sent_to(1, 9).iter().filter(|m| m.is_announcement()).count();
+    domain.run(Span::from_secs(1));
+    assert_eq!(announcements(&domain), 1);
+}
+
+#[test]
+fn frequent_announcements_neither_multiply_answers_nor_put_them_off() {
     let mut domain = Domain::of(&[1]);
     let heard = announcement(config(9), None);
     for _ in 0..1000 {
@@ -32,7 +65,7 @@ fn new_participant_is_answered_at_bounded_intervals() {
         domain.run(Span::from_millis(1));
     }
     let (announcements, questions) = answers_to_newcomer(&domain);
-    assert!((10..=20).contains(&announcements), "{announcements}");
+    assert!((5..=11).contains(&announcements), "{announcements}");
     assert_eq!(questions, 1);
 }
 

@@ -1,7 +1,9 @@
 //! Readers that answer and acknowledge nothing new hold up no others, and are given up if the application wants that.
 
 use super::*;
-use crate::limits::{FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_TOLD_EVERY, STEADY_ASK_EVERY, WINDOW_BYTES_MAX};
+use crate::limits::{
+    FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_TOLD_EVERY, STEADY_ASK_EVERY, WINDOW_BYTES_MAX,
+};
 use crate::writer::{ReaderPath, StallCause};
 
 const PATIENCE: Span = Span::from_secs(5);

@@ -6,8 +6,8 @@ use crate::time::{Instant, Span};
 /// An answer reaches a peer that does not take it in, and the peer waits for the next period:
 ///
 /// - Fast DDS 2.9 announces itself before it can process an answer, and ignores one that comes 100 us later.
-/// - A process of Cyclone DDS that was stopped for longer than a lease announces itself once when it goes on. The answer
-///   comes before it has noticed that the lease of this participant is over, and renews nothing.
+/// - A process of Cyclone DDS that was stopped for longer than a lease announces itself once when it goes on. The
+///   answer comes before it has noticed that the lease of this participant is over, and renews nothing.
 ///
 /// The answer is therefore repeated [`ANSWER_REPETITIONS`] times after the last announcement of the peer, at growing
 /// intervals, as long as its credit lasts.

@@ -26,7 +26,7 @@ pub enum Difference {
     AnswersNewcomersOnly,
     /// As [`Self::AnswersNewcomersOnly`]. Also never repeats a sample that was acknowledged, does not answer the
     /// pre-emptive ACKNACK of a reader that has acknowledged samples, and hears nothing until it has announced itself
-    /// [`ANNOUNCEMENTS_BEFORE_HEARING`] times: Fast DDS.
+    /// twice: Fast DDS.
     RepeatsNothingAcknowledged,
 }
 

@@ -326,13 +326,9 @@ impl Flow {
         self.next_heartbeat
     }
 
-    /// Schedules the next request; `None` when no reader owes an answer. Then no sample needs a request: a reader may
-    /// have acknowledged samples unasked.
+    /// Schedules the next request; `None` when no reader owes an answer.
     pub(super) fn schedule(&mut self, now: Instant, wait: Option<Span>) {
         self.is_owed = wait.is_some();
-        if wait.is_none() {
-            (self.samples_since_asked, self.bytes_since_asked) = (0, 0);
-        }
         self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));
     }
 

@@ -702,7 +702,7 @@ impl Writer {
         self.batch_bytes = 0;
         self.batch_deadline = None;
         // Without new samples, the readers need not be looked at. Samples that all readers have acknowledged unasked
-        // still cause one request: a burst that loses a fifth takes a quarter longer without it (`traffic.rs` of `sim`).
+        // still cause one request: without it, a burst that loses a fifth takes a quarter longer (`traffic.rs`, `sim`).
         let wants = self.flow.must_ask_for_room()
             && self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers(now));
         if self.packer.is_open() {

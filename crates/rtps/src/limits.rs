@@ -163,12 +163,9 @@ pub const SHOWN_ADDRESSES_MAX: usize = 16;
 /// that hears no multicast waits for the next period if its announcement is shorter than that of this participant.
 pub const ANSWER_CREDIT_FACTOR: usize = 3;
 
-/// How often the answer to an unverified participant is repeated after its last announcement. See
+/// The intervals after which the answer to an unverified participant is repeated. See
 /// `participant/answer_repetitions.rs`.
-pub const ANSWER_REPETITIONS: u32 = 2;
-
-/// The time until the first repetition; each further one waits twice as long.
-pub const ANSWER_REPETITION_AFTER: Span = Span::from_millis(100);
+pub const ANSWER_REPETITIONS: [Span; 3] = [Span::from_millis(10), Span::from_millis(100), Span::from_millis(200)];
 
 /// Unanswered announcement bytes of one unverified participant that may count as credit for answers to it.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;

@@ -54,7 +54,11 @@ impl Sums {
         self.worlds += 1;
         let trace = match result {
             Ok(trace) => trace,
-            Err(why) => return self.failures.push((seed, why)),
+            Err(why) => {
+                // A long run may be stopped before its end.
+                println!("seed {seed}: {why}");
+                return self.failures.push((seed, why));
+            }
         };
         for (kind, amount) in &trace.effects {
             *self.effects.entry(*kind).or_default() += amount;

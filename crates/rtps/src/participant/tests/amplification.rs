@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::discovery::data::ParticipantMessageData;
+use crate::limits::ANSWER_CREDIT_FACTOR;
 
 const VICTIM: u32 = 77;
 
@@ -63,11 +64,14 @@ fn datagram_with_many_announcements_is_answered_once() {
         heard.extend_from_slice(&announcement(other, None)[20..]);
     }
     domain.hear(1, &heard);
-    domain.run(Span::from_millis(10));
+    domain.run(Span::from_millis(5));
     let answers = domain.sent_to(1, VICTIM).iter().filter(|m| m.is_announcement()).count();
     let went = sent_to_victim(&domain);
     assert_eq!(domain.at(1).remote_participants().count(), 61);
     assert!(answers == 1 && went <= heard.len(), "{answers} answers");
+    domain.run(Span::from_secs(1));
+    let went = sent_to_victim(&domain);
+    assert!(went <= ANSWER_CREDIT_FACTOR * heard.len(), "{went} bytes with all repetitions");
 }
 
 #[test]

@@ -20,7 +20,8 @@ use tracing::Level;
 
 use super::incoming::Attachments;
 use super::requests::{
-    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ConnectQueue, PendingConnection, UNANSWERED_MAX, Wanted, reason_of_failure,
+    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, ConnectQueue, PendingConnection, ReaderRequest, Requests,
+    UNANSWERED_MAX, Wanted, WantedChannel, reason_of_failure,
 };
 use super::services::ShmHost;
 use super::sources::Shared;
@@ -36,23 +37,23 @@ use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
 impl SharedMemory {
     pub(super) fn request_at(&self, reader: &Arc<ReaderCore>, writer: Guid, at: SharedMemoryAddress) {
-        let wanted = Wanted {
-            reader: Arc::downgrade(reader),
-            reader_guid: reader.guid,
-            writer,
-            at,
-            is_reliable: reader.lock().reader.is_reliable(),
+        let key = ChannelKey { writer, is_reliable: reader.lock().reader.is_reliable() };
+        let request = ReaderRequest {
+            core: Arc::downgrade(reader),
+            guid: reader.guid,
             until: now() + ANSWER_TIMEOUT,
             attempts: 1,
             is_reported: false,
             is_demanded: false,
         };
         let mut connect_queue = lock(&self.connect_queue);
-        connect_queue.retries.remove(wanted.reader_guid, Some(writer));
-        connect_queue.deferred.remove(wanted.reader_guid, Some(writer));
-        connect_queue.wanted.push(wanted);
+        connect_queue.retries.remove(reader.guid, Some(writer));
+        connect_queue.deferred.remove(reader.guid, Some(writer));
+        let must_wake = connect_queue.wanted.add(Wanted { key, at, reader: request });
         drop(connect_queue);
-        self.wake();
+        if must_wake {
+            self.wake();
+        }
     }
 
     /// Requests channels that were put off, because samples come.
@@ -60,21 +61,21 @@ impl SharedMemory {
         let until = now() + ANSWER_TIMEOUT;
         let mut connect_queue = lock(&self.connect_queue);
         let ConnectQueue { deferred, wanted, .. } = &mut *connect_queue;
-        let demanded = writers.iter().filter_map(|writer| deferred.take(reader, *writer));
-        wanted.extend(demanded.map(|wanted| Wanted { until, is_demanded: true, ..wanted }));
+        let demanded = writers.iter().filter_map(|writer| deferred.take(reader, *writer, until));
+        demanded.for_each(|demanded| _ = wanted.add(demanded));
         drop(connect_queue);
         self.wake();
     }
 
     /// Puts off requests until samples come. The readers get messages.
-    fn defer(&self, requests: Vec<Wanted>) {
+    fn defer(&self, requests: Vec<WantedChannel>) {
         let Some(host) = self.host() else { return };
-        for wanted in requests {
-            let (reader, writer) = (wanted.reader_guid, wanted.writer);
-            let core = wanted.reader.upgrade();
+        for wanted in requests.into_iter().flat_map(WantedChannel::into_each) {
+            let (reader, writer) = (wanted.reader.guid, wanted.key.writer);
+            let core = wanted.reader.core.upgrade();
             // Before the reader watches, so that the first samples find the request. A thread that ends the match
             // first ends it at the reader, and then cancels the request.
-            lock(&self.connect_queue).deferred.add(wanted);
+            lock(&self.connect_queue).deferred.add(&wanted);
             if core.is_some_and(|core| core.watch_for_samples(writer)) {
                 log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "no channel until samples come"));
                 host.observe_path(reader, writer, DeliveryPath::Messages(NoSharedMemory::NoSamplesYet));
@@ -86,17 +87,17 @@ impl SharedMemory {
 
     /// Requests a channel once more, at once unless that has failed [`ATTEMPTS_MAX`] times.
     fn request_again(&self, wanted: Wanted, reason: NoSharedMemory) {
-        if wanted.attempts >= ATTEMPTS_MAX {
+        if wanted.reader.attempts >= ATTEMPTS_MAX {
             return self.fall_back(wanted, reason);
         }
-        let wanted = wanted.next_attempt(now() + ANSWER_TIMEOUT);
-        lock(&self.connect_queue).wanted.push(wanted);
+        let reader = wanted.reader.next_attempt(now() + ANSWER_TIMEOUT);
+        lock(&self.connect_queue).wanted.add(Wanted { reader, ..wanted });
         self.wake();
     }
 
     fn cancel_matching(&self, reader: Guid, writer: Option<Guid>) {
         let mut connect_queue = lock(&self.connect_queue);
-        connect_queue.wanted.retain(|wanted| !wanted.is_for(reader, writer));
+        connect_queue.wanted.extract(|request, of| request.guid == reader && writer.is_none_or(|writer| of == writer));
         connect_queue.retries.remove(reader, writer);
         connect_queue.deferred.remove(reader, writer);
         let is_connecting = connect_queue.is_connecting;
@@ -122,11 +123,7 @@ impl SharedMemory {
         connect_queue.is_connecting |= !wanted.is_empty() || !again.is_empty();
         drop(connect_queue);
         if !cancelled.is_empty() {
-            connections.queued.retain(|wanted| !cancelled.contains(wanted));
-            for pending in connections.sources.requests_mut() {
-                pending.others.retain(|wanted| !cancelled.contains(wanted));
-            }
-            connections.cancel_connections(|wanted| cancelled.contains(wanted));
+            connections.drop_requests(|request, writer| cancelled.contains(request, writer));
         }
         // A request may have been answered at the same time.
         if self.has_writers() {
@@ -139,7 +136,12 @@ impl SharedMemory {
         }
         // A reader may have been unmatched while its request failed.
         let again = again.into_iter().filter(Wanted::is_matched);
-        connections.queue(wanted.into_iter().chain(again.map(|wanted| wanted.next_attempt(now + ANSWER_TIMEOUT))));
+        let mut requests = wanted;
+        again.for_each(|again| {
+            let reader = again.reader.next_attempt(now + ANSWER_TIMEOUT);
+            requests.add(Wanted { reader, ..again });
+        });
+        connections.queue(requests);
     }
 
     /// When the next retry is due.
@@ -160,15 +162,15 @@ impl SharedMemory {
         }
         let eager = self.host().map_or(usize::MAX, |host| host.config().eager_channels);
         let (mut joining, mut deferred) = (Vec::new(), Vec::new());
-        for wanted in std::mem::take(&mut connections.queued) {
-            let must_defer = !wanted.is_demanded && connections.sources.shared() >= eager;
+        for mut wanted in connections.queued.take() {
+            let may_defer = connections.sources.shared() >= eager;
             let may_ask = connections.sources.requests_to(&wanted.at.address) < UNANSWERED_MAX;
-            match connections.sources.find(wanted.key()) {
-                Some(Shared::Request(pending)) => pending.others.push(wanted),
+            match connections.sources.find(wanted.key) {
+                Some(Shared::Request(pending)) => pending.wanted.readers.append(&mut wanted.readers),
                 Some(Shared::Channel) => joining.push(wanted),
-                None if must_defer => deferred.push(wanted),
+                None if may_defer && !wanted.is_demanded() => deferred.push(wanted),
                 None if may_ask => self.connect(connections, wanted),
-                None => connections.queued.push_back(wanted),
+                None => connections.queued.add_all(wanted),
             }
         }
         if !deferred.is_empty() {
@@ -180,9 +182,10 @@ impl SharedMemory {
     }
 
     /// Has readers attach to the channels of this process.
-    fn join(&self, joining: Vec<Wanted>) {
+    fn join(&self, joining: Vec<WantedChannel>) {
         if let Some(host) = self.host() {
-            self.counters.writers.fetch_add(joining.len() as u64, Ordering::Relaxed);
+            let count: usize = joining.iter().map(|wanted| wanted.readers.len()).sum();
+            self.counters.writers.fetch_add(count as u64, Ordering::Relaxed);
             self.incoming.join(joining, &*host, self);
         }
     }
@@ -192,43 +195,49 @@ impl SharedMemory {
         if !connections.answers_due.is_due(now) {
             return;
         }
-        let is_late = |wanted: &Wanted| wanted.until <= now;
-        let late: Vec<Wanted> = connections.unanswered().filter(|wanted| is_late(wanted)).cloned().collect();
-        connections.queued.retain(|wanted| !is_late(wanted));
-        for pending in connections.sources.requests_mut() {
-            pending.others.retain(|wanted| !is_late(wanted));
-        }
-        connections.cancel_connections(is_late);
-        connections.answers_due = connections.unanswered().map(|wanted| wanted.until).collect();
+        let late = connections.drop_requests(|request, _| request.until <= now);
+        connections.answers_due = connections.unanswered().map(|request| request.until).collect();
         for wanted in late {
             let text = format!("the writer's process has not answered for {ANSWER_TIMEOUT}");
             self.fall_back(wanted, NoSharedMemory::NotConnected(text));
         }
     }
 
-    fn connect(&self, connections: &mut ConnectionManager, wanted: Wanted) {
-        match self.try_connect(&wanted) {
-            Ok(connecting) => {
+    /// Requests a channel in the name of the first reader for which that is possible. Those before it get messages.
+    fn connect(&self, connections: &mut ConnectionManager, mut wanted: WantedChannel) {
+        wanted.readers.retain(|reader| reader.core.strong_count() > 0);
+        while let Some(named) = wanted.readers.first() {
+            let asked = self.try_connect(&wanted, named).and_then(|connecting| {
                 let token = connections.sources.next_token();
-                if let Err(error) = connections.poller.add(&connecting, token) {
-                    return self.fall_back(wanted, NoSharedMemory::NotConnected(error.to_string()));
+                let added = connections.poller.add(&connecting, token);
+                added.map(|()| (token, connecting)).map_err(|error| NoSharedMemory::NotConnected(error.to_string()))
+            });
+            match asked {
+                Ok((token, connecting)) => {
+                    return connections.sources.add_request(token, Box::new(PendingConnection { connecting, wanted }));
                 }
-                let pending = PendingConnection { connecting, wanted, others: Vec::new() };
-                connections.sources.add_request(token, Box::new(pending));
+                Err(reason) => self.fall_back_first(&mut wanted, reason),
             }
-            Err(reason) => self.fall_back(wanted, reason),
         }
     }
 
-    fn try_connect(&self, wanted: &Wanted) -> Result<Connecting, NoSharedMemory> {
-        if wanted.reader.upgrade().is_some_and(|reader| reader.is_protected) {
+    /// The first reader, in whose name the channel was requested, gets messages.
+    fn fall_back_first(&self, wanted: &mut WantedChannel, reason: NoSharedMemory) {
+        if !wanted.readers.is_empty() {
+            let named = wanted.readers.remove(0);
+            self.fall_back(Wanted { key: wanted.key, at: wanted.at, reader: named }, reason);
+        }
+    }
+
+    fn try_connect(&self, wanted: &WantedChannel, named: &ReaderRequest) -> Result<Connecting, NoSharedMemory> {
+        if named.core.upgrade().is_some_and(|reader| reader.is_protected) {
             return Err(NoSharedMemory::Protected);
         }
         let apart = |apart: peregrine_transport::shm::NotColocated| NoSharedMemory::Apart(apart.to_string());
         if let Some(what) = self.place.separation_from(&HostIdentity(wanted.at.host)) {
             return Err(apart(what));
         }
-        let (writer, reader) = (WriterKey(wanted.writer.to_bytes()), ReaderKey(wanted.reader_guid.to_bytes()));
+        let (writer, reader) = (WriterKey(wanted.key.writer.to_bytes()), ReaderKey(named.guid.to_bytes()));
         let connecting = self.incoming.connector.connect(Address(wanted.at.address), writer, reader);
         let connecting = connecting.map_err(|error| NoSharedMemory::NotConnected(error.to_string()))?;
         connecting.peer().map_or(Ok(()), |peer| self.namespaces.check(peer)).map_err(apart)?;
@@ -244,8 +253,8 @@ impl SharedMemory {
     ) {
         // The descriptor remains open, and another registration waits for it.
         let _ = connections.poller.remove(&pending.connecting);
-        if pending.wanted.reader.strong_count() == 0 {
-            return connections.queue_again(pending.others);
+        if pending.wanted.readers.first().is_none_or(|named| named.core.strong_count() == 0) {
+            return connections.queue_again(pending.wanted);
         }
         let of_poller = |error: std::io::Error| NoSharedMemory::NotConnected(error.to_string());
         let reason = match pending.connecting.poll() {
@@ -262,9 +271,9 @@ impl SharedMemory {
             },
             Err(error) => reason_of_failure(&error),
         };
-        self.fall_back(pending.wanted, reason);
+        self.fall_back_first(&mut pending.wanted, reason);
         // The answer may concern this reader only: the writer's application may ignore it.
-        connections.queue_again(pending.others);
+        connections.queue_again(pending.wanted);
     }
 
     fn connected(
@@ -278,11 +287,11 @@ impl SharedMemory {
         if let Err(error) = connections.poller.add_for_end(&connection, token) {
             return Err((pending, error));
         }
-        let PendingConnection { wanted, others, .. } = *pending;
+        let wanted = pending.wanted;
         let count = Arc::new(());
-        connections.sources.add_reader(token, wanted.key(), &count);
-        self.counters.writers.fetch_add(1 + others.len() as u64, Ordering::Relaxed);
-        self.incoming.add(connection, wanted, others, count, host, self);
+        connections.sources.add_reader(token, wanted.key, &count);
+        self.counters.writers.fetch_add(wanted.readers.len() as u64, Ordering::Relaxed);
+        self.incoming.add(connection, wanted, count, host, self);
         Ok(())
     }
 
@@ -290,23 +299,24 @@ impl SharedMemory {
     /// there will be no further request.
     pub(super) fn fall_back(&self, wanted: Wanted, reason: NoSharedMemory) {
         let Some(host) = self.host() else { return };
-        let (reader, writer, is_lasting) = (wanted.reader_guid, wanted.writer, reason.is_lasting());
-        if wanted.is_reported && !is_lasting {
+        let (reader, writer, is_lasting) = (wanted.reader.guid, wanted.key.writer, reason.is_lasting());
+        if wanted.reader.is_reported && !is_lasting {
             log(Level::DEBUG, move || tracing::debug!(%reader, %writer, %reason, "samples still come in messages"));
         } else {
             self.note_fallback(&*host, reader, writer, reason);
         }
         if !is_lasting {
-            lock(&self.connect_queue).retries.add(now(), Wanted { is_reported: true, ..wanted });
+            let reader = ReaderRequest { is_reported: true, ..wanted.reader };
+            lock(&self.connect_queue).retries.add(now(), Wanted { reader, ..wanted });
             self.wake();
         }
     }
 }
 
 impl ChannelRequests for SharedMemory {
+    /// Wakes the thread that polls the connections at the first match since its last check only.
     fn note_matched(&self) {
-        self.has_matched.store(true, Ordering::SeqCst);
-        if self.has_waiting.load(Ordering::SeqCst) {
+        if !self.has_matched.swap(true, Ordering::SeqCst) && self.has_waiting.load(Ordering::SeqCst) {
             self.wake();
         }
     }
@@ -335,8 +345,7 @@ impl Attachments for SharedMemory {
         &self.counters
     }
 
-    fn attached(&self, wanted: &Wanted) {
-        let (reader, writer) = (wanted.reader_guid, wanted.writer);
+    fn attached(&self, reader: Guid, writer: Guid) {
         log(Level::DEBUG, move || tracing::debug!(%writer, %reader, "samples come by shared memory"));
         if let Some(host) = self.host() {
             host.observe_path(reader, writer, DeliveryPath::SharedMemory);
@@ -356,32 +365,48 @@ impl Attachments for SharedMemory {
 
 impl ConnectionManager {
     /// The readers whose channel requests have no answer yet, including unsent requests.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Wanted> {
-        let asked = self.sources.requests();
-        asked.flat_map(|pending| [&pending.wanted].into_iter().chain(&pending.others)).chain(&self.queued)
+    fn unanswered(&self) -> impl Iterator<Item = &ReaderRequest> {
+        self.sources.requests().flat_map(|pending| &pending.wanted.readers).chain(self.queued.readers())
     }
 
-    /// Ends the requests that name a reader for which `is_meant` is true. Other readers that waited for the answer
-    /// request channels themselves.
-    pub(super) fn cancel_connections(&mut self, is_meant: impl Fn(&Wanted) -> bool) {
-        let ended = self.sources.take_requests(is_meant);
+    /// Ends the requests of readers for which `is_meant`, called with the writer, is true, and returns them. Other
+    /// readers that waited for the answer to one of them request channels themselves.
+    fn drop_requests(&mut self, is_meant: impl Fn(&ReaderRequest, Guid) -> bool) -> Vec<Wanted> {
+        let mut dropped = self.queued.extract(&is_meant);
+        let ended = self.sources.take_requests(&is_meant);
         self.may_connect |= !ended.is_empty();
-        self.queue_again(ended.into_iter().flat_map(|pending| pending.others).collect());
+        let mut extract = |wanted: &mut WantedChannel| {
+            let (key, at) = (wanted.key, wanted.at);
+            let meant = wanted.readers.extract_if(.., |reader| is_meant(reader, key.writer));
+            dropped.extend(meant.map(|reader| Wanted { key, at, reader }));
+        };
+        self.sources.requests_mut().for_each(|pending| extract(&mut pending.wanted));
+        for PendingConnection { mut wanted, .. } in ended {
+            extract(&mut wanted);
+            self.queue_again(wanted);
+        }
+        dropped
     }
 
     /// Queues readers whose request named another reader and failed for that reader only.
-    fn queue_again(&mut self, readers: Vec<Wanted>) {
+    fn queue_again(&mut self, mut wanted: WantedChannel) {
+        if wanted.readers.is_empty() {
+            return;
+        }
         let until = now() + ANSWER_TIMEOUT;
-        self.queue(readers.into_iter().map(|wanted| Wanted { until, ..wanted }));
+        wanted.readers.iter_mut().for_each(|reader| reader.until = until);
+        self.answers_due.note(until);
+        self.may_connect = true;
+        self.queued.add_all(wanted);
     }
 
     /// Queues requests.
-    fn queue(&mut self, requests: impl IntoIterator<Item = Wanted>) {
-        for wanted in requests {
-            self.answers_due.note(wanted.until);
+    fn queue(&mut self, requests: Requests) {
+        for request in requests.readers() {
+            self.answers_due.note(request.until);
             self.may_connect = true;
-            self.queued.push_back(wanted);
         }
+        self.queued.append(requests);
     }
 
     pub(super) fn is_connecting(&self) -> bool {

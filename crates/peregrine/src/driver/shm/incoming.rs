@@ -20,7 +20,7 @@ use peregrine_transport::shm::{
 };
 
 use super::relief::{Relief, Taker};
-use super::requests::{ChannelKey, Wanted};
+use super::requests::{ChannelKey, Wanted, WantedChannel};
 use super::services::ShmHost;
 use crate::config::WaitStrategy;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
@@ -48,7 +48,7 @@ pub(super) trait Attachments {
     fn counters(&self) -> &Counters;
 
     /// The reader gets samples of the writer by shared memory from now on.
-    fn attached(&self, wanted: &Wanted);
+    fn attached(&self, reader: Guid, writer: Guid);
 
     /// The reader is not attached any more, and gets messages.
     fn detached(&self, wanted: Wanted, reason: NoSharedMemory);
@@ -110,25 +110,26 @@ struct Channel {
 /// A reader of a channel.
 struct AttachedReader {
     core: Arc<ReaderCore>,
-    /// The channel that the reader is attached to.
-    key: ChannelKey,
     index: u32,
     /// Number of channel requests of the reader in a row.
     attempts: u8,
-    /// As [`Wanted::is_reported`], until the reader is attached.
+    /// As [`ReaderRequest::is_reported`](super::requests::ReaderRequest::is_reported), until the reader is attached.
     is_reported: bool,
+    order: Order,
     /// When the writer process accepted the reader.
     attached_at: Option<Instant>,
     stage: Stage,
-    order: Order,
-    /// Entries for which the reader has no room, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader
-    /// of a channel has at most one, because the channel is paused.
-    backlog: VecDeque<Pending>,
+    backlog: Backlog,
     /// Epoch of the last rewind.
     epoch: u32,
     /// The reader has, or never gets, all numbers below this.
     below: Option<SequenceNumber>,
 }
+
+/// Entries for which a reader has no room, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader of a
+/// channel has at most one, because the channel is paused. Most readers never need one.
+#[derive(Default)]
+struct Backlog(Option<Box<VecDeque<Pending>>>);
 
 /// Order between samples in datagrams and the first sample in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,7 +172,7 @@ struct Channels(Vec<(WriterId, Channel)>);
 enum Command {
     Add(Box<NewChannel>),
     /// Attaches readers to the channels of this process.
-    Join(Vec<Wanted>),
+    Join(Vec<WantedChannel>),
     Begin {
         reader: Guid,
         writer: Guid,
@@ -187,9 +188,8 @@ enum Command {
 
 struct NewChannel {
     connection: Connection,
-    /// The reader that the request named.
-    wanted: Wanted,
-    others: Vec<Wanted>,
+    /// The first reader is the one that the request named.
+    wanted: WantedChannel,
     count: Arc<()>,
 }
 
@@ -242,26 +242,24 @@ impl Incoming {
     pub(in crate::driver) fn add(
         &self,
         connection: Connection,
-        wanted: Wanted,
-        others: Vec<Wanted>,
+        wanted: WantedChannel,
         count: Arc<()>,
         host: &dyn ShmHost,
         shared: &dyn Attachments,
     ) {
-        let command = Command::Add(Box::new(NewChannel { connection, wanted, others, count }));
+        let command = Command::Add(Box::new(NewChannel { connection, wanted, count }));
         // The channel is dropped with the command; its writer notices that, and sends messages.
         if let Err(Command::Add(channel)) = self.send_and_start(command, host) {
-            for wanted in [channel.wanted].into_iter().chain(channel.others) {
-                shared.detached(wanted, too_many_commands());
-            }
+            channel.wanted.into_each().for_each(|wanted| shared.detached(wanted, too_many_commands()));
         }
     }
 
     /// Attaches readers to the channels of this process. All of them are one command: as many as a process has may
     /// join at once.
-    pub(in crate::driver) fn join(&self, joining: Vec<Wanted>, host: &dyn ShmHost, shared: &dyn Attachments) {
+    pub(in crate::driver) fn join(&self, joining: Vec<WantedChannel>, host: &dyn ShmHost, shared: &dyn Attachments) {
         if let Err(Command::Join(joining)) = self.send_and_start(Command::Join(joining), host) {
-            joining.into_iter().for_each(|wanted| shared.detached(wanted, too_many_commands()));
+            let each = joining.into_iter().flat_map(WantedChannel::into_each);
+            each.for_each(|wanted| shared.detached(wanted, too_many_commands()));
         }
     }
 
@@ -444,7 +442,7 @@ impl Incoming {
                 Command::Begin { reader, writer } => receiver.begin(reader, writer, dirty, shared.counters()),
                 Command::Behind(news) => receiver.news.push(news),
                 Command::Remove { reader, writer } => {
-                    receiver.remove(shared, |attached| attached.is_for(reader, writer));
+                    receiver.remove(shared, writer, |attached, _| attached.core.guid == reader);
                 }
             }
         }
@@ -453,7 +451,9 @@ impl Incoming {
             match request {
                 Request::Resume { reader } => receiver.resume(reader, dirty, shared.counters()),
                 Request::LookForEnds => receiver.reader.service(),
-                Request::RemoveUnmatched => receiver.remove(shared, AttachedReader::is_unmatched),
+                Request::RemoveUnmatched => {
+                    receiver.remove(shared, None, |attached, writer| !attached.core.is_matched(writer))
+                }
             }
         }
     }

@@ -25,7 +25,6 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -52,7 +51,7 @@ use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics}
 use direct_take::{DirectTake, PollBudget};
 use incoming::Incoming;
 pub(super) use relief::Taker;
-use requests::{ConnectQueue, Wanted, reason_of};
+use requests::{ConnectQueue, Requests, reason_of};
 use services::ShmHost;
 use sources::{ChannelEnd, Sources};
 
@@ -94,7 +93,7 @@ struct ConnectionManager {
     poller: Poller,
     sources: Sources,
     /// Channel requests that were not sent yet.
-    queued: VecDeque<Wanted>,
+    queued: Requests,
     /// Whether some of them may be sent: they are new, or another request was answered.
     may_connect: bool,
     /// The first timeout of a request, queued or sent.
@@ -144,7 +143,7 @@ impl SharedMemory {
                 accept_again_at: None,
                 poller,
                 sources: Sources::default(),
-                queued: VecDeque::new(),
+                queued: Requests::default(),
                 may_connect: false,
                 answers_due: EarliestTime::default(),
                 waiting: Vec::new(),
@@ -300,7 +299,7 @@ impl SharedMemory {
         *lock(&self.connect_queue) = ConnectQueue::default();
         let mut connections = self.connections();
         connections.sources.clear();
-        connections.queued.clear();
+        connections.queued = Requests::default();
         connections.waiting.clear();
         connections.attaching.clear();
     }

@@ -11,7 +11,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_transport::event::Token;
 use peregrine_transport::shm::ReaderId;
 
-use super::requests::{ChannelKey, PendingConnection, Wanted};
+use super::requests::{ChannelKey, PendingConnection, ReaderRequest};
 use crate::driver::base::weak_list::Pruning;
 use crate::driver::endpoint::writer::WriterCore;
 
@@ -63,7 +63,7 @@ impl Sources {
     /// Adds a channel request.
     pub(super) fn add_request(&mut self, token: Token, pending: Box<PendingConnection>) {
         *self.asked.entry(pending.wanted.at.address).or_default() += 1;
-        self.by_key.insert(pending.wanted.key(), token);
+        self.by_key.insert(pending.wanted.key, token);
         self.connecting.insert(token, pending);
     }
 
@@ -76,13 +76,16 @@ impl Sources {
                 self.asked.remove(&pending.wanted.at.address);
             }
         }
-        self.forget_key(pending.wanted.key(), token);
+        self.forget_key(pending.wanted.key, token);
         Some(pending)
     }
 
-    /// Removes the channel requests that name a reader for which `is_meant` is true.
-    pub(super) fn take_requests(&mut self, is_meant: impl Fn(&Wanted) -> bool) -> Vec<PendingConnection> {
-        let meant = self.connecting.iter().filter(|(_, pending)| is_meant(&pending.wanted));
+    /// Removes the channel requests that name a reader for which `is_meant`, called with the writer, is true.
+    pub(super) fn take_requests(&mut self, is_meant: impl Fn(&ReaderRequest, Guid) -> bool) -> Vec<PendingConnection> {
+        let names_meant = |pending: &PendingConnection| {
+            pending.wanted.readers.first().is_some_and(|named| is_meant(named, pending.wanted.key.writer))
+        };
+        let meant = self.connecting.iter().filter(|(_, pending)| names_meant(pending));
         let meant: Vec<Token> = meant.map(|(token, _)| *token).collect();
         meant.into_iter().filter_map(|token| self.take_request(token)).map(|pending| *pending).collect()
     }

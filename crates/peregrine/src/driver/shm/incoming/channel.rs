@@ -1,9 +1,7 @@
 //! The readers of a channel: the entries that each one takes, and the backlog of a reader without room.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::reader::{Reception, SampleMeta};
@@ -11,8 +9,8 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, WriterId};
 
-use super::super::requests::{ANSWER_TIMEOUT, ChannelKey, RETRY_AFTER_MAX, UNANSWERED_MAX, Wanted};
-use super::{AttachedReader, BACKLOG_MAX, Channel, Held, Order, Pending, Stage, acknowledgement};
+use super::super::requests::{ANSWER_TIMEOUT, ChannelKey, RETRY_AFTER_MAX, ReaderRequest, UNANSWERED_MAX, Wanted};
+use super::{AttachedReader, BACKLOG_MAX, Backlog, Channel, Held, Order, Pending, Stage, acknowledgement};
 use crate::driver::base::clock::now;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::reader::ReaderCore;
@@ -46,7 +44,7 @@ pub(super) struct Given {
 
 /// Change of an attachment that the writer process has decided.
 pub(super) enum Decision {
-    Accepted { index: u32, wanted: Wanted },
+    Accepted { index: u32, reader: Guid, writer: Guid },
     Dismissed(Wanted),
 }
 
@@ -59,10 +57,23 @@ struct Content {
 
 impl Channel {
     /// Attaches a reader, once [`Self::send_requests`] has room for its request.
-    pub(super) fn join(&mut self, wanted: Wanted, core: Arc<ReaderCore>) {
+    pub(super) fn join(&mut self, request: &ReaderRequest, core: Arc<ReaderCore>) {
         let index = self.next_index;
         self.next_index = self.next_index.saturating_add(1);
-        self.readers.push(AttachedReader::new(&wanted, core, index, Stage::Queued));
+        let order = self.first_order();
+        self.readers.push(AttachedReader::new(request, core, index, order, Stage::Queued));
+    }
+
+    /// The first reader, which the writer process has accepted with the channel.
+    pub(super) fn start_first(&mut self, request: &ReaderRequest, core: Arc<ReaderCore>) {
+        let mut reader = AttachedReader::new(request, core, 0, self.first_order(), Stage::Asked);
+        reader.start(self.key.writer);
+        self.readers.push(reader);
+    }
+
+    /// The order of a reader that has received nothing.
+    const fn first_order(&self) -> Order {
+        if self.key.is_reliable { Order::Certain } else { Order::Unknown }
     }
 
     /// Passes an entry to the readers that it is for. A reader without room keeps it in its backlog. The caller calls
@@ -92,7 +103,7 @@ impl Channel {
                 reader.order = Order::Awaited;
                 begun.push((reader.core.guid, self.key.writer));
             }
-            if reader.give(rx, entry, &mut content) {
+            if reader.give(self.key, rx, entry, &mut content) {
                 self.owes_ack = true;
                 samples += u64::from(matches!(entry, Entry::Change { .. }));
             }
@@ -147,9 +158,9 @@ impl Channel {
     /// Passes the backlog to a reader that has room again. Returns the number of samples.
     pub(super) fn drain(&mut self, place: usize, rx: &Reception<'_>) -> u64 {
         let Some(reader) = self.readers.get_mut(place) else { return 0 };
-        let samples = reader.drain(rx);
+        let samples = reader.drain(self.key.writer, rx);
         // The reader may have taken samples from its own backlog since the last acknowledgement.
-        reader.below = reader.core.lock().reader.acknowledged_below(reader.key.writer);
+        reader.below = reader.core.lock().reader.acknowledged_below(self.key.writer);
         self.acknowledge();
         samples
     }
@@ -173,7 +184,7 @@ impl Channel {
             if unanswered >= UNANSWERED_MAX {
                 break;
             }
-            let Some(kind) = reader.next_request() else { continue };
+            let Some(kind) = reader.next_request(self.key.writer) else { continue };
             if matches!(kind, AttachmentKind::Attach { .. }) {
                 self.asked.push(reader.index);
             }
@@ -192,17 +203,17 @@ impl Channel {
         match kind {
             AttachmentKind::Accepted if is_answer => {
                 let reader = place.and_then(|place| self.readers.get_mut(place));
-                let accepted = reader.map(|reader| {
-                    reader.start();
-                    reader.request(self.at)
-                });
-                Ok(accepted.map(|wanted| Decision::Accepted { index, wanted }))
+                Ok(reader.map(|reader| {
+                    reader.start(self.key.writer);
+                    Decision::Accepted { index, reader: reader.core.guid, writer: self.key.writer }
+                }))
             }
             // The reader has detached meanwhile, or the process violates the protocol without effect.
             AttachmentKind::Accepted => Ok(None),
-            AttachmentKind::Dismissed => {
-                Ok(place.map(|place| Decision::Dismissed(self.readers.remove(place).request(self.at))))
-            }
+            AttachmentKind::Dismissed => Ok(place.map(|place| {
+                let reader = self.readers.remove(place).request();
+                Decision::Dismissed(Wanted { key: self.key, at: self.at, reader })
+            })),
             AttachmentKind::Attach { .. }
             | AttachmentKind::Ready
             | AttachmentKind::Rewind { .. }
@@ -228,39 +239,32 @@ impl Channel {
 }
 
 impl AttachedReader {
-    pub(super) fn new(wanted: &Wanted, core: Arc<ReaderCore>, index: u32, stage: Stage) -> Self {
-        let (key, attempts, is_reported) = (wanted.key(), wanted.attempts, wanted.is_reported);
-        let order = if key.is_reliable { Order::Certain } else { Order::Unknown };
-        let (backlog, attached_at) = (VecDeque::new(), None);
-        Self { core, key, index, attempts, is_reported, attached_at, stage, order, backlog, epoch: 0, below: None }
+    fn new(request: &ReaderRequest, core: Arc<ReaderCore>, index: u32, order: Order, stage: Stage) -> Self {
+        let (attempts, is_reported) = (request.attempts, request.is_reported);
+        let (backlog, attached_at) = (Backlog::default(), None);
+        Self { core, index, attempts, is_reported, order, attached_at, stage, backlog, epoch: 0, below: None }
     }
 
-    /// The request by which the reader was attached; `at` is the address of the writer's process.
-    pub(super) fn request(&self, at: SharedMemoryAddress) -> Wanted {
-        let ChannelKey { writer, is_reliable } = self.key;
-        let (reader, reader_guid, now) = (Arc::downgrade(&self.core), self.core.guid, now());
+    /// The request by which the reader was attached, to be made again.
+    pub(super) fn request(&self) -> ReaderRequest {
+        let now = now();
         let has_lasted = self.attached_at.is_some_and(|at| now.since(at) >= RETRY_AFTER_MAX);
-        let attempts = if has_lasted { 1 } else { self.attempts };
-        let (until, is_reported) = (now + ANSWER_TIMEOUT, self.is_reported);
-        Wanted { reader, reader_guid, writer, at, is_reliable, until, attempts, is_reported, is_demanded: true }
+        ReaderRequest {
+            core: Arc::downgrade(&self.core),
+            guid: self.core.guid,
+            until: now + ANSWER_TIMEOUT,
+            attempts: if has_lasted { 1 } else { self.attempts },
+            is_reported: self.is_reported,
+            is_demanded: true,
+        }
     }
 
-    /// Whether the reader is this one, attached to the channel of this writer or of any.
-    pub(super) fn is_for(&self, reader: Guid, writer: Option<Guid>) -> bool {
-        self.core.guid == reader && writer.is_none_or(|writer| self.key.writer == writer)
-    }
-
-    /// Whether the reader is closed, or does not match the writer any more.
-    pub(super) fn is_unmatched(&self) -> bool {
-        !self.core.is_matched(self.key.writer)
-    }
-
-    /// The writer process has accepted the reader, which takes entries from now on.
-    pub(super) fn start(&mut self) {
+    /// The writer process has accepted the reader, which takes entries of this writer from now on.
+    fn start(&mut self, writer: Guid) {
         self.stage = Stage::Attached { live_from: None };
         self.attached_at = Some(now());
         self.is_reported = false;
-        self.below = self.core.lock().reader.acknowledged_below(self.key.writer);
+        self.below = self.core.lock().reader.acknowledged_below(writer);
     }
 
     /// Number and timestamp of an entry, if it is a value that the reader takes.
@@ -297,14 +301,14 @@ impl AttachedReader {
     }
 
     /// Passes an entry to the reader, or keeps it until there is room. Returns whether the reader has taken the entry.
-    fn give(&mut self, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
-        if self.order == Order::Certain && self.backlog.is_empty() && self.deliver(rx, entry, content) {
+    fn give(&mut self, key: ChannelKey, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
+        if self.order == Order::Certain && self.backlog.is_empty() && self.deliver(key.writer, rx, entry, content) {
             return true;
         }
         if self.backlog.len() < BACKLOG_MAX {
             let payload = content.payload(Payload::copy_of).clone();
             self.backlog.push_back(Pending { entry, payload });
-        } else if self.key.is_reliable
+        } else if key.is_reliable
             && let Some(from) = entry.first()
         {
             self.stage = Stage::Behind { from };
@@ -313,11 +317,11 @@ impl AttachedReader {
         false
     }
 
-    fn drain(&mut self, rx: &Reception<'_>) -> u64 {
+    fn drain(&mut self, writer: Guid, rx: &Reception<'_>) -> u64 {
         let mut samples = 0;
         while let Some(Pending { entry, payload }) = self.backlog.pop_front() {
             let mut content = Content { sample: None, payload };
-            if !self.deliver(rx, entry, &mut content) {
+            if !self.deliver(writer, rx, entry, &mut content) {
                 self.backlog.push_front(Pending { entry, payload: content.payload });
                 break;
             }
@@ -327,8 +331,7 @@ impl AttachedReader {
     }
 
     /// Returns false if the reader has no room.
-    fn deliver(&mut self, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
-        let writer = self.key.writer;
+    fn deliver(&mut self, writer: Guid, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
         let mut state = self.core.lock();
         state.last_heard.note(writer.prefix, rx.now);
         let reader = &mut state.reader;
@@ -365,7 +368,7 @@ impl AttachedReader {
     }
 
     /// The next request of the reader to the writer process.
-    fn next_request(&mut self) -> Option<AttachmentKind> {
+    fn next_request(&mut self, writer: Guid) -> Option<AttachmentKind> {
         match self.stage {
             Stage::Queued => {
                 self.stage = Stage::Asked;
@@ -374,12 +377,36 @@ impl AttachedReader {
             Stage::Behind { from } if self.backlog.is_empty() => {
                 self.stage = Stage::Rewinding;
                 self.epoch = self.epoch.wrapping_add(1);
-                let lacks_from = self.core.lock().reader.acknowledged_below(self.key.writer);
+                let lacks_from = self.core.lock().reader.acknowledged_below(writer);
                 let from = lacks_from.map_or(from, |lacks_from| lacks_from.clamp(SequenceNumber(1), from));
                 Some(AttachmentKind::Rewind { epoch: self.epoch, from })
             }
             Stage::Behind { .. } | Stage::Asked | Stage::Attached { .. } | Stage::Rewinding => None,
         }
+    }
+}
+
+impl Backlog {
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |pending| pending.len())
+    }
+
+    fn push_back(&mut self, pending: Pending) {
+        self.0.get_or_insert_default().push_back(pending);
+        debug_assert!(self.len() <= BACKLOG_MAX);
+    }
+
+    fn push_front(&mut self, pending: Pending) {
+        self.0.get_or_insert_default().push_front(pending);
+        debug_assert!(self.len() <= BACKLOG_MAX);
+    }
+
+    fn pop_front(&mut self) -> Option<Pending> {
+        self.0.as_mut()?.pop_front()
     }
 }
 

@@ -7,7 +7,7 @@ use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::WriterId;
 
-use super::super::requests::{Wanted, reason_of};
+use super::super::requests::{ReaderRequest, Wanted, WantedChannel, reason_of};
 use super::super::services::ShmHost;
 use super::channel::{Decision, Given, Inserted, ProtocolViolation};
 use super::{AttachedReader, Attachments, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver, Stage};
@@ -31,8 +31,7 @@ const TAKES_BETWEEN_MESSAGES: usize = 16;
 impl ShmReceiver {
     /// Adds a channel, whose first reader the request named.
     pub(super) fn add(&mut self, channel: NewChannel, shared: &dyn Attachments) {
-        let NewChannel { connection, wanted, others, count } = channel;
-        let (key, at) = (wanted.key(), wanted.at);
+        let NewChannel { connection, wanted, count } = channel;
         let added = self.reader.add(connection).map_err(|error| error.to_string());
         let added = added.and_then(|id| {
             let notes = self.reader.ack_handle(id).ok_or_else(|| "the writer's process has ended".to_owned())?;
@@ -41,56 +40,66 @@ impl ShmReceiver {
         let (id, notes) = match added {
             Ok(added) => added,
             Err(error) => {
-                for wanted in [wanted].into_iter().chain(others) {
-                    shared.detached(wanted, NoSharedMemory::NotConnected(error.clone()));
-                }
-                return;
+                let reason = NoSharedMemory::NotConnected(error);
+                return wanted.into_each().for_each(|wanted| shared.detached(wanted, reason.clone()));
             }
         };
-        let readers = Vec::new();
-        let asked = Vec::new();
-        let channel =
-            Channel { key, at, notes, _count: count, readers, next_index: 1, asked, is_paused: false, owes_ack: false };
+        let WantedChannel { key, at, readers } = wanted;
+        let channel = Channel {
+            key,
+            at,
+            notes,
+            _count: count,
+            readers: Vec::with_capacity(readers.len()),
+            next_index: 1,
+            asked: Vec::new(),
+            is_paused: false,
+            owes_ack: false,
+        };
         self.channels.push(id, channel);
-        self.start_first(id, wanted, shared);
-        for wanted in others {
-            self.join(wanted, shared);
+        let mut readers = readers.into_iter();
+        if let Some(first) = readers.next() {
+            self.start_first(id, &first, shared);
         }
+        self.join(WantedChannel { key, at, readers: readers.collect() }, shared);
         if self.channels.get_mut(id).is_some_and(|channel| channel.readers.is_empty()) {
             self.reader.remove(id);
             self.channels.remove(id);
         }
     }
 
-    /// The first reader of a channel, which the writer process has accepted with the channel.
-    fn start_first(&mut self, id: WriterId, wanted: Wanted, shared: &dyn Attachments) {
+    fn start_first(&mut self, id: WriterId, request: &ReaderRequest, shared: &dyn Attachments) {
         let Some(channel) = self.channels.get_mut(id) else { return };
-        let Some(core) = wanted.reader.upgrade() else {
+        let Some(core) = request.core.upgrade() else {
             shared.counters().note_detached();
             self.reader.send_messages(id, &[Attachment { index: 0, kind: AttachmentKind::Detach }.encode()]);
             return;
         };
-        let mut reader = AttachedReader::new(&wanted, core, 0, Stage::Asked);
-        reader.start();
-        channel.readers.push(reader);
+        channel.start_first(request, core);
         channel.acknowledge();
+        let writer = channel.key.writer;
         self.reader.send_messages(id, &[Attachment { index: 0, kind: AttachmentKind::Ready }.encode()]);
-        shared.attached(&wanted);
+        shared.attached(request.guid, writer);
     }
 
-    /// Attaches a reader to the channel of this process. Without a channel, the reader requests one. The caller then
-    /// calls [`Self::settle_joined`], once for several readers.
-    pub(super) fn join(&mut self, wanted: Wanted, shared: &dyn Attachments) {
-        let Some(core) = wanted.reader.upgrade() else { return shared.counters().note_detached() };
-        let Some((id, channel)) = self.channels.find_mut(wanted.key()) else {
-            let reason = NoSharedMemory::NotConnected("the channel of its process has ended".to_owned());
-            return shared.request_channel_again(wanted, reason);
+    /// Attaches readers to the channel of this process. Without a channel, the readers request one. The caller then
+    /// calls [`Self::settle_joined`], once for several channels.
+    pub(super) fn join(&mut self, wanted: WantedChannel, shared: &dyn Attachments) {
+        let Some((id, channel)) = self.channels.find_mut(wanted.key) else {
+            for wanted in wanted.into_each() {
+                let reason = NoSharedMemory::NotConnected("the channel of its process has ended".to_owned());
+                shared.request_channel_again(wanted, reason);
+            }
+            return;
         };
-        if channel.readers.iter().any(|reader| reader.core.guid == wanted.reader_guid) {
-            // A repeated request: the reader is attached already.
-            return shared.counters().note_detached();
+        for request in &wanted.readers {
+            let is_attached = channel.readers.iter().any(|reader| reader.core.guid == request.guid);
+            match request.core.upgrade().filter(|_| !is_attached) {
+                Some(core) => channel.join(request, core),
+                // The reader is deleted, or it has repeated its request.
+                None => shared.counters().note_detached(),
+            }
         }
-        channel.join(wanted, core);
         if self.joined.last() != Some(&id) {
             self.joined.push(id);
         }
@@ -108,8 +117,8 @@ impl ShmReceiver {
 
     /// Called when the datagrams before the first sample were received: a best-effort reader takes its waiting samples.
     pub(super) fn begin(&mut self, reader: Guid, writer: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
-        self.drain(dirty, counters, |attached| {
-            let is_meant = attached.is_for(reader, Some(writer));
+        self.drain(dirty, counters, Some(writer), |attached| {
+            let is_meant = attached.core.guid == reader;
             if is_meant {
                 attached.order = Order::Certain;
             }
@@ -119,19 +128,22 @@ impl ShmReceiver {
 
     /// Passes waiting samples to a reader that has room again.
     pub(super) fn resume(&mut self, reader: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
-        self.drain(dirty, counters, |attached| attached.core.guid == reader && attached.order == Order::Certain);
+        self.drain(dirty, counters, None, |attached| attached.core.guid == reader && attached.order == Order::Certain);
     }
 
+    /// Passes waiting samples to the readers for which `is_meant` is true, from the channels of this writer or from all.
     fn drain(
         &mut self,
         dirty: &mut DirtyEndpoints,
         counters: &Counters,
+        of: Option<Guid>,
         mut is_meant: impl FnMut(&mut AttachedReader) -> bool,
     ) {
         let now = now();
         let rx = Reception { now, wall: wall_at(now), buffer: None, source: LOCAL_SOURCE };
         let mut drained = Vec::new();
-        for (id, channel) in self.channels.iter_mut() {
+        let of_writer = |channel: &Channel| of.is_none_or(|of| of == channel.key.writer);
+        for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| of_writer(channel)) {
             let places = channel.readers.iter_mut().enumerate().filter_map(|(p, r)| is_meant(r).then_some(p));
             for place in places.collect::<Vec<_>>() {
                 counters.note_received(channel.drain(place, &rx));
@@ -157,12 +169,24 @@ impl ShmReceiver {
         }
     }
 
-    /// Removes these readers from their channels.
-    pub(super) fn remove(&mut self, shared: &dyn Attachments, is_meant: impl Fn(&AttachedReader) -> bool) {
-        let of_them = self.channels.iter().filter(|(_, channel)| channel.readers.iter().any(&is_meant));
+    /// Removes the readers for which `is_meant`, called with the writer of the channel, is true: from the channels of
+    /// this writer, or from all.
+    pub(super) fn remove(
+        &mut self,
+        shared: &dyn Attachments,
+        of: Option<Guid>,
+        is_meant: impl Fn(&AttachedReader, Guid) -> bool,
+    ) {
+        let has_some = |channel: &Channel| {
+            let writer = channel.key.writer;
+            of.is_none_or(|of| of == writer) && channel.readers.iter().any(|reader| is_meant(reader, writer))
+        };
+        let of_them = self.channels.iter().filter(|(_, channel)| has_some(channel));
         for id in of_them.map(|(id, _)| id).collect::<Vec<_>>() {
             let Some(channel) = self.channels.get_mut(id) else { continue };
-            let removed: Vec<AttachedReader> = channel.readers.extract_if(.., |attached| is_meant(attached)).collect();
+            let writer = channel.key.writer;
+            let removed: Vec<AttachedReader> =
+                channel.readers.extract_if(.., |attached| is_meant(attached, writer)).collect();
             channel.acknowledge();
             if channel.readers.is_empty() {
                 self.reader.remove(id);
@@ -297,7 +321,8 @@ impl ShmReceiver {
         while let Some(gone) = self.reader.poll_gone() {
             let Some(channel) = self.channels.remove(gone.writer) else { continue };
             for reader in &channel.readers {
-                let (wanted, reason) = (reader.request(channel.at), reason_of(gone.reason));
+                let wanted = Wanted { key: channel.key, at: channel.at, reader: reader.request() };
+                let reason = reason_of(gone.reason);
                 match reader.stage {
                     // The writer may have ended the channel before it knew of this reader.
                     Stage::Queued | Stage::Asked => shared.request_channel_again(wanted, reason),
@@ -317,9 +342,9 @@ impl ShmReceiver {
             for message in messages {
                 match channel.handle_message(message) {
                     Ok(None) => {}
-                    Ok(Some(Decision::Accepted { index, wanted })) => {
+                    Ok(Some(Decision::Accepted { index, reader, writer })) => {
                         ready.push(Attachment { index, kind: AttachmentKind::Ready }.encode());
-                        accepted.push(wanted);
+                        accepted.push((reader, writer));
                     }
                     Ok(Some(Decision::Dismissed(wanted))) => {
                         let reason = "the writer's process has dismissed the reader from the channel of its process";
@@ -335,7 +360,7 @@ impl ShmReceiver {
             channel.acknowledge();
             let is_empty = channel.readers.is_empty();
             is_working &= ready.is_empty() || self.reader.send_messages(id, &ready);
-            accepted.iter().for_each(|wanted| shared.attached(wanted));
+            accepted.into_iter().for_each(|(reader, writer)| shared.attached(reader, writer));
             if is_empty || !is_working {
                 // Unless no reader is left, `look_after_channels` reports the end.
                 self.reader.remove(id);

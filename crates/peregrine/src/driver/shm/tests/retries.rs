@@ -1,21 +1,19 @@
 //! Readers that request a channel again after a failure.
 
-use super::super::requests::{RETRY_AFTER, RETRY_AFTER_MAX, Retries};
+use super::super::requests::{ChannelKey, RETRY_AFTER, RETRY_AFTER_MAX, ReaderRequest, Retries, Wanted};
 use super::*;
 use crate::NoSharedMemory;
 
 fn wanted(reader: &Arc<ReaderCore>, attempts: u8) -> Wanted {
-    Wanted {
-        reader: Arc::downgrade(reader),
-        reader_guid: reader.guid,
-        writer: stranger(1),
-        at: silent().1,
-        is_reliable: true,
+    let request = ReaderRequest {
+        core: Arc::downgrade(reader),
+        guid: reader.guid,
         until: now(),
         attempts,
         is_reported: false,
         is_demanded: false,
-    }
+    };
+    Wanted { key: ChannelKey { writer: stranger(1), is_reliable: true }, at: silent().1, reader: request }
 }
 
 fn retries(shared: &SharedMemory) -> usize {
@@ -60,7 +58,7 @@ fn retries_are_taken_when_due_and_removed_with_their_reader_or_pair() {
     assert_eq!(retries.len(), 2, "one for each pair");
     assert!(retries.take_due(start).is_empty());
     let due = retries.take_due(start + Span(RETRY_AFTER.0 * 2));
-    assert_eq!(due.iter().map(|wanted| wanted.reader_guid).collect::<Vec<_>>(), [one.guid]);
+    assert_eq!(due.iter().map(|wanted| wanted.reader.guid).collect::<Vec<_>>(), [one.guid]);
     assert_eq!(retries.due(), Some(start + Span(RETRY_AFTER.0 * 4)));
     retries.remove(other.guid, Some(stranger(2)));
     assert_eq!(retries.len(), 1);

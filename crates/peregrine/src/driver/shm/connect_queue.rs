@@ -203,7 +203,7 @@ impl SharedMemory {
         }
     }
 
-    /// Requests a channel in the name of the first reader for which that is possible. Those before it get messages.
+    /// Requests a channel in the name of the first reader for which that is possible. Earlier ones get messages.
     fn connect(&self, connections: &mut ConnectionManager, mut wanted: WantedChannel) {
         wanted.readers.retain(|reader| reader.core.strong_count() > 0);
         while let Some(named) = wanted.readers.first() {

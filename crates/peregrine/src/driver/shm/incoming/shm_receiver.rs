@@ -131,7 +131,7 @@ impl ShmReceiver {
         self.drain(dirty, counters, None, |attached| attached.core.guid == reader && attached.order == Order::Certain);
     }
 
-    /// Passes waiting samples to the readers for which `is_meant` is true, from the channels of this writer or from all.
+    /// Passes waiting samples to the readers for which `is_meant` is true, from the channels of this writer or of all.
     fn drain(
         &mut self,
         dirty: &mut DirtyEndpoints,

@@ -192,8 +192,8 @@ pub const PARKED_BYTES_MAX: usize = 8 << 20;
 /// Questions to a participant at addresses that it no longer announces, until it counts as moved.
 pub const MOVE_QUESTIONS: u32 = 4;
 
-/// The interval of these questions: half a second in all.
-pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(125);
+/// The time after the first of these questions; each further one doubles it: 300 ms in all.
+pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(20);
 
 /// The shortest time between two such inquiries, so that announcements do not multiply.
 pub const DOUBT_INTERVAL: Span = Span::from_secs(1);

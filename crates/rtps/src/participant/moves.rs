@@ -75,8 +75,8 @@ impl Participant {
             self.believe_ways(now, prefix);
             return;
         }
+        doubt.next = now + MOVE_QUESTION_INTERVAL.times(1 << doubt.asked);
         doubt.asked += 1;
-        doubt.next = now + MOVE_QUESTION_INTERVAL;
         let to = Arc::clone(&doubt.to);
         let question = self.question_for(prefix);
         self.say(&question, to);

@@ -86,7 +86,7 @@ fn silent_old_addresses_are_given_up_after_the_questions() {
     let mut domain = pair();
     domain.participants.remove(&2);
     domain.hear_from(1, address(66, 7410), &announcement(at(config(2), 66), Some(prefix(1))));
-    let patience = MOVE_QUESTION_INTERVAL.times(u64::from(MOVE_QUESTIONS));
+    let patience = MOVE_QUESTION_INTERVAL.times((1 << MOVE_QUESTIONS) - 1);
     domain.run(Span(patience.0 - 1));
     assert_eq!(ways(&mut domain), ways_to(2));
     domain.run(Span(1));

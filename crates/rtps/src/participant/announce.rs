@@ -247,6 +247,9 @@ impl Participant {
 
     fn answer_with_announcement(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
         if !self.announce_to_one(rx.now, rx.wall, to) {
+            if let Some(remote) = self.remotes.get_mut(&to) {
+                *remote.drops.get_or_default().of(Fault::HeldBack) += 1;
+            }
             self.announcer.expedite_announcement(rx.now);
         }
     }
@@ -255,8 +258,15 @@ impl Participant {
     /// [`AnswerRepetitions`](super::answer_repetitions::AnswerRepetitions).
     pub(super) fn repeat_answer(&mut self, now: Instant, wall: Timestamp, to: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&to) else { return };
-        if remote.answer_repetitions.take_due(now) && !remote.is_verified {
-            self.announce_to_one(now, wall, to);
+        if !remote.answer_repetitions.take_due(now) {
+            return;
+        }
+        debug_assert!(!remote.is_verified, "the verification ends the repetitions");
+        if !self.announce_to_one(now, wall, to)
+            && let Some(remote) = self.remotes.get_mut(&to)
+        {
+            // The next announcement brings more credit, and begins the repetitions anew.
+            remote.answer_repetitions.end();
         }
     }
 
@@ -265,7 +275,6 @@ impl Participant {
         let answer = self.announcement(wall, Some(to));
         let Some(remote) = self.remotes.get_mut(&to) else { return true };
         if !remote.spend_credit(answer.len()) {
-            *remote.drops.get_or_default().of(Fault::HeldBack) += 1;
             return false;
         }
         remote.answered_at = Some(now);

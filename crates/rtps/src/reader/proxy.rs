@@ -67,6 +67,10 @@ pub(super) struct OutOfOrderSample {
     pub(super) is_handed_over: bool,
 }
 
+/// A reader has one for each writer that it matches.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<WriterProxy>() <= 480);
+
 #[derive(Debug)]
 pub(super) struct WriterProxy {
     pub(super) info: MatchedWriter,

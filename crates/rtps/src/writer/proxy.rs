@@ -65,6 +65,10 @@ pub(super) struct ProgressBefore {
     pub(super) lacked_from: SequenceNumber,
 }
 
+/// A writer has one for each reader that it matches.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<ReaderProxy>() <= 464);
+
 #[derive(Debug)]
 pub(super) struct ReaderProxy {
     pub(super) info: MatchedReader,

@@ -129,6 +129,7 @@ struct AttachedReader {
 /// Entries for which a reader has no room, or that wait for datagrams: at most [`BACKLOG_MAX`]. The only reader of a
 /// channel has at most one, because the channel is paused. Most readers never need one.
 #[derive(Default)]
+#[expect(clippy::box_collection, reason = "one word for each of many readers without a backlog")]
 struct Backlog(Option<Box<VecDeque<Pending>>>);
 
 /// Order between samples in datagrams and the first sample in shared memory.
@@ -452,7 +453,7 @@ impl Incoming {
                 Request::Resume { reader } => receiver.resume(reader, dirty, shared.counters()),
                 Request::LookForEnds => receiver.reader.service(),
                 Request::RemoveUnmatched => {
-                    receiver.remove(shared, None, |attached, writer| !attached.core.is_matched(writer))
+                    receiver.remove(shared, None, |attached, writer| !attached.core.is_matched(writer));
                 }
             }
         }

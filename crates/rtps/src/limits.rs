@@ -195,6 +195,13 @@ pub const MOVE_QUESTIONS: u32 = 4;
 /// The time after the first of these questions; each further one doubles it: 300 ms in all.
 pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(20);
 
+/// How often a peer that takes no notice of a move of this participant is told goodbye, so that it discovers this
+/// participant anew.
+pub const REJOINS_MAX: u32 = 3;
+
+/// The time from such a goodbye until the peer is asked again; each further one doubles it.
+pub const REJOIN_PAUSE: Span = Span::from_secs(1);
+
 /// The shortest time between two such inquiries, so that announcements do not multiply.
 pub const DOUBT_INTERVAL: Span = Span::from_secs(1);
 

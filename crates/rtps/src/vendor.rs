@@ -127,6 +127,9 @@ pub struct Quirks {
     /// Whether the built-in endpoints of plain discovery and liveliness exchange unprotected messages although the
     /// governance protects all messages. Cyclone DDS matches them before the handshake, and never protects them.
     pub plain_discovery_in_clear: bool,
+    /// Whether the peer sends to the addresses in the last announcement of a participant. Cyclone DDS and Fast DDS keep
+    /// those in the first one; of others nothing is known.
+    pub follows_moves: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
@@ -161,6 +164,7 @@ impl Quirks {
             opens_by_heartbeat: false,
             heartbeat_names_last_written: false,
             plain_discovery_in_clear: false,
+            follows_moves: false,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -205,6 +209,7 @@ impl Quirks {
                 moves_start_by_heartbeat: true,
                 requests_on_gap: true,
                 opens_by_heartbeat: true,
+                follows_moves: true,
                 ..standard
             },
             _ => standard,

@@ -94,16 +94,21 @@ impl Participant {
     /// Announces the end of the participant, so that others need not wait for its lease. The participant sends nothing
     /// afterwards.
     pub fn leave(&mut self, wall: Timestamp) {
+        let message = self.goodbye(wall, None);
+        let to = self.everyone(true);
+        self.say(&message, to);
+        self.leave_securely(wall);
+    }
+
+    /// The announcement that this participant has left: for one participant, or for all.
+    pub(super) fn goodbye(&mut self, wall: Timestamp, to: Option<GuidPrefix>) -> Vec<u8> {
         let mut payload = Vec::new();
         emit_participant_key(self.guid(), &mut payload);
         let status_info = StatusInfo::DISPOSED.with(StatusInfo::UNREGISTERED);
         let key_hash = Some(KeyHash(self.guid().to_bytes()));
         let qos = InlineQos { key_hash, status_info, ..InlineQos::default() };
-        let number = self.announcer.number.next();
-        let message = self.message(wall, None, number, &qos, PayloadKind::Key, &payload);
-        let to = self.everyone(true);
-        self.say(&message, to);
-        self.leave_securely(wall);
+        let number = self.announcer.number_of_goodbye();
+        self.message(wall, to, number, &qos, PayloadKind::Key, &payload)
     }
 
     pub(super) fn announce(&mut self, now: Instant, wall: Timestamp) {

@@ -43,6 +43,13 @@ impl Announcer {
         self.number
     }
 
+    /// The number of a goodbye. Announcements after it have higher numbers: peers drop lower ones as outdated.
+    pub(super) fn number_of_goodbye(&mut self) -> SequenceNumber {
+        self.said.clear();
+        self.number = self.number.next();
+        self.number
+    }
+
     pub(super) const fn next(&self) -> Instant {
         self.next
     }

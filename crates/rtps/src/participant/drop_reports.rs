@@ -17,10 +17,10 @@ impl Participant {
         self.remotes.values().filter_map(|remote| remote.drops.as_ref()).for_each(|of_remote| drops.add(of_remote));
         let channels = self.handshakes.counters();
         let secure_channels = self.keys.as_deref().map_or(channels, |keys| keys.add_counters(channels));
-        let Self { messages, not_rtps, healed, unsealed, gate_counters, .. } = self;
+        let Self { messages, not_rtps, healed, unsealed, rejoins, gate_counters, .. } = self;
         let (messages, not_rtps, healed) = (*messages, *not_rtps, *healed);
-        let (unsealed, gate) = (*unsealed, *gate_counters);
-        ParticipantCounters { messages, not_rtps, drops, healed, unsealed, secure_channels, gate }
+        let (unsealed, rejoins, gate) = (*unsealed, *rejoins, *gate_counters);
+        ParticipantCounters { messages, not_rtps, drops, healed, unsealed, rejoins, secure_channels, gate }
     }
 
     /// The drops of each participant with any, and first those of all unknown participants.

@@ -161,6 +161,8 @@ pub struct ParticipantCounters {
     pub unsealed: u64,
     /// Effects of forged discovery messages that were taken back.
     pub healed: Healed,
+    /// Goodbyes to peers that took no notice of a change of addresses, so that they discover this participant anew.
+    pub rejoins: u64,
     /// The channels that DDS Security adds.
     pub secure_channels: SecureChannelCounters,
     /// The participants and keys that the gate has kept out.

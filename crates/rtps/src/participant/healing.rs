@@ -207,6 +207,7 @@ impl Participant {
         for prefix in self.healing.iter().copied().collect::<Vec<_>>() {
             self.pursue_doubt(now, prefix);
             self.repeat_answer(now, wall, prefix);
+            self.pursue_relocation(now, wall, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
             // One question is enough for a summary of all endpoints; a denial takes a HEARTBEAT of that writer.
             let mut has_asked = false;
@@ -250,7 +251,7 @@ impl RemoteParticipant {
     }
 
     fn heals_at(&self) -> Option<Instant> {
-        let others = [self.doubt_due(), self.answer_repetitions.next()];
+        let others = [self.doubt_due(), self.answer_repetitions.next(), self.relocation.next()];
         self.inventories.iter().filter_map(Inventory::poll_timeout).chain(others.into_iter().flatten()).min()
     }
 }

@@ -42,6 +42,7 @@ mod protected;
 mod recent_signs;
 mod refusals;
 mod refused_messages;
+mod relocation;
 mod remote;
 mod remote_endpoints;
 mod remote_security;
@@ -167,6 +168,7 @@ pub struct Participant {
     refused_messages: RefusedMessages,
     /// Messages that were not sent because their protection failed.
     unsealed: u64,
+    rejoins: u64,
     gate_counters: GateCounters,
 }
 
@@ -221,6 +223,7 @@ impl Participant {
             refusals: Refusals::default(),
             refused_messages: RefusedMessages::default(),
             unsealed: 0,
+            rejoins: 0,
             gate_counters: GateCounters::default(),
             config,
         }

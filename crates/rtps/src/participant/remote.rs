@@ -24,6 +24,7 @@ use super::drops::Drops;
 use super::inventory::Inventory;
 use super::origin::Origin;
 use super::paths::{Path, Paths};
+use super::relocation::Relocation;
 use super::remote_endpoints::RemoteEndpoints;
 use super::remote_security::RemoteSecurity;
 use super::ways::{Doubt, Ways};
@@ -59,6 +60,8 @@ pub(super) struct RemoteParticipant {
     /// When the last announcement was sent to it alone.
     pub(super) answered_at: Option<Instant>,
     pub(super) answer_repetitions: AnswerRepetitions,
+    /// Whether it has the present addresses of this participant.
+    pub(super) relocation: Relocation,
     /// When it was last asked whether it hears us.
     pub(super) questioned_at: Option<Instant>,
     pub(super) publications: RemoteEndpoints<PublicationData>,
@@ -104,6 +107,7 @@ impl RemoteParticipant {
             owed_answers: Arc::default(),
             answered_at: None,
             answer_repetitions: AnswerRepetitions::default(),
+            relocation: Relocation::default(),
             questioned_at: None,
             publications: RemoteEndpoints::default(),
             subscriptions: RemoteEndpoints::default(),

@@ -15,7 +15,7 @@ impl Participant {
     /// Handles a change of this host's addresses: announces the new ones to all known participants immediately, and
     /// chooses the best path to each again.
     pub fn set_addresses(&mut self, now: Instant, wall: Timestamp, addresses: Addresses) {
-        self.config.addresses = addresses;
+        let before = core::mem::replace(&mut self.config.addresses, addresses);
         let prefixes: Vec<GuidPrefix> = self.remotes.keys().copied().collect();
         for prefix in prefixes {
             self.reroute(now, prefix);
@@ -26,6 +26,7 @@ impl Participant {
         readers.into_iter().for_each(|reader| self.match_local_reader(reader));
         self.announce_afresh(now, wall);
         self.announce_moved_readers(now, wall);
+        self.find_peers_left_behind(now, &before);
     }
 
     /// Chooses the best path for discovery to a participant again. The current path stays when there is no other.

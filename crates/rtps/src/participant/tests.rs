@@ -15,6 +15,7 @@ mod liveliness;
 mod matching;
 mod membership;
 mod mock;
+mod relocation;
 mod secure_channels;
 mod secured;
 mod signs_of_life;

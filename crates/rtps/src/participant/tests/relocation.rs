@@ -1,0 +1,118 @@
+//! Moves of a participant of which peers of other vendors take no notice.
+
+use super::*;
+use crate::limits::{MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOINS_MAX};
+
+/// Longer than any test.
+const LEASE: Span = Span::from_secs(100);
+
+/// Host 2 counts as a peer of this vendor. Host 1 then announces other addresses. It hears what goes to the old ones if
+/// `hears`, and nothing otherwise.
+fn moved(vendor: VendorId, hears: bool) -> Domain {
+    let mut domain = Domain::new([1, 2].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
+    domain.run(PERIOD.times(10));
+    move_to(&mut domain, 77, vendor, hears);
+    domain
+}
+
+fn move_to(domain: &mut Domain, place: u32, vendor: VendorId, hears: bool) {
+    domain.deaf = (!hears).then_some(1);
+    domain.sent.clear();
+    domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = vendor;
+    let (now, wall) = (domain.now, domain.wall());
+    let addresses = Addresses {
+        metatraffic_unicast: vec![Locator::from(address(place, 7410))],
+        default_unicast: vec![Locator::from(address(place, 7411))],
+        ..domain.at(1).config().addresses.clone()
+    };
+    domain.at(1).set_addresses(now, wall, addresses);
+}
+
+fn questions(domain: &Domain) -> usize {
+    domain.sent_to(1, 2).iter().filter(|m| m.is_question()).count()
+}
+
+/// The times of the goodbyes of host 1 to host 2, since the move.
+fn goodbyes(domain: &Domain, moved_at: Instant) -> Vec<Span> {
+    let is_goodbye = |m: &&Sent| {
+        Submessages::new(&m.bytes[20..]).any(|s| {
+            matches!(s, Ok(Submessage::Data(data))
+                if data.writer == EntityId::SPDP_WRITER && matches!(data.payload, crate::wire::Payload::Key(_)))
+        })
+    };
+    domain.sent_to(1, 2).iter().filter(is_goodbye).map(|m| m.at.since(moved_at)).collect()
+}
+
+#[test]
+fn peer_that_does_not_answer_after_a_move_discovers_the_participant_anew() {
+    for vendor in [VendorId::CYCLONE, VendorId::FAST_DDS] {
+        let mut domain = moved(vendor, false);
+        let moved_at = domain.now;
+        let patience = MOVE_QUESTION_INTERVAL.times((1 << MOVE_QUESTIONS) - 1);
+        domain.run(Span(patience.0 - 1));
+        assert_eq!((questions(&domain), goodbyes(&domain, moved_at)), (MOVE_QUESTIONS as usize, vec![]));
+        domain.events(2);
+        domain.run(Span(1));
+        assert_eq!(goodbyes(&domain, moved_at), [patience]);
+        assert_eq!(domain.counters(1).rejoins, 1);
+        domain.deaf = None;
+        domain.places.insert(1, 77);
+        domain.run(PERIOD);
+        let events = domain.events(2);
+        let is_lost = |e: &ParticipantEvent| matches!(e, ParticipantEvent::ParticipantLost(..));
+        assert!(events.iter().any(is_lost), "{events:?}");
+        let known = domain.at(2).remote_participant(&prefix(1)).unwrap();
+        assert_eq!(known.default_unicast, [Locator::from(address(77, 7411))]);
+        assert_eq!(goodbyes(&domain, moved_at).len(), 1, "it has answered since");
+    }
+}
+
+#[test]
+fn peer_that_answers_after_a_move_is_told_no_goodbye() {
+    let mut domain = moved(VendorId::CYCLONE, true);
+    let moved_at = domain.now;
+    domain.run(PERIOD.times(10));
+    assert_eq!((goodbyes(&domain, moved_at), domain.counters(1).rejoins), (vec![], 0));
+}
+
+#[test]
+fn peer_that_follows_moves_is_not_asked() {
+    let mut domain = moved(VendorId::PEREGRINE, false);
+    let moved_at = domain.now;
+    domain.run(PERIOD);
+    assert_eq!((questions(&domain), goodbyes(&domain, moved_at)), (0, vec![]));
+}
+
+#[test]
+fn peer_that_never_answers_is_told_a_bounded_number_of_goodbyes() {
+    let mut domain = moved(VendorId::FAST_DDS, false);
+    let moved_at = domain.now;
+    domain.run(Span::from_secs(9));
+    let times = goodbyes(&domain, moved_at);
+    assert_eq!(times.len(), REJOINS_MAX as usize);
+    assert!(times[1].0 - times[0].0 >= REJOIN_PAUSE.0 && times[2].0 - times[1].0 >= 2 * REJOIN_PAUSE.0, "{times:?}");
+}
+
+/// Nothing has reached the peer at all, because the link was down.
+#[test]
+fn peer_that_has_not_answered_is_asked_again_after_the_next_change() {
+    let mut domain = moved(VendorId::CYCLONE, false);
+    domain.run(Span::from_secs(9));
+    let (now, wall) = (domain.now, domain.wall());
+    let mut addresses = domain.at(1).config().addresses.clone();
+    addresses.default_unicast.push(Locator::from(address(78, 7411)));
+    domain.at(1).set_addresses(now, wall, addresses.clone());
+    domain.run(Span::from_millis(500));
+    assert_eq!(goodbyes(&domain, now).len(), 1 + REJOINS_MAX as usize);
+
+    domain.deaf = None;
+    domain.places.insert(1, 77);
+    domain.run(PERIOD);
+    domain.sent.clear();
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = VendorId::CYCLONE;
+    addresses.default_unicast.push(Locator::from(address(79, 7411)));
+    domain.at(1).set_addresses(now, wall, addresses);
+    domain.run(PERIOD);
+    assert_eq!((questions(&domain), goodbyes(&domain, now)), (0, vec![]), "no address is gone");
+}

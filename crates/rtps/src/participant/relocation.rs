@@ -81,10 +81,11 @@ impl Participant {
         found.into_iter().for_each(|prefix| self.heal_later(prefix));
     }
 
-    /// Asks a peer after a move, or makes it discover this participant anew.
-    pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
-        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        let Some(step) = remote.relocation.take_due(now) else { return };
+    /// Asks a peer after a move, or makes it discover this participant anew. Returns whether it did the latter: the
+    /// peer may not have processed the goodbye when the announcement arrives, so that more announcements have to follow.
+    pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) -> bool {
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
+        let Some(step) = remote.relocation.take_due(now) else { return false };
         let to = Arc::clone(&remote.metatraffic);
         match step {
             Step::Ask => {
@@ -97,10 +98,9 @@ impl Participant {
                 let announcement = self.announcement(wall, Some(prefix));
                 self.say(&announcement, to);
                 self.rejoins += 1;
-                // The peer may not have processed the goodbye when that announcement arrives.
-                self.announce_afresh(now, wall);
             }
         }
+        step == Step::Rejoin
     }
 
     /// A peer that answers a question has the present addresses of this participant.

@@ -42,6 +42,7 @@ mod protected;
 mod recent_signs;
 mod refusals;
 mod refused_messages;
+mod rejoin;
 mod relocation;
 mod remote;
 mod remote_endpoints;

@@ -1,22 +1,7 @@
-//! Peers that take no notice of a move of this participant.
-//!
-//! Cyclone DDS and Fast DDS keep the addresses that the first announcement of a participant names, and send to the old
-//! ones for ever after the participant has moved. After a change of addresses, each peer that may be such a one is asked
-//! by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
-//! participant has left, and then its announcement, so that it discovers this participant anew.
+//! Whether a peer reaches this participant after a move, and the steps until it does: see [`super::rejoin`].
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
-use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::limits::{MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOINS_MAX};
-use crate::locator::Locator;
-use crate::receiver::Input;
-use crate::time::{Instant, Timestamp};
-use crate::vendor::Quirks;
-
-use super::Participant;
-use super::addresses::Addresses;
+use crate::time::Instant;
 
 /// Whether a peer reaches this participant at its present addresses.
 #[derive(Clone, Copy, Default, Debug)]
@@ -29,23 +14,30 @@ pub(super) struct Relocation {
     is_open: bool,
 }
 
+/// The next step for a peer after a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+pub(super) enum Step {
     Ask,
     /// The peer does not answer: it has to discover this participant anew.
     Rejoin,
 }
 
 impl Relocation {
-    const fn begin(&mut self, now: Instant) {
+    /// This participant has moved.
+    pub(super) const fn begin(&mut self, now: Instant) {
         *self = Self { next: Some(now), asked: 0, rejoins: 0, is_open: true };
+    }
+
+    /// Whether the peer has not answered since the last move.
+    pub(super) const fn is_open(&self) -> bool {
+        self.is_open
     }
 
     pub(super) const fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    fn take_due(&mut self, now: Instant) -> Option<Step> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Step> {
         self.next.take_if(|at| *at <= now)?;
         if self.asked < MOVE_QUESTIONS {
             self.next = Some(now + MOVE_QUESTION_INTERVAL.times(1 << self.asked));
@@ -59,66 +51,5 @@ impl Relocation {
         self.rejoins += 1;
         self.asked = 0;
         Some(Step::Rejoin)
-    }
-}
-
-impl Participant {
-    /// This participant had other addresses before. With security, a goodbye ends the authentication, and peers that
-    /// do not follow are found by their leases.
-    pub(super) fn find_peers_left_behind(&mut self, now: Instant, before: &Addresses) {
-        if self.config.protection.is_some() {
-            return;
-        }
-        let is_gone = self.config.addresses.lacks_some_of(before);
-        let mut found = Vec::new();
-        for (prefix, remote) in &mut self.remotes {
-            let may_follow = Quirks::of(remote.data.vendor).follows_moves;
-            if remote.is_verified && !may_follow && (is_gone || remote.relocation.is_open) {
-                remote.relocation.begin(now);
-                found.push(*prefix);
-            }
-        }
-        found.into_iter().for_each(|prefix| self.heal_later(prefix));
-    }
-
-    /// Asks a peer after a move, or makes it discover this participant anew. Returns whether it did the latter: the
-    /// peer may not have processed the goodbye when the announcement arrives, so that more announcements have to follow.
-    pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) -> bool {
-        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
-        let Some(step) = remote.relocation.take_due(now) else { return false };
-        let to = Arc::clone(&remote.metatraffic);
-        match step {
-            Step::Ask => {
-                let question = self.question_for(prefix);
-                self.say(&question, to);
-            }
-            Step::Rejoin => {
-                let goodbye = self.goodbye(wall, Some(prefix));
-                self.say(&goodbye, Arc::clone(&to));
-                let announcement = self.announcement(wall, Some(prefix));
-                self.say(&announcement, to);
-                self.rejoins += 1;
-            }
-        }
-        step == Step::Rejoin
-    }
-
-    /// A peer that answers a question has the present addresses of this participant.
-    pub(super) fn hear_of_relocation(&mut self, from: Guid, input: &Input<'_>) {
-        if from.entity == EntityId::SEDP_PUBLICATIONS_READER
-            && matches!(input, Input::AckNack(_))
-            && let Some(remote) = self.remotes.get_mut(&from.prefix)
-        {
-            remote.relocation = Relocation::default();
-        }
-    }
-}
-
-impl Addresses {
-    /// Whether this host is no longer at one of these unicast addresses.
-    fn lacks_some_of(&self, before: &Self) -> bool {
-        let lacks = |now: &[Locator], before: &[Locator]| before.iter().any(|locator| !now.contains(locator));
-        lacks(&self.metatraffic_unicast, &before.metatraffic_unicast)
-            || lacks(&self.default_unicast, &before.default_unicast)
     }
 }

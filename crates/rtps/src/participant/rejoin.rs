@@ -1,0 +1,80 @@
+//! Peers that take no notice of a move of this participant.
+//!
+//! Cyclone DDS and Fast DDS keep the addresses that the first announcement of a participant names, and send to the old
+//! ones for ever after the participant has moved. After a change of addresses, each peer that may be such a one is
+//! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
+//! participant has left, and then its announcement, so that it discovers this participant anew.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::locator::Locator;
+use crate::receiver::Input;
+use crate::time::{Instant, Timestamp};
+use crate::vendor::Quirks;
+
+use super::Participant;
+use super::addresses::Addresses;
+use super::relocation::{Relocation, Step};
+
+impl Participant {
+    /// This participant had other addresses before. With security, a goodbye ends the authentication, and peers that
+    /// do not follow are found by their leases.
+    pub(super) fn find_peers_left_behind(&mut self, now: Instant, before: &Addresses) {
+        if self.config.protection.is_some() {
+            return;
+        }
+        let is_gone = self.config.addresses.lacks_some_of(before);
+        let mut found = Vec::new();
+        for (prefix, remote) in &mut self.remotes {
+            let may_follow = Quirks::of(remote.data.vendor).follows_moves;
+            if remote.is_verified && !may_follow && (is_gone || remote.relocation.is_open()) {
+                remote.relocation.begin(now);
+                found.push(*prefix);
+            }
+        }
+        found.into_iter().for_each(|prefix| self.heal_later(prefix));
+    }
+
+    /// Asks a peer after a move, or makes it discover this participant anew. Returns whether it did the latter: the
+    /// peer may not have processed the goodbye when the announcement arrives, so that further ones have to follow.
+    pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) -> bool {
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
+        let Some(step) = remote.relocation.take_due(now) else { return false };
+        let to = Arc::clone(&remote.metatraffic);
+        match step {
+            Step::Ask => {
+                let question = self.question_for(prefix);
+                self.say(&question, to);
+            }
+            Step::Rejoin => {
+                let goodbye = self.goodbye(wall, Some(prefix));
+                self.say(&goodbye, Arc::clone(&to));
+                let announcement = self.announcement(wall, Some(prefix));
+                self.say(&announcement, to);
+                self.rejoins += 1;
+            }
+        }
+        step == Step::Rejoin
+    }
+
+    /// A peer that answers a question has the present addresses of this participant.
+    pub(super) fn hear_of_relocation(&mut self, from: Guid, input: &Input<'_>) {
+        if from.entity == EntityId::SEDP_PUBLICATIONS_READER
+            && matches!(input, Input::AckNack(_))
+            && let Some(remote) = self.remotes.get_mut(&from.prefix)
+        {
+            remote.relocation = Relocation::default();
+        }
+    }
+}
+
+impl Addresses {
+    /// Whether this host is no longer at one of these unicast addresses.
+    fn lacks_some_of(&self, before: &Self) -> bool {
+        let lacks = |now: &[Locator], before: &[Locator]| before.iter().any(|locator| !now.contains(locator));
+        lacks(&self.metatraffic_unicast, &before.metatraffic_unicast)
+            || lacks(&self.default_unicast, &before.default_unicast)
+    }
+}

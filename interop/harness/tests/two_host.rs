@@ -5,7 +5,7 @@
 #[path = "two_host/outages.rs"]
 mod outages;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use peregrine_interop::scenario::{Load, Pair, Side, exchange};
 use peregrine_interop::{
@@ -144,14 +144,13 @@ struct Stream {
 }
 
 impl Stream {
-    fn start(writer_host: &NetNs, reader_host: &NetNs, participant: &Participant) -> Result<Self> {
-        let program = Program::peregrine()?;
-        let peer = |host| {
-            let mut peer = Peer::start(&program, host)?;
+    fn start(hosts: &TwoHosts, [writer, reader]: [Maker; 2], participant: &Participant) -> Result<Self> {
+        let peer = |program: Maker, host| {
+            let mut peer = Peer::start(&program()?, host)?;
             peer.participant(DOMAIN, participant)?;
             Result::Ok(peer)
         };
-        let (mut writer, mut reader) = (peer(writer_host)?, peer(reader_host)?);
+        let (mut writer, mut reader) = (peer(writer, &hosts.a)?, peer(reader, &hosts.b)?);
         writer.writer("w", "moving", DataType::KeyedSample, &Qos::default())?;
         reader.reader("r", "moving", DataType::KeyedSample, &Qos::default())?;
         Ok(Self { writer, reader, next_seq: 1 })
@@ -172,24 +171,28 @@ impl Stream {
     }
 }
 
+/// Both hosts can reach the new network, as if a router had told them.
+fn move_to_other_network(hosts: &TwoHosts, moving: &NetNs) -> Result<()> {
+    for host in [&hosts.a, &hosts.b] {
+        host.ip(&["route", "add", "10.84.0.0/24", "dev", TwoHosts::INTERFACE])?;
+    }
+    moving.ip(&["-4", "address", "flush", "dev", TwoHosts::INTERFACE])?;
+    moving.ip(&["address", "add", "10.84.0.7/24", "dev", TwoHosts::INTERFACE])?;
+    moving.ip(&["route", "replace", "10.83.0.0/24", "dev", TwoHosts::INTERFACE])?;
+    moving.ip(&["route", "replace", "224.0.0.0/4", "dev", TwoHosts::INTERFACE])
+}
+
 /// Both hosts begin with loopback only. Then a link is added; then the host of the writer or of the reader gets an
 /// address in another network in place of its own; then the link is removed for a while.
 fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs, participant: &Participant) -> Result<()> {
     let hosts = TwoHosts::apart()?;
-    let mut stream = Stream::start(&hosts.a, &hosts.b, participant)?;
+    let mut stream = Stream::start(&hosts, [Program::peregrine; 2], participant)?;
     hosts.join(&Link::default())?;
     stream.writer.wait_matched("w", 1, PATIENCE)?;
     stream.reader.wait_matched("r", 1, PATIENCE)?;
     stream.exchange()?;
 
-    for host in [&hosts.a, &hosts.b] {
-        host.ip(&["route", "add", "10.84.0.0/24", "dev", TwoHosts::INTERFACE])?;
-    }
-    let host = moving(&hosts);
-    host.ip(&["-4", "address", "flush", "dev", TwoHosts::INTERFACE])?;
-    host.ip(&["address", "add", "10.84.0.7/24", "dev", TwoHosts::INTERFACE])?;
-    host.ip(&["route", "replace", "10.83.0.0/24", "dev", TwoHosts::INTERFACE])?;
-    host.ip(&["route", "replace", "224.0.0.0/4", "dev", TwoHosts::INTERFACE])?;
+    move_to_other_network(&hosts, moving(&hosts))?;
     stream.exchange()?;
 
     hosts.a.ip(&["link", "delete", TwoHosts::INTERFACE])?;
@@ -205,6 +208,42 @@ fn writer_with_new_address_is_followed() {
 #[test]
 fn reader_with_new_address_is_followed() {
     peers_follow_the_addresses_of(|hosts| &hosts.b, &Participant::default()).unwrap();
+}
+
+/// The peer of another vendor keeps the first addresses of a participant as long as it knows the participant.
+fn assert_peer_reaches_moved_peregrine(programs: [Maker; 2], moving: fn(&TwoHosts) -> &NetNs) {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    let mut stream = Stream::start(&hosts, programs, &Participant::default()).unwrap();
+    stream.writer.wait_matched("w", 1, PATIENCE).unwrap();
+    stream.reader.wait_matched("r", 1, PATIENCE).unwrap();
+    stream.exchange().unwrap();
+    move_to_other_network(&hosts, moving(&hosts)).unwrap();
+    let end = Instant::now() + PATIENCE;
+    // Samples that are written before the new match are lost.
+    loop {
+        assert!(Instant::now() < end, "no sample has arrived since the move");
+        let write = Write { key: 1, first_seq: stream.next_seq, size_bytes: 3000, count: 1, period_us: 0 };
+        stream.writer.write("w", &write).unwrap();
+        stream.next_seq += 1;
+        if !stream.reader.take("r", 1, Duration::from_millis(100)).unwrap().is_empty() {
+            break;
+        }
+    }
+    stream.writer.wait_acknowledged("w", PATIENCE).unwrap();
+}
+
+#[test]
+fn writer_of_other_vendor_reaches_reader_that_has_moved() {
+    for writer in [Program::cyclone_dds, Program::cyclone_dds_11, Program::fast_dds] {
+        assert_peer_reaches_moved_peregrine([writer, Program::peregrine], |hosts| &hosts.b);
+    }
+}
+
+#[test]
+fn reader_of_other_vendor_acknowledges_to_writer_that_has_moved() {
+    for reader in [Program::cyclone_dds, Program::cyclone_dds_11, Program::fast_dds] {
+        assert_peer_reaches_moved_peregrine([Program::peregrine, reader], |hosts| &hosts.a);
+    }
 }
 
 #[test]

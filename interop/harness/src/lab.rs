@@ -205,6 +205,21 @@ impl TwoHosts {
         }
         Ok(())
     }
+
+    /// Gives one of the hosts an address in another network in place of its own. Both hosts can reach the new network,
+    /// as if a router had told them.
+    ///
+    /// # Errors
+    /// A tool fails.
+    pub fn move_to_other_network(&self, moving: &NetNs) -> Result<()> {
+        for host in [&self.a, &self.b] {
+            host.ip(&["route", "add", "10.84.0.0/24", "dev", Self::INTERFACE])?;
+        }
+        moving.ip(&["-4", "address", "flush", "dev", Self::INTERFACE])?;
+        moving.ip(&["address", "add", "10.84.0.7/24", "dev", Self::INTERFACE])?;
+        moving.ip(&["route", "replace", "10.83.0.0/24", "dev", Self::INTERFACE])?;
+        moving.ip(&["route", "replace", "224.0.0.0/4", "dev", Self::INTERFACE])
+    }
 }
 
 fn limit_rate(host: &NetNs, rate: &Rate) -> Result<()> {

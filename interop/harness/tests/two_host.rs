@@ -171,17 +171,6 @@ impl Stream {
     }
 }
 
-/// Both hosts can reach the new network, as if a router had told them.
-fn move_to_other_network(hosts: &TwoHosts, moving: &NetNs) -> Result<()> {
-    for host in [&hosts.a, &hosts.b] {
-        host.ip(&["route", "add", "10.84.0.0/24", "dev", TwoHosts::INTERFACE])?;
-    }
-    moving.ip(&["-4", "address", "flush", "dev", TwoHosts::INTERFACE])?;
-    moving.ip(&["address", "add", "10.84.0.7/24", "dev", TwoHosts::INTERFACE])?;
-    moving.ip(&["route", "replace", "10.83.0.0/24", "dev", TwoHosts::INTERFACE])?;
-    moving.ip(&["route", "replace", "224.0.0.0/4", "dev", TwoHosts::INTERFACE])
-}
-
 /// Both hosts begin with loopback only. Then a link is added; then the host of the writer or of the reader gets an
 /// address in another network in place of its own; then the link is removed for a while.
 fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs, participant: &Participant) -> Result<()> {
@@ -192,7 +181,7 @@ fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs, participant: &
     stream.reader.wait_matched("r", 1, PATIENCE)?;
     stream.exchange()?;
 
-    move_to_other_network(&hosts, moving(&hosts))?;
+    hosts.move_to_other_network(moving(&hosts))?;
     stream.exchange()?;
 
     hosts.a.ip(&["link", "delete", TwoHosts::INTERFACE])?;
@@ -217,7 +206,7 @@ fn assert_peer_reaches_moved_peregrine(programs: [Maker; 2], moving: fn(&TwoHost
     stream.writer.wait_matched("w", 1, PATIENCE).unwrap();
     stream.reader.wait_matched("r", 1, PATIENCE).unwrap();
     stream.exchange().unwrap();
-    move_to_other_network(&hosts, moving(&hosts)).unwrap();
+    hosts.move_to_other_network(moving(&hosts)).unwrap();
     let end = Instant::now() + PATIENCE;
     // Samples that are written before the new match are lost.
     loop {

@@ -28,8 +28,8 @@ impl Participant {
         let is_gone = self.config.addresses.lacks_some_of(before);
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
-            let may_follow = Quirks::of(remote.data.vendor).follows_moves;
-            if remote.is_verified && !may_follow && (is_gone || remote.relocation.is_open()) {
+            let follows = Quirks::of(remote.data.vendor).follows_moves;
+            if remote.is_verified && !follows && (is_gone || remote.relocation.is_open()) {
                 remote.relocation.begin(now);
                 found.push(*prefix);
             }

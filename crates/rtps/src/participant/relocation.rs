@@ -10,8 +10,6 @@ pub(super) struct Relocation {
     /// Questions since the move, or since the last goodbye.
     asked: u32,
     rejoins: u32,
-    /// The peer has not answered since the move, perhaps because nothing reaches it.
-    is_open: bool,
 }
 
 /// The next step for a peer after a move.
@@ -25,12 +23,12 @@ pub(super) enum Step {
 impl Relocation {
     /// This participant has moved.
     pub(super) const fn begin(&mut self, now: Instant) {
-        *self = Self { next: Some(now), asked: 0, rejoins: 0, is_open: true };
+        *self = Self { next: Some(now), asked: 0, rejoins: 0 };
     }
 
-    /// Whether the peer has not answered since the last move.
+    /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
     pub(super) const fn is_open(&self) -> bool {
-        self.is_open
+        self.next.is_some() || self.rejoins > 0
     }
 
     pub(super) const fn next(&self) -> Option<Instant> {

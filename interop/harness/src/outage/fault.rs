@@ -121,8 +121,8 @@ impl Network {
             Kind::UnicastToReader => drop_arriving(&hosts.b, Cast::Unicast),
             Kind::UnicastToWriter => drop_arriving(&hosts.a, Cast::Unicast),
             Kind::Link => hosts.b.ip(&["link", "set", TwoHosts::INTERFACE, "down"]),
-            Kind::MoveWriter => move_to_other_network(hosts, &hosts.a),
-            Kind::MoveReader => move_to_other_network(hosts, &hosts.b),
+            Kind::MoveWriter => hosts.move_to_other_network(&hosts.a),
+            Kind::MoveReader => hosts.move_to_other_network(&hosts.b),
             Kind::StopWriter | Kind::StopReader | Kind::KillWriter | Kind::KillReader => Ok(()),
         }
     }
@@ -171,15 +171,4 @@ fn drop_arriving(host: &NetNs, cast: Cast) -> Result<()> {
 
 fn accept_all(host: &NetNs) -> Result<()> {
     host.tool(&["nft", "delete table inet outage"])
-}
-
-/// Both hosts can reach the new network, as if a router had told them.
-fn move_to_other_network(hosts: &TwoHosts, moving: &NetNs) -> Result<()> {
-    for host in [&hosts.a, &hosts.b] {
-        host.ip(&["route", "add", "10.84.0.0/24", "dev", TwoHosts::INTERFACE])?;
-    }
-    moving.ip(&["-4", "address", "flush", "dev", TwoHosts::INTERFACE])?;
-    moving.ip(&["address", "add", "10.84.0.7/24", "dev", TwoHosts::INTERFACE])?;
-    moving.ip(&["route", "replace", "10.83.0.0/24", "dev", TwoHosts::INTERFACE])?;
-    moving.ip(&["route", "replace", "224.0.0.0/4", "dev", TwoHosts::INTERFACE])
 }

@@ -566,9 +566,11 @@ impl<D: Default> Leading<'_, D> {
     fn wait_in_application(&mut self, parker: &Parker, end: Instant, by: &impl Process<Dirty = D>) -> Option<bool> {
         let of = self.of;
         let since = now();
-        if let Some(until) = self.lead().adaptive_spin.until(since) {
+        let until = self.lead().adaptive_spin.until(since);
+        if let Some(until) = until {
             while now() < until {
                 if parker.is_woken() || self.receive_in_application(by) {
+                    self.lead().adaptive_spin.on_hit();
                     return Some(true);
                 }
             }
@@ -583,7 +585,7 @@ impl<D: Default> Leading<'_, D> {
         if is_woken {
             of.leader_waker.clear();
         }
-        if is_readable {
+        if is_readable && until.is_none() {
             self.lead().adaptive_spin.on_sleep(since, now());
         }
         let has_received = is_readable && self.receive_in_application(by);
@@ -652,7 +654,7 @@ impl<D> Drop for Leading<'_, D> {
 }
 
 /// The next datagrams. Spins for `spin`, or while a stream is expected, then sleeps. The second result is the time
-/// since which the thread has slept.
+/// since which the thread has slept, unless it has spun before.
 fn wait_for_datagrams<'r>(
     receiver: &'r mut Receiver,
     socket: &Socket,
@@ -664,11 +666,13 @@ fn wait_for_datagrams<'r>(
     if let Some(until) = fixed.or_else(|| adaptive_spin.until(since)) {
         while now() < until {
             if receiver.receive(socket, Wait::NonBlocking)?.len() > 0 {
+                adaptive_spin.on_hit();
                 return Ok((receiver.datagrams(), None));
             }
             std::hint::spin_loop();
         }
         adaptive_spin.on_miss();
+        return Ok((receiver.receive(socket, Wait::Block)?, None));
     }
     Ok((receiver.receive(socket, Wait::Block)?, Some(since)))
 }

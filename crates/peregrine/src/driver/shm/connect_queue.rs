@@ -375,14 +375,9 @@ impl ConnectionManager {
         let mut dropped = self.queued.extract(&is_meant);
         let ended = self.sources.take_requests(&is_meant);
         self.may_connect |= !ended.is_empty();
-        let mut extract = |wanted: &mut WantedChannel| {
-            let (key, at) = (wanted.key, wanted.at);
-            let meant = wanted.readers.extract_if(.., |reader| is_meant(reader, key.writer));
-            dropped.extend(meant.map(|reader| Wanted { key, at, reader }));
-        };
-        self.sources.requests_mut().for_each(|pending| extract(&mut pending.wanted));
+        self.sources.requests_mut().for_each(|pending| pending.wanted.extract(&mut dropped, &is_meant));
         for PendingConnection { mut wanted, .. } in ended {
-            extract(&mut wanted);
+            wanted.extract(&mut dropped, &is_meant);
             self.queue_again(wanted);
         }
         dropped

@@ -99,6 +99,17 @@ impl WantedChannel {
         self.readers.iter().any(|reader| reader.is_demanded)
     }
 
+    /// Moves the requests for which `is_meant`, called with the writer, is true to `extracted`.
+    pub(super) fn extract(
+        &mut self,
+        extracted: &mut Vec<Wanted>,
+        mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool,
+    ) {
+        let (key, at) = (self.key, self.at);
+        let meant = self.readers.extract_if(.., |reader| is_meant(reader, key.writer));
+        extracted.extend(meant.map(|reader| Wanted { key, at, reader }));
+    }
+
     /// The single requests.
     pub(super) fn into_each(self) -> impl Iterator<Item = Wanted> {
         let Self { key, at, readers } = self;
@@ -161,10 +172,8 @@ impl Requests {
     /// Removes and returns the requests for which `is_meant`, called with the writer, is true.
     pub(super) fn extract(&mut self, mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool) -> Vec<Wanted> {
         let mut extracted = Vec::new();
-        self.0.retain(|key, wanted| {
-            let at = wanted.at;
-            let meant = wanted.readers.extract_if(.., |reader| is_meant(reader, key.writer));
-            extracted.extend(meant.map(|reader| Wanted { key: *key, at, reader }));
+        self.0.retain(|_, wanted| {
+            wanted.extract(&mut extracted, &mut is_meant);
             !wanted.readers.is_empty()
         });
         extracted

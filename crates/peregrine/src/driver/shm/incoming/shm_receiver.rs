@@ -305,13 +305,11 @@ impl ShmReceiver {
             adaptive_spin.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));
         let sleeps = self.reader.sleeps();
         self.reader.wait(spin.max(look), None);
-        if self.reader.sleeps() == sleeps {
-            return;
-        }
-        if look.is_zero() {
-            adaptive_spin.on_sleep(since, now());
-        } else {
-            adaptive_spin.on_miss();
+        match (self.reader.sleeps() == sleeps, look.is_zero()) {
+            (true, true) => {}
+            (true, false) => adaptive_spin.on_hit(),
+            (false, true) => adaptive_spin.on_sleep(since, now()),
+            (false, false) => adaptive_spin.on_miss(),
         }
     }
 

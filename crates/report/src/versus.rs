@@ -1,4 +1,5 @@
-//! The ratios of each series to the floor of its record, and to the other middlewares in it.
+//! The ratios of each series to the floor of its record, to the other middlewares in it, and of secured series to the
+//! unsecured one.
 
 use crate::compare::{FEWEST_BLOCKS, Ratio, Verdict};
 use crate::table::{Row, Run, Table, floor_of, paired};
@@ -68,6 +69,24 @@ pub(crate) fn to_peers<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
     .collect()
 }
 
+/// Every row of a secured series over that of the same middleware without security under the same conditions: the first
+/// one, if there are several.
+pub(crate) fn to_unsecured<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
+    let strand = |row: &Row| view.strand_of(row).and_then(|index| view.strands.get(index));
+    let is_moving = |strand: &Strand| !strand.floor && !strand.is_sealing();
+    let unsecured = |secured: &Row, product: &str| {
+        view.table.rows.iter().find(|row| {
+            is_alike(secured, row)
+                && strand(row).is_some_and(|s| is_moving(s) && !s.is_secured() && s.product() == product)
+        })
+    };
+    let pair = |row: &'a Row| {
+        let of = strand(row).filter(|strand| is_moving(strand) && strand.is_secured())?;
+        Some((unsecured(row, of.product())?, row))
+    };
+    view.table.rows.iter().filter_map(pair).flat_map(|(base, row)| compare(base, row)).collect()
+}
+
 /// The same record, size and case; the sending thread may differ, because not every middleware has the choice.
 fn is_alike(row: &Row, peer: &Row) -> bool {
     let conditions = |row: &Row| {
@@ -109,6 +128,20 @@ mod tests {
         );
         assert!((versus[0].ratio.median - 2.0).abs() < 1e-9 && (versus[1].ratio.median - 0.5).abs() < 1e-9);
         assert_eq!(versus[0].verdict, Verdict::TooFew);
+    }
+
+    #[test]
+    fn secured_series_are_compared_with_the_unsecured_one() {
+        let sources = [Source { name: String::new(), record: example::security() }];
+        let table = Table::of_all(&sources);
+        let versus = to_unsecured(&View::new(&sources, &table));
+        assert!(versus.iter().all(|one| one.base.series == "unsecured" && one.row.series.starts_with("security-")));
+        let ratio = |series: &str, len: u64| {
+            let of_it = |one: &&Versus<'_>| one.row.series == series && one.row.data_len == len;
+            versus.iter().filter(of_it).find(|one| one.measure == Measure::LatencyP50).unwrap().ratio.median
+        };
+        assert!(ratio("security-data", 32) > ratio("security-sign", 32) && ratio("security-sign", 32) > 1.0);
+        assert!(to_unsecured(&View::new(&[], &Table::of_all(&[]))).is_empty());
     }
 
     #[test]

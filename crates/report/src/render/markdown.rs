@@ -6,21 +6,26 @@ use crate::compare::{CONFIDENCE, Conditions, Interval, Ratio, varying};
 use crate::numbers::{count_text, grouped, microseconds, short_number};
 use crate::record::{Header, Record, Series, Test};
 use crate::table::{Row, Source, Table, floor_of};
-use crate::versus::{Measure, Versus, to_floor};
+use crate::versus::{Measure, Versus, to_floor, to_unsecured};
+use crate::view::View;
 
 /// Marks before and after the generated tables of a README.
 pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
 
 /// Latency and throughput by size, one line per series, with ratios to the floor and their confidence intervals; at a
-/// fixed rate also processor time. Series whose samples do not use the network have separate tables.
+/// fixed rate also processor time. Without a floor, secured series have ratios to the same middleware without security.
+/// Series whose samples do not use the network have separate tables.
 ///
 /// For one record. Cases that differ in more than series, size and test have separate tables under a heading that names
 /// the differences.
 pub fn markdown(record: &Record) -> String {
     let sources = [Source { name: String::new(), record: record.clone() }];
     let table = Table::of_all(&sources);
-    let ratios = to_floor(&table);
-    let mut text = introduction(record, &ratios);
+    let (reference, ratios) = match record.header.series.iter().find(|series| series.floor) {
+        Some(floor) => (floor.label.as_str(), to_floor(&table)),
+        None => ("the same middleware without security", to_unsecured(&View::new(&sources, &table))),
+    };
+    let mut text = introduction(record, reference, &ratios);
     let cases = cases(&table);
     let conditions: Vec<Conditions> = cases.iter().map(|case| case.conditions.clone()).collect();
     for (case, differences) in cases.iter().zip(varying(&conditions.iter().collect::<Vec<_>>())) {
@@ -106,7 +111,7 @@ pub fn between_marks(document: &str, text: &str) -> Option<String> {
 /// The content of a row's cell without its ratio.
 type Cell<'a> = &'a dyn Fn(&Row) -> Option<String>;
 
-fn introduction(record: &Record, ratios: &[Versus<'_>]) -> String {
+fn introduction(record: &Record, reference: &str, ratios: &[Versus<'_>]) -> String {
     let Header { created_utc, repetitions, measurement_ms, version, .. } = &record.header;
     let host = &record.host;
     let day = created_utc.split('T').next().unwrap_or_default();
@@ -121,14 +126,13 @@ fn introduction(record: &Record, ratios: &[Versus<'_>]) -> String {
         count_text(u32::try_from(host.cores).unwrap_or(u32::MAX), "core", "cores"),
         kernel_release(&host.kernel),
         count_text(*repetitions, "repetition", "repetitions"),
-        caption(record, ratios),
+        caption(reference, ratios),
     )
 }
 
 /// The meaning of the cells, true for all of them: intervals of few repetitions state their coverage, and a single
 /// repetition has none.
-fn caption(record: &Record, ratios: &[Versus<'_>]) -> String {
-    let Some(floor) = record.header.series.iter().find(|series| series.floor) else { return "Medians.".into() };
+fn caption(reference: &str, ratios: &[Versus<'_>]) -> String {
     let mut coverages: Vec<Option<f64>> =
         ratios.iter().map(|one| one.ratio.interval.map(|interval| interval.coverage)).collect();
     coverages.sort_unstable_by(|left, right| left.partial_cmp(right).unwrap_or(std::cmp::Ordering::Equal));
@@ -143,7 +147,7 @@ fn caption(record: &Record, ratios: &[Versus<'_>]) -> String {
         }
         _ => format!(" and its confidence interval, {percent:.0} % where the cell names no other"),
     };
-    format!("Medians; in parentheses the median ratio to {} in the same repetition{interval}.", floor.label)
+    format!("Medians; in parentheses the median ratio to {reference} in the same repetition{interval}.")
 }
 
 /// Name and release, without the machine.
@@ -260,6 +264,15 @@ mod tests {
         let text = with_repetitions(6);
         assert!(text.contains("in the same repetition and its 95 % confidence interval.\n"), "{text}");
         assert!(text.contains("6.00 µs (2.00; 2.00–2.00) |"), "{text}");
+    }
+
+    #[test]
+    fn secured_series_have_ratios_to_the_unsecured_one() {
+        let text = markdown(&example::security());
+        assert!(text.contains("the median ratio to the same middleware without security in the same"), "{text}");
+        let lines = |label: &str| text.lines().filter(|line| line.starts_with(label)).collect::<Vec<_>>();
+        assert!(lines("| RTPS sign |").iter().any(|line| line.contains(" µs (1.")), "{text}");
+        assert!(lines("| no security |").iter().all(|line| !line.contains('(')), "{text}");
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Participant {
             self.count_fault(from.prefix, Fault::NoSuchEndpoint);
         }
         self.hear_answer(rx, from, input);
-        self.hear_of_relocation(from, input);
+        self.hear_of_relocation(rx, from, input);
         match input {
             Input::Heartbeat(heartbeat) => self.weigh_heartbeat(rx, from, heartbeat),
             Input::AckNack(acknack) => self.answer_question(rx, from, envelope.vendor, acknack),

@@ -84,7 +84,7 @@ impl Participant {
 
     /// A participant that was asked at its old addresses answers from there: it has not moved.
     pub(super) fn hear_answer(&mut self, rx: &Reception<'_>, from: Guid, input: &Input<'_>) {
-        let is_answer = from.entity == EntityId::SEDP_PUBLICATIONS_READER && matches!(input, Input::AckNack(_));
+        let is_answer = is_answer_to_question(from, input);
         let Some(remote) = self.remotes.get_mut(&from.prefix).filter(|r| is_answer && r.doubt.is_some()) else {
             return;
         };
@@ -99,6 +99,11 @@ impl Participant {
             self.healed.moves_refused += 1;
         }
     }
+}
+
+/// Whether a participant may have sent this because a HEARTBEAT asked where it is.
+pub(super) fn is_answer_to_question(from: Guid, input: &Input<'_>) -> bool {
+    from.entity == EntityId::SEDP_PUBLICATIONS_READER && matches!(input, Input::AckNack(_))
 }
 
 impl RemoteParticipant {

@@ -8,14 +8,16 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::id::{Guid, GuidPrefix};
 use crate::locator::Locator;
+use crate::reader::Reception;
 use crate::receiver::Input;
 use crate::time::{Instant, Timestamp};
 use crate::vendor::Quirks;
 
 use super::Participant;
 use super::addresses::Addresses;
+use super::moves::is_answer_to_question;
 use super::relocation::{Relocation, Step};
 
 impl Participant {
@@ -59,11 +61,13 @@ impl Participant {
         step == Step::Rejoin
     }
 
-    /// A peer that answers a question has the present addresses of this participant.
-    pub(super) fn hear_of_relocation(&mut self, from: Guid, input: &Input<'_>) {
-        if from.entity == EntityId::SEDP_PUBLICATIONS_READER
-            && matches!(input, Input::AckNack(_))
+    /// A peer that answers a question has the present addresses of this participant. An impostor elsewhere on the
+    /// network cannot answer for it.
+    pub(super) fn hear_of_relocation(&mut self, rx: &Reception<'_>, from: Guid, input: &Input<'_>) {
+        if is_answer_to_question(from, input)
             && let Some(remote) = self.remotes.get_mut(&from.prefix)
+            && remote.relocation.is_open()
+            && remote.names(rx.source, &self.config.addresses.paths)
         {
             remote.relocation = Relocation::default();
         }

@@ -76,6 +76,32 @@ fn peer_that_answers_after_a_move_is_told_no_goodbye() {
 }
 
 #[test]
+fn answer_of_an_impostor_elsewhere_does_not_stop_the_goodbye() {
+    let mut domain = moved(VendorId::CYCLONE, false);
+    let moved_at = domain.now;
+    let mut answer = vec![];
+    Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::CYCLONE, prefix: prefix(2) }
+        .emit(&mut answer);
+    let acknack = crate::wire::AckNack {
+        reader: EntityId::SEDP_PUBLICATIONS_READER,
+        writer: EntityId::SEDP_PUBLICATIONS_WRITER,
+        state: crate::seq::SequenceNumberSet::empty(SequenceNumber(1)),
+        count: crate::seq::Count(1000),
+        is_final: true,
+    };
+    acknack.emit(crate::wire::Endianness::Little, &mut answer);
+    for _ in 0..50 {
+        domain.hear_from(1, address(66, 7410), &answer);
+        domain.run(Span::from_millis(10));
+    }
+    assert_eq!(goodbyes(&domain, moved_at).len(), 1);
+
+    domain.hear_from(1, address(2, 7410), &answer);
+    domain.run(PERIOD.times(3));
+    assert_eq!(goodbyes(&domain, moved_at).len(), 1, "the peer itself has answered");
+}
+
+#[test]
 fn peer_that_follows_moves_is_not_asked() {
     let mut domain = moved(VendorId::PEREGRINE, false);
     let moved_at = domain.now;

@@ -192,7 +192,7 @@ impl Interval {
 }
 
 /// In percent, with as many decimals as 2 to 5 runs need.
-fn short_percent(share: f64) -> String {
+pub(crate) fn short_percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::compare::{CONFIDENCE, Conditions, Interval, Ratio, varying};
+use crate::compare::{Conditions, Interval, Ratio, short_percent, varying};
 use crate::numbers::{count_text, grouped, microseconds, short_number};
 use crate::record::{Header, Record, Series, Test};
 use crate::table::{Row, Source, Table, floor_of};
@@ -133,21 +133,26 @@ fn introduction(record: &Record, reference: &str, ratios: &[Versus<'_>]) -> Stri
 /// The meaning of the cells, true for all of them: intervals of few repetitions state their coverage, and a single
 /// repetition has none.
 fn caption(reference: &str, ratios: &[Versus<'_>]) -> String {
-    let mut coverages: Vec<Option<f64>> =
-        ratios.iter().map(|one| one.ratio.interval.map(|interval| interval.coverage)).collect();
-    coverages.sort_unstable_by(|left, right| left.partial_cmp(right).unwrap_or(std::cmp::Ordering::Equal));
-    coverages.dedup();
-    let percent = CONFIDENCE * 100.0;
-    let interval = match coverages[..] {
-        [] => return "Medians.".into(),
-        [None] => String::new(),
-        [Some(CONFIDENCE)] => format!(" and its {percent:.0} % confidence interval"),
-        [None, Some(CONFIDENCE)] => {
-            format!(" and its {percent:.0} % confidence interval where there are enough repetitions")
-        }
-        _ => format!(" and its confidence interval, {percent:.0} % where the cell names no other"),
-    };
+    if ratios.is_empty() {
+        return "Medians.".into();
+    }
+    let interval = usual_coverage(ratios).map_or_else(String::new, |coverage| {
+        let intervals = || ratios.iter().map(|one| one.ratio.interval);
+        let limits = match (intervals().flatten().any(|one| one.coverage != coverage), intervals().any(|i| i.is_none()))
+        {
+            (true, _) => ", where the cell names no other",
+            (false, true) => " where there are enough repetitions",
+            (false, false) => "",
+        };
+        format!(" and its {} % confidence interval{limits}", short_percent(coverage))
+    });
     format!("Medians; in parentheses the median ratio to {reference} in the same repetition{interval}.")
+}
+
+/// The coverage of most intervals.
+fn usual_coverage(ratios: &[Versus<'_>]) -> Option<f64> {
+    let coverages = || ratios.iter().filter_map(|one| Some(one.ratio.interval?.coverage));
+    coverages().max_by_key(|coverage| coverages().filter(|other| other == coverage).count())
 }
 
 /// Name and release, without the machine.
@@ -173,13 +178,14 @@ fn series_table(
     if lens.is_empty() {
         return String::new();
     }
+    let usual = usual_coverage(ratios);
     let headings = lens.iter().map(|len| format!(" {} B |", grouped(*len as f64))).collect::<String>();
     let mut text = format!("\n| {heading} |{headings}\n|---|{}\n", "---:|".repeat(lens.len()));
     for series in series {
         let cells = lens.iter().map(|len| {
             let row = row_of(series, *len)?;
             let ratio = ratios.iter().find(|ratio| std::ptr::eq(ratio.row, row) && Some(ratio.measure) == measure);
-            cell(row).map(|value| value + &ratio.map_or_else(String::new, |ratio| bracket(&ratio.ratio)))
+            cell(row).map(|value| value + &ratio.map_or_else(String::new, |ratio| bracket(&ratio.ratio, usual)))
         });
         let cells: Vec<Option<String>> = cells.collect();
         if cells.iter().all(Option::is_none) {
@@ -195,29 +201,40 @@ fn series_table(
     text
 }
 
-fn bracket(ratio: &Ratio) -> String {
-    let interval =
-        |interval: Interval| format!("; {:.2}–{:.2}{}", interval.low, interval.high, interval.coverage_text());
+/// Without the coverage of the interval if that is the `usual` one, which the caption names.
+fn bracket(ratio: &Ratio, usual: Option<f64>) -> String {
+    let interval = |interval: Interval| {
+        let other = Some(interval.coverage).filter(|coverage| Some(*coverage) != usual);
+        let other = other.map_or_else(String::new, |coverage| format!(" at {} %", short_percent(coverage)));
+        format!("; {:.2}–{:.2}{other}", interval.low, interval.high)
+    };
     format!(" ({:.2}{})", ratio.median, ratio.interval.map_or_else(String::new, interval))
 }
 
-/// Each reason once.
+/// Number of series that are named with the reason for which they were not measured. Of more, the number is stated.
+const NAMED_MAX: usize = 3;
+
+/// Each reason once, with the series and tests that it concerns.
 fn not_measured(record: &Record) -> String {
-    let mut told: Vec<(&str, Option<Test>, &str)> = Vec::new();
-    let mut text = String::new();
+    let mut reasons: Vec<(&str, Option<Test>, Vec<&str>)> = Vec::new();
     for skipped in record.not_measured() {
-        let one = (&*skipped.series, skipped.test, &*skipped.reason);
-        if told.contains(&one) {
-            continue;
+        let series = record.header.series.iter().find(|series| series.id == skipped.series);
+        let label = series.map_or("", |series| &series.label);
+        match reasons.iter_mut().find(|(reason, test, _)| *reason == skipped.reason && *test == skipped.test) {
+            Some((_, _, labels)) if labels.contains(&label) => {}
+            Some((_, _, labels)) => labels.push(label),
+            None => reasons.push((&skipped.reason, skipped.test, vec![label])),
         }
-        told.push(one);
-        let label = record.header.series.iter().find(|series| series.id == skipped.series);
-        let test = match skipped.test {
+    }
+    let mut text = String::new();
+    for (reason, test, labels) in reasons {
+        let test = match test {
             Some(Test::Latency) => ", latency",
             Some(Test::Throughput) => ", throughput",
             Some(Test::OpenLoop) | None => "",
         };
-        let _ = writeln!(text, "- {}{test}: {}", label.map_or("", |series| &series.label), skipped.reason);
+        let names = if labels.len() > NAMED_MAX { format!("{} series", labels.len()) } else { labels.join(", ") };
+        let _ = writeln!(text, "- {names}{test}: {reason}");
     }
     if text.is_empty() { text } else { format!("\nNot measured:\n\n{text}") }
 }
@@ -236,8 +253,8 @@ mod tests {
         let rates: Vec<_> = text.lines().filter(|line| line.contains("/s")).collect();
         assert_eq!(rates.len(), 2, "{text}");
         assert!(rates[1].contains("500/s") && rates[1].contains("(0.50; "), "{rates:?}");
-        assert!(text.contains("3 repetitions of 100 ms") && dds.contains(" at 75 %)"), "{text}");
-        assert!(text.contains("confidence interval, 95 % where the cell names no other."), "{text}");
+        assert!(text.contains("3 repetitions of 100 ms") && !dds.contains(" at 75 %)"), "{text}");
+        assert!(text.contains("in the same repetition and its 75 % confidence interval.\n"), "{text}");
     }
 
     fn with_repetitions(repetitions: u32) -> String {

@@ -16,7 +16,7 @@ const ROUND: u32 = 500;
 /// ends the steadiness of a flow and sets some timers.
 const SETTINGS_MAX: u64 = ROUND as u64 / 5;
 /// The last of these rounds counts, or the first one with few settings.
-const ROUNDS_MAX: u32 = 40;
+const ROUNDS_MAX: u32 = 200;
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]

@@ -89,6 +89,8 @@ fn application_learns_why_a_pair_uses_messages_and_when_that_ends() {
     let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
     let reader = reader(&sides[1]);
     assert_eq!(next_paths(&mut events), [DeliveryPath::Messages(NoSharedMemory::NoSamplesYet)]);
+    // The reader may match first: a volatile writer sends it nothing from before the match.
+    writer.wait_for_readers(1, PATIENCE).unwrap();
     for value in 0..2 {
         writer.write(&Number { value }).unwrap();
     }

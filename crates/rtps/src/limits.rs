@@ -163,8 +163,8 @@ pub const SHOWN_ADDRESSES_MAX: usize = 16;
 /// that hears no multicast waits for the next period if its announcement is shorter than that of this participant.
 pub const ANSWER_CREDIT_FACTOR: usize = 3;
 
-/// The intervals after which the answer to an unverified participant is repeated. See
-/// `participant/answer_repetitions.rs`.
+/// The intervals after which the answer to an unverified participant is repeated, and the announcement to one that has
+/// to discover this participant anew. See `participant/answer_repetitions.rs` and `participant/relocation.rs`.
 pub const ANSWER_REPETITIONS: [Span; 3] = [Span::from_millis(10), Span::from_millis(100), Span::from_millis(200)];
 
 /// Unanswered announcement bytes of one unverified participant that may count as credit for answers to it.
@@ -199,8 +199,11 @@ pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(20);
 /// participant anew.
 pub const REJOINS_MAX: u32 = 3;
 
-/// The time from such a goodbye until the peer is asked again; each further one doubles it.
+/// The time from the announcements after such a goodbye until the peer is asked again; each further one doubles it.
 pub const REJOIN_PAUSE: Span = Span::from_secs(1);
+
+/// After such a goodbye, nothing is announced to the groups for this time.
+pub const REJOIN_SILENCE: Span = Span::from_millis(100);
 
 /// The shortest time between two such inquiries, so that announcements do not multiply.
 pub const DOUBT_INTERVAL: Span = Span::from_secs(1);

@@ -279,6 +279,12 @@ impl Peer {
         self.run(&command)
     }
 
+    /// The name of the product that the peer runs.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Creates a writer, which later commands call `name`.
     ///
     /// # Errors

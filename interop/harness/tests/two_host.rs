@@ -165,7 +165,8 @@ impl Stream {
         self.writer.wait_acknowledged("w", PATIENCE)?;
         let samples = self.reader.take("r", COUNT, PATIENCE)?;
         let numbers: Vec<u32> = samples.iter().map(|sample| sample.seq).collect();
-        assert_eq!(numbers, (first_seq..self.next_seq).collect::<Vec<_>>());
+        let pair = format!("{} to {}", self.writer.name(), self.reader.name());
+        assert_eq!(numbers, (first_seq..self.next_seq).collect::<Vec<_>>(), "{pair}");
         assert!(samples.iter().all(|sample| sample.intact), "{samples:?}");
         Ok(())
     }
@@ -210,7 +211,7 @@ fn assert_peer_reaches_moved_peregrine(programs: [Maker; 2], moving: fn(&TwoHost
     let end = Instant::now() + PATIENCE;
     // Samples that are written before the new match are lost.
     loop {
-        assert!(Instant::now() < end, "no sample has arrived since the move");
+        assert!(Instant::now() < end, "{} to {}: no sample since the move", stream.writer.name(), stream.reader.name());
         let write = Write { key: 1, first_seq: stream.next_seq, size_bytes: 3000, count: 1, period_us: 0 };
         stream.writer.write("w", &write).unwrap();
         stream.next_seq += 1;

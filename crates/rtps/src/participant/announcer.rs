@@ -65,6 +65,11 @@ impl Announcer {
         self.next = self.next.min(soonest);
     }
 
+    /// Announces no earlier than at this time.
+    pub(super) fn put_off(&mut self, until: Instant) {
+        self.next = self.next.max(until);
+    }
+
     pub(super) fn schedule(&mut self, now: Instant) {
         self.last = Some(now);
         self.sent = self.sent.saturating_add(1);

@@ -204,11 +204,10 @@ impl Participant {
             return;
         }
         self.heals_from = now + HEALING_INTERVAL;
-        let mut has_rejoined = false;
         for prefix in self.healing.iter().copied().collect::<Vec<_>>() {
             self.pursue_doubt(now, prefix);
             self.repeat_answer(now, wall, prefix);
-            has_rejoined |= self.pursue_relocation(now, wall, prefix);
+            self.pursue_relocation(now, wall, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
             // One question is enough for a summary of all endpoints; a denial takes a HEARTBEAT of that writer.
             let mut has_asked = false;
@@ -219,9 +218,6 @@ impl Participant {
                     has_asked = true;
                 }
             }
-        }
-        if has_rejoined {
-            self.announce_afresh(now, wall);
         }
         let Self { healing, remotes, .. } = self;
         healing.retain(|prefix| remotes.get(prefix).is_some_and(|remote| remote.heals_at().is_some()));

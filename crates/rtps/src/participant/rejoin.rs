@@ -4,11 +4,16 @@
 //! ones for ever after the participant has moved. After a change of addresses, each peer that may be such a one is
 //! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
 //! participant has left, and then its announcement, so that it discovers this participant anew.
+//!
+//! The announcement after a goodbye goes to the same address of the peer, and nothing goes to the groups meanwhile:
+//! Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an announcement
+//! with a higher sequence number before.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::id::{Guid, GuidPrefix};
+use crate::limits::REJOIN_SILENCE;
 use crate::locator::Locator;
 use crate::reader::Reception;
 use crate::receiver::Input;
@@ -39,11 +44,10 @@ impl Participant {
         found.into_iter().for_each(|prefix| self.heal_later(prefix));
     }
 
-    /// Asks a peer after a move, or makes it discover this participant anew. Returns whether it did the latter: the
-    /// peer may not have processed the goodbye when the announcement arrives, so that further ones have to follow.
-    pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) -> bool {
-        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
-        let Some(step) = remote.relocation.take_due(now) else { return false };
+    /// Asks a peer after a move, or makes it discover this participant anew.
+    pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        let Some(step) = remote.relocation.take_due(now) else { return };
         let to = Arc::clone(&remote.metatraffic);
         match step {
             Step::Ask => {
@@ -55,10 +59,14 @@ impl Participant {
                 self.say(&goodbye, Arc::clone(&to));
                 let announcement = self.announcement(wall, Some(prefix));
                 self.say(&announcement, to);
+                self.announcer.put_off(now + REJOIN_SILENCE);
                 self.rejoins += 1;
             }
+            Step::AnnounceAgain => {
+                let announcement = self.announcement(wall, Some(prefix));
+                self.say(&announcement, to);
+            }
         }
-        step == Step::Rejoin
     }
 
     /// A peer that answers a question has the present addresses of this participant. An impostor elsewhere on the

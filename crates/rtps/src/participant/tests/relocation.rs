@@ -1,7 +1,9 @@
 //! Moves of a participant of which peers of other vendors take no notice.
 
 use super::*;
-use crate::limits::{MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOINS_MAX};
+use crate::limits::{
+    ANSWER_REPETITIONS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOIN_SILENCE, REJOINS_MAX,
+};
 
 /// Longer than any test.
 const LEASE: Span = Span::from_secs(100);
@@ -65,6 +67,29 @@ fn peer_that_does_not_answer_after_a_move_discovers_the_participant_anew() {
         assert_eq!(known.default_unicast, [Locator::from(address(77, 7411))]);
         assert_eq!(goodbyes(&domain, moved_at).len(), 1, "it has answered since");
     }
+}
+
+/// Fast DDS drops a goodbye whose number is lower than that of an announcement that another of its threads has received
+/// by multicast at the same time.
+#[test]
+fn announcements_after_a_goodbye_go_to_the_address_of_the_goodbye() {
+    let mut domain = moved(VendorId::FAST_DDS, false);
+    let moved_at = domain.now;
+    domain.run(Span::from_secs(9));
+    let said_to = |to: SocketAddr, from: Span, span: Span| {
+        let is_said = |m: &&Sent| m.to == [to] && m.from == prefix(1) && m.is_announcement();
+        let times = domain.sent.iter().filter(is_said).map(|m| m.at.since(moved_at));
+        times.filter(|at| (from.0..from.0 + span.0).contains(&at.0)).map(|at| Span(at.0 - from.0)).collect::<Vec<_>>()
+    };
+    for goodbye in goodbyes(&domain, moved_at) {
+        assert_eq!(said_to(GROUP, goodbye, REJOIN_SILENCE), vec![]);
+        let mut expected = vec![Span::ZERO; 2];
+        for interval in ANSWER_REPETITIONS {
+            expected.push(Span(expected[expected.len() - 1].0 + interval.0));
+        }
+        assert_eq!(said_to(address(2, 7410), goodbye, REJOIN_PAUSE), expected, "a goodbye, then announcements");
+    }
+    assert!(!said_to(GROUP, Span::ZERO, Span::from_secs(9)).is_empty());
 }
 
 #[test]

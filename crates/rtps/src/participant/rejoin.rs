@@ -5,7 +5,7 @@
 //! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
 //! participant has left, and then its announcement, so that it discovers this participant anew.
 //!
-//! The announcement after a goodbye goes to the same address of the peer, and nothing goes to the groups meanwhile:
+//! The announcement after a goodbye goes to the same address of the peer, and the next one to the groups waits:
 //! Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an announcement
 //! with a higher sequence number before.
 

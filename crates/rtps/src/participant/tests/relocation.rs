@@ -81,7 +81,9 @@ fn announcements_after_a_goodbye_go_to_the_address_of_the_goodbye() {
         let times = domain.sent.iter().filter(is_said).map(|m| m.at.since(moved_at));
         times.filter(|at| (from.0..from.0 + span.0).contains(&at.0)).map(|at| Span(at.0 - from.0)).collect::<Vec<_>>()
     };
-    for goodbye in goodbyes(&domain, moved_at) {
+    let all = goodbyes(&domain, moved_at);
+    assert_eq!(all.len(), REJOINS_MAX as usize);
+    for goodbye in all {
         assert_eq!(said_to(GROUP, goodbye, REJOIN_SILENCE), vec![]);
         let mut expected = vec![Span::ZERO; 2];
         for interval in ANSWER_REPETITIONS {

@@ -239,6 +239,64 @@ fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
     all
 }
 
+/// Each sample of a ping-pong by shared memory wakes the thread that waits for it, while the shared-memory threads sleep.
+/// On a busy machine a thread may miss its turn, so the test waits for one round in which few samples woke others.
+#[cfg(target_os = "linux")]
+#[test]
+fn sample_by_shared_memory_wakes_the_thread_that_waits_and_no_other() {
+    const ROUND: u32 = 500;
+    /// Sleeps of the shared-memory threads in a round, in which each would sleep for each sample that it takes.
+    const SLEEPS_MAX: u64 = ROUND as u64 / 4;
+    const DOMAIN: u32 = 74;
+    let sides = sides_with(DOMAIN, true);
+    let ends = |from: usize, to: usize, name: &str| {
+        let writer = sides[from].topic::<Blob>(name).unwrap().writer_builder().keep_all().reliable().build().unwrap();
+        let reader = sides[to].topic::<Blob>(name).unwrap().reader_builder().keep_all().reliable().build().unwrap();
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        reader.wait_for_writers(1, PATIENCE).unwrap();
+        (writer, reader)
+    };
+    let (ping, ping_reader) = ends(0, 1, "ping");
+    let (pong, pong_reader) = ends(1, 0, "pong");
+    let end = Instant::now() + PATIENCE;
+    while ping.shared_memory_readers() + pong.shared_memory_readers() < 2 {
+        assert!(Instant::now() < end, "shared memory is not used");
+        std::thread::yield_now();
+    }
+    let take = |reader: &DataReader<Blob>| reader.wait_and_take(PATIENCE).unwrap().value().cloned().unwrap();
+    let last = u32::MAX;
+    let exchange = |number: u32| {
+        ping.write(&Blob { number, octets: vec![7; 100] }).unwrap();
+        assert_eq!(take(&pong_reader).number, number);
+    };
+    let sleeps = || {
+        let threads = sleeps_of_threads(DOMAIN).into_iter().filter(|(name, _)| name.starts_with("pg-shm"));
+        threads.map(|(_, sleeps)| sleeps).sum::<u64>()
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                let blob = take(&ping_reader);
+                pong.write(&blob).unwrap();
+                if blob.number == last {
+                    return;
+                }
+            }
+        });
+        let end = Instant::now() + PATIENCE;
+        let mut rounds = Vec::new();
+        while rounds.last().is_none_or(|sleeps| *sleeps > SLEEPS_MAX) && Instant::now() < end {
+            let before = sleeps();
+            assert!(before > 0, "shared-memory threads have slept");
+            (0..ROUND).for_each(exchange);
+            rounds.push(sleeps() - before);
+        }
+        exchange(last);
+        let sleeps = *rounds.last().unwrap();
+        assert!(sleeps <= SLEEPS_MAX, "sleeps of the shared-memory threads in {ROUND} exchanges: {rounds:?}");
+    });
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn idle_participant_makes_no_system_calls() {

@@ -404,6 +404,10 @@ pub const STEADY_INTERVALS: u32 = 4;
 /// Samples without a pause after which a steady flow counts as lasting.
 pub const LASTING_SAMPLES: u32 = 256;
 
+/// Samples without a pause that a pause of a lasting flow costs. A thread that shares its core pauses every few
+/// milliseconds, and sends about twice as many samples in between.
+pub const LASTING_PAUSE: u32 = 128;
+
 /// Intervals without a sample after which a writer requests acknowledgement of the last samples of a lasting flow. Each
 /// sample delays the timer, and the thread that waits for the timer wakes up once in this many intervals to set it
 /// again.

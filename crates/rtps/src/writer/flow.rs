@@ -2,8 +2,8 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, DENSE_REQUESTS_WITHIN, LASTING_INTERVALS, LASTING_SAMPLES,
-    LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_SAMPLE_BYTES_MIN, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
+    ASK_EVERY_BYTES, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, DENSE_REQUESTS_WITHIN, LASTING_INTERVALS, LASTING_PAUSE,
+    LASTING_SAMPLES, LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_SAMPLE_BYTES_MIN, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
     RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX,
     STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
@@ -99,7 +99,7 @@ pub(super) struct Flow {
     overdue: Span,
     /// Consecutive even gaps, at most twice [`STEADY_GAPS`]; a long gap subtracts [`STEADY_GAPS`].
     even_gaps: u32,
-    /// Samples since the last long gap, at most [`LASTING_SAMPLES`].
+    /// Samples without a long gap, at most twice [`LASTING_SAMPLES`]; a long gap subtracts [`LASTING_PAUSE`].
     samples_without_pause: u32,
     /// Samples to be sent without loss before the flow counts as steady again.
     samples_to_prove: u32,
@@ -215,7 +215,7 @@ impl Flow {
         let gap = now.since(last);
         if gap <= self.steady_wait() && gap <= STEADY_GAP_MAX {
             self.even_gaps = (self.even_gaps + 1).min(STEADY_GAPS * 2);
-            self.samples_without_pause = (self.samples_without_pause + 1).min(LASTING_SAMPLES);
+            self.samples_without_pause = (self.samples_without_pause + 1).min(LASTING_SAMPLES * 2);
             let early = Span(self.interval.0.saturating_sub(gap.0));
             if self.overdue > Span::ZERO {
                 // A delayed application sends the samples of its delay in a burst.
@@ -225,9 +225,11 @@ impl Flow {
             }
             return;
         }
-        self.samples_without_pause = 0;
         // One long gap, for example from scheduling, does not end an established flow.
-        self.even_gaps = if gap <= STEADY_GAP_MAX { self.even_gaps.saturating_sub(STEADY_GAPS) } else { 0 };
+        let is_pause = gap <= STEADY_GAP_MAX;
+        self.samples_without_pause =
+            if is_pause { self.samples_without_pause.saturating_sub(LASTING_PAUSE) } else { 0 };
+        self.even_gaps = if is_pause { self.even_gaps.saturating_sub(STEADY_GAPS) } else { 0 };
         if self.is_even() {
             self.overdue = gap;
         } else {

@@ -1,8 +1,8 @@
-//! The doorbells of this process: one word for each reader process to which a writer of this process has a channel.
+//! The doorbells of this process: two words for each reader process to which a writer of this process has a channel.
 
 use super::page::OwnedPage;
 use super::sync::Mutex;
-use super::wake::DOORBELLS;
+use super::wake::{DOORBELLS, Role};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError};
@@ -79,8 +79,9 @@ impl<K: Copy + Eq + Hash, S> Doorbell<K, S> {
         &self.sleeper
     }
 
-    pub(super) fn ring(&self) {
-        self.page.words.increment_and_wake(self.index as usize);
+    /// Wakes the thread that sleeps in this role.
+    pub(super) fn ring(&self, role: Role) {
+        self.page.words.increment_and_wake(role.word(self.index));
     }
 }
 

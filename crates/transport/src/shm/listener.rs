@@ -5,7 +5,7 @@ use super::link::{Address, Link, ListenSocket, Peer, Received, Trust};
 use super::memory::Memory;
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use super::page::{OwnedPage, PeerPage, Words};
-use super::wake::DOORBELLS;
+use super::wake::DOORBELL_WORDS;
 use crate::event::{Poller, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -55,7 +55,7 @@ impl Listener {
     pub fn new(trust: Trust) -> io::Result<Self> {
         let (socket, poller) = (ListenSocket::open(trust)?, Poller::new()?);
         poller.add(&socket, Token(0))?;
-        let doorbell_page = Memory::new("peregrine-doorbells", DOORBELLS as usize * 8)?;
+        let doorbell_page = Memory::new("peregrine-doorbells", DOORBELL_WORDS * 8)?;
         let doorbells = DoorbellPage::new(OwnedPage::new(Words::of(&doorbell_page)));
         Ok(Self { socket, doorbells, doorbell_page, silent: VecDeque::new(), poller, rejected_connections: 0 })
     }

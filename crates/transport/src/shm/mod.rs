@@ -31,7 +31,8 @@
 //! | [`Listener`] | accepts connections of reader processes; one for each process |
 //! | [`Writer`] | owns the slots for samples, and one channel to each reader process |
 //! | [`HostIdentity`], [`NotColocated`] | whether two processes can share memory |
-//! | [`Reader`] | the channels from all writers, on which one thread waits; one for each process |
+//! | [`Reader`] | the channels from all writers, on which one thread waits at a time; one for each process |
+//! | [`Follower`], [`FollowerWatch`] | the thread that takes when no other thread of its process does, and how these take turns |
 //! | [`Interrupt`], [`Commands`] | how other threads of the reader's process end the wait of the taking thread and send it commands |
 //! | [`SlotLender`] | loans the next slot without the writer's lock |
 //! | [`UserMessage`] | a message between the users of the two ends of a channel |
@@ -96,7 +97,7 @@ mod writer_channel;
 
 pub use commands::{Commands, FOLLOW_UPS_MAX, TakenCommands};
 pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
-pub use wake::Interrupt;
+pub use wake::{FollowerWatch, Interrupt};
 
 #[cfg(not(all(loom, test)))]
 pub use {
@@ -107,8 +108,8 @@ pub use {
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, USER_WORDS, UserMessage, WriterKey},
     reader::{
-        AckHandle, ConnectError, Connecting, Connection, Connector, InPlace, Reader, ReaderConfig, ReaderStatistics,
-        TooManyProcesses, Wake,
+        AckHandle, ConnectError, Connecting, Connection, Connector, Follower, InPlace, Reader, ReaderConfig,
+        ReaderStatistics, TooManyProcesses, Wake,
     },
     retained_slot::{RetainedSlot, SpentSegment},
     sample::Sample,

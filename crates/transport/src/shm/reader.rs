@@ -1,4 +1,8 @@
-//! The reader's side: the channels from all writers, on which one thread waits.
+//! The reader's side: the channels from all writers, on which one thread waits at a time.
+
+mod leading;
+
+pub use leading::Follower;
 
 use super::channel_end::{Gone, WriterGone, WriterId};
 use super::corrupt::Corrupt;
@@ -11,24 +15,21 @@ use super::page::{OwnedPage, PeerPage, Words};
 use super::ring::{self, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{ChannelCore, Sample, Segment};
 use super::sync::Ordering;
-use super::wake::{DOORBELLS, Interrupt, SLEEPER_WORDS, Sleeper};
+use super::wake::{DOORBELL_WORDS, LOCAL_DOORBELLS, SLEEPER_WORDS, Sleeper};
 use super::writer_channel::probe;
-use crate::clock::MonotonicNs;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Messages of one writer that are handled per call, so that the call ends whatever the writer sends.
 const MAX_MESSAGES: usize = 1024;
 /// Messages from the user of one writer that wait for [`Reader::poll_messages`]. A writer that sends more is at fault:
 /// its user answers messages of the reader's user.
 const USER_MESSAGES_MAX: usize = 256;
-/// Checks of the rings between two readings of the clock, while spinning.
-const LOOKS_PER_CLOCK: u32 = 32;
-
+/// Most writer processes: the words that a thread can wait for, but for those of its own process.
+const PROCESSES_MAX: usize = MAX_WORDS - LOCAL_DOORBELLS;
 /// Bounds of a [`Reader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReaderConfig {
@@ -52,7 +53,7 @@ impl Default for ReaderConfig {
 pub enum Wake {
     /// [`Reader::take`] may have something to return.
     Ready,
-    /// [`Interrupt::interrupt`] was called.
+    /// [`Interrupt::interrupt`](super::Interrupt::interrupt) was called.
     Interrupted,
     /// The deadline passed.
     TimedOut,
@@ -75,9 +76,10 @@ pub struct ReaderStatistics {
     pub sleeps: u64,
 }
 
-/// Takes the samples of any number of writers, in up to 127 other processes. One reader serves a whole process.
+/// Takes the samples of any number of writers, in up to 126 other processes. One reader serves a whole process.
 ///
-/// Has no lock and no thread: one thread at a time takes and waits. Samples may be dropped on any thread.
+/// Has no lock and no thread: one thread at a time takes and waits. Samples may be dropped on any thread. A
+/// [`Follower`] may sleep beside the thread that takes.
 #[derive(Debug)]
 pub struct Reader {
     config: ReaderConfig,
@@ -85,7 +87,10 @@ pub struct Reader {
     sleeper_memory: Memory,
     channels: Vec<Channel>,
     /// One for each writer process.
-    doorbells: Vec<Arc<WriterDoorbell>>,
+    doorbells: Arc<Vec<Arc<WriterDoorbell>>>,
+    /// Number of doorbells that were added, and the same when the follower recorded them.
+    generation: u64,
+    followed_generation: u64,
     /// Channel at which the next search starts.
     turn: usize,
     next_writer: u64,
@@ -152,7 +157,7 @@ struct Channel {
     core: Arc<ChannelCore>,
     receiver: Receiver,
     /// Keeps the doorbell among the words that [`Reader::wait`] waits for.
-    _doorbell: Arc<WriterDoorbell>,
+    doorbell: Arc<WriterDoorbell>,
     /// Sorted by segment number.
     segments: Vec<(u32, Arc<Segment>)>,
     mapped_bytes: usize,
@@ -180,7 +185,9 @@ impl Reader {
             sleeper: Sleeper::new(OwnedPage::new(Words::of(&sleeper_memory))),
             sleeper_memory,
             channels: Vec::new(),
-            doorbells: Vec::new(),
+            doorbells: Arc::default(),
+            generation: 0,
+            followed_generation: 0,
             turn: 0,
             next_writer: 1,
             gone: VecDeque::new(),
@@ -208,17 +215,17 @@ impl Reader {
     /// The reader is connected to as many writer processes as one thread can wait for.
     pub fn add(&mut self, connection: Connection) -> Result<WriterId, TooManyProcesses> {
         let Connection { core, doorbell } = connection;
-        self.doorbells.retain(|doorbell| Arc::strong_count(doorbell) > 1);
+        self.remove_unused_doorbells();
         let is_same = |other: &&Arc<WriterDoorbell>| {
             (other.device, other.inode, other.index) == (doorbell.device, doorbell.inode, doorbell.index)
         };
         let doorbell = match self.doorbells.iter().find(is_same) {
             Some(known) => Arc::clone(known),
-            // One word is reserved for interrupts.
-            None if self.doorbells.len() >= MAX_WORDS - 1 => return Err(TooManyProcesses),
+            None if self.doorbells.len() >= PROCESSES_MAX => return Err(TooManyProcesses),
             None => {
                 let doorbell = Arc::new(doorbell);
-                self.doorbells.push(Arc::clone(&doorbell));
+                Arc::make_mut(&mut self.doorbells).push(Arc::clone(&doorbell));
+                self.generation += 1;
                 doorbell
             }
         };
@@ -229,7 +236,7 @@ impl Reader {
             id,
             core,
             receiver,
-            _doorbell: doorbell,
+            doorbell,
             segments: Vec::new(),
             mapped_bytes: 0,
             messages: Vec::new(),
@@ -325,38 +332,6 @@ impl Reader {
         self.channels.iter().any(|channel| channel.is_ready() || channel.is_over())
     }
 
-    /// Waits until there is something to take: spins for `spin`, then sleeps. A deadline of `None` waits without limit.
-    ///
-    /// A writer counts as ready while it has more samples, even if as many are held as agreed.
-    pub fn wait(&mut self, spin: Duration, deadline: Option<MonotonicNs>) -> Wake {
-        let spin_end = (!spin.is_zero()).then(|| MonotonicNs::now().after(spin));
-        loop {
-            if let Some(wake) = self.look() {
-                return wake;
-            }
-            let now = MonotonicNs::now();
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                return Wake::TimedOut;
-            }
-            if spin_end.is_some_and(|end| now < end) {
-                for _ in 0..LOOKS_PER_CLOCK {
-                    if self.is_ready() {
-                        return Wake::Ready;
-                    }
-                    std::hint::spin_loop();
-                }
-            } else {
-                self.sleep(deadline);
-            }
-        }
-    }
-
-    /// The handle that ends waits of this reader.
-    #[must_use]
-    pub fn interrupt(&self) -> Interrupt {
-        self.sleeper.interrupt()
-    }
-
     /// Handles messages of the writers: new and freed segments, and ends of channels. Call this when one of
     /// [`Self::descriptors`] is readable, and periodically. [`Self::take`] still returns samples that a writer
     /// published before it ended.
@@ -409,21 +384,6 @@ impl Reader {
         }
     }
 
-    fn look(&mut self) -> Option<Wake> {
-        if self.sleeper.is_interrupted() {
-            return Some(Wake::Interrupted);
-        }
-        self.is_ready().then_some(Wake::Ready)
-    }
-
-    fn sleep(&mut self, deadline: Option<MonotonicNs>) {
-        let Self { sleeper, doorbells, channels, .. } = self;
-        let doorbells = doorbells.iter().map(|doorbell| (&doorbell.page, doorbell.index as usize));
-        let is_ready = || channels.iter().any(Channel::is_ready);
-        let slept = sleeper.sleep_unless(doorbells, is_ready, deadline);
-        self.statistics.sleeps += u64::from(slept);
-    }
-
     fn remove_gone(&mut self) {
         let mut place = 0;
         while let Some(channel) = self.channels.get(place) {
@@ -441,8 +401,17 @@ impl Reader {
             self.statistics.lost = total_lost(self.statistics.lost, [lost]);
             self.gone.push_back(WriterGone { writer: channel.id, reason, lost });
         }
-        self.doorbells.retain(|doorbell| Arc::strong_count(doorbell) > 1);
+        self.remove_unused_doorbells();
         self.turn = 0;
+    }
+
+    fn remove_unused_doorbells(&mut self) {
+        let Self { doorbells, channels, .. } = self;
+        let is_used =
+            |doorbell: &Arc<WriterDoorbell>| channels.iter().any(|channel| Arc::ptr_eq(&channel.doorbell, doorbell));
+        if !doorbells.iter().all(is_used) {
+            Arc::make_mut(doorbells).retain(is_used);
+        }
     }
 }
 
@@ -782,7 +751,7 @@ fn open(
         return Err(ConnectError::Refused(Refusal::NotTheSameMemory));
     }
     let stat = rustix::fs::fstat(&doorbells).map_err(|error| memory(error.into()))?;
-    let page = page(&doorbells, DOORBELLS as usize, DOORBELLS as usize)?;
+    let page = page(&doorbells, DOORBELL_WORDS, DOORBELL_WORDS)?;
     let doorbell = WriterDoorbell { device: stat.st_dev, inode: stat.st_ino, index, page };
     let shared = Shared::new(ring, holds, shape).map_err(|Corrupt(what)| ConnectError::Memory(what.to_owned()))?;
     Ok(Connection { core: Arc::new(ChannelCore { shared, link }), doorbell })
@@ -800,13 +769,13 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// The reader is connected to 127 writer processes, as many as one thread can wait for.
+/// The reader is connected to 126 writer processes, as many as one thread can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyProcesses;
 
 impl fmt::Display for TooManyProcesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "one thread waits for at most {} writer processes", MAX_WORDS - 1)
+        write!(f, "one thread waits for at most {PROCESSES_MAX} writer processes")
     }
 }
 

@@ -1,36 +1,115 @@
-//! Sleeping and waking: two words in shared memory, each written by one process, and one word within the reader's
-//! process.
+//! Sleeping and waking: words in shared memory, each written by one process, and words within the reader's process.
 //!
-//! A reader process has one *sleeper* word, which states whether it sleeps. A writer process has one *doorbell* word
-//! for each reader process, which counts rings. The reader records the doorbells, sets its sleeper word, looks at the
-//! rings once more, and then waits until any doorbell changes. The writer publishes, reads the sleeper word, and rings
-//! only if it is set. Both have a sequentially consistent fence between the two steps, so either the reader sees the
-//! sample, or the writer sees the sleeper word and changes its doorbell from the recorded value.
+//! Threads of a reader process take turns: the one that has the right to take (the user's lock) *leads*. A thread that
+//! waits as a *leader* keeps that right while it sleeps. The *follower*, at most one, has given it up: a leader takes
+//! its place without waking it, and gives the place back by [`Sleeper::hand_over`], one store and one look at the rings.
+//!
+//! A reader process has one *sleeper* word, which states which of them sleeps, if any. A writer process has two
+//! *doorbell* words for each reader process, one for each role, which count rings. The thread that falls asleep records
+//! the doorbells of its role, sets the sleeper word, looks at the rings once more, and then waits until any of these
+//! doorbells changes. The writer publishes, reads the sleeper word, and rings only if it is set. Both have a
+//! sequentially consistent fence between the two steps, so either the thread sees the sample, or the writer sees the
+//! sleeper word and changes the doorbell from the recorded value. A leader that hands over does the same as a follower
+//! that falls asleep, but for the recording: the values that the follower has recorded are older.
+//!
+//! A follower that wakes up and finds another thread leading falls asleep again without having seen the rings. It
+//! [announces](Follower::announce) that before it looks whether a thread leads. The leader looks for the announcement
+//! after it has given up the lead ([`FollowerWatch::has_announced`]), and then looks at the rings again: rings before
+//! the follower has recorded the doorbells belong to samples that this look shows.
 //!
 //! Each doorbell belongs to the writer process that rings it. A single doorbell would have to be writable by all writer
 //! processes, and one of them could undo the ring of another.
 //!
-//! Other threads of the reader's process ring the local doorbell without looking. The reader compares it with the value
-//! of its last check for interrupts, so an interrupt between that check and the sleep ends the sleep.
+//! Other threads of the reader's process ring local doorbells without looking: one that ends all waits, and one that
+//! ends the waits of leaders. A thread compares them with the values of its last check for interrupts, so an interrupt
+//! between that check and the sleep ends the sleep.
 
 use super::futex;
 use super::page::{OwnedPage, PeerPage};
-use super::sync::{Ordering, fence};
+use super::sync::{AtomicBool, Ordering, fence};
 use crate::clock::MonotonicNs;
 use std::sync::Arc;
 
-const ASLEEP: usize = 0;
+const STATE: usize = 0;
 
 /// Words of a sleeper page.
 pub(super) const SLEEPER_WORDS: usize = 1;
 
-/// The reader's side.
+/// Reader processes for which one process can ring.
+pub(super) const DOORBELLS: u32 = 512;
+/// Words of a page of doorbells.
+pub(super) const DOORBELL_WORDS: usize = DOORBELLS as usize * 2;
+
+/// Local doorbells that a sleeping thread waits for.
+pub(super) const LOCAL_DOORBELLS: usize = 2;
+
+/// Values of the sleeper word.
+const AWAKE: u64 = 0;
+const FOLLOWER_SLEEPS: u64 = 1;
+const LEADER_SLEEPS: u64 = 2;
+
+/// The role of a sleeping thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    Follower = 0,
+    Leader = 1,
+}
+
+impl Role {
+    /// The word of the doorbell that wakes this role.
+    #[inline]
+    pub(super) const fn word(self, doorbell: u32) -> usize {
+        doorbell as usize * 2 + self as usize
+    }
+}
+
+/// The reader's side. The thread that leads uses it.
 #[derive(Debug)]
 pub(super) struct Sleeper {
     page: OwnedPage,
     words: futex::Words,
-    interrupt: Arc<futex::LocalDoorbell>,
+    local: Arc<LocalDoorbells>,
     interrupts_seen: u32,
+    leader_interrupts_seen: u32,
+    /// The follower has recorded the doorbells and did not lead since.
+    is_followed: bool,
+}
+
+#[derive(Debug, Default)]
+struct LocalDoorbells {
+    all: Arc<futex::LocalDoorbell>,
+    leader: Arc<futex::LocalDoorbell>,
+    /// The follower has found another thread leading.
+    has_announced: AtomicBool,
+}
+
+/// The thread of a reader process that sleeps without the right to take.
+#[derive(Debug)]
+pub(super) struct FollowerWords {
+    words: futex::Words,
+    local: Arc<LocalDoorbells>,
+}
+
+/// Shows whether the follower has found another thread leading.
+#[derive(Clone, Debug)]
+pub struct FollowerWatch(Arc<LocalDoorbells>);
+
+impl FollowerWatch {
+    /// The words of the follower.
+    pub(super) fn words(&self) -> FollowerWords {
+        FollowerWords { words: futex::Words::default(), local: Arc::clone(&self.0) }
+    }
+
+    /// Whether the follower has tried to lead since the last call, in vain. A thread that has given up the lead calls
+    /// this; after `true` it leads again, if no other thread does, and hands over again. If no follower has recorded
+    /// the doorbells under the lead, it wakes the follower instead, whose announcement was all that it did.
+    #[must_use]
+    #[inline]
+    pub fn has_announced(&self) -> bool {
+        // Pairs with the fence of `FollowerWords::announce`.
+        fence(Ordering::SeqCst);
+        self.0.has_announced.load(Ordering::Relaxed) && self.0.has_announced.swap(false, Ordering::SeqCst)
+    }
 }
 
 /// Ends the wait of a [`Reader`](super::Reader), on any thread.
@@ -46,47 +125,147 @@ impl Interrupt {
 
 impl Sleeper {
     pub(super) fn new(page: OwnedPage) -> Self {
-        Self { page, words: futex::Words::default(), interrupt: Arc::default(), interrupts_seen: 0 }
+        Self {
+            page,
+            words: futex::Words::default(),
+            local: Arc::default(),
+            interrupts_seen: 0,
+            leader_interrupts_seen: 0,
+            is_followed: false,
+        }
     }
 
     /// The handle with which other threads of this process end a sleep.
     pub(super) fn interrupt(&self) -> Interrupt {
-        Interrupt(Arc::clone(&self.interrupt))
+        Interrupt(Arc::clone(&self.local.all))
+    }
+
+    /// The handle with which other threads of this process end the sleep of a leader.
+    pub(super) fn leader_interrupt(&self) -> Interrupt {
+        Interrupt(Arc::clone(&self.local.leader))
+    }
+
+    pub(super) fn follower_watch(&self) -> FollowerWatch {
+        FollowerWatch(Arc::clone(&self.local))
     }
 
     /// Whether an interrupt occurred since the last call. Changes that preceded the interrupt are visible.
+    #[inline]
     pub(super) fn is_interrupted(&mut self) -> bool {
-        let count = self.interrupt.count();
-        std::mem::replace(&mut self.interrupts_seen, count) != count
+        let (all, leader) = (self.local.all.count(), self.local.leader.count());
+        let is_new = std::mem::replace(&mut self.interrupts_seen, all) != all;
+        std::mem::replace(&mut self.leader_interrupts_seen, leader) != leader || is_new
     }
 
-    /// Sleeps once, until one of `bells` is rung, until an interrupt, or until the deadline; spurious wake-ups are
-    /// possible. Each bell is a word of a page. Does not sleep and returns false if `is_ready` returns true.
+    /// The calling thread leads: samples ring no doorbell until it sleeps or hands over.
+    #[inline]
+    pub(super) fn lead(&mut self) {
+        self.set_awake();
+    }
+
+    /// The follower leads.
+    pub(super) fn end_following(&mut self) {
+        self.is_followed = false;
+        self.set_awake();
+    }
+
+    /// Sleeps once as a leader, until one of `bells` is rung, until an interrupt, or until the deadline; spurious
+    /// wake-ups are possible. Each bell is a page and a doorbell in it. Does not sleep and returns false if `is_ready`
+    /// returns true.
     pub(super) fn sleep_unless<'a>(
         &mut self,
-        bells: impl Iterator<Item = (&'a PeerPage, usize)>,
+        bells: impl Iterator<Item = (&'a PeerPage, u32)>,
         is_ready: impl FnOnce() -> bool,
         deadline: Option<MonotonicNs>,
     ) -> bool {
         self.words.clear();
-        self.words.add_local(&self.interrupt, self.interrupts_seen);
-        bells.for_each(|(page, index)| self.words.add(page, index));
-        self.page.store(ASLEEP, 1, Ordering::Release);
-        // Pairs with the fence before `is_asleep`.
-        fence(Ordering::SeqCst);
-        let is_idle = !is_ready();
+        self.words.add_local(&self.local.all, self.interrupts_seen);
+        self.words.add_local(&self.local.leader, self.leader_interrupts_seen);
+        bells.for_each(|(page, bell)| self.words.add(page, Role::Leader.word(bell)));
+        let is_idle = self.state_unless(LEADER_SLEEPS, is_ready);
         if is_idle {
             self.words.wait(deadline);
+            self.set_awake();
         }
-        self.page.store(ASLEEP, 0, Ordering::Release);
         is_idle
+    }
+
+    /// Records the doorbells for the follower, which then gives up the lead and [sleeps](FollowerWords::sleep). Returns
+    /// false if `is_ready` returns true: the thread leads on.
+    pub(super) fn follow_unless<'a>(
+        &mut self,
+        follower: &mut FollowerWords,
+        bells: impl Iterator<Item = (&'a PeerPage, u32)>,
+        is_ready: impl FnOnce() -> bool,
+    ) -> bool {
+        debug_assert!(!self.is_followed, "a reader process has one follower");
+        follower.record(self.interrupts_seen, bells);
+        self.is_followed = self.state_unless(FOLLOWER_SLEEPS, is_ready);
+        self.is_followed
+    }
+
+    /// Whether a follower sleeps, or is about to.
+    pub(super) const fn is_followed(&self) -> bool {
+        self.is_followed
+    }
+
+    /// The follower takes the place of the calling thread, which then gives up the lead. Returns false if `is_ready`
+    /// returns true: the thread leads on. If there is no follower, the next thread that leads looks at the rings.
+    #[inline]
+    pub(super) fn hand_over_unless(&mut self, is_ready: impl FnOnce() -> bool) -> bool {
+        !self.is_followed || self.state_unless(FOLLOWER_SLEEPS, is_ready)
+    }
+
+    /// States which thread sleeps, unless `is_ready` then returns true.
+    #[inline]
+    fn state_unless(&mut self, state: u64, is_ready: impl FnOnce() -> bool) -> bool {
+        self.page.store(STATE, state, Ordering::Release);
+        // Pairs with the fence before `sleeping`.
+        fence(Ordering::SeqCst);
+        let is_idle = !is_ready();
+        if !is_idle {
+            self.set_awake();
+        }
+        is_idle
+    }
+
+    #[inline]
+    fn set_awake(&mut self) {
+        self.page.store(STATE, AWAKE, Ordering::Release);
     }
 }
 
-/// Whether that reader process sleeps. The caller has published and then executed a sequentially consistent fence.
-pub(super) fn is_asleep(sleeper: &PeerPage) -> bool {
-    sleeper.load_acquire(ASLEEP) != 0
+impl FollowerWords {
+    /// To be called after a failed attempt to lead, before another one: records the doorbells.
+    pub(super) fn announce<'a>(&mut self, bells: impl Iterator<Item = (&'a PeerPage, u32)>) {
+        self.record(self.local.all.count(), bells);
+        // After the recording: the leader that takes this back looks at the rings later.
+        self.local.has_announced.store(true, Ordering::SeqCst);
+        // Pairs with the fence of `FollowerWatch::has_announced`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Sleeps once, without the lead, until a recorded doorbell is rung, or until an interrupt. Spurious wake-ups are
+    /// possible.
+    pub(super) fn sleep(&self) {
+        self.words.wait(None);
+    }
+
+    fn record<'a>(&mut self, interrupts: u32, bells: impl Iterator<Item = (&'a PeerPage, u32)>) {
+        self.words.clear();
+        self.words.add_local(&self.local.all, interrupts);
+        bells.for_each(|(page, bell)| self.words.add(page, Role::Follower.word(bell)));
+    }
 }
 
-/// Reader processes for which one process can ring: the words of a page.
-pub(super) const DOORBELLS: u32 = 512;
+/// The role of the thread that sleeps in that reader process. The caller has published and then executed a
+/// sequentially consistent fence.
+#[inline]
+pub(super) fn sleeping(sleeper: &PeerPage) -> Option<Role> {
+    match sleeper.load_acquire(STATE) {
+        AWAKE => None,
+        LEADER_SLEEPS => Some(Role::Leader),
+        // A peer that writes another value harms only itself.
+        _ => Some(Role::Follower),
+    }
+}

@@ -89,11 +89,11 @@ impl Channel {
     /// Called after a fence. Returns whether the reader was asleep.
     #[inline]
     pub(super) fn ring_if_asleep(&self) -> bool {
-        let is_asleep = wake::is_asleep(self.doorbell.sleeper());
-        if is_asleep {
-            self.doorbell.ring();
+        let sleeping = wake::sleeping(self.doorbell.sleeper());
+        if let Some(role) = sleeping {
+            self.doorbell.ring(role);
         }
-        is_asleep
+        sleeping.is_some()
     }
 
     /// Whether the reader knows the segment at this place.

@@ -10,6 +10,8 @@
 //! and otherwise only in the next stream, which has to be longer the more spins in a row have failed. So at most one
 //! wait in [`STREAM`] spins in vain, and one in [`STREAM_MAX`] if no spin succeeds.
 
+use std::time::Duration;
+
 use peregrine_rtps::time::{Instant, Span};
 
 /// Number of consecutive short waits that make a stream.
@@ -37,12 +39,12 @@ pub(in crate::driver) struct AdaptiveSpin {
 }
 
 impl AdaptiveSpin {
-    /// At sockets.
+    /// At sockets, and at shared memory on a thread of the application.
     pub(in crate::driver) const fn for_datagrams() -> Self {
         Self::new(Span::from_micros(20), Span::from_micros(20))
     }
 
-    /// At shared memory.
+    /// At shared memory, on the shared-memory thread, which then wakes others.
     pub(in crate::driver) const fn for_memory() -> Self {
         Self::new(Span::from_micros(5), Span::ZERO)
     }
@@ -54,6 +56,11 @@ impl AdaptiveSpin {
     /// Deadline for spinning, or `None` to block at once.
     pub(in crate::driver) fn until(&self, now: Instant) -> Option<Instant> {
         (self.short_waits >= self.stream).then(|| now + self.look)
+    }
+
+    /// [`Self::until`] as a time from now on; zero to block at once.
+    pub(in crate::driver) fn time_from(&self, now: Instant) -> Duration {
+        self.until(now).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(now).0))
     }
 
     /// Records a successful spin.

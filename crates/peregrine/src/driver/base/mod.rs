@@ -9,3 +9,4 @@ pub(crate) mod sync;
 pub(in crate::driver) mod system;
 pub(crate) mod user_code;
 pub(crate) mod weak_list;
+pub(in crate::driver) mod writes;

@@ -1,6 +1,7 @@
-//! Sleep of application threads, and the history of a thread as leader of the reception.
+//! Sleep of application threads, and the history of a thread as leader of the reception at sockets.
 
 use std::cell::Cell;
+use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::Wake;
@@ -17,6 +18,44 @@ use super::system::{
 thread_local! {
     /// The number of other threads that this thread has woken.
     static OTHERS_WOKEN: Cell<u32> = const { Cell::new(0) };
+    /// Where the samples have arrived for which this thread wakes others.
+    static WAKES_FOR: Cell<Option<Place>> = const { Cell::new(None) };
+}
+
+/// Where samples arrive, and where a thread that waits for them can receive them itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::driver) enum Place {
+    Sockets,
+    SharedMemory,
+}
+
+/// While this lives, the calling thread wakes others because of samples that have arrived at one place. The woken
+/// threads receive there when they wait again.
+pub(in crate::driver) struct WakesFor {
+    before: Option<Place>,
+}
+
+impl WakesFor {
+    pub(in crate::driver) fn samples_at(place: Place) -> Self {
+        Self { before: WAKES_FOR.replace(Some(place)) }
+    }
+}
+
+impl Drop for WakesFor {
+    fn drop(&mut self) {
+        WAKES_FOR.set(self.before);
+    }
+}
+
+/// Ends the sleep of a thread that receives.
+pub(in crate::driver) trait EndSleep: Send + Sync {
+    fn end_sleep(&self);
+}
+
+impl EndSleep for Waker {
+    fn end_sleep(&self) {
+        self.wake();
+    }
 }
 
 /// The number of threads that the calling thread had woken at a point in time.
@@ -57,10 +96,12 @@ impl Turns {
 pub(crate) struct Parker {
     thread: Thread,
     woken: Arc<AtomicBool>,
-    /// The thread sleeps at the socket, or is about to.
+    /// The thread sleeps where it receives, or is about to.
     receiving: AtomicBool,
-    /// The waker that ends its sleep at the socket.
-    waker: Mutex<Weak<Waker>>,
+    /// Ends that sleep.
+    end_sleep: Mutex<Option<Weak<dyn EndSleep>>>,
+    /// The last samples for which the thread was woken came by shared memory.
+    is_at_shared_memory: AtomicBool,
     pub(in crate::driver) turns: Turns,
 }
 
@@ -79,7 +120,8 @@ impl Parker {
             thread: current_thread(),
             woken: Arc::default(),
             receiving: AtomicBool::new(false),
-            waker: Mutex::new(Weak::new()),
+            end_sleep: Mutex::new(None),
+            is_at_shared_memory: AtomicBool::new(false),
             turns: Turns::default(),
         }
     }
@@ -96,30 +138,43 @@ impl Parker {
     }
 
     pub(crate) fn unpark(&self) {
+        if let Some(place) = WAKES_FOR.get() {
+            let is_at_shared_memory = place == Place::SharedMemory;
+            if self.is_at_shared_memory.load(Ordering::Relaxed) != is_at_shared_memory {
+                self.is_at_shared_memory.store(is_at_shared_memory, Ordering::Relaxed);
+            }
+        }
         if self.woken.swap(true, Ordering::SeqCst) || self.thread.id() == current_thread().id() {
             return;
         }
         OTHERS_WOKEN.with(|woken| woken.set(woken.get().wrapping_add(1)));
         if self.receiving.load(Ordering::SeqCst) {
-            let waker = self.waker().upgrade();
-            if let Some(waker) = waker {
-                waker.wake();
+            let end_sleep = self.end_sleep().as_ref().and_then(Weak::upgrade);
+            if let Some(end_sleep) = end_sleep {
+                end_sleep.end_sleep();
             }
         } else {
             self.thread.unpark();
         }
     }
 
-    /// From here on the thread sleeps at a socket between [`Self::is_woken_before_sleep`] and [`Self::is_awake`], and
-    /// `waker` wakes it there.
-    pub(in crate::driver) fn receives_at(&self, waker: &Arc<Waker>) {
-        let mut kept = self.waker();
-        if kept.as_ptr() != Arc::as_ptr(waker) {
-            *kept = Arc::downgrade(waker);
+    /// Where the thread receives when it waits.
+    pub(in crate::driver) fn place(&self) -> Place {
+        if self.is_at_shared_memory.load(Ordering::Relaxed) { Place::SharedMemory } else { Place::Sockets }
+    }
+
+    /// From here on the thread receives between [`Self::is_woken_before_sleep`] and [`Self::is_awake`], and `end_sleep`
+    /// wakes it there.
+    pub(in crate::driver) fn receives_at<E: EndSleep + 'static>(&self, end_sleep: &Arc<E>) {
+        let mut kept = self.end_sleep();
+        if !kept.as_ref().is_some_and(|kept| ptr::addr_eq(kept.as_ptr(), Arc::as_ptr(end_sleep))) {
+            let end_sleep: Weak<E> = Arc::downgrade(end_sleep);
+            *kept = Some(end_sleep);
         }
     }
 
-    /// Consumes a wake-up, and returns whether there was one. If there was none, later wake-ups go to the socket.
+    /// Consumes a wake-up, and returns whether there was one. If there was none, later wake-ups go to the place where
+    /// the thread receives.
     pub(in crate::driver) fn is_woken_before_sleep(&self) -> bool {
         self.receiving.store(true, Ordering::SeqCst);
         // A waking thread sets `woken` first and then reads `receiving`.
@@ -145,8 +200,8 @@ impl Parker {
         self.woken.load(Ordering::SeqCst)
     }
 
-    fn waker(&self) -> MutexGuard<'_, Weak<Waker>> {
-        lock_leaf(&self.waker)
+    fn end_sleep(&self) -> MutexGuard<'_, Option<Weak<dyn EndSleep>>> {
+        lock_leaf(&self.end_sleep)
     }
 }
 

@@ -16,6 +16,7 @@ use peregrine_transport::shm::{Slot, SpentSegment};
 
 use crate::driver::base::clock::now;
 use crate::driver::base::sync::lock_leaf;
+use crate::driver::base::writes::Writes;
 use crate::driver::endpoint::wakers::StateGuard;
 use crate::driver::endpoint::writer::{WriterCore, WriterState};
 use crate::driver::route::shm::metadata::Entry;
@@ -83,6 +84,7 @@ impl WriterCore {
             }
         };
         drop(guard);
+        Writes::note();
         channels.writer.wake_sleepers();
         channels.note_sent();
         channels.lay_ahead(spent);

@@ -30,6 +30,7 @@ use crate::driver::base::deadline_cell::DeadlineCell;
 use crate::driver::base::endpoint_timers::EndpointTimer;
 use crate::driver::base::parker::Parker;
 use crate::driver::base::user_code::{is_in_listener, log, run_user_code};
+use crate::driver::base::writes::Writes;
 use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
 use crate::driver::host::listener_queue::RunListener;
 use crate::driver::host::{Host, Hosted};
@@ -736,6 +737,7 @@ impl WriterState {
         if !self.sending.is_idle() && self.writer.is_send_queue_full() {
             return Err((Full::SendQueue, change));
         }
+        Writes::note();
         self.writer.write(at, change)
     }
 

@@ -1,11 +1,13 @@
-//! Reception of samples from other processes, and the thread that takes them.
+//! Reception of samples from other processes, and the threads that take them.
 
 mod channel;
+mod lead_history;
 mod shm_receiver;
+mod turns;
 mod zero_copy_take;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,17 +18,16 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{
-    AckHandle, Commands, Connection, Connector, Interrupt, Reader, ReaderConfig, Sample, TakenCommands, WriterId,
+    AckHandle, Commands, Connection, Connector, FollowerWatch, Interrupt, Reader, ReaderConfig, Sample, TakenCommands,
+    WriterId,
 };
 
-use super::relief::{Relief, Taker};
+use super::relief::Relief;
 use super::requests::{ChannelKey, Wanted, WantedChannel};
 use super::services::ShmHost;
-use crate::config::WaitStrategy;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
-use crate::driver::base::sync::{lock, try_lock_leaf};
-use crate::driver::base::user_code::{self, Deferring};
+use crate::driver::base::sync::{lock_leaf, try_lock_leaf};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::host::counters::Counters;
@@ -60,7 +61,11 @@ pub(super) trait Attachments {
 pub(in crate::driver) struct Incoming {
     pub(super) connector: Connector,
     interrupt: Interrupt,
-    pub(in crate::driver) receiver: Mutex<ShmReceiver>,
+    leader_interrupt: Arc<Interrupt>,
+    watch: FollowerWatch,
+    /// Number of rounds for which the shared-memory thread leaves the lock to threads of the application.
+    application_credit: AtomicU32,
+    receiver: Mutex<ShmReceiver>,
     commands: Commands<Command, Request>,
     is_closing: AtomicBool,
     pub(super) relief: Relief,
@@ -80,9 +85,14 @@ pub(super) struct ShmReceiver {
     begun: Vec<(Guid, Guid)>,
     /// Channels with readers that have joined since the last [`ShmReceiver::settle_joined`].
     joined: Vec<WriterId>,
+    /// Of the threads of the application.
+    application_spin: AdaptiveSpin,
+    /// The list of threads of the application that lead, while none leads: its memory is reused.
+    spare_dirty: Option<DirtyEndpoints>,
 }
 
 /// Actions for after the release of the receiver's lock.
+#[derive(Default)]
 struct DeferredActions {
     news: Vec<DeferredMessage>,
     begun: Vec<(Guid, Guid)>,
@@ -224,6 +234,9 @@ impl Incoming {
         Ok(Self {
             connector: reader.connector(),
             interrupt: reader.interrupt(),
+            leader_interrupt: Arc::new(reader.leader_interrupt()),
+            watch: reader.follower_watch(),
+            application_credit: AtomicU32::new(0),
             commands: Commands::new(reader.interrupt(), COMMANDS_MAX),
             receiver: Mutex::new(ShmReceiver {
                 reader,
@@ -233,6 +246,8 @@ impl Incoming {
                 takes_since_messages: 0,
                 begun: Vec::new(),
                 joined: Vec::new(),
+                application_spin: AdaptiveSpin::for_datagrams(),
+                spare_dirty: None,
             }),
             is_closing: AtomicBool::new(false),
             relief: Relief::new(),
@@ -316,51 +331,6 @@ impl Incoming {
         self.commands.request(Request::LookForEnds);
     }
 
-    /// The shared-memory thread, until no channel is left, the domain closes, or another thread has replaced this one.
-    /// To be called again after a panic.
-    pub(in crate::driver) fn run(&self, taker: Taker, host: &dyn ShmHost, shared: &dyn Attachments) {
-        if !self.relief.begin(taker) {
-            return;
-        }
-        let spin = match host.config().wait {
-            WaitStrategy::SpinThenBlock(spin) => spin,
-            WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
-        };
-        let mut dirty = DirtyEndpoints::default();
-        let mut adaptive_spin = AdaptiveSpin::for_memory();
-        while !self.is_closing.load(Ordering::SeqCst) {
-            let no_user_code = Deferring::begin();
-            let mut receiver = lock(&self.receiver);
-            self.process_commands(&mut receiver, &mut dirty, shared);
-            if receiver.channels.is_empty() && receiver.news.is_empty() && self.commands.has_ended() {
-                return;
-            }
-            let at = now();
-            let has_taken = receiver.reader.is_ready() && receiver.take(at, &mut dirty, shared);
-            if !has_taken {
-                receiver.look_after_channels(shared);
-                let is_idle = dirty.is_empty() && !receiver.has_to_act() && !self.commands.has_some();
-                if is_idle && !user_code::has_deferred() && !receiver.channels.is_empty() {
-                    receiver.wait(at, spin, &mut adaptive_spin);
-                    continue;
-                }
-            }
-            let acts = receiver.deferred_actions(has_taken);
-            drop(receiver);
-            dirty.notify(at);
-            acts.perform(host);
-            // Tasks that were woken, too, run where the control thread sees how long they take.
-            if dirty.has_listeners() || user_code::has_deferred() {
-                host.arm(self.relief.begin_listeners(at));
-                drop(no_user_code);
-                dirty.run_listeners(at);
-                if !self.relief.end_listeners(taker) {
-                    return;
-                }
-            }
-        }
-    }
-
     /// Takes all samples. Returns false if there were none, or another thread is taking. Reads the clock only if there
     /// are samples.
     pub(super) fn take_now(
@@ -389,7 +359,7 @@ impl Incoming {
             return false;
         }
         let at = *at.get_or_insert_with(now);
-        let has_taken = is_ready && receiver.take(at, dirty, shared);
+        let has_taken = is_ready && receiver.take(at, dirty, shared) > 0;
         if has_taken && dirty.is_empty() && !receiver.has_deferred_actions() {
             return true;
         }
@@ -420,7 +390,9 @@ impl Incoming {
     /// Ends all channels, after the shared-memory thread has stopped.
     pub(in crate::driver) fn clear(&self) {
         self.commands.clear();
-        if let Some(mut receiver) = self.try_receiver() {
+        {
+            // A thread of the application that leads has seen the end, and leaves.
+            let mut receiver = lock_leaf(&self.receiver);
             let ids: Vec<WriterId> = std::mem::take(&mut receiver.channels).0.into_iter().map(|(id, _)| id).collect();
             ids.into_iter().for_each(|id| receiver.reader.remove(id));
         }

@@ -39,6 +39,7 @@ use peregrine_transport::shm::{
 use tracing::Level;
 
 use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::parker::Parker;
 use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::user_code::log;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
@@ -255,6 +256,12 @@ impl SharedMemory {
     /// The body of the shared-memory thread.
     pub(super) fn run(&self, taker: Taker, host: &dyn ShmHost) {
         self.incoming.run(taker, host, self);
+    }
+
+    /// A thread of the application receives until `parker` is woken or `end` is reached. Returns `false` if it cannot
+    /// now, and has to sleep until it is woken.
+    pub(super) fn lead_until_woken(&self, parker: &Parker, end: Instant, host: &dyn ShmHost) -> bool {
+        self.incoming.lead_until_woken(parker, end, host, self)
     }
 
     /// Called by the control thread: starts another thread that takes samples, if a listener blocks the current one.

@@ -7,6 +7,7 @@ use peregrine_rtps::time::Instant;
 
 use super::relief::Taker;
 use crate::config::WaitStrategy;
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::host::Host;
 use crate::driver::net::socket_barrier::DeferredMessage;
@@ -16,6 +17,9 @@ use crate::shared_memory::DeliveryPath;
 pub(in crate::driver) trait ShmHost: Host {
     /// Starts a thread that takes samples. Returns whether that was possible.
     fn start_taker(&self, taker: Taker) -> bool;
+
+    /// Queues the listeners of readers that an application thread leaves, which leads.
+    fn queue_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant);
 
     /// Calls [`SharedMemory::begin`](super::SharedMemory::begin) when earlier datagrams were received.
     fn begin_behind_datagrams(&self, reader: Guid, writer: Guid);

@@ -558,7 +558,7 @@ fn reader_waiting_for_memory_resumes_after_any_release() {
 fn ready_reader_gets_gathered_samples_first() {
     let sides = [participant(45, "here"), participant(45, "there")];
     // The reader's side does not answer yet.
-    let receiver = lock_leaf(&shared(&sides[1]).incoming.receiver);
+    let leading = shared(&sides[1]).incoming.try_lead().expect("no thread takes yet");
     let writer = topic(&sides[0]).writer_builder().best_effort().batching(1000, PATIENCE).build().unwrap();
     let reader = topic(&sides[1]).reader_builder().keep_all().build().unwrap();
     let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
@@ -566,7 +566,7 @@ fn ready_reader_gets_gathered_samples_first() {
         lock_leaf(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.channel_of(reader.guid()).is_some())
     });
     let connections = lock_leaf(&shared(&sides[0]).connections);
-    drop(receiver);
+    drop(leading);
     (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
     eventually("it is ready", || !core.poll_channels(None).ready.is_empty());
     writer.write(&Number { value: 2 }).unwrap();

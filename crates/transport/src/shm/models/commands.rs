@@ -34,7 +34,7 @@ fn wait_with(hands: &Mutex<Sleeper>, commands: &TestCommands) {
 #[test]
 fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
     bounded(2).check(|| {
-        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
+        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
         let mut sleeper = Sleeper::new(OwnedPage::new(page.clone()));
         let commands = Arc::new(TestCommands::new(sleeper.interrupt(), LIMIT));
         let sender = thread::spawn({
@@ -47,8 +47,8 @@ fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
             move || {
                 ring.store(0, 1, Ordering::Release);
                 fence(Ordering::SeqCst);
-                if wake::is_asleep(&asleep) {
-                    bell.increment_and_wake(0);
+                if let Some(role) = wake::sleeping(&asleep) {
+                    bell.increment_and_wake(role.word(0));
                 }
             }
         });

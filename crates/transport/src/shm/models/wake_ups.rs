@@ -4,24 +4,25 @@ use super::{bounded, channel, descriptor, send, thread};
 use crate::shm::doorbell::{Doorbell, DoorbellPage};
 use crate::shm::page::{OwnedPage, PeerPage, Words};
 use crate::shm::ring::Overflow;
+use crate::shm::sync::Mutex;
 use crate::shm::sync::{AtomicBool, AtomicU64, Ordering, fence};
-use crate::shm::wake::{self, SLEEPER_WORDS, Sleeper};
+use crate::shm::wake::{self, FollowerWords, Interrupt, Role, SLEEPER_WORDS, Sleeper};
 use std::sync::Arc;
 
 /// The process of a reader: its sleeper, its doorbells and its rings.
 struct Process {
     sleeper: Sleeper,
-    bells: Vec<(PeerPage, usize)>,
+    bells: Vec<(PeerPage, u32)>,
     rings: Vec<PeerPage>,
 }
 
 impl Process {
-    /// Sleeps on `page`, waits for `bells` (each a word of a page) and looks at `rings`.
+    /// Sleeps on `page`, waits for `bells` (each a doorbell of a page) and looks at `rings`.
     fn new(page: &Words, bells: &[(&Words, u32)], rings: &[Words]) -> Self {
         let seen = |words: &Words| PeerPage::new(words.clone());
         Self {
             sleeper: Sleeper::new(OwnedPage::new(page.clone())),
-            bells: bells.iter().map(|(page, index)| (seen(page), *index as usize)).collect(),
+            bells: bells.iter().map(|(page, index)| (seen(page), *index)).collect(),
             rings: rings.iter().map(seen).collect(),
         }
     }
@@ -49,11 +50,11 @@ impl Process {
 }
 
 /// Like `Writer::publish` and `Writer::wake`, for one reader.
-fn publish(ring: &OwnedPage, value: u64, asleep: &PeerPage, ring_bell: impl FnOnce()) {
+fn publish(ring: &OwnedPage, value: u64, asleep: &PeerPage, ring_bell: impl FnOnce(Role)) {
     ring.store(0, value, Ordering::Release);
     fence(Ordering::SeqCst);
-    if wake::is_asleep(asleep) {
-        ring_bell();
+    if let Some(role) = wake::sleeping(asleep) {
+        ring_bell(role);
     }
 }
 
@@ -64,11 +65,13 @@ fn doorbell(page: &Arc<DoorbellPage<char, ()>>, identity: char) -> Doorbell<char
 #[test]
 fn sample_published_before_sleep_wakes_the_reader() {
     bounded(3).check(|| {
-        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
+        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
         let writer = thread::spawn({
             let (asleep, bell, ring) =
                 (PeerPage::new(page.clone()), OwnedPage::new(bell.clone()), OwnedPage::new(ring.clone()));
-            move || (1..=2).for_each(|value| publish(&ring, value, &asleep, || bell.increment_and_wake(0)))
+            move || {
+                (1..=2).for_each(|value| publish(&ring, value, &asleep, |role| bell.increment_and_wake(role.word(0))))
+            }
         });
         Process::new(&page, &[(&bell, 0)], &[ring]).sleep_until(2);
         writer.join().unwrap();
@@ -80,11 +83,11 @@ fn sample_published_before_sleep_wakes_the_reader() {
 fn wake_up_by_one_of_two_processes_is_not_lost() {
     bounded(2).check(|| {
         let page = Words::new(SLEEPER_WORDS);
-        let (bells, rings) = ([Words::new(1), Words::new(1)], [Words::new(1), Words::new(1)]);
+        let (bells, rings) = ([Words::new(2), Words::new(2)], [Words::new(1), Words::new(1)]);
         let writers = [0, 1].map(|place: usize| {
             let (bell, ring) = (OwnedPage::new(bells[place].clone()), OwnedPage::new(rings[place].clone()));
             let asleep = PeerPage::new(page.clone());
-            thread::spawn(move || publish(&ring, 1, &asleep, || bell.increment_and_wake(0)))
+            thread::spawn(move || publish(&ring, 1, &asleep, |role| bell.increment_and_wake(role.word(0))))
         });
         Process::new(&page, &[(&bells[0], 0), (&bells[1], 0)], &rings).sleep_until(2);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -95,7 +98,7 @@ fn wake_up_by_one_of_two_processes_is_not_lost() {
 #[test]
 fn wake_up_by_a_doorbell_that_two_writers_share_is_not_lost() {
     bounded(2).check(|| {
-        let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(2));
+        let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(4));
         let (bells, rings) = (DoorbellPage::new(OwnedPage::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
         let channels = [(); 2].map(|()| doorbell(&bells, 'r'));
         let index = channels[0].index();
@@ -103,7 +106,7 @@ fn wake_up_by_a_doorbell_that_two_writers_share_is_not_lost() {
         let writers: Vec<_> = (rings.iter().zip(channels))
             .map(|(ring, bell)| {
                 let (ring, asleep) = (OwnedPage::new(ring.clone()), PeerPage::new(page.clone()));
-                thread::spawn(move || publish(&ring, 1, &asleep, || bell.ring()))
+                thread::spawn(move || publish(&ring, 1, &asleep, |role| bell.ring(role)))
             })
             .collect();
         Process::new(&page, &[(&bell_page, index)], &rings).sleep_until(2);
@@ -137,7 +140,7 @@ fn doorbell_belongs_to_one_process_while_channels_begin_and_end() {
 #[test]
 fn interrupt_before_sleep_is_not_lost() {
     bounded(3).check(|| {
-        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
+        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
         let mut process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
         let is_closing = Arc::new(AtomicBool::new(false));
         let other = thread::spawn({
@@ -149,7 +152,7 @@ fn interrupt_before_sleep_is_not_lost() {
         });
         let writer = thread::spawn({
             let (asleep, bell, ring) = (PeerPage::new(page), OwnedPage::new(bell), OwnedPage::new(ring));
-            move || publish(&ring, 1, &asleep, || bell.increment_and_wake(0))
+            move || publish(&ring, 1, &asleep, |role| bell.increment_and_wake(role.word(0)))
         });
         let (mut is_interrupted, mut seen) = (false, 0);
         while !is_interrupted || seen == 0 {
@@ -187,6 +190,133 @@ fn second_interrupt_is_not_lost() {
         }
         others.into_iter().for_each(|other| other.join().unwrap());
     });
+}
+
+/// The process of a reader in which threads take turns, under a lock.
+struct Turns {
+    hands: Mutex<Taking>,
+    watch: wake::FollowerWatch,
+    interrupt: Interrupt,
+    /// The page of the only writer process.
+    bell: PeerPage,
+    /// Number of samples of all writers.
+    expected: u64,
+}
+
+struct Taking {
+    process: Process,
+    /// Number of samples taken.
+    taken: u64,
+}
+
+impl Taking {
+    /// Takes all samples and returns whether none is missing.
+    fn take_all(&mut self, expected: u64) -> bool {
+        self.taken = self.process.published();
+        self.taken == expected
+    }
+}
+
+impl Turns {
+    /// Like the shared-memory thread of a domain.
+    fn run_follower(&self, mut follower: FollowerWords) {
+        let mut is_announced = false;
+        loop {
+            let Ok(mut taking) = self.hands.try_lock() else {
+                if is_announced {
+                    follower.sleep();
+                } else {
+                    follower.announce(std::iter::once((&self.bell, 0)));
+                }
+                is_announced = !is_announced;
+                continue;
+            };
+            is_announced = false;
+            taking.process.sleeper.end_following();
+            if taking.take_all(self.expected) {
+                return;
+            }
+            if taking.process.sleeper.is_interrupted() {
+                continue;
+            }
+            let Taking { process: Process { sleeper, bells, rings }, taken } = &mut *taking;
+            let is_ready = || rings.iter().map(|ring| ring.load_acquire(0)).sum::<u64>() > *taken;
+            let bells = bells.iter().map(|(page, index)| (page, *index));
+            let sleeps = sleeper.follow_unless(&mut follower, bells, is_ready);
+            drop(taking);
+            if sleeps {
+                follower.sleep();
+            }
+        }
+    }
+
+    /// Like a thread of the application that leads.
+    fn lead_once(&self) {
+        let Ok(mut taking) = self.hands.try_lock() else { return };
+        taking.process.sleeper.lead();
+        let is_done = taking.take_all(self.expected);
+        self.hand_over(&mut taking);
+        drop(taking);
+        while self.watch.has_announced()
+            && let Ok(mut taking) = self.hands.try_lock()
+        {
+            taking.process.sleeper.lead();
+            if taking.process.sleeper.is_followed() {
+                self.hand_over(&mut taking);
+            } else {
+                self.interrupt.interrupt();
+            }
+        }
+        if is_done {
+            self.interrupt.interrupt();
+        }
+    }
+
+    fn hand_over(&self, taking: &mut Taking) {
+        let Taking { process: Process { sleeper, rings, .. }, taken } = taking;
+        if !sleeper.hand_over_unless(|| rings.iter().map(|ring| ring.load_acquire(0)).sum::<u64>() > *taken) {
+            self.interrupt.interrupt();
+        }
+    }
+}
+
+/// A follower, which sleeps without the lead, a thread that leads once beside it, and a writer of another process: all
+/// samples are taken, whichever thread finds the other one leading.
+fn check_turns(preemptions: usize, expected: u64, leaders: usize) {
+    bounded(preemptions).check(move || {
+        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
+        let process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
+        let (watch, interrupt) = (process.sleeper.follower_watch(), process.sleeper.interrupt());
+        let follower = watch.words();
+        let bell_page = PeerPage::new(bell.clone());
+        let hands = Mutex::new(Taking { process, taken: 0 });
+        let turns = Arc::new(Turns { hands, watch, interrupt, bell: bell_page, expected });
+        let writer = thread::spawn({
+            let (asleep, bell, ring) = (PeerPage::new(page), OwnedPage::new(bell), OwnedPage::new(ring));
+            move || {
+                let ring_bell = |role: Role| bell.increment_and_wake(role.word(0));
+                (1..=expected).for_each(|value| publish(&ring, value, &asleep, ring_bell));
+            }
+        });
+        let leader = thread::spawn({
+            let turns = Arc::clone(&turns);
+            move || (0..leaders).for_each(|_| turns.lead_once())
+        });
+        turns.run_follower(follower);
+        writer.join().unwrap();
+        leader.join().unwrap();
+        assert_eq!(turns.hands.lock().unwrap().taken, expected);
+    });
+}
+
+#[test]
+fn sample_is_taken_although_threads_take_turns() {
+    check_turns(3, 1, 1);
+}
+
+#[test]
+fn samples_are_taken_although_a_thread_leads_repeatedly() {
+    check_turns(2, 2, 2);
 }
 
 /// The other direction: the writer requests a notification, checks again, and only then waits.

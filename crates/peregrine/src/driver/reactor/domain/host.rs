@@ -11,7 +11,7 @@ use tracing::Level;
 use super::Domain;
 use crate::config::DomainConfig;
 use crate::driver::base::clock::{NEVER, now};
-use crate::driver::base::parker::Parker;
+use crate::driver::base::parker::{Parker, Place};
 use crate::driver::base::sync::lock;
 use crate::driver::base::user_code::log;
 use crate::driver::host::listener_queue::{LISTENER_TIME_MAX, RunListener};
@@ -115,8 +115,14 @@ impl Host for Domain {
 
     fn park(&self, parker: &Arc<Parker>, end: Instant) {
         if self.is_polled() {
-            self.poll_until(parker, end);
-        } else if !self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)) {
+            return self.poll_until(parker, end);
+        }
+        let shared = self.shared_memory.as_ref();
+        let has_led = match shared.filter(|shared| parker.place() == Place::SharedMemory && shared.has_writers()) {
+            Some(shared) => shared.lead_until_woken(parker, end, self),
+            None => self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)),
+        };
+        if !has_led {
             parker.park_until(end);
         }
     }

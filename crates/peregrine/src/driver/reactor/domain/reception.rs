@@ -15,6 +15,7 @@ use super::super::shared_receiver::{Process, SharedReceiver};
 use super::{DataReceiver, Domain, receiver_options};
 use crate::config::WaitStrategy;
 use crate::driver::base::clock::now;
+use crate::driver::base::parker::{Place, WakesFor};
 use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::user_code::{self, log};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
@@ -82,6 +83,14 @@ impl Domain {
         }
     }
 
+    /// Runs listeners and deferred user code; queues both on an application thread that leads.
+    pub(super) fn run_listeners_of(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        self.queue_deferred();
+        // While a listener runs, other threads receive.
+        let _not_io = outbox::mark_io_thread(false);
+        dirty.run_listeners(now);
+    }
+
     /// Processes datagrams with user data, and adds the endpoints concerned to `dirty`.
     pub(super) fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
         let now = now();
@@ -114,6 +123,7 @@ impl Process for Reception<'_> {
     }
 
     fn wake(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        let _wakes = WakesFor::samples_at(Place::Sockets);
         dirty.wake(now);
     }
 
@@ -142,11 +152,7 @@ impl Process for Reception<'_> {
     }
 
     fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
-        // The calling thread is an application thread that leads.
-        self.domain.queue_deferred();
-        // While a listener runs, other threads receive.
-        let _not_io = outbox::mark_io_thread(false);
-        dirty.run_listeners(now);
+        self.domain.run_listeners_of(dirty, now);
     }
 
     fn set_interrupts(&self, interrupts: bool) {

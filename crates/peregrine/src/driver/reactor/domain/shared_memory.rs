@@ -10,7 +10,8 @@ use tracing::Level;
 use super::Domain;
 use crate::driver::base::clock::now;
 use crate::driver::base::sync::lock;
-use crate::driver::base::user_code::log;
+use crate::driver::base::user_code::{self, log};
+use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::host::Host;
 use crate::driver::net::socket_barrier::DeferredMessage;
@@ -50,6 +51,11 @@ impl Domain {
 }
 
 impl ShmHost for Domain {
+    fn queue_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        debug_assert!(user_code::must_defer(), "the calling thread leads");
+        self.run_listeners_of(dirty, now);
+    }
+
     fn start_taker(&self, taker: Taker) -> bool {
         let Some(domain) = self.me.upgrade() else { return false };
         let started = self.spawn(format!("shm-{}", self.id), move || {

@@ -1,7 +1,5 @@
 //! Taking samples of all channels, and maintenance of the channels.
 
-use std::time::Duration;
-
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
@@ -11,7 +9,6 @@ use super::super::requests::{ReaderRequest, Wanted, WantedChannel, reason_of};
 use super::super::services::ShmHost;
 use super::channel::{Decision, Given, Inserted, ProtocolViolation};
 use super::{AttachedReader, Attachments, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver, Stage};
-use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{now, wall_at};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::local_delivery::LOCAL_SOURCE;
@@ -230,8 +227,8 @@ impl ShmReceiver {
         DeferredActions { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
     }
 
-    /// Takes some samples. Returns whether there were any.
-    pub(super) fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) -> bool {
+    /// Takes some samples. Returns their number.
+    pub(super) fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) -> usize {
         let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
         let mut taken = 0;
@@ -277,7 +274,7 @@ impl ShmReceiver {
         if self.takes_since_messages >= TAKES_BETWEEN_MESSAGES {
             self.handle_messages(shared);
         }
-        taken > 0
+        taken
     }
 
     /// Takes samples of one channel on the fast path: they are copied and inserted. Returns their number.
@@ -296,21 +293,6 @@ impl ShmReceiver {
             dirty.reader(&only.core);
         }
         samples
-    }
-
-    /// Waits until there is a sample to take. Spins for `spin`, or while a stream is expected, then sleeps; `since` is
-    /// the current time.
-    pub(super) fn wait(&mut self, since: Instant, spin: Duration, adaptive_spin: &mut AdaptiveSpin) {
-        let look =
-            adaptive_spin.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));
-        let sleeps = self.reader.sleeps();
-        self.reader.wait(spin.max(look), None);
-        match (self.reader.sleeps() == sleeps, look.is_zero()) {
-            (true, true) => {}
-            (true, false) => adaptive_spin.on_hit(),
-            (false, true) => adaptive_spin.on_sleep(since, now()),
-            (false, false) => adaptive_spin.on_miss(),
-        }
     }
 
     /// Handles messages of writers, and the channels that have ended.

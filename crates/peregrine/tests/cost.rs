@@ -239,8 +239,9 @@ fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
     all
 }
 
-/// Each sample of a ping-pong by shared memory wakes the thread that waits for it, while the shared-memory threads sleep.
-/// On a busy machine a thread may miss its turn, so the test waits for one round in which few samples woke others.
+/// Each sample of a ping-pong by shared memory wakes the thread that waits for it, while the shared-memory threads
+/// sleep. On a busy machine a thread may miss its turn, and two threads may share a core, so the test waits for one
+/// round in which few samples woke others.
 #[cfg(target_os = "linux")]
 #[test]
 fn sample_by_shared_memory_wakes_the_thread_that_waits_and_no_other() {

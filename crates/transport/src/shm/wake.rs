@@ -2,7 +2,8 @@
 //!
 //! Threads of a reader process take turns: the one that has the right to take (the user's lock) *leads*. A thread that
 //! waits as a *leader* keeps that right while it sleeps. The *follower*, at most one, has given it up: a leader takes
-//! its place without waking it, and gives the place back by [`Sleeper::hand_over`], one store and one look at the rings.
+//! its place without waking it, and gives the place back by [`Sleeper::hand_over_unless`], one store and one look at
+//! the rings.
 //!
 //! A reader process has one *sleeper* word, which states which of them sleeps, if any. A writer process has two
 //! *doorbell* words for each reader process, one for each role, which count rings. The thread that falls asleep records
@@ -12,10 +13,10 @@
 //! sleeper word and changes the doorbell from the recorded value. A leader that hands over does the same as a follower
 //! that falls asleep, but for the recording: the values that the follower has recorded are older.
 //!
-//! A follower that wakes up and finds another thread leading falls asleep again without having seen the rings. It
-//! [announces](Follower::announce) that before it looks whether a thread leads. The leader looks for the announcement
-//! after it has given up the lead ([`FollowerWatch::has_announced`]), and then looks at the rings again: rings before
-//! the follower has recorded the doorbells belong to samples that this look shows.
+//! A follower that wakes up and finds another thread leading falls asleep again without having seen the rings. Before
+//! that it records the doorbells, [announces](FollowerWords::announce) itself, and tries to lead once more. The leader
+//! looks for the announcement after it has given up the lead ([`FollowerWatch::has_announced`]), and then looks at the
+//! rings again: rings before the follower has recorded the doorbells belong to samples that this look shows.
 //!
 //! Each doorbell belongs to the writer process that rings it. A single doorbell would have to be writable by all writer
 //! processes, and one of them could undo the ring of another.

@@ -27,7 +27,8 @@ struct Shared {
     failure: Mutex<Option<Error>>,
 }
 
-/// A reader with a listener. The thread that calls `receive` counts the samples that the listener took, many at a time.
+/// A reader with a listener. The thread that calls `receive` counts the samples that the listener took, many at a time,
+/// or waits for each.
 pub(super) struct Listening<T: DdsType> {
     reader: DataReader<T>,
     shared: Arc<Shared>,
@@ -36,10 +37,10 @@ pub(super) struct Listening<T: DdsType> {
 }
 
 impl<T: Look> Listening<T> {
-    pub(super) fn start(reader: DataReader<T>, patterns: bool) -> Self {
+    pub(super) fn start(reader: DataReader<T>, patterns: bool, arrivals: Arrivals) -> Self {
         let shared = Arc::new(Shared {
             echo: Mutex::default(),
-            arrivals: Arrivals::default(),
+            arrivals,
             corrupt: AtomicU64::new(0),
             patterns,
             failure: Mutex::default(),

@@ -2,9 +2,9 @@
 //!
 //! A thread that leads saves a wake-up for each sample. In a dense flow, which the application receives in batches, no
 //! sample needs a wake-up of its own: there the shared-memory thread takes, and the batches grow while the threads wake
-//! up. A flow is dense if its samples come within [`DENSE_INTERVAL`] of each other, unless it is an exchange: the thread
-//! writes between its waits, and finds few samples at a time, each of which waits for the one before. A thread that
-//! receives for others only does not lead either.
+//! up. A flow is dense if its samples come within [`DENSE_INTERVAL`] of each other, unless it is an exchange: the
+//! thread writes between its waits, and finds few samples at a time, each of which waits for the one before. A thread
+//! that receives for others only does not lead either.
 
 use std::cell::Cell;
 
@@ -12,8 +12,8 @@ use peregrine_rtps::time::{Instant, Span};
 
 use crate::driver::base::writes::Writes;
 
-/// The largest time between two samples of a dense flow. A thread that has lost its core for a while finds samples, too,
-/// but fewer for that time.
+/// The largest time between two samples of a dense flow. A thread that has lost its core for a while finds samples,
+/// too, but fewer for that time.
 const DENSE_INTERVAL: Span = Span::from_micros(5);
 /// Most samples that a thread finds at a time in an exchange.
 const EXCHANGE_SAMPLES_MAX: usize = 4;

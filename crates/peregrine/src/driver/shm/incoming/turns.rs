@@ -1,4 +1,4 @@
-//! The threads that take samples, in turns: the shared-memory thread, and threads of the application that wait for data.
+//! The threads that take samples, in turns: the shared-memory thread, and threads of the application that wait.
 //!
 //! | thread | when it takes |
 //! |---|---|
@@ -51,7 +51,7 @@ pub(in crate::driver::shm) struct Leading<'i> {
     receiver: Option<MutexGuard<'i, ShmReceiver>>,
 }
 
-/// What a leader uses for its rounds.
+/// The working set of a leader for its rounds.
 struct Rounds<'a> {
     dirty: DirtyEndpoints,
     /// Actions that must run without the lock: they end the lead.
@@ -62,7 +62,7 @@ struct Rounds<'a> {
     shared: &'a dyn Attachments,
 }
 
-/// What a round has done.
+/// The result of a round.
 struct Round {
     /// Number of samples.
     taken: usize,

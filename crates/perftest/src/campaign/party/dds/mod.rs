@@ -18,9 +18,10 @@ use peregrine_report::record::{Publishing, Reliability, WireUse};
 use self::form::{FormTask, SampleForm};
 use self::receiving::DdsReceiver;
 use self::sending::Writing;
+use super::arrivals::Arrivals;
 use super::link::{Link, Receiver, Sender};
 use super::listening::Listening;
-use crate::campaign::job::{Channel, Job};
+use crate::campaign::job::{Channel, Job, Sending};
 use crate::campaign::series::{BATCH_LEN, Dds, Path};
 use crate::campaign::spec::Wait;
 use crate::error::Error;
@@ -148,7 +149,9 @@ impl<F: SampleForm> Link for DdsLink<F> {
         let subscriber = self.participant.subscriber(SubscriberQos::default()).map_err(|error| setup(&error))?;
         let reader = subscriber.reader(&topic).qos(qos).build().map_err(|error| setup(&error))?;
         if self.job.wait == Wait::Listener {
-            return Ok(Box::new(Listening::start(reader, self.job.patterns)));
+            let waits_for_each = channel == Channel::Echo && self.job.sending == Sending::PingPong;
+            let arrivals = if waits_for_each { Arrivals::to_wait_for() } else { Arrivals::to_count() };
+            return Ok(Box::new(Listening::start(reader, self.job.patterns, arrivals)));
         }
         let polling = self.poller.clone().map(|poller| (self.participant.clone(), poller));
         Ok(Box::new(DdsReceiver { reader, polling, corrupt: self.job.patterns.then_some(0) }))

@@ -202,7 +202,7 @@ pub const REJOINS_MAX: u32 = 3;
 /// The time from the announcements after such a goodbye until the peer is asked again; each further one doubles it.
 pub const REJOIN_PAUSE: Span = Span::from_secs(1);
 
-/// After such a goodbye, the next scheduled announcement to the groups waits at least this long.
+/// After such a goodbye, nothing is announced to the groups for this time.
 pub const REJOIN_SILENCE: Span = Span::from_millis(100);
 
 /// The shortest time between two such inquiries, so that announcements do not multiply.

@@ -85,7 +85,8 @@ impl Participant {
         self.announcer.next = now;
     }
 
-    /// Announces to all participants immediately, and then repeats the burst: a new path often loses datagrams.
+    /// Announces to all participants immediately, unless the announcer is silent, and then repeats the burst: a new path
+    /// often loses datagrams.
     pub(super) fn announce_afresh(&mut self, now: Instant, wall: Timestamp) {
         self.announcer.sent = 0;
         self.announce_to(now, wall, true);
@@ -115,9 +116,10 @@ impl Participant {
         self.announce_to(now, wall, false);
     }
 
-    /// Announces to the groups and initial peers; with `known`, to each known participant too.
+    /// Announces to the groups and initial peers; with `known`, to each known participant too. While the announcer is
+    /// silent, it does so later.
     fn announce_to(&mut self, now: Instant, wall: Timestamp, known: bool) {
-        self.announcer.schedule(now);
+        let Some(known) = self.announcer.begin(now, known) else { return };
         self.announce_securely(now, wall);
         let message = self.announcement(wall, None);
         let to = self.everyone(known || self.config.addresses.metatraffic_multicast.is_empty());

@@ -18,6 +18,10 @@ pub(super) struct Announcer {
     /// The serialized data of the last announcement, and its number.
     said: Vec<u8>,
     pub(super) number: SequenceNumber,
+    /// No announcement before this time: see [`Self::be_silent`].
+    silent_until: Instant,
+    /// The announcement that the silence has put off goes to each known participant.
+    owes_known: bool,
 }
 
 impl Announcer {
@@ -32,6 +36,8 @@ impl Announcer {
             random: seed | 1,
             said: Vec::new(),
             number: SequenceNumber::ZERO,
+            silent_until: Instant(0),
+            owes_known: false,
         }
     }
 
@@ -50,12 +56,12 @@ impl Announcer {
         self.number
     }
 
-    pub(super) const fn next(&self) -> Instant {
-        self.next
+    pub(super) fn next(&self) -> Instant {
+        self.next.max(self.silent_until)
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.next <= now
+        self.next() <= now
     }
 
     /// Announces earlier than scheduled, but not faster than in a burst, so that messages of unverified peers are not
@@ -65,12 +71,24 @@ impl Announcer {
         self.next = self.next.min(soonest);
     }
 
-    /// Announces no earlier than at this time.
-    pub(super) fn put_off(&mut self, until: Instant) {
-        self.next = self.next.max(until);
+    /// Nothing is announced before this time, for whatever reason.
+    pub(super) fn be_silent(&mut self, until: Instant) {
+        self.silent_until = self.silent_until.max(until);
     }
 
-    pub(super) fn schedule(&mut self, now: Instant) {
+    /// Begins an announcement, which goes to each known participant if `known`. The result says whether it does: an
+    /// earlier one may have been put off. `None`: the silence lasts, and puts this announcement off as well.
+    pub(super) fn begin(&mut self, now: Instant, known: bool) -> Option<bool> {
+        self.owes_known |= known;
+        if now < self.silent_until {
+            self.next = self.next.min(now);
+            return None;
+        }
+        self.schedule(now);
+        Some(core::mem::take(&mut self.owes_known))
+    }
+
+    fn schedule(&mut self, now: Instant) {
         self.last = Some(now);
         self.sent = self.sent.saturating_add(1);
         let wait = if self.sent < ANNOUNCEMENT_BURST {
@@ -97,11 +115,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn announcements_within_the_silence_are_one_after_it() {
+        let start = Instant(1_000_000_000);
+        let mut announcer = Announcer::new(start, Span::from_secs(1), 1);
+        assert_eq!(announcer.begin(start, false), Some(false));
+        let until = start + Span::from_millis(50);
+        announcer.be_silent(until);
+        for (after, known) in [(10, true), (20, false)] {
+            let now = start + Span::from_millis(after);
+            assert_eq!(announcer.begin(now, known), None);
+            announcer.expedite_announcement(now);
+            assert_eq!((announcer.next(), announcer.is_due(now)), (until, false));
+        }
+        assert!(announcer.is_due(until));
+        assert_eq!(announcer.begin(until, false), Some(true), "to known participants, as the first one");
+        assert!(announcer.next() > until);
+        assert_eq!(announcer.begin(announcer.next(), false), Some(false));
+    }
+
+    #[test]
     fn period_of_zero_is_raised_to_shortest() {
         let mut announcer = Announcer::new(Instant(0), Span::ZERO, 1);
         for _ in 0..2 * ANNOUNCEMENT_BURST {
             let now = announcer.next();
-            announcer.schedule(now);
+            announcer.begin(now, false);
             assert!(announcer.next().since(now) >= Span(ANNOUNCEMENT_PERIOD_MIN.0 * 9 / 10));
         }
     }

@@ -1,4 +1,5 @@
-//! When the answer to a participant is repeated that has not shown yet that it hears us.
+//! When the answer to a participant is repeated that has not shown yet that it hears us, and the announcement after a
+//! goodbye.
 
 use crate::limits::ANSWER_REPETITIONS;
 use crate::time::{Instant, Span};
@@ -46,6 +47,11 @@ impl AnswerRepetitions {
 
     pub(super) const fn next(&self) -> Option<Instant> {
         self.next
+    }
+
+    /// The time of the last repetition, from the first answer on.
+    pub(super) fn duration() -> Span {
+        ANSWER_REPETITIONS.iter().fold(Span::ZERO, |sum, interval| sum + *interval)
     }
 
     fn plan(&mut self, now: Instant) {

@@ -5,9 +5,10 @@
 //! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
 //! participant has left, and then its announcement, so that it discovers this participant anew.
 //!
-//! The announcement after a goodbye goes to the same address of the peer, and the next one to the groups waits:
-//! Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an announcement
-//! with a higher sequence number before.
+//! The announcements after a goodbye go to the same addresses of the peer, and for a short time nothing is announced to
+//! the groups: Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an
+//! announcement with a higher sequence number before. A peer with several addresses gets goodbye and announcement at
+//! each, and the first goodbye precedes all announcements.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -59,7 +60,7 @@ impl Participant {
                 self.say(&goodbye, Arc::clone(&to));
                 let announcement = self.announcement(wall, Some(prefix));
                 self.say(&announcement, to);
-                self.announcer.put_off(now + REJOIN_SILENCE);
+                self.announcer.be_silent(now + REJOIN_SILENCE);
                 self.rejoins += 1;
             }
             Step::AnnounceAgain => {

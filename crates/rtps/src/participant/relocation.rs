@@ -1,17 +1,19 @@
 //! Whether a peer reaches this participant after a move, and the steps until it does: see [`super::rejoin`].
 
-use crate::limits::{ANSWER_REPETITIONS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOINS_MAX};
-use crate::time::{Instant, Span};
+use super::answer_repetitions::AnswerRepetitions;
+use crate::limits::{MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOINS_MAX};
+use crate::time::Instant;
 
 /// Whether a peer reaches this participant at its present addresses.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Relocation {
+    /// The next question, or the next goodbye.
     next: Option<Instant>,
     /// Questions since the move, or since the last goodbye.
     asked: u32,
     rejoins: u32,
     /// Repetitions of the announcement since the last goodbye.
-    repeated: usize,
+    repetitions: AnswerRepetitions,
 }
 
 /// The next step for a peer after a move.
@@ -26,8 +28,8 @@ pub(super) enum Step {
 
 impl Relocation {
     /// This participant has moved.
-    pub(super) const fn begin(&mut self, now: Instant) {
-        *self = Self { next: Some(now), asked: 0, rejoins: 0, repeated: ANSWER_REPETITIONS.len() };
+    pub(super) fn begin(&mut self, now: Instant) {
+        *self = Self { next: Some(now), ..Self::default() };
     }
 
     /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
@@ -35,17 +37,15 @@ impl Relocation {
         self.next.is_some() || self.rejoins > 0
     }
 
-    pub(super) const fn next(&self) -> Option<Instant> {
-        self.next
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next.into_iter().chain(self.repetitions.next()).min()
     }
 
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Step> {
-        self.next.take_if(|at| *at <= now)?;
-        if self.repeated < ANSWER_REPETITIONS.len() {
-            self.repeated += 1;
-            self.next = Some(now + self.pause_after_announcement());
+        if self.repetitions.take_due(now) {
             return Some(Step::AnnounceAgain);
         }
+        self.next.take_if(|at| *at <= now)?;
         if self.asked < MOVE_QUESTIONS {
             self.next = Some(now + MOVE_QUESTION_INTERVAL.times(1 << self.asked));
             self.asked += 1;
@@ -54,15 +54,11 @@ impl Relocation {
         if self.rejoins >= REJOINS_MAX {
             return None;
         }
+        self.repetitions = AnswerRepetitions::default();
+        self.repetitions.begin(now);
+        self.asked = 0;
+        self.next = Some(now + AnswerRepetitions::duration() + REJOIN_PAUSE.times(1 << self.rejoins));
         self.rejoins += 1;
-        (self.asked, self.repeated) = (0, 0);
-        self.next = Some(now + self.pause_after_announcement());
         Some(Step::Rejoin)
-    }
-
-    /// The time from an announcement to the next repetition, or to the questions whether it has helped.
-    fn pause_after_announcement(&self) -> Span {
-        let pause = || REJOIN_PAUSE.times(1 << self.rejoins.saturating_sub(1));
-        ANSWER_REPETITIONS.get(self.repeated).copied().unwrap_or_else(pause)
     }
 }

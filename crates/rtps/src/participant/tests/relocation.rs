@@ -95,6 +95,29 @@ fn announcements_after_a_goodbye_go_to_the_address_of_the_goodbye() {
 }
 
 #[test]
+fn changes_just_after_a_goodbye_are_announced_when_the_silence_is_over() {
+    let mut domain = moved(VendorId::FAST_DDS, false);
+    let moved_at = domain.now;
+    while goodbyes(&domain, moved_at).is_empty() {
+        domain.run(Span::from_millis(1));
+    }
+    let goodbye = goodbyes(&domain, moved_at)[0];
+    let (now, wall) = (domain.now, domain.wall());
+    let qos = ParticipantQos { user_data: UserData(vec![7]), ..domain.at(1).config().qos.clone() };
+    domain.at(1).set_qos(now, wall, qos);
+    let mut addresses = domain.at(1).config().addresses.clone();
+    addresses.default_unicast.push(Locator::from(address(78, 7411)));
+    domain.at(1).set_addresses(now, wall, addresses);
+    domain.at(1).announce_soon(now);
+    domain.run(REJOIN_SILENCE);
+    let times = |to: SocketAddr| {
+        let is_said = |m: &&Sent| m.to.contains(&to) && m.from == prefix(1) && m.is_announcement();
+        domain.sent.iter().filter(is_said).map(|m| m.at.since(moved_at)).filter(|at| *at >= goodbye).collect::<Vec<_>>()
+    };
+    assert_eq!(times(GROUP), [Span(goodbye.0 + REJOIN_SILENCE.0)]);
+}
+
+#[test]
 fn peer_that_answers_after_a_move_is_told_no_goodbye() {
     let mut domain = moved(VendorId::CYCLONE, true);
     let moved_at = domain.now;

@@ -39,7 +39,7 @@ const LAST_BATCHES: u32 = 4;
 enum LeadEnd {
     /// The thread was woken, its time is over, or messages are to be handled without the lock.
     Woken,
-    /// The thread has received for others only.
+    /// The thread has received for others too often.
     Useless,
     /// The domain closes.
     Closing,
@@ -208,11 +208,11 @@ impl Incoming {
         drop(leading);
         acts.perform(host);
         drop(no_user_code);
-        LeadHistory::of_this_thread(|history| match lead_end {
-            LeadEnd::Useless => history.on_useless(),
-            LeadEnd::Woken | LeadEnd::Closing => history.on_leave(now(), samples, Writes::so_far()),
-        });
-        lead_end == LeadEnd::Woken
+        let is_woken = lead_end == LeadEnd::Woken;
+        if is_woken {
+            LeadHistory::of_this_thread(|history| history.on_leave(now(), samples, Writes::so_far()));
+        }
+        is_woken
     }
 
     pub(in crate::driver::shm) fn try_lead(&self) -> Option<Leading<'_>> {
@@ -233,7 +233,7 @@ impl Leading<'_> {
     }
 
     fn receive_until_woken(&mut self, parker: &Parker, end: Instant, rounds: &mut Rounds<'_>) -> LeadEnd {
-        let others_woken = OthersWoken::so_far();
+        let mut others_woken = OthersWoken::so_far();
         let mut is_first = true;
         while !parker.is_woken_before_sleep() {
             if !std::mem::take(&mut is_first) {
@@ -246,8 +246,12 @@ impl Leading<'_> {
             let at = now();
             let round = self.take(at, rounds);
             let is_woken = parker.is_woken();
-            if round.taken > 0 && (others_woken.are_more() || round.has_listeners) && !is_woken {
-                return LeadEnd::Useless;
+            if round.taken > 0 && !is_woken {
+                let is_for_others = others_woken.are_more() || round.has_listeners;
+                if is_for_others && !LeadHistory::of_this_thread(LeadHistory::leads_on_after_others) {
+                    return LeadEnd::Useless;
+                }
+                others_woken = OthersWoken::so_far();
             }
             // Samples that keep arriving may concern no thread.
             if !rounds.acts.is_empty() || !is_woken && now() >= end {

@@ -85,8 +85,8 @@ impl Participant {
         self.announcer.next = now;
     }
 
-    /// Announces to all participants immediately, unless the announcer is silent, and then repeats the burst: a new path
-    /// often loses datagrams.
+    /// Announces to all participants immediately, unless the announcer is silent, and then repeats the burst: a new
+    /// path often loses datagrams.
     pub(super) fn announce_afresh(&mut self, now: Instant, wall: Timestamp) {
         self.announcer.sent = 0;
         self.announce_to(now, wall, true);

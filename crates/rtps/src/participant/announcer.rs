@@ -18,7 +18,7 @@ pub(super) struct Announcer {
     /// The serialized data of the last announcement, and its number.
     said: Vec<u8>,
     pub(super) number: SequenceNumber,
-    /// No announcement before this time: see [`Self::be_silent`].
+    /// No announcement to the groups before this time: see [`Self::be_silent`].
     silent_until: Instant,
     /// The announcement that the silence has put off goes to each known participant.
     owes_known: bool,
@@ -71,7 +71,8 @@ impl Announcer {
         self.next = self.next.min(soonest);
     }
 
-    /// Nothing is announced before this time, for whatever reason.
+    /// Nothing is announced to the groups, the initial peers and all known participants before this time. Answers to
+    /// single participants go on.
     pub(super) fn be_silent(&mut self, until: Instant) {
         self.silent_until = self.silent_until.max(until);
     }

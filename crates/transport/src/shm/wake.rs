@@ -14,20 +14,22 @@
 //! that falls asleep, but for the recording: the values that the follower has recorded are older.
 //!
 //! A follower that wakes up and finds another thread leading falls asleep again without having seen the rings. Before
-//! that it records the doorbells, [announces](FollowerWords::announce) itself, and tries to lead once more. The leader
-//! looks for the announcement after it has given up the lead ([`FollowerWatch::has_announced`]), and then looks at the
-//! rings again: rings before the follower has recorded the doorbells belong to samples that this look shows.
+//! that it records the doorbells, [announces](FollowerWords::announce) itself, and tries to lead once more. Each leader
+//! looks for an announcement after it has given up the lead ([`FollowerWatch::has_announced`]). If there is one, it
+//! leads again, takes the announcement back, and looks at the rings: rings before the follower has recorded the
+//! doorbells belong to samples that this look shows. If it cannot lead, another thread does, and finds the announcement
+//! later: only a thread that leads takes an announcement back.
 //!
 //! Each doorbell belongs to the writer process that rings it. A single doorbell would have to be writable by all writer
 //! processes, and one of them could undo the ring of another.
 //!
 //! Other threads of the reader's process ring local doorbells without looking: one that ends all waits, and one that
 //! ends the waits of leaders. A thread compares them with the values of its last check for interrupts, so an interrupt
-//! between that check and the sleep ends the sleep.
+//! between that check and the sleep ends the sleep. A follower that announces itself records them like other doorbells.
 
 use super::futex;
 use super::page::{OwnedPage, PeerPage};
-use super::sync::{AtomicBool, Ordering, fence};
+use super::sync::{AtomicU64, Ordering, fence};
 use crate::clock::MonotonicNs;
 use std::sync::Arc;
 
@@ -80,8 +82,16 @@ pub(super) struct Sleeper {
 struct LocalDoorbells {
     all: Arc<futex::LocalDoorbell>,
     leader: Arc<futex::LocalDoorbell>,
-    /// The follower has found another thread leading.
-    has_announced: AtomicBool,
+    /// The announcement of the follower: the [generation](Follower) of the doorbells that it has recorded, plus one;
+    /// zero if there is none.
+    announced: AtomicU64,
+}
+
+/// The announcement of a follower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Announced {
+    /// As the follower has stated it.
+    pub(super) generation: u64,
 }
 
 /// The thread of a reader process that sleeps without the right to take.
@@ -101,15 +111,15 @@ impl FollowerWatch {
         FollowerWords { words: futex::Words::default(), local: Arc::clone(&self.0) }
     }
 
-    /// Whether the follower has tried to lead since the last call, in vain. A thread that has given up the lead calls
-    /// this; after `true` it leads again, if no other thread does, and hands over again. If no follower has recorded
-    /// the doorbells under the lead, it wakes the follower instead, whose announcement was all that it did.
+    /// Whether the follower has found another thread leading since the last
+    /// [handover](super::Reader::hand_over_again) after an announcement. A thread that has given up the lead calls this.
+    /// After `true` it leads again and hands over again, if it can; if it cannot, the thread that leads will.
     #[must_use]
     #[inline]
     pub fn has_announced(&self) -> bool {
         // Pairs with the fence of `FollowerWords::announce`.
         fence(Ordering::SeqCst);
-        self.0.has_announced.load(Ordering::Relaxed) && self.0.has_announced.swap(false, Ordering::SeqCst)
+        self.0.announced.load(Ordering::Acquire) != 0
     }
 }
 
@@ -210,6 +220,16 @@ impl Sleeper {
         self.is_followed
     }
 
+    /// Takes back the announcement of the follower. From here on the follower counts as one that sleeps.
+    pub(super) fn take_announcement(&mut self) -> Option<Announced> {
+        if self.local.announced.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let generation = self.local.announced.swap(0, Ordering::AcqRel).checked_sub(1)?;
+        self.is_followed = true;
+        Some(Announced { generation })
+    }
+
     /// The follower takes the place of the calling thread, which then gives up the lead. Returns false if `is_ready`
     /// returns true: the thread leads on. If there is no follower, the next thread that leads looks at the rings.
     #[inline]
@@ -237,11 +257,12 @@ impl Sleeper {
 }
 
 impl FollowerWords {
-    /// To be called after a failed attempt to lead, before another one: records the doorbells.
-    pub(super) fn announce<'a>(&mut self, bells: impl Iterator<Item = (&'a PeerPage, u32)>) {
+    /// To be called after a failed attempt to lead, before another one: records the doorbells, which are those of this
+    /// generation.
+    pub(super) fn announce<'a>(&mut self, generation: u64, bells: impl Iterator<Item = (&'a PeerPage, u32)>) {
         self.record(self.local.all.count(), bells);
         // After the recording: the leader that takes this back looks at the rings later.
-        self.local.has_announced.store(true, Ordering::SeqCst);
+        self.local.announced.store(generation + 1, Ordering::Release);
         // Pairs with the fence of `FollowerWatch::has_announced`.
         fence(Ordering::SeqCst);
     }

@@ -37,13 +37,13 @@ pub(in crate::driver) struct WakesFor {
 
 impl WakesFor {
     pub(in crate::driver) fn samples_at(place: Place) -> Self {
-        Self { before: WAKES_FOR.replace(Some(place)) }
+        Self { before: WAKES_FOR.with(|wakes_for| wakes_for.replace(Some(place))) }
     }
 }
 
 impl Drop for WakesFor {
     fn drop(&mut self) {
-        WAKES_FOR.set(self.before);
+        WAKES_FOR.with(|wakes_for| wakes_for.set(self.before));
     }
 }
 
@@ -138,7 +138,7 @@ impl Parker {
     }
 
     pub(crate) fn unpark(&self) {
-        if let Some(place) = WAKES_FOR.get() {
+        if let Some(place) = WAKES_FOR.with(Cell::get) {
             let is_at_shared_memory = place == Place::SharedMemory;
             if self.is_at_shared_memory.load(Ordering::Relaxed) != is_at_shared_memory {
                 self.is_at_shared_memory.store(is_at_shared_memory, Ordering::Relaxed);

@@ -14,7 +14,7 @@ pub(in crate::driver) struct Writes(u32);
 
 impl Writes {
     pub(in crate::driver) fn so_far() -> Self {
-        Self(WRITES.get())
+        Self(WRITES.with(Cell::get))
     }
 
     #[cfg(test)]
@@ -25,6 +25,6 @@ impl Writes {
     /// Records a sample.
     #[inline]
     pub(in crate::driver) fn note() {
-        WRITES.set(WRITES.get().wrapping_add(1));
+        WRITES.with(|writes| writes.set(writes.get().wrapping_add(1)));
     }
 }

@@ -253,12 +253,16 @@ impl Domain {
         self.config.wait == WaitStrategy::Poll
     }
 
+    /// Whether threads of the application receive in place of threads of the domain. Where these are scheduled in a
+    /// special way, they do it all: threads of the application may have to wait for others.
+    pub(super) fn is_open_to_application(&self) -> bool {
+        self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none()
+    }
+
     fn start_threads(self: &Arc<Self>) -> Result<(), Error> {
-        // Where receive threads are scheduled in a special way, they do it all: threads of the application may have to
-        // wait for others.
-        let is_default = self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none();
+        let is_open = self.is_open_to_application();
         let sockets = self.data_sockets.iter().enumerate();
-        let opened = sockets.map(|(index, socket)| self.open_receiver(socket, index == 0 && is_default));
+        let opened = sockets.map(|(index, socket)| self.open_receiver(socket, index == 0 && is_open));
         let receivers = opened.collect::<Result<Vec<_>, _>>()?;
         // From here on no descriptor is opened.
         let mut poller = self.control_poller()?;

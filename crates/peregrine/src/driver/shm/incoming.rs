@@ -63,7 +63,7 @@ pub(in crate::driver) struct Incoming {
     interrupt: Interrupt,
     leader_interrupt: Arc<Interrupt>,
     watch: FollowerWatch,
-    /// Number of rounds for which the shared-memory thread leaves the lock to threads of the application.
+    /// Number of rounds after which the shared-memory thread does not spin: threads of the application want the lock.
     application_credit: AtomicU32,
     receiver: Mutex<ShmReceiver>,
     commands: Commands<Command, Request>,

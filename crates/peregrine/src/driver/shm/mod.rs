@@ -11,7 +11,7 @@
 //! |---|---|
 //! | control thread, or a polling thread | connects, admits and attaches ([`SharedMemory::poll_connections`]); notices ends, room and acknowledgements |
 //! | writing thread | puts samples into slots and wakes reader processes ([`route::shm`](super::route::shm)) |
-//! | shared-memory thread, or a polling thread | takes samples of all writers and gives them to the readers ([`incoming`]) |
+//! | shared-memory thread, an application thread that waits for data, or a polling thread | takes samples of all writers and gives them to the readers ([`incoming`]) |
 //!
 //! The shared-memory thread starts with the first channel and ends with the last one.
 

@@ -21,6 +21,9 @@ pub(in crate::driver) trait ShmHost: Host {
     /// Queues the listeners of readers that an application thread leaves, which leads.
     fn queue_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant);
 
+    /// Queues user code that has become due on the calling thread and that this thread must not run.
+    fn queue_deferred_user_code(&self);
+
     /// Calls [`SharedMemory::begin`](super::SharedMemory::begin) when earlier datagrams were received.
     fn begin_behind_datagrams(&self, reader: Guid, writer: Guid);
 

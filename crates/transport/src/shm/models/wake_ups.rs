@@ -226,7 +226,7 @@ impl Turns {
                 if is_announced {
                     follower.sleep();
                 } else {
-                    follower.announce(std::iter::once((&self.bell, 0)));
+                    follower.announce(0, std::iter::once((&self.bell, 0)));
                 }
                 is_announced = !is_announced;
                 continue;
@@ -254,35 +254,32 @@ impl Turns {
     fn lead_once(&self) {
         let Ok(mut taking) = self.hands.try_lock() else { return };
         taking.process.sleeper.lead();
-        let is_done = taking.take_all(self.expected);
+        taking.take_all(self.expected);
         self.hand_over(&mut taking);
         drop(taking);
         while self.watch.has_announced()
             && let Ok(mut taking) = self.hands.try_lock()
         {
             taking.process.sleeper.lead();
-            if taking.process.sleeper.is_followed() {
-                self.hand_over(&mut taking);
-            } else {
-                self.interrupt.interrupt();
-            }
-        }
-        if is_done {
-            self.interrupt.interrupt();
+            taking.process.sleeper.take_announcement();
+            self.hand_over(&mut taking);
         }
     }
 
+    /// Without a further sample to come, the follower has to end.
     fn hand_over(&self, taking: &mut Taking) {
         let Taking { process: Process { sleeper, rings, .. }, taken } = taking;
-        if !sleeper.hand_over_unless(|| rings.iter().map(|ring| ring.load_acquire(0)).sum::<u64>() > *taken) {
+        let is_over = *taken == self.expected;
+        let is_ready = || is_over || rings.iter().map(|ring| ring.load_acquire(0)).sum::<u64>() > *taken;
+        if !sleeper.hand_over_unless(is_ready) {
             self.interrupt.interrupt();
         }
     }
 }
 
-/// A follower, which sleeps without the lead, a thread that leads once beside it, and a writer of another process: all
-/// samples are taken, whichever thread finds the other one leading.
-fn check_turns(preemptions: usize, expected: u64, leaders: usize) {
+/// A follower, which sleeps without the lead, threads that lead beside it, each this number of times, and a writer of
+/// another process: all samples are taken, whichever thread finds another one leading.
+fn check_turns(preemptions: usize, expected: u64, leads: &'static [usize]) {
     bounded(preemptions).check(move || {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
         let process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
@@ -298,25 +295,31 @@ fn check_turns(preemptions: usize, expected: u64, leaders: usize) {
                 (1..=expected).for_each(|value| publish(&ring, value, &asleep, ring_bell));
             }
         });
-        let leader = thread::spawn({
+        let lead = |leads: usize| {
             let turns = Arc::clone(&turns);
-            move || (0..leaders).for_each(|_| turns.lead_once())
-        });
+            thread::spawn(move || (0..leads).for_each(|_| turns.lead_once()))
+        };
+        let leaders: Vec<_> = leads.iter().map(|leads| lead(*leads)).collect();
         turns.run_follower(follower);
         writer.join().unwrap();
-        leader.join().unwrap();
+        leaders.into_iter().for_each(|leader| leader.join().unwrap());
         assert_eq!(turns.hands.lock().unwrap().taken, expected);
     });
 }
 
 #[test]
 fn sample_is_taken_although_threads_take_turns() {
-    check_turns(3, 1, 1);
+    check_turns(3, 1, &[1]);
 }
 
 #[test]
 fn samples_are_taken_although_a_thread_leads_repeatedly() {
-    check_turns(2, 2, 2);
+    check_turns(2, 2, &[2]);
+}
+
+#[test]
+fn sample_is_taken_although_two_threads_lead_beside_the_follower() {
+    check_turns(2, 1, &[1, 1]);
 }
 
 /// The other direction: the writer requests a notification, checks again, and only then waits.

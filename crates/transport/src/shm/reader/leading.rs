@@ -3,7 +3,7 @@
 use super::{Channel, Reader, Wake, WriterDoorbell};
 use crate::clock::MonotonicNs;
 use crate::shm::page::PeerPage;
-use crate::shm::wake::{FollowerWatch, FollowerWords, Interrupt};
+use crate::shm::wake::{Announced, FollowerWatch, FollowerWords, Interrupt};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,12 +26,17 @@ const LOOKS_PER_CLOCK: u32 = 32;
 pub struct Follower {
     words: FollowerWords,
     doorbells: Arc<Vec<Arc<WriterDoorbell>>>,
+    /// Number of doorbells that the reader had added when it gave this list.
+    generation: u64,
 }
+
+/// The generation of a list without doorbells: that of no reader.
+const NO_GENERATION: u64 = u64::MAX - 1;
 
 impl Follower {
     /// Announces that an attempt to acquire the right to take has failed. The thread then tries once more.
     pub fn announce(&mut self) {
-        self.words.announce(bells(&self.doorbells));
+        self.words.announce(self.generation, bells(&self.doorbells));
     }
 
     /// Sleeps once, until a writer has a sample and no thread leads, or until an [`Interrupt`]. Spurious wake-ups are
@@ -45,7 +50,7 @@ impl FollowerWatch {
     /// A follower of the reader. At most one thread follows.
     #[must_use]
     pub fn follower(&self) -> Follower {
-        Follower { words: self.words(), doorbells: Arc::default() }
+        Follower { words: self.words(), doorbells: Arc::default(), generation: NO_GENERATION }
     }
 }
 
@@ -77,11 +82,14 @@ impl Reader {
         sleeper.hand_over_unless(|| channels.iter().any(Channel::is_ready) || is_due())
     }
 
-    /// Like [`Self::hand_over`], after the follower has [announced](FollowerWatch::has_announced) itself: it sleeps, or
-    /// is about to.
+    /// Leads, and hands over like [`Self::hand_over`], after the follower has
+    /// [announced](FollowerWatch::has_announced) itself: it sleeps, or is about to.
     pub fn hand_over_again(&mut self, is_due: impl FnOnce() -> bool) -> bool {
         self.sleeper.lead();
-        self.sleeper.is_followed() && self.hand_over(is_due)
+        if let Some(Announced { generation }) = self.sleeper.take_announcement() {
+            self.followed_generation = generation;
+        }
+        self.hand_over(is_due)
     }
 
     /// The calling thread, the follower, leads.
@@ -96,7 +104,7 @@ impl Reader {
             return false;
         }
         self.followed_generation = self.generation;
-        follower.doorbells = Arc::clone(&self.doorbells);
+        (follower.doorbells, follower.generation) = (Arc::clone(&self.doorbells), self.generation);
         let Self { sleeper, channels, doorbells, .. } = self;
         let is_ready = || channels.iter().any(Channel::is_ready) || is_due();
         let sleeps = sleeper.follow_unless(&mut follower.words, bells(doorbells), is_ready);

@@ -117,7 +117,7 @@ impl Host for Domain {
         if self.is_polled() {
             return self.poll_until(parker, end);
         }
-        let shared = self.shared_memory.as_ref();
+        let shared = self.shared_memory.as_ref().filter(|_| self.is_open_to_application());
         let has_led = match shared.filter(|shared| parker.place() == Place::SharedMemory && shared.has_writers()) {
             Some(shared) => shared.lead_until_woken(parker, end, self),
             None => self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)),

@@ -56,6 +56,10 @@ impl ShmHost for Domain {
         self.run_listeners_of(dirty, now);
     }
 
+    fn queue_deferred_user_code(&self) {
+        self.queue_deferred();
+    }
+
     fn start_taker(&self, taker: Taker) -> bool {
         let Some(domain) = self.me.upgrade() else { return false };
         let started = self.spawn(format!("shm-{}", self.id), move || {

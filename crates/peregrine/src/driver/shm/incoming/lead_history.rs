@@ -39,8 +39,8 @@ pub(super) struct LeadHistory {
     balance: u32,
     /// Number of waits to exclude after the next [`DENSE_WAITS`].
     next_excluded: u32,
-    /// When the thread returned to the application after it has led, and its writes until then, if it has led in the
-    /// last wait.
+    /// When the thread returned to the application after it has led, and its writes until then; `None` unless it has
+    /// led in the last wait.
     last: Option<(Instant, Writes)>,
 }
 
@@ -66,9 +66,14 @@ impl LeadHistory {
         let is_excluded = self.excluded > 0;
         if is_excluded {
             self.excluded -= 1;
-            self.last = None;
+            self.on_wait_without_lead();
         }
         is_excluded
+    }
+
+    /// Records a wait in which the thread does not lead to the end.
+    pub(super) const fn on_wait_without_lead(&mut self) {
+        self.last = None;
     }
 
     /// Records that the thread has received for others only. Returns whether it leads on.

@@ -28,8 +28,8 @@ use crate::driver::base::user_code::{self, Deferring};
 use crate::driver::base::writes::Writes;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 
-/// Number of rounds with samples in which the shared-memory thread does not spin, after a thread of the application has
-/// led or has found the lock taken. The shared-memory thread holds the lock while it spins.
+/// Number of rounds with samples after which the shared-memory thread does not spin, once a thread of the application
+/// has led or has found the lock taken. The shared-memory thread holds the lock while it spins.
 const APPLICATION_CREDIT: u32 = 16;
 /// Number of batches that a leader takes after those for which it was woken, before it wakes the follower instead.
 const LAST_BATCHES: u32 = 4;
@@ -196,7 +196,10 @@ impl Incoming {
         }
         self.application_credit.store(APPLICATION_CREDIT, Ordering::Relaxed);
         let no_user_code = Deferring::begin();
-        let Some(mut leading) = self.try_lead() else { return false };
+        let Some(mut leading) = self.try_lead() else {
+            LeadHistory::of_this_thread(LeadHistory::on_wait_without_lead);
+            return false;
+        };
         let dirty = leading.receiver().spare_dirty.take().unwrap_or_default();
         let mut rounds = Rounds { dirty, acts: DeferredActions::default(), samples: 0, host, shared };
         parker.receives_at(&self.leader_interrupt);
@@ -207,11 +210,14 @@ impl Incoming {
         leading.receiver().spare_dirty = Some(dirty);
         drop(leading);
         acts.perform(host);
+        // Wakers of tasks may want locks of the calling thread.
+        host.queue_deferred_user_code();
         drop(no_user_code);
         let is_woken = lead_end == LeadEnd::Woken;
-        if is_woken {
-            LeadHistory::of_this_thread(|history| history.on_leave(now(), samples, Writes::so_far()));
-        }
+        LeadHistory::of_this_thread(|history| match is_woken {
+            true => history.on_leave(now(), samples, Writes::so_far()),
+            false => history.on_wait_without_lead(),
+        });
         is_woken
     }
 
@@ -234,10 +240,11 @@ impl Leading<'_> {
 
     fn receive_until_woken(&mut self, parker: &Parker, end: Instant, rounds: &mut Rounds<'_>) -> LeadEnd {
         let mut others_woken = OthersWoken::so_far();
-        let mut is_first = true;
+        // Deferred messages and ends of channels are due in a round without samples.
+        let mut may_wait = false;
         while !parker.is_woken_before_sleep() {
-            if !std::mem::take(&mut is_first) {
-                self.wait(end, fixed_spin(rounds.host));
+            if may_wait {
+                self.wait(end);
             }
             parker.is_awake();
             if self.of.is_closing.load(Ordering::SeqCst) {
@@ -245,6 +252,7 @@ impl Leading<'_> {
             }
             let at = now();
             let round = self.take(at, rounds);
+            may_wait = round.taken == 0;
             let is_woken = parker.is_woken();
             if round.taken > 0 && !is_woken {
                 let is_for_others = others_woken.are_more() || round.has_listeners;
@@ -284,24 +292,26 @@ impl Leading<'_> {
         Round { taken, has_listeners }
     }
 
-    /// Takes what has arrived since, so that the follower does not wake up for it.
+    /// Takes what has arrived since, so that the follower does not wake up for it, and handles what the last samples
+    /// have brought to light: messages of writers, and ends of channels.
     fn take_rest(&mut self, rounds: &mut Rounds<'_>) {
         for _ in 0..LAST_BATCHES {
             if !rounds.acts.is_empty() || !self.receiver().reader.is_ready() {
-                return;
+                break;
             }
             self.take(now(), rounds);
         }
+        self.receiver().look_after_channels(rounds.shared);
     }
 
     /// Waits until there is a sample, a command, or an interrupt.
-    fn wait(&mut self, end: Instant, spin: Duration) {
+    fn wait(&mut self, end: Instant) {
         let of = self.of;
         let deadline = (end.0 != NEVER).then_some(MonotonicNs(end.0));
         let ShmReceiver { reader, application_spin, .. } = self.receiver();
         let since = now();
         let look = application_spin.time_from(since);
-        let wake = reader.spin(spin.max(look), deadline);
+        let wake = reader.spin(look, deadline);
         if !look.is_zero() {
             match wake {
                 Some(Wake::Ready | Wake::Interrupted) => application_spin.on_hit(),
@@ -323,7 +333,8 @@ impl Leading<'_> {
     fn hand_over(&mut self, is_again: bool) {
         let of = self.of;
         let receiver = self.receiver();
-        let has_to_act = receiver.has_to_act();
+        // Without a channel, the shared-memory thread ends.
+        let has_to_act = receiver.has_to_act() || receiver.channels.is_empty();
         let is_due = || has_to_act || of.is_due();
         let reader = &mut receiver.reader;
         let is_done = if is_again { reader.hand_over_again(is_due) } else { reader.hand_over(is_due) };
@@ -339,12 +350,13 @@ impl Drop for Leading<'_> {
         self.receiver = None;
         // Each further round is due to another wake-up of the follower.
         while self.of.watch.has_announced() {
-            // Otherwise another thread leads, and hands over later.
             self.receiver = self.of.try_receiver();
-            if self.receiver.is_some() {
-                self.hand_over(true);
-                self.receiver = None;
+            if self.receiver.is_none() {
+                // Another thread leads, and sees the announcement when it has handed over.
+                return;
             }
+            self.hand_over(true);
+            self.receiver = None;
         }
     }
 }

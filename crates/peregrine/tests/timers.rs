@@ -13,7 +13,7 @@ const LEASE: Duration = Duration::from_secs(24 * 3600);
 const BEFORE: u32 = 1_000;
 const ROUND: u32 = 500;
 /// Settings that a round may have: far fewer than one for each sample. A busy machine lets threads wait, and each wait
-/// sets some timers: on a core shared with a busy loop, a third of the rounds have at most these.
+/// sets some timers: on a core shared with a busy loop, about a third of the rounds have at most these.
 const SETTINGS_MAX: u64 = ROUND as u64 / 5;
 /// The last of these rounds counts, or the first one with few settings.
 const ROUNDS_MAX: u32 = 40;

@@ -164,8 +164,7 @@ impl Incoming {
                 return;
             }
         }
-        let is_due = || self.commands.has_some() || self.is_closing.load(Ordering::SeqCst);
-        if !receiver.reader.follow(follower, is_due) {
+        if !receiver.reader.follow(follower, || self.is_due()) {
             return;
         }
         drop(receiver);

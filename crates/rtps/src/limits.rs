@@ -340,9 +340,22 @@ pub const ONE_BY_ONE_AFTER_LOSS: u32 = 16;
 /// acknowledgement returns buffers while they are still in the CPU cache.
 pub const ASK_EVERY_BYTES: usize = 256 << 10;
 
-/// Two requests for acknowledgement that follow from the number of samples, within this time, show a dense flow: the
+/// A flow is dense if so many samples that the writer requests acknowledgement follow each other within this time: the
 /// thread that sends looks for the answers itself.
-pub const DENSE_REQUESTS_WITHIN: Span = Span::from_millis(2);
+pub const DENSE_WITHIN: Span = Span::from_millis(2);
+
+/// Samples of a dense flow that an application has to write right after each other before samples wait for a train.
+pub const CORK_FROM: u32 = 32;
+
+/// The longest pause between two writes that counts as right after each other. A sample waits for seven such pauses at
+/// most, or for an answer.
+pub const CORK_PAUSE_MAX: Span = Span::from_micros(2);
+
+/// Samples that leave together at most because the writer corks. With more, latency grows, and throughput hardly.
+pub const CORK_SAMPLES_MAX: usize = 8;
+
+/// Bytes of samples that leave together at most because the writer corks: what one train of datagrams holds.
+pub const CORK_BYTES_MAX: usize = 56 << 10;
 
 /// Bytes of a dense flow after which the thread that sends looks for answers.
 pub const LOOK_EVERY_BYTES: usize = 16 << 10;

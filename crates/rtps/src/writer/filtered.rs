@@ -63,7 +63,7 @@ impl Writer {
         }
         let counting = self.readers.iter().filter(|reader| reader.counts() && reader.is_messaged());
         let patience = counting.map(ReaderProxy::patience).max();
-        self.flow.record_heartbeat(now, patience.unwrap_or(Span::ZERO));
+        self.flow.record_heartbeat(now, patience.unwrap_or(Span::ZERO), self.cork.is_on);
     }
 
     /// Asserts liveliness to the readers of selections.

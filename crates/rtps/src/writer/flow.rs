@@ -2,7 +2,7 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, DENSE_REQUESTS_WITHIN, LASTING_INTERVALS, LASTING_PAUSE,
+    ASK_EVERY_BYTES, CORK_SAMPLES_MAX, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, LASTING_INTERVALS, LASTING_PAUSE,
     LASTING_SAMPLES, LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_SAMPLE_BYTES_MIN, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
     RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX,
     STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
@@ -10,6 +10,7 @@ use crate::limits::{
 use crate::time::{Instant, Span};
 
 use super::config::WriterConfig;
+use super::cork::Density;
 use super::kept_limits::kept_limits;
 
 /// Samples sent and not acknowledged.
@@ -77,8 +78,7 @@ pub(super) struct Flow {
     bytes_since_asked: usize,
     /// Bytes sent since the last [`Self::take_look`] that returned true; short samples count more.
     unlooked_bytes: usize,
-    /// The last two requests followed from the number of samples, and quickly.
-    is_dense: bool,
+    density: Density,
     last_asked: Option<Instant>,
     next_heartbeat: Option<Instant>,
     /// The last request followed from the number of sent samples, not from time, and no thread waits.
@@ -91,6 +91,8 @@ pub(super) struct Flow {
     is_awaited: bool,
     /// The history holds a sample for longer than a steady flow needs to find its loss.
     holds_long_enough: bool,
+    /// The samples that wait for a train are few compared with those that the history holds.
+    has_room_to_cork: bool,
     lifespan: Span,
     last_sent: Option<Instant>,
     /// The smoothed gap between samples.
@@ -116,7 +118,12 @@ impl Flow {
             HistoryKind::KeepAll => true,
             HistoryKind::KeepLast(depth) => depth > STEADY_INTERVALS,
         };
+        let depth = match config.history {
+            HistoryKind::KeepAll => capacity,
+            HistoryKind::KeepLast(depth) => depth,
+        };
         Self {
+            has_room_to_cork: depth as usize >= 4 * CORK_SAMPLES_MAX,
             window: WINDOW_BYTES_START,
             gentle_from: WINDOW_BYTES_MAX,
             last_cut: Instant(0),
@@ -126,7 +133,7 @@ impl Flow {
             samples_since_asked: 0,
             bytes_since_asked: 0,
             unlooked_bytes: 0,
-            is_dense: false,
+            density: Density::default(),
             last_asked: None,
             next_heartbeat: None,
             in_full_flow: false,
@@ -167,6 +174,7 @@ impl Flow {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
         self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
         self.unlooked_bytes = self.unlooked_bytes.saturating_add(len.max(LOOK_SAMPLE_BYTES_MIN));
+        self.density.count(now, len, self.ask_every, (self.window / 4).min(ASK_EVERY_BYTES));
         self.samples_to_prove = self.samples_to_prove.saturating_sub(1);
         self.is_awaited = false;
         self.observe_gap(now);
@@ -277,9 +285,9 @@ impl Flow {
         self.samples_since_asked > 0
     }
 
-    pub(super) fn record_heartbeat(&mut self, now: Instant, patience: Span) {
-        self.in_full_flow = self.has_sent_much();
-        self.is_dense = self.in_full_flow && self.last_asked.is_some_and(|at| now.since(at) < DENSE_REQUESTS_WITHIN);
+    /// A request for acknowledgement was sent; `corks`: the writer requests each time that no answer is outstanding.
+    pub(super) fn record_heartbeat(&mut self, now: Instant, patience: Span, corks: bool) {
+        self.in_full_flow = corks || self.has_sent_much();
         self.is_owed = true;
         self.samples_since_asked = 0;
         self.bytes_since_asked = 0;
@@ -305,7 +313,16 @@ impl Flow {
         if is_due {
             self.unlooked_bytes = 0;
         }
-        is_due && self.is_dense
+        is_due && self.density.is_dense()
+    }
+
+    pub(super) const fn is_dense(&self) -> bool {
+        self.density.is_dense()
+    }
+
+    /// Whether samples may wait for a train: no thread waits for acknowledgement, and the history holds enough.
+    pub(super) const fn allows_cork(&self) -> bool {
+        self.density.is_dense() && !self.is_awaited && self.has_room_to_cork
     }
 
     /// Requests acknowledgement soon, because a thread waits for it.

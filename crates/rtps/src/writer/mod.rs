@@ -8,6 +8,7 @@ mod bypass;
 mod cache;
 mod cache_watch;
 mod config;
+mod cork;
 mod counters;
 mod event;
 mod filter;
@@ -66,6 +67,7 @@ use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
 use backlog::Backlog;
 use cache_watch::CacheWatch;
+use cork::Cork;
 use filter::is_same_filter;
 use flow::{Answers, Flow, InFlight};
 use group::{Group, send_new};
@@ -86,6 +88,7 @@ pub struct Writer {
     group: Group,
     packer: Packer,
     flow: Flow,
+    cork: Cork,
     backlog: Backlog,
     kept: Kept,
     cache: CacheWatch,
@@ -130,6 +133,7 @@ impl Writer {
             group: Group::empty(default_message),
             packer: Packer::new(header, config.guid.entity, sealer),
             flow: Flow::new(&config),
+            cork: Cork::default(),
             backlog: Backlog::default(),
             kept: Kept::new(&config),
             cache: CacheWatch::new(config.watermarks),
@@ -205,11 +209,11 @@ impl Writer {
         self.packer.queued_bytes().saturating_add(self.hand_over.bytes()) >= SEND_QUEUE_BYTES_MAX
     }
 
-    /// Whether the calling thread, which has just written, should look for acknowledgements itself: the flow is dense,
-    /// and waking another thread for each acknowledgement would cost more than looking.
+    /// Whether the calling thread, which has just written, should look for acknowledgements itself: a reader owes one,
+    /// the flow is dense, and waking another thread for each acknowledgement would cost more than looking.
     #[must_use]
     pub fn should_look_for_answers(&mut self) -> bool {
-        self.flow.take_look()
+        self.flow.take_look() && self.readers.iter().any(|reader| reader.owed_answer.is_owed())
     }
 
     /// Frees memory that a writer without samples needs only when it writes again.
@@ -240,7 +244,7 @@ impl Writer {
 
     /// Sends gathered samples, and requests acknowledgement of samples without a request.
     pub fn request_acknowledgement(&mut self, now: Instant) {
-        self.finish_group(now);
+        self.flush(now);
         if self.any_repairs() && self.flow.must_ask_for_room() {
             self.ask_everyone(now);
         }
@@ -250,6 +254,7 @@ impl Writer {
 
     /// Sends gathered samples.
     pub fn flush(&mut self, now: Instant) {
+        self.uncork(now);
         self.finish_group(now);
     }
 
@@ -474,6 +479,7 @@ impl Writer {
             self.check_lags(now);
         }
         if self.flow.heartbeat_due(now) {
+            self.uncork(now);
             if self.is_backed_up() { self.reschedule(now) } else { self.ask_again(now) }
         }
     }
@@ -529,7 +535,7 @@ impl Writer {
             Err((full, change)) => {
                 self.note_full();
                 // A thread that waits for room relies on a request for acknowledgement.
-                self.finish_group(now);
+                self.flush(now);
                 if self.flow.must_ask_for_room() {
                     self.ask_everyone(now);
                 }
@@ -548,7 +554,7 @@ impl Writer {
         {
             self.hand_over.push_held(change);
         }
-        if !self.only_queues() {
+        if !self.only_queues() && !self.corks() {
             self.send_held(now, usize::MAX);
         }
         Ok(number)
@@ -607,6 +613,7 @@ impl Writer {
 
     /// Sends held changes that have not been sent, up to the window and this number of bytes.
     fn send_held(&mut self, now: Instant, max_octets: usize) {
+        self.cork.holds = false;
         let mut last_len = 0;
         let mut octets = 0_usize;
         let first = self.next_to_send;
@@ -703,8 +710,10 @@ impl Writer {
         self.batch_deadline = None;
         // Without new samples, the readers need not be looked at. Samples that all readers have acknowledged unasked
         // still cause one request: without it, a burst that loses a fifth takes a quarter longer (`traffic.rs`, `sim`).
-        let wants = self.flow.must_ask_for_room()
-            && self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers(now));
+        let wants = self.flow.must_ask_for_room() && {
+            let answers = self.answers(now);
+            self.flow.wants_acknowledgement(now, self.held_and_sent(), answers) || self.asks_for_cork(answers)
+        };
         if self.packer.is_open() {
             if wants && self.packer.open_len() + self.packer.heartbeat_len() <= self.group.max_message {
                 self.put_heartbeat(now);
@@ -735,13 +744,15 @@ impl Writer {
         let (first, last) = self.available();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
-        let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
+        // Samples may wait for the answer.
+        let first_min = if self.cork.is_on { Span::ZERO } else { self.flow.first_wait_min() };
+        let mut patience = Span::ZERO;
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none()) {
             reader.record_heartbeat(now, last);
             reader.owed_answer.begin(now);
             patience = patience.max(reader.patience_in_flow(first_min));
         }
-        self.flow.record_heartbeat(now, patience);
+        self.flow.record_heartbeat(now, patience, self.cork.is_on);
     }
 
     /// The first and last available change, as in a HEARTBEAT.

@@ -76,7 +76,6 @@ impl OwedAnswer {
         }
     }
 
-    #[cfg(test)]
     pub(super) const fn is_owed(&self) -> bool {
         self.is_owed
     }

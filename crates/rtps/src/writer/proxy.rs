@@ -381,6 +381,11 @@ impl ReaderProxy {
         self.nack_frag_counts.get_or_default().accept(now, count)
     }
 
+    /// Whether it owes an answer, and has answered all requests so far.
+    pub(super) const fn will_answer(&self) -> bool {
+        self.owed_answer.is_owed() && self.unanswered == 0
+    }
+
     /// Records the arrival of all samples before `base`. Returns whether that is progress.
     pub(super) fn acknowledge(&mut self, now: Instant, base: SequenceNumber) -> bool {
         if self.unanswered > 0 {

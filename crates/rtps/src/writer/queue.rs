@@ -68,6 +68,7 @@ impl Writer {
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.next_to_send <= self.history.last()
+            && !self.cork.holds
             && self.config.history == HistoryKind::KeepAll
             && !self.config.asynchronous
             && !self.readers.is_empty()

@@ -10,6 +10,7 @@ use std::vec::Vec;
 
 mod bounds;
 mod cache;
+mod cork;
 mod dense_flow;
 mod filtered;
 mod floods;

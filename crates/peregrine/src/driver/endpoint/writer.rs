@@ -1,7 +1,7 @@
 //! A writer in the driver: the state machine under its lock.
 
 use std::any::TypeId;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::history::{Change, Full};
@@ -107,6 +107,8 @@ pub(crate) struct WriterCore {
     pub(in crate::driver) flow: Option<FlowController>,
     /// The channels to readers in other processes of the host.
     pub(in crate::driver) outgoing: Outgoing,
+    /// When a thread has last written a sample of a dense flow.
+    returned_at: AtomicU64,
     pub(in crate::driver) me: Weak<Self>,
     /// Copy of the flag in the state, for reading without the lock.
     is_closed: AtomicBool,
@@ -151,6 +153,7 @@ impl WriterCore {
             flow,
             outgoing: Outgoing::new(shared_memory_bytes, lending(Weak::clone(me))),
             me: Weak::clone(me),
+            returned_at: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
@@ -190,6 +193,7 @@ impl WriterCore {
                 Err(refused) => refused,
             };
         }
+        guard.writer.observe_pause(at.since(Instant(self.returned_at.load(Ordering::Relaxed))));
         let mut give_up_at = Some(give_up_at);
         let mut deadline = None;
         loop {
@@ -204,9 +208,12 @@ impl WriterCore {
             match guard.write(at, change) {
                 Ok(number) => {
                     numbered();
-                    let must_wait = guard.must_wait_for_readers();
+                    let (must_wait, is_dense) = (guard.must_wait_for_readers(), guard.writer.is_dense());
                     let limit = SendLimit::Until(deadline.unwrap_or(at + blocking));
                     self.transmit_in_flow(guard, limit);
+                    if is_dense {
+                        self.returned_at.store(now().0, Ordering::Relaxed);
+                    }
                     if must_wait {
                         self.wait_for_readers(deadline.or_else(|| give_up_at.take().and_then(|at| at())));
                     }
@@ -262,6 +269,7 @@ impl WriterCore {
             return Err((WriteFailure::Closed, change));
         }
         self.spill_to_history(&mut guard);
+        guard.writer.observe_pause(Span::INFINITE);
         let written = guard.write(now(), change);
         if written.is_ok() {
             numbered();

@@ -351,6 +351,10 @@ pub const CORK_FROM: u32 = 32;
 /// most, or for an answer.
 pub const CORK_PAUSE_MAX: Span = Span::from_micros(2);
 
+/// The longest measured round trip to a reader whose answer samples wait for. Readers of other vendors answer after 5 ms
+/// or more.
+pub const CORK_WAIT_MAX: Span = Span::from_millis(1);
+
 /// Samples that leave together at most because the writer corks. With more, latency grows, and throughput hardly.
 pub const CORK_SAMPLES_MAX: usize = 8;
 

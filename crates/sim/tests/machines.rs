@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use peregrine::config::WaitStrategy;
-use peregrine::{DdsType, DomainParticipant, GuardCondition, WaitSet};
+use peregrine::{DataWriter, DdsType, DomainParticipant, GuardCondition, WaitSet};
 use peregrine_sim::machines::scenario::{Outcome, run_seed};
-use peregrine_sim::machines::{Config, run};
+use peregrine_sim::machines::{Config, Simulation, run};
 use peregrine_sim::network::NodeId;
 
 const SEEDS: u64 = 1_000;
@@ -26,7 +26,7 @@ struct Bytes {
 #[test]
 fn samples_between_two_hosts_arrive() {
     for wait in [WaitStrategy::Poll, WaitStrategy::Block] {
-        let exchange = move |simulation: &peregrine_sim::machines::Simulation| {
+        let exchange = move |simulation: &Simulation| {
             let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
             let config = reading.config(wait);
             let reader = reading.spawn("reader", move || {
@@ -59,6 +59,65 @@ fn samples_between_two_hosts_arrive() {
         assert_eq!(run(config, exchange).unwrap(), (got, trace), "equal seeds, equal runs");
         println!("{wait:?}: {trace:?}");
     }
+}
+
+/// Programs on two hosts. `write` gets the writer, and returns the number of datagrams for its samples.
+fn datagrams(write: fn(&Simulation, &DataWriter<Number>)) -> u64 {
+    let played = run(Config { seed: 2, ..Config::default() }, move |simulation| {
+        let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+        let (config, inside) = (reading.config(WaitStrategy::Block), simulation.clone());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let reader = reading.spawn("reader", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Number>("numbers").unwrap();
+            let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+            inside.wait_for("the end", PATIENCE, || {
+                drop(reader.take().unwrap());
+                is_over.load(Ordering::SeqCst)
+            });
+        });
+        let (config, inside) = (writing.config(WaitStrategy::Block), simulation.clone());
+        let writer = writing.spawn("writer", move || {
+            let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+            let topic = participant.topic::<Number>("numbers").unwrap();
+            let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+            writer.wait_for_readers(1, PATIENCE).unwrap();
+            // The writer measures the time to an answer.
+            for value in 0..10 {
+                writer.write(&Number { value }).unwrap();
+                writer.wait_for_acknowledgments(PATIENCE).unwrap();
+            }
+            let sent = || participant.transport_statistics().iter().map(|(_, s)| s.datagrams_sent).sum::<u64>();
+            let before = sent();
+            write(&inside, &writer);
+            let sent = sent() - before;
+            writer.wait_for_acknowledgments(PATIENCE).unwrap();
+            ends.store(true, Ordering::SeqCst);
+            sent
+        });
+        let sent = writer.join();
+        reader.join();
+        sent
+    });
+    played.unwrap().0
+}
+
+#[test]
+fn samples_written_without_pauses_share_datagrams() {
+    let without_pauses = datagrams(|_, writer| {
+        for value in 0..4_000 {
+            writer.write(&Number { value }).unwrap();
+        }
+    });
+    assert!(without_pauses < 4_000 / 4, "{without_pauses} datagrams");
+    let with_pauses = datagrams(|simulation, writer| {
+        for value in 0..1_000 {
+            writer.write(&Number { value }).unwrap();
+            simulation.sleep(Duration::from_micros(3));
+        }
+    });
+    assert!(with_pauses >= 1_000, "{with_pauses} datagrams");
 }
 
 /// Two processes of a host. The process of the writer gets no descriptor for the memory of a sample.

@@ -8,7 +8,6 @@
 
 use super::Writer;
 use super::flow::Answers;
-use super::proxy::ReaderProxy;
 use crate::limits::{CORK_BYTES_MAX, CORK_FROM, CORK_PAUSE_MAX, CORK_SAMPLES_MAX, DENSE_WITHIN};
 use crate::time::{Instant, Span};
 
@@ -83,10 +82,12 @@ impl Writer {
     fn waits_for_train(&mut self) -> bool {
         let last = self.history.last();
         let len = self.history.next_from(last).map_or(0, |change| change.payload.len());
-        self.cork.is_on = len.saturating_mul(2) <= CORK_BYTES_MAX;
+        let mut readers = self.readers.iter().filter(|reader| reader.answers_soon()).peekable();
+        self.cork.is_on = len.saturating_mul(2) <= CORK_BYTES_MAX && readers.peek().is_some();
+        let will_be_answered = readers.any(|reader| reader.owed_answer.is_owed());
         let waiting = usize::try_from(last.next().distance_from(self.next_to_send)).unwrap_or(usize::MAX);
         let is_complete = waiting >= CORK_SAMPLES_MAX || len.saturating_mul(waiting + 1) > CORK_BYTES_MAX;
-        self.cork.is_on && !is_complete && self.readers.iter().any(ReaderProxy::will_answer)
+        self.cork.is_on && !is_complete && will_be_answered
     }
 
     /// Whether a writer that corks should request acknowledgement: without an outstanding answer, no sample may wait.

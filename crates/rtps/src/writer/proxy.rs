@@ -8,7 +8,7 @@ use crate::count_filter::{CountFilter, Counted};
 use crate::history::{CacheChange, WriterHistory};
 use crate::id::{EntityId, Guid};
 use crate::limits::{
-    FRUITLESS_AFTER, FRUITLESS_RETRY_MAX, LEFT_BEHIND_AFTER, REPAIR_BYTES_PER_BYTE, RETRY_MAX, RETRY_MIN,
+    CORK_WAIT_MAX, FRUITLESS_AFTER, FRUITLESS_RETRY_MAX, LEFT_BEHIND_AFTER, REPAIR_BYTES_PER_BYTE, RETRY_MAX, RETRY_MIN,
 };
 use crate::locator::Locator;
 use crate::rare::Rare;
@@ -381,9 +381,9 @@ impl ReaderProxy {
         self.nack_frag_counts.get_or_default().accept(now, count)
     }
 
-    /// Whether it owes an answer, and has answered all requests so far.
-    pub(super) const fn will_answer(&self) -> bool {
-        self.owed_answer.is_owed() && self.unanswered == 0
+    /// Whether it answers, and soon.
+    pub(super) fn answers_soon(&self) -> bool {
+        self.repairs() && self.unanswered == 0 && self.round_trip.estimate() <= CORK_WAIT_MAX
     }
 
     /// Records the arrival of all samples before `base`. Returns whether that is progress.

@@ -1,7 +1,7 @@
 //! The samples of a dense flow without pauses leave in trains.
 
 use super::*;
-use crate::limits::{CORK_BYTES_MAX, CORK_PAUSE_MAX, CORK_SAMPLES_MAX, RETRY_IN_FLOW};
+use crate::limits::{CORK_BYTES_MAX, CORK_PAUSE_MAX, CORK_SAMPLES_MAX, CORK_WAIT_MAX, RETRY_IN_FLOW};
 
 const LIMIT: u32 = 1000;
 
@@ -135,6 +135,17 @@ fn silent_reader_does_not_make_samples_wait() {
     pair.run(Span::from_millis(20));
     let sent = trains(&mut pair, 500, b"x");
     assert!(sent.iter().all(|samples| *samples == 1), "{sent:?}");
+}
+
+#[test]
+fn reader_that_answers_late_does_not_make_samples_wait() {
+    let mut pair = Pair::new(keep_all(LIMIT * 100), vec![reader(0)]);
+    pair.fate = |_, to_readers| vec![if to_readers { Span::from_micros(50) } else { CORK_WAIT_MAX }];
+    pair.match_all(64 << 10);
+    pair.run(Span::from_millis(50));
+    for _ in 0..3000 {
+        assert_eq!(write_after(&mut pair, Span::ZERO, b"x"), 1);
+    }
 }
 
 #[test]

@@ -340,23 +340,27 @@ pub const ONE_BY_ONE_AFTER_LOSS: u32 = 16;
 /// acknowledgement returns buffers while they are still in the CPU cache.
 pub const ASK_EVERY_BYTES: usize = 256 << 10;
 
-/// A flow is dense if so many samples that the writer requests acknowledgement follow each other within this time: the
-/// thread that sends looks for the answers itself.
+/// A flow is dense if twice within this time so many samples were sent that the writer requests acknowledgement.
 pub const DENSE_WITHIN: Span = Span::from_millis(2);
 
-/// Samples of a dense flow that an application has to write right after each other before samples wait for a train.
+/// Samples of a dense flow that have to be written right after each other before samples wait for a train.
 pub const CORK_FROM: u32 = 32;
 
-/// The longest pause between two writes that counts as right after each other. A sample waits for seven such pauses at
-/// most, or for an answer.
+/// The longest pause between two writes that counts as right after each other.
 pub const CORK_PAUSE_MAX: Span = Span::from_micros(2);
 
 /// The longest measured round trip to a reader whose answer samples wait for. Readers of other vendors answer after 5 ms
 /// or more.
 pub const CORK_WAIT_MAX: Span = Span::from_millis(1);
 
+/// How long a sample waits at most, if the answer is lost.
+pub const CORK_TIME_MAX: Span = RETRY_IN_FLOW;
+
+/// Readers of a writer that corks at most: each answers, and each answer ends the wait.
+pub const CORK_READERS_MAX: usize = 4;
+
 /// Samples that leave together at most because the writer corks. With more, latency grows, and throughput hardly.
-pub const CORK_SAMPLES_MAX: usize = 8;
+pub const CORK_SAMPLES_MAX: u64 = 8;
 
 /// Bytes of samples that leave together at most because the writer corks: what one train of datagrams holds.
 pub const CORK_BYTES_MAX: usize = 56 << 10;

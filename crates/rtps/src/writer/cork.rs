@@ -1,36 +1,39 @@
-//! Corking: in a dense flow, a few samples leave together, as a train of datagrams in one system call.
+//! Corking: in a dense flow, a few samples leave together, in one message or as a train of datagrams.
 //!
 //! A system call and the way through the network stack cost several times as much as a small sample. An application
 //! that does nothing but write gains throughput if samples wait for each other, and each waits for some microseconds.
-//! As in Nagle's algorithm (RFC 896), samples wait only while an answer is outstanding, whose arrival sends them. There
-//! is no further timer: if the answer is lost, the timer that repeats the request sends them, too. A writer that corks
-//! therefore requests the next acknowledgement once the last one has arrived.
+//! As in Nagle's algorithm (RFC 896), samples wait only while an answer is outstanding, whose arrival sends them, and
+//! not longer than [`CORK_TIME_MAX`]. A writer that corks therefore requests the next acknowledgement once the last one
+//! has arrived.
 
 use super::Writer;
 use super::flow::Answers;
-use crate::limits::{CORK_BYTES_MAX, CORK_FROM, CORK_PAUSE_MAX, CORK_SAMPLES_MAX, DENSE_WITHIN};
+use super::proxy::ReaderProxy;
+use crate::limits::{
+    CORK_BYTES_MAX, CORK_FROM, CORK_PAUSE_MAX, CORK_READERS_MAX, CORK_SAMPLES_MAX, CORK_TIME_MAX, DENSE_WITHIN,
+};
 use crate::time::{Instant, Span};
 
 /// Whether many samples, or many bytes, follow each other quickly.
 #[derive(Debug, Default)]
 pub(super) struct Density {
-    since: Option<Instant>,
     samples: u32,
     bytes: usize,
+    /// When there were enough of them last.
+    reached_at: Option<Instant>,
     is_dense: bool,
 }
 
 impl Density {
-    /// Counts a sample. The flow is dense once there were `samples` or `bytes` within [`DENSE_WITHIN`].
+    /// Counts a sample. The flow is dense if there were `samples` or `bytes` twice within [`DENSE_WITHIN`].
     pub(super) fn count(&mut self, now: Instant, len: usize, samples: u32, bytes: usize) {
-        let since = *self.since.get_or_insert(now);
-        if now.since(since) >= DENSE_WITHIN {
-            *self = Self { since: Some(now), ..Self::default() };
-        }
         self.samples += 1;
         self.bytes = self.bytes.saturating_add(len);
-        if self.samples >= samples || self.bytes >= bytes {
-            *self = Self { since: Some(now), is_dense: true, ..Self::default() };
+        let is_reached = self.samples >= samples || self.bytes >= bytes;
+        let is_recent = self.reached_at.is_some_and(|at| now.since(at) < DENSE_WITHIN);
+        self.is_dense = is_recent && (is_reached || self.is_dense);
+        if is_reached {
+            *self = Self { reached_at: Some(now), is_dense: self.is_dense, ..Self::default() };
         }
     }
 
@@ -42,52 +45,67 @@ impl Density {
 /// The samples that wait for a train.
 #[derive(Debug, Default)]
 pub(super) struct Cork {
-    /// Consecutive samples that the application wrote right after the one before, at most [`CORK_FROM`].
+    /// Consecutive samples that were written right after the one before, at most [`CORK_FROM`].
     prompt: u32,
     /// The writer corks: samples of this flow may wait.
     pub(super) is_on: bool,
-    /// Samples wait.
+    /// Samples wait, until the deadline of the batch at the latest.
     pub(super) holds: bool,
 }
 
 impl Writer {
-    /// Whether samples follow each other so quickly that the caller has to call [`Self::observe_pause`].
+    /// Whether the caller has to call [`Self::observe_pause`] before the next sample: without that, no sample waits.
     #[must_use]
-    pub const fn is_dense(&self) -> bool {
-        self.flow.is_dense()
+    pub fn depends_on_pauses(&self) -> bool {
+        self.flow.allows_cork()
+            && self.group.has_readers
+            && self.readers.len() <= CORK_READERS_MAX
+            && self.config.batching.is_none()
+            && !self.config.asynchronous
     }
 
-    /// Records how long the application was busy with other things between two samples. The caller then writes the
-    /// second one.
+    /// Records the time between the return of the last write, on any thread, and the next one, which the caller then
+    /// carries out.
     pub const fn observe_pause(&mut self, pause: Span) {
-        let is_prompt = pause.0 <= CORK_PAUSE_MAX.0;
-        self.cork.prompt = match is_prompt {
-            true if self.cork.prompt < CORK_FROM => self.cork.prompt + 1,
-            true => CORK_FROM,
-            false => 0,
+        self.cork.prompt = if pause.0 > CORK_PAUSE_MAX.0 {
+            0
+        } else if self.cork.prompt < CORK_FROM {
+            self.cork.prompt + 1
+        } else {
+            CORK_FROM
         };
     }
 
     /// Whether the newest sample waits for the next ones, or for an answer.
-    pub(super) fn corks(&mut self) -> bool {
+    pub(super) fn corks_newest(&mut self, now: Instant) -> bool {
         self.cork.is_on = self.cork.prompt == CORK_FROM
-            && self.group.has_readers
-            && self.flow.allows_cork()
-            && self.config.batching.is_none();
-        self.cork.holds = self.cork.is_on && self.waits_for_train();
-        debug_assert!(!self.cork.holds || self.flow.next_heartbeat().is_some(), "nothing ends the wait");
+            && self.depends_on_pauses()
+            && self.newest_len().saturating_mul(2) <= CORK_BYTES_MAX
+            && self.readers.iter().any(ReaderProxy::answers_soon);
+        self.cork.holds = self.cork.is_on && self.has_place_in_train() && self.will_be_answered();
+        if self.cork.holds {
+            self.batch_deadline.get_or_insert(now + CORK_TIME_MAX);
+        }
         self.cork.holds
     }
 
-    fn waits_for_train(&mut self) -> bool {
-        let last = self.history.last();
-        let len = self.history.next_from(last).map_or(0, |change| change.payload.len());
-        let mut readers = self.readers.iter().filter(|reader| reader.answers_soon()).peekable();
-        self.cork.is_on = len.saturating_mul(2) <= CORK_BYTES_MAX && readers.peek().is_some();
-        let will_be_answered = readers.any(|reader| reader.owed_answer.is_owed());
-        let waiting = usize::try_from(last.next().distance_from(self.next_to_send)).unwrap_or(usize::MAX);
-        let is_complete = waiting >= CORK_SAMPLES_MAX || len.saturating_mul(waiting + 1) > CORK_BYTES_MAX;
-        self.cork.is_on && !is_complete && will_be_answered
+    /// Whether samples as long as the newest one can wait with those that wait already.
+    fn has_place_in_train(&self) -> bool {
+        let end = self.history.last().next();
+        let waiting = end.distance_from(self.next_to_send);
+        // Samples that the window holds up are not to wait longer.
+        (waiting == 1 || self.cork.holds)
+            && waiting < CORK_SAMPLES_MAX
+            && self.history.bytes_between(self.next_to_send, end).saturating_add(self.newest_len()) <= CORK_BYTES_MAX
+    }
+
+    /// The payload bytes of the newest sample. Encodes a shared value.
+    fn newest_len(&self) -> usize {
+        self.history.next_from(self.history.last()).map_or(0, |change| change.payload.len())
+    }
+
+    fn will_be_answered(&self) -> bool {
+        self.readers.iter().any(|reader| reader.answers_soon() && reader.owed_answer.is_owed())
     }
 
     /// Whether a writer that corks should request acknowledgement: without an outstanding answer, no sample may wait.

@@ -81,7 +81,7 @@ pub(super) struct Flow {
     density: Density,
     last_asked: Option<Instant>,
     next_heartbeat: Option<Instant>,
-    /// The last request followed from the number of sent samples, not from time, and no thread waits.
+    /// The last request followed from the number of sent samples, not from time, or the writer corks; no thread waits.
     in_full_flow: bool,
     /// Not all readers have answered the last request.
     is_owed: bool,
@@ -123,7 +123,7 @@ impl Flow {
             HistoryKind::KeepLast(depth) => depth,
         };
         Self {
-            has_room_to_cork: depth as usize >= 4 * CORK_SAMPLES_MAX,
+            has_room_to_cork: u64::from(depth) >= 4 * CORK_SAMPLES_MAX,
             window: WINDOW_BYTES_START,
             gentle_from: WINDOW_BYTES_MAX,
             last_cut: Instant(0),
@@ -314,10 +314,6 @@ impl Flow {
             self.unlooked_bytes = 0;
         }
         is_due && self.density.is_dense()
-    }
-
-    pub(super) const fn is_dense(&self) -> bool {
-        self.density.is_dense()
     }
 
     /// Whether samples may wait for a train: no thread waits for acknowledgement, and the history holds enough.

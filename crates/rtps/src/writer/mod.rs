@@ -180,7 +180,8 @@ impl Writer {
         self.pool.recycle_buffer(buffer);
     }
 
-    /// Adds a change and sends it if the flow allows, batching as configured. An asynchronous writer only adds it.
+    /// Adds a change and sends it if the flow allows, batching as configured. An asynchronous writer only adds it. In a
+    /// flow without [pauses](Self::observe_pause), the change may wait for the next ones.
     ///
     /// # Errors
     /// The limit that prevents the addition. [`WriterEvent::Acknowledged`] reports when to try again.
@@ -252,7 +253,7 @@ impl Writer {
         self.note_all_lags(now);
     }
 
-    /// Sends gathered samples.
+    /// Sends samples that batching has gathered, or that wait for each other.
     pub fn flush(&mut self, now: Instant) {
         self.uncork(now);
         self.finish_group(now);
@@ -455,7 +456,7 @@ impl Writer {
     /// Handles timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.batch_deadline.is_some_and(|at| at <= now) {
-            self.finish_group(now);
+            self.flush(now);
         }
         if self.next_expiry.is_some_and(|at| at <= now) {
             self.next_expiry = self.history.remove_expired(now, &mut self.pool);
@@ -479,7 +480,6 @@ impl Writer {
             self.check_lags(now);
         }
         if self.flow.heartbeat_due(now) {
-            self.uncork(now);
             if self.is_backed_up() { self.reschedule(now) } else { self.ask_again(now) }
         }
     }
@@ -554,7 +554,7 @@ impl Writer {
         {
             self.hand_over.push_held(change);
         }
-        if !self.only_queues() && !self.corks() {
+        if !self.only_queues() && !self.corks_newest(now) {
             self.send_held(now, usize::MAX);
         }
         Ok(number)
@@ -707,7 +707,9 @@ impl Writer {
     /// Ends the current message, with a request for acknowledgement if one is due.
     fn finish_group(&mut self, now: Instant) {
         self.batch_bytes = 0;
-        self.batch_deadline = None;
+        if !self.cork.holds {
+            self.batch_deadline = None;
+        }
         // Without new samples, the readers need not be looked at. Samples that all readers have acknowledged unasked
         // still cause one request: without it, a burst that loses a fifth takes a quarter longer (`traffic.rs`, `sim`).
         let wants = self.flow.must_ask_for_room() && {
@@ -744,9 +746,7 @@ impl Writer {
         let (first, last) = self.available();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
-        // Samples may wait for the answer.
-        let first_min = if self.cork.is_on { Span::ZERO } else { self.flow.first_wait_min() };
-        let mut patience = Span::ZERO;
+        let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none()) {
             reader.record_heartbeat(now, last);
             reader.owed_answer.begin(now);

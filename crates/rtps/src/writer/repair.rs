@@ -345,7 +345,7 @@ impl Writer {
     /// thread finds room, while another reader that counts has no more than this one had `before`, and no sample waits
     /// for the window, which readers that are left behind do not close.
     pub(super) fn release_after_progress(&mut self, before: ProgressBefore) {
-        let is_held_up = self.next_to_send <= self.history.last();
+        let is_held_up = self.next_to_send <= self.history.last() && !self.cork.holds;
         let has_as_little = |reader: &ReaderProxy| {
             reader.acknowledged_below <= before.acknowledged_below
                 && reader.lacked_from() <= before.lacked_from

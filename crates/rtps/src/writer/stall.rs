@@ -56,7 +56,7 @@ impl Writer {
             return None;
         }
         let next = self.history.next_from(self.next_to_send).map_or(0, |change| change.payload.len());
-        Some(if self.flow.is_closed(self.in_flight(), next) {
+        Some(if self.cork.holds || self.flow.is_closed(self.in_flight(), next) {
             HeldBack::Acknowledgements
         } else if self.config.asynchronous {
             HeldBack::FlowController

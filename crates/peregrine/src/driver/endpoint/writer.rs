@@ -25,6 +25,7 @@ use super::send_state::Sending;
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched, wait_locked};
 use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
+use crate::config::WaitStrategy;
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::deadline_cell::DeadlineCell;
 use crate::driver::base::endpoint_timers::EndpointTimer;
@@ -107,8 +108,8 @@ pub(crate) struct WriterCore {
     pub(in crate::driver) flow: Option<FlowController>,
     /// The channels to readers in other processes of the host.
     pub(in crate::driver) outgoing: Outgoing,
-    /// When a thread has last written a sample of a dense flow.
-    returned_at: AtomicU64,
+    /// When a write has last returned, on any thread, if the writer depends on that.
+    last_write_returned_at: AtomicU64,
     pub(in crate::driver) me: Weak<Self>,
     /// Copy of the flag in the state, for reading without the lock.
     is_closed: AtomicBool,
@@ -153,7 +154,7 @@ impl WriterCore {
             flow,
             outgoing: Outgoing::new(shared_memory_bytes, lending(Weak::clone(me))),
             me: Weak::clone(me),
-            returned_at: AtomicU64::new(0),
+            last_write_returned_at: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
             due: DeadlineCell::never(),
@@ -193,7 +194,7 @@ impl WriterCore {
                 Err(refused) => refused,
             };
         }
-        guard.writer.observe_pause(at.since(Instant(self.returned_at.load(Ordering::Relaxed))));
+        guard.writer.observe_pause(at.since(Instant(self.last_write_returned_at.load(Ordering::Relaxed))));
         let mut give_up_at = Some(give_up_at);
         let mut deadline = None;
         loop {
@@ -208,14 +209,16 @@ impl WriterCore {
             match guard.write(at, change) {
                 Ok(number) => {
                     numbered();
-                    let (must_wait, is_dense) = (guard.must_wait_for_readers(), guard.writer.is_dense());
+                    let must_wait = guard.must_wait_for_readers();
+                    let depends_on_pauses = guard.writer.depends_on_pauses();
                     let limit = SendLimit::Until(deadline.unwrap_or(at + blocking));
                     self.transmit_in_flow(guard, limit);
-                    if is_dense {
-                        self.returned_at.store(now().0, Ordering::Relaxed);
-                    }
                     if must_wait {
                         self.wait_for_readers(deadline.or_else(|| give_up_at.take().and_then(|at| at())));
+                    }
+                    // Under `Poll`, no thread would send a sample that waits.
+                    if depends_on_pauses && self.host.config().wait != WaitStrategy::Poll {
+                        self.last_write_returned_at.store(now().0, Ordering::Relaxed);
                     }
                     return Ok(number);
                 }

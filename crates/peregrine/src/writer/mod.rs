@@ -202,8 +202,9 @@ impl<T: TopicType> DataWriter<T> {
         self.inner.publish_mode.clone()
     }
 
-    /// Sends the samples that batching has collected. For an asynchronous writer it ends the batch, which the
-    /// publishing thread sends when the flow controller permits.
+    /// Sends the samples that batching has collected, and those that wait for each other because the application writes
+    /// without pauses. For an asynchronous writer it ends the batch, which the publishing thread sends when the flow
+    /// controller permits.
     ///
     /// # Errors
     /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].

@@ -10,7 +10,7 @@ use crate::limits::{
 use crate::time::{Instant, Span};
 
 use super::config::WriterConfig;
-use super::cork::Density;
+use super::cork_state::Density;
 use super::kept_limits::kept_limits;
 
 /// Samples sent and not acknowledged.

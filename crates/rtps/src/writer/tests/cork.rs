@@ -4,7 +4,7 @@ use super::*;
 use crate::limits::{
     CORK_BYTES_MAX, CORK_PAUSE_MAX, CORK_READERS_MAX, CORK_SAMPLES_MAX, CORK_TIME_MAX, CORK_WAIT_MAX, DENSE_WITHIN,
 };
-use crate::writer::cork::Density;
+use crate::writer::cork_state::Density;
 
 const LIMIT: u32 = 1000;
 

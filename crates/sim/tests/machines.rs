@@ -62,7 +62,7 @@ fn samples_between_two_hosts_arrive() {
 }
 
 /// Programs on two hosts. `write` gets the writer, and returns the number of datagrams for its samples.
-fn datagrams(write: fn(&Simulation, &DataWriter<Number>)) -> u64 {
+fn datagrams(wait: WaitStrategy, write: fn(&Simulation, &DataWriter<Number>)) -> u64 {
     let played = run(Config { seed: 2, ..Config::default() }, move |simulation| {
         let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
         let (config, inside) = (reading.config(WaitStrategy::Block), simulation.clone());
@@ -77,7 +77,7 @@ fn datagrams(write: fn(&Simulation, &DataWriter<Number>)) -> u64 {
                 is_over.load(Ordering::SeqCst)
             });
         });
-        let (config, inside) = (writing.config(WaitStrategy::Block), simulation.clone());
+        let (config, inside) = (writing.config(wait), simulation.clone());
         let writer = writing.spawn("writer", move || {
             let participant = DomainParticipant::builder(0).config(config).build().unwrap();
             let topic = participant.topic::<Number>("numbers").unwrap();
@@ -105,13 +105,17 @@ fn datagrams(write: fn(&Simulation, &DataWriter<Number>)) -> u64 {
 
 #[test]
 fn samples_written_without_pauses_share_datagrams() {
-    let without_pauses = datagrams(|_, writer| {
+    let write_all = |_: &Simulation, writer: &DataWriter<Number>| {
         for value in 0..4_000 {
             writer.write(&Number { value }).unwrap();
         }
-    });
+    };
+    let without_pauses = datagrams(WaitStrategy::Block, write_all);
     assert!(without_pauses < 4_000 / 4, "{without_pauses} datagrams");
-    let with_pauses = datagrams(|simulation, writer| {
+    // No thread would send samples that wait.
+    let polling = datagrams(WaitStrategy::Poll, write_all);
+    assert!(polling >= 4_000, "{polling} datagrams");
+    let with_pauses = datagrams(WaitStrategy::Block, |simulation, writer| {
         for value in 0..1_000 {
             writer.write(&Number { value }).unwrap();
             simulation.sleep(Duration::from_micros(3));

@@ -199,7 +199,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
     }
 
     /// Collects samples into messages until their payloads reach `max_bytes`, for at most `max_delay`. The default is
-    /// no batching: each sample is sent at once. [`DataWriter::flush`] sends the collected samples. A LATENCY_BUDGET
+    /// no batching: each sample is sent at once, but for an application that writes hundreds of samples without pauses;
+    /// then up to eight samples leave together. [`DataWriter::flush`] sends the collected samples. A LATENCY_BUDGET
     /// other than zero (the default) shortens the delay.
     pub fn batching(mut self, max_bytes: usize, max_delay: Duration) -> Self {
         self.batching = Some(Batching { max_bytes, max_delay: max_delay.into() });

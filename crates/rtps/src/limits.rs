@@ -349,8 +349,8 @@ pub const CORK_FROM: u32 = 32;
 /// The longest pause between two writes that counts as right after each other.
 pub const CORK_PAUSE_MAX: Span = Span::from_micros(2);
 
-/// The longest measured round trip to a reader whose answer samples wait for. Readers of other vendors answer after
-/// 5 ms or more.
+/// The longest measured round trip to a reader whose answer samples wait for. Readers of other vendors may delay their
+/// answers on purpose.
 pub const CORK_WAIT_MAX: Span = Span::from_millis(1);
 
 /// How long a sample waits at most, if the answer is lost.

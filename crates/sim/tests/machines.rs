@@ -61,7 +61,7 @@ fn samples_between_two_hosts_arrive() {
     }
 }
 
-/// Programs on two hosts. `write` gets the writer, and returns the number of datagrams for its samples.
+/// The number of datagrams that a writer sends while `write` runs. The reader is on another host.
 fn datagrams(wait: WaitStrategy, write: fn(&Simulation, &DataWriter<Number>)) -> u64 {
     let played = run(Config { seed: 2, ..Config::default() }, move |simulation| {
         let (writing, reading) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));

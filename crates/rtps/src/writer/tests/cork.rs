@@ -198,7 +198,7 @@ fn samples_of_different_lengths_wait_up_to_the_limit_in_bytes() {
     assert!(most > longest, "at most {most} bytes wait");
 }
 
-/// Whether any of 600 samples without pauses waits.
+/// Whether any of 1,000 samples without pauses waits.
 fn any_waits(config: WriterConfig, readers: usize, bytes: &[u8]) -> bool {
     let mut pair = Pair::new(config, (0..readers).map(reader).collect());
     pair.match_all(64 << 10);

@@ -35,14 +35,22 @@ const WRITER_LIMITS: ResourceLimits =
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    Write { instance: u8, len: u16, kind: u8 },
+    Write {
+        instance: u8,
+        len: u16,
+        kind: u8,
+    },
     /// Messages in flight arrive, are lost, are duplicated, or overtake each other.
     Deliver,
     Lose,
     Double,
     Overtake,
-    Wait { micros: u32 },
-    Take { at_most: u8 },
+    Wait {
+        micros: u32,
+    },
+    Take {
+        at_most: u8,
+    },
     Flush,
     Forge(Forgery),
 }

@@ -9,9 +9,7 @@ use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::wire::{Endianness, ParameterId, ParameterListWriter};
 use peregrine_security::WallTime;
-use peregrine_security::authentication::{
-    AuthenticationConfig, Authenticator, Event, Input, LocalParticipant, Trust,
-};
+use peregrine_security::authentication::{AuthenticationConfig, Authenticator, Event, Input, LocalParticipant, Trust};
 use peregrine_security::crypto::KeyMaterial;
 use peregrine_security::identity::{Certificate, PrivateKey, TrustAnchors, adjusted_prefix};
 use peregrine_security::limits::{EARLY_MESSAGES, HALF_OPEN, PEERS, WAITING_BYTES};

@@ -9,7 +9,8 @@ use peregrine_rtps::discovery::data::{
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::{
-    CryptoContent, CryptoFooter, CryptoHeader, Endianness, Header, HeaderExtension, InlineQos, ParameterList, Payload, Submessage, Submessages,
+    CryptoContent, CryptoFooter, CryptoHeader, Endianness, Header, HeaderExtension, InlineQos, ParameterList, Payload,
+    Submessage, Submessages,
 };
 
 fuzz_target!(|message: &[u8]| {

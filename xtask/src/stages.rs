@@ -1,7 +1,7 @@
 //! The stages that run cargo or one of its subcommands.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -31,12 +31,19 @@ const PAGE_TEST: &str = "page";
 /// The feature that enables these tests, so that plain `cargo test` skips them.
 const LAB_FEATURE: &str = "lab";
 
+/// Covers the packages that are workspaces of their own too: the fuzz targets and perftest's agents.
 pub(crate) fn fmt(workspace: &Workspace) -> Result<Outcome> {
     run(cargo(workspace).args(["fmt", "--all", "--check"]))?;
+    let tracked = output(Command::new("git").current_dir(workspace.root()).args(["ls-files", "*/Cargo.toml"]))?;
+    let packages = workspace.metadata.workspace_packages();
+    let is_member = |manifest: &PathBuf| packages.iter().any(|package| package.manifest_path == *manifest);
+    for manifest in tracked.lines().map(|path| workspace.root().join(path)).filter(|manifest| !is_member(manifest)) {
+        run(cargo(workspace).args(["fmt", "--check", "--manifest-path"]).arg(manifest))?;
+    }
     Ok(Outcome::Passed)
 }
 
-/// Covers the fuzz targets too, which are a workspace of their own: `fuzz-smoke` runs half an hour later.
+/// Covers the fuzz targets too: `fuzz-smoke` runs half an hour later.
 pub(crate) fn clippy(workspace: &Workspace) -> Result<Outcome> {
     let deny_warnings = ["--", "-D", "warnings"];
     run(cargo(workspace)

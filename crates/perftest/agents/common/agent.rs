@@ -331,12 +331,7 @@ fn await_answer<P: Peer>(peer: &mut P, setup: &Setup, seq: u64, sent_at: Instant
     }
 }
 
-fn publish<P: Peer>(
-    peer: &mut P,
-    setup: &Setup,
-    start: Instant,
-    schedule: Option<Schedule>,
-) -> Result<u64, Failure> {
+fn publish<P: Peer>(peer: &mut P, setup: &Setup, start: Instant, schedule: Option<Schedule>) -> Result<u64, Failure> {
     let end = start + setup.duration;
     let looks_every = if setup.size < OCTETS_PER_MS { 8 } else { 1 };
     for seq in 0.. {
@@ -541,7 +536,8 @@ fn cpu_ns() -> u64 {
 /// Peak resident memory of this process; 0 if the system does not report it.
 fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_ascii_whitespace().next()?.parse().ok());
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_ascii_whitespace().next()?.parse().ok());
     kib.map_or(0, |kib: u64| kib * 1024)
 }
 

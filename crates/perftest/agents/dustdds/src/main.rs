@@ -92,15 +92,15 @@ impl agent::Peer for DustDds {
             return Some("Dust DDS has UDP only");
         }
         if setup.wait == Wait::Waitset {
-            return Some(
-                "after a wait that timed out, the next call of Dust DDS 0.16 fails",
-            );
+            return Some("after a wait that timed out, the next call of Dust DDS 0.16 fails");
         }
         if setup.has_batches {
             return Some("Dust DDS does not batch samples");
         }
         if setup.size > MAX_SIZE {
-            return Some("a reader of Dust DDS 0.16 panics when it misses more than 256 fragments; more than 16000000 bytes is not measured");
+            return Some(
+                "a reader of Dust DDS 0.16 panics when it misses more than 256 fragments; more than 16000000 bytes is not measured",
+            );
         }
         setup.is_async.then_some("Dust DDS always publishes from a thread of its own, and has no choice of publishing")
     }

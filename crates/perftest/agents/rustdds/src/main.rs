@@ -77,7 +77,9 @@ impl agent::Peer for RustDds {
             return Some("RustDDS does not batch samples");
         }
         if setup.size > MAX_SIZE {
-            return Some("RustDDS takes seconds for a sample of several MiB; larger than 1048576 bytes is not measured");
+            return Some(
+                "RustDDS takes seconds for a sample of several MiB; larger than 1048576 bytes is not measured",
+            );
         }
         setup.is_async.then_some("RustDDS always publishes from a thread of its own, and has no choice of publishing")
     }

@@ -15,6 +15,7 @@ use peregrine_rtps::writer::{Batching, KeptLimits, Watermarks, Writer, WriterCon
 use peregrine_transport::random;
 use peregrine_xtypes::Representation;
 
+use crate::driver::base::clock::wall;
 use crate::driver::session::participant::ParticipantCore;
 use crate::error::Error;
 use crate::topic_type::{Keys, TopicType};
@@ -86,6 +87,7 @@ pub(crate) fn new_reader(
     config.protection = participant.protection.clone();
     config.reliable = qos.reliability.kind == ReliabilityKind::Reliable;
     config.wants_history = qos.durability >= Durability::TransientLocal;
+    config.created_at = wall();
     config.deadline = qos.deadline.period;
     config.max_sample_bytes = domain.max_sample_bytes;
     let mut reader_limits = limits(&qos.resource_limits);

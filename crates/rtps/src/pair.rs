@@ -109,7 +109,7 @@ pub(crate) struct Pair {
     pub(crate) readers: Vec<Reader>,
     pub(crate) fate: Fate,
     pub(crate) seed: u64,
-    in_flight: BTreeMap<(Instant, u64), (Option<usize>, Vec<u8>)>,
+    pub(crate) in_flight: BTreeMap<(Instant, u64), (Option<usize>, Vec<u8>)>,
     order: u64,
     /// Bytes of queued samples published at once; `None` if the test publishes them.
     pub(crate) publishes: Option<usize>,

@@ -1,35 +1,39 @@
 //! The measured round-trip time, and the timeout derived from it.
 
+use core::num::NonZeroU64;
+
 use crate::limits::ROUND_TRIP_INITIAL;
 use crate::time::Span;
 
 /// Smoothed round-trip time and its variation (the estimator of RFC 6298).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrip {
-    smoothed: Option<Span>,
+    /// In nanoseconds. Without zero, the option needs no memory of its own; each pair of endpoints has one.
+    smoothed: Option<NonZeroU64>,
     variation: Span,
 }
 
 impl RoundTrip {
     /// Adds one measurement.
     pub fn sample(&mut self, measured: Span) {
-        match self.smoothed {
+        let smoothed = match self.smoothed.map(NonZeroU64::get) {
             None => {
-                self.smoothed = Some(measured);
                 self.variation = measured.divided_by(2);
+                measured.0
             }
             Some(smoothed) => {
-                let error = Span(smoothed.0.abs_diff(measured.0));
-                self.variation = Span((self.variation.0 / 4).saturating_mul(3).saturating_add(error.0 / 4));
-                self.smoothed = Some(Span((smoothed.0 / 8).saturating_mul(7).saturating_add(measured.0 / 8)));
+                let error = smoothed.abs_diff(measured.0);
+                self.variation = Span((self.variation.0 / 4).saturating_mul(3).saturating_add(error / 4));
+                (smoothed / 8).saturating_mul(7).saturating_add(measured.0 / 8)
             }
-        }
+        };
+        self.smoothed = NonZeroU64::new(smoothed.max(1));
     }
 
     /// The smoothed round-trip time, or the initial assumption before the first measurement.
     #[must_use]
     pub fn estimate(&self) -> Span {
-        self.smoothed.unwrap_or(ROUND_TRIP_INITIAL)
+        self.smoothed.map_or(ROUND_TRIP_INITIAL, |smoothed| Span(smoothed.get()))
     }
 
     /// The timeout for an answer: twice the estimate plus four variations, doubled for every attempt without an answer,

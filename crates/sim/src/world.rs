@@ -396,6 +396,7 @@ impl World {
         let guid = Guid::new(member.participant.prefix(), EntityId::user_reader(member.next_key(), with_key));
         let mut config = ReaderConfig::new(guid);
         config.cache.seed = seed;
+        config.created_at = wall;
         config.protection = member.participant.config().protection.clone();
         config.cache.account = Arc::clone(&member.participant.config().memory.cached);
         configure(&mut config);

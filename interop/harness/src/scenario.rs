@@ -229,6 +229,30 @@ pub fn late_joiner_of_volatile(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
+/// A new writer, whose reader exists already, writes as soon as it has matched, perhaps before the reader knows of the
+/// writer. Each sample arrives.
+pub fn first_samples_of_new_writer(pair: &Pair<'_>) -> Result<()> {
+    const WRITERS: u32 = 20;
+    const SAMPLES: u32 = 10;
+    let (mut writer, mut reader) = pair.start()?;
+    let reliable = Qos { history: History::KeepAll, ..Qos::default() };
+    for index in 0..WRITERS {
+        let (topic, r) = (format!("Topic{index}"), format!("r{index}"));
+        let (first, w) = (format!("first{index}"), format!("w{index}"));
+        reader.reader(&r, &topic, DataType::Sample, &reliable)?;
+        // The writer's participant knows the reader when a first writer has matched it.
+        writer.writer(&first, &topic, DataType::Sample, &reliable)?;
+        writer.wait_matched(&first, 1, LIMIT)?;
+        writer.writer(&w, &topic, DataType::Sample, &reliable)?;
+        writer.wait_matched(&w, 1, LIMIT)?;
+        writer.write(&w, &Write { count: SAMPLES, ..one(0, 1) })?;
+        let received = reader.take(&r, SAMPLES, LIMIT)?;
+        let seqs: Vec<u32> = received.iter().map(|sample| sample.seq).collect();
+        demand!(seqs.iter().copied().eq(1..=SAMPLES), "writer {index}: of {SAMPLES} samples, {seqs:?} arrived");
+    }
+    Ok(())
+}
+
 /// Each incompatible policy prevents the match, and both sides report the policy.
 pub fn incompatible_qos(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;

@@ -160,6 +160,18 @@ mod xcdr2 {
     use super::{check, check_decoded};
 }
 
+/// Of a writer of Fast DDS, Cyclone DDS loses these samples.
+mod first_samples {
+    tests! { peregrine_to_cyclone: peregrine => cyclone_dds: first_samples_of_new_writer }
+    tests! { peregrine_to_cyclone_11: peregrine => cyclone_dds_11: first_samples_of_new_writer }
+    tests! { peregrine_to_fast: peregrine => fast_dds: first_samples_of_new_writer }
+    tests! { peregrine_to_peregrine: peregrine => peregrine: first_samples_of_new_writer }
+    tests! { cyclone_to_peregrine: cyclone_dds => peregrine: first_samples_of_new_writer }
+    tests! { cyclone_11_to_peregrine: cyclone_dds_11 => peregrine: first_samples_of_new_writer }
+    tests! { fast_to_peregrine: fast_dds => peregrine: first_samples_of_new_writer }
+    use super::{check, check_decoded};
+}
+
 type Maker = fn() -> Result<Program>;
 
 fn check((pair, writer, reader): (&str, Maker, Maker), (name, scenario): (&str, fn(&Pair<'_>) -> Result<()>)) {

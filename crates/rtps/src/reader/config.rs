@@ -8,7 +8,7 @@ use crate::id::{Guid, KeyHash};
 use crate::limits::{MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, SAMPLE_BYTES_MAX};
 use crate::payload::Wipe;
 use crate::protection::Protection;
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 /// Computes the instance of a serialized sample, or, with `true`, of a serialized key. `None` when the bytes cannot be
 /// decoded.
@@ -33,6 +33,10 @@ pub struct ReaderConfig {
     pub reliable: bool,
     /// Whether it requests samples written before the match (DURABILITY of TRANSIENT_LOCAL or more).
     pub wants_history: bool,
+    /// When the reader was created; [`Timestamp::INVALID`] if that is unknown. A writer may announce older samples to a
+    /// volatile reader: see
+    /// [`volatile_writers_announce_unacknowledged`](crate::vendor::Quirks::volatile_writers_announce_unacknowledged).
+    pub created_at: Timestamp,
     /// The cache of samples for the application.
     pub cache: ReaderHistoryConfig,
     /// The longest time between two samples of an instance (DEADLINE).
@@ -64,6 +68,7 @@ impl ReaderConfig {
             guid,
             reliable: false,
             wants_history: false,
+            created_at: Timestamp::INVALID,
             cache: ReaderHistoryConfig::default(),
             deadline: Span::INFINITE,
             max_sample_bytes: SAMPLE_BYTES_MAX,

@@ -83,7 +83,8 @@ pub struct ReaderCounters {
     pub rejected: u64,
     /// Samples whose key could not be computed.
     pub undecodable: u64,
-    /// Samples excluded by ownership, time-based filter, lifespan or order.
+    /// Samples excluded by ownership, time-based filter, lifespan or order, and those that were written before a
+    /// volatile reader was created.
     pub filtered: u64,
     /// Submessages from writers that are not matched. A best-effort reader that requests history loses samples that
     /// arrive before discovery has matched their writer here: without a match, the policies of the samples are unknown,

@@ -3,15 +3,16 @@
 use super::{Reader, ReaderEvent, Reception, SampleLostReason};
 use crate::history::Released;
 use crate::seq::SequenceNumber;
+use crate::time::{Instant, Timestamp};
 
 impl Reader {
     /// Skips a received sample that is not for the application.
-    pub(super) fn skip_sample(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+    pub(super) fn skip_sample(&mut self, now: Instant, wall: Timestamp, index: usize, number: SequenceNumber) {
         self.counters.filtered += 1;
         if let Some(proxy) = self.writers.get_mut(index) {
             proxy.refuse(number);
         }
-        self.drain(rx.now, rx.wall, index);
+        self.drain(now, wall, index);
     }
 
     /// Counts a sample that is longer than the limit as lost. The reader does not request it again.

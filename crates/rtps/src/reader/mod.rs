@@ -281,7 +281,7 @@ impl Reader {
         let directed_elsewhere =
             meta.is_directed && data.inline_qos.is_some_and(|list| !InlineQos::is_directed_to(&list, self.config.guid));
         if meta.is_filtered || directed_elsewhere {
-            self.skip_sample(rx, index, data.sequence_number);
+            self.skip_sample(rx.now, rx.wall, index, data.sequence_number);
             return;
         }
         let bytes = match data.payload {
@@ -573,6 +573,11 @@ impl Reader {
             if let Err(refused) = self.deliver(now, wall, index, number, sample) {
                 self.pool.recycle(refused.payload);
             }
+            return;
+        }
+        if proxy.is_older_than_reader(number, sample.meta.source_timestamp, self.config.created_at) {
+            self.pool.recycle(sample.payload);
+            self.skip_sample(now, wall, index, number);
             return;
         }
         proxy.record_overtaken(now, number);

@@ -18,7 +18,7 @@ use crate::payload::{BufferPool, Payload};
 use crate::rare::Rare;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
-use crate::time::{Instant, Span, sooner};
+use crate::time::{Instant, Span, Timestamp, sooner};
 use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
@@ -85,6 +85,8 @@ pub(super) struct WriterProxy {
     pub(super) started: bool,
     /// Of a volatile reader: everything before was received at an earlier match.
     pub(super) kept: Compact<SequenceNumber>,
+    /// Of a volatile reader: samples before may be older than the reader, although the writer announces them.
+    pub(super) start_until: SequenceNumber,
     /// The first number that the writer hands over, as long as an earlier sample waits for room.
     pub(super) handed_from: Compact<SequenceNumber>,
     /// The newest number announced by HEARTBEATs. Samples beyond it do not show which samples should have arrived.
@@ -185,6 +187,7 @@ impl WriterProxy {
             gets_history: wants_history && info.has_history,
             started: wants_history && info.has_history,
             kept: Compact::NONE,
+            start_until: SequenceNumber::ZERO,
             handed_from: Compact::NONE,
             destination: destination_of(&info),
             info,
@@ -232,7 +235,20 @@ impl WriterProxy {
     pub(super) fn awaits_start(&self) -> bool {
         let quirks = Quirks::of(self.info.vendor);
         let continues = self.kept.is_some() && quirks.repeats_acknowledged;
-        !self.started && self.info.reliable && (continues || !quirks.volatile_readers_start_after_heartbeat)
+        !self.started && self.info.reliable && (continues || !self.starts_after_heartbeat())
+    }
+
+    /// Whether sample `number` was written before the volatile reader was created.
+    pub(super) fn is_older_than_reader(&self, number: SequenceNumber, written: Timestamp, created: Timestamp) -> bool {
+        number < self.start_until && written.is_valid() && created.is_valid() && written < created
+    }
+
+    /// Whether a volatile reader starts after the last sample that the writer's first HEARTBEAT announces, because
+    /// those before may have been written before the match.
+    pub(super) fn starts_after_heartbeat(&self) -> bool {
+        let quirks = Quirks::of(self.info.vendor);
+        let announces_others = self.info.has_history || !quirks.volatile_writers_announce_unacknowledged;
+        quirks.volatile_readers_start_after_heartbeat && announces_others
     }
 
     /// Sets the start, which is not before what was received at an earlier match.

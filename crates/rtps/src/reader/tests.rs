@@ -436,6 +436,7 @@ mod forged_fragments;
 mod gaps;
 mod questions;
 mod stalls;
+mod start;
 mod unmatched;
 
 #[test]

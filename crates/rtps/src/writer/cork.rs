@@ -8,7 +8,6 @@
 
 use super::Writer;
 use super::flow::Answers;
-use super::proxy::ReaderProxy;
 use crate::limits::{CORK_BYTES_MAX, CORK_FROM, CORK_PAUSE_MAX, CORK_READERS_MAX, CORK_SAMPLES_MAX, CORK_TIME_MAX};
 use crate::time::{Instant, Span};
 
@@ -37,34 +36,35 @@ impl Writer {
 
     /// Whether the newest sample waits for the next ones, or for an answer.
     pub(super) fn corks_newest(&mut self, now: Instant) -> bool {
-        self.cork.is_on = self.cork.prompt == CORK_FROM
-            && self.depends_on_pauses()
-            && self.newest_len().saturating_mul(2) <= CORK_BYTES_MAX
-            && self.readers.iter().any(ReaderProxy::answers_soon);
-        self.cork.holds = self.cork.is_on && self.has_place_in_train() && self.will_be_answered();
+        let is_prompt = self.cork.prompt == CORK_FROM && self.depends_on_pauses();
+        let len = if is_prompt { self.newest_len() } else { usize::MAX };
+        let (mut is_answered, mut is_owed) = (false, false);
+        if len.saturating_mul(2) <= CORK_BYTES_MAX {
+            for reader in self.readers.iter().filter(|reader| reader.answers_soon()) {
+                (is_answered, is_owed) = (true, is_owed || reader.owed_answer.is_owed());
+            }
+        }
+        self.cork.is_on = is_answered;
+        self.cork.holds = is_owed && self.has_place_in_train(len);
         if self.cork.holds {
             self.batch_deadline.get_or_insert(now + CORK_TIME_MAX);
         }
         self.cork.holds
     }
 
-    /// Whether samples as long as the newest one can wait with those that wait already.
-    fn has_place_in_train(&self) -> bool {
+    /// Whether samples of the length of the newest one can wait with those that wait already.
+    fn has_place_in_train(&self, len: usize) -> bool {
         let end = self.history.last().next();
         let waiting = end.distance_from(self.next_to_send);
         // Samples that the window holds up are not to wait longer.
         (waiting == 1 || self.cork.holds)
             && waiting < CORK_SAMPLES_MAX
-            && self.history.bytes_between(self.next_to_send, end).saturating_add(self.newest_len()) <= CORK_BYTES_MAX
+            && self.history.bytes_between(self.next_to_send, end).saturating_add(len) <= CORK_BYTES_MAX
     }
 
     /// The payload bytes of the newest sample. Encodes a shared value.
     fn newest_len(&self) -> usize {
         self.history.next_from(self.history.last()).map_or(0, |change| change.payload.len())
-    }
-
-    fn will_be_answered(&self) -> bool {
-        self.readers.iter().any(|reader| reader.answers_soon() && reader.owed_answer.is_owed())
     }
 
     /// Whether a writer that corks should request acknowledgement: without an outstanding answer, no sample may wait.

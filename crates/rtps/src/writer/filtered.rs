@@ -78,13 +78,13 @@ impl Writer {
 
     /// Adds a HEARTBEAT for one reader to the open message, after the GAPs that the reader needs first.
     pub(super) fn put_own_heartbeat(&mut self, index: usize, is_final: bool, liveliness: bool) {
-        let (first, last) = self.available();
         let rejected = self.unannounced(index);
         let Some(reader) = self.readers.get(index) else { return };
+        let (first, last) = self.announced_to(reader.info.guid.prefix);
         for run in rejected.iter().filter(|run| !run.is_empty()) {
             self.packer.gap(reader.entity(), run.start, SequenceNumberSet::empty(run.end));
         }
-        let first = first.max(reader.first_relevant).min(last.next());
+        let first = first.max(reader.first_announced()).min(last.next());
         self.packer.heartbeat(reader.entity(), first, last, is_final, liveliness);
         self.counters.heartbeats += 1;
     }

@@ -21,6 +21,7 @@ mod hand_over_state;
 mod kept;
 mod kept_limits;
 mod lag;
+mod opening;
 mod owed_answers;
 pub mod pace;
 mod pack;
@@ -109,6 +110,8 @@ pub struct Writer {
     last_to_acknowledge: Witness,
     /// A reader may be one that no longer answers: see [`ReaderProxy::is_inactive`].
     may_have_inactive: bool,
+    /// While readers await their first HEARTBEAT: until when HEARTBEATs to all readers name no sample for them.
+    opening_until: Option<Instant>,
     batch_bytes: usize,
     batch_deadline: Option<Instant>,
     next_expiry: Option<Instant>,
@@ -146,6 +149,7 @@ impl Writer {
             next_served: 0,
             last_to_acknowledge: Witness::default(),
             may_have_inactive: false,
+            opening_until: None,
             batch_bytes: 0,
             batch_deadline: None,
             next_expiry: None,
@@ -268,7 +272,7 @@ impl Writer {
             return;
         }
         self.finish_group(now);
-        let (first, last) = self.available();
+        let (first, last) = self.announced(now);
         for to in &self.group.everyone {
             self.packer.open(to);
             self.packer.heartbeat(EntityId::UNKNOWN, first, last, true, true);
@@ -319,6 +323,9 @@ impl Writer {
             // A HEARTBEAT opens the association, even without a sample to send. Between secured participants, the
             // reader's side may get the keys later, and drop this HEARTBEAT.
             proxy.owe_first_heartbeat(now, self.config.protection.is_none());
+            if proxy.awaits_first_heartbeat {
+                self.begin_opening(now);
+            }
             if proxy.retains_unacknowledged() {
                 self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
             }
@@ -354,6 +361,7 @@ impl Writer {
         if !self.readers.remove(reader) {
             return false;
         }
+        self.end_openings();
         self.regroup();
         // Sends first the samples that only this reader delayed: other readers perhaps do not need them any longer
         // after the release.
@@ -744,7 +752,7 @@ impl Writer {
 
     /// Adds a HEARTBEAT for all readers of the group's parts to the open message; all of them must answer.
     fn put_heartbeat(&mut self, now: Instant) {
-        let (first, last) = self.available();
+        let (first, last) = self.announced(now);
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
         let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());

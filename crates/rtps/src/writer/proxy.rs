@@ -94,6 +94,9 @@ pub(super) struct ReaderProxy {
     fragments_paid: (SequenceNumber, FragmentNumber),
     /// Whether the reader needs its own HEARTBEAT.
     pub(super) owed_heartbeat: bool,
+    /// Whether the next HEARTBEAT may be the first that reaches it, after which it starts: see
+    /// [`Quirks::skips_to_first_heartbeat`].
+    pub(super) awaits_first_heartbeat: bool,
     pub(super) unanswered: u32,
     /// When to repeat the request that it left unanswered, or answered without progress.
     pub(super) ask_again_at: Compact<Instant>,
@@ -140,6 +143,7 @@ pub(super) struct ReaderProxy {
 impl ReaderProxy {
     pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber, patience: u32) -> Self {
         Self {
+            awaits_first_heartbeat: skips_to_first_heartbeat(&info),
             owed_answer: OwedAnswer::none(Arc::clone(&info.owed_answers)),
             info,
             path,
@@ -537,6 +541,18 @@ impl ReaderProxy {
         self.heartbeat_answered_at.set(answers.then_some(now));
     }
 
+    /// Takes note of whether a HEARTBEAT has reached the reader: only a reader without one asks for nothing else.
+    pub(super) fn note_first_heartbeat(&mut self, answer: &AckNack) {
+        let asks_for_first = !answer.is_final && answer.state.is_empty();
+        self.awaits_first_heartbeat = asks_for_first && skips_to_first_heartbeat(&self.info);
+    }
+
+    /// The first sample that its own HEARTBEATs may name. Readers that take those to others of their participant for
+    /// their own are told of all samples.
+    pub(super) fn first_announced(&self) -> SequenceNumber {
+        if skips_to_first_heartbeat(&self.info) { SequenceNumber::FIRST } else { self.first_relevant }
+    }
+
     /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip, and one for each
     /// request that acknowledges samples for the first time.
     pub(super) fn asks_for_heartbeat(&mut self, now: Instant, progress: bool) -> bool {
@@ -558,4 +574,12 @@ impl ReaderProxy {
         let has_answered = self.is_current && self.unanswered == 0;
         if has_answered { self.patience().max(first_min) } else { self.patience() }
     }
+}
+
+/// See [`Quirks::skips_to_first_heartbeat`]. Those that request history start with the first sample that it names.
+fn skips_to_first_heartbeat(reader: &MatchedReader) -> bool {
+    reader.reliable
+        && !reader.wants_history
+        && !reader.guid.entity.is_builtin()
+        && Quirks::of(reader.vendor).skips_to_first_heartbeat
 }

@@ -108,6 +108,7 @@ impl Writer {
         }
         self.pump(now);
         if let Some(index) = self.readers.position(from) {
+            self.note_opening(now, index, acknack);
             self.serve_or_defer_reader(now, index);
         }
     }
@@ -414,8 +415,9 @@ impl Writer {
     }
 
     pub(super) fn directed_heartbeat(&mut self, now: Instant, index: usize) {
-        let (_, last) = self.available();
         let len = self.own_heartbeat_len(index);
+        let Some(prefix) = self.readers.get(index).map(|reader| reader.info.guid.prefix) else { return };
+        let (_, last) = self.announced_to(prefix);
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         reader.repairs_paid.charge_heartbeat();

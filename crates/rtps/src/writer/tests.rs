@@ -23,6 +23,7 @@ mod lasting_flow;
 mod late_joiners;
 mod left_behind;
 mod match_limit;
+mod opening;
 mod owed_answers;
 mod progress;
 mod room;

@@ -424,7 +424,7 @@ fn forged_length_beyond_the_limit_costs_no_later_sample() {
 
 #[test]
 fn volatile_reader_that_a_forged_fragment_starts_far_ahead_starts_anew() {
-    let mut target = Target::of_vendor(reliable(), VendorId::FAST_DDS);
+    let mut target = Target::of_vendor(reliable(), VendorId::RTI);
     target.fragment(100_000, 1, 1000, 1 << 20, FALSE);
     target.heartbeat(5);
     (6..=8).for_each(|number| target.whole(number));

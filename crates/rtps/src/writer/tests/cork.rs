@@ -86,6 +86,27 @@ fn lost_answer_delays_waiting_samples_for_a_limited_time() {
 }
 
 #[test]
+fn lost_answer_of_reader_with_unsteady_round_trip_delays_waiting_samples_no_longer() {
+    let mut pair = Pair::new(keep_all(LIMIT), vec![reader(0)]);
+    pair.fate = |state, to_readers| {
+        let is_slow = !to_readers && random(state).is_multiple_of(2);
+        vec![Span::from_micros(if is_slow { 1700 } else { 50 })]
+    };
+    pair.match_all(64 << 10);
+    pair.run(Span::from_millis(5));
+    let waits = (0..20_000).any(|_| {
+        write_after(&mut pair, Span::ZERO, b"x");
+        let patience = pair.writer.readers.get(0).unwrap().patience();
+        pair.writer.cork.holds && pair.writer.unsent() == 1 && patience > CORK_TIME_MAX + Span::from_micros(100)
+    });
+    assert!(waits, "no sample waits while the request is repeated later than the sample has to leave");
+    pair.in_flight.clear();
+    pair.silenced.insert(0);
+    pair.run(CORK_TIME_MAX);
+    assert_eq!(pair.writer.unsent(), 0);
+}
+
+#[test]
 fn sample_after_a_pause_leaves_at_once() {
     let mut pair = waiting();
     let unsent = pair.writer.unsent();

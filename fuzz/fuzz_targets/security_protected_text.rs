@@ -88,7 +88,7 @@ fuzz_target!(|attack: Attack| {
     changed.extend_from_slice(&attack.appended);
     let (header, rest) = CryptoHeader::parse(&changed).expect("long enough");
     let (octets, footer) = rest.split_at(TEXT.len());
-    let Ok((footer, rest)) = CryptoFooter::parse(footer) else { return };
+    let Ok((footer, _)) = CryptoFooter::parse(footer) else { return };
     let mut octets = octets.to_vec();
     let (scope, ..) = attack.opened_as.scope();
     let opened = bob.open(scope, ALICE, &header, &footer, text(attack.opened_encrypted, &mut octets));

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Signal, kill_process};
+
 use crate::error::{Error, Result};
 use crate::lab::NetNs;
 use crate::peer::{InstanceState, Participant, Peer, Program, Received, Write};
@@ -251,6 +253,37 @@ pub fn first_samples_of_new_writer(pair: &Pair<'_>) -> Result<()> {
         demand!(seqs.iter().copied().eq(1..=SAMPLES), "writer {index}: of {SAMPLES} samples, {seqs:?} arrived");
     }
     Ok(())
+}
+
+/// The process of a reader is stopped, so that a volatile writer keeps what that reader has not acknowledged. A reader
+/// that joins gets what is written from then on, and nothing older.
+pub fn late_joiner_beside_stopped_reader(pair: &Pair<'_>) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    let reliable = Qos { history: History::KeepAll, ..Qos::default() };
+    writer.writer("w", TOPIC, DataType::Sample, &reliable)?;
+    reader.reader("r", TOPIC, DataType::Sample, &reliable)?;
+    connect(&mut writer, &mut reader)?;
+    let signal = |signal| {
+        let cause =
+            |error: rustix::io::Errno| Error::Start { command: format!("kill {signal:?}"), cause: error.into() };
+        kill_process(reader.pid(), signal).map_err(cause)
+    };
+    signal(Signal::STOP)?;
+    let mut join = || {
+        writer.write("w", &Write { count: 5, ..one(0, 1) })?;
+        let mut joiner = pair.reader.start()?;
+        joiner.reader("r", TOPIC, DataType::Sample, &reliable)?;
+        writer.wait_matched("w", 2, LIMIT)?;
+        joiner.wait_matched("r", 1, LIMIT)?;
+        writer.write("w", &Write { count: 3, ..one(0, 6) })?;
+        let received = joiner.take("r", 3, LIMIT)?;
+        let seqs: Vec<u32> = received.iter().map(|sample| sample.seq).collect();
+        demand!(seqs == [6, 7, 8], "written after the reader came: 6 to 8, received: {seqs:?}");
+        Ok(())
+    };
+    let joined = join();
+    signal(Signal::CONT)?;
+    joined
 }
 
 /// Each incompatible policy prevents the match, and both sides report the policy.

@@ -160,15 +160,24 @@ mod xcdr2 {
     use super::{check, check_decoded};
 }
 
-/// Of a writer of Fast DDS, Cyclone DDS loses these samples.
+/// Volatile readers of writers that match them before they know of the writer, or that keep older samples. Of
+/// a writer of Fast DDS, Cyclone DDS loses the first samples.
 mod first_samples {
-    tests! { peregrine_to_cyclone: peregrine => cyclone_dds: first_samples_of_new_writer }
-    tests! { peregrine_to_cyclone_11: peregrine => cyclone_dds_11: first_samples_of_new_writer }
-    tests! { peregrine_to_fast: peregrine => fast_dds: first_samples_of_new_writer }
-    tests! { peregrine_to_peregrine: peregrine => peregrine: first_samples_of_new_writer }
-    tests! { cyclone_to_peregrine: cyclone_dds => peregrine: first_samples_of_new_writer }
-    tests! { cyclone_11_to_peregrine: cyclone_dds_11 => peregrine: first_samples_of_new_writer }
-    tests! { fast_to_peregrine: fast_dds => peregrine: first_samples_of_new_writer }
+    macro_rules! pairs {
+        ($($pair:ident: $writer:ident => $reader:ident;)*) => {
+            $(tests! { $pair: $writer => $reader: first_samples_of_new_writer late_joiner_beside_stopped_reader })*
+        };
+    }
+
+    pairs! {
+        peregrine_to_cyclone: peregrine => cyclone_dds;
+        peregrine_to_cyclone_11: peregrine => cyclone_dds_11;
+        peregrine_to_fast: peregrine => fast_dds;
+        peregrine_to_peregrine: peregrine => peregrine;
+        cyclone_to_peregrine: cyclone_dds => peregrine;
+        cyclone_11_to_peregrine: cyclone_dds_11 => peregrine;
+        fast_to_peregrine: fast_dds => peregrine;
+    }
     use super::{check, check_decoded};
 }
 

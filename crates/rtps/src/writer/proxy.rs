@@ -576,7 +576,7 @@ impl ReaderProxy {
     }
 }
 
-/// See [`Quirks::skips_to_first_heartbeat`]. Those that request history start with the first sample that it names.
+/// See [`Quirks::skips_to_first_heartbeat`]. A reader that requests history starts with the first sample that it names.
 fn skips_to_first_heartbeat(reader: &MatchedReader) -> bool {
     reader.reliable
         && !reader.wants_history

@@ -463,9 +463,12 @@ pub const ROOM_TOLD_EVERY: Span = RETRY_IN_FLOW;
 /// back-off above that takes about ten seconds. The writer waits for the reader again as soon as the reader answers.
 pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;
 
-/// How long the HEARTBEATs to all readers name no sample for a reader that has not answered its first HEARTBEAT, while
-/// others have: these cannot miss the last samples so long. Such a reader answers within some 10 ms of its own match.
+/// How long after a match each reader is sent its own HEARTBEATs, in place of one for all, because the new reader has
+/// not answered its first one. Such a reader answers within some 10 ms of its own match.
 pub const OPENING_MAX: Span = Span::from_millis(500);
+
+/// Readers of a writer up to which it does so.
+pub const OPENING_READERS_MAX: usize = 64;
 
 /// Consecutive unanswered requests for acknowledgement after which a reader no longer delays the samples of others:
 /// with the back-off above, after some fifteen of its round trips. Its samples stay in the history.

@@ -104,13 +104,14 @@ pub struct Quirks {
     /// Whether a volatile reader starts after the last sample of a writer's first HEARTBEAT. Our own writers announce
     /// only samples that concern the reader; others announce all samples that they hold.
     pub volatile_readers_start_after_heartbeat: bool,
-    /// Whether a volatile writer announces only samples that a matched reader has not acknowledged, and sends each of
-    /// them to a new volatile reader that asks for it. Such a reader then starts with the first one, and passes over
-    /// those that are older than itself: another reader has not acknowledged them. Cyclone DDS and Fast DDS do so.
-    pub volatile_writers_announce_unacknowledged: bool,
-    /// Whether a reliable volatile reader drops samples until a first HEARTBEAT has arrived, and starts after the last
-    /// sample that it names, so that the samples before are lost. Cyclone DDS treats all writers of other vendors so,
-    /// and keeps one such state for all readers of a participant: each HEARTBEAT to one of them is for all.
+    /// Whether a volatile writer first announces only samples that a matched reader has not acknowledged: if there are
+    /// at most so many, a new volatile reader starts with the first one, and passes over those that are older than
+    /// itself. Otherwise it starts after the last one. A writer of Cyclone DDS that is asked for such a sample accepts
+    /// no others until few bytes are unacknowledged, so for as long as another reader does not answer.
+    pub requested_before_match: u64,
+    /// Whether a reliable volatile reader that matches after the writer starts after the last sample that the first
+    /// HEARTBEAT names, so that the samples before are lost. Cyclone DDS treats all writers of other vendors so. All
+    /// readers of a process share this state: a HEARTBEAT or GAP to one of them is for all.
     pub skips_to_first_heartbeat: bool,
     /// Whether a volatile reader that has received nothing yet starts anew with a HEARTBEAT that begins later, and
     /// reports nothing as lost then. Readers of other vendors may report it, so a GAP tells them what was written
@@ -166,7 +167,7 @@ impl Quirks {
             heartbeat_frag: false,
             assume_participant_message: false,
             volatile_readers_start_after_heartbeat: true,
-            volatile_writers_announce_unacknowledged: false,
+            requested_before_match: 0,
             skips_to_first_heartbeat: false,
             moves_start_by_heartbeat: false,
             requests_on_gap: false,
@@ -193,7 +194,7 @@ impl Quirks {
             VendorId::FAST_DDS => Self {
                 preemptive_acknack_base: 0,
                 repeats_acknowledged: false,
-                volatile_writers_announce_unacknowledged: true,
+                requested_before_match: 256,
                 related_sample_identity_parameter: Some(ParameterId(0x800f)),
                 max_message_bytes: 65_500,
                 mistaken_key_octets: 16,
@@ -206,7 +207,7 @@ impl Quirks {
             VendorId::CYCLONE => Self {
                 several_fragments_per_submessage: true,
                 heartbeat_frag: true,
-                volatile_writers_announce_unacknowledged: true,
+                requested_before_match: 16,
                 skips_to_first_heartbeat: true,
                 heartbeat_names_last_written: true,
                 plain_discovery_in_clear: true,

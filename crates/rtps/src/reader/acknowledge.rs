@@ -75,7 +75,10 @@ impl Reader {
         if !proxy.started {
             let start = proxy.start_of(first, last);
             proxy.start_by_claim(start, is_own);
+            self.pass_over_older(index);
         }
+        let Some(proxy) = self.writers.get_mut(index) else { return false };
+        proxy.limit_start(last);
         proxy.tolerance.fade();
         proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
         self.declare_lost_below(rx.now, rx.wall, index, first, known_until);
@@ -183,7 +186,9 @@ impl Reader {
             let from = proxy.next;
             let until = proxy.first_out_of_order().map_or(first, |number| number.min(first));
             // Irrelevant numbers do not count as lost.
-            let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
+            // Samples that were for other readers do not either: see `start.rs`.
+            let own = from.max(proxy.start_until).min(until);
+            let lost = until.distance_from(own).saturating_sub(proxy.irrelevant_between(own, until));
             proxy.pass_over(until, first, lost, known_until);
             let lost = proxy.take_confirmed_loss();
             proxy.reassembly.forget_below(until, &mut self.pool);

@@ -28,6 +28,7 @@ mod request_budget;
 mod skip;
 mod source_order;
 mod stall;
+mod start;
 #[cfg(test)]
 mod tests;
 mod timers;

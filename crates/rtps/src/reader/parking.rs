@@ -62,10 +62,13 @@ impl WriterProxy {
     /// matched all the time, and then sends again what it sent last.
     pub(super) fn start_of(&mut self, first: SequenceNumber, last: SequenceNumber) -> SequenceNumber {
         let quirks = Quirks::of(self.info.vendor);
-        let claimed = if self.starts_after_heartbeat() { last.next() } else { self.first_wanted(first) };
-        if !self.info.has_history && quirks.volatile_writers_announce_unacknowledged {
-            self.start_until = last.next();
-        }
+        let claimed = if self.starts_after_heartbeat() {
+            last.next()
+        } else if quirks.requested_before_match > 0 {
+            self.start_with_unacknowledged(first, last, quirks.requested_before_match)
+        } else {
+            self.first_wanted(first)
+        };
         match self.kept.get() {
             None => claimed,
             // This is another incarnation of the writer, which has written less.

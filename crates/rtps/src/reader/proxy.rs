@@ -238,16 +238,11 @@ impl WriterProxy {
         !self.started && self.info.reliable && (continues || !self.starts_after_heartbeat())
     }
 
-    /// Whether sample `number` was written before the volatile reader was created.
-    pub(super) fn is_older_than_reader(&self, number: SequenceNumber, written: Timestamp, created: Timestamp) -> bool {
-        number < self.start_until && written.is_valid() && created.is_valid() && written < created
-    }
-
     /// Whether a volatile reader starts after the last sample that the writer's first HEARTBEAT announces, because
     /// those before may have been written before the match.
     pub(super) fn starts_after_heartbeat(&self) -> bool {
         let quirks = Quirks::of(self.info.vendor);
-        let announces_others = self.info.has_history || !quirks.volatile_writers_announce_unacknowledged;
+        let announces_others = self.info.has_history || quirks.requested_before_match == 0;
         quirks.volatile_readers_start_after_heartbeat && announces_others
     }
 

@@ -66,25 +66,27 @@ impl Writer {
         self.flow.record_heartbeat(now, patience.unwrap_or(Span::ZERO), self.cork.is_on);
     }
 
-    /// Asserts liveliness to the readers of selections.
-    pub(super) fn assert_to_selections(&mut self) {
+    /// Asserts liveliness to each of these readers by a separate message.
+    pub(super) fn assert_liveliness_singly(&mut self, now: Instant, is_meant: impl Fn(&ReaderProxy) -> bool) {
         for index in 0..self.readers.len() {
-            let Some(reader) = self.readers.get(index).filter(|reader| reader.selection.is_some()) else { continue };
+            let is_meant = |reader: &&ReaderProxy| reader.is_messaged() && is_meant(reader);
+            let Some(reader) = self.readers.get(index).filter(is_meant) else { continue };
             self.packer.open_to(reader.info.guid.prefix, &reader.own_destination());
-            self.put_own_heartbeat(index, true, true);
+            self.put_own_heartbeat(now, index, true, true);
             self.packer.close();
         }
     }
 
     /// Adds a HEARTBEAT for one reader to the open message, after the GAPs that the reader needs first.
-    pub(super) fn put_own_heartbeat(&mut self, index: usize, is_final: bool, liveliness: bool) {
+    pub(super) fn put_own_heartbeat(&mut self, now: Instant, index: usize, is_final: bool, liveliness: bool) {
         let rejected = self.unannounced(index);
+        let (first, last) = self.announced_to(now, index);
+        let own_first = self.first_for(index);
         let Some(reader) = self.readers.get(index) else { return };
-        let (first, last) = self.announced_to(reader.info.guid.prefix);
         for run in rejected.iter().filter(|run| !run.is_empty()) {
             self.packer.gap(reader.entity(), run.start, SequenceNumberSet::empty(run.end));
         }
-        let first = first.max(reader.first_announced()).min(last.next());
+        let first = first.max(own_first).min(last.next());
         self.packer.heartbeat(reader.entity(), first, last, is_final, liveliness);
         self.counters.heartbeats += 1;
     }

@@ -110,8 +110,8 @@ pub struct Writer {
     last_to_acknowledge: Witness,
     /// A reader may be one that no longer answers: see [`ReaderProxy::is_inactive`].
     may_have_inactive: bool,
-    /// While readers await their first HEARTBEAT: until when HEARTBEATs to all readers name no sample for them.
-    opening_until: Option<Instant>,
+    /// A reader may await its first HEARTBEAT: see [`ReaderProxy::awaits_first_heartbeat`].
+    is_opening: bool,
     batch_bytes: usize,
     batch_deadline: Option<Instant>,
     next_expiry: Option<Instant>,
@@ -149,7 +149,7 @@ impl Writer {
             next_served: 0,
             last_to_acknowledge: Witness::default(),
             may_have_inactive: false,
-            opening_until: None,
+            is_opening: false,
             batch_bytes: 0,
             batch_deadline: None,
             next_expiry: None,
@@ -272,14 +272,18 @@ impl Writer {
             return;
         }
         self.finish_group(now);
-        let (first, last) = self.announced(now);
+        if self.heartbeats_singly(now) {
+            self.assert_liveliness_singly(now, |_| true);
+            return;
+        }
+        let (first, last) = self.announced();
         for to in &self.group.everyone {
             self.packer.open(to);
             self.packer.heartbeat(EntityId::UNKNOWN, first, last, true, true);
             self.counters.heartbeats += 1;
             self.packer.close();
         }
-        self.assert_to_selections();
+        self.assert_liveliness_singly(now, |reader| reader.selection.is_some());
     }
 
     /// Matches a reader, or updates a matched one. `false` when the writer has reached its limit of matches. A new
@@ -323,9 +327,8 @@ impl Writer {
             // A HEARTBEAT opens the association, even without a sample to send. Between secured participants, the
             // reader's side may get the keys later, and drop this HEARTBEAT.
             proxy.owe_first_heartbeat(now, self.config.protection.is_none());
-            if proxy.awaits_first_heartbeat {
-                self.begin_opening(now);
-            }
+            proxy.begin_opening(now);
+            self.is_opening |= proxy.awaits_first_heartbeat();
             if proxy.retains_unacknowledged() {
                 self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
             }
@@ -726,7 +729,10 @@ impl Writer {
             self.flow.wants_acknowledgement(now, self.held_and_sent(), answers) || self.asks_for_cork(answers)
         };
         if self.packer.is_open() {
-            if wants && self.packer.open_len() + self.packer.heartbeat_len() <= self.group.max_message {
+            if wants
+                && !self.heartbeats_singly(now)
+                && self.packer.open_len() + self.packer.heartbeat_len() <= self.group.max_message
+            {
                 self.put_heartbeat(now);
                 self.packer.close();
                 return;
@@ -739,6 +745,10 @@ impl Writer {
     }
 
     fn ask_everyone(&mut self, now: Instant) {
+        if self.heartbeats_singly(now) {
+            self.ask_singly(now);
+            return;
+        }
         for index in 0..self.group.everyone.len() {
             let Some(to) = self.group.everyone.get(index) else { return };
             self.packer.open(to);
@@ -752,7 +762,7 @@ impl Writer {
 
     /// Adds a HEARTBEAT for all readers of the group's parts to the open message; all of them must answer.
     fn put_heartbeat(&mut self, now: Instant) {
-        let (first, last) = self.announced(now);
+        let (first, last) = self.announced();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
         let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());

@@ -1,66 +1,133 @@
 //! The first HEARTBEAT of readers that start after it.
 //!
 //! Such a reader (see [`Quirks::skips_to_first_heartbeat`](crate::vendor::Quirks::skips_to_first_heartbeat)) may learn
-//! of the writer after the writer has matched it, and lose the opening HEARTBEAT and the first samples. Until it has
-//! answered a HEARTBEAT, none that it receives names a sample that it lacks: the reader then starts with the first of
-//! these, and requests the others after the next HEARTBEAT.
+//! of the writer after the writer has matched it, and miss the opening HEARTBEAT and the first samples. Until it has
+//! answered a HEARTBEAT, the HEARTBEATs that reach it name no sample that it lacks: the reader then starts with the
+//! first of these, and requests the others after the next HEARTBEAT.
+//!
+//! HEARTBEATs to all readers reach it, too. While other readers wait for those, each reader is sent its own, for
+//! [`OPENING_MAX`] after the match.
 
 use super::Writer;
-use super::proxy::ReaderProxy;
-use crate::id::GuidPrefix;
-use crate::limits::OPENING_MAX;
+use super::proxy::{MatchedReader, ReaderProxy};
+use crate::limits::{OPENING_MAX, OPENING_READERS_MAX};
 use crate::seq::SequenceNumber;
-use crate::time::Instant;
+use crate::time::{Instant, Span};
+use crate::vendor::Quirks;
 use crate::wire::AckNack;
 
 impl Writer {
-    /// Records that a reader awaits its first HEARTBEAT.
-    pub(super) fn begin_opening(&mut self, now: Instant) {
-        self.opening_until = Some(now + OPENING_MAX);
-    }
-
     /// Takes note of what an answer says of the first HEARTBEAT of the reader at `index`.
     pub(super) fn note_opening(&mut self, now: Instant, index: usize, answer: &AckNack) {
+        let sent_below = self.next_to_send;
         let Some(reader) = self.readers.get_mut(index) else { return };
-        let awaited = reader.awaits_first_heartbeat;
-        reader.note_first_heartbeat(answer);
-        if reader.awaits_first_heartbeat == awaited {
-            return;
-        }
-        if awaited {
-            reader.owed_heartbeat |= reader.acknowledged_below < self.next_to_send;
-            self.end_openings();
-        } else {
-            self.begin_opening(now);
+        let awaited = reader.awaits_first_heartbeat();
+        reader.note_first_heartbeat(now, answer);
+        match (awaited, reader.awaits_first_heartbeat()) {
+            (true, false) => {
+                reader.owed_heartbeat |= reader.acknowledged_below < sent_below;
+                self.end_openings();
+            }
+            (false, true) => self.is_opening = true,
+            _ => {}
         }
     }
 
     /// Looks again whether any reader awaits its first HEARTBEAT.
     pub(super) fn end_openings(&mut self) {
-        if !self.readers.iter().any(|reader| reader.awaits_first_heartbeat) {
-            self.opening_until = None;
+        self.is_opening = self.is_opening && self.readers.iter().any(ReaderProxy::awaits_first_heartbeat);
+    }
+
+    /// Whether each reader is to be sent its own HEARTBEAT in place of one for all: some await their first one, others
+    /// wait for samples or acknowledge them.
+    pub(super) fn heartbeats_singly(&self, now: Instant) -> bool {
+        let awaits = |reader: &&ReaderProxy| reader.opens_until.get().is_some_and(|until| now < until);
+        self.is_opening
+            && self.readers.len() <= OPENING_READERS_MAX
+            && self.readers.iter().any(|reader| awaits(&reader))
+            && self.readers.iter().any(|reader| reader.repairs() && !reader.awaits_first_heartbeat())
+    }
+
+    /// Requests acknowledgement from each reader alone.
+    pub(super) fn ask_singly(&mut self, now: Instant) {
+        let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
+        for index in 0..self.readers.len() {
+            let Some(reader) = self.readers.get(index).filter(|reader| reader.counts() && reader.is_messaged()) else {
+                continue;
+            };
+            patience = patience.max(reader.patience_in_flow(first_min));
+            self.directed_heartbeat(now, index);
         }
+        self.flow.record_heartbeat(now, patience, self.cork.is_on);
     }
 
-    /// The first and last sample that a HEARTBEAT to all readers names.
-    pub(super) fn announced(&self, now: Instant) -> (SequenceNumber, SequenceNumber) {
-        let Some(until) = self.opening_until else { return self.available() };
-        let others_wait = || self.readers.iter().any(|reader| reader.repairs() && !reader.awaits_first_heartbeat);
-        if now < until || !others_wait() { self.announced_by(|_| true) } else { self.available() }
+    /// The first and last sample that a HEARTBEAT to all readers names. If all of them await their first one, none that
+    /// they lack.
+    pub(super) fn announced(&self) -> (SequenceNumber, SequenceNumber) {
+        let all_await = || self.readers.iter().all(|reader| reader.awaits_first_heartbeat() || !reader.repairs());
+        if self.is_opening && all_await() { self.announced_by(|_| true) } else { self.available() }
     }
 
-    /// The same, to readers of one participant.
-    pub(super) fn announced_to(&self, prefix: GuidPrefix) -> (SequenceNumber, SequenceNumber) {
-        match self.opening_until {
-            None => self.available(),
-            Some(_) => self.announced_by(|reader| reader.info.guid.prefix == prefix),
+    /// The first and last sample that a HEARTBEAT to the reader at `index` names. The reader's process takes it for one
+    /// to all of its readers.
+    pub(super) fn announced_to(&self, now: Instant, index: usize) -> (SequenceNumber, SequenceNumber) {
+        let reader = self.readers.get(index).filter(|reader| self.is_opening && reader.skips_to_first_heartbeat());
+        let Some(reader) = reader else { return self.available() };
+        // A reader that does not answer hides nothing from its siblings for long.
+        let is_limit = |other: &ReaderProxy| {
+            reader.awaits_first_heartbeat() || other.opens_until.get().is_some_and(|until| now < until)
+        };
+        self.announced_by(|other| is_limit(other) && other.shares_process_with(reader))
+    }
+
+    /// The first sample that may be sent to the reader at `index`, or named in its own HEARTBEATs. The readers of a
+    /// process of Cyclone DDS must not be told that a sample is irrelevant or gone which another one of them lacks.
+    pub(super) fn first_for(&self, index: usize) -> SequenceNumber {
+        let Some(reader) = self.readers.get(index) else { return SequenceNumber::FIRST };
+        if !reader.skips_to_first_heartbeat() {
+            return reader.first_relevant;
         }
+        let others = self.readers.iter().filter(|other| other.repairs() && other.shares_process_with(reader));
+        others.map(|other| other.acknowledged_below).fold(reader.first_relevant, SequenceNumber::min)
     }
 
-    fn announced_by(&self, is_recipient: impl Fn(&ReaderProxy) -> bool) -> (SequenceNumber, SequenceNumber) {
+    fn announced_by(&self, limits: impl Fn(&ReaderProxy) -> bool) -> (SequenceNumber, SequenceNumber) {
         let (first, last) = self.available();
-        let opening = self.readers.iter().filter(|reader| reader.awaits_first_heartbeat && is_recipient(reader));
+        let opening = self.readers.iter().filter(|reader| reader.awaits_first_heartbeat() && limits(reader));
         let last = opening.map(|reader| reader.acknowledged_below.previous()).fold(last, SequenceNumber::min);
         (first.min(last.next()), last)
+    }
+}
+
+impl ReaderProxy {
+    /// Whether the next HEARTBEAT may be the first that reaches the reader, and the reader will start after it.
+    pub(super) fn awaits_first_heartbeat(&self) -> bool {
+        self.opens_until.is_some()
+    }
+
+    /// The reader has just been matched.
+    pub(super) fn begin_opening(&mut self, now: Instant) {
+        self.opens_until.set(self.skips_to_first_heartbeat().then(|| now + OPENING_MAX));
+    }
+
+    /// Takes note of whether a HEARTBEAT has reached the reader: only a reader without one asks for nothing else.
+    fn note_first_heartbeat(&mut self, now: Instant, answer: &AckNack) {
+        let asks_for_first = !answer.is_final && answer.state.is_empty();
+        if !asks_for_first {
+            self.opens_until.clear();
+        } else if !self.awaits_first_heartbeat() {
+            self.begin_opening(now);
+        }
+    }
+
+    fn shares_process_with(&self, other: &Self) -> bool {
+        self.info.guid.prefix == other.info.guid.prefix || self.own_locators() == other.own_locators()
+    }
+
+    /// See [`Quirks::skips_to_first_heartbeat`](crate::vendor::Quirks::skips_to_first_heartbeat). A reader that requests
+    /// history starts with the first sample that a HEARTBEAT names.
+    pub(super) fn skips_to_first_heartbeat(&self) -> bool {
+        let MatchedReader { reliable, wants_history, guid, vendor, .. } = self.info;
+        reliable && !wants_history && !guid.entity.is_builtin() && Quirks::of(vendor).skips_to_first_heartbeat
     }
 }

@@ -94,9 +94,8 @@ pub(super) struct ReaderProxy {
     fragments_paid: (SequenceNumber, FragmentNumber),
     /// Whether the reader needs its own HEARTBEAT.
     pub(super) owed_heartbeat: bool,
-    /// Whether the next HEARTBEAT may be the first that reaches it, after which it starts: see
-    /// [`Quirks::skips_to_first_heartbeat`].
-    pub(super) awaits_first_heartbeat: bool,
+    /// While the reader [awaits its first HEARTBEAT](Self::awaits_first_heartbeat): until when others bear with that.
+    pub(super) opens_until: Compact<Instant>,
     pub(super) unanswered: u32,
     /// When to repeat the request that it left unanswered, or answered without progress.
     pub(super) ask_again_at: Compact<Instant>,
@@ -143,7 +142,7 @@ pub(super) struct ReaderProxy {
 impl ReaderProxy {
     pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber, patience: u32) -> Self {
         Self {
-            awaits_first_heartbeat: skips_to_first_heartbeat(&info),
+            opens_until: Compact::NONE,
             owed_answer: OwedAnswer::none(Arc::clone(&info.owed_answers)),
             info,
             path,
@@ -501,15 +500,15 @@ impl ReaderProxy {
     }
 
     /// The numbers of which the first one of its own HEARTBEATs says that the writer no longer has them. `first` is the
-    /// first that the writer has. Of those before the match, a reader may not know that they were not for it. Of a
+    /// first that the writer has, `own_first` the first that the reader may be sent. Of those before the match, a reader may not know that they were not for it. Of a
     /// reader with a filter, the writer no longer knows which ones the filter has rejected.
-    pub(super) fn told_by_heartbeat(&self, first: SequenceNumber) -> Range<SequenceNumber> {
+    pub(super) fn told_by_heartbeat(&self, first: SequenceNumber, own_first: SequenceNumber) -> Range<SequenceNumber> {
         if self.info.filter.is_some() {
             return SequenceNumber::ZERO..SequenceNumber::ZERO;
         }
         let moves_start = Quirks::of(self.info.vendor).moves_start_by_heartbeat;
-        let from = if moves_start { SequenceNumber::ZERO } else { self.first_relevant };
-        from..first.max(self.first_relevant)
+        let from = if moves_start { SequenceNumber::ZERO } else { own_first };
+        from..first.max(own_first)
     }
 
     /// A sample is about to be sent again. A late joiner is entitled to its history, once.
@@ -541,18 +540,6 @@ impl ReaderProxy {
         self.heartbeat_answered_at.set(answers.then_some(now));
     }
 
-    /// Takes note of whether a HEARTBEAT has reached the reader: only a reader without one asks for nothing else.
-    pub(super) fn note_first_heartbeat(&mut self, answer: &AckNack) {
-        let asks_for_first = !answer.is_final && answer.state.is_empty();
-        self.awaits_first_heartbeat = asks_for_first && skips_to_first_heartbeat(&self.info);
-    }
-
-    /// The first sample that its own HEARTBEATs may name. Readers that take those to others of their participant for
-    /// their own are told of all samples.
-    pub(super) fn first_announced(&self) -> SequenceNumber {
-        if skips_to_first_heartbeat(&self.info) { SequenceNumber::FIRST } else { self.first_relevant }
-    }
-
     /// Whether the reader is due a heartbeat because it asks for one: it gets one per round trip, and one for each
     /// request that acknowledges samples for the first time.
     pub(super) fn asks_for_heartbeat(&mut self, now: Instant, progress: bool) -> bool {
@@ -574,12 +561,4 @@ impl ReaderProxy {
         let has_answered = self.is_current && self.unanswered == 0;
         if has_answered { self.patience().max(first_min) } else { self.patience() }
     }
-}
-
-/// See [`Quirks::skips_to_first_heartbeat`]. A reader that requests history starts with the first sample that it names.
-fn skips_to_first_heartbeat(reader: &MatchedReader) -> bool {
-    reader.reliable
-        && !reader.wants_history
-        && !reader.guid.entity.is_builtin()
-        && Quirks::of(reader.vendor).skips_to_first_heartbeat
 }

@@ -416,8 +416,7 @@ impl Writer {
 
     pub(super) fn directed_heartbeat(&mut self, now: Instant, index: usize) {
         let len = self.own_heartbeat_len(index);
-        let Some(prefix) = self.readers.get(index).map(|reader| reader.info.guid.prefix) else { return };
-        let (_, last) = self.announced_to(prefix);
+        let (_, last) = self.announced_to(now, index);
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         reader.repairs_paid.charge_heartbeat();
@@ -430,7 +429,7 @@ impl Writer {
         if !is_final {
             reader.owed_answer.begin(now);
         }
-        self.put_own_heartbeat(index, is_final, false);
+        self.put_own_heartbeat(now, index, is_final, false);
         self.packer.close();
     }
 
@@ -442,6 +441,7 @@ impl Writer {
         let requested = &self.reject_requested(index, requested);
         requested.iter().for_each(|number| self.seal_from(number));
         let (first, _) = self.available();
+        let own_first = self.first_for(index);
         let Some(reader) = self.readers.get_mut(index) else { return };
         let available = reader.repairs_paid.available();
         if available == 0 {
@@ -453,15 +453,15 @@ impl Writer {
         let mut sent = SequenceNumberSet::empty(requested.base());
         let mut bytes = 0;
         let mut gone_below = SequenceNumber::ZERO;
-        let told_by_heartbeat = reader.told_by_heartbeat(first);
+        let told_by_heartbeat = reader.told_by_heartbeat(first, own_first);
         let to = reader.own_destination();
         for number in requested.iter() {
             if number < gone_below || number >= self.next_to_send || told_by_heartbeat.contains(&number) {
                 continue;
             }
-            let held = self.history.get(number).filter(|_| number >= reader.first_relevant);
+            let held = self.history.get(number).filter(|_| number >= own_first);
             let Some(change) = held else {
-                let next_held = self.history.iter_from(number.max(reader.first_relevant)).next();
+                let next_held = self.history.iter_from(number.max(own_first)).next();
                 gone_below = next_held.map_or(self.next_to_send, |c| c.sequence_number).min(self.next_to_send);
                 if number < told_by_heartbeat.start {
                     gone_below = gone_below.min(told_by_heartbeat.start);
@@ -522,7 +522,7 @@ impl Writer {
                 self.packer.close();
                 self.packer.open_to(prefix, &to);
             }
-            self.put_own_heartbeat(index, false, false);
+            self.put_own_heartbeat(now, index, false, false);
             self.packer.close();
         }
     }
@@ -530,7 +530,7 @@ impl Writer {
     /// Each repair ends with a HEARTBEAT, so that the reader answers at once whether it arrived.
     fn end_repair(&mut self, now: Instant, index: usize, max_message: usize) {
         if self.packer.is_open() && self.packer.open_len() + self.own_heartbeat_len(index) <= max_message {
-            self.put_own_heartbeat(index, false, false);
+            self.put_own_heartbeat(now, index, false, false);
             self.packer.close();
             return;
         }

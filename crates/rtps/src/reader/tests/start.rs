@@ -3,7 +3,8 @@
 use super::*;
 use crate::pair::NOWHERE;
 use crate::reader::SampleMeta;
-use crate::vendor::VendorId;
+use crate::vendor::{Quirks, VendorId};
+use crate::wire::{Gap, Submessage, Submessages};
 
 const NOW: Instant = Instant(1_000_000_000);
 
@@ -35,13 +36,13 @@ fn receive(reader: &mut Reader, number: i64, written: Timestamp) {
     reader.handle_data(&reception(), writer_guid(), SampleMeta { source_timestamp: written, ..PLAIN }, &data);
 }
 
-fn announce(reader: &mut Reader, first: i64, last: i64) {
+fn announce(reader: &mut Reader, count: i32, first: i64, last: i64) {
     let heartbeat = Heartbeat {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
         first: SequenceNumber(first),
         last: SequenceNumber(last),
-        count: Count(1),
+        count: Count(count),
         is_final: false,
         liveliness: false,
         group: None,
@@ -61,7 +62,7 @@ fn samples_sent_before_the_reader_knows_the_writer_are_delivered() {
         let mut reader = matched(vendor, false);
         receive(&mut reader, 9, timestamp(100));
         assert!(taken(&mut reader).is_empty(), "{vendor:?}: others may be missing");
-        announce(&mut reader, 3, 10);
+        announce(&mut reader, 1, 3, 10);
         (3..=8).chain([10, 11]).for_each(|number| receive(&mut reader, number, timestamp(100)));
         assert_eq!(taken(&mut reader), (3..=11).collect::<Vec<_>>(), "{vendor:?}");
         assert_eq!(reader.counters().lost, 0);
@@ -72,7 +73,7 @@ fn samples_sent_before_the_reader_knows_the_writer_are_delivered() {
 fn samples_older_than_the_reader_are_passed_over() {
     for vendor in [VendorId::CYCLONE, VendorId::FAST_DDS] {
         let mut reader = matched(vendor, false);
-        announce(&mut reader, 1, 6);
+        announce(&mut reader, 1, 1, 6);
         for (number, written) in [(1, timestamp(99)), (3, timestamp(99)), (2, timestamp(98)), (4, timestamp(100))] {
             receive(&mut reader, number, written);
         }
@@ -86,7 +87,7 @@ fn samples_older_than_the_reader_are_passed_over() {
 #[test]
 fn samples_after_the_first_announcement_are_delivered_whatever_the_clock_of_the_writer() {
     let mut reader = matched(VendorId::CYCLONE, false);
-    announce(&mut reader, 1, 2);
+    announce(&mut reader, 1, 1, 2);
     (1..=3).for_each(|number| receive(&mut reader, number, timestamp(10)));
     receive(&mut reader, 5, timestamp(11));
     receive(&mut reader, 4, timestamp(11));
@@ -97,8 +98,87 @@ fn samples_after_the_first_announcement_are_delivered_whatever_the_clock_of_the_
 fn history_of_a_transient_local_writer_is_not_requested() {
     for vendor in [VendorId::CYCLONE, VendorId::FAST_DDS] {
         let mut reader = matched(vendor, true);
-        announce(&mut reader, 1, 6);
+        announce(&mut reader, 1, 1, 6);
         receive(&mut reader, 7, timestamp(101));
         assert_eq!(taken(&mut reader), [7], "{vendor:?}");
+    }
+}
+
+#[test]
+fn samples_for_other_readers_that_the_writer_releases_are_not_lost() {
+    let mut reader = matched(VendorId::CYCLONE, false);
+    announce(&mut reader, 1, 1, 10);
+    announce(&mut reader, 2, 6, 12);
+    (6..=12).for_each(|number| receive(&mut reader, number, timestamp(100)));
+    assert_eq!(taken(&mut reader), (6..=12).collect::<Vec<_>>());
+    assert_eq!(reader.counters().lost, 0);
+    // Samples after the first announcement can be lost.
+    announce(&mut reader, 3, 15, 16);
+    (15..=17).for_each(|number| receive(&mut reader, number, timestamp(100)));
+    announce(&mut reader, 4, 15, 17);
+    assert_eq!((taken(&mut reader), reader.counters().lost), (vec![15, 16, 17], 2));
+}
+
+#[test]
+fn gap_before_the_first_announcement_moves_the_start() {
+    let mut reader = matched(VendorId::FAST_DDS, false);
+    let gap = |start, below| Gap {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        start: SequenceNumber(start),
+        list: SequenceNumberSet::empty(SequenceNumber(below)),
+        filtered_count: None,
+        group: None,
+    };
+    reader.handle_gap(&reception(), writer_guid(), &gap(1, 8));
+    announce(&mut reader, 1, 3, 9);
+    (8..=9).for_each(|number| receive(&mut reader, number, timestamp(100)));
+    assert_eq!(taken(&mut reader), [8, 9]);
+    // A false one does not move the start beyond the announced samples.
+    let mut reader = matched(VendorId::FAST_DDS, false);
+    reader.handle_gap(&reception(), writer_guid(), &gap(1, 1_000_000));
+    announce(&mut reader, 1, 3, 9);
+    receive(&mut reader, 10, timestamp(100));
+    assert_eq!(taken(&mut reader), [10]);
+}
+
+#[test]
+fn older_samples_that_come_before_the_first_announcement_are_passed_over() {
+    let mut reader = matched(VendorId::CYCLONE, false);
+    for (number, written) in [(1, timestamp(98)), (2, timestamp(99)), (3, timestamp(100))] {
+        receive(&mut reader, number, written);
+    }
+    announce(&mut reader, 1, 1, 3);
+    receive(&mut reader, 4, timestamp(101));
+    assert_eq!(taken(&mut reader), [3, 4]);
+    assert_eq!((reader.counters().filtered, reader.counters().lost), (2, 0));
+}
+
+#[test]
+fn false_first_announcement_does_not_hide_samples_of_a_writer_whose_clock_is_behind() {
+    let mut reader = matched(VendorId::CYCLONE, false);
+    announce(&mut reader, 1, 1, 1_000_000);
+    announce(&mut reader, 2, 1, 2);
+    [1, 2, 4, 3].into_iter().for_each(|number| receive(&mut reader, number, timestamp(10)));
+    assert_eq!(taken(&mut reader), [3, 4]);
+}
+
+#[test]
+fn long_backlog_for_another_reader_is_not_requested() {
+    for vendor in [VendorId::CYCLONE, VendorId::FAST_DDS] {
+        let max = Quirks::of(vendor).requested_before_match as i64;
+        for (announced, next) in [(max, 1), (max + 1, max + 2)] {
+            let mut reader = matched(vendor, false);
+            announce(&mut reader, 1, 1, announced);
+            let mut batch = TransmitBatch::default();
+            assert!(reader.poll_transmit(NOW, &mut batch));
+            let mut message = vec![];
+            batch.messages().next().unwrap().copy_to(&mut message);
+            let base = Submessages::new(&message[20..]).find_map(|submessage| match submessage {
+                Ok(Submessage::AckNack(acknack)) => Some(acknack.state.base().0),
+                _ => None,
+            });
+            assert_eq!(base, Some(next), "{vendor:?}, {announced} announced");
+        }
     }
 }

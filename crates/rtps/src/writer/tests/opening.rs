@@ -5,19 +5,22 @@ use crate::limits::OPENING_MAX;
 use crate::pair::locator;
 use std::collections::BTreeSet;
 
-/// The readers of one participant of Cyclone DDS, as far as they concern one writer.
+/// The readers of one process of Cyclone DDS, which share this state as far as it concerns one writer. Each HEARTBEAT
+/// and GAP to one of them is for all.
 #[derive(Default)]
 struct Cyclone {
     /// The numbers that the readers still expect begin here, once a HEARTBEAT has arrived.
     next: Option<i64>,
     arrived: BTreeSet<i64>,
+    /// The numbers in GAPs.
+    passed_over: BTreeSet<i64>,
     count: i32,
 }
 
 impl Cyclone {
-    /// Handles messages. Returns the answer to the last HEARTBEAT that requests one.
-    fn hear(&mut self, messages: &[Vec<u8>]) -> Option<AckNack> {
-        let mut answer = None;
+    /// Handles messages. Returns the answers to the HEARTBEATs that request one, of each reader that they name.
+    fn hear(&mut self, messages: &[Vec<u8>]) -> Vec<AckNack> {
+        let mut answers = vec![];
         for submessage in messages.iter().flat_map(|message| Submessages::new(&message[20..])) {
             match submessage.unwrap() {
                 Submessage::Data(data) if self.next.is_some() => {
@@ -25,20 +28,32 @@ impl Cyclone {
                 }
                 Submessage::Heartbeat(heartbeat) => {
                     let first = self.next.unwrap_or(heartbeat.last.0 + 1).max(heartbeat.first.0);
-                    self.next = Some((first..).find(|number| !self.arrived.contains(number)).unwrap());
-                    answer = (!heartbeat.is_final).then(|| self.answer(heartbeat.last.0));
+                    self.next = Some((first..).find(|number| !self.has(*number)).unwrap());
+                    self.count += 1;
+                    let all = [reader_guid(0).entity, sibling().guid.entity];
+                    let named =
+                        all.into_iter().filter(|reader| [*reader, EntityId::UNKNOWN].contains(&heartbeat.reader));
+                    if !heartbeat.is_final {
+                        answers.extend(named.map(|reader| AckNack { reader, ..self.answer(heartbeat.last.0) }));
+                    }
+                }
+                Submessage::Gap(gap) if self.next.is_some() => {
+                    self.passed_over.extend(gap.start.0..gap.list.base().0);
+                    self.passed_over.extend(gap.list.iter().map(|number| number.0));
                 }
                 _ => {}
             }
         }
-        answer
+        answers
     }
 
-    fn answer(&mut self, last: i64) -> AckNack {
-        self.count += 1;
+    fn has(&self, number: i64) -> bool {
+        self.arrived.contains(&number) || self.passed_over.contains(&number)
+    }
+
+    fn answer(&self, last: i64) -> AckNack {
         let base = self.next.unwrap_or(1);
-        let missing: Vec<_> =
-            (base..=last).filter(|number| !self.arrived.contains(number)).map(SequenceNumber).collect();
+        let missing: Vec<_> = (base..=last).filter(|number| !self.has(*number)).map(SequenceNumber).collect();
         let is_final = missing.is_empty();
         let state = SequenceNumberSet::from_ascending(SequenceNumber(base), missing);
         acknack(state, Count(self.count), is_final)
@@ -64,12 +79,12 @@ fn write(writer: &mut Writer, now: Instant, samples: usize) {
 }
 
 /// Exchanges messages and answers until there are no more.
-fn converse(writer: &mut Writer, now: &mut Instant, reader: &mut Cyclone, index: usize) {
+fn converse(writer: &mut Writer, now: &mut Instant, readers: &mut Cyclone) {
     for _ in 0..100 {
         *now = *now + Span::from_millis(1);
         writer.handle_timeout(*now);
-        if let Some(answer) = reader.hear(&sent(writer)) {
-            writer.handle_acknack(*now, reader_guid(index), &answer);
+        for answer in readers.hear(&sent(writer)) {
+            writer.handle_acknack(*now, Guid::new(reader_guid(0).prefix, answer.reader), &answer);
         }
     }
 }
@@ -98,12 +113,23 @@ fn reader_that_learns_of_the_writer_late_gets_all_samples_since_the_match() {
         drop(sent(&mut writer));
         writer.handle_acknack(now, reader_guid(0), &first_request());
         write(&mut writer, now, 10);
-        converse(&mut writer, &mut now, &mut reader, 0);
+        converse(&mut writer, &mut now, &mut reader);
         let (first, last) = (written_before as i64 + 1, written_before as i64 + 20);
         assert!(reader.arrived.iter().copied().eq(first..=last), "{:?}", reader.arrived);
         assert!(writer.is_acknowledged(SequenceNumber(last)));
-        assert!(writer.opening_until.is_none());
+        assert!(!writer.is_opening);
     }
+}
+
+#[test]
+fn first_answer_is_followed_by_all_samples_at_once() {
+    let (mut writer, now) = (Writer::new(keep_all(500)), Instant(1));
+    assert!(writer.match_reader(now, cyclone_reader(0)));
+    write(&mut writer, now, 2);
+    drop(sent(&mut writer));
+    let answer = acknack(SequenceNumberSet::empty(SequenceNumber(1)), Count(1), true);
+    writer.handle_acknack(now, reader_guid(0), &answer);
+    assert_eq!(announced(&sent(&mut writer)), [2]);
 }
 
 #[test]
@@ -119,7 +145,7 @@ fn only_reader_that_learns_of_the_writer_very_late_gets_all_samples_since_the_ma
     }
     write(&mut writer, now, 1);
     writer.request_acknowledgement(now);
-    converse(&mut writer, &mut now, &mut reader, 0);
+    converse(&mut writer, &mut now, &mut reader);
     let last = writer.last();
     assert!(reader.arrived.iter().copied().eq(1..=last.0), "{:?}", reader.arrived);
     assert!(writer.is_acknowledged(last));
@@ -130,34 +156,60 @@ fn reader_that_has_forgotten_the_writer_gets_all_samples_since_its_last_acknowle
     let (mut writer, mut now, mut reader) = (Writer::new(keep_all(500)), Instant(1), Cyclone::default());
     assert!(writer.match_reader(now, cyclone_reader(0)));
     write(&mut writer, now, 5);
-    converse(&mut writer, &mut now, &mut reader, 0);
+    converse(&mut writer, &mut now, &mut reader);
     assert!(writer.is_acknowledged(SequenceNumber(5)));
     write(&mut writer, now, 5);
     drop(sent(&mut writer));
     let mut reader = Cyclone::default();
     writer.handle_acknack(now, reader_guid(0), &first_request());
-    converse(&mut writer, &mut now, &mut reader, 0);
+    converse(&mut writer, &mut now, &mut reader);
     assert!(reader.arrived.iter().copied().eq(6..=10), "{:?}", reader.arrived);
 }
 
-#[test]
-fn heartbeats_to_one_reader_spare_samples_of_others_of_its_participant() {
-    let (mut writer, mut now, mut readers) = (Writer::new(keep_all(500)), Instant(1), Cyclone::default());
-    assert!(writer.match_reader(now, cyclone_reader(0)));
-    write(&mut writer, now, 3);
-    converse(&mut writer, &mut now, &mut readers, 0);
-    write(&mut writer, now, 2);
-    drop(sent(&mut writer));
-    // The last two samples have not arrived when another reader of the participant joins.
-    let prefix = reader_guid(0).prefix;
-    let second = Guid::new(prefix, reader_guid(1).entity);
-    assert!(writer.match_reader(now, MatchedReader { guid: second, ..cyclone_reader(0) }));
-    converse(&mut writer, &mut now, &mut readers, 0);
-    assert!(readers.arrived.iter().copied().eq(1..=5), "{:?}", readers.arrived);
+/// A second reader in the process of the first one.
+fn sibling() -> MatchedReader {
+    MatchedReader { guid: Guid::new(reader_guid(0).prefix, EntityId::user_reader(2, true)), ..cyclone_reader(0) }
 }
 
 #[test]
-fn reader_without_first_heartbeat_hides_samples_from_others_for_a_limited_time() {
+fn reader_that_joins_does_not_cost_others_of_its_process_samples() {
+    let (mut writer, mut now, mut readers) = (Writer::new(keep_all(500)), Instant(1), Cyclone::default());
+    assert!(writer.match_reader(now, cyclone_reader(0)));
+    write(&mut writer, now, 3);
+    converse(&mut writer, &mut now, &mut readers);
+    write(&mut writer, now, 2);
+    drop(sent(&mut writer));
+    // The last two samples have not arrived.
+    assert!(writer.match_reader(now, sibling()));
+    converse(&mut writer, &mut now, &mut readers);
+    assert!(readers.arrived.iter().copied().eq(1..=5), "{:?}", readers.arrived);
+    assert!(writer.is_acknowledged(SequenceNumber(5)));
+}
+
+#[test]
+fn silent_reader_does_not_hide_samples_from_others_of_its_process_for_long() {
+    let (mut writer, mut now, mut readers) = (Writer::new(keep_all(500)), Instant(1), Cyclone::default());
+    assert!(writer.match_reader(now, cyclone_reader(0)));
+    write(&mut writer, now, 3);
+    converse(&mut writer, &mut now, &mut readers);
+    assert!(writer.match_reader(now, sibling()));
+    drop(sent(&mut writer));
+    // This sample is lost, and the process does not know the second reader.
+    write(&mut writer, now, 1);
+    drop(sent(&mut writer));
+    let end = now + OPENING_MAX + Span::from_millis(200);
+    while now < end {
+        now = now + Span::from_millis(1);
+        writer.handle_timeout(now);
+        for answer in readers.hear(&sent(&mut writer)).iter().filter(|answer| answer.reader == reader_guid(0).entity) {
+            writer.handle_acknack(now, reader_guid(0), answer);
+        }
+    }
+    assert!(readers.arrived.contains(&4), "{:?}", readers.arrived);
+}
+
+#[test]
+fn other_readers_are_told_all_samples_while_a_reader_awaits_its_first_heartbeat() {
     let mut pair = Pair::new(keep_all(500), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
@@ -166,19 +218,35 @@ fn reader_without_first_heartbeat_hides_samples_from_others_for_a_limited_time()
     assert!(pair.writer.match_reader(pair.now, cyclone_reader(1)));
     let since = pair.now;
     pair.sent.clear();
-    let mut hidden_until = since;
+    let (mut to_other, mut to_all) = (0, 0);
     while pair.now < since + OPENING_MAX + Span::from_millis(100) {
         pair.write(1, b"b");
         let last = pair.writer.last().0;
         pair.writer.request_acknowledgement(pair.now);
         pair.pump();
-        let messages: Vec<_> = pair.sent.drain(..).map(|(_, message)| message).collect();
-        if announced(&messages).iter().all(|announced| *announced < last) {
-            hidden_until = pair.now;
+        let is_early = pair.now < since + OPENING_MAX;
+        for (_, message) in pair.sent.drain(..) {
+            let mut to = None;
+            for submessage in Submessages::new(&message[20..]).map(Result::unwrap) {
+                match (submessage, to) {
+                    (Submessage::InfoDestination(named), _) => to = Some(named.prefix),
+                    (Submessage::Heartbeat(heartbeat), Some(prefix)) if prefix == reader_guid(0).prefix => {
+                        assert_eq!(heartbeat.last.0, last);
+                        to_other += u32::from(is_early);
+                    }
+                    (Submessage::Heartbeat(heartbeat), Some(_)) => assert_eq!(heartbeat.last.0, 1),
+                    (Submessage::Heartbeat(heartbeat), None) => {
+                        assert!(!is_early, "one for all spoils the start of the new reader");
+                        assert_eq!(heartbeat.last.0, last);
+                        to_all += 1;
+                    }
+                    _ => {}
+                }
+            }
         }
         pair.run(Span::from_millis(20));
     }
-    assert!(hidden_until > since && hidden_until < since + OPENING_MAX, "{:?}", hidden_until.since(since));
+    assert!(to_other > 10 && to_all > 0, "{to_other} and {to_all}");
 }
 
 #[test]
@@ -196,7 +264,7 @@ fn readers_of_vendors_without_that_rule_are_told_all_samples_at_once() {
 fn reader_that_leaves_before_its_first_heartbeat_hides_nothing() {
     let mut writer = Writer::new(keep_all(500));
     assert!(writer.match_reader(Instant(1), cyclone_reader(0)));
-    assert!(writer.opening_until.is_some());
+    assert!(writer.is_opening);
     assert!(writer.unmatch_reader(Instant(1), reader_guid(0)));
-    assert!(writer.opening_until.is_none());
+    assert!(!writer.is_opening);
 }

@@ -195,6 +195,10 @@ pub const MOVE_QUESTIONS: u32 = 4;
 /// The time after the first of these questions; each further one doubles it: 300 ms in all.
 pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(20);
 
+/// Questions to a peer that takes no notice of moves, after this participant has its former addresses again: for 5 s in
+/// all. After an outage of a link, peers and switches need a while to reach it.
+pub const RETURN_QUESTIONS: u32 = 8;
+
 /// How often a peer that takes no notice of a move of this participant is told goodbye, so that it discovers this
 /// participant anew.
 pub const REJOINS_MAX: u32 = 3;

@@ -170,6 +170,8 @@ pub struct Participant {
     /// Messages that were not sent because their protection failed.
     unsealed: u64,
     rejoins: u64,
+    /// The addresses of this participant before the moves that some peers have not answered since.
+    moved_from: Option<Addresses>,
     gate_counters: GateCounters,
 }
 
@@ -225,6 +227,7 @@ impl Participant {
             refused_messages: RefusedMessages::default(),
             unsealed: 0,
             rejoins: 0,
+            moved_from: None,
             gate_counters: GateCounters::default(),
             config,
         }

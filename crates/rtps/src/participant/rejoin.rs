@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::id::{Guid, GuidPrefix};
-use crate::limits::REJOIN_SILENCE;
+use crate::limits::{MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS};
 use crate::locator::Locator;
 use crate::reader::Reception;
 use crate::receiver::Input;
@@ -34,11 +34,18 @@ impl Participant {
             return;
         }
         let is_gone = self.config.addresses.lacks_some_of(before);
+        if is_gone && !self.remotes.values().any(|remote| remote.relocation.is_open()) {
+            self.moved_from = Some(before.clone());
+        }
+        // The host has its former addresses again, for example after its link was down. A peer that has kept them
+        // answers when the network has recovered.
+        let returns = self.moved_from.as_ref().is_some_and(|former| !self.config.addresses.lacks_some_of(former));
+        let questions = if returns { RETURN_QUESTIONS } else { MOVE_QUESTIONS };
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
             let follows = Quirks::of(remote.data.vendor).follows_moves;
             if remote.is_verified && !follows && (is_gone || remote.relocation.is_open()) {
-                remote.relocation.begin(now);
+                remote.relocation.begin(now, questions);
                 found.push(*prefix);
             }
         }

@@ -11,6 +11,8 @@ pub(super) struct Relocation {
     next: Option<Instant>,
     /// Questions since the move, or since the last goodbye.
     asked: u32,
+    /// Questions before the next goodbye.
+    questions: u32,
     rejoins: u32,
     /// Repetitions of the announcement since the last goodbye.
     repetitions: AnswerRepetitions,
@@ -27,9 +29,9 @@ pub(super) enum Step {
 }
 
 impl Relocation {
-    /// This participant has moved.
-    pub(super) fn begin(&mut self, now: Instant) {
-        *self = Self { next: Some(now), ..Self::default() };
+    /// This participant has moved. The peer is asked so many times before a goodbye.
+    pub(super) fn begin(&mut self, now: Instant, questions: u32) {
+        *self = Self { next: Some(now), questions, ..Self::default() };
     }
 
     /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
@@ -46,7 +48,7 @@ impl Relocation {
             return Some(Step::AnnounceAgain);
         }
         self.next.take_if(|at| *at <= now)?;
-        if self.asked < MOVE_QUESTIONS {
+        if self.asked < self.questions {
             self.next = Some(now + MOVE_QUESTION_INTERVAL.times(1 << self.asked));
             self.asked += 1;
             return Some(Step::Ask);
@@ -56,7 +58,7 @@ impl Relocation {
         }
         self.repetitions = AnswerRepetitions::default();
         self.repetitions.begin(now);
-        self.asked = 0;
+        (self.asked, self.questions) = (0, MOVE_QUESTIONS);
         self.next = Some(now + AnswerRepetitions::duration() + REJOIN_PAUSE.times(1 << self.rejoins));
         self.rejoins += 1;
         Some(Step::Rejoin)

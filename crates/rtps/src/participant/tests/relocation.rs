@@ -3,6 +3,7 @@
 use super::*;
 use crate::limits::{
     ANSWER_REPETITIONS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOIN_SILENCE, REJOINS_MAX,
+    RETURN_QUESTIONS,
 };
 
 /// Longer than any test.
@@ -191,4 +192,41 @@ fn peer_that_has_not_answered_is_asked_again_after_the_next_change() {
     domain.at(1).set_addresses(now, wall, addresses);
     domain.run(PERIOD);
     assert_eq!((questions(&domain), goodbyes(&domain, now)), (0, vec![]), "no address is gone");
+}
+
+#[test]
+fn peer_of_a_participant_that_is_back_at_its_former_address_has_time_to_answer() {
+    let mut domain = Domain::new([1, 2].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
+    domain.run(PERIOD.times(10));
+    domain.events(2);
+    // The goodbyes are lost with everything else.
+    domain.cut = true;
+    move_to(&mut domain, 77, VendorId::CYCLONE, true);
+    domain.run(Span::from_secs(3));
+    let rejoins = domain.counters(1).rejoins;
+    assert!(rejoins > 0);
+    move_to(&mut domain, 1, VendorId::CYCLONE, true);
+    let back_at = domain.now;
+    domain.run(Span::from_secs(2));
+    domain.cut = false;
+    domain.run(Span::from_secs(20));
+    assert_eq!((domain.counters(1).rejoins, goodbyes(&domain, back_at)), (rejoins, vec![]));
+    assert!(questions(&domain) <= RETURN_QUESTIONS as usize);
+    let is_lost = |e: &ParticipantEvent| matches!(e, ParticipantEvent::ParticipantLost(..));
+    assert!(!domain.events(2).iter().any(is_lost));
+    // The next move is pursued as soon as ever.
+    move_to(&mut domain, 78, VendorId::CYCLONE, false);
+    let moved_at = domain.now;
+    domain.run(Span::from_secs(1));
+    assert_eq!(goodbyes(&domain, moved_at), [MOVE_QUESTION_INTERVAL.times((1 << MOVE_QUESTIONS) - 1)]);
+}
+
+#[test]
+fn peer_that_knows_another_address_is_told_goodbye_after_a_return_too() {
+    let mut domain = moved(VendorId::CYCLONE, false);
+    domain.run(Span::from_secs(1));
+    move_to(&mut domain, 1, VendorId::CYCLONE, false);
+    let back_at = domain.now;
+    domain.run(Span::from_secs(6));
+    assert_eq!(goodbyes(&domain, back_at), [MOVE_QUESTION_INTERVAL.times((1 << RETURN_QUESTIONS) - 1)]);
 }

@@ -18,7 +18,7 @@ use crate::payload::{BufferPool, Payload};
 use crate::rare::Rare;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
-use crate::time::{Instant, Span, Timestamp, sooner};
+use crate::time::{Instant, Span, sooner};
 use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;

@@ -124,8 +124,8 @@ impl ReaderProxy {
         self.info.guid.prefix == other.info.guid.prefix || self.own_locators() == other.own_locators()
     }
 
-    /// See [`Quirks::skips_to_first_heartbeat`](crate::vendor::Quirks::skips_to_first_heartbeat). A reader that requests
-    /// history starts with the first sample that a HEARTBEAT names.
+    /// See [`Quirks::skips_to_first_heartbeat`](crate::vendor::Quirks::skips_to_first_heartbeat). A reader that
+    /// requests history starts with the first sample that a HEARTBEAT names.
     pub(super) fn skips_to_first_heartbeat(&self) -> bool {
         let MatchedReader { reliable, wants_history, guid, vendor, .. } = self.info;
         reliable && !wants_history && !guid.entity.is_builtin() && Quirks::of(vendor).skips_to_first_heartbeat

@@ -500,8 +500,9 @@ impl ReaderProxy {
     }
 
     /// The numbers of which the first one of its own HEARTBEATs says that the writer no longer has them. `first` is the
-    /// first that the writer has, `own_first` the first that the reader may be sent. Of those before the match, a reader may not know that they were not for it. Of a
-    /// reader with a filter, the writer no longer knows which ones the filter has rejected.
+    /// first that the writer has, `own_first` the first that the reader may be sent. Of those before the match, a
+    /// reader may not know that they were not for it. Of a reader with a filter, the writer no longer knows which ones
+    /// the filter has rejected.
     pub(super) fn told_by_heartbeat(&self, first: SequenceNumber, own_first: SequenceNumber) -> Range<SequenceNumber> {
         if self.info.filter.is_some() {
             return SequenceNumber::ZERO..SequenceNumber::ZERO;

@@ -77,7 +77,8 @@ impl WriterProxy {
                 claimed
             }
             Some(kept) if quirks.repeats_acknowledged => self.first_wanted(first).max(kept),
-            Some(kept) => self.first_wanted(claimed).max(kept),
+            // The writer may leave a request for a sample from before the match unanswered.
+            Some(kept) => self.first_wanted(last.next()).max(kept),
         }
     }
 }
@@ -189,11 +190,15 @@ mod tests {
 
     /// A volatile reader that has all up to number 5 of a writer, which fell silent and is matched again.
     fn volatile_reader_again_with(vendor: VendorId) -> Reader {
+        volatile_reader_again_with_writer(&matched(vendor))
+    }
+
+    fn volatile_reader_again_with_writer(writer: &MatchedWriter) -> Reader {
         let mut reader = reader(false);
-        assert!(reader.match_writer(NOW, matched(vendor)));
+        assert!(reader.match_writer(NOW, writer.clone()));
         assert_eq!(asks_from_of(&mut reader, 1, 6, 5), 6);
         assert!(reader.park_writer(NOW, WALL, guid(1)));
-        assert!(reader.match_writer(NOW, matched(vendor)));
+        assert!(reader.match_writer(NOW, writer.clone()));
         reader
     }
 
@@ -220,6 +225,8 @@ mod tests {
         }
         // Fast DDS may leave such a request unanswered for ever.
         assert_eq!(asks_from_of(&mut volatile_reader_again_with(VendorId::FAST_DDS), 2, 3, 8), 9);
+        let volatile = MatchedWriter { has_history: false, ..matched(VendorId::FAST_DDS) };
+        assert_eq!(asks_from_of(&mut volatile_reader_again_with_writer(&volatile), 2, 3, 8), 9);
     }
 
     #[test]

@@ -52,10 +52,11 @@ impl Writer {
     pub(super) fn ask_singly(&mut self, now: Instant) {
         let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
         for index in 0..self.readers.len() {
-            let Some(reader) = self.readers.get(index).filter(|reader| reader.counts() && reader.is_messaged()) else {
-                continue;
-            };
-            patience = patience.max(reader.patience_in_flow(first_min));
+            let is_asked = |reader: &&ReaderProxy| reader.repairs() && !reader.is_inactive();
+            let Some(reader) = self.readers.get(index).filter(is_asked) else { continue };
+            if reader.counts() {
+                patience = patience.max(reader.patience_in_flow(first_min));
+            }
             self.directed_heartbeat(now, index);
         }
         self.flow.record_heartbeat(now, patience, self.cork.is_on);

@@ -104,10 +104,10 @@ pub struct Quirks {
     /// Whether a volatile reader starts after the last sample of a writer's first HEARTBEAT. Our own writers announce
     /// only samples that concern the reader; others announce all samples that they hold.
     pub volatile_readers_start_after_heartbeat: bool,
-    /// Whether a volatile writer first announces only samples that a matched reader has not acknowledged: if there are
-    /// at most so many, a new volatile reader starts with the first one, and passes over those that are older than
-    /// itself. Otherwise it starts after the last one. A writer of Cyclone DDS that is asked for such a sample accepts
-    /// no others until few bytes are unacknowledged, so for as long as another reader does not answer.
+    /// Up to how many samples that a volatile writer announces first a new volatile reader requests, except those that
+    /// are older than itself; beyond that it starts after the last one. More than 0 for writers that announce only
+    /// samples that a matched reader has not acknowledged. A writer of Cyclone DDS that is asked for such a sample
+    /// accepts no others until few bytes are unacknowledged, so for as long as another reader does not answer.
     pub requested_before_match: u64,
     /// Whether a reliable volatile reader that matches after the writer starts after the last sample that the first
     /// HEARTBEAT names, so that the samples before are lost. Cyclone DDS treats all writers of other vendors so. All
@@ -131,7 +131,7 @@ pub struct Quirks {
     /// Whether a writer answers an ACKNACK that is not final by a HEARTBEAT even if all is acknowledged, and whether
     /// the last number of its HEARTBEATs is the last one that it has written, also when it holds no sample. A higher
     /// number then proves a sample to be forged. Known of Cyclone DDS from its source; Fast DDS does not answer, and
-    /// of others nothing is known.
+    /// of others nothing is known. Used of built-in writers only: see [`Self::skips_to_first_heartbeat`] for others.
     pub heartbeat_names_last_written: bool,
     /// Whether the built-in endpoints of plain discovery and liveliness exchange unprotected messages although the
     /// governance protects all messages. Cyclone DDS matches them before the handshake, and never protects them.

@@ -62,6 +62,12 @@ impl Locator {
         let [first, second, ..] = self.address;
         self.kind == Self::UDP_V6 && first == 0xfe && second & 0xc0 == 0x80
     }
+
+    /// Whether this is an address of UDP that reaches only its own host.
+    #[must_use]
+    pub fn is_loopback(self) -> bool {
+        self.to_socket_addr().is_some_and(|address| address.ip().is_loopback())
+    }
 }
 
 impl From<SocketAddr> for Locator {

@@ -86,6 +86,23 @@ impl fmt::Display for ProtocolVersion {
     }
 }
 
+/// Where a volatile reader starts, relative to the samples that a volatile writer announces in its first HEARTBEAT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VolatileStart {
+    /// With the first one: the writer announces only samples that concern the reader.
+    WithAnnounced,
+    /// After the last one: the writer announces all samples that it holds.
+    AfterAnnounced,
+    /// With the first one that is not older than the reader, if there are at most `max`, else after the last one: the
+    /// writer announces only samples that a matched reader has not acknowledged. A writer of Cyclone DDS that is asked
+    /// for such a sample accepts no others until few bytes are unacknowledged, so for as long as another reader does
+    /// not answer.
+    WithUnacknowledged {
+        /// The number of samples.
+        max: u64,
+    },
+}
+
 /// Departures of a peer from the standard, or from the behaviour of most other vendors.
 ///
 /// Every difference that the crate takes into account is a field of this type, with its reason. No other code in the
@@ -101,14 +118,8 @@ pub struct Quirks {
     pub heartbeat_frag: bool,
     /// Whether the participant-message endpoints exist although their bits are not announced, as in Connext.
     pub assume_participant_message: bool,
-    /// Whether a volatile reader starts after the last sample of a writer's first HEARTBEAT. Our own writers announce
-    /// only samples that concern the reader; others announce all samples that they hold.
-    pub volatile_readers_start_after_heartbeat: bool,
-    /// Up to how many samples that a volatile writer announces first a new volatile reader requests, except those that
-    /// are older than itself; beyond that it starts after the last one. More than 0 for writers that announce only
-    /// samples that a matched reader has not acknowledged. A writer of Cyclone DDS that is asked for such a sample
-    /// accepts no others until few bytes are unacknowledged, so for as long as another reader does not answer.
-    pub requested_before_match: u64,
+    /// Where a volatile reader starts with a volatile writer.
+    pub volatile_start: VolatileStart,
     /// Whether a reliable volatile reader that matches after the writer starts after the last sample that the first
     /// HEARTBEAT names, so that the samples before are lost. Cyclone DDS treats all writers of other vendors so. All
     /// readers of a process share this state: a HEARTBEAT or GAP to one of them is for all.
@@ -166,8 +177,7 @@ impl Quirks {
             several_fragments_per_submessage: false,
             heartbeat_frag: false,
             assume_participant_message: false,
-            volatile_readers_start_after_heartbeat: true,
-            requested_before_match: 0,
+            volatile_start: VolatileStart::AfterAnnounced,
             skips_to_first_heartbeat: false,
             moves_start_by_heartbeat: false,
             requests_on_gap: false,
@@ -194,7 +204,7 @@ impl Quirks {
             VendorId::FAST_DDS => Self {
                 preemptive_acknack_base: 0,
                 repeats_acknowledged: false,
-                requested_before_match: 256,
+                volatile_start: VolatileStart::WithUnacknowledged { max: 256 },
                 related_sample_identity_parameter: Some(ParameterId(0x800f)),
                 max_message_bytes: 65_500,
                 mistaken_key_octets: 16,
@@ -207,7 +217,7 @@ impl Quirks {
             VendorId::CYCLONE => Self {
                 several_fragments_per_submessage: true,
                 heartbeat_frag: true,
-                requested_before_match: 16,
+                volatile_start: VolatileStart::WithUnacknowledged { max: 16 },
                 skips_to_first_heartbeat: true,
                 heartbeat_names_last_written: true,
                 plain_discovery_in_clear: true,
@@ -219,7 +229,7 @@ impl Quirks {
                 heartbeat_frag: true,
                 heartbeat_names_last_written: true,
                 plain_discovery_in_clear: false,
-                volatile_readers_start_after_heartbeat: false,
+                volatile_start: VolatileStart::WithAnnounced,
                 moves_start_by_heartbeat: true,
                 requests_on_gap: true,
                 opens_by_heartbeat: true,

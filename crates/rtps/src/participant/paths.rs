@@ -155,6 +155,13 @@ impl Paths {
         ip.is_loopback() || self.addresses.iter().any(|a| a.ip == ip)
     }
 
+    /// Whether one of these addresses is in a network of an interface that this participant uses.
+    pub(super) fn attaches_some_of(&self, locators: &[Locator]) -> bool {
+        let mut addresses = locators.iter().filter_map(|l| l.to_socket_addr()).map(|address| address.ip());
+        let is_used = |a: &&LocalAddress| a.is_used && !a.is_loopback;
+        addresses.any(|ip| self.addresses.iter().filter(is_used).any(|a| same_network(a.ip, a.prefix_bits, ip)))
+    }
+
     /// Whether a sender at one of these addresses also has the other one: they are equal, both belong to this host, or
     /// both are in one IPv6 network, whose hosts have several addresses and send from any of them (RFC 8981).
     #[must_use]

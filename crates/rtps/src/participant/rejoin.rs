@@ -3,7 +3,8 @@
 //! Cyclone DDS and Fast DDS keep the addresses that the first announcement of a participant names, and send to the old
 //! ones for ever after the participant has moved. After a change of addresses, each peer that may be such a one is
 //! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
-//! participant has left, and then its announcement, so that it discovers this participant anew.
+//! participant has left, and then its announcement, so that it discovers this participant anew. As long as the change
+//! leaves no path to the peer, as when a link is down, the peer is neither asked nor told anything.
 //!
 //! The announcements after a goodbye go to the same addresses of the peer, and for a short time nothing is announced to
 //! the groups: Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an
@@ -34,18 +35,20 @@ impl Participant {
             return;
         }
         let is_gone = self.config.addresses.lacks_some_of(before);
-        if is_gone && !self.remotes.values().any(|remote| remote.relocation.is_open()) {
-            self.moved_from = Some(before.clone());
+        let is_open = self.remotes.values().any(|remote| remote.relocation.is_open());
+        if !is_open {
+            self.moved_from = is_gone.then(|| before.clone());
         }
-        // The host has its former addresses again, for example after its link was down. A peer that has kept them
-        // answers when the network has recovered.
-        let returns = self.moved_from.as_ref().is_some_and(|former| !self.config.addresses.lacks_some_of(former));
-        let questions = if returns { RETURN_QUESTIONS } else { MOVE_QUESTIONS };
+        let Some(former) = &self.moved_from else { return };
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
             let follows = Quirks::of(remote.data.vendor).follows_moves;
             if remote.is_verified && !follows && (is_gone || remote.relocation.is_open()) {
-                remote.relocation.begin(now, questions);
+                match self.config.addresses.reach_after_move(former, &remote.data.metatraffic_unicast) {
+                    Reach::None => remote.relocation.wait_for_link(),
+                    Reach::Former => remote.relocation.begin(now, RETURN_QUESTIONS),
+                    Reach::Other => remote.relocation.begin(now, MOVE_QUESTIONS),
+                }
                 found.push(*prefix);
             }
         }
@@ -86,11 +89,40 @@ impl Participant {
             && remote.names(rx.source, &self.config.addresses.paths)
         {
             remote.relocation = Relocation::default();
+            if !self.remotes.values().any(|remote| remote.relocation.is_open()) {
+                self.moved_from = None;
+            }
         }
     }
 }
 
+/// How this host reaches a peer after a change of its addresses.
+enum Reach {
+    /// By no interface, as far as is known: a goodbye might wait in a queue of the host until the link is back.
+    None,
+    /// At its former addresses, for example after its link was down. A peer that has kept them answers when the network
+    /// has recovered.
+    Former,
+    Other,
+}
+
 impl Addresses {
+    fn reach_after_move(&self, former: &Self, peer: &[Locator]) -> Reach {
+        if !self.lacks_some_of(former) {
+            return Reach::Former;
+        }
+        let is_remote = |locators: &[Locator]| locators.iter().any(|locator| !locator.is_loopback());
+        let gains = || {
+            let is_new = |locator: &Locator| !former.default_unicast.contains(locator);
+            self.default_unicast.iter().any(|locator| is_new(locator) && !locator.is_loopback())
+        };
+        let is_here =
+            || peer.iter().filter_map(|l| l.to_socket_addr()).any(|address| former.paths.is_own(address.ip()));
+        let is_detached = || former.paths.attaches_some_of(peer) && !self.paths.attaches_some_of(peer);
+        let is_cut_off = !is_remote(&self.default_unicast) || !gains() && is_detached();
+        if is_cut_off && !is_here() { Reach::None } else { Reach::Other }
+    }
+
     /// Whether this host is no longer at one of these unicast addresses.
     fn lacks_some_of(&self, before: &Self) -> bool {
         let lacks = |now: &[Locator], before: &[Locator]| before.iter().any(|locator| !now.contains(locator));

@@ -14,6 +14,8 @@ pub(super) struct Relocation {
     /// Questions before the next goodbye.
     questions: u32,
     rejoins: u32,
+    /// There is no path to the peer until the next change of the addresses of this host.
+    waits_for_link: bool,
     /// Repetitions of the announcement since the last goodbye.
     repetitions: AnswerRepetitions,
 }
@@ -34,9 +36,14 @@ impl Relocation {
         *self = Self { next: Some(now), questions, ..Self::default() };
     }
 
+    /// This participant has lost its path to the peer.
+    pub(super) fn wait_for_link(&mut self) {
+        *self = Self { waits_for_link: true, ..Self::default() };
+    }
+
     /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
     pub(super) const fn is_open(&self) -> bool {
-        self.next.is_some() || self.rejoins > 0
+        self.next.is_some() || self.rejoins > 0 || self.waits_for_link
     }
 
     pub(super) fn next(&self) -> Option<Instant> {

@@ -34,7 +34,7 @@ pub struct ReaderConfig {
     /// Whether it requests samples written before the match (DURABILITY of TRANSIENT_LOCAL or more).
     pub wants_history: bool,
     /// When the reader was created; [`Timestamp::INVALID`] if that is unknown. A writer may announce older samples to a
-    /// volatile reader: see [`Quirks::requested_before_match`](crate::vendor::Quirks::requested_before_match).
+    /// volatile reader: see [`VolatileStart`](crate::vendor::VolatileStart).
     pub created_at: Timestamp,
     /// The cache of samples for the application.
     pub cache: ReaderHistoryConfig,

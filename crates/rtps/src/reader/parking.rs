@@ -61,22 +61,14 @@ impl WriterProxy {
     /// Where a volatile reader starts, if the first HEARTBEAT announces these samples. The writer may have kept it
     /// matched all the time, and then sends again what it sent last.
     pub(super) fn start_of(&mut self, first: SequenceNumber, last: SequenceNumber) -> SequenceNumber {
-        let quirks = Quirks::of(self.info.vendor);
-        let claimed = if self.starts_after_heartbeat() {
-            last.next()
-        } else if quirks.requested_before_match > 0 {
-            self.start_with_unacknowledged(first, last, quirks.requested_before_match)
-        } else {
-            self.first_wanted(first)
-        };
         match self.kept.get() {
-            None => claimed,
+            None => self.start_without_kept(first, last),
             // This is another incarnation of the writer, which has written less.
             Some(kept) if last.next() < kept => {
                 self.kept.clear();
-                claimed
+                self.start_without_kept(first, last)
             }
-            Some(kept) if quirks.repeats_acknowledged => self.first_wanted(first).max(kept),
+            Some(kept) if Quirks::of(self.info.vendor).repeats_acknowledged => self.first_wanted(first).max(kept),
             // The writer may leave a request for a sample from before the match unanswered.
             Some(kept) => self.first_wanted(last.next()).max(kept),
         }

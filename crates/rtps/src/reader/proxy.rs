@@ -20,7 +20,7 @@ use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
 use crate::time::{Instant, Span, sooner};
 use crate::transmit::Destination;
-use crate::vendor::{Quirks, VendorId};
+use crate::vendor::{Quirks, VendorId, VolatileStart};
 use crate::wire::DataFrag;
 
 use super::event::ReaderTimer;
@@ -233,17 +233,8 @@ impl WriterProxy {
     /// Whether the writer's first HEARTBEAT will state exactly where a volatile reader starts, so that the reader waits
     /// for it.
     pub(super) fn awaits_start(&self) -> bool {
-        let quirks = Quirks::of(self.info.vendor);
-        let continues = self.kept.is_some() && quirks.repeats_acknowledged;
-        !self.started && self.info.reliable && (continues || !self.starts_after_heartbeat())
-    }
-
-    /// Whether a volatile reader starts after the last sample that the writer's first HEARTBEAT announces, because
-    /// those before may have been written before the match.
-    pub(super) fn starts_after_heartbeat(&self) -> bool {
-        let quirks = Quirks::of(self.info.vendor);
-        let announces_others = self.info.has_history || quirks.requested_before_match == 0;
-        quirks.volatile_readers_start_after_heartbeat && announces_others
+        let continues = self.kept.is_some() && Quirks::of(self.info.vendor).repeats_acknowledged;
+        !self.started && self.info.reliable && (continues || self.volatile_start() != VolatileStart::AfterAnnounced)
     }
 
     /// Sets the start, which is not before what was received at an earlier match.

@@ -1,24 +1,35 @@
 //! The start of a volatile reader with a volatile writer that announces samples which are for other readers, too: see
-//! [`Quirks::requested_before_match`](crate::vendor::Quirks::requested_before_match).
+//! [`VolatileStart`].
 
 use super::Reader;
 use super::proxy::WriterProxy;
 use crate::seq::SequenceNumber;
 use crate::time::Timestamp;
+use crate::vendor::{Quirks, VolatileStart};
 use alloc::vec::Vec;
 
 impl WriterProxy {
-    /// Where the reader starts, if the writer announces these samples first: with the first one if there are at most
-    /// `max`. A GAP may have come before.
-    pub(super) fn start_with_unacknowledged(
-        &mut self,
-        first: SequenceNumber,
-        last: SequenceNumber,
-        max: u64,
-    ) -> SequenceNumber {
-        self.start_until = last.next();
-        let first = first.max(self.next.min(last.next()));
-        self.first_wanted(if last.next().distance_from(first) <= max { first } else { last.next() })
+    /// Where a volatile reader starts with this writer.
+    pub(super) fn volatile_start(&self) -> VolatileStart {
+        match Quirks::of(self.info.vendor).volatile_start {
+            // A writer with history announces all of it.
+            VolatileStart::WithUnacknowledged { .. } if self.info.has_history => VolatileStart::AfterAnnounced,
+            start => start,
+        }
+    }
+
+    /// Where a volatile reader starts that continues no earlier match, if the first HEARTBEAT announces these samples.
+    pub(super) fn start_without_kept(&mut self, first: SequenceNumber, last: SequenceNumber) -> SequenceNumber {
+        match self.volatile_start() {
+            VolatileStart::WithAnnounced => self.first_wanted(first),
+            VolatileStart::AfterAnnounced => last.next(),
+            VolatileStart::WithUnacknowledged { max } => {
+                self.start_until = last.next();
+                // A GAP may have come before.
+                let first = first.max(self.next.min(last.next()));
+                self.first_wanted(if last.next().distance_from(first) <= max { first } else { last.next() })
+            }
+        }
     }
 
     /// The writer has written `last` last: a HEARTBEAT that said otherwise was false.

@@ -4,6 +4,7 @@ pub(in crate::driver) mod adaptive_spin;
 pub(crate) mod clock;
 pub(in crate::driver) mod deadline_cell;
 pub(crate) mod endpoint_timers;
+pub(in crate::driver) mod lead_balance;
 pub(crate) mod parker;
 pub(crate) mod sync;
 pub(in crate::driver) mod system;

@@ -1,4 +1,4 @@
-//! Sleep of application threads, and the history of a thread as leader of the reception at sockets.
+//! Sleep of application threads.
 
 use std::cell::Cell;
 use std::ptr;
@@ -11,9 +11,7 @@ use peregrine_transport::clock::MonotonicNs;
 
 use super::clock::now;
 use super::sync::lock_leaf;
-use super::system::{
-    AtomicBool, AtomicU32, Mutex, MutexGuard, Thread, Waker, current_thread, park_until, thread_local,
-};
+use super::system::{AtomicBool, Mutex, MutexGuard, Thread, Waker, current_thread, park_until, thread_local};
 
 thread_local! {
     /// The number of other threads that this thread has woken.
@@ -72,26 +70,6 @@ impl OthersWoken {
     }
 }
 
-/// The waits in which a thread does not lead. Only that thread uses this.
-#[derive(Default)]
-pub(in crate::driver) struct Turns {
-    /// Number of further waits in which the thread does not lead.
-    excluded: AtomicU32,
-}
-
-impl Turns {
-    pub(in crate::driver) fn exclude(&self, waits: u32) {
-        self.excluded.store(waits, Ordering::Relaxed);
-    }
-
-    /// Whether the thread does not lead in this wait. Counts the wait.
-    pub(in crate::driver) fn is_excluded(&self) -> bool {
-        let left = self.excluded.load(Ordering::Relaxed);
-        self.excluded.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
-    }
-}
-
 /// A thread that sleeps until it is woken. Waking it costs a system call only while it sleeps.
 pub(crate) struct Parker {
     thread: Thread,
@@ -102,7 +80,6 @@ pub(crate) struct Parker {
     end_sleep: Mutex<Option<Weak<dyn EndSleep>>>,
     /// The last samples for which the thread was woken came by shared memory.
     is_at_shared_memory: AtomicBool,
-    pub(in crate::driver) turns: Turns,
 }
 
 impl Parker {
@@ -122,7 +99,6 @@ impl Parker {
             receiving: AtomicBool::new(false),
             end_sleep: Mutex::new(None),
             is_at_shared_memory: AtomicBool::new(false),
-            turns: Turns::default(),
         }
     }
 

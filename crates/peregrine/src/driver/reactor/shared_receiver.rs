@@ -49,6 +49,7 @@ use super::answer_timer::AnswerTimer;
 use super::spare_threads::SpareThreads;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
+use crate::driver::base::lead_balance::LeadBalance;
 use crate::driver::base::parker::{OthersWoken, Parker};
 use crate::driver::base::sync::try_lock_leaf;
 use crate::driver::base::system::{
@@ -59,8 +60,6 @@ use crate::driver::base::user_code::{Deferring, log};
 /// Number of receptions for which receive threads follow and keep the lead free, after an application thread has led or
 /// has found the lead taken. An application thread that waits rarely may find the lead taken; the leader then wakes it.
 const APPLICATION_CREDIT: u32 = 16;
-/// Number of waits in which an application thread does not lead after it has received for other threads only.
-const EXCLUDED_WAITS: u32 = 64;
 /// Maximum number of consecutive receptions of a follower before another thread may lead.
 const FOLLOWER_RECEPTIONS_MAX: u32 = 64;
 
@@ -348,7 +347,10 @@ impl<D: Default> SharedReceiver<D> {
         end: Instant,
         by: &impl Process<Dirty = D>,
     ) -> bool {
-        if !self.is_open_to_application || parker.turns.is_excluded() || self.is_closing() {
+        if !self.is_open_to_application
+            || LeadBalance::of_this_thread_at_sockets(LeadBalance::is_excluded)
+            || self.is_closing()
+        {
             return false;
         }
         self.application_credit.store(APPLICATION_CREDIT, Ordering::Relaxed);
@@ -368,9 +370,6 @@ impl<D: Default> SharedReceiver<D> {
             // Not under the lead: a follower that cannot lead leaves the answers to the leader.
             self.answers_due.start(now());
         }
-        if lead_end == LeadEnd::Useless {
-            parker.turns.exclude(EXCLUDED_WAITS);
-        }
         lead_end == LeadEnd::Woken
     }
 
@@ -381,19 +380,26 @@ impl<D: Default> SharedReceiver<D> {
         end: Instant,
         by: &impl Process<Dirty = D>,
     ) -> LeadEnd {
-        let others_woken = OthersWoken::so_far();
+        let mut others_woken = OthersWoken::so_far();
         while !parker.is_woken_before_sleep() {
             leading.answer(by);
             let Some(has_received) = leading.wait_in_application(parker, end, by) else { return LeadEnd::Impossible };
             parker.is_awake();
-            if has_received && others_woken.are_more() && !parker.is_woken() {
-                return LeadEnd::Useless;
+            if parker.is_woken() {
+                continue;
+            }
+            if has_received && others_woken.are_more() {
+                if !LeadBalance::of_this_thread_at_sockets(LeadBalance::leads_on_after_others) {
+                    return LeadEnd::Useless;
+                }
+                others_woken = OthersWoken::so_far();
             }
             // Datagrams that keep arriving may concern no thread.
-            if !parker.is_woken() && now() >= end {
-                break;
+            if now() >= end {
+                return LeadEnd::Woken;
             }
         }
+        LeadBalance::of_this_thread_at_sockets(LeadBalance::on_own_sample);
         LeadEnd::Woken
     }
 

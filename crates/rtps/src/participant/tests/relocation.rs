@@ -21,14 +21,40 @@ fn moved(vendor: VendorId, hears: bool) -> Domain {
 fn move_to(domain: &mut Domain, place: u32, vendor: VendorId, hears: bool) {
     domain.deaf = (!hears).then_some(1);
     domain.sent.clear();
-    domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = vendor;
-    let (now, wall) = (domain.now, domain.wall());
     let addresses = Addresses {
         metatraffic_unicast: vec![Locator::from(address(place, 7410))],
         default_unicast: vec![Locator::from(address(place, 7411))],
         ..domain.at(1).config().addresses.clone()
     };
+    set_addresses(domain, addresses, vendor);
+}
+
+/// Host 2 counts as a peer of this vendor until its next announcement.
+fn set_addresses(domain: &mut Domain, addresses: Addresses, vendor: VendorId) {
+    domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = vendor;
+    let (now, wall) = (domain.now, domain.wall());
     domain.at(1).set_addresses(now, wall, addresses);
+}
+
+/// The addresses of host 1 with interfaces in these networks, or only its loopback interface.
+fn attached(domain: &mut Domain, networks: &[u8]) -> Addresses {
+    let ips = networks.iter().map(|network| Ipv4Addr::new(10, 0, *network, 1));
+    let ips: Vec<_> = if networks.is_empty() { vec![Ipv4Addr::LOCALHOST] } else { ips.collect() };
+    let at = |port| ips.iter().map(|ip| Locator::from(SocketAddr::from((*ip, port)))).collect();
+    let local = |ip: &Ipv4Addr| LocalAddress {
+        ip: (*ip).into(),
+        interface: 2,
+        prefix_bits: 24,
+        mtu_bytes: 1500,
+        is_loopback: ip.is_loopback(),
+        is_used: true,
+    };
+    Addresses {
+        metatraffic_unicast: at(7410),
+        default_unicast: at(7411),
+        paths: Paths::new(ips.iter().map(local).collect(), None),
+        ..domain.at(1).config().addresses.clone()
+    }
 }
 
 fn questions(domain: &Domain) -> usize {
@@ -229,4 +255,42 @@ fn peer_that_knows_another_address_is_told_goodbye_after_a_return_too() {
     let back_at = domain.now;
     domain.run(Span::from_secs(6));
     assert_eq!(goodbyes(&domain, back_at), [MOVE_QUESTION_INTERVAL.times((1 << RETURN_QUESTIONS) - 1)]);
+}
+
+/// A host whose link is down keeps messages until the link is back: a goodbye would arrive then.
+#[test]
+fn peer_behind_a_link_that_is_down_is_told_no_goodbye() {
+    // Interfaces before, during and after the outage; whether the peer is told goodbye during the outage and after it.
+    // The peer is in network 0.
+    let cases: [([&[u8]; 3], [bool; 2]); 6] = [
+        ([&[0], &[], &[0]], [false, false]),
+        ([&[0, 7], &[7], &[0, 7]], [false, false]),
+        ([&[0, 7], &[0], &[0, 7]], [true, false]),
+        ([&[7], &[8], &[8]], [true, true]),
+        ([&[0], &[8], &[8]], [true, true]),
+        ([&[0], &[], &[8]], [false, true]),
+    ];
+    for ([before, during, after], expected) in cases {
+        let mut domain = moved(VendorId::CYCLONE, true);
+        let addresses = attached(&mut domain, before);
+        set_addresses(&mut domain, addresses, VendorId::CYCLONE);
+        domain.run(PERIOD.times(10));
+        let rejoins_before = domain.counters(1).rejoins;
+
+        domain.cut = true;
+        let addresses = attached(&mut domain, during);
+        set_addresses(&mut domain, addresses, VendorId::CYCLONE);
+        domain.run(Span::from_secs(2));
+        let rejoins_during = domain.counters(1).rejoins;
+
+        domain.cut = false;
+        domain.deaf = expected[1].then_some(1);
+        if during != after {
+            let addresses = attached(&mut domain, after);
+            set_addresses(&mut domain, addresses, VendorId::CYCLONE);
+        }
+        domain.run(Span::from_secs(6));
+        let told = [rejoins_during > rejoins_before, domain.counters(1).rejoins > rejoins_during];
+        assert_eq!(told, expected, "{before:?}, {during:?}, {after:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::pair::NOWHERE;
 use crate::reader::SampleMeta;
-use crate::vendor::{Quirks, VendorId};
+use crate::vendor::{Quirks, VendorId, VolatileStart};
 use crate::wire::{Gap, Submessage, Submessages};
 
 const NOW: Instant = Instant(1_000_000_000);
@@ -166,7 +166,8 @@ fn false_first_announcement_does_not_hide_samples_of_a_writer_whose_clock_is_beh
 #[test]
 fn long_backlog_for_another_reader_is_not_requested() {
     for vendor in [VendorId::CYCLONE, VendorId::FAST_DDS] {
-        let max = Quirks::of(vendor).requested_before_match as i64;
+        let VolatileStart::WithUnacknowledged { max } = Quirks::of(vendor).volatile_start else { panic!("{vendor:?}") };
+        let max = max as i64;
         for (announced, next) in [(max, 1), (max + 1, max + 2)] {
             let mut reader = matched(vendor, false);
             announce(&mut reader, 1, 1, announced);

@@ -448,7 +448,7 @@ fn thread_that_receives_for_others_only_is_excluded() {
     world.lead_once();
     // A sleeper that was woken before need not be woken again: hence a new one for each attempt.
     let end = now() + PATIENCE.into();
-    while !parker.turns.is_excluded() {
+    while !LeadBalance::of_this_thread_at_sockets(LeadBalance::is_excluded) {
         assert!(now() < end);
         let sleeper = thread::spawn(Parker::of_this_thread).join().unwrap();
         world.set(Action::Wake(sleeper));

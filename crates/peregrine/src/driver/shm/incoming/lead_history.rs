@@ -3,15 +3,14 @@
 //! A thread that leads saves a wake-up for each sample. In a dense flow, which the application receives in batches, no
 //! sample needs a wake-up of its own: there the shared-memory thread takes, and the batches grow while the threads wake
 //! up. A flow is dense if its samples come within [`DENSE_INTERVAL`] of each other, unless it is an exchange: the
-//! thread writes between its waits, and finds few samples at a time, each of which waits for the one before.
-//!
-//! A lead in which the thread receives for others costs a wake-up, one for its own samples saves one. A thread leads on
-//! while the latter are more.
+//! thread writes between its waits, and finds few samples at a time, each of which waits for the one before. See
+//! [`LeadBalance`] for threads that receive for others.
 
 use std::cell::Cell;
 
 use peregrine_rtps::time::{Instant, Span};
 
+use crate::driver::base::lead_balance::LeadBalance;
 use crate::driver::base::writes::Writes;
 
 /// The largest time between two samples of a dense flow. A thread that has lost its core for a while finds samples,
@@ -21,22 +20,16 @@ const DENSE_INTERVAL: Span = Span::from_micros(5);
 const EXCHANGE_SAMPLES_MAX: usize = 4;
 /// Number of consecutive waits in a dense flow after which the thread does not lead.
 const DENSE_WAITS: u32 = 16;
-/// Number of waits in which the thread then does not lead. It doubles if the flow is still dense afterwards. Also the
-/// number after receptions for others.
+/// Number of waits in which the thread then does not lead. It doubles if the flow is still dense afterwards.
 const EXCLUDED_WAITS: u32 = 64;
 const EXCLUDED_WAITS_MAX: u32 = 4096;
-/// Most receptions for others in a row that do not end the leads of a thread.
-const FOR_OTHERS_MAX: u32 = 8;
 
 /// The history of one thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeadHistory {
-    /// Number of further waits in which the thread does not lead.
-    excluded: u32,
+    balance: LeadBalance,
     /// Number of consecutive waits in a dense flow.
     dense: u32,
-    /// Leads for own samples more than receptions for others, at most [`FOR_OTHERS_MAX`].
-    balance: u32,
     /// Number of waits to exclude after the next [`DENSE_WAITS`].
     next_excluded: u32,
     /// When the thread returned to the application after it has led, and its writes until then; `None` unless it has
@@ -50,7 +43,7 @@ thread_local! {
 
 impl LeadHistory {
     const fn new() -> Self {
-        Self { excluded: 0, dense: 0, balance: 0, next_excluded: EXCLUDED_WAITS, last: None }
+        Self { balance: LeadBalance::new(), dense: 0, next_excluded: EXCLUDED_WAITS, last: None }
     }
 
     /// Reads and changes the history of the calling thread.
@@ -63,9 +56,8 @@ impl LeadHistory {
 
     /// Whether the thread does not lead in this wait. Counts the wait.
     pub(super) const fn is_excluded(&mut self) -> bool {
-        let is_excluded = self.excluded > 0;
+        let is_excluded = self.balance.is_excluded();
         if is_excluded {
-            self.excluded -= 1;
             self.on_wait_without_lead();
         }
         is_excluded
@@ -78,12 +70,7 @@ impl LeadHistory {
 
     /// Records that the thread has received for others only. Returns whether it leads on.
     pub(super) const fn leads_on_after_others(&mut self) -> bool {
-        let leads_on = self.balance > 0;
-        self.balance = self.balance.saturating_sub(1);
-        if !leads_on {
-            self.excluded = EXCLUDED_WAITS;
-        }
-        leads_on
+        self.balance.leads_on_after_others()
     }
 
     /// Records that the thread returns to the application with samples. The application has written `writes` samples on
@@ -94,7 +81,7 @@ impl LeadHistory {
             // The thread was woken for another reason.
             return;
         }
-        self.balance = (self.balance + 1).min(FOR_OTHERS_MAX);
+        self.balance.on_own_sample();
         let Some((left_at, writes_before)) = last else { return };
         let is_exchange = writes != writes_before && samples <= EXCHANGE_SAMPLES_MAX;
         let time = now.since(left_at);
@@ -105,7 +92,7 @@ impl LeadHistory {
         self.dense += 1;
         if self.dense >= DENSE_WAITS {
             self.dense = 0;
-            self.excluded = self.next_excluded;
+            self.balance.exclude(self.next_excluded);
             self.next_excluded = (self.next_excluded * 2).min(EXCLUDED_WAITS_MAX);
         }
     }
@@ -217,36 +204,5 @@ mod tests {
             history.on_leave(now, 1, Writes::so_far());
             assert!(!history.is_excluded());
         }
-    }
-
-    /// The number of waits in which a thread leads that receives this number of times for others while it waits for
-    /// each sample of its own.
-    fn waits_with_lead_among_others(for_others: &[u32]) -> u32 {
-        let (mut history, mut now, mut leads) = (LeadHistory::new(), Instant(1_000_000), 0);
-        for others in for_others.iter().cycle().take(WAITS as usize) {
-            now = now + Span::from_millis(10);
-            if history.is_excluded() {
-                continue;
-            }
-            if (0..*others).all(|_| history.leads_on_after_others()) {
-                leads += 1;
-                history.on_leave(now, 1, Writes::so_far());
-            }
-        }
-        leads
-    }
-
-    #[test]
-    fn thread_leads_on_while_most_samples_are_its_own() {
-        assert_eq!(waits_with_lead_among_others(&[0]), WAITS);
-        assert_eq!(waits_with_lead_among_others(&[0, 0, 0, 1]), WAITS);
-        assert_eq!(waits_with_lead_among_others(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]), WAITS);
-    }
-
-    #[test]
-    fn thread_that_receives_for_others_leads_in_few_waits() {
-        let leads = waits_with_lead_among_others(&[1, 2]);
-        assert!(leads < WAITS / 32, "{leads}");
-        assert!(waits_with_lead_among_others(&[10]) == 0);
     }
 }

@@ -8,6 +8,8 @@ pub(in crate::driver) mod deadline_cell;
 #[path = "../../../../src/driver/base/endpoint_timers.rs"]
 pub(in crate::driver) mod endpoint_timers;
 pub(in crate::driver) mod kernel;
+#[path = "../../../../src/driver/base/lead_balance.rs"]
+pub(in crate::driver) mod lead_balance;
 #[path = "../../../../src/driver/base/parker.rs"]
 pub(in crate::driver) mod parker;
 #[path = "../../../../src/driver/base/sync.rs"]

@@ -92,16 +92,24 @@ const KNOWN_FAILURES: &[KnownFailure] = &[
     },
 ];
 
+/// One test for each scenario.
+macro_rules! scenarios {
+    ($pair:ident: $writer:ident => $reader:ident: $($scenario:ident)*) => {
+        $(#[test]
+        fn $scenario() {
+            super::check(
+                (stringify!($pair), peregrine_interop::Program::$writer, peregrine_interop::Program::$reader),
+                (stringify!($scenario), peregrine_interop::scenario::$scenario),
+            );
+        })*
+    };
+}
+
+/// The scenarios of a pair, and a test that decodes its messages.
 macro_rules! tests {
     ($pair:ident: $writer:ident => $reader:ident: $($scenario:ident)*) => {
         mod $pair {
-            $(#[test]
-            fn $scenario() {
-                super::check(
-                    (stringify!($pair), peregrine_interop::Program::$writer, peregrine_interop::Program::$reader),
-                    (stringify!($scenario), peregrine_interop::scenario::$scenario),
-                );
-            })*
+            scenarios! { $pair: $writer => $reader: $($scenario)* }
 
             #[test]
             fn decoded() {
@@ -165,7 +173,9 @@ mod xcdr2 {
 mod first_samples {
     macro_rules! pairs {
         ($($pair:ident: $writer:ident => $reader:ident;)*) => {
-            $(tests! { $pair: $writer => $reader: first_samples_of_new_writer late_joiner_beside_stopped_reader })*
+            $(mod $pair {
+                scenarios! { $pair: $writer => $reader: first_samples_of_new_writer late_joiner_beside_stopped_reader }
+            })*
         };
     }
 
@@ -178,7 +188,7 @@ mod first_samples {
         cyclone_11_to_peregrine: cyclone_dds_11 => peregrine;
         fast_to_peregrine: fast_dds => peregrine;
     }
-    use super::{check, check_decoded};
+    use super::check;
 }
 
 type Maker = fn() -> Result<Program>;

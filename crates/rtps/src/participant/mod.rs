@@ -170,7 +170,7 @@ pub struct Participant {
     /// Messages that were not sent because their protection failed.
     unsealed: u64,
     rejoins: u64,
-    /// The addresses of this participant before the moves that some peers have not answered since.
+    /// The addresses of this participant before the last moves, since which some peers may not have answered.
     moved_from: Option<Addresses>,
     gate_counters: GateCounters,
 }

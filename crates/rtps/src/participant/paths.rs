@@ -24,6 +24,15 @@ pub struct LocalAddress {
     pub is_used: bool,
 }
 
+impl LocalAddress {
+    /// Whether an address is in the network of this one, which is no loopback address.
+    fn is_near(&self, locator: &Locator) -> bool {
+        let is_on_link = !locator.is_link_local_v6() || locator.scope == self.interface;
+        let ip = locator.to_socket_addr().map(|address| address.ip());
+        !self.is_loopback && is_on_link && ip.is_some_and(|ip| same_network(self.ip, self.prefix_bits, ip))
+    }
+}
+
 /// A path to a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Path {
@@ -155,11 +164,16 @@ impl Paths {
         ip.is_loopback() || self.addresses.iter().any(|a| a.ip == ip)
     }
 
-    /// Whether one of these addresses is in a network of an interface that this participant uses.
-    pub(super) fn attaches_some_of(&self, locators: &[Locator]) -> bool {
-        let mut addresses = locators.iter().filter_map(|l| l.to_socket_addr()).map(|address| address.ip());
-        let is_used = |a: &&LocalAddress| a.is_used && !a.is_loopback;
-        addresses.any(|ip| self.addresses.iter().filter(is_used).any(|a| same_network(a.ip, a.prefix_bits, ip)))
+    /// Whether one of these addresses is in the network of an interface that this participant uses, or of another one.
+    pub(super) fn attaches(&self, locators: &[Locator], is_used: bool) -> bool {
+        self.addresses.iter().any(|a| a.is_used == is_used && locators.iter().any(|l| a.is_near(l)))
+    }
+
+    /// Whether this host has the same address in the network of one of these addresses as `former`, and used it then.
+    pub(super) fn attaches_as_before(&self, former: &Self, locators: &[Locator]) -> bool {
+        let is_near = |a: &&LocalAddress| a.is_used && locators.iter().any(|l| a.is_near(l));
+        let now = self.addresses.iter().filter(is_near);
+        now.map(|a| a.ip).any(|ip| former.addresses.iter().filter(is_near).any(|a| a.ip == ip))
     }
 
     /// Whether a sender at one of these addresses also has the other one: they are equal, both belong to this host, or

@@ -3,8 +3,8 @@
 //! Cyclone DDS and Fast DDS keep the addresses that the first announcement of a participant names, and send to the old
 //! ones for ever after the participant has moved. After a change of addresses, each peer that may be such a one is
 //! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
-//! participant has left, and then its announcement, so that it discovers this participant anew. As long as the change
-//! leaves no path to the peer, as when a link is down, the peer is neither asked nor told anything.
+//! participant has left, and then its announcement, so that it discovers this participant anew. While this host has no
+//! path to the peer, as when a link is down, the peer is neither asked nor told goodbye.
 //!
 //! The announcements after a goodbye go to the same addresses of the peer, and for a short time nothing is announced to
 //! the groups: Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an
@@ -44,10 +44,13 @@ impl Participant {
         for (prefix, remote) in &mut self.remotes {
             let follows = Quirks::of(remote.data.vendor).follows_moves;
             if remote.is_verified && !follows && (is_gone || remote.relocation.is_open()) {
-                match self.config.addresses.reach_after_move(former, &remote.data.metatraffic_unicast) {
-                    Reach::None => remote.relocation.wait_for_link(),
-                    Reach::Former => remote.relocation.begin(now, RETURN_QUESTIONS),
-                    Reach::Other => remote.relocation.begin(now, MOVE_QUESTIONS),
+                let now_at = &self.config.addresses;
+                if now_at.are_cut_off(former, &remote.metatraffic) {
+                    remote.relocation.wait_for_link();
+                } else if now_at.are_former(former, &remote.metatraffic, remote.relocation.waits_for_link()) {
+                    remote.relocation.begin(now, RETURN_QUESTIONS);
+                } else {
+                    remote.relocation.begin(now, MOVE_QUESTIONS);
                 }
                 found.push(*prefix);
             }
@@ -89,38 +92,27 @@ impl Participant {
             && remote.names(rx.source, &self.config.addresses.paths)
         {
             remote.relocation = Relocation::default();
-            if !self.remotes.values().any(|remote| remote.relocation.is_open()) {
-                self.moved_from = None;
-            }
         }
     }
 }
 
-/// How this host reaches a peer after a change of its addresses.
-enum Reach {
-    /// By no interface, as far as is known: a goodbye might wait in a queue of the host until the link is back.
-    None,
-    /// At its former addresses, for example after its link was down. A peer that has kept them answers when the network
-    /// has recovered.
-    Former,
-    Other,
-}
-
 impl Addresses {
-    fn reach_after_move(&self, former: &Self, peer: &[Locator]) -> Reach {
-        if !self.lacks_some_of(former) {
-            return Reach::Former;
+    /// Whether this host has no path to a peer at these addresses. A goodbye might wait in a queue of the host until
+    /// the link is back. The host keeps the address of an interface without a link, and sends there; an address that
+    /// the host has no longer is no obstacle.
+    fn are_cut_off(&self, former: &Self, peer: &[Locator]) -> bool {
+        if peer.iter().filter_map(|l| l.to_socket_addr()).any(|address| former.paths.is_own(address.ip())) {
+            return false;
         }
-        let is_remote = |locators: &[Locator]| locators.iter().any(|locator| !locator.is_loopback());
-        let gains = || {
-            let is_new = |locator: &Locator| !former.default_unicast.contains(locator);
-            self.default_unicast.iter().any(|locator| is_new(locator) && !locator.is_loopback())
-        };
-        let is_here =
-            || peer.iter().filter_map(|l| l.to_socket_addr()).any(|address| former.paths.is_own(address.ip()));
-        let is_detached = || former.paths.attaches_some_of(peer) && !self.paths.attaches_some_of(peer);
-        let is_cut_off = !is_remote(&self.default_unicast) || !gains() && is_detached();
-        if is_cut_off && !is_here() { Reach::None } else { Reach::Other }
+        let has_lost_link = former.paths.attaches(peer, true) && self.paths.attaches(peer, false);
+        let has_none = self.default_unicast.iter().all(|locator| locator.is_loopback());
+        has_none || has_lost_link && !self.paths.attaches(peer, true)
+    }
+
+    /// Whether the peer may answer late because this host is back at its former addresses, for example after its link
+    /// was down: at all of them, or after the link to the peer was down (`waited`), at one in the peer's network.
+    fn are_former(&self, former: &Self, peer: &[Locator], waited: bool) -> bool {
+        !self.lacks_some_of(former) || waited && self.paths.attaches_as_before(&former.paths, peer)
     }
 
     /// Whether this host is no longer at one of these unicast addresses.

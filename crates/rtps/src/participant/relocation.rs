@@ -41,6 +41,10 @@ impl Relocation {
         *self = Self { waits_for_link: true, ..Self::default() };
     }
 
+    pub(super) const fn waits_for_link(&self) -> bool {
+        self.waits_for_link
+    }
+
     /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
     pub(super) const fn is_open(&self) -> bool {
         self.next.is_some() || self.rejoins > 0 || self.waits_for_link

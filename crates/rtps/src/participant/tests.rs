@@ -23,7 +23,7 @@ mod streams;
 mod topics;
 mod trust;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::string::ToString;
 use std::vec;
 
@@ -48,7 +48,7 @@ use crate::writer::MatchedReader;
 
 const LEASE: Span = Span::from_secs(10);
 const PERIOD: Span = Span::from_secs(3);
-const GROUP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(239, 255, 0, 1)), 7400);
+const GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(239, 255, 0, 1)), 7400);
 
 fn address(host: u32, port: u16) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::from_bits(0x0a00_0000 + host).into(), port)

@@ -1,4 +1,4 @@
-//! Outages that are longer than the lease, of Peregrine with every vendor in both directions, side by side.
+//! Outages of Peregrine with every vendor in both directions, side by side.
 
 use std::thread;
 use std::time::Duration;
@@ -7,35 +7,51 @@ use peregrine_interop::outage::{Figures, Flow, Kind, Matching, Outage, PairOf, S
 use peregrine_interop::outage::{pairs, program};
 use peregrine_interop::{Qos, Result};
 
+/// An outage, and the lease of the participants.
+#[derive(Clone, Copy)]
+struct Case {
+    outage: Outage,
+    lease_ms: u32,
+}
+
 /// Short, so that a test takes seconds. Each peer announces itself more often than once per lease.
 const LEASE_MS: u32 = 2000;
-const OUTAGE: Duration = Duration::from_secs(6);
 /// Long enough that a participant which is forgotten after the outage is seen, and patient with a slow machine.
 const WATCH: Watch = Watch { at_least: Duration::from_secs(4), at_most: Duration::from_secs(30) };
 const ATTEMPTS: u32 = 5;
 
-/// The figures of Peregrine with every vendor in both directions, and with itself, in such an outage.
-fn figures_of_all_pairs(kind: Kind) -> Vec<(PairOf, Figures)> {
+impl Case {
+    const fn longer_than_lease(kind: Kind) -> Self {
+        Self { outage: Outage { kind, length: Duration::from_secs(6) }, lease_ms: LEASE_MS }
+    }
+
+    const fn shorter_than_lease(kind: Kind) -> Self {
+        Self { outage: Outage { kind, length: Duration::from_secs(2) }, lease_ms: 10_000 }
+    }
+}
+
+/// The figures of Peregrine with every vendor in both directions, and with itself.
+fn figures_of_all_pairs(case: Case) -> Vec<(PairOf, Figures)> {
     let pairs: Vec<PairOf> = pairs().into_iter().filter(|pair| [pair.0, pair.1].contains(&"peregrine")).collect();
     assert_eq!(pairs.len(), 7, "{pairs:?}");
     let stalls = Stalls::watch();
     thread::scope(|scope| {
         let run =
-            |pair: &PairOf| observe_pair(*pair, kind, &stalls).unwrap_or_else(|error| panic!("{pair:?}: {error}"));
+            |pair: &PairOf| observe_pair(*pair, case, &stalls).unwrap_or_else(|error| panic!("{pair:?}: {error}"));
         let threads: Vec<_> = pairs.iter().map(|pair| scope.spawn(move || (*pair, run(pair)))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-fn observe_pair(pair: PairOf, kind: Kind, stalls: &Stalls) -> Result<Figures> {
+fn observe_pair(pair: PairOf, case: Case, stalls: &Stalls) -> Result<Figures> {
     let setup = Setup {
         writer: program(pair.0)?,
         reader: program(pair.1)?,
-        lease_ms: Some(LEASE_MS),
+        lease_ms: Some(case.lease_ms),
         qos: Qos::default(),
         watch: WATCH,
     };
-    observe_awake(&setup, Outage { kind, length: OUTAGE }, stalls, ATTEMPTS)
+    observe_awake(&setup, case.outage, stalls, ATTEMPTS)
 }
 
 /// Two announcement periods of any peer are shorter than two leases.
@@ -46,26 +62,40 @@ fn assert_data_flow_again(pair: PairOf, figures: &Figures) {
     assert_eq!(figures.repeated, 0, "{pair:?}: {figures:?}");
 }
 
+fn assert_no_match_ends_and_no_sample_is_lost(pair: PairOf, figures: &Figures) {
+    let kept = Matching { unmatched: None, at_end: 1, new_matches: 0 };
+    assert_eq!([figures.writer, figures.reader], [kept, kept], "{pair:?}: {figures:?}");
+    assert_eq!(figures.lost, 0, "{pair:?}: {figures:?}");
+}
+
 #[test]
 fn lost_multicast_ends_no_match_and_loses_no_sample() {
-    for (pair, figures) in figures_of_all_pairs(Kind::Multicast) {
+    for (pair, figures) in figures_of_all_pairs(Case::longer_than_lease(Kind::Multicast)) {
         assert_data_flow_again(pair, &figures);
-        let kept = Matching { unmatched: None, at_end: 1, new_matches: 0 };
-        assert_eq!([figures.writer, figures.reader], [kept, kept], "{pair:?}: {figures:?}");
-        assert_eq!(figures.lost, 0, "{pair:?}: {figures:?}");
+        assert_no_match_ends_and_no_sample_is_lost(pair, &figures);
+    }
+}
+
+/// The interface without a link loses its addresses, which is no move. The kernel keeps some messages until the link is
+/// back.
+#[test]
+fn link_down_for_less_than_the_lease_ends_no_match_and_loses_no_sample() {
+    for (pair, figures) in figures_of_all_pairs(Case::shorter_than_lease(Kind::Link)) {
+        assert_data_flow_again(pair, &figures);
+        assert_no_match_ends_and_no_sample_is_lost(pair, &figures);
     }
 }
 
 #[test]
 fn writer_that_was_stopped_is_matched_again() {
-    for (pair, figures) in figures_of_all_pairs(Kind::StopWriter) {
+    for (pair, figures) in figures_of_all_pairs(Case::longer_than_lease(Kind::StopWriter)) {
         assert_data_flow_again(pair, &figures);
     }
 }
 
 #[test]
 fn reader_that_was_stopped_is_matched_again() {
-    for (pair, figures) in figures_of_all_pairs(Kind::StopReader) {
+    for (pair, figures) in figures_of_all_pairs(Case::longer_than_lease(Kind::StopReader)) {
         assert_data_flow_again(pair, &figures);
     }
 }

@@ -1,7 +1,7 @@
 //! The waits in which a thread of the application leads at one place of reception.
 //!
-//! A lead in which the thread receives for others costs a wake-up, one for its own samples saves one. A thread leads on
-//! while the latter are more.
+//! A lead in which the thread receives its own sample saves a wake-up. A lead in which the thread receives for others
+//! costs one. The thread leads as long as it has saved more wake-ups than it has cost.
 
 use std::cell::Cell;
 
@@ -62,7 +62,7 @@ impl LeadBalance {
         leads_on
     }
 
-    /// Records that a lead has ended because the thread itself was woken.
+    /// Records that a lead has ended with a sample for the thread itself.
     pub(in crate::driver) const fn on_own_sample(&mut self) {
         if self.own < FOR_OTHERS_MAX {
             self.own += 1;
@@ -77,8 +77,8 @@ mod tests {
 
     const WAITS: u32 = 10_000;
 
-    /// The number of waits in which a thread leads that receives this number of times for others while it waits for
-    /// each sample of its own.
+    /// The number of waits in which a thread leads. `for_others`: how many times the thread receives for others while
+    /// it waits for each sample of its own.
     fn waits_with_lead(for_others: &[u32]) -> u32 {
         let (mut balance, mut leads) = (LeadBalance::new(), 0);
         for others in for_others.iter().cycle().take(WAITS as usize) {

@@ -161,7 +161,7 @@ struct Lead<D> {
 enum LeadEnd {
     /// The thread was woken, or its time was over.
     Woken,
-    /// The thread has received for others only.
+    /// The thread has received for others too often.
     Useless,
     /// The thread cannot wait at the socket.
     Impossible,
@@ -381,11 +381,13 @@ impl<D: Default> SharedReceiver<D> {
         by: &impl Process<Dirty = D>,
     ) -> LeadEnd {
         let mut others_woken = OthersWoken::so_far();
+        let mut has_own_sample = false;
         while !parker.is_woken_before_sleep() {
             leading.answer(by);
             let Some(has_received) = leading.wait_in_application(parker, end, by) else { return LeadEnd::Impossible };
             parker.is_awake();
             if parker.is_woken() {
+                has_own_sample = has_received;
                 continue;
             }
             if has_received && others_woken.are_more() {
@@ -399,7 +401,9 @@ impl<D: Default> SharedReceiver<D> {
                 return LeadEnd::Woken;
             }
         }
-        LeadBalance::of_this_thread_at_sockets(LeadBalance::on_own_sample);
+        if has_own_sample {
+            LeadBalance::of_this_thread_at_sockets(LeadBalance::on_own_sample);
+        }
         LeadEnd::Woken
     }
 
@@ -575,9 +579,10 @@ impl<D: Default> Leading<'_, D> {
         let until = self.lead().adaptive_spin.until(since);
         if let Some(until) = until {
             while now() < until {
-                if parker.is_woken() || self.receive_in_application(by) {
+                let is_woken = parker.is_woken();
+                if is_woken || self.receive_in_application(by) {
                     self.lead().adaptive_spin.on_hit();
-                    return Some(true);
+                    return Some(!is_woken);
                 }
             }
             self.lead().adaptive_spin.on_miss();

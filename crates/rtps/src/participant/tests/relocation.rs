@@ -36,23 +36,25 @@ fn set_addresses(domain: &mut Domain, addresses: Addresses, vendor: VendorId) {
     domain.at(1).set_addresses(now, wall, addresses);
 }
 
-/// The addresses of host 1 with interfaces in these networks, or only its loopback interface.
-fn attached(domain: &mut Domain, networks: &[u8]) -> Addresses {
-    let ips = networks.iter().map(|network| Ipv4Addr::new(10, 0, *network, 1));
-    let ips: Vec<_> = if networks.is_empty() { vec![Ipv4Addr::LOCALHOST] } else { ips.collect() };
-    let at = |port| ips.iter().map(|ip| Locator::from(SocketAddr::from((*ip, port)))).collect();
-    let local = |ip: &Ipv4Addr| LocalAddress {
-        ip: (*ip).into(),
+/// The addresses of host 1 with interfaces in these networks, and others whose link is down. It then has only its
+/// loopback interface if it uses no other.
+fn attached(domain: &mut Domain, used: &[u8], down: &[u8]) -> Addresses {
+    let ip = |network: &u8| Ipv4Addr::new(10, 0, *network, 1);
+    let announced = if used.is_empty() { vec![Ipv4Addr::LOCALHOST] } else { used.iter().map(ip).collect() };
+    let at = |port| announced.iter().map(|ip| Locator::from(SocketAddr::from((*ip, port)))).collect();
+    let local = |ip: Ipv4Addr, is_used| LocalAddress {
+        ip: ip.into(),
         interface: 2,
         prefix_bits: 24,
         mtu_bytes: 1500,
         is_loopback: ip.is_loopback(),
-        is_used: true,
+        is_used,
     };
+    let down = down.iter().map(|network| local(ip(network), false));
     Addresses {
         metatraffic_unicast: at(7410),
         default_unicast: at(7411),
-        paths: Paths::new(ips.iter().map(local).collect(), None),
+        paths: Paths::new(announced.iter().map(|ip| local(*ip, true)).chain(down).collect(), None),
         ..domain.at(1).config().addresses.clone()
     }
 }
@@ -257,40 +259,79 @@ fn peer_that_knows_another_address_is_told_goodbye_after_a_return_too() {
     assert_eq!(goodbyes(&domain, back_at), [MOVE_QUESTION_INTERVAL.times((1 << RETURN_QUESTIONS) - 1)]);
 }
 
-/// A host whose link is down keeps messages until the link is back: a goodbye would arrive then.
+/// A host whose link is down keeps messages until the link is back: a goodbye would arrive then. The peer is in network
+/// 0.
 #[test]
 fn peer_behind_a_link_that_is_down_is_told_no_goodbye() {
-    // Interfaces before, during and after the outage; whether the peer is told goodbye during the outage and after it.
-    // The peer is in network 0.
-    let cases: [([&[u8]; 3], [bool; 2]); 6] = [
-        ([&[0], &[], &[0]], [false, false]),
-        ([&[0, 7], &[7], &[0, 7]], [false, false]),
-        ([&[0, 7], &[0], &[0, 7]], [true, false]),
-        ([&[7], &[8], &[8]], [true, true]),
-        ([&[0], &[8], &[8]], [true, true]),
-        ([&[0], &[], &[8]], [false, true]),
+    /// The networks of the interfaces in use, and of those without a link.
+    type Interfaces = [&'static [u8]; 2];
+    // Interfaces before, during and after an outage, and whether the peer is told goodbye during and after the outage.
+    let cases: [([Interfaces; 3], [bool; 2]); 10] = [
+        ([[&[0], &[]], [&[], &[0]], [&[0], &[]]], [false, false]),
+        ([[&[0, 7], &[]], [&[7], &[0]], [&[0, 7], &[]]], [false, false]),
+        // Another interface gains an address, or gets its link back later.
+        ([[&[0, 7], &[]], [&[7], &[0]], [&[7, 9], &[0]]], [false, false]),
+        ([[&[0, 7], &[]], [&[], &[0, 7]], [&[0], &[7]]], [false, false]),
+        // Moves.
+        ([[&[0], &[]], [&[8], &[]], [&[8], &[]]], [true, true]),
+        ([[&[0], &[]], [&[], &[0]], [&[8], &[]]], [false, true]),
+        // The peer may send to the address that is lost.
+        ([[&[0, 7], &[]], [&[0], &[7]], [&[0, 7], &[]]], [true, false]),
+        // The peer is behind a router.
+        ([[&[7, 8], &[]], [&[8], &[]], [&[8], &[]]], [true, true]),
+        ([[&[7], &[]], [&[], &[7]], [&[7], &[]]], [false, false]),
+        // The participant does not use the interface to the peer.
+        ([[&[7, 8], &[0]], [&[8], &[0]], [&[8], &[0]]], [true, true]),
     ];
     for ([before, during, after], expected) in cases {
-        let mut domain = moved(VendorId::CYCLONE, true);
-        let addresses = attached(&mut domain, before);
-        set_addresses(&mut domain, addresses, VendorId::CYCLONE);
+        let mut domain = Domain::new([1, 2].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
         domain.run(PERIOD.times(10));
-        let rejoins_before = domain.counters(1).rejoins;
+        let addresses = attached(&mut domain, before[0], before[1]);
+        set_addresses(&mut domain, addresses, VendorId::PEREGRINE);
+        domain.run(PERIOD.times(10));
 
         domain.cut = true;
-        let addresses = attached(&mut domain, during);
+        let addresses = attached(&mut domain, during[0], during[1]);
         set_addresses(&mut domain, addresses, VendorId::CYCLONE);
-        domain.run(Span::from_secs(2));
-        let rejoins_during = domain.counters(1).rejoins;
+        domain.run(Span::from_secs(1));
+        let rejoins = domain.counters(1).rejoins;
 
-        domain.cut = false;
-        domain.deaf = expected[1].then_some(1);
+        let addresses = attached(&mut domain, after[0], after[1]);
         if during != after {
-            let addresses = attached(&mut domain, after);
             set_addresses(&mut domain, addresses, VendorId::CYCLONE);
         }
+        // The network takes a while to recover.
+        domain.run(Span::from_secs(2));
+        domain.cut = false;
+        domain.deaf = expected[1].then_some(1);
         domain.run(Span::from_secs(6));
-        let told = [rejoins_during > rejoins_before, domain.counters(1).rejoins > rejoins_during];
+        let told = [rejoins > 0, domain.counters(1).rejoins > rejoins];
         assert_eq!(told, expected, "{before:?}, {during:?}, {after:?}");
     }
+}
+
+#[test]
+fn peer_on_a_host_without_a_link_discovers_the_participant_anew() {
+    let mut domain = Domain::new([1, 2].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
+    domain.run(PERIOD.times(10));
+    domain.deaf = Some(1);
+    let own = |addresses: Addresses, is_used| {
+        let IpAddr::V4(peer) = address(2, 7410).ip() else { panic!("the hosts have IPv4 addresses") };
+        let local = LocalAddress {
+            ip: peer.into(),
+            interface: 2,
+            prefix_bits: 24,
+            mtu_bytes: 1500,
+            is_loopback: false,
+            is_used,
+        };
+        Addresses { paths: Paths::new(vec![local], None), ..addresses }
+    };
+    let before = attached(&mut domain, &[0], &[]);
+    set_addresses(&mut domain, own(before, true), VendorId::PEREGRINE);
+    domain.run(PERIOD.times(10));
+    let after = attached(&mut domain, &[], &[0]);
+    set_addresses(&mut domain, own(after, false), VendorId::CYCLONE);
+    domain.run(Span::from_secs(1));
+    assert_eq!(domain.counters(1).rejoins, 1);
 }

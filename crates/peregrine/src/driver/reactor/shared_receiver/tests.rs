@@ -458,6 +458,47 @@ fn thread_that_receives_for_others_only_is_excluded() {
 }
 
 #[test]
+fn thread_leads_on_after_a_reception_for_others_if_most_samples_are_its_own() {
+    let world = World::new();
+    let parker = Parker::of_this_thread();
+    // A thread that has led for its own samples twice.
+    world.lead_once();
+    world.lead_once();
+    let lead_for_others = || {
+        let sleeper = thread::spawn(Parker::of_this_thread).join().unwrap();
+        world.set(Action::Wake(sleeper));
+        world.sender.send(b"for the other").unwrap();
+        let leads_on = world.receiver().lead_until_woken(&parker, now() + Span::from_millis(20), &*world.by);
+        (leads_on, world.wait_for(b"for the other") == thread::current().id())
+    };
+    let mut led_on = 0;
+    let end = now() + PATIENCE.into();
+    loop {
+        assert!(now() < end);
+        match lead_for_others() {
+            (true, true) => led_on += 1,
+            (false, true) => break,
+            // The receive thread was faster.
+            (_, false) => {}
+        }
+    }
+    assert_eq!(led_on, 2);
+}
+
+#[test]
+fn wake_up_without_a_datagram_is_no_sample_of_the_thread() {
+    let world = World::new();
+    let parker = Parker::of_this_thread();
+    world.lead_once();
+    for _ in 0..20 {
+        parker.unpark();
+        world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by);
+    }
+    assert!(LeadBalance::of_this_thread_at_sockets(LeadBalance::leads_on_after_others));
+    assert!(!LeadBalance::of_this_thread_at_sockets(LeadBalance::leads_on_after_others));
+}
+
+#[test]
 fn socket_is_armed_after_a_panic_of_the_leader() {
     let world = World::new();
     world.lead_once();

@@ -170,7 +170,7 @@ pub struct Participant {
     /// Messages that were not sent because their protection failed.
     unsealed: u64,
     rejoins: u64,
-    /// The addresses of this participant before the last moves, since which some peers may not have answered.
+    /// The addresses of this participant before it moved; peers that do not follow may not have answered since.
     moved_from: Option<Addresses>,
     gate_counters: GateCounters,
 }

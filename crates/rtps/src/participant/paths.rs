@@ -164,7 +164,8 @@ impl Paths {
         ip.is_loopback() || self.addresses.iter().any(|a| a.ip == ip)
     }
 
-    /// Whether one of these addresses is in the network of an interface that this participant uses, or of another one.
+    /// Whether one of these addresses is in the network of an interface that this participant uses, or with `is_used`
+    /// false, of one that it does not use.
     pub(super) fn attaches(&self, locators: &[Locator], is_used: bool) -> bool {
         self.addresses.iter().any(|a| a.is_used == is_used && locators.iter().any(|l| a.is_near(l)))
     }

@@ -311,7 +311,7 @@ fn peer_behind_a_link_that_is_down_is_told_no_goodbye() {
 }
 
 #[test]
-fn peer_on_a_host_without_a_link_discovers_the_participant_anew() {
+fn peer_on_the_same_host_is_told_goodbye_without_a_link() {
     let mut domain = Domain::new([1, 2].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
     domain.run(PERIOD.times(10));
     domain.deaf = Some(1);

@@ -490,9 +490,20 @@ fn wake_up_without_a_datagram_is_no_sample_of_the_thread() {
     let world = World::new();
     let parker = Parker::of_this_thread();
     world.lead_once();
-    for _ in 0..20 {
-        parker.unpark();
-        world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by);
+    for is_at_socket in [false, true] {
+        for _ in 0..20 {
+            let (me, by) = (Arc::clone(&parker), Arc::clone(&world.by));
+            let waking = thread::spawn(move || {
+                while is_at_socket && by.receiver.try_lead().is_some() {
+                    thread::yield_now();
+                }
+                me.unpark();
+            });
+            while !world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by) {
+                thread::yield_now();
+            }
+            waking.join().unwrap();
+        }
     }
     assert!(LeadBalance::of_this_thread_at_sockets(LeadBalance::leads_on_after_others));
     assert!(!LeadBalance::of_this_thread_at_sockets(LeadBalance::leads_on_after_others));

@@ -36,9 +36,9 @@ pub const REASSEMBLY_UNANNOUNCED_MAX: Span = Span::from_secs(3);
 /// The same for a sample that a HEARTBEAT announces: as long as requests for it are repeated.
 pub const REASSEMBLY_IDLE_MAX: Span = Span::from_secs(10);
 
-/// A reader whose requests for fragments of a sample remain without effect requests the whole sample each so many
-/// times. The first time is after about a third of a second: the fragments that it has may be forged, and the sample
-/// not in fragments.
+/// Number of ineffective requests for fragments of a sample after which a reader requests the whole sample, each time.
+/// The first time is after about a third of a second: the received fragments may be forged, and the sample not in
+/// fragments.
 pub const WHOLE_SAMPLE_REQUEST_EVERY: u32 = 6;
 
 /// Fragments per sample: the largest sample in pieces of 1 KiB. With smaller pieces, a reader would need more memory
@@ -141,7 +141,8 @@ pub const KEY_CHANNEL_MEMORY_PER_PEER: usize = 1 << 20;
 /// Bytes that it holds for all peers.
 pub const KEY_CHANNEL_MEMORY_MAX: usize = 64 << 20;
 
-/// Refused participants that are remembered, so that each refusal is told once. The oldest is forgotten.
+/// Maximum number of refused participants that are remembered, so that each refusal causes one event. The oldest is
+/// forgotten.
 pub const REFUSALS_REMEMBERED_MAX: usize = 256;
 
 /// Messages with keys that the caller has not taken. At this number, peers wait.
@@ -170,8 +171,8 @@ pub const ANSWER_REPETITIONS: [Span; 3] = [Span::from_millis(10), Span::from_mil
 /// Unanswered announcement bytes of one unverified participant that may count as credit for answers to it.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 
-/// How long a participant must be silent before a new one may evict it once [`PARTICIPANTS_MAX`] are known, whatever
-/// its lease: a participant with an infinite lease must not occupy an entry for ever. Implementations announce
+/// How long a participant must be silent before a new one may evict it once [`PARTICIPANTS_MAX`] are known, regardless
+/// of its lease: a participant with an infinite lease must not occupy an entry for ever. Implementations announce
 /// themselves at least every 30 s.
 pub const EVICTION_MIN_SILENCE: Span = Span::from_secs(120);
 
@@ -199,7 +200,7 @@ pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(20);
 /// all. After an outage of a link, peers and switches need a while to reach it.
 pub const RETURN_QUESTIONS: u32 = 8;
 
-/// How often a peer that takes no notice of a move of this participant is told goodbye, so that it discovers this
+/// Maximum number of goodbyes to a peer that ignores a move of this participant, so that the peer discovers this
 /// participant anew.
 pub const REJOINS_MAX: u32 = 3;
 
@@ -535,9 +536,9 @@ pub const COUNTS_TO_GO_BACK: u32 = 3;
 /// HEARTBEAT every few seconds would else take [`COUNTS_TO_GO_BACK`] of them to recover from a false count.
 pub const COUNT_SERIES_SILENCE: Span = Span::from_secs(1);
 
-/// How often a reader repeats by itself a request that a HEARTBEAT has justified and that stays unanswered. With waits
-/// up to [`NACK_REPEAT_MAX`] that is about ten seconds, as long as a writer waits for a reader; then it answers
-/// HEARTBEATs only.
+/// Maximum number of times that the timer of a reader repeats an unanswered request which a HEARTBEAT has justified.
+/// With waits up to [`NACK_REPEAT_MAX`] that is about ten seconds, as long as a writer waits for a reader; then it
+/// answers HEARTBEATs only.
 pub const REPAIR_REQUESTS_MAX: u32 = 56;
 
 /// Payload bytes that a fragment of a sample in many pieces has at least: as few as Peregrine itself ever sends.
@@ -589,8 +590,8 @@ pub const REPAIRS_IN_FLIGHT_MAX: usize = 8;
 /// The same for requests for fragments: 256 fragments each, together 22 MB at the fragment size of Ethernet.
 pub const FRAGMENT_REPAIRS_IN_FLIGHT_MAX: usize = 64;
 
-/// Samples that a reader passes over at once because a HEARTBEAT or GAP says that they will never come: as many as one
-/// acknowledgement can name. A reader that passes over more acknowledges them after a second message has confirmed it.
+/// Samples that a reader passes over at once because a HEARTBEAT or GAP excludes them: as many as one acknowledgement
+/// can name. A reader that passes over more acknowledges them after a second message has confirmed it.
 pub const SKIP_BELIEVED_MAX: u64 = 256;
 
 /// Samples in a row with ascending numbers that a reader has passed over, until it goes back to them.

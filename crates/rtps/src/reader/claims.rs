@@ -1,8 +1,8 @@
 //! Claims of a writer that samples are gone, irrelevant or written, and how its later messages withdraw false claims.
 //!
 //! A HEARTBEAT or GAP may be forged. The reader follows a claim, and remembers what it has passed over by that until a
-//! sample after it has been delivered. If the writer sends something passed over, or a HEARTBEAT that contradicts the
-//! claim, the reader goes back. That can bring nothing twice, since nothing after it was delivered.
+//! sample after it has been delivered. If the writer sends a sample passed over, or a HEARTBEAT that contradicts the
+//! claim, the reader goes back. No sample is delivered twice, because no sample after the stretch was delivered.
 
 use crate::limits::{SKIP_BELIEVED_MAX, STALE_RUN_MIN, STALE_SAMPLES_TO_GO_BACK};
 use crate::seq::SequenceNumber;
@@ -22,8 +22,8 @@ pub(super) enum ClaimCheck {
 }
 
 impl WriterProxy {
-    /// One past the newest number that something other than the claim in question has shown to exist. As long as
-    /// nothing is known of the writer, a late joiner takes its word for any number.
+    /// One past the newest number that a message other than the claim in question has shown to exist. As long as
+    /// nothing is known of the writer, a late joiner accepts any number.
     pub(super) fn known_until(&self) -> SequenceNumber {
         let waiting = self.out_of_order.keys().next_back().copied();
         let newest = waiting.max(self.reassembly.newest()).max(Some(self.announced.newest()));
@@ -31,8 +31,8 @@ impl WriterProxy {
         if known == SequenceNumber::FIRST { SequenceNumber::MAX } else { known }
     }
 
-    /// Goes on at `until`, because a HEARTBEAT whose first number is `first`, or a GAP, says that nothing before comes.
-    /// So many samples are lost by that. `known_until`: see [`Self::known_until`].
+    /// Continues at `until`, because a HEARTBEAT whose first number is `first`, or a GAP, excludes all earlier samples.
+    /// `lost`: the number of samples that are lost by that. `known_until`: see [`Self::known_until`].
     pub(super) fn pass_over(
         &mut self,
         until: SequenceNumber,
@@ -56,7 +56,7 @@ impl WriterProxy {
         });
     }
 
-    /// A volatile reader starts at `next` because a HEARTBEAT says so, for this reader alone or for all.
+    /// A volatile reader starts at `next` because of a HEARTBEAT, for this reader alone or for all.
     pub(super) fn start_by_claim(&mut self, next: SequenceNumber, is_own: bool) {
         self.start(next);
         self.skip.put(Skip {
@@ -71,7 +71,7 @@ impl WriterProxy {
         });
     }
 
-    /// A volatile reader starts at `number`, because that sample is the first of which something arrives.
+    /// A volatile reader starts at `number`, because that sample is the first of which a message arrives.
     pub(super) fn start_by_sample(&mut self, number: SequenceNumber) {
         self.started = true;
         if self.info.reliable {
@@ -118,9 +118,9 @@ impl WriterProxy {
         });
     }
 
-    /// Goes on behind sample `number`, of which a message says that it is longer than the reader accepts. The message
-    /// may be forged: a shorter sample with that number proves it wrong. Returns how many samples before it the reader
-    /// has missed thereby.
+    /// Continues after sample `number`, which is longer than the reader accepts, according to a message. The message
+    /// may be forged: a shorter sample with that number disproves it. Returns the number of earlier samples that the
+    /// reader misses by that.
     pub(super) fn refuse_too_long(&mut self, number: SequenceNumber) -> u64 {
         if !self.info.reliable {
             let missed = number.distance_from(self.next);
@@ -166,7 +166,7 @@ impl WriterProxy {
         if skip.is_believed { self.next.min(self.announced.newest().next().max(skip.from)) } else { skip.from }
     }
 
-    /// A HEARTBEAT says what the writer has. It overrides what earlier messages claimed.
+    /// A HEARTBEAT states the samples of the writer, and overrides earlier claims.
     pub(super) fn check_claims(&mut self, first: SequenceNumber, last: SequenceNumber) -> ClaimCheck {
         if self.announced.lower(last) {
             self.limit_request();

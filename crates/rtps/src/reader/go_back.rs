@@ -1,4 +1,4 @@
-//! Receiving samples of a writer again, because some were forged or missed.
+//! Repeated reception of a writer's samples, because some were forged or missed.
 
 use crate::id::Guid;
 use crate::seq::SequenceNumber;
@@ -29,7 +29,7 @@ impl Reader {
     }
 
     /// Receives the samples from `number` on again, if they have been received, and those after them that wait: they
-    /// may be forged. Believes the next HEARTBEAT whatever its count.
+    /// may be forged. Accepts the next HEARTBEAT regardless of its count.
     pub(crate) fn go_back(&mut self, writer: Guid, number: SequenceNumber) {
         let Some(index) = self.find(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };

@@ -1,9 +1,9 @@
-//! The participants that know a reader.
+//! The remote participants that have matched a reader.
 //!
-//! A participant that knows a reader has matched the reader with all of its writers, and each of them then sends a
-//! HEARTBEAT. The reader therefore asks one writer of a participant first. The others are asked when that one has
-//! answered, or has not answered for [`SILENT_STEPS`]. Otherwise a hundred readers that match a hundred writers of a
-//! busy participant send ten thousand questions every few milliseconds, and the participant answers them too late.
+//! A participant that has discovered a reader matches it with all of its writers, and each of these then sends a
+//! HEARTBEAT. The reader therefore asks one writer of a participant first, and the others once that one has answered,
+//! or has not answered for [`SILENT_STEPS`]. Otherwise a hundred readers that match a hundred writers of a busy
+//! participant send ten thousand questions every few milliseconds, and the participant answers them too late.
 
 use hashbrown::HashMap;
 

@@ -84,8 +84,8 @@ impl Reader {
         self.update_memory_charge(index);
     }
 
-    /// Discards samples under reassembly that their writer has not written, as its HEARTBEAT says, and what they have
-    /// shown to be missing.
+    /// Discards samples under reassembly that their writer has not written according to its HEARTBEAT, and the gaps
+    /// that they have shown.
     pub(super) fn give_up_denied(&mut self, now: Instant, index: usize, last: SequenceNumber) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         self.counters.reassemblies_given_up += proxy.reassembly.forget_denied(last, now, &mut self.pool) as u64;

@@ -14,8 +14,8 @@ const FIRST_AFTER: Span = Span::from_millis(20);
 const REPEAT_AFTER: Span = Span::from_millis(80);
 
 impl Reader {
-    /// Sends one more pre-emptive ACKNACK to a writer that has left all of them unanswered. It may believe that this
-    /// reader has everything, and then says nothing by itself.
+    /// Sends one more pre-emptive ACKNACK to a writer that has left all of them unanswered. Such a writer may assume
+    /// that this reader has everything, and then sends no HEARTBEAT.
     pub fn ask_unheard_writer(&mut self, now: Instant, writer: Guid) {
         let Some(index) = self.find(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };

@@ -1,4 +1,4 @@
-//! Payloads that their writer protects.
+//! Samples whose writer protects the payloads.
 
 use crate::id::Guid;
 use crate::payload::Payload;
@@ -8,7 +8,7 @@ use crate::wire::DataFrag;
 use super::{Reader, Reception, SampleMeta};
 
 impl Reader {
-    /// Whether payloads are protected, whatever carries them.
+    /// Whether payloads are protected, on every route.
     #[must_use]
     pub fn protects_payloads(&self) -> bool {
         self.sealer.payloads().is_some()

@@ -81,7 +81,7 @@ pub(super) struct WriterProxy {
     pub(super) next: SequenceNumber,
     /// Whether the writer sends what was written before the reader came.
     pub(super) gets_history: bool,
-    /// Whether `next` is known: a volatile reader starts wherever it first hears something.
+    /// Whether `next` is known: a volatile reader starts at the first message that it hears.
     pub(super) started: bool,
     /// Of a volatile reader: everything before was received at an earlier match.
     pub(super) kept: Compact<SequenceNumber>,
@@ -602,8 +602,8 @@ impl WriterProxy {
         requests
     }
 
-    /// The writer has written nothing after `last`, as its HEARTBEAT says. The samples that have shown more are forged,
-    /// unless they are so recent that they may have overtaken it.
+    /// The writer has written no sample after `last`, according to its HEARTBEAT. The samples that have shown more are
+    /// forged, unless they are so recent that they may have overtaken it.
     pub(super) fn deny_shown(&mut self, last: SequenceNumber, now: Instant) {
         let is_old = self.shown.grew_at() + REASSEMBLY_DENIED_AFTER <= now;
         if is_old && self.shown.lower(last) {

@@ -1,4 +1,4 @@
-//! Requests for fragments are paid for by the writer that they go to.
+//! The budget of requests for fragments: a writer pays for them with the bytes that it sends.
 
 use crate::limits::{ANSWER_BYTES_PER_BYTE, REQUEST_CREDIT_MAX, REQUEST_CREDIT_START, REQUEST_REFILL_PER_SECOND};
 use crate::time::Instant;
@@ -17,7 +17,7 @@ impl Default for RequestBudget {
 }
 
 impl RequestBudget {
-    /// The writer has sent so many bytes that are news.
+    /// The writer has sent so many bytes for the first time.
     pub(super) fn pay(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes.saturating_mul(ANSWER_BYTES_PER_BYTE)).min(REQUEST_CREDIT_MAX);
     }

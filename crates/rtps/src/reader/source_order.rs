@@ -5,9 +5,9 @@ use crate::time::Timestamp;
 
 /// The place of the samples of one writer in the order by source timestamp.
 ///
-/// Order within one writer comes from sequence numbers: a sample has at least the time of the one before, whatever the
-/// clock of the writer says. After a step back of that clock, samples of the writer have the latest time before the
-/// step until the clock has come there again. All readers that receive them order them in the same way.
+/// Order within one writer comes from sequence numbers: a sample has at least the time of the one before, regardless of
+/// the writer's clock. After a step back of that clock, samples of the writer have the latest time before the step
+/// until the clock has reached that time again. All readers that receive them order them in the same way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceOrder {
     latest: Timestamp,
@@ -26,7 +26,7 @@ impl SourceOrder {
     }
 }
 
-/// A later source timestamp is wrong or forged. It would keep all samples of other writers out for as long.
+/// A later source timestamp is wrong or forged, and would keep all samples of other writers out for as long.
 fn latest_acceptable(wall: Timestamp) -> Timestamp {
     match wall.is_valid() {
         true => Timestamp::from_unix_nanos(wall.to_unix_nanos().saturating_add(SOURCE_TIMESTAMP_AHEAD_MAX.0)),

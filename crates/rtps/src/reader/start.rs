@@ -1,4 +1,4 @@
-//! The start of a volatile reader with a volatile writer that announces samples which are for other readers, too: see
+//! The start of a volatile reader with a volatile writer that also announces samples for other readers: see
 //! [`VolatileStart`].
 
 use super::Reader;

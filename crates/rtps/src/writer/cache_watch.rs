@@ -1,6 +1,5 @@
-//! Counts what happens to the cache of a writer: how often it was full or empty, and how many samples in it readers
-//! have not acknowledged. Only writers with [watermarks](super::WriterConfig::watermarks) count more than the refused
-//! writes.
+//! Counts of the cache of a writer: how often the cache was full or empty, and its unacknowledged samples. Only writers
+//! with [watermarks](super::WriterConfig::watermarks) count more than the refused writes.
 
 use crate::seq::SequenceNumber;
 

@@ -65,7 +65,7 @@ pub struct WriterConfig {
 pub struct KeptLimits {
     /// Samples, at least 1.
     pub samples: u32,
-    /// Payload bytes. Two samples are kept whatever their length.
+    /// Payload bytes. Two samples of any length are kept.
     pub bytes: usize,
 }
 

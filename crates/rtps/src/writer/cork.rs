@@ -1,10 +1,10 @@
 //! Corking: in a dense flow, a few samples leave together, in one message or as a train of datagrams.
 //!
-//! A system call and the way through the network stack cost several times as much as a small sample. An application
-//! that does nothing but write gains throughput if samples wait for each other, and each waits for some microseconds.
-//! As in Nagle's algorithm (RFC 896), samples wait only while an answer is outstanding, whose arrival sends them, and
-//! not longer than [`CORK_TIME_MAX`]. A writer that corks therefore requests the next acknowledgement once the last one
-//! has arrived.
+//! A system call and the pass through the network stack cost several times as much as a small sample. An application
+//! that does nothing but write gains throughput if samples wait for each other, each for some microseconds. As in
+//! Nagle's algorithm (RFC 896), samples wait only while an answer is outstanding, whose arrival sends them, and not
+//! longer than [`CORK_TIME_MAX`]. A writer that corks therefore requests the next acknowledgement once the last one has
+//! arrived.
 
 use super::Writer;
 use super::flow::Answers;

@@ -17,7 +17,7 @@ pub enum WriterEvent {
     ReaderActive(Guid),
     /// A reader stalls delivery.
     Stalled(Stall),
-    /// A reader that stalled delivery has acknowledged something new, or is no longer matched.
+    /// A reader that stalled delivery has acknowledged further samples, or is no longer matched.
     StallEnded {
         /// The reader.
         reader: Guid,

@@ -1,4 +1,4 @@
-//! The bound on what is kept for readers, where HISTORY and RESOURCE_LIMITS set none.
+//! The bound on samples that are kept for readers, where HISTORY and RESOURCE_LIMITS set none.
 //!
 //! The unacknowledged samples are counted again only after so many more samples or bytes were written as were missing
 //! to the bound at the last count: a write costs two comparisons.
@@ -9,7 +9,7 @@ use crate::seq::SequenceNumber;
 use super::Writer;
 use super::config::KeptLimits;
 
-/// Samples that are kept whatever their length, so that one can be sent while the other is acknowledged.
+/// Number of samples of any length that are kept, so that one can be sent while the other is acknowledged.
 const SAMPLES_OF_ANY_LENGTH: u64 = 2;
 
 impl Writer {

@@ -1,4 +1,4 @@
-//! How much a writer keeps for readers where HISTORY and RESOURCE_LIMITS set no limit, and when to count again.
+//! The limits on samples kept for readers where HISTORY and RESOURCE_LIMITS set none, and the time of the next count.
 
 use crate::history::HistoryKind;
 use crate::seq::SequenceNumber;

@@ -1,4 +1,4 @@
-//! How far a reader is, and why it lags.
+//! The progress of a reader, and the causes of its lag.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -104,7 +104,8 @@ pub(super) struct Lag {
 }
 
 impl Lag {
-    /// The reader has acknowledged something new. If it was given up, that may be what it was told is lost.
+    /// The reader has acknowledged further samples. For a reader that was given up, these may be samples that a
+    /// HEARTBEAT has reported as lost, which is no progress.
     #[inline]
     pub(super) const fn note_progress(&mut self) {
         if !self.is_given_up {

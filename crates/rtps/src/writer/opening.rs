@@ -1,12 +1,12 @@
 //! The first HEARTBEAT of readers that start after it.
 //!
 //! Such a reader (see [`Quirks::skips_to_first_heartbeat`](crate::vendor::Quirks::skips_to_first_heartbeat)) may learn
-//! of the writer after the writer has matched it, and miss the opening HEARTBEAT and the first samples. Until it has
-//! answered a HEARTBEAT, the HEARTBEATs that reach it name no sample that it lacks: the reader then starts with the
-//! first of these, and requests the others after the next HEARTBEAT.
+//! of the writer after the writer has matched it, and miss the opening HEARTBEAT and the first samples. Until the
+//! reader has answered a HEARTBEAT, the HEARTBEATs that reach it name no sample that it lacks: the reader then starts
+//! with the first of these, and requests the others after the next HEARTBEAT.
 //!
-//! HEARTBEATs to all readers reach it, too. While other readers wait for those, each reader is sent its own, for
-//! [`OPENING_MAX`] after the match.
+//! HEARTBEATs to all readers reach such a reader, too. While other readers wait for those, the writer sends each reader
+//! its own, for [`OPENING_MAX`] after the match.
 
 use super::Writer;
 use super::proxy::{MatchedReader, ReaderProxy};
@@ -17,7 +17,7 @@ use crate::vendor::Quirks;
 use crate::wire::AckNack;
 
 impl Writer {
-    /// Takes note of what an answer says of the first HEARTBEAT of the reader at `index`.
+    /// Notes whether an answer shows that the reader at `index` has its first HEARTBEAT.
     pub(super) fn note_opening(&mut self, now: Instant, index: usize, answer: &AckNack) {
         let sent_below = self.next_to_send;
         let Some(reader) = self.readers.get_mut(index) else { return };

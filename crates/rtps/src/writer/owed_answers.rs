@@ -1,8 +1,8 @@
 //! The acknowledgements that the readers of one remote participant owe to the writers of a local participant.
 //!
-//! A request to n readers of a participant makes it send n answers, which wait for each other in the queues of both
-//! sides. A writer that knows only its own requests takes the late ones for lost and repeats its requests, and each
-//! repetition makes the queues longer. The writers of a participant therefore share what they know of each remote
+//! A request to n readers of a participant causes n answers, which wait for each other in the queues of both sides. A
+//! writer that knows only its own requests takes the late answers for lost and repeats its requests, and each
+//! repetition makes the queues longer. The writers of a participant therefore share one count for each remote
 //! participant.
 
 use alloc::sync::Arc;

@@ -292,7 +292,7 @@ impl ReaderProxy {
         returns
     }
 
-    /// Whether it requests something that the flow has lost, and not only history.
+    /// Whether it requests a sample that the flow has lost, and not only history.
     pub(super) fn has_lost_in_flow(&self) -> bool {
         let last = self.requested.as_ref().and_then(|wanted| wanted.iter().last());
         !self.is_left_behind && last.is_some_and(|last| last >= self.paced_from)

@@ -1,4 +1,5 @@
-//! Repairs that a reader may be sent: nothing twice within a round trip, and no more than was paid for.
+//! The repairs that a writer may send to a reader: no sample twice within a round trip, and at most the bytes that the
+//! reader has paid for.
 
 use alloc::vec::Vec;
 

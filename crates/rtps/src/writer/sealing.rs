@@ -9,7 +9,7 @@ use crate::seq::SequenceNumber;
 use super::Writer;
 
 impl Writer {
-    /// Whether payloads are protected, whatever carries them.
+    /// Whether payloads are protected, on every route.
     #[must_use]
     pub fn protects_payloads(&self) -> bool {
         self.packer.payloads().is_some()

@@ -1,20 +1,20 @@
-//! A question about all readers that a single reader answers.
+//! A condition on all readers that a single reader decides.
 //!
-//! An acknowledgement of one reader usually releases no sample, because another reader still lacks the oldest one.
-//! Looking at every reader to find that out makes the acknowledgements of n readers cost n² steps. The reader that
-//! answered the question last usually answers it again.
+//! An acknowledgement of one reader usually releases no sample, because another reader still lacks the oldest one. A
+//! check of every reader makes the acknowledgements of n readers cost n² steps. The reader that decided the last check,
+//! the witness, usually decides the next one.
 
 use crate::box_list::BoxList;
 
 use super::proxy::ReaderProxy;
 
-/// The place of the reader that answered a question last.
+/// The place of the reader that decided the last check.
 #[derive(Debug, Default)]
 pub(super) struct Witness(usize);
 
 impl Witness {
-    /// Whether some reader is meant. The search begins with the last witness, so that a series of questions whose
-    /// witnesses cease to be meant one after the other looks at each reader once.
+    /// Whether `is_meant` holds for any reader. The search begins with the last witness, so a series of searches checks
+    /// each reader once if the witnesses cease to match one after the other.
     pub(super) fn find(&mut self, readers: &BoxList<ReaderProxy>, is_meant: impl Fn(&ReaderProxy) -> bool) -> bool {
         let start = self.0.min(readers.len());
         let mut places = (start..readers.len()).chain(0..start);

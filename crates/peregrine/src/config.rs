@@ -161,8 +161,8 @@ pub struct DomainConfig {
     /// Maximum number of bytes that remote participants make each local participant hold: samples that readers hold for
     /// the application, samples of which fragments or earlier samples are missing, and discovery data. All participants
     /// of a process together hold at most half of the memory of the machine.
-    /// [`DomainParticipant::peer_memory`](crate::DomainParticipant::peer_memory) shows the use and what everybody has
-    /// in any case. The default is 2 GiB; `usize::MAX` means no limit.
+    /// [`DomainParticipant::peer_memory`](crate::DomainParticipant::peer_memory) shows the use and the guaranteed
+    /// shares. The default is 2 GiB; `usize::MAX` means no limit.
     pub max_peer_bytes: usize,
     /// Maximum number of samples that a writer keeps until its reliable readers acknowledge them, where HISTORY and
     /// RESOURCE_LIMITS set no limit: `max_samples` is unlimited, and the writer is KEEP_ALL or has keys and unlimited
@@ -172,8 +172,8 @@ pub struct DomainConfig {
     /// and new values of instances in a full KEEP_LAST history, do not count. The default is 262,144; `u32::MAX` means
     /// no limit.
     pub max_unacknowledged_samples: u32,
-    /// The same limit in payload bytes. Two samples are kept whatever their length. The default is 64 MiB; `usize::MAX`
-    /// means no limit.
+    /// The same limit in payload bytes. Two samples of any length are kept. The default is 64 MiB; `usize::MAX` means
+    /// no limit.
     pub max_unacknowledged_bytes: usize,
     /// Transports with connections, in addition to UDP. The default is none.
     #[doc(hidden)]

@@ -18,8 +18,8 @@ static PROCESS: LazyLock<Arc<MemoryAccount>> = LazyLock::new(|| {
 ///
 /// Samples beyond a limit are rejected, or evicted and requested again later, each with its count. A reader always has
 /// room for 64 KiB of samples and for one sample of any length, and the participants of each source address for a fair
-/// part of the incomplete samples, of 128 KiB at least, whatever others occupy. Not part of it: the samples that
-/// writers keep until readers acknowledge them
+/// part of the incomplete samples, of 128 KiB at least, regardless of others. Not counted: the samples that writers
+/// keep until readers acknowledge them
 /// ([`DomainConfig::max_unacknowledged_bytes`](crate::DomainConfig::max_unacknowledged_bytes)), and samples that the
 /// application has taken.
 #[non_exhaustive]

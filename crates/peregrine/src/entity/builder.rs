@@ -159,8 +159,9 @@ impl ParticipantBuilder {
         self
     }
 
-    /// How long others keep this participant without news of it. The default is 20 s; the participant announces
-    /// itself three times in that time. The shortest lease is 100 ms; [`Duration::MAX`] is a lease without end.
+    /// The lease: the time for which other participants keep this one without a message from it. The default is 20 s;
+    /// the participant announces itself three times in that time. The shortest lease is 100 ms; [`Duration::MAX`] is a
+    /// lease without end.
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -234,7 +235,7 @@ impl ParticipantBuilder {
         let (security, trusts_host) = match &self.security {
             None => (None, false),
             Some(settings) => match settings.load_without_certificate()? {
-                // A pre-shared key authenticates nobody: other users of the host may know it, too.
+                // A pre-shared key authenticates no participant: other users of the host may know the key, too.
                 Some(PreShared { passphrases, key_length, kind }) => {
                     (Some(Security::configure_pre_shared(&passphrases, key_length, kind, &mut config)), false)
                 }

@@ -548,7 +548,8 @@ impl DomainParticipant {
         self.inner.core.writers_abandoned()
     }
 
-    /// What the participants of this process in this domain share with other processes of the host by shared memory.
+    /// The use of shared memory between the participants of this process in this domain and other processes of the
+    /// host.
     #[must_use]
     pub fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
         self.inner.domain.shared_memory_statistics()

@@ -29,7 +29,7 @@ pub enum BadParameter {
     OutOfRange {
         /// Which argument.
         argument: Argument,
-        /// What was given.
+        /// The given value.
         value: u64,
         /// The smallest permitted value.
         min: u64,

@@ -76,7 +76,7 @@ pub(crate) struct ReaderInner<T: TopicType> {
 ///
 /// A listener that blocks delays its own entity only: other entities wait for its thread for at most 50 ms, then
 /// another thread serves them. The exception is a write to a reader of the same process, which runs the listener of the
-/// reader before the write returns. If a call lasts longer than a second while news of its reader wait, the call is
+/// reader before the write returns. If a call delays status changes of its reader for longer than a second, the call is
 /// counted (`listener_stalls`) and logged. A panic of a listener is counted (`listener_panics`) and logged, and the
 /// listener remains set.
 #[expect(unused_variables, reason = "the names document what each call is given")]
@@ -383,8 +383,8 @@ impl<T: TopicType> DataReader<T> {
         self.inner.core.gate.panics()
     }
 
-    /// The number of listener calls that did not return within a second while news of the reader waited for them. Each
-    /// is logged; [`Self::status`] says for how long the current one has lasted.
+    /// The number of listener calls that delayed status changes of the reader for a second. Each call is logged;
+    /// [`Self::status`] states for how long the current one has delayed them.
     #[must_use]
     pub fn listener_stalls(&self) -> u64 {
         self.inner.core.gate.stalls()

@@ -15,6 +15,6 @@ pub struct ReaderStatus {
     pub incomplete_bytes: usize,
     /// Received samples wait because RESOURCE_LIMITS leaves no room: the application has to take samples first.
     pub is_full: bool,
-    /// For how long news of the reader have waited for a running listener call to return.
+    /// The time for which status changes of the reader have waited for the return of a running listener call.
     pub listener_blocked_for: Option<Duration>,
 }

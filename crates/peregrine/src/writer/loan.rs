@@ -196,7 +196,7 @@ fn not_plain<T: DdsType>(representation: Representation) -> Precondition {
     Precondition::NotPlain { type_name: T::TYPE_NAME, representation, obstacle: plain::obstacle::<T>(representation) }
 }
 
-/// What [`DataWriter::loan`] has placed stays where it is until it is written, which takes the loan.
+/// The value that [`DataWriter::loan`] has placed stays until a write consumes the loan.
 const PLACED: &str = "a loan holds a value";
 
 impl<T: DdsType> Deref for WriteLoan<T> {

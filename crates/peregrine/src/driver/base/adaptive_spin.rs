@@ -68,7 +68,7 @@ impl AdaptiveSpin {
         self.hits = self.hits.saturating_add(1);
     }
 
-    /// Records a spin without success. The length of this wait says nothing: [`Self::on_sleep`] is not called.
+    /// Records a spin without success. The length of this wait is no evidence: [`Self::on_sleep`] is not called.
     pub(in crate::driver) fn on_miss(&mut self) {
         self.stream = match self.hits {
             HITS.. => PAUSE,

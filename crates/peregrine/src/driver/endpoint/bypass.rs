@@ -1,11 +1,11 @@
 //! Fast path of a sample to readers in other processes, past the writer's history: a number, a slot and one entry in
 //! each ring, under the lock of the writer and that of its channels.
 //!
-//! Samples that readers have not acknowledged are kept here as [`RetainedChange`]s. They become changes of the history
-//! before any operation that needs the history: another kind of write, or a reader that is added, removed, without
-//! room, or reached by messages. One condition decides whether the fast path may be used, checked with the writer
-//! locked: [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). The fast path is not
-//! used while another thread delivers, so ring entries are in the order of their numbers.
+//! Samples that readers have not acknowledged are kept here as [`RetainedChange`]s. The retained changes enter the
+//! history before any operation that needs the history: another kind of write, or a reader that is added, removed,
+//! without room, or reached by messages. One condition decides whether the fast path may be used, checked with the
+//! writer locked: [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). The fast path is
+//! not used while another thread delivers, so ring entries are in the order of their numbers.
 
 use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::KeyHash;

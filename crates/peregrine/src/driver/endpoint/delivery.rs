@@ -1,4 +1,4 @@
-//! How far the readers of a writer are: statuses, log lines, and the answer to the application's question.
+//! Progress of the readers of a writer: statuses, log lines, and `DataWriter::status`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The endpoints that received datagrams and samples concerned.
+//! Endpoints whose inputs are not processed yet.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ const ANSWERS_BYTES_MAX: usize = 1 << 16;
 /// Readers whose acknowledgements are [gathered](DirtyEndpoints::owes_many_answers).
 const GATHERED_FROM: usize = 8;
 
-/// The endpoints that some datagrams concerned. An endpoint is listed once, and again if threads with lists of their
-/// own add it in turns, which does no harm.
+/// The endpoints with unprocessed inputs. Each is listed once; a duplicate, possible if threads with lists of their own
+/// add an endpoint in turns, is harmless.
 #[derive(Default)]
 pub(crate) struct DirtyEndpoints {
     round: Round,

@@ -1,13 +1,13 @@
-//! When participants were last heard by shared memory, of which their leases know nothing by themselves.
+//! Times at which participants were last heard by shared memory, whose samples renew no lease by themselves.
 
 use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::time::Instant;
 
-/// Participants noted at once. Of further ones the next round takes notice.
+/// Maximum number of participants noted at a time. The next round notes further ones.
 const PEERS_MAX: usize = 64;
 
-/// The peers that one endpoint has heard since [`Self::take`] was last called. The participant calls it before it ends
-/// leases.
+/// The peers that one endpoint has heard since the last call of [`Self::take`]. The participant calls `take` before it
+/// ends leases.
 #[derive(Debug, Default)]
 pub(in crate::driver) struct LastHeard {
     peers: Vec<(GuidPrefix, Instant)>,

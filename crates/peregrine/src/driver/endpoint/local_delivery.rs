@@ -2,8 +2,8 @@
 //!
 //! The thread that holds a writer's send token delivers changes in order, under the lock of each reader in turn and
 //! with no other lock held. Threads and tasks that wait for samples are woken before messages leave for other
-//! processes: that takes system calls. Listeners run after the thread has released the token, so that no listener
-//! delays other writer threads.
+//! processes, because sending takes system calls. Listeners run after the thread has released the token, so that no
+//! listener delays other writer threads.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Marks by which a list of endpoints knows its members without a search.
+//! Marks that show without a search whether an endpoint is in a list.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

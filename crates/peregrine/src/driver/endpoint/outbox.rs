@@ -1,4 +1,4 @@
-//! The unsent messages of a writer, and how threads send them. A receiving thread sends for a bounded time only.
+//! The unsent messages of a writer, and the sending of them. A receiving thread sends for a bounded time only.
 
 use std::cell::Cell;
 

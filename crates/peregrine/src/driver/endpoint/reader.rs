@@ -51,7 +51,7 @@ pub(super) enum AfterEvents {
     RunListener,
 }
 
-/// What a listener of a reader is told. Called without any lock held.
+/// Notifies the listener of a reader of changed statuses. Called without any lock held.
 pub(crate) trait ReaderHook: Send + Sync {
     /// These statuses have changed.
     fn changed(&self, statuses: StatusMask);
@@ -235,7 +235,7 @@ impl ReaderCore {
         after == AfterEvents::Acknowledge
     }
 
-    /// Reports a listener for which news wait too long.
+    /// Reports a listener call that has delayed status changes for too long.
     fn report_blocked_listener(&self, now: Instant) {
         if let Some(waited) = self.gate.check_call(now) {
             let (reader, topic) = (self.guid, Arc::clone(&self.topic));
@@ -546,7 +546,8 @@ impl ReaderCore {
 
     /// Has the control thread call the reader when it is due next.
     fn set_deadline<'c>(&'c self, guard: StateGuard<'c, ReaderState>, now: Instant) {
-        // What a take has made room for is told by the control thread: it may be a listener that is taking.
+        // If a take has made room, the control thread reports that to the writer: the taking thread may be in a
+        // listener.
         let next = if guard.reader.has_event() { Some(now) } else { guard.reader.poll_timeout().map(|(at, _)| at) };
         let deadline = self.due.set(next.into_iter().chain(self.gate.call_deadline()).min());
         drop(guard);

@@ -1,4 +1,4 @@
-//! Writers whose samples come in messages until enough of them have come.
+//! Counts messages with samples, per writer, until they justify a channel of shared memory.
 
 use peregrine_rtps::id::Guid;
 

@@ -1,4 +1,4 @@
-//! Which thread sends the messages of a writer: one at a time, in the order of the samples.
+//! The choice of the thread that sends the messages of a writer: one at a time, in the order of the samples.
 //!
 //! ```text
 //!            a thread has messages to send                 all are sent
@@ -8,8 +8,8 @@
 //!                        └── unsent rest ───────────┘ continues
 //! ```
 //!
-//! The thread that finds the state `Idle` sends. Within bounds it also sends messages that other threads add meanwhile;
-//! then the publishing thread takes over.
+//! The thread that finds the state `Idle` sends. Within bounds the thread also sends messages that other threads add
+//! meanwhile; then the publishing thread takes over.
 
 /// Which thread sends the messages of a writer; `O` is its outbox.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ pub(in crate::driver) trait SendInTurns {
     type State: SendingState<Outbox = Self::Outbox>;
     type Outbox: Default;
     type Name: Display + Send + 'static;
-    /// The readers of this process that have samples and were not told.
+    /// The readers of this process that have samples and were not notified.
     type Notify;
 
     /// The name for log messages.
@@ -44,7 +44,7 @@ pub(in crate::driver) trait SendInTurns {
     /// Wakes the threads and tasks that wait for samples of readers of this process. Runs no listener.
     fn wake_waiting(&self, notify: &mut Self::Notify);
 
-    /// Sends what was packed. Says whether all of it has left within the limit.
+    /// Sends the packed messages. Returns whether all of them have left within the limit.
     fn send(&self, outbox: &mut Self::Outbox, limit: SendLimit) -> bool;
 
     /// [`Self::send`] on the publishing thread.
@@ -76,8 +76,8 @@ pub(in crate::driver) trait SendingState: HasWakers {
 }
 
 /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
-/// too. What has not left within the limit is left to the publishing thread. Returns which readers of this process are
-/// to be told; `make_notify` makes the list of them.
+/// too. Messages that have not left within the limit pass to the publishing thread. Returns the readers of this process
+/// to notify; `make_notify` makes their list.
 pub(in crate::driver) fn put_out<'c, W: SendInTurns>(
     writer: &'c W,
     mut guard: StateGuard<'c, W::State>,
@@ -137,8 +137,8 @@ pub(in crate::driver) fn put_out<'c, W: SendInTurns>(
     }
 }
 
-/// This is an I/O thread that has sent for [2 ms](super::outbox), or an application thread that has sent for others
-/// long enough: the publishing thread takes over.
+/// The calling thread is an I/O thread that has sent for [2 ms](super::outbox), or an application thread that has sent
+/// for others long enough: the publishing thread takes over.
 #[cold]
 fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c, W::State>, outbox: Box<W::Outbox>) {
     let is_parked = guard.sending().park(outbox);

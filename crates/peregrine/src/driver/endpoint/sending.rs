@@ -41,7 +41,7 @@ impl WriterCore {
         send_turns::put_out(self, guard, limit, PendingNotify::default)
     }
 
-    /// The same for a thread that tells readers in the way that `told` says.
+    /// [`Self::put_out`] for a thread that notifies readers as `told` states.
     pub(super) fn put_out_with<'c>(
         &'c self,
         guard: StateGuard<'c, WriterState>,

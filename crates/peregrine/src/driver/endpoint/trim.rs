@@ -2,8 +2,8 @@
 //!
 //! An active writer thread checks periodically which slots readers have released, and frees unused segments. For an
 //! idle writer that still holds much memory, a timer does so instead. The timer rearms while the next call may free
-//! something, and then stops. For slots that readers hold longer, the writer asks these readers for a notification.
-//! Slots that the writer's own process holds are checked when their samples are acknowledged, expire or are released.
+//! memory, and then stops. For slots that readers hold longer, the writer asks these readers for a notification. Slots
+//! that the writer's own process holds are checked when their samples are acknowledged, expire or are released.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Loans that wait for shared memory.
 //!
-//! The task leaves a waker that waits for [`Awaited::Memory`]. The writer wakes the task when readers acknowledge or
-//! return samples, when the application drops a loan, and when the trim timer expires: no process notifies the writer
-//! of slots that its own history releases.
+//! The task adds a waker that waits for [`Awaited::Memory`]. The writer wakes the task when readers acknowledge or
+//! return samples, when the application drops a loan, and when the trim timer expires: slots that the writer's own
+//! history releases cause no other notification.
 
 use std::future::poll_fn;
 use std::pin::pin;

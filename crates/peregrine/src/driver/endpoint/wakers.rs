@@ -1,7 +1,7 @@
 //! The threads and tasks that wait for events of an entity, and the lock that guards their list.
 //!
-//! An executor's waker is code of the application: it runs only after the lock is released ([`StateGuard`]), and on a
-//! thread that may run user code.
+//! An executor's waker is user code: the waker runs only after the lock is released ([`StateGuard`]), and on a thread
+//! that may run user code.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};

@@ -664,8 +664,8 @@ impl WriterCore {
         self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
     }
 
-    /// Ends writing. Waiting threads are woken, and the participant is told of what readers still acknowledge: readers
-    /// that do not answer among them if `waits_for_inactive`.
+    /// Ends writing, wakes waiting threads, and has later acknowledgements reported to the participant. With
+    /// `waits_for_inactive`, the writer also waits for readers that do not answer.
     pub(crate) fn close(&self, waits_for_inactive: bool) {
         let mut guard = self.lock();
         guard.closed = true;

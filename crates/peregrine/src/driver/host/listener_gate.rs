@@ -87,17 +87,18 @@ impl ListenerGate {
         if self.has_waiting_news() { self.watch.deadline() } else { None }
     }
 
-    /// Reports once that news have waited too long for the running call to return: for how long.
+    /// Reports once that status changes have waited too long for the return of the running call. Returns the time of
+    /// the wait.
     pub(in crate::driver) fn check_call(&self, now: Instant) -> Option<Span> {
         if self.has_waiting_news() { self.watch.check(now) } else { None }
     }
 
-    /// For how long news have waited for the running call to return.
+    /// The time for which status changes have waited for the return of the running call.
     pub(crate) fn blocked_for(&self, now: Instant) -> Option<Span> {
         if self.has_waiting_news() { self.watch.waited(now) } else { None }
     }
 
-    /// The number of calls for which news have waited too long.
+    /// The number of calls that have delayed status changes for too long.
     pub(crate) fn stalls(&self) -> u64 {
         self.watch.stalls()
     }

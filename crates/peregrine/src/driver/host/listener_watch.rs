@@ -1,4 +1,4 @@
-//! Finds listeners that do not return while news wait for them.
+//! Finds listener calls that do not return while status changes wait for them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,18 +10,19 @@ use crate::driver::base::system::Mutex;
 
 /// The calls of one listener. The counters order nothing, so that the models need not follow them.
 ///
-/// A call costs a load and a store. News during a call cost a load; the first news of each call cost a lock as well.
+/// A call costs a load and a store. A status change during a call costs a load; the first one of each call costs a lock
+/// as well.
 #[derive(Default)]
 pub(super) struct ListenerWatch {
     /// The calls so far. Only the thread that runs the listener counts.
     calls: AtomicU64,
-    /// The last call during which news came.
+    /// The last call during which a status changed.
     watched: AtomicU64,
     waiting: Mutex<Waiting>,
     stalls: AtomicU64,
 }
 
-/// News that wait until a call returns.
+/// Status changes that wait until a call returns.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
     call: u64,
@@ -34,7 +35,7 @@ impl ListenerWatch {
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// News have come during the running call.
+    /// A status has changed during the running call.
     #[inline]
     pub(super) fn note_news(&self, now: Instant) {
         let call = self.calls.load(Ordering::Acquire);
@@ -61,7 +62,8 @@ impl ListenerWatch {
         self.waiting().filter(|waiting| !waiting.is_reported).map(|waiting| waiting.since + STALL_AFTER)
     }
 
-    /// Reports once that news have waited for the running call for [`STALL_AFTER`]: for how long.
+    /// Reports once that status changes have waited for the running call for [`STALL_AFTER`]. Returns the time of the
+    /// wait.
     pub(super) fn check(&self, now: Instant) -> Option<Span> {
         let waiting = self.waiting()?;
         let waited = now.since(waiting.since);
@@ -76,7 +78,7 @@ impl ListenerWatch {
         Some(waited)
     }
 
-    /// For how long news have waited for the running call.
+    /// The time for which status changes have waited for the running call.
     pub(super) fn waited(&self, now: Instant) -> Option<Span> {
         self.waiting().map(|waiting| now.since(waiting.since))
     }

@@ -1,5 +1,4 @@
-//! User code of threads that must not run it because they keep timers or lead the reception. A thread that runs
-//! listeners executes it.
+//! User code that becomes due on threads that keep timers or lead the reception, and that a thread for listeners runs.
 
 use std::sync::Mutex;
 

@@ -333,7 +333,7 @@ impl Domain {
         Ok(poller)
     }
 
-    /// The control thread: discovery and timers. It runs no user code.
+    /// The control thread: discovery and timers. The control thread runs no user code.
     fn control(&self, poller: &mut Poller) {
         let _no_user_code = Deferring::begin();
         // A panic may have kept the thread from the deadlines.

@@ -1,9 +1,9 @@
-//! The threads that run queued listeners. Receive threads run only the listeners of what they have received
-//! ([`shared_receiver`](super::shared_receiver)).
+//! The threads that run queued listeners. A receive thread runs only the listeners of the readers for which it has
+//! received ([`shared_receiver`](super::shared_receiver)).
 //!
-//! A thread that is about to run a listener makes sure that another one is [spare](SpareThreads): it sleeps here, or is
-//! about to look at the queue. A blocked listener therefore occupies one thread, and there are never more threads than
-//! concurrent listeners plus two.
+//! A thread that is about to run a listener makes sure that another one is [spare](SpareThreads), that is, sleeps here
+//! or is about to check the queue. A blocked listener therefore occupies one thread, and there are never more threads
+//! than concurrent listeners plus two.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
 //! The queue of the publishing thread: asynchronous writers with messages to send, and other writers whose backlog an
-//! I/O thread has handed off. Under `Poll`, the polling thread takes the place of the publishing thread.
+//! I/O thread has handed off. Under `Poll`, the polling thread replaces the publishing thread.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! Leader/followers reception at one socket.
 //!
-//! One thread at a time *leads*: it holds [`SharedReceiver::lead`], waits at the socket and processes what it receives,
-//! in the order of arrival. A leader runs no user code. The other threads of the receiver are *followers*: they sleep
+//! One thread at a time *leads*: the leader holds [`SharedReceiver::lead`], waits at the socket and processes datagrams
+//! in the order of arrival. A leader runs no user code. The other threads of the receiver are *followers*, which sleep
 //! in one epoll instance, in which the socket is *armed* as long as no thread leads.
 //!
 //! | thread | when it leads |
@@ -19,11 +19,12 @@
 //!
 //! # Answers
 //! A leader sends the acknowledgements that its readers owe before it sleeps. If many readers owe one, the leader first
-//! processes what has arrived meanwhile, and they answer all of it at once. An application thread that returns to the
-//! application with data leaves them instead, because a sample must not wait for a system call: they travel with the
-//! samples that the application writes to the same participant (`net::left_answers`), or the thread sends them when the
-//! thread waits again, or a receive thread does: with the next datagram, or after [`ANSWER_DELAY_MAX`]. After a receive
-//! thread had to, application threads answer at once for the next [`PROMPT_WAITS`] waits.
+//! processes the datagrams that have arrived meanwhile, and one acknowledgement of each reader answers all of them. An
+//! application thread that returns to the application with data leaves the acknowledgements, because a sample must not
+//! wait for a system call. They travel with the samples that the application writes to the same participant
+//! (`net::left_answers`); otherwise the thread sends them when it waits again, or a receive thread sends them with the
+//! next datagram, or after [`ANSWER_DELAY_MAX`]. After a receive thread had to send them, application threads answer at
+//! once for the next [`PROMPT_WAITS`] waits.
 //!
 //! [`ANSWER_DELAY_MAX`]: super::answer_timer::ANSWER_DELAY_MAX
 //!
@@ -32,8 +33,8 @@
 //! nor runs user code, but follows, or is about to ([`SpareThreads`]). A blocked listener therefore occupies one
 //! thread, and no other thread waits for it. The number of threads is at most the number of concurrent listeners plus
 //! three. A follower wakes up at once on an idle core, but does not interrupt a running thread while application
-//! threads lead ([`Process::set_interrupts`]). The control thread passes listeners that wait behind one that lasts too
-//! long to another thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
+//! threads lead ([`Process::set_interrupts`]). The control thread passes listeners that wait behind a long call to
+//! another thread ([`crate::driver::host::listener_queue::LISTENER_TIME_MAX`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -20,7 +20,7 @@ impl SpareThreads {
         Self(AtomicU64::new(threads))
     }
 
-    /// The calling thread, which was spare, is about to run user code, or to do something that may lead to that. The
+    /// The calling thread, which was spare, is about to run user code, or to take a step that may lead to that. The
     /// caller then makes sure that [another one](Self::ensure) is spare.
     pub(super) fn begin_busy(&self) -> Busy<'_> {
         let before = self.0.fetch_sub(1, Ordering::SeqCst);

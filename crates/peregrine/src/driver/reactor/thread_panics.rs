@@ -1,6 +1,6 @@
 //! Panics of the threads of a domain. Each is a defect of this library: the panics of user code end before they reach a
-//! thread. A thread that has panicked goes on with its loop, so that one defect does not end the reception or the
-//! timers of the whole domain.
+//! thread. A thread that has panicked runs its loop again, so that one defect does not end the reception or the timers
+//! of the whole domain.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,14 +15,15 @@ use tracing::Level;
 use crate::driver::base::clock::now;
 use crate::driver::base::user_code::{Deferring, log};
 
-/// A thread that panics again within this time pauses for as long: it then takes no core for itself, and floods no log.
+/// A thread that panics again within this time pauses for as long, so that repeated panics occupy no core and flood no
+/// log.
 const PAUSE: Span = Span::from_millis(10);
 
 /// See [`thread_panics`].
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
 /// How often a thread of a domain has panicked in this process, outside of user code. Such a panic is a defect of this
-/// library. It is logged, the thread goes on, and what it was about to do may be lost.
+/// library. The panic is logged, the thread runs its loop again, and its interrupted work may be lost.
 #[must_use]
 pub fn thread_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)

@@ -1,7 +1,4 @@
-//! The deleted writers of a participant that still owe samples to readers.
-//!
-//! This list is the only place that says so. A writer is in it from the moment its last handle is gone until its
-//! readers have acknowledged everything, or a thread has given up on it.
+//! The deleted writers of a participant that wait for acknowledgements of their last samples.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -256,7 +256,8 @@ impl ParticipantCore {
         abandoned
     }
 
-    /// A deleted writer has news of acknowledgements: it goes when its readers have acknowledged everything.
+    /// Called when readers have acknowledged samples of a deleted writer: removes the writer once everything is
+    /// acknowledged.
     pub(in crate::driver) fn note_acknowledged(&self, writer: EntityId) {
         let writer = self.lock().lingering.get(writer).map(Arc::clone);
         if let Some(writer) = writer.filter(|writer| writer.is_settled()) {
@@ -264,7 +265,7 @@ impl ParticipantCore {
         }
     }
 
-    /// How many deleted writers have gone although readers missed their last samples.
+    /// The number of deleted writers that were removed although readers missed their last samples.
     pub(crate) fn writers_abandoned(&self) -> u64 {
         self.writers_abandoned.load(Ordering::Relaxed)
     }
@@ -642,7 +643,7 @@ impl Watched for ParticipantCore {
     }
 }
 
-/// How many samples of a deleted writer at least one of the readers that the writer waits for has not acknowledged.
+/// The number of samples of a deleted writer that a reader for which the writer waits has not acknowledged.
 fn unacknowledged(writer: &WriterCore) -> u64 {
     writer.lock().unacknowledged()
 }

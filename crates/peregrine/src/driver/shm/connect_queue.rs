@@ -295,7 +295,7 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// The reader gets messages, until it requests a channel again. The application is told once, and once more if
+    /// The reader gets messages, until it requests a channel again. The application gets one event, and one more if
     /// there will be no further request.
     pub(super) fn fall_back(&self, wanted: Wanted, reason: NoSharedMemory) {
         let Some(host) = self.host() else { return };

@@ -249,7 +249,7 @@ impl Domain {
         for socket in self.group_sockets().iter().skip(state.group_sockets) {
             let token = Token(FIRST_SOCKET + (self.control_sockets.len() + state.data_sockets.len()) as u64);
             if let Err(error) = state.poller.add(&**socket, token) {
-                log(Level::ERROR, move || tracing::error!(%error, "data sent to groups wakes nobody"));
+                log(Level::ERROR, move || tracing::error!(%error, "data for a multicast group wakes no thread"));
             }
             state.data_sockets.push(Arc::clone(socket));
             state.group_sockets += 1;

@@ -2,9 +2,9 @@
 //! `peregrine-rtps`.
 //!
 //! # Layers
-//! A folder is a layer. It may use only layers that stand before it here; `cargo xtask tidy` checks the exact table
-//! (`xtask/src/tidy/layers.rs`). *Terms* are the modules `config`, `error`, `shared_memory`, `status` and `stream_link`
-//! of the crate; the driver uses nothing else of it.
+//! A folder is a layer. A layer may use only layers that stand before it here; `cargo xtask tidy` checks the exact
+//! table (`xtask/src/tidy/layers.rs`). *Terms* are the modules `config`, `error`, `shared_memory`, `status` and
+//! `stream_link` of the crate; the driver uses nothing else of it.
 //!
 //! | layer | owns | uses |
 //! |---|---|---|
@@ -21,9 +21,9 @@
 //!
 //! # Threads
 //! One set of sockets and threads per process and domain:
-//! - **receive** threads for each socket that receives user data ([`reactor::shared_receiver`]). They deliver to
-//!   readers, run listeners, and send acknowledgements. An application thread that waits receives in place of
-//!   them;
+//! - **receive** threads for each socket that receives user data ([`reactor::shared_receiver`]). Receive threads
+//!   deliver to readers, run listeners, and send acknowledgements. An application thread that waits receives in place
+//!   of them;
 //! - one **control** thread for discovery, for all timers and for connections ([`net::streams`]), asleep until the next
 //!   deadline;
 //! - one **shared-memory** thread, as long as there are channels ([`shm`]);
@@ -34,8 +34,9 @@
 //! threads ([`endpoint::local_delivery`]).
 //!
 //! # Locks
-//! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code
-//! runs.
+//! The lock of a participant comes before those of its endpoints; `ARCHITECTURE.md` has the whole order, and the locks
+//! of each thread. No thread holds the lock of a participant or an endpoint across a system call, or any lock while
+//! user code runs.
 
 pub(crate) mod base;
 pub(crate) mod endpoint;

@@ -1,7 +1,7 @@
 //! Claims of a writer that samples are gone, irrelevant or written, and how its later messages withdraw false claims.
 //!
-//! A HEARTBEAT or GAP may be forged. The reader follows a claim, and remembers what it has passed over by that until a
-//! sample after it has been delivered. If the writer sends a sample passed over, or a HEARTBEAT that contradicts the
+//! A HEARTBEAT or GAP may be forged. The reader follows a claim, and remembers the samples that it passes over until a
+//! later sample has been delivered. If the writer sends a sample passed over, or a HEARTBEAT that contradicts the
 //! claim, the reader goes back. No sample is delivered twice, because no sample after the stretch was delivered.
 
 use crate::limits::{SKIP_BELIEVED_MAX, STALE_RUN_MIN, STALE_SAMPLES_TO_GO_BACK};

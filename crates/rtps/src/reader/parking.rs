@@ -30,7 +30,7 @@ impl Reader {
         }
     }
 
-    /// The number at which to go on with a writer after a later match, unless it repeats its history then.
+    /// The number at which to continue with a writer after a later match, unless the writer repeats its history then.
     pub(crate) fn position_to_keep(&mut self, writer: Guid) -> Option<SequenceNumber> {
         let index = self.find(writer)?;
         let proxy = self.writers.get(index)?;

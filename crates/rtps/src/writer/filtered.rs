@@ -97,7 +97,7 @@ impl Writer {
         self.packer.heartbeat_len() + runs * self.packer.gap_len()
     }
 
-    /// The rejected samples of a reader that no GAP or accepted sample has told it about.
+    /// The rejected samples of a reader that no GAP or accepted sample has announced to it.
     fn unannounced(&self, index: usize) -> [RejectedRun; 2] {
         let Some(reader) = self.readers.get(index).filter(|reader| reader.info.reliable) else {
             return [RejectedRun::EMPTY; 2];

@@ -6,9 +6,9 @@
 //! ping-pong, that of the other side: it is short if it would fit the [spin time](AdaptiveSpin::for_datagrams) without
 //! them.
 //!
-//! After a spin without success the thread blocks. It spins again after [`PAUSE`] short waits if most spins succeed,
-//! and otherwise only in the next stream, which has to be longer the more spins in a row have failed. So at most one
-//! wait in [`STREAM`] spins in vain, and one in [`STREAM_MAX`] if no spin succeeds.
+//! After a spin without success the thread blocks. The thread spins again after [`PAUSE`] short waits if most spins
+//! succeed, and otherwise only in the next stream, which has to be longer the more spins in a row have failed. So at
+//! most one wait in [`STREAM`] spins in vain, and one in [`STREAM_MAX`] if no spin succeeds.
 
 use std::time::Duration;
 

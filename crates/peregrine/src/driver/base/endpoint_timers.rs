@@ -1,5 +1,5 @@
-//! The timers of the endpoints of a participant. The control thread finds those that are due in as many steps as there
-//! are due timers, not endpoints.
+//! The timers of the endpoints of a participant. The number of steps in which the control thread finds the due timers
+//! grows with their number, not with that of the endpoints.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -37,7 +37,7 @@ impl WriterState {
         }
     }
 
-    /// The writer goes on without this reader.
+    /// The writer continues without this reader.
     pub(super) fn note_inactive(&mut self, writer: Guid, reader: Guid) {
         self.note_activity(reader);
         let behind = self.writer.progress(now()).find(|progress| progress.reader == reader);

@@ -50,7 +50,8 @@ impl WriterCore {
 }
 
 impl Outgoing {
-    /// Takes a slot. If there is none, asks readers to tell when they return one, and has the timer look again.
+    /// Takes a slot. If there is none, requests a notification from readers that return one, and has the timer check
+    /// again.
     fn loan_or_request(&self, len: usize) -> Lending {
         if !self.has_readers() {
             return Lending::Useless;

@@ -1,7 +1,7 @@
-//! How samples reach readers without messages: endpoints of this process, and shared memory.
+//! Routes of samples to readers without messages: within this process, and by shared memory.
 //!
-//! This layer has the parts that endpoints own. The code that delivers samples to readers knows the endpoints: it is in
-//! [`endpoint`](super::endpoint) and [`shm`](super::shm).
+//! This layer has the parts that endpoints own. The code that delivers samples to readers knows the endpoints, and
+//! therefore is in [`endpoint`](super::endpoint) and [`shm`](super::shm).
 
 pub(in crate::driver) mod local_writers;
 pub(in crate::driver) mod registry;

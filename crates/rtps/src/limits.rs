@@ -168,7 +168,14 @@ pub const ANSWER_CREDIT_FACTOR: usize = 3;
 /// to discover this participant anew. See `participant/answer_repetitions.rs` and `participant/relocation.rs`.
 pub const ANSWER_REPETITIONS: [Span; 3] = [Span::from_millis(10), Span::from_millis(100), Span::from_millis(200)];
 
-/// Unanswered announcement bytes of one unverified participant that may count as credit for answers to it.
+/// Origins of which the budget for announcements in answer is kept. Only a flood of origins needs more.
+pub const ANSWER_ORIGINS_MAX: usize = 1024;
+
+/// Bytes per second that time adds to the budget for announcements in answer to the participants of one origin.
+pub const ANSWER_REFILL_PER_SECOND: usize = 1 << 10;
+
+/// Credit for answers to one unverified participant, which has none at first, and to the participants of one origin
+/// whose addresses are known.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 
 /// How long a participant must be silent before a new one may evict it once [`PARTICIPANTS_MAX`] are known, regardless
@@ -184,8 +191,12 @@ pub const SIGN_OF_LIFE_INTERVAL: Span = Span::from_millis(100);
 pub const SIGN_OF_LIFE_SLOTS: usize = 64;
 
 /// Participants that fell silent and of which discovery data are kept, in case that they return and do not repeat them.
-/// The one that fell silent first gives way.
-pub const PARKED_PARTICIPANTS_MAX: usize = 256;
+/// One from the address with most of them gives way.
+pub const PARKED_PARTICIPANTS_MAX: usize = 1024;
+
+/// Participants that fell silent, repeat their discovery data, and are remembered as known before. The one that fell
+/// silent first is forgotten.
+pub const KNOWN_BEFORE_MAX: usize = 4096;
 
 /// Bytes kept of all of them together.
 pub const PARKED_BYTES_MAX: usize = 8 << 20;
@@ -193,19 +204,27 @@ pub const PARKED_BYTES_MAX: usize = 8 << 20;
 /// Questions to a participant at addresses that it no longer announces, until it counts as moved.
 pub const MOVE_QUESTIONS: u32 = 4;
 
-/// The time after the first of these questions; each further one doubles it: 300 ms in all.
+/// The time after the first of these questions; each further one doubles it, up to [`MOVE_QUESTION_DOUBLINGS`] times:
+/// 300 ms in all.
 pub const MOVE_QUESTION_INTERVAL: Span = Span::from_millis(20);
+
+/// How often the time between these questions doubles: to 640 ms at most.
+pub const MOVE_QUESTION_DOUBLINGS: u32 = 5;
 
 /// Questions to a peer that takes no notice of moves, after this participant has its former addresses again: for 5 s in
 /// all. After an outage of a link, peers and switches need a while to reach it.
-pub const RETURN_QUESTIONS: u32 = 8;
+pub const RETURN_QUESTIONS: u32 = 12;
 
-/// Maximum number of goodbyes to a peer that ignores a move of this participant, so that the peer discovers this
-/// participant anew.
-pub const REJOINS_MAX: u32 = 3;
+/// How long a peer that was discovered after a move may take to show that it hears this participant, until it is told
+/// goodbye.
+pub const SILENT_AFTER: Span = Span::from_millis(500);
 
-/// The time from the announcements after such a goodbye until the peer is asked again; each further one doubles it.
+/// The time from the announcements after a goodbye until the peer is asked again; each further one doubles it, up to
+/// [`REJOIN_DOUBLINGS`] times.
 pub const REJOIN_PAUSE: Span = Span::from_secs(1);
+
+/// How often the time between goodbyes to one peer doubles: to 8 s, the period in which Cyclone DDS announces itself.
+pub const REJOIN_DOUBLINGS: u32 = 3;
 
 /// After such a goodbye, nothing is announced to the groups for this time.
 pub const REJOIN_SILENCE: Span = Span::from_millis(100);
@@ -248,7 +267,7 @@ pub const SUMMARY_INTERVAL: Span = Span::from_millis(50);
 pub const HEALING_INTERVAL: Span = Span::from_millis(5);
 
 /// Writers that fell silent and of which a reader keeps the next sequence number.
-pub const PARKED_WRITERS_MAX: usize = 256;
+pub const PARKED_WRITERS_MAX: usize = MATCHES_MAX;
 
 /// Endpoints known of one participant: a recorder or a bridge of a large system has some 20,000.
 pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 32_768;

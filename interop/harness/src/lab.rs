@@ -194,10 +194,12 @@ impl TwoHosts {
     pub fn drop_randomly(&self, permille: u32) -> Result<()> {
         // Before reassembly, so that single packets of the wire are dropped. The table is created first, because
         // deleting a missing table is an error.
+        // `numgen` knows no share of everything.
+        let share = if permille < 1000 { format!("numgen random mod 1000 < {permille} ") } else { String::new() };
         let rules = format!(
             "add table inet loss; delete table inet loss; add table inet loss; \
              add chain inet loss arriving {{ type filter hook prerouting priority -450; }}; \
-             add rule inet loss arriving iifname \"{}\" numgen random mod 1000 < {permille} drop",
+             add rule inet loss arriving iifname \"{}\" {share}drop",
             Self::INTERFACE
         );
         for host in [&self.a, &self.b] {

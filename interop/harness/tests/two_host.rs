@@ -144,16 +144,35 @@ struct Stream {
 }
 
 impl Stream {
-    fn start(hosts: &TwoHosts, [writer, reader]: [Maker; 2], participant: &Participant) -> Result<Self> {
-        let peer = |program: Maker, host| {
-            let mut peer = Peer::start(&program()?, host)?;
-            peer.participant(DOMAIN, participant)?;
+    fn start(hosts: &TwoHosts, programs: [Maker; 2], participant: &Participant) -> Result<Self> {
+        Self::start_with(hosts, programs, [participant; 2])
+    }
+
+    fn start_with(hosts: &TwoHosts, programs: [Maker; 2], participants: [&Participant; 2]) -> Result<Self> {
+        let peer = |side: usize, host| {
+            let mut peer = Peer::start(&programs[side]()?, host)?;
+            peer.participant(DOMAIN, participants[side])?;
             Result::Ok(peer)
         };
-        let (mut writer, mut reader) = (peer(writer, &hosts.a)?, peer(reader, &hosts.b)?);
+        let (mut writer, mut reader) = (peer(0, &hosts.a)?, peer(1, &hosts.b)?);
         writer.writer("w", "moving", DataType::KeyedSample, &Qos::default())?;
         reader.reader("r", "moving", DataType::KeyedSample, &Qos::default())?;
         Ok(Self { writer, reader, next_seq: 1 })
+    }
+
+    /// Writes until a sample arrives. Samples that are written before the new match are lost.
+    fn wait_for_sample(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            assert!(Instant::now() < end, "{} to {}: no sample since the move", self.writer.name(), self.reader.name());
+            let write = Write { key: 1, first_seq: self.next_seq, size_bytes: 3000, count: 1, period_us: 0 };
+            self.writer.write("w", &write).unwrap();
+            self.next_seq += 1;
+            if !self.reader.take("r", 1, Duration::from_millis(100)).unwrap().is_empty() {
+                break;
+            }
+        }
+        self.writer.wait_acknowledged("w", PATIENCE).unwrap();
     }
 
     /// Writes ten samples and checks that all arrive.
@@ -208,18 +227,7 @@ fn assert_peer_reaches_moved_peregrine(programs: [Maker; 2], moving: fn(&TwoHost
     stream.reader.wait_matched("r", 1, PATIENCE).unwrap();
     stream.exchange().unwrap();
     hosts.move_to_other_network(moving(&hosts)).unwrap();
-    let end = Instant::now() + PATIENCE;
-    // Samples that are written before the new match are lost.
-    loop {
-        assert!(Instant::now() < end, "{} to {}: no sample since the move", stream.writer.name(), stream.reader.name());
-        let write = Write { key: 1, first_seq: stream.next_seq, size_bytes: 3000, count: 1, period_us: 0 };
-        stream.writer.write("w", &write).unwrap();
-        stream.next_seq += 1;
-        if !stream.reader.take("r", 1, Duration::from_millis(100)).unwrap().is_empty() {
-            break;
-        }
-    }
-    stream.writer.wait_acknowledged("w", PATIENCE).unwrap();
+    stream.wait_for_sample();
 }
 
 #[test]
@@ -233,6 +241,28 @@ fn writer_of_other_vendor_reaches_reader_that_has_moved() {
 fn reader_of_other_vendor_acknowledges_to_writer_that_has_moved() {
     for reader in [Program::cyclone_dds, Program::cyclone_dds_11, Program::fast_dds] {
         assert_peer_reaches_moved_peregrine([Program::peregrine, reader], |hosts| &hosts.a);
+    }
+}
+
+/// The lease of the other vendor's participant ends during an outage of the network, that of ours does not. Meanwhile
+/// our host gets another address; the other vendor still has the former one.
+#[test]
+fn peers_that_were_forgotten_before_a_move_are_reached() {
+    let short = Participant { lease_ms: Some(2000), ..Participant::default() };
+    for reader in [Program::cyclone_dds, Program::cyclone_dds_11, Program::fast_dds] {
+        let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+        let programs = [Program::peregrine, reader];
+        let mut stream = Stream::start_with(&hosts, programs, [&Participant::default(), &short]).unwrap();
+        stream.writer.wait_matched("w", 1, PATIENCE).unwrap();
+        stream.reader.wait_matched("r", 1, PATIENCE).unwrap();
+        stream.exchange().unwrap();
+        hosts.drop_randomly(1000).unwrap();
+        stream.writer.wait_matched("w", 0, PATIENCE).unwrap();
+        hosts.move_to_other_network(&hosts.a).unwrap();
+        hosts.drop_randomly(0).unwrap();
+        let matched = stream.writer.wait_matched("w", 1, PATIENCE);
+        assert!(matched.is_ok(), "{} to {}: {matched:?}", stream.writer.name(), stream.reader.name());
+        stream.wait_for_sample();
     }
 }
 

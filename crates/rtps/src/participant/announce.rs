@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_participant, emit_participant_key};
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::limits::{ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, GOODBYE_SILENCE};
+use crate::limits::GOODBYE_SILENCE;
 use crate::locator::Locator;
 use crate::reader::{Reception, SampleMeta};
 use crate::receiver::Envelope;
@@ -20,6 +20,7 @@ use crate::wire::{
 
 use super::drops::Fault;
 use super::origin::Origin;
+use super::relocation::Relocation;
 use super::remote::RemoteParticipant;
 use super::secure_discovery::without_status;
 use super::{Addresses, LostReason, Participant, ParticipantConfig, ParticipantEvent};
@@ -222,12 +223,13 @@ impl Participant {
     ///
     /// The announcement is repeated, because the peer may not take it in: see [`AnswerRepetitions`].
     ///
+    /// [`ANSWER_CREDIT_FACTOR`]: crate::limits::ANSWER_CREDIT_FACTOR
     /// [`AnswerRepetitions`]: super::answer_repetitions::AnswerRepetitions
     fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, is_addressed: bool) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
         let Some(remote) = self.remotes.get_mut(&to) else { return };
-        let credit = heard_bytes.saturating_mul(ANSWER_CREDIT_FACTOR);
-        remote.credit_bytes = remote.credit_bytes.saturating_add(credit).min(ANSWER_CREDIT_MAX);
+        remote.earn_credit(heard_bytes);
+        self.answers.pay(rx.now, remote.origin, heard_bytes);
         if remote.metatraffic.is_empty() {
             return;
         }
@@ -237,16 +239,20 @@ impl Participant {
         let asks = is_undecided && is_due(remote.questioned_at);
         let was_known = remote.answered_at.is_none() && self.parked.contains(to);
         let asks_first = asks && (was_known || remote.questioned_at < remote.answered_at);
+        let has_rejoined = is_undecided && self.pursue_discovered_peer(rx.now, rx.wall, to);
         if asks_first {
             self.question(rx.now, to);
         }
-        if announces {
+        if announces && !has_rejoined {
             self.answer_with_announcement(rx, to);
         }
         if asks && !asks_first {
             self.question(rx.now, to);
         }
-        if is_undecided && let Some(remote) = self.remotes.get_mut(&to) {
+        if is_undecided
+            && !has_rejoined
+            && let Some(remote) = self.remotes.get_mut(&to)
+        {
             remote.answer_repetitions.begin(rx.now);
             self.heal_later(to);
         }
@@ -261,14 +267,14 @@ impl Participant {
         }
     }
 
-    /// Repeats the answer to a participant that has not shown yet that it hears us: see
-    /// [`AnswerRepetitions`](super::answer_repetitions::AnswerRepetitions).
+    /// Repeats the answer to a participant that has not shown yet that it hears us, or the announcement after a
+    /// goodbye: see [`AnswerRepetitions`](super::answer_repetitions::AnswerRepetitions).
     pub(super) fn repeat_answer(&mut self, now: Instant, wall: Timestamp, to: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&to) else { return };
         if !remote.answer_repetitions.take_due(now) {
             return;
         }
-        debug_assert!(!remote.is_verified, "the verification ends the repetitions");
+        debug_assert!(!remote.is_verified || remote.relocation.is_open(), "an answer ends the repetitions");
         if !self.announce_to_one(now, wall, to)
             && let Some(remote) = self.remotes.get_mut(&to)
         {
@@ -277,11 +283,11 @@ impl Participant {
         }
     }
 
-    /// Announces this participant to one participant, within its credit. Returns whether that was possible.
+    /// Announces this participant to one participant, within its budget. Returns whether that was possible.
     fn announce_to_one(&mut self, now: Instant, wall: Timestamp, to: GuidPrefix) -> bool {
         let answer = self.announcement(wall, Some(to));
         let Some(remote) = self.remotes.get_mut(&to) else { return true };
-        if !remote.spend_credit(answer.len()) {
+        if !remote.spend_on_answer(&mut self.answers, now, answer.len()) {
             return false;
         }
         remote.answered_at = Some(now);
@@ -292,7 +298,7 @@ impl Participant {
 
     /// Sends a HEARTBEAT of a built-in writer: a participant that knows the writer answers. With security there are no
     /// keys for an unverified peer, and authentication shows whether it hears us.
-    fn question(&mut self, now: Instant, to: GuidPrefix) {
+    pub(super) fn question(&mut self, now: Instant, to: GuidPrefix) {
         if self.config.protection.is_some() {
             return;
         }
@@ -323,6 +329,7 @@ impl Participant {
         let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
         remote.is_verified = true;
         remote.answer_repetitions.end();
+        remote.relocation = Relocation::Settled;
         let origin = remote.origin;
         self.places.note_verified(origin);
         self.reroute(now, sender);
@@ -360,7 +367,7 @@ impl Participant {
     fn everyone(&self, known: bool) -> Arc<[Locator]> {
         let mut to: Vec<Locator> = Vec::new();
         let Addresses { metatraffic_multicast, initial_peers, paths, .. } = &self.config.addresses;
-        let trusted = self.remotes.values().filter(|r| r.is_verified && r.is_reachable);
+        let trusted = self.remotes.values().filter(|r| r.is_trusted());
         let known = trusted.flat_map(|r| r.metatraffic.iter()).filter(|locator| known || paths.is_stream(locator));
         let all = metatraffic_multicast.iter().chain(initial_peers).chain(known);
         for locator in all {

@@ -1,6 +1,6 @@
 //! SEDP: the endpoints of this participant and of others, and their matches (RTPS 2.5 §8.5.4).
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -11,7 +11,7 @@ use crate::discovery::data::{
 };
 use crate::history::{Change, ChangeKind, Selected};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINT_BYTES, ENDPOINTS_PER_PARTICIPANT_MAX};
+use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINT_BYTES, ENDPOINTS_PER_PARTICIPANT_MAX, MATCHES_MAX};
 use crate::locator::Locator;
 use crate::memory_account::MemoryAccount;
 use crate::payload::Payload;
@@ -57,7 +57,8 @@ impl Participant {
         match self.writers.get_mut(&entity) {
             Some(known) => known.data = data,
             None => {
-                let local = LocalWriter { data, matched: BTreeSet::new(), refused: BTreeMap::new() };
+                let (matched, refused, waiting) = Default::default();
+                let local = LocalWriter { data, matched, refused, waiting };
                 self.writers.insert(entity, local);
             }
         }
@@ -81,7 +82,8 @@ impl Participant {
         match self.readers.get_mut(&entity) {
             Some(known) => known.data = data,
             None => {
-                let local = LocalReader { data, matched: BTreeSet::new(), refused: BTreeMap::new() };
+                let (matched, refused, waiting) = Default::default();
+                let local = LocalReader { data, matched, refused, waiting };
                 self.readers.insert(entity, local);
             }
         }
@@ -115,7 +117,7 @@ impl Participant {
     }
 
     /// The built-in topic that announces the writers of a topic, and what it has announced. The secure one summarizes
-    /// nothing: nobody can lie.
+    /// nothing: no other host can forge its announcements.
     fn publications_for(&mut self, topic: &str) -> (&mut Topic, Option<&mut Digests>) {
         let is_secure = self.is_secure(topic);
         let [announced, _] = &mut self.announced;
@@ -243,10 +245,9 @@ impl Participant {
                 self.builtin.subscriptions.reader.forget_instance(&instance);
             }
         }
-        for sample in self.builtin.messages.take(now, wall) {
-            if sample.info.valid_data {
-                self.take_message(&sample, false);
-            }
+        let messages = self.builtin.messages.take(now, wall);
+        self.take_messages(&messages, false);
+        for sample in messages {
             self.builtin.messages.reader.forget_instance(&sample.info.instance);
         }
         if self.builtin.secure.is_some() {
@@ -343,23 +344,35 @@ impl Participant {
         };
     }
 
-    /// Renews the liveliness of the writers that a participant message asserts. `is_secure`: of those whose liveliness
-    /// is protected.
-    pub(super) fn take_message(&mut self, sample: &Selected, is_secure: bool) {
+    /// Renews the liveliness of the writers that participant messages assert, each writer once however many of the
+    /// messages assert it. `is_secure`: of those whose liveliness is protected.
+    pub(super) fn take_messages(&mut self, samples: &[Selected], is_secure: bool) {
+        let asserted: BTreeSet<(GuidPrefix, LivelinessKind)> =
+            samples.iter().filter(|sample| sample.info.valid_data).filter_map(|s| self.take_message(s)).collect();
+        for (prefix, kind) in asserted {
+            self.assert_liveliness_of(prefix, kind, is_secure);
+        }
+    }
+
+    /// The participant whose writers a message asserts, and of which kind.
+    fn take_message(&mut self, sample: &Selected) -> Option<(GuidPrefix, LivelinessKind)> {
         let prefix = sample.info.writer.prefix;
         let Ok(message) = ParticipantMessageData::parse(&sample.payload) else {
             self.count_fault(prefix, Fault::DiscoveryMalformed);
-            return;
+            return None;
         };
         if message.prefix != prefix {
             self.count_fault(prefix, Fault::Forged);
-            return;
+            return None;
         }
-        let kind = match message.kind {
-            ParticipantMessageKind::AUTOMATIC => LivelinessKind::Automatic,
-            ParticipantMessageKind::MANUAL_BY_PARTICIPANT => LivelinessKind::ManualByParticipant,
-            _ => return,
-        };
+        match message.kind {
+            ParticipantMessageKind::AUTOMATIC => Some((prefix, LivelinessKind::Automatic)),
+            ParticipantMessageKind::MANUAL_BY_PARTICIPANT => Some((prefix, LivelinessKind::ManualByParticipant)),
+            _ => None,
+        }
+    }
+
+    fn assert_liveliness_of(&mut self, prefix: GuidPrefix, kind: LivelinessKind, is_secure: bool) {
         let Some(remote) = self.remotes.get(&prefix) else { return };
         for data in remote.publications.values().filter(|data| data.qos.liveliness.kind == kind) {
             let is_protected = self.rules_of(&data.topic_name).is_some_and(|rules| rules.is_liveliness_protected);
@@ -483,23 +496,34 @@ impl Participant {
         match verdict.and_then(|()| self.want_keys(writer, reader, rules)) {
             // When the keys come, the caller makes this participant consider the pair again.
             Ok(false) => {}
+            Ok(true) if !self.reserve_match(writer, reader) => self.refuse_for_want_of_place(writer, reader),
             Ok(true) => {
                 if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
                     local.matched.insert(reader);
+                    debug_assert!(local.matched.len() <= MATCHES_MAX);
                     local.refused.remove(&reader);
+                    local.waiting.remove(&reader);
                     let event = ParticipantEvent::ReaderMatched { writer: writer.entity, reader: matched };
                     self.events.push_back(event);
                 }
                 if let (Some(local), Some(matched)) = (self.readers.get_mut(&reader.entity), to_writer) {
                     local.refused.remove(&writer);
+                    local.waiting.remove(&writer);
                     if local.matched.insert(writer) {
+                        debug_assert!(local.matched.len() <= MATCHES_MAX);
                         self.routes.entry(writer).or_default().push(reader.entity);
                     }
                     let event = ParticipantEvent::WriterMatched { reader: reader.entity, writer: matched };
                     self.events.push_back(event);
                 }
             }
-            Err(reason) => self.refuse(writer, reader, &reason),
+            Err(reason) => {
+                let was_matched = self.is_matched(writer, reader);
+                self.refuse(writer, reader, &reason);
+                if was_matched {
+                    self.fill_places(writer, reader);
+                }
+            }
         }
     }
 
@@ -543,14 +567,14 @@ impl Participant {
         Err(NonMatch::Unreachable { named: named.to_vec() })
     }
 
-    fn is_matched(&self, writer: Guid, reader: Guid) -> bool {
+    pub(super) fn is_matched(&self, writer: Guid, reader: Guid) -> bool {
         let own = self.config.prefix;
         let at_writer = self.writers.get(&writer.entity).filter(|_| writer.prefix == own);
         let at_reader = self.readers.get(&reader.entity).filter(|_| reader.prefix == own);
         at_writer.is_some_and(|w| w.matched.contains(&reader)) || at_reader.is_some_and(|r| r.matched.contains(&writer))
     }
 
-    fn refuse(&mut self, writer: Guid, reader: Guid, reason: &NonMatch) {
+    pub(super) fn refuse(&mut self, writer: Guid, reader: Guid, reason: &NonMatch) {
         let own = self.config.prefix;
         let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
         let reason_hash = ReasonHash(hasher.hash_one(reason));
@@ -558,6 +582,7 @@ impl Participant {
             if local.matched.remove(&reader) {
                 self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: writer.entity, reader });
             }
+            local.waiting.remove(&reader);
             if local.refused.insert(reader, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (writer.entity, reader);
                 self.events.push_back(ParticipantEvent::NotMatched { local, remote, reason: reason.clone() });
@@ -569,6 +594,7 @@ impl Participant {
                 let (reader, may_return) = (reader.entity, false);
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
             }
+            local.waiting.remove(&writer);
             if local.refused.insert(writer, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (reader.entity, writer);
                 self.events.push_back(ParticipantEvent::NotMatched { local, remote, reason: reason.clone() });

@@ -16,6 +16,7 @@ use crate::vendor::{Quirks, VendorId};
 use crate::wire::{AckNack, Heartbeat};
 
 use super::builtin::{Builtin, Topic};
+use super::drops::Fault;
 use super::inventory::{Digests, Inventory, Position, Verdict};
 use super::remote::RemoteParticipant;
 use super::{Participant, ParticipantEvent};
@@ -27,8 +28,12 @@ pub(super) const SUBSCRIPTIONS: usize = 1;
 /// HEARTBEAT may deny the newest ones.
 const MESSAGES: usize = 2;
 
+/// Header and ACKNACK of a question for a summary.
+const HEARD_QUESTION_BYTES: usize = 20 + 32;
+
 impl Participant {
-    /// The writers and readers of this participant in short. With security there is none: nobody can lie.
+    /// The writers and readers of this participant in short. With security there is none: announcements cannot
+    /// be forged.
     pub(super) fn summaries(&self) -> Option<[EndpointSummary; 2]> {
         let Self { builtin: Builtin { publications, subscriptions, .. }, announced: [writers, readers], .. } = self;
         let summary =
@@ -175,13 +180,18 @@ impl Participant {
         let has_all = writer.is_acknowledged_by(from, writer.last());
         let Some(remote) = self.remotes.get_mut(&from.prefix) else { return };
         let is_due = remote.summarized_at.is_none_or(|at| rx.now.since(at) >= SUMMARY_INTERVAL);
-        if !(has_all && is_due && remote.is_verified && remote.is_reachable) {
+        if !(has_all && is_due && remote.is_trusted()) {
             return;
         }
         remote.summarized_at = Some(rx.now);
-        let to = Arc::clone(&remote.metatraffic);
+        let (to, origin) = (Arc::clone(&remote.metatraffic), remote.origin);
         let message = self.announcement(rx.wall, None);
-        self.say(&message, to);
+        self.answers.pay(rx.now, origin, HEARD_QUESTION_BYTES);
+        if self.answers.spend(rx.now, origin, message.len()) {
+            self.say(&message, to);
+        } else {
+            self.count_fault(from.prefix, Fault::HeldBack);
+        }
     }
 
     /// Applies `f` to the inventory of a topic.

@@ -15,6 +15,8 @@ pub(super) struct LocalWriter {
     pub(super) data: PublicationData,
     pub(super) matched: BTreeSet<Guid>,
     pub(super) refused: BTreeMap<Guid, ReasonHash>,
+    /// Compatible remote endpoints that have no place among the matched ones: see [`super::match_places`].
+    pub(super) waiting: BTreeSet<Guid>,
 }
 
 /// A local reader, with the data that discovery needs.
@@ -23,4 +25,6 @@ pub(super) struct LocalReader {
     pub(super) data: SubscriptionData,
     pub(super) matched: BTreeSet<Guid>,
     pub(super) refused: BTreeMap<Guid, ReasonHash>,
+    /// Compatible remote endpoints that have no place among the matched ones: see [`super::match_places`].
+    pub(super) waiting: BTreeSet<Guid>,
 }

@@ -156,14 +156,17 @@ impl Participant {
     /// Ends the match of a pair, if there is one, on each side that is still there.
     fn separate(&mut self, writer: Guid, reader: Guid, may_return: bool) {
         let own = self.config.prefix;
+        let was_matched = self.is_matched(writer, reader);
         if let Some(local) = self.writers.get_mut(&writer.entity).filter(|_| writer.prefix == own) {
             local.refused.remove(&reader);
+            local.waiting.remove(&reader);
             if local.matched.remove(&reader) {
                 self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: writer.entity, reader });
             }
         }
         if let Some(local) = self.readers.get_mut(&reader.entity).filter(|_| reader.prefix == own) {
             local.refused.remove(&writer);
+            local.waiting.remove(&writer);
             if local.matched.remove(&writer) {
                 let reader = reader.entity;
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
@@ -171,6 +174,9 @@ impl Participant {
             }
         }
         self.suspend_keys(writer, reader);
+        if was_matched {
+            self.fill_places(writer, reader);
+        }
     }
 
     #[inline]

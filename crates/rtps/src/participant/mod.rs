@@ -11,6 +11,7 @@ mod addresses;
 mod admission;
 mod announce;
 mod announcer;
+mod answer_budget;
 mod answer_repetitions;
 mod builtin;
 mod by_topic;
@@ -29,6 +30,7 @@ mod inventory;
 mod key_channels;
 mod liveliness_leases;
 mod local_endpoint;
+mod match_places;
 mod matching;
 mod message_refusal;
 mod moves;
@@ -91,6 +93,7 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
 use crate::wire::{Data, Header, Payload, Submessage, Submessages};
 use announcer::Announcer;
+use answer_budget::AnswerBudgets;
 use builtin::Builtin;
 use by_topic::ByTopic;
 use discovery_memory::DiscoveryMemory;
@@ -172,7 +175,11 @@ pub struct Participant {
     rejoins: u64,
     /// The addresses of this participant before it moved; peers that do not follow may not have answered since.
     moved_from: Option<Addresses>,
+    /// Whether this participant has ever lost an address.
+    has_moved: bool,
     gate_counters: GateCounters,
+    /// The budgets for answers to participants with known addresses.
+    answers: AnswerBudgets,
 }
 
 impl Participant {
@@ -228,7 +235,9 @@ impl Participant {
             unsealed: 0,
             rejoins: 0,
             moved_from: None,
+            has_moved: false,
             gate_counters: GateCounters::default(),
+            answers: AnswerBudgets::default(),
             config,
         }
     }

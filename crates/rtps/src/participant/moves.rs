@@ -114,7 +114,7 @@ impl RemoteParticipant {
 
     /// The addresses in use that the participant no longer announces.
     fn lost_ways(&self, paths: &Paths) -> Vec<Locator> {
-        if !(self.is_verified && self.is_reachable) {
+        if !self.is_trusted() {
             return Vec::new();
         }
         let data = &self.data;

@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::id::{EntityId, GuidPrefix};
-use crate::limits::{ENDPOINT_BYTES, PARKED_BYTES_MAX, PARKED_PARTICIPANTS_MAX};
+use crate::limits::{ENDPOINT_BYTES, KNOWN_BEFORE_MAX, PARKED_BYTES_MAX, PARKED_PARTICIPANTS_MAX};
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
+use super::origin::Origin;
 use super::remote::RemoteParticipant;
 
 /// A participant that has said goodbye: perhaps an impostor did.
@@ -20,9 +21,11 @@ pub(super) struct Left {
     pub(super) remote: Box<RemoteParticipant>,
 }
 
-/// One participant. Empty, if that participant says everything again.
-#[derive(Debug, Default)]
+/// One participant.
+#[derive(Debug)]
 pub(super) struct ParkedParticipant {
+    /// Where it was found.
+    pub(super) origin: Origin,
     pub(super) publications: BTreeMap<EntityId, Box<PublicationData>>,
     pub(super) subscriptions: BTreeMap<EntityId, Box<SubscriptionData>>,
     pub(super) kept_bytes: BTreeMap<EntityId, usize>,
@@ -41,29 +44,64 @@ impl ParkedParticipant {
     }
 }
 
-/// All of them. When there is no room, the one that fell silent first is forgotten.
+/// All of them. When there is no room, the origin that takes most of it loses the participant that fell silent first.
 #[derive(Debug, Default)]
 pub(super) struct ParkedParticipants {
     by_prefix: BTreeMap<GuidPrefix, ParkedParticipant>,
     /// In the order in which they fell silent.
     order: VecDeque<GuidPrefix>,
     bytes: usize,
+    /// Participants that say everything again when they return, in the order in which they fell silent.
+    known_before: VecDeque<GuidPrefix>,
 }
 
 impl ParkedParticipants {
     pub(super) fn put(&mut self, prefix: GuidPrefix, parked: ParkedParticipant) {
-        drop(self.take(prefix));
+        self.forget(prefix);
         self.bytes = self.bytes.saturating_add(parked.bytes());
         self.by_prefix.insert(prefix, parked);
         self.order.push_back(prefix);
         while self.order.len() > PARKED_PARTICIPANTS_MAX || self.bytes > PARKED_BYTES_MAX {
-            let Some(first) = self.order.front().copied() else { return };
-            drop(self.take(first));
+            let Some(victim) = self.victim() else { return };
+            drop(self.take(victim));
         }
     }
 
+    /// Remembers that a participant was known that says everything again when it returns.
+    pub(super) fn put_known(&mut self, prefix: GuidPrefix) {
+        self.forget(prefix);
+        if self.known_before.len() >= KNOWN_BEFORE_MAX {
+            self.known_before.pop_front();
+        }
+        self.known_before.push_back(prefix);
+    }
+
+    /// Whether the participant was known before.
     pub(super) fn contains(&self, prefix: GuidPrefix) -> bool {
-        self.by_prefix.contains_key(&prefix)
+        self.by_prefix.contains_key(&prefix) || self.known_before.contains(&prefix)
+    }
+
+    pub(super) fn forget(&mut self, prefix: GuidPrefix) {
+        drop(self.take(prefix));
+        self.known_before.retain(|other| *other != prefix);
+    }
+
+    /// Of the origin that takes most bytes or, if there are too many participants, most places: the participant that
+    /// fell silent first.
+    fn victim(&self) -> Option<GuidPrefix> {
+        let mut taken: BTreeMap<Origin, (usize, GuidPrefix)> = BTreeMap::new();
+        for prefix in &self.order {
+            let parked = self.by_prefix.get(prefix)?;
+            let weight = if self.bytes > PARKED_BYTES_MAX { parked.bytes() } else { 1 };
+            let (sum, _) = taken.entry(parked.origin).or_insert((0, *prefix));
+            *sum = sum.saturating_add(weight);
+        }
+        let most = taken.values().map(|(sum, _)| *sum).max()?;
+        let crowded = |prefix: &&GuidPrefix| {
+            let origin = self.by_prefix.get(*prefix).map(|parked| parked.origin);
+            origin.and_then(|origin| taken.get(&origin)).is_some_and(|(sum, _)| *sum == most)
+        };
+        self.order.iter().find(crowded).copied()
     }
 
     /// Forgets participants that have said goodbye and of which nothing was heard for their lease.
@@ -98,10 +136,14 @@ impl ParkedParticipants {
 
 #[cfg(test)]
 mod tests {
+    use core::net::Ipv4Addr;
+
     use super::*;
 
-    fn parked(bytes: usize) -> ParkedParticipant {
+    fn parked(host: u16, bytes: usize) -> ParkedParticipant {
+        let [high, low] = host.to_be_bytes();
         ParkedParticipant {
+            origin: Origin::V4(Ipv4Addr::new(10, 0, high, low)),
             publications: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             kept_bytes: BTreeMap::from([(EntityId::user_writer(1, false), bytes)]),
@@ -111,33 +153,60 @@ mod tests {
     }
 
     fn prefix(number: u16) -> GuidPrefix {
-        let mut octets = [7; 12];
-        octets[10..].copy_from_slice(&number.to_be_bytes());
-        GuidPrefix(octets)
+        let mut bytes = [7; 12];
+        bytes[10..].copy_from_slice(&number.to_be_bytes());
+        GuidPrefix(bytes)
     }
 
     #[test]
     fn parked_participants_are_bounded_in_number_and_the_first_gives_way() {
         let mut all = ParkedParticipants::default();
         for number in 0..=PARKED_PARTICIPANTS_MAX as u16 {
-            all.put(prefix(number), parked(1));
+            all.put(prefix(number), parked(number, 1));
         }
         assert_eq!((all.by_prefix.len(), all.order.len()), (PARKED_PARTICIPANTS_MAX, PARKED_PARTICIPANTS_MAX));
         assert!(all.take(prefix(0)).is_none() && all.take(prefix(1)).is_some());
     }
 
     #[test]
+    fn origin_with_most_parked_participants_loses_its_own() {
+        for bytes in [1, PARKED_BYTES_MAX / 8] {
+            let mut all = ParkedParticipants::default();
+            all.put(prefix(0), parked(0, bytes));
+            for number in 1..2000 {
+                all.put(prefix(number), parked(7, bytes));
+            }
+            assert!(all.take(prefix(0)).is_some() && all.take(prefix(1999)).is_some());
+        }
+    }
+
+    #[test]
+    fn participants_without_data_take_no_place_of_others() {
+        let mut all = ParkedParticipants::default();
+        all.put(prefix(0), parked(0, 1));
+        for number in 1..=KNOWN_BEFORE_MAX as u16 + 1 {
+            all.put_known(prefix(number));
+        }
+        assert_eq!(all.known_before.len(), KNOWN_BEFORE_MAX);
+        assert!(!all.contains(prefix(1)) && all.contains(prefix(2)));
+        assert!(all.take(prefix(0)).is_some());
+        all.put_known(prefix(5));
+        all.forget(prefix(5));
+        assert!(!all.contains(prefix(5)));
+    }
+
+    #[test]
     fn parked_participants_are_bounded_in_bytes() {
         let mut all = ParkedParticipants::default();
         for number in 0..9 {
-            all.put(prefix(number), parked(PARKED_BYTES_MAX / 4));
+            all.put(prefix(number), parked(number, PARKED_BYTES_MAX / 4));
         }
         assert!(all.bytes <= PARKED_BYTES_MAX && all.by_prefix.len() == 3, "{}", all.bytes);
         for number in 0..9 {
             drop(all.take(prefix(number)));
         }
         assert_eq!((all.bytes, all.order.len()), (0, 0));
-        all.put(prefix(1), parked(PARKED_BYTES_MAX));
+        all.put(prefix(1), parked(1, PARKED_BYTES_MAX));
         assert_eq!((all.bytes, all.by_prefix.len()), (0, 0), "one that is too large alone is not kept");
     }
 }

@@ -29,11 +29,11 @@ impl Participant {
     ) {
         let prefix = remote.data.prefix;
         self.parked.forget_expired(now);
-        if !(remote.is_verified && remote.is_reachable) {
+        if !remote.is_trusted() {
             return;
         }
         if !has_left && Quirks::of(remote.data.vendor).repeats_acknowledged {
-            self.parked.put(prefix, ParkedParticipant::default());
+            self.parked.put_known(prefix);
             return;
         }
         let next = self.builtin.topics().map(|topic| {
@@ -41,6 +41,7 @@ impl Participant {
             topic.reader.acknowledged_below(writer)
         });
         let mut parked = ParkedParticipant {
+            origin: remote.origin,
             publications,
             subscriptions,
             kept_bytes: core::mem::take(&mut remote.kept_bytes),
@@ -94,7 +95,9 @@ impl Participant {
 
     /// The built-in endpoints of a participant have just been matched: goes on where they were when it fell silent.
     pub(super) fn unpark(&mut self, prefix: GuidPrefix) {
-        let Some(mut parked) = self.parked.take(prefix) else { return };
+        let parked = self.parked.take(prefix);
+        self.parked.forget(prefix);
+        let Some(mut parked) = parked else { return };
         self.drop_ignored(&mut parked);
         for (topic, next) in self.builtin.topics().into_iter().zip(parked.next) {
             if let Some(next) = next {

@@ -6,6 +6,11 @@
 //! participant has left, and then its announcement, so that it discovers this participant anew. While this host has no
 //! path to the peer, as when a link is down, the peer is neither asked nor told goodbye.
 //!
+//! A peer that this participant discovers after a move may have known it all the time: during an outage its lease ended
+//! here, and that of this participant not there. Such a peer announces itself, and its answers go to the former
+//! addresses. If nothing has come from it for a while, it is told goodbye too, at its next announcement if its credit
+//! does not suffice before.
+//!
 //! The announcements after a goodbye go to the same addresses of the peer, and for a short time nothing is announced to
 //! the groups: Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an
 //! announcement with a higher sequence number before. A peer with several addresses gets goodbye and announcement at
@@ -24,6 +29,7 @@ use crate::vendor::Quirks;
 
 use super::Participant;
 use super::addresses::Addresses;
+use super::answer_repetitions::AnswerRepetitions;
 use super::moves::is_answer_to_question;
 use super::relocation::{Relocation, Step};
 
@@ -35,52 +41,82 @@ impl Participant {
             return;
         }
         let is_gone = self.config.addresses.lacks_some_of(before);
-        let is_open = self.remotes.values().any(|remote| remote.relocation.is_open());
+        self.has_moved |= is_gone;
+        let is_open = self.remotes.values().any(|remote| remote.is_trusted() && remote.relocation.is_open());
         if !is_open {
             self.moved_from = is_gone.then(|| before.clone());
         }
         let Some(former) = &self.moved_from else { return };
+        let now_at = &self.config.addresses;
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
-            let follows = Quirks::of(remote.data.vendor).follows_moves;
-            if remote.is_verified && !follows && (is_gone || remote.relocation.is_open()) {
-                let now_at = &self.config.addresses;
-                if now_at.are_cut_off(former, &remote.metatraffic) {
-                    remote.relocation.wait_for_link();
-                } else if now_at.are_former(former, &remote.metatraffic, remote.relocation.waits_for_link()) {
-                    remote.relocation.begin(now, RETURN_QUESTIONS);
-                } else {
-                    remote.relocation.begin(now, MOVE_QUESTIONS);
-                }
-                found.push(*prefix);
+            if Quirks::of(remote.data.vendor).follows_moves || !(is_gone || remote.relocation.is_open()) {
+                continue;
             }
+            remote.relocation = if !remote.is_trusted() {
+                // Its next announcement begins the steps anew.
+                Relocation::Settled
+            } else if now_at.are_cut_off(former, &remote.metatraffic) {
+                Relocation::CutOff
+            } else if now_at.are_former(former, &remote.metatraffic, remote.relocation.is_cut_off()) {
+                Relocation::asking(now, RETURN_QUESTIONS)
+            } else {
+                Relocation::asking(now, MOVE_QUESTIONS)
+            };
+            found.push(*prefix);
         }
         found.into_iter().for_each(|prefix| self.heal_later(prefix));
+    }
+
+    /// A peer that has not shown yet that it hears this participant has announced itself. If this participant has ever
+    /// moved, the peer may have known it before, and may send to the former addresses. Returns whether the peer was
+    /// sent a goodbye, and then the announcement.
+    pub(super) fn pursue_discovered_peer(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) -> bool {
+        if !self.has_moved || self.config.protection.is_some() {
+            return false;
+        }
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
+        debug_assert!(!remote.is_verified, "verified peers are pursued from a move on");
+        if Quirks::of(remote.data.vendor).follows_moves {
+            return false;
+        }
+        if remote.relocation.is_open() {
+            remote.relocation.resume(now);
+        } else {
+            remote.relocation = Relocation::discovered(now);
+        }
+        self.heal_later(prefix);
+        let rejoins = self.rejoins;
+        self.pursue_relocation(now, wall, prefix);
+        self.rejoins > rejoins
     }
 
     /// Asks a peer after a move, or makes it discover this participant anew.
     pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        let Some(step) = remote.relocation.take_due(now) else { return };
-        let to = Arc::clone(&remote.metatraffic);
-        match step {
-            Step::Ask => {
-                let question = self.question_for(prefix);
-                self.say(&question, to);
-            }
-            Step::Rejoin => {
-                let goodbye = self.goodbye(wall, Some(prefix));
-                self.say(&goodbye, Arc::clone(&to));
-                let announcement = self.announcement(wall, Some(prefix));
-                self.say(&announcement, to);
-                self.announcer.be_silent(now + REJOIN_SILENCE);
-                self.rejoins += 1;
-            }
-            Step::AnnounceAgain => {
-                let announcement = self.announcement(wall, Some(prefix));
-                self.say(&announcement, to);
-            }
+        match remote.relocation.take_due(now) {
+            None => (),
+            Some(Step::Ask) => self.question(now, prefix),
+            Some(Step::Rejoin) => self.rejoin(now, wall, prefix),
         }
+    }
+
+    /// Tells a peer that this participant has left, and then its announcement, within the credit of the peer.
+    fn rejoin(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
+        let messages = [self.goodbye(wall, Some(prefix)), self.announcement(wall, Some(prefix))];
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        if remote.metatraffic.is_empty() || !remote.spend_credit(messages.iter().map(Vec::len).sum()) {
+            remote.relocation.put_off();
+            return;
+        }
+        remote.relocation.note_goodbye(now);
+        remote.answer_repetitions = AnswerRepetitions::default();
+        remote.answer_repetitions.begin(now);
+        remote.answered_at = Some(now);
+        let to = Arc::clone(&remote.metatraffic);
+        messages.iter().for_each(|message| self.say(message, Arc::clone(&to)));
+        self.announcer.be_silent(now + REJOIN_SILENCE);
+        self.rejoins += 1;
     }
 
     /// A peer that answers a question has the present addresses of this participant. An impostor elsewhere on the
@@ -91,7 +127,8 @@ impl Participant {
             && remote.relocation.is_open()
             && remote.names(rx.source, &self.config.addresses.paths)
         {
-            remote.relocation = Relocation::default();
+            remote.relocation = Relocation::Settled;
+            remote.answer_repetitions.end();
         }
     }
 }

@@ -1,23 +1,34 @@
 //! Whether a peer reaches this participant after a move, and the steps until it does: see [`super::rejoin`].
 
 use super::answer_repetitions::AnswerRepetitions;
-use crate::limits::{MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOINS_MAX};
-use crate::time::Instant;
+use crate::limits::{
+    MOVE_QUESTION_DOUBLINGS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_DOUBLINGS, REJOIN_PAUSE, SILENT_AFTER,
+};
+use crate::time::{Instant, Span};
 
 /// Whether a peer reaches this participant at its present addresses.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Relocation {
-    /// The next question, or the next goodbye.
+pub(super) enum Relocation {
+    /// Nothing speaks against it.
+    #[default]
+    Settled,
+    /// This host has no path to the peer until the next change of its addresses.
+    CutOff,
+    /// The peer has not answered since a move.
+    Open(Pursuit),
+}
+
+/// The steps until a peer answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pursuit {
+    /// The next question, or the next goodbye. `None`: the goodbye waits for the next announcement of the peer, which
+    /// brings credit.
     next: Option<Instant>,
     /// Questions since the move, or since the last goodbye.
     asked: u32,
     /// Questions before the next goodbye.
     questions: u32,
-    rejoins: u32,
-    /// There is no path to the peer until the next change of the addresses of this host.
-    waits_for_link: bool,
-    /// Repetitions of the announcement since the last goodbye.
-    repetitions: AnswerRepetitions,
+    goodbyes: u32,
 }
 
 /// The next step for a peer after a move.
@@ -26,52 +37,78 @@ pub(super) enum Step {
     Ask,
     /// The peer does not answer: it has to discover this participant anew.
     Rejoin,
-    /// The peer may not have processed the goodbye when the announcement arrived.
-    AnnounceAgain,
 }
 
 impl Relocation {
     /// This participant has moved. The peer is asked so many times before a goodbye.
-    pub(super) fn begin(&mut self, now: Instant, questions: u32) {
-        *self = Self { next: Some(now), questions, ..Self::default() };
+    pub(super) const fn asking(now: Instant, questions: u32) -> Self {
+        Self::Open(Pursuit { next: Some(now), asked: 0, questions, goodbyes: 0 })
     }
 
-    /// This participant has lost its path to the peer.
-    pub(super) fn wait_for_link(&mut self) {
-        *self = Self { waits_for_link: true, ..Self::default() };
-    }
-
-    pub(super) const fn waits_for_link(&self) -> bool {
-        self.waits_for_link
+    /// The peer was discovered after a move, and is asked as any peer that is discovered.
+    pub(super) fn discovered(now: Instant) -> Self {
+        Self::Open(Pursuit { next: Some(now + SILENT_AFTER), asked: 0, questions: 0, goodbyes: 0 })
     }
 
     /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
     pub(super) const fn is_open(&self) -> bool {
-        self.next.is_some() || self.rejoins > 0 || self.waits_for_link
+        !matches!(self, Self::Settled)
     }
 
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.next.into_iter().chain(self.repetitions.next()).min()
+    pub(super) const fn is_cut_off(&self) -> bool {
+        matches!(self, Self::CutOff)
+    }
+
+    pub(super) const fn next(&self) -> Option<Instant> {
+        match self {
+            Self::Open(pursuit) => pursuit.next,
+            Self::Settled | Self::CutOff => None,
+        }
     }
 
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Step> {
-        if self.repetitions.take_due(now) {
-            return Some(Step::AnnounceAgain);
-        }
-        self.next.take_if(|at| *at <= now)?;
-        if self.asked < self.questions {
-            self.next = Some(now + MOVE_QUESTION_INTERVAL.times(1 << self.asked));
-            self.asked += 1;
-            return Some(Step::Ask);
-        }
-        if self.rejoins >= REJOINS_MAX {
-            return None;
-        }
-        self.repetitions = AnswerRepetitions::default();
-        self.repetitions.begin(now);
-        (self.asked, self.questions) = (0, MOVE_QUESTIONS);
-        self.next = Some(now + AnswerRepetitions::duration() + REJOIN_PAUSE.times(1 << self.rejoins));
-        self.rejoins += 1;
-        Some(Step::Rejoin)
+        let Self::Open(pursuit) = self else { return None };
+        pursuit.take_due(now)
     }
+
+    /// The goodbye that was due was not sent. It is due again after [`Self::resume`].
+    pub(super) const fn put_off(&mut self) {
+        if let Self::Open(pursuit) = self {
+            *pursuit = Pursuit { next: None, asked: pursuit.questions, ..*pursuit };
+        }
+    }
+
+    /// The peer has announced itself: a goodbye that was put off is due.
+    pub(super) fn resume(&mut self, now: Instant) {
+        if let Self::Open(pursuit) = self {
+            pursuit.next = pursuit.next.or(Some(now));
+        }
+    }
+
+    /// The goodbye that was due has been sent. The next one follows after a longer time, if the peer does not answer.
+    pub(super) fn note_goodbye(&mut self, now: Instant) {
+        if let Self::Open(pursuit) = self {
+            let pause = REJOIN_PAUSE.times(1 << pursuit.goodbyes.min(REJOIN_DOUBLINGS));
+            let next = Some(now + AnswerRepetitions::duration() + pause);
+            let goodbyes = pursuit.goodbyes.saturating_add(1);
+            *pursuit = Pursuit { next, asked: 0, questions: MOVE_QUESTIONS, goodbyes };
+        }
+    }
+}
+
+impl Pursuit {
+    fn take_due(&mut self, now: Instant) -> Option<Step> {
+        self.next.take_if(|at| *at <= now)?;
+        if self.asked >= self.questions {
+            return Some(Step::Rejoin);
+        }
+        self.next = Some(now + interval(self.asked));
+        self.asked += 1;
+        Some(Step::Ask)
+    }
+}
+
+/// The time from a question until the next one, or until a goodbye.
+fn interval(asked_before: u32) -> Span {
+    MOVE_QUESTION_INTERVAL.times(1 << asked_before.min(MOVE_QUESTION_DOUBLINGS))
 }

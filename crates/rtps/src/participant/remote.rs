@@ -11,7 +11,7 @@ use crate::discovery::data::{
     BuiltinEndpointSet, ParticipantData, PublicationData, STREAM_LOCATORS_MAX, SubscriptionData,
 };
 use crate::id::EntityId;
-use crate::limits::{MEMORY_PER_PARTICIPANT_MAX, SHOWN_ADDRESSES_MAX};
+use crate::limits::{ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, MEMORY_PER_PARTICIPANT_MAX, SHOWN_ADDRESSES_MAX};
 use crate::locator::{Locator, Source};
 use crate::memory_account::MemoryAccount;
 use crate::rare::Rare;
@@ -19,6 +19,7 @@ use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::writer::OwedAnswers;
 
+use super::answer_budget::AnswerBudgets;
 use super::answer_repetitions::AnswerRepetitions;
 use super::drops::Drops;
 use super::inventory::Inventory;
@@ -147,9 +148,26 @@ impl RemoteParticipant {
         self.heard_at = self.heard_at.max(now);
     }
 
+    /// Whether it hears this participant, and its addresses are no hearsay.
+    pub(super) const fn is_trusted(&self) -> bool {
+        self.is_verified && self.is_reachable
+    }
+
+    /// It has sent so many bytes of announcements.
+    pub(super) fn earn_credit(&mut self, bytes: usize) {
+        let credit = bytes.saturating_mul(ANSWER_CREDIT_FACTOR);
+        self.credit_bytes = self.credit_bytes.saturating_add(credit).min(ANSWER_CREDIT_MAX);
+    }
+
+    /// Takes the bytes of an answer from its credit or, if its addresses are no hearsay, from the budget of its origin.
+    /// Returns whether there is enough.
+    pub(super) fn spend_on_answer(&mut self, budgets: &mut AnswerBudgets, now: Instant, bytes: usize) -> bool {
+        if self.is_trusted() { budgets.spend(now, self.origin, bytes) } else { self.spend_credit(bytes) }
+    }
+
     /// Sends this much to it, unless its address is hearsay and less has come from there.
     pub(super) const fn spend_credit(&mut self, bytes: usize) -> bool {
-        if self.is_verified && self.is_reachable {
+        if self.is_trusted() {
             return true;
         }
         let Some(rest) = self.credit_bytes.checked_sub(bytes) else { return false };

@@ -13,7 +13,7 @@ impl Participant {
         let has_left = reason == LostReason::Left;
         let may_return = has_left || matches!(reason, LostReason::LeaseExpired | LostReason::Evicted);
         if !may_return {
-            drop(self.parked.take(prefix));
+            self.parked.forget(prefix);
         }
         let Some(mut remote) = self.remotes.remove(&prefix) else {
             if has_left && let Some(left) = self.parked.left(prefix) {

@@ -80,10 +80,8 @@ impl Participant {
                 self.forget_secure(|secure| &mut secure.subscriptions, &sample);
             }
         }
+        self.take_messages(&messages, true);
         for sample in messages {
-            if sample.info.valid_data {
-                self.take_message(&sample, true);
-            }
             self.forget_secure(|secure| &mut secure.messages, &sample);
         }
     }

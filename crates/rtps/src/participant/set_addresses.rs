@@ -36,7 +36,7 @@ impl Participant {
         if let Some(keys) = &mut self.keys {
             keys.reach(now, prefix, &remote.metatraffic, remote.data.vendor);
         }
-        if remote.is_verified && remote.is_reachable {
+        if remote.is_trusted() {
             let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
             let set = self.usable_builtin_endpoints(prefix);
             self.builtin.match_participant(now, prefix, set, &to, vendor);

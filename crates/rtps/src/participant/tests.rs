@@ -133,16 +133,29 @@ struct Domain {
     cut: bool,
     /// A host to which all messages are lost.
     deaf: Option<u32>,
+    /// A host to which all messages by unicast are lost.
+    hears_groups_only: Option<u32>,
     /// The source addresses of hosts that differ from their configured ones.
     places: BTreeMap<u32, u32>,
+    /// The vendors of hosts that others take for participants of another one.
+    vendors: BTreeMap<u32, VendorId>,
 }
 
 impl Domain {
     fn new(configs: impl IntoIterator<Item = (u32, ParticipantConfig)>) -> Self {
         let now = Instant(1_000_000_000);
         let participants = configs.into_iter().map(|(host, config)| (host, Participant::new(now, config))).collect();
-        let (events, places) = (BTreeMap::new(), BTreeMap::new());
-        let mut domain = Self { now, participants, events, sent: vec![], cut: false, deaf: None, places };
+        let mut domain = Self {
+            now,
+            participants,
+            events: BTreeMap::new(),
+            sent: vec![],
+            cut: false,
+            deaf: None,
+            hears_groups_only: None,
+            places: BTreeMap::new(),
+            vendors: BTreeMap::new(),
+        };
         domain.tick();
         domain
     }
@@ -182,7 +195,16 @@ impl Domain {
         let [.., a, b, c, d] = GuidPrefix(bytes[8..20].try_into().unwrap()).0;
         let sender = u32::from_be_bytes([a, b, c, d]);
         let place = self.places.get(&sender).copied().unwrap_or(sender);
-        self.hear_from(host, address(place, 7410), bytes);
+        let mut bytes = bytes.to_vec();
+        if let Some(vendor) = self.vendors.get(&sender) {
+            bytes[6..8].copy_from_slice(&vendor.0);
+            // PID_VENDORID of an announcement.
+            let parameter = [&[0x16, 0, 4, 0], &VendorId::PEREGRINE.0[..]].concat();
+            if let Some(at) = bytes.windows(parameter.len()).position(|window| window == parameter) {
+                bytes[at + 4..at + 6].copy_from_slice(&vendor.0);
+            }
+        }
+        self.hear_from(host, address(place, 7410), &bytes);
     }
 
     /// Passes a message from this address to a host.
@@ -217,7 +239,9 @@ impl Domain {
                 let hosts: Vec<u32> = self.participants.keys().copied().collect();
                 for host in hosts {
                     let place = self.places.get(&host).copied().unwrap_or(host);
-                    let is_meant = message.to.contains(&GROUP) || message.to.contains(&address(place, 7410));
+                    let hears_unicast = self.hears_groups_only != Some(host);
+                    let is_meant =
+                        message.to.contains(&GROUP) || hears_unicast && message.to.contains(&address(place, 7410));
                     if is_meant && !self.cut && self.deaf != Some(host) {
                         self.hear(host, &message.bytes);
                     }

@@ -1,6 +1,6 @@
 //! The next sequence numbers of writers that fell silent.
 
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeMap;
 
 use crate::id::Guid;
 use crate::limits::PARKED_WRITERS_MAX;
@@ -9,20 +9,34 @@ use crate::seq::SequenceNumber;
 /// The next number of each of these writers. When there is no room, the one parked first is forgotten.
 #[derive(Debug, Default)]
 pub(super) struct ParkedWriters {
-    pub(super) writers: VecDeque<(Guid, SequenceNumber)>,
+    /// With the key of each in `order`.
+    by_guid: BTreeMap<Guid, (u64, SequenceNumber)>,
+    order: BTreeMap<u64, Guid>,
+    parked_before: u64,
 }
 
 impl ParkedWriters {
     pub(super) fn put(&mut self, writer: Guid, next: SequenceNumber) {
         self.take(writer);
-        if self.writers.len() >= PARKED_WRITERS_MAX {
-            self.writers.pop_front();
+        if self.by_guid.len() >= PARKED_WRITERS_MAX
+            && let Some((_, first)) = self.order.pop_first()
+        {
+            self.by_guid.remove(&first);
         }
-        self.writers.push_back((writer, next));
+        self.by_guid.insert(writer, (self.parked_before, next));
+        self.order.insert(self.parked_before, writer);
+        self.parked_before += 1;
+        debug_assert!(self.by_guid.len() <= PARKED_WRITERS_MAX && self.order.len() == self.by_guid.len());
     }
 
     pub(super) fn take(&mut self, writer: Guid) -> Option<SequenceNumber> {
-        let at = self.writers.iter().position(|(parked, _)| *parked == writer)?;
-        self.writers.remove(at).map(|(_, next)| next)
+        let (at, next) = self.by_guid.remove(&writer)?;
+        self.order.remove(&at);
+        Some(next)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_guid.len()
     }
 }

@@ -243,7 +243,7 @@ mod tests {
         for key in 0..=PARKED_WRITERS_MAX as u32 {
             parked.put(guid(key), SequenceNumber(2));
         }
-        assert_eq!(parked.writers.len(), PARKED_WRITERS_MAX);
+        assert_eq!(parked.len(), PARKED_WRITERS_MAX);
         assert_eq!((parked.take(guid(0)), parked.take(guid(1))), (None, Some(SequenceNumber(2))));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::discovery::data::ParticipantMessageData;
-use crate::limits::ANSWER_CREDIT_FACTOR;
+use crate::limits::{ANSWER_BYTES_PER_BYTE, ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, ANSWER_REFILL_PER_SECOND};
 
 const VICTIM: u32 = 77;
 
@@ -196,6 +196,40 @@ fn trusting_names_allows_unverified_addresses() {
     domain.put_reader(3, subscription(3, 1, "topic"));
     domain.run(Span::from_secs(1));
     assert_eq!(ways(&domain.events(1)), [Locator::from(address(VICTIM, 7411))]);
+}
+
+/// The announcement is much longer than the question.
+#[test]
+fn questions_of_known_participants_are_answered_within_the_budget_of_their_host() {
+    let user_data = UserData(vec![7; 8 << 10]);
+    let qos = ParticipantQos { user_data, ..ParticipantQos::default() };
+    let mut domain = Domain::new([(1, ParticipantConfig { qos, ..config(1) }), (2, config(2))]);
+    domain.run(Span::from_secs(10));
+    domain.cut = true;
+    domain.sent.clear();
+    let mut came = 0;
+    for count in 0..200 {
+        let mut question = vec![];
+        Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(2) }
+            .emit(&mut question);
+        let acknack = crate::wire::AckNack {
+            reader: EntityId::SEDP_PUBLICATIONS_READER,
+            writer: EntityId::SEDP_PUBLICATIONS_WRITER,
+            state: crate::seq::SequenceNumberSet::empty(SequenceNumber::FIRST),
+            count: crate::seq::Count(1000 + count),
+            is_final: false,
+        };
+        acknack.emit(crate::wire::Endianness::Little, &mut question);
+        came += question.len();
+        domain.hear_from(1, address(2, 7410), &question);
+        domain.run(Span::from_millis(60));
+    }
+    let is_answer = |m: &&Sent| m.from == prefix(1) && m.to == [address(2, 7410)] && m.is_announcement();
+    let answers: Vec<usize> = domain.sent.iter().filter(is_answer).map(|m| m.bytes.len()).collect();
+    let bytes: usize = answers.iter().sum();
+    let allowed = ANSWER_CREDIT_MAX + 13 * ANSWER_REFILL_PER_SECOND + came * ANSWER_BYTES_PER_BYTE;
+    assert!(answers.len() > 3 && bytes <= allowed, "{} answers with {bytes} bytes for {came}", answers.len());
+    assert!(domain.counters(1).drops.held_back > 100);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Assertion of liveliness by participant messages.
 
 use super::*;
+use crate::discovery::data::{ParticipantMessageData, ParticipantMessageKind};
 
 const WRITER_LEASE: Span = Span::from_millis(300);
 
@@ -61,4 +62,32 @@ fn no_liveliness_is_sent_without_writers_that_need_it() {
     domain.run(Span::from_secs(30));
     let since = &domain.sent[before..];
     assert!(since.iter().all(Sent::is_announcement), "{since:?}");
+}
+
+/// A datagram holds more than a thousand of them, and each asserts all writers of the participant.
+#[test]
+fn messages_of_one_datagram_assert_each_writer_once() {
+    let mut domain = domain(LivelinessKind::ManualByParticipant);
+    let message =
+        ParticipantMessageData { prefix: prefix(1), kind: ParticipantMessageKind::MANUAL_BY_PARTICIPANT, data: vec![] };
+    let mut payload = vec![];
+    message.emit(&mut payload);
+    let mut datagram = vec![];
+    Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(1) }
+        .emit(&mut datagram);
+    let first = domain.at(1).builtin.messages.writer.last().next();
+    for number in 0..1000 {
+        let head = crate::wire::DataHead {
+            reader: EntityId::PARTICIPANT_MESSAGE_READER,
+            writer: EntityId::PARTICIPANT_MESSAGE_WRITER,
+            sequence_number: SequenceNumber(first.0 + number),
+            inline_qos: &[],
+            payload: PayloadKind::Data,
+        };
+        head.emit(crate::wire::Endianness::Little, payload.len(), &mut datagram);
+        datagram.extend_from_slice(&payload);
+    }
+    assert!(datagram.len() < 64 << 10);
+    domain.hear(2, &datagram);
+    assert_eq!(signs(&mut domain), 1);
 }

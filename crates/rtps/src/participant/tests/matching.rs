@@ -1,6 +1,9 @@
 //! Matches of endpoints, and the reasons of mismatches.
 
+use alloc::collections::BTreeMap;
+
 use super::*;
+use crate::limits::MATCHES_MAX;
 
 #[test]
 fn changed_qos_makes_and_breaks_match_and_reports_both_values() {
@@ -157,4 +160,74 @@ fn endpoints_that_ignore_their_participant_or_process_do_not_match_within_it() {
         assert_eq!(matches_in_spite_of(IgnoreLocal::None, kind), near(kind), "{kind} at the readers");
     }
     assert_eq!(matches_in_spite_of(IgnoreLocal::Participant, IgnoreLocal::Process), near(IgnoreLocal::Process));
+}
+
+/// The number of matched readers of the writer of host 1, by the host of the readers.
+fn readers_by_host(domain: &mut Domain) -> BTreeMap<GuidPrefix, usize> {
+    let writer = &domain.at(1).writers[&EntityId::user_writer(1, false)];
+    assert!(writer.matched.len() <= MATCHES_MAX);
+    let mut by_host = BTreeMap::new();
+    for reader in &writer.matched {
+        *by_host.entry(reader.prefix).or_default() += 1;
+    }
+    by_host
+}
+
+#[test]
+fn participant_with_most_matches_gives_way_and_matches_again_later() {
+    let mut domain = Domain::of(&[1, 2, 3]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    let more = 10;
+    for key in 0..MATCHES_MAX as u32 + more {
+        domain.put_reader(2, subscription(2, key, "topic"));
+    }
+    domain.run(Span::from_secs(1));
+    assert_eq!(readers_by_host(&mut domain), [(prefix(2), MATCHES_MAX)].into());
+
+    for key in 0..5 {
+        domain.put_reader(3, subscription(3, key, "topic"));
+    }
+    domain.run(Span::from_secs(1));
+    assert_eq!(readers_by_host(&mut domain), [(prefix(2), MATCHES_MAX - 5), (prefix(3), 5)].into());
+    let events = domain.events(1);
+    let is_refused = |e: &&ParticipantEvent| {
+        matches!(e, ParticipantEvent::NotMatched { reason: NonMatch::TooManyMatches { limit: MATCHES_MAX }, .. })
+    };
+    assert_eq!(events.iter().filter(is_refused).count(), more as usize + 5);
+
+    // A place that becomes free is filled, whoever leaves.
+    for key in 0..3 {
+        let (now, wall) = (domain.now, domain.wall());
+        domain.at(3).remove_reader(now, wall, EntityId::user_reader(key, false));
+    }
+    domain.run(Span::from_secs(1));
+    assert_eq!(readers_by_host(&mut domain), [(prefix(2), MATCHES_MAX - 2), (prefix(3), 2)].into());
+    let wall = domain.wall();
+    domain.at(2).leave(wall);
+    domain.run_until_idle();
+    assert_eq!(readers_by_host(&mut domain), [(prefix(3), 2)].into());
+    assert!(domain.at(1).writers[&EntityId::user_writer(1, false)].waiting.is_empty());
+}
+
+#[test]
+fn writer_without_a_place_at_a_reader_matches_when_there_is_one() {
+    let mut domain = Domain::of(&[1, 2, 3]);
+    domain.put_reader(1, subscription(1, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    for key in 0..MATCHES_MAX as u32 / 2 {
+        domain.put_writer(2, publication(2, key, "topic"));
+        domain.put_writer(3, publication(3, key, "topic"));
+    }
+    domain.put_writer(2, publication(2, 9999, "topic"));
+    domain.run(Span::from_secs(1));
+    let matched = |domain: &mut Domain, host, key| {
+        let reader = &domain.at(1).readers[&EntityId::user_reader(1, false)];
+        reader.matched.contains(&publication(host, key, "topic").guid)
+    };
+    assert!(!matched(&mut domain, 2, 9999), "no participant has many more matches than another");
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(3).remove_writer(now, wall, EntityId::user_writer(0, false));
+    domain.run(Span::from_secs(1));
+    assert!(matched(&mut domain, 2, 9999) && !matched(&mut domain, 3, 0));
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::limits::{
-    ANSWER_REPETITIONS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_PAUSE, REJOIN_SILENCE, REJOINS_MAX,
-    RETURN_QUESTIONS,
+    ANSWER_CREDIT_FACTOR, ANSWER_REPETITIONS, MOVE_QUESTION_DOUBLINGS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS,
+    REJOIN_DOUBLINGS, REJOIN_PAUSE, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER,
 };
 
 /// Longer than any test.
@@ -111,7 +111,7 @@ fn announcements_after_a_goodbye_go_to_the_address_of_the_goodbye() {
         times.filter(|at| (from.0..from.0 + span.0).contains(&at.0)).map(|at| Span(at.0 - from.0)).collect::<Vec<_>>()
     };
     let all = goodbyes(&domain, moved_at);
-    assert_eq!(all.len(), REJOINS_MAX as usize);
+    assert_eq!(all.len(), 3);
     for goodbye in all {
         assert_eq!(said_to(GROUP, goodbye, REJOIN_SILENCE), vec![]);
         let mut expected = vec![Span::ZERO; 2];
@@ -189,26 +189,45 @@ fn peer_that_follows_moves_is_not_asked() {
 }
 
 #[test]
-fn peer_that_never_answers_is_told_a_bounded_number_of_goodbyes() {
+fn peer_that_never_answers_is_told_goodbye_at_growing_intervals() {
     let mut domain = moved(VendorId::FAST_DDS, false);
     let moved_at = domain.now;
-    domain.run(Span::from_secs(9));
+    domain.run(Span::from_secs(60));
     let times = goodbyes(&domain, moved_at);
-    assert_eq!(times.len(), REJOINS_MAX as usize);
-    assert!(times[1].0 - times[0].0 >= REJOIN_PAUSE.0 && times[2].0 - times[1].0 >= 2 * REJOIN_PAUSE.0, "{times:?}");
+    let announcements = ANSWER_REPETITIONS.iter().map(|interval| interval.0).sum::<u64>();
+    let questions = MOVE_QUESTION_INTERVAL.0 * ((1 << MOVE_QUESTIONS) - 1);
+    let pauses = times.windows(2).map(|pair| pair[1].0 - pair[0].0 - announcements - questions);
+    let expected = (0..times.len() as u32 - 1).map(|n| REJOIN_PAUSE.0 << n.min(REJOIN_DOUBLINGS));
+    assert!(pauses.eq(expected) && times.len() > 7, "{times:?}");
+}
+
+/// Everything to the peer is lost for longer than several goodbyes take.
+#[test]
+fn peer_that_hears_nothing_for_a_while_after_a_move_discovers_the_participant_anew() {
+    let mut domain = moved(VendorId::CYCLONE, false);
+    domain.cut = true;
+    domain.run(Span::from_secs(30));
+    domain.cut = false;
+    domain.events(2);
+    domain.run(REJOIN_PAUSE.times((1 << REJOIN_DOUBLINGS) + 1));
+    let is_lost = |e: &ParticipantEvent| matches!(e, ParticipantEvent::ParticipantLost(..));
+    assert!(domain.events(2).iter().any(is_lost));
+    let known = domain.at(2).remote_participant(&prefix(1)).unwrap();
+    assert_eq!(known.default_unicast, [Locator::from(address(77, 7411))]);
 }
 
 /// Nothing has reached the peer at all, because the link was down.
 #[test]
 fn peer_that_has_not_answered_is_asked_again_after_the_next_change() {
     let mut domain = moved(VendorId::CYCLONE, false);
-    domain.run(Span::from_secs(9));
+    domain.run(Span::from_secs(6));
+    domain.sent.clear();
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(1).config().addresses.clone();
     addresses.default_unicast.push(Locator::from(address(78, 7411)));
     domain.at(1).set_addresses(now, wall, addresses.clone());
     domain.run(Span::from_millis(500));
-    assert_eq!(goodbyes(&domain, now).len(), 1 + REJOINS_MAX as usize);
+    assert_eq!(goodbyes(&domain, now).len(), 1);
 
     domain.deaf = None;
     domain.places.insert(1, 77);
@@ -256,7 +275,9 @@ fn peer_that_knows_another_address_is_told_goodbye_after_a_return_too() {
     move_to(&mut domain, 1, VendorId::CYCLONE, false);
     let back_at = domain.now;
     domain.run(Span::from_secs(6));
-    assert_eq!(goodbyes(&domain, back_at), [MOVE_QUESTION_INTERVAL.times((1 << RETURN_QUESTIONS) - 1)]);
+    let doubled = (1 << (MOVE_QUESTION_DOUBLINGS + 1)) - 1;
+    let constant = u64::from(RETURN_QUESTIONS - MOVE_QUESTION_DOUBLINGS - 1) << MOVE_QUESTION_DOUBLINGS;
+    assert_eq!(goodbyes(&domain, back_at), [MOVE_QUESTION_INTERVAL.times(doubled + constant)]);
 }
 
 /// A host whose link is down keeps messages until the link is back: a goodbye would arrive then. The peer is in network
@@ -334,4 +355,94 @@ fn peer_on_the_same_host_is_told_goodbye_without_a_link() {
     set_addresses(&mut domain, own(after, false), VendorId::CYCLONE);
     domain.run(Span::from_secs(1));
     assert_eq!(domain.counters(1).rejoins, 1);
+}
+
+/// The lease of the peer has ended here, and that of this participant not there, because announcements by multicast
+/// renew it. The peer sends to the former address, until it discovers this participant anew.
+#[test]
+fn peer_that_was_forgotten_before_a_move_discovers_the_participant_anew() {
+    // A peer may announce itself more often than an answer is repeated.
+    let periods = [Span::from_millis(50), Span::from_millis(600), PERIOD];
+    for (vendor, period) in [VendorId::CYCLONE, VendorId::FAST_DDS].into_iter().flat_map(|v| periods.map(|p| (v, p))) {
+        let mut domain = forgotten_before_move(vendor, period);
+        let heard_at = domain.now;
+        let latest = SILENT_AFTER.max(period);
+        domain.run(latest);
+        let goodbyes = goodbyes(&domain, heard_at);
+        assert!(
+            goodbyes.first().is_some_and(|at| at.0 + 1_000_000 >= SILENT_AFTER.0),
+            "{vendor:?}, {period:?}: {goodbyes:?}"
+        );
+        let is_lost = |e: &ParticipantEvent| matches!(e, ParticipantEvent::ParticipantLost(..));
+        assert!(domain.events(2).iter().any(is_lost));
+
+        domain.hears_groups_only = None;
+        domain.places.insert(1, 77);
+        domain.run(PERIOD.times(2));
+        let rejoins = domain.counters(1).rejoins;
+        assert!(domain.at(1).remotes.get(&prefix(2)).is_some_and(|remote| remote.is_verified));
+        domain.run(PERIOD.times(10));
+        assert_eq!(domain.counters(1).rejoins, rejoins);
+    }
+}
+
+/// Host 1 has forgotten host 2, which announces itself in this period, and then has moved. Host 2 knows it at the
+/// former address, and host 1 hears only the messages of host 2 to the group.
+fn forgotten_before_move(vendor: VendorId, period: Span) -> Domain {
+    let lease = |host| if host == 1 { LEASE } else { PERIOD };
+    let period = |host| if host == 1 { PERIOD } else { period };
+    let of = |host| ParticipantConfig { lease: lease(host), announce_period: period(host), ..config(host) };
+    let mut domain = Domain::new([1, 2].map(|host| (host, of(host))));
+    domain.vendors.insert(2, vendor);
+    domain.run(PERIOD.times(10));
+    domain.cut = true;
+    domain.run(PERIOD.times(2));
+    assert!(!domain.knows(1, 2) && domain.knows(2, 1));
+    let addresses = Addresses {
+        metatraffic_unicast: vec![Locator::from(address(77, 7410))],
+        default_unicast: vec![Locator::from(address(77, 7411))],
+        ..domain.at(1).config().addresses.clone()
+    };
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(1).set_addresses(now, wall, addresses);
+    domain.cut = false;
+    domain.hears_groups_only = Some(1);
+    domain.events(2);
+    domain.sent.clear();
+    let end = domain.now + PERIOD.times(2);
+    while !domain.knows(1, 2) {
+        assert!(domain.now < end, "host 2 announces itself");
+        domain.run(Span::from_millis(1));
+    }
+    domain
+}
+
+/// An impostor may announce a peer in this way, to have messages sent to another address.
+#[test]
+fn goodbyes_to_silent_peer_stay_within_its_credit() {
+    let mut domain = forgotten_before_move(VendorId::CYCLONE, Span::from_millis(600));
+    domain.deaf = Some(2);
+    domain.run(Span::from_secs(60));
+    let to_peer: usize = domain.sent_to(1, 2).iter().map(|m| m.bytes.len()).sum();
+    let is_announcement = |m: &&Sent| m.from == prefix(2) && m.to.contains(&GROUP) && m.is_announcement();
+    let from_peer: usize = domain.sent.iter().filter(is_announcement).map(|m| m.bytes.len()).sum();
+    assert!(to_peer <= from_peer * ANSWER_CREDIT_FACTOR, "{to_peer} bytes for {from_peer}");
+    let goodbyes = goodbyes(&domain, Instant(0));
+    assert!((7..=10).contains(&goodbyes.len()), "{goodbyes:?}");
+}
+
+#[test]
+fn peer_that_is_discovered_after_a_move_and_answers_is_told_no_goodbye() {
+    let mut domain = Domain::new([1, 2].map(|host| (host, config(host))));
+    domain.run(PERIOD.times(10));
+    domain.places.insert(1, 77);
+    move_to(&mut domain, 77, VendorId::PEREGRINE, true);
+    domain.vendors.insert(2, VendorId::CYCLONE);
+    domain.cut = true;
+    domain.run(PERIOD.times(10));
+    assert!(!domain.knows(1, 2) && !domain.knows(2, 1));
+    domain.cut = false;
+    domain.run(PERIOD.times(10));
+    assert!(domain.knows(1, 2) && domain.knows(2, 1));
+    assert_eq!(domain.counters(1).rejoins, 0);
 }

@@ -24,7 +24,7 @@ pub use delivery::{
     DeliveryStalledStatus, HeldBack, ReaderProgress, ReliableReaderActivityChangedStatus, Stall, StallCause,
     WriterStatus,
 };
-pub use reader::ReaderStatus;
+pub use reader::{MissingSample, ReaderStatus};
 
 /// A set of statuses.
 #[derive(Clone, Copy, Default)]

@@ -201,6 +201,9 @@ pub const KNOWN_BEFORE_MAX: usize = 4096;
 /// Bytes kept of all of them together.
 pub const PARKED_BYTES_MAX: usize = 8 << 20;
 
+/// How long a reader requests a sample until it reports that the sample is missing.
+pub const MISSING_REPORTED_AFTER: Span = Span::from_secs(1);
+
 /// Questions to a participant at addresses that it no longer announces, until it counts as moved.
 pub const MOVE_QUESTIONS: u32 = 4;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use peregrine_rtps::reader::MissingSample;
+
 /// The samples that a reader holds, and the causes of a delay: see
 /// [`DataReader::status`](crate::DataReader::status).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,6 +15,9 @@ pub struct ReaderStatus {
     pub incomplete_samples: usize,
     /// The bytes of these samples.
     pub incomplete_bytes: usize,
+    /// A sample of a reliable writer that the reader requests, and for which later samples of the writer wait: of
+    /// several writers, the one that has been missing longest. After a second, a log line names it.
+    pub missing: Option<MissingSample>,
     /// Received samples wait because RESOURCE_LIMITS leaves no room: the application has to take samples first.
     pub is_full: bool,
     /// The time for which status changes of the reader have waited for the return of a running listener call.

@@ -1,7 +1,10 @@
 //! Events and counters of a reader.
 
+use core::time::Duration;
+
 use crate::history::RejectReason;
 use crate::id::{Guid, KeyHash};
+use crate::seq::SequenceNumber;
 
 /// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +13,14 @@ pub enum ReaderEvent {
     DataAvailable,
     /// This number of samples will not arrive (SAMPLE_LOST).
     SampleLost(u64, SampleLostReason),
+    /// A sample of a reliable writer has been missing for [`MISSING_REPORTED_AFTER`](crate::limits::MISSING_REPORTED_AFTER), although the reader
+    /// requests it. Later samples of the writer wait for it. Told once for each sample.
+    SampleMissing {
+        /// The writer.
+        writer: Guid,
+        /// The sample.
+        number: SequenceNumber,
+    },
     /// The cache rejected a sample for lack of room (SAMPLE_REJECTED).
     SampleRejected(RejectReason, KeyHash),
     /// An instance had no sample within the deadline (REQUESTED_DEADLINE_MISSED).
@@ -111,6 +122,17 @@ pub struct ReaderCounters {
     pub matches_refused: u64,
     /// Payloads that were not protected by their writer, or that were changed.
     pub not_authentic: u64,
+}
+
+/// A sample for which later ones of its writer wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MissingSample {
+    /// The writer.
+    pub writer: Guid,
+    /// The sequence number of the sample.
+    pub number: SequenceNumber,
+    /// For how long the reader has requested it.
+    pub lasting: Duration,
 }
 
 /// Samples that a reader holds outside its cache.

@@ -40,7 +40,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 pub use config::{FoundInstance, KeyExtractor, ReaderConfig};
-pub use event::{ReaderCounters, ReaderEvent, ReaderTimer, SampleLostReason, Waiting};
+pub use event::{MissingSample, ReaderCounters, ReaderEvent, ReaderTimer, SampleLostReason, Waiting};
 pub use fast_insert::FastInserter;
 pub use proxy::MatchedWriter;
 pub use reception::{Reception, SampleMeta};
@@ -184,6 +184,12 @@ impl Reader {
             samples: sum.samples + writer.out_of_order.len() + writer.reassembly.samples(),
             bytes: sum.bytes + writer.out_of_order_bytes + writer.reassembly.bytes(),
         })
+    }
+
+    /// Of the samples that the reader requests and for which later ones wait, the one that was requested first.
+    #[must_use]
+    pub fn missing(&self, now: Instant) -> Option<MissingSample> {
+        self.writers.iter().filter_map(|writer| writer.missing(now)).max_by_key(|missing| missing.lasting)
     }
 
     /// Whether the reader requests repair from reliable writers.

@@ -258,6 +258,7 @@ impl ReaderCore {
             incomplete_samples: waiting.samples,
             incomplete_bytes: waiting.bytes,
             is_full: guard.reader.is_stalled(),
+            missing: guard.reader.missing(now()),
             listener_blocked_for: self.gate.blocked_for(now()).map(Duration::from),
         }
     }
@@ -713,6 +714,18 @@ impl ReaderState {
             ReaderEvent::SampleLost(samples, reason) => {
                 statuses.lost.count(samples, reason);
                 StatusMask::SAMPLE_LOST
+            }
+            ReaderEvent::SampleMissing { writer, number } => {
+                let reader = self.reader.guid();
+                log(Level::WARN, move || {
+                    tracing::warn!(
+                        %reader, %writer, number = number.0,
+                        "later samples wait for this one, which the writer does not send although the reader requests \
+                         it; the wait ends with the sample, when the writer no longer holds it, or when its participant \
+                         is lost"
+                    );
+                });
+                StatusMask::NONE
             }
             ReaderEvent::SampleRejected(reason, instance) => {
                 statuses.rejected.count(reason, instance);

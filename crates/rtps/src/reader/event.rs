@@ -13,8 +13,10 @@ pub enum ReaderEvent {
     DataAvailable,
     /// This number of samples will not arrive (SAMPLE_LOST).
     SampleLost(u64, SampleLostReason),
-    /// A sample of a reliable writer has been missing for [`MISSING_REPORTED_AFTER`](crate::limits::MISSING_REPORTED_AFTER), although the reader
-    /// requests it. Later samples of the writer wait for it. Told once for each sample.
+    /// A sample of a reliable writer has been missing for [`MISSING_REPORTED_AFTER`], although the reader requests it.
+    /// Later samples of the writer wait for it. Reported once for each sample.
+    ///
+    /// [`MISSING_REPORTED_AFTER`]: crate::limits::MISSING_REPORTED_AFTER
     SampleMissing {
         /// The writer.
         writer: Guid,

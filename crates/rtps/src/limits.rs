@@ -174,8 +174,8 @@ pub const ANSWER_ORIGINS_MAX: usize = 1024;
 /// Bytes per second that time adds to the budget for announcements in answer to the participants of one origin.
 pub const ANSWER_REFILL_PER_SECOND: usize = 1 << 10;
 
-/// Credit for answers to one unverified participant, which has none at first, and to the participants of one origin
-/// whose addresses are known.
+/// The most credit for answers: of one unverified participant, which begins with none, and of the participants of one
+/// origin whose addresses are known, which begin with all of it.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 
 /// How long a participant must be silent before a new one may evict it once [`PARTICIPANTS_MAX`] are known, regardless
@@ -220,7 +220,7 @@ pub const RETURN_QUESTIONS: u32 = 12;
 
 /// How long a peer that was discovered after a move may take to show that it hears this participant, until it is told
 /// goodbye.
-pub const SILENT_AFTER: Span = Span::from_millis(500);
+pub const SILENT_AFTER: Span = Span::from_secs(1);
 
 /// The time from the announcements after a goodbye until the peer is asked again; each further one doubles it, up to
 /// [`REJOIN_DOUBLINGS`] times.

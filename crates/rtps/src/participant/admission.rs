@@ -42,7 +42,7 @@ impl Participant {
             self.reroute(now, remote.prefix);
         } else {
             let local = Guid::new(self.config.prefix, local);
-            if local.entity.is_writer() { self.consider(local, remote) } else { self.consider(remote, local) }
+            _ = if local.entity.is_writer() { self.consider(local, remote) } else { self.consider(remote, local) };
         }
     }
 

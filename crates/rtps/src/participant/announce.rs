@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_participant, emit_participant_key};
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::limits::GOODBYE_SILENCE;
+use crate::limits::{GOODBYE_SILENCE, RETURN_QUESTIONS};
 use crate::locator::Locator;
 use crate::reader::{Reception, SampleMeta};
 use crate::receiver::Envelope;
@@ -228,8 +228,11 @@ impl Participant {
     fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, is_addressed: bool) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
         let Some(remote) = self.remotes.get_mut(&to) else { return };
-        remote.earn_credit(heard_bytes);
-        self.answers.pay(rx.now, remote.origin, heard_bytes);
+        if remote.is_trusted() {
+            self.answers.pay(rx.now, remote.origin, heard_bytes);
+        } else {
+            remote.earn_credit(heard_bytes);
+        }
         if remote.metatraffic.is_empty() {
             return;
         }
@@ -259,10 +262,15 @@ impl Participant {
     }
 
     fn answer_with_announcement(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
-        if !self.announce_to_one(rx.now, rx.wall, to) {
-            if let Some(remote) = self.remotes.get_mut(&to) {
-                *remote.drops.get_or_default().of(Fault::HeldBack) += 1;
-            }
+        if self.announce_to_one(rx.now, rx.wall, to) {
+            return;
+        }
+        let Some(remote) = self.remotes.get_mut(&to) else { return };
+        *remote.drops.get_or_default().of(Fault::HeldBack) += 1;
+        if remote.is_trusted() {
+            // The next periodic announcement reaches it.
+            remote.answered_at = Some(rx.now);
+        } else {
             self.announcer.expedite_announcement(rx.now);
         }
     }
@@ -329,10 +337,14 @@ impl Participant {
         let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
         remote.is_verified = true;
         remote.answer_repetitions.end();
-        remote.relocation = Relocation::Settled;
+        if remote.relocation.is_open() {
+            // Any host may have sent the message. An answer to a question comes from an address of the participant.
+            remote.relocation = Relocation::asking(now, RETURN_QUESTIONS);
+        }
         let origin = remote.origin;
         self.places.note_verified(origin);
         self.reroute(now, sender);
+        self.heal_later(sender);
     }
 
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {

@@ -71,10 +71,12 @@ impl Announcer {
         self.next = self.next.min(soonest);
     }
 
-    /// Nothing is announced to the groups, the initial peers and all known participants before this time. Answers to
-    /// single participants go on.
-    pub(super) fn be_silent(&mut self, until: Instant) {
-        self.silent_until = self.silent_until.max(until);
+    /// Nothing is announced to the groups, the initial peers and all known participants for this time. Answers to single
+    /// participants go on. An announcement that is due is put off by this time once, however often it is called.
+    pub(super) fn be_silent(&mut self, now: Instant, time: Span) {
+        // An announcement whose time has come keeps that time until it leaves.
+        let latest = self.next.max(Instant(now.0.saturating_sub(time.0))) + time;
+        self.silent_until = self.silent_until.max((now + time).min(latest));
     }
 
     /// Begins an announcement, which goes to each known participant if `known`. The result says whether it does: an
@@ -121,7 +123,7 @@ mod tests {
         let mut announcer = Announcer::new(start, Span::from_secs(1), 1);
         assert_eq!(announcer.begin(start, false), Some(false));
         let until = start + Span::from_millis(50);
-        announcer.be_silent(until);
+        announcer.be_silent(start, until.since(start));
         for (after, known) in [(10, true), (20, false)] {
             let now = start + Span::from_millis(after);
             assert_eq!(announcer.begin(now, known), None);
@@ -132,6 +134,24 @@ mod tests {
         assert_eq!(announcer.begin(until, false), Some(true), "to known participants, as the first one");
         assert!(announcer.next() > until);
         assert_eq!(announcer.begin(announcer.next(), false), Some(false));
+    }
+
+    #[test]
+    fn announcement_that_is_due_is_put_off_once_however_often_the_announcer_is_silenced() {
+        let start = Instant(1_000_000_000);
+        let mut announcer = Announcer::new(start, Span::from_secs(1), 1);
+        assert!(announcer.begin(start, false).is_some());
+        let due = announcer.next();
+        let time = Span::from_millis(100);
+        let mut now = start;
+        for _ in 0..100 {
+            now = now + Span::from_millis(10);
+            if announcer.is_due(now) {
+                break;
+            }
+            announcer.be_silent(now, time);
+        }
+        assert!(announcer.begin(now, false).is_some() && now <= due + time + Span::from_millis(10), "{now:?}, {due:?}");
     }
 
     #[test]

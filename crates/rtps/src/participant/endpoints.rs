@@ -11,7 +11,7 @@ use crate::discovery::data::{
 };
 use crate::history::{Change, ChangeKind, Selected};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINT_BYTES, ENDPOINTS_PER_PARTICIPANT_MAX, MATCHES_MAX};
+use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINT_BYTES, ENDPOINTS_PER_PARTICIPANT_MAX};
 use crate::locator::Locator;
 use crate::memory_account::MemoryAccount;
 use crate::payload::Payload;
@@ -154,7 +154,7 @@ impl Participant {
         let guid = Guid::new(self.config.prefix, reader);
         let (topic, announced) = self.subscriptions_for(&local.data.topic_name);
         dispose(topic, announced, now, wall, guid);
-        for writer in &local.matched {
+        for writer in local.matched.iter() {
             self.drop_route(writer, reader);
         }
         self.unmatch_reader(guid, &local.data.topic_name);
@@ -469,11 +469,14 @@ impl Participant {
     }
 
     /// Decides whether a writer and a reader match, at least one of which is local, and reports changes.
-    pub(super) fn consider(&mut self, writer: Guid, reader: Guid) {
+    /// Returns whether they match now, or as soon as their keys are there.
+    pub(super) fn consider(&mut self, writer: Guid, reader: Guid) -> bool {
         let own = self.config.prefix;
-        let (Some(offered), Some(requested)) = (self.publication(&writer), self.subscription(&reader)) else { return };
+        let (Some(offered), Some(requested)) = (self.publication(&writer), self.subscription(&reader)) else {
+            return false;
+        };
         if offered.topic_name != requested.topic_name {
-            return;
+            return false;
         }
         let rules = self.rules_of(&offered.topic_name);
         let verdict = self
@@ -490,17 +493,16 @@ impl Participant {
             self.unreached.insert(if writer.prefix == own { reader.prefix } else { writer.prefix });
             if self.is_matched(writer, reader) {
                 // The match and its current path stay.
-                return;
+                return true;
             }
         }
         match verdict.and_then(|()| self.want_keys(writer, reader, rules)) {
             // When the keys come, the caller makes this participant consider the pair again.
-            Ok(false) => {}
-            Ok(true) if !self.reserve_match(writer, reader) => self.refuse_for_want_of_place(writer, reader),
+            Ok(false) => true,
+            Ok(true) if !self.reserve_match(writer, reader) => false,
             Ok(true) => {
                 if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
                     local.matched.insert(reader);
-                    debug_assert!(local.matched.len() <= MATCHES_MAX);
                     local.refused.remove(&reader);
                     local.waiting.remove(&reader);
                     let event = ParticipantEvent::ReaderMatched { writer: writer.entity, reader: matched };
@@ -510,12 +512,12 @@ impl Participant {
                     local.refused.remove(&writer);
                     local.waiting.remove(&writer);
                     if local.matched.insert(writer) {
-                        debug_assert!(local.matched.len() <= MATCHES_MAX);
                         self.routes.entry(writer).or_default().push(reader.entity);
                     }
                     let event = ParticipantEvent::WriterMatched { reader: reader.entity, writer: matched };
                     self.events.push_back(event);
                 }
+                true
             }
             Err(reason) => {
                 let was_matched = self.is_matched(writer, reader);
@@ -523,6 +525,7 @@ impl Participant {
                 if was_matched {
                     self.fill_places(writer, reader);
                 }
+                false
             }
         }
     }
@@ -591,7 +594,9 @@ impl Participant {
         if let Some(local) = self.readers.get_mut(&reader.entity).filter(|_| reader.prefix == own) {
             let was_matched = local.matched.remove(&writer);
             if was_matched {
-                let (reader, may_return) = (reader.entity, false);
+                // An endpoint that gives way to another one may get its place again.
+                let may_return = matches!(reason, NonMatch::TooManyMatches { .. });
+                let reader = reader.entity;
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });
             }
             local.waiting.remove(&writer);

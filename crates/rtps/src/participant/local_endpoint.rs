@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use super::match_places::Matches;
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::id::Guid;
 
@@ -13,7 +14,7 @@ pub(super) struct ReasonHash(pub(super) u64);
 #[derive(Debug)]
 pub(super) struct LocalWriter {
     pub(super) data: PublicationData,
-    pub(super) matched: BTreeSet<Guid>,
+    pub(super) matched: Matches,
     pub(super) refused: BTreeMap<Guid, ReasonHash>,
     /// Compatible remote endpoints that have no place among the matched ones: see [`super::match_places`].
     pub(super) waiting: BTreeSet<Guid>,
@@ -23,7 +24,7 @@ pub(super) struct LocalWriter {
 #[derive(Debug)]
 pub(super) struct LocalReader {
     pub(super) data: SubscriptionData,
-    pub(super) matched: BTreeSet<Guid>,
+    pub(super) matched: Matches,
     pub(super) refused: BTreeMap<Guid, ReasonHash>,
     /// Compatible remote endpoints that have no place among the matched ones: see [`super::match_places`].
     pub(super) waiting: BTreeSet<Guid>,

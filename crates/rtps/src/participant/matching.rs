@@ -12,7 +12,7 @@ impl Participant {
         let Some(data) = self.remote_publication(&writer) else { return };
         for reader in self.readers_near(writer, &data.topic_name) {
             self.visit_pair();
-            self.consider(writer, reader);
+            _ = self.consider(writer, reader);
         }
     }
 
@@ -20,7 +20,7 @@ impl Participant {
         let Some(data) = self.remote_subscription(&reader) else { return };
         for writer in self.writers_near(reader, &data.topic_name) {
             self.visit_pair();
-            self.consider(writer, reader);
+            _ = self.consider(writer, reader);
         }
     }
 
@@ -29,7 +29,7 @@ impl Participant {
         let writer = local.data.guid;
         for reader in self.readers_near(writer, &local.data.topic_name) {
             self.visit_pair();
-            self.consider(writer, reader);
+            _ = self.consider(writer, reader);
         }
     }
 
@@ -38,7 +38,7 @@ impl Participant {
         let reader = local.data.guid;
         for writer in self.writers_near(reader, &local.data.topic_name) {
             self.visit_pair();
-            self.consider(writer, reader);
+            _ = self.consider(writer, reader);
         }
     }
 

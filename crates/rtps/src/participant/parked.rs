@@ -51,8 +51,37 @@ pub(super) struct ParkedParticipants {
     /// In the order in which they fell silent.
     order: VecDeque<GuidPrefix>,
     bytes: usize,
-    /// Participants that say everything again when they return, in the order in which they fell silent.
-    known_before: VecDeque<GuidPrefix>,
+    /// Participants that say everything again when they return.
+    known_before: KnownBefore,
+}
+
+/// Participants in the order in which they fell silent.
+#[derive(Debug, Default)]
+struct KnownBefore {
+    by_prefix: BTreeMap<GuidPrefix, u64>,
+    order: BTreeMap<u64, GuidPrefix>,
+    put_before: u64,
+}
+
+impl KnownBefore {
+    fn put(&mut self, prefix: GuidPrefix) {
+        self.forget(prefix);
+        if self.by_prefix.len() >= KNOWN_BEFORE_MAX
+            && let Some((_, first)) = self.order.pop_first()
+        {
+            self.by_prefix.remove(&first);
+        }
+        self.by_prefix.insert(prefix, self.put_before);
+        self.order.insert(self.put_before, prefix);
+        self.put_before += 1;
+        debug_assert!(self.by_prefix.len() <= KNOWN_BEFORE_MAX && self.order.len() == self.by_prefix.len());
+    }
+
+    fn forget(&mut self, prefix: GuidPrefix) {
+        if let Some(at) = self.by_prefix.remove(&prefix) {
+            self.order.remove(&at);
+        }
+    }
 }
 
 impl ParkedParticipants {
@@ -69,21 +98,18 @@ impl ParkedParticipants {
 
     /// Remembers that a participant was known that says everything again when it returns.
     pub(super) fn put_known(&mut self, prefix: GuidPrefix) {
-        self.forget(prefix);
-        if self.known_before.len() >= KNOWN_BEFORE_MAX {
-            self.known_before.pop_front();
-        }
-        self.known_before.push_back(prefix);
+        drop(self.take(prefix));
+        self.known_before.put(prefix);
     }
 
     /// Whether the participant was known before.
     pub(super) fn contains(&self, prefix: GuidPrefix) -> bool {
-        self.by_prefix.contains_key(&prefix) || self.known_before.contains(&prefix)
+        self.by_prefix.contains_key(&prefix) || self.known_before.by_prefix.contains_key(&prefix)
     }
 
     pub(super) fn forget(&mut self, prefix: GuidPrefix) {
         drop(self.take(prefix));
-        self.known_before.retain(|other| *other != prefix);
+        self.known_before.forget(prefix);
     }
 
     /// Of the origin that takes most bytes or, if there are too many participants, most places: the participant that
@@ -187,7 +213,7 @@ mod tests {
         for number in 1..=KNOWN_BEFORE_MAX as u16 + 1 {
             all.put_known(prefix(number));
         }
-        assert_eq!(all.known_before.len(), KNOWN_BEFORE_MAX);
+        assert_eq!(all.known_before.by_prefix.len(), KNOWN_BEFORE_MAX);
         assert!(!all.contains(prefix(1)) && all.contains(prefix(2)));
         assert!(all.take(prefix(0)).is_some());
         all.put_known(prefix(5));

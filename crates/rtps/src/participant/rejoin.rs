@@ -19,6 +19,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::discovery::data::BuiltinEndpointSet;
 use crate::id::{Guid, GuidPrefix};
 use crate::limits::{MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS};
 use crate::locator::Locator;
@@ -32,6 +33,7 @@ use super::addresses::Addresses;
 use super::answer_repetitions::AnswerRepetitions;
 use super::moves::is_answer_to_question;
 use super::relocation::{Relocation, Step};
+use super::remote::RemoteParticipant;
 
 impl Participant {
     /// This participant had other addresses before. With security, a goodbye ends the authentication, and peers that
@@ -42,7 +44,7 @@ impl Participant {
         }
         let is_gone = self.config.addresses.lacks_some_of(before);
         self.has_moved |= is_gone;
-        let is_open = self.remotes.values().any(|remote| remote.is_trusted() && remote.relocation.is_open());
+        let is_open = self.remotes.values().any(|remote| remote.is_verified && remote.relocation.is_open());
         if !is_open {
             self.moved_from = is_gone.then(|| before.clone());
         }
@@ -50,10 +52,10 @@ impl Participant {
         let now_at = &self.config.addresses;
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
-            if Quirks::of(remote.data.vendor).follows_moves || !(is_gone || remote.relocation.is_open()) {
+            if !remote.is_left_behind() || !(is_gone || remote.relocation.is_open()) {
                 continue;
             }
-            remote.relocation = if !remote.is_trusted() {
+            remote.relocation = if !remote.is_verified {
                 // Its next announcement begins the steps anew.
                 Relocation::Settled
             } else if now_at.are_cut_off(former, &remote.metatraffic) {
@@ -77,7 +79,7 @@ impl Participant {
         }
         let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
         debug_assert!(!remote.is_verified, "verified peers are pursued from a move on");
-        if Quirks::of(remote.data.vendor).follows_moves {
+        if !remote.is_left_behind() {
             return false;
         }
         if remote.relocation.is_open() {
@@ -115,7 +117,7 @@ impl Participant {
         remote.answered_at = Some(now);
         let to = Arc::clone(&remote.metatraffic);
         messages.iter().for_each(|message| self.say(message, Arc::clone(&to)));
-        self.announcer.be_silent(now + REJOIN_SILENCE);
+        self.announcer.be_silent(now, REJOIN_SILENCE);
         self.rejoins += 1;
     }
 
@@ -130,6 +132,14 @@ impl Participant {
             remote.relocation = Relocation::Settled;
             remote.answer_repetitions.end();
         }
+    }
+}
+
+impl RemoteParticipant {
+    /// Whether it takes no notice of moves, and can answer a question after one.
+    fn is_left_behind(&self) -> bool {
+        let can_answer = self.builtin_endpoints().contains(BuiltinEndpointSet::PUBLICATIONS_DETECTOR);
+        can_answer && !Quirks::of(self.data.vendor).follows_moves
     }
 }
 

@@ -53,9 +53,11 @@ impl Participant {
         if !remote.show(source) || !remote.names(source, &self.config.addresses.paths) {
             return false;
         }
+        remote.relocation.resume(now);
         self.unreached.remove(&prefix);
         self.reroute(now, prefix);
         self.rematch_participant(prefix);
+        self.heal_later(prefix);
         true
     }
 

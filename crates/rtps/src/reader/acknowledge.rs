@@ -11,9 +11,9 @@ use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
 
 use super::claims::ClaimCheck;
-use super::proxy::{Awaited, Lack, RepairRequest, WriterProxy, stretch};
+use super::proxy::{Lack, RepairRequest, WriterProxy, stretch};
 use super::reassembly::Wanted;
-use super::{Reader, ReaderEvent, Reception, SampleLostReason};
+use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
@@ -229,21 +229,20 @@ impl Reader {
         proxy.schedule_pause(now);
         if let Some(first) = first_asked {
             proxy.record_request(first, last_asked);
-            let mut awaited = Awaited::next(base, now, proxy.asked.get().map(|asked| asked.awaited));
-            if awaited.take_report(now) {
-                self.events.push_back(ReaderEvent::SampleMissing { writer: proxy.info.guid, number: base });
+            if let Some(event) = self.awaited.note_request(now, proxy) {
+                self.events.push_back(event);
             }
             proxy.asked.put(match asked_lately {
                 // Recently requested numbers stay part of the request. Otherwise two ranges would alternate and be
                 // requested again and again.
                 Some(lately) => {
                     let last = lately.last.max(last_asked);
-                    RepairRequest { at: now, last, awaited, ..lately.starting_at(first, now) }
+                    RepairRequest { at: now, last, ..lately.starting_at(first, now) }
                 }
                 None => {
                     let attempts = proxy.asked.get().filter(|a| first <= a.last).map_or(0, |a| a.attempts);
                     let attempts = attempts.saturating_add(1);
-                    RepairRequest { at: now, first, first_at: now, last: last_asked, attempts, awaited }
+                    RepairRequest { at: now, first, first_at: now, last: last_asked, attempts }
                 }
             });
         } else if asked_lately.is_none() {

@@ -13,8 +13,8 @@ pub enum ReaderEvent {
     DataAvailable,
     /// This number of samples will not arrive (SAMPLE_LOST).
     SampleLost(u64, SampleLostReason),
-    /// A sample of a reliable writer has been missing for [`MISSING_REPORTED_AFTER`], although the reader requests it.
-    /// Later samples of the writer wait for it. Reported once for each sample.
+    /// The sample that the reader needs next from a reliable writer has been missing for [`MISSING_REPORTED_AFTER`],
+    /// although the reader requests it. Later samples of the writer wait. Reported once for each sample.
     ///
     /// [`MISSING_REPORTED_AFTER`]: crate::limits::MISSING_REPORTED_AFTER
     SampleMissing {
@@ -126,14 +126,14 @@ pub struct ReaderCounters {
     pub not_authentic: u64,
 }
 
-/// A sample for which later ones of its writer wait.
+/// The sample that a reader needs next from a writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MissingSample {
     /// The writer.
     pub writer: Guid,
     /// The sequence number of the sample.
     pub number: SequenceNumber,
-    /// For how long the reader has requested it.
+    /// For how long the reader has needed it next and requested it.
     pub lasting: Duration,
 }
 

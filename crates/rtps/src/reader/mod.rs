@@ -16,6 +16,7 @@ mod hand_over;
 mod introduction;
 mod loss;
 mod memory;
+mod missing;
 mod parked;
 mod parking;
 mod preemptive;
@@ -59,6 +60,7 @@ use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
 use filed_timer::FiledTimer;
 use introduction::Introductions;
+use missing::AwaitedSamples;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
@@ -84,6 +86,7 @@ pub struct Reader {
     due: Vec<u32>,
     next_slot: u32,
     parked: ParkedWriters,
+    awaited: AwaitedSamples,
     deadline: DeadlineTracker,
     /// Counts continue across writers and matches, so that a writer that remembers an earlier match does not ignore new
     /// acknowledgements as old ones.
@@ -129,6 +132,7 @@ impl Reader {
             due: Vec::new(),
             next_slot: 0,
             parked: ParkedWriters::default(),
+            awaited: AwaitedSamples::default(),
             deadline: DeadlineTracker::new(config.deadline, seed),
             acknack_count: Count(0),
             nack_frag_count: Count(0),
@@ -186,12 +190,6 @@ impl Reader {
         })
     }
 
-    /// Of the samples that the reader requests and for which later ones wait, the one that was requested first.
-    #[must_use]
-    pub fn missing(&self, now: Instant) -> Option<MissingSample> {
-        self.writers.iter().filter_map(|writer| writer.missing(now)).max_by_key(|missing| missing.lasting)
-    }
-
     /// Whether the reader requests repair from reliable writers.
     #[must_use]
     pub const fn is_reliable(&self) -> bool {
@@ -211,7 +209,8 @@ impl Reader {
             known.set_info(writer);
             return true;
         }
-        if self.writers.len() >= MATCHES_MAX {
+        // Discovery has given the places of departing writers to others.
+        if self.writers.len() - self.unkeyed.departing.len() >= MATCHES_MAX {
             self.counters.matches_refused += 1;
             return false;
         }
@@ -240,6 +239,7 @@ impl Reader {
         }
         let Some(index) = self.by_guid.remove(&writer) else { return false };
         self.introductions.remove(writer);
+        self.awaited.forget(writer);
         self.leave_current();
         let Some(mut proxy) = self.writers.swap_remove(index) else { return false };
         let last = self.writers.len();

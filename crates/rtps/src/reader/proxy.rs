@@ -9,8 +9,8 @@ use crate::count_filter::{CountFilter, Counted};
 use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
-    GAP_REQUEST_INTERVAL, GAP_REQUESTS_MAX, IRRELEVANT_RANGES_MAX, MISSING_REPORTED_AFTER, NACK_REPEAT_MAX,
-    NACK_REPEAT_MIN, REASSEMBLY_DENIED_AFTER, REORDER_SAMPLES_MAX, REPAIR_REQUESTS_MAX,
+    GAP_REQUEST_INTERVAL, GAP_REQUESTS_MAX, IRRELEVANT_RANGES_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN,
+    REASSEMBLY_DENIED_AFTER, REORDER_SAMPLES_MAX, REPAIR_REQUESTS_MAX,
 };
 use crate::locator::Locator;
 use crate::memory_account::MemoryAccount;
@@ -23,7 +23,7 @@ use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId, VolatileStart};
 use crate::wire::DataFrag;
 
-use super::event::{MissingSample, ReaderTimer};
+use super::event::ReaderTimer;
 use super::reassembly::{Due, Reassembly, Wanted};
 use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
@@ -150,30 +150,6 @@ pub(super) enum Lack {
     Fragments(Due),
 }
 
-/// A missing sample for which all later ones of its writer wait.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Awaited {
-    number: SequenceNumber,
-    /// When it was requested first.
-    pub(super) since: Instant,
-    is_reported: bool,
-}
-
-impl Awaited {
-    /// All earlier samples have arrived, and this one is requested now. `before`: of the last request.
-    pub(super) fn next(number: SequenceNumber, now: Instant, before: Option<Self>) -> Self {
-        let same = before.filter(|before| before.number == number);
-        same.unwrap_or(Self { number, since: now, is_reported: false })
-    }
-
-    /// Whether to report that the sample has been missing for long: true once.
-    pub(super) fn take_report(&mut self, now: Instant) -> bool {
-        let is_due = !self.is_reported && now.since(self.since) >= MISSING_REPORTED_AFTER;
-        self.is_reported |= is_due;
-        is_due
-    }
-}
-
 /// The last repair request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RepairRequest {
@@ -185,8 +161,6 @@ pub(super) struct RepairRequest {
     pub(super) last: SequenceNumber,
     /// The number of consecutive requests without an arrival.
     pub(super) attempts: u32,
-    /// The missing sample for which all later ones wait.
-    pub(super) awaited: Awaited,
 }
 
 impl RepairRequest {
@@ -254,13 +228,6 @@ impl WriterProxy {
 
     pub(super) const fn entity(&self) -> EntityId {
         self.info.guid.entity
-    }
-
-    /// The sample for which later ones wait, if the reader requests it.
-    pub(super) fn missing(&self, now: Instant) -> Option<MissingSample> {
-        let Awaited { number, since, .. } = self.asked.get()?.awaited;
-        let (writer, lasting) = (self.info.guid, now.since(since).into());
-        (number == self.acknowledges_below()).then_some(MissingSample { writer, number, lasting })
     }
 
     /// Whether the writer's first HEARTBEAT will state exactly where a volatile reader starts, so that the reader waits

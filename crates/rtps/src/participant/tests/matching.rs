@@ -167,7 +167,7 @@ fn readers_by_host(domain: &mut Domain) -> BTreeMap<GuidPrefix, usize> {
     let writer = &domain.at(1).writers[&EntityId::user_writer(1, false)];
     assert!(writer.matched.len() <= MATCHES_MAX);
     let mut by_host = BTreeMap::new();
-    for reader in &writer.matched {
+    for reader in writer.matched.iter() {
         *by_host.entry(reader.prefix).or_default() += 1;
     }
     by_host
@@ -210,6 +210,43 @@ fn participant_with_most_matches_gives_way_and_matches_again_later() {
     assert!(domain.at(1).writers[&EntityId::user_writer(1, false)].waiting.is_empty());
 }
 
+/// The pair waits at the endpoint that has no place, and not at the other one.
+#[test]
+fn local_endpoint_without_a_place_at_another_local_one_waits_there_only() {
+    let mut domain = Domain::of(&[1, 2, 3]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(1, subscription(1, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    // As many of either, so that no participant gives way: the readers of host 1 have half of the places.
+    for key in 2..=MATCHES_MAX as u32 / 2 {
+        domain.put_reader(1, subscription(1, key, "topic"));
+    }
+    for key in 0..MATCHES_MAX as u32 / 2 {
+        domain.put_reader(2, subscription(2, key, "topic"));
+    }
+    domain.run(Span::from_secs(1));
+    assert_eq!(readers_by_host(&mut domain), [(prefix(1), MATCHES_MAX / 2), (prefix(2), MATCHES_MAX / 2)].into());
+    domain.put_reader(1, subscription(1, 9999, "topic"));
+    domain.put_writer(3, publication(3, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    let waiting = |domain: &mut Domain| {
+        let participant = domain.at(1);
+        let at_reader = participant.readers[&EntityId::user_reader(9999, false)].waiting.len();
+        (participant.writers[&EntityId::user_writer(1, false)].waiting.len(), at_reader)
+    };
+    assert_eq!(waiting(&mut domain), (1, 0));
+    // A match of the reader ends, although the writer has no place for it.
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(3).remove_writer(now, wall, EntityId::user_writer(1, false));
+    domain.run(Span::from_secs(1));
+    assert_eq!(waiting(&mut domain), (1, 0));
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(2).remove_reader(now, wall, EntityId::user_reader(0, false));
+    domain.run(Span::from_secs(1));
+    assert_eq!(waiting(&mut domain), (0, 0));
+    assert_eq!(readers_by_host(&mut domain)[&prefix(1)], MATCHES_MAX / 2 + 1);
+}
+
 #[test]
 fn writer_without_a_place_at_a_reader_matches_when_there_is_one() {
     let mut domain = Domain::of(&[1, 2, 3]);
@@ -226,8 +263,32 @@ fn writer_without_a_place_at_a_reader_matches_when_there_is_one() {
         reader.matched.contains(&publication(host, key, "topic").guid)
     };
     assert!(!matched(&mut domain, 2, 9999), "no participant has many more matches than another");
+    domain.events(1);
     let (now, wall) = (domain.now, domain.wall());
     domain.at(3).remove_writer(now, wall, EntityId::user_writer(0, false));
     domain.run(Span::from_secs(1));
     assert!(matched(&mut domain, 2, 9999) && !matched(&mut domain, 3, 0));
+}
+
+/// Its reader goes on where it was when the writer has a place again.
+#[test]
+fn writer_that_gives_way_may_return() {
+    let mut domain = Domain::of(&[1, 2, 3]);
+    domain.put_reader(1, subscription(1, 1, "topic"));
+    for key in 0..MATCHES_MAX as u32 {
+        domain.put_writer(2, publication(2, key, "topic"));
+    }
+    domain.run(Span::from_secs(1));
+    domain.events(1);
+    domain.put_writer(3, publication(3, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    let displaced: Vec<_> = domain
+        .events(1)
+        .into_iter()
+        .filter_map(|event| match event {
+            ParticipantEvent::WriterUnmatched { writer, may_return, .. } => Some((writer.prefix, may_return)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(displaced, [(prefix(2), true)]);
 }

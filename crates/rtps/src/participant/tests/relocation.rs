@@ -1,6 +1,7 @@
 //! Moves of a participant of which peers of other vendors take no notice.
 
 use super::*;
+use crate::discovery::data::BuiltinEndpointSet;
 use crate::limits::{
     ANSWER_CREDIT_FACTOR, ANSWER_REPETITIONS, MOVE_QUESTION_DOUBLINGS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS,
     REJOIN_DOUBLINGS, REJOIN_PAUSE, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER,
@@ -445,4 +446,41 @@ fn peer_that_is_discovered_after_a_move_and_answers_is_told_no_goodbye() {
     domain.run(PERIOD.times(10));
     assert!(domain.knows(1, 2) && domain.knows(2, 1));
     assert_eq!(domain.counters(1).rejoins, 0);
+}
+
+/// A participant whose endpoints are configured has no such reader.
+#[test]
+fn peer_without_a_reader_for_publications_is_not_asked() {
+    let mut domain = Domain::new([1, 2].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
+    domain.run(PERIOD.times(10));
+    let announced = BuiltinEndpointSet::PARTICIPANT_MESSAGE_READER;
+    domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.builtin_endpoints = announced;
+    domain.cut = true;
+    move_to(&mut domain, 77, VendorId::CYCLONE, false);
+    let moved_at = domain.now;
+    domain.run(PERIOD);
+    assert_eq!((questions(&domain), goodbyes(&domain, moved_at)), (0, vec![]));
+}
+
+/// Any host may send a message in the name of the peer.
+#[test]
+fn message_of_an_impostor_does_not_end_the_goodbyes_to_a_discovered_peer() {
+    let mut domain = forgotten_before_move(VendorId::CYCLONE, PERIOD);
+    let mut forged = vec![];
+    Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::CYCLONE, prefix: prefix(2) }
+        .emit(&mut forged);
+    crate::wire::InfoDestination { prefix: prefix(1) }.emit(crate::wire::Endianness::Little, &mut forged);
+    let acknack = crate::wire::AckNack {
+        reader: EntityId::SEDP_PUBLICATIONS_READER,
+        writer: EntityId::SEDP_PUBLICATIONS_WRITER,
+        state: crate::seq::SequenceNumberSet::empty(SequenceNumber(1)),
+        count: crate::seq::Count(1000),
+        is_final: true,
+    };
+    acknack.emit(crate::wire::Endianness::Little, &mut forged);
+    domain.hear_from(1, address(66, 7410), &forged);
+    assert!(domain.at(1).remotes[&prefix(2)].is_verified);
+    let forged_at = domain.now;
+    domain.run(Span::from_secs(6));
+    assert!(!goodbyes(&domain, forged_at).is_empty());
 }

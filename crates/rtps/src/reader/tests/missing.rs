@@ -45,3 +45,18 @@ fn sample_that_is_requested_for_long_is_reported_once_with_its_writer() {
     fragments.whole(5);
     assert_eq!(fragments.reader.missing(fragments.now), None);
 }
+
+/// Later samples are requested again and again, because they are refused for want of room.
+#[test]
+fn sample_that_waits_for_room_is_not_missing() {
+    let mut config = reliable();
+    config.cache.limits = ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED };
+    let mut pair = Pair::new(writer(), vec![config]);
+    pair.match_one_of(0, 1472, VendorId::PEREGRINE, true);
+    pair.run(Span::from_millis(100));
+    let mut fragments = Fragments { reader: pair.readers.remove(0), now: pair.now, heartbeats: 1_000_000 };
+    [1, 2].into_iter().for_each(|number| fragments.whole(number));
+    fragments.heartbeat(9, false);
+    assert_eq!(wait(&mut fragments, Span::from_secs(5)), []);
+    assert_eq!(fragments.reader.missing(fragments.now), None);
+}

@@ -15,8 +15,8 @@ pub struct ReaderStatus {
     pub incomplete_samples: usize,
     /// The bytes of these samples.
     pub incomplete_bytes: usize,
-    /// The sample that the reader needs next from a reliable writer, and has requested: later samples of the writer wait.
-    /// Of several writers, the one whose sample has been missing longest. After a second, a log line names it.
+    /// The sample that the reader needs next from a reliable writer, and has requested: later samples of the writer
+    /// wait. Of several writers, the one whose sample has been missing longest. After a second, a log line names it.
     pub missing: Option<MissingSample>,
     /// Received samples wait because RESOURCE_LIMITS leaves no room: the application has to take samples first.
     pub is_full: bool,

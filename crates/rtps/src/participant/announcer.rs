@@ -71,8 +71,9 @@ impl Announcer {
         self.next = self.next.min(soonest);
     }
 
-    /// Nothing is announced to the groups, the initial peers and all known participants for this time. Answers to single
-    /// participants go on. An announcement that is due is put off by this time once, however often it is called.
+    /// Nothing is announced to the groups, the initial peers and all known participants for this time. Answers to
+    /// single participants go on. An announcement that is due is put off by this time once, however often the
+    /// participant calls this.
     pub(super) fn be_silent(&mut self, now: Instant, time: Span) {
         // An announcement whose time has come keeps that time until it leaves.
         let latest = self.next.max(Instant(now.0.saturating_sub(time.0))) + time;

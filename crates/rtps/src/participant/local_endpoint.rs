@@ -2,7 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::match_places::Matches;
+use super::matches::Matches;
 use crate::discovery::data::{PublicationData, SubscriptionData};
 use crate::id::Guid;
 

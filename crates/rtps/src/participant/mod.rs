@@ -31,6 +31,7 @@ mod key_channels;
 mod liveliness_leases;
 mod local_endpoint;
 mod match_places;
+mod matches;
 mod matching;
 mod message_refusal;
 mod moves;

@@ -1,51 +1,8 @@
-//! Samples that a reader needs next and requests in vain.
+//! The sample of which a reader reports that it is missing.
 
-use alloc::collections::BTreeMap;
-
+use super::Reader;
 use super::event::MissingSample;
-use super::proxy::WriterProxy;
-use super::{Reader, ReaderEvent};
-use crate::id::Guid;
-use crate::limits::MISSING_REPORTED_AFTER;
-use crate::seq::SequenceNumber;
 use crate::time::Instant;
-
-/// The missing sample that a reader needs next from a writer, since the reader has requested it or a later one.
-#[derive(Clone, Copy, Debug)]
-struct Awaited {
-    number: SequenceNumber,
-    since: Instant,
-    is_reported: bool,
-}
-
-/// At most one sample of each matched writer.
-#[derive(Debug, Default)]
-pub(super) struct AwaitedSamples {
-    by_writer: BTreeMap<Guid, Awaited>,
-}
-
-impl AwaitedSamples {
-    /// The reader sends a request to a writer. Returns an event if the sample that it needs next has been missing for
-    /// long: once for each sample.
-    pub(super) fn note_request(&mut self, now: Instant, writer: &WriterProxy) -> Option<ReaderEvent> {
-        let (guid, number) = (writer.info.guid, writer.next);
-        if !writer.lacks_next() {
-            self.by_writer.remove(&guid);
-            return None;
-        }
-        let awaited = self.by_writer.entry(guid).or_insert(Awaited { number, since: now, is_reported: false });
-        if awaited.number != number {
-            *awaited = Awaited { number, since: now, is_reported: false };
-        }
-        let is_due = !awaited.is_reported && now.since(awaited.since) >= MISSING_REPORTED_AFTER;
-        awaited.is_reported |= is_due;
-        is_due.then_some(ReaderEvent::SampleMissing { writer: guid, number })
-    }
-
-    pub(super) fn forget(&mut self, writer: Guid) {
-        self.by_writer.remove(&writer);
-    }
-}
 
 impl Reader {
     /// Of the samples that the reader needs next from its writers and requests, the one that has been missing longest.
@@ -58,12 +15,5 @@ impl Reader {
             is_missing.then_some(MissingSample { writer: *guid, number: awaited.number, lasting })
         });
         missing.max_by_key(|missing| missing.lasting)
-    }
-}
-
-impl WriterProxy {
-    /// Whether the sample that the reader needs next has not arrived. One that has may wait for room.
-    fn lacks_next(&self) -> bool {
-        !self.out_of_order.contains_key(&self.next)
     }
 }

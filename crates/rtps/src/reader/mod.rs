@@ -5,6 +5,7 @@
 //! so that the caller can notify the application of the data first.
 
 mod acknowledge;
+mod awaited;
 mod claims;
 mod config;
 mod deferred_keys;
@@ -58,9 +59,9 @@ use crate::protection::seal::Sealer;
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
+use awaited::AwaitedSamples;
 use filed_timer::FiledTimer;
 use introduction::Introductions;
-use missing::AwaitedSamples;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};

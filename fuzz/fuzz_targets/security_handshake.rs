@@ -133,7 +133,7 @@ impl World {
 
 fn trust() -> Trust {
     let authorities = Certificate::from_pem(AUTHORITY).expect("a certificate");
-    Trust { identities: TrustAnchors::from_list(authorities), permissions: None }
+    Trust { identities: TrustAnchors::from_list(authorities), ..Trust::default() }
 }
 
 fn node((certificate, key): (&str, &str)) -> Node {

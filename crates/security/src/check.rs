@@ -3,10 +3,13 @@
 use core::fmt;
 
 use crate::documents::{
-    AccessControl, Criterion, Document, DocumentError, DomainRule, Effect, Governance, Grant, PartitionMatching,
-    Permissions, Position, Rule, TopicRule, Warning, kind_name, open_signed,
+    AccessControl, AllowedAlgorithms, Criterion, Document, DocumentError, DomainRule, Effect, Governance, Grant,
+    PartitionMatching, Permissions, Position, Rule, TopicRule, Warning, check_certificate, check_document, kind_name,
+    open_signed, open_signed_text,
 };
-use crate::identity::{Certificate, MalformedCertificate, PrivateKey, PrivateKeyError, RevocationList, TrustAnchors};
+use crate::identity::{
+    Certificate, ChainFault, MalformedCertificate, PrivateKey, PrivateKeyError, RevocationList, TrustAnchors,
+};
 use crate::limits::{LOCAL_DOCUMENT_BYTES, REMOTE_DOCUMENT_BYTES};
 use crate::secret::Secret;
 use crate::wall_time::WallTime;
@@ -97,8 +100,13 @@ pub fn check(files: &Files<'_>, domain_id: u32, domain_tag: &str, now: WallTime)
         let what = format!("longer than {REMOTE_DOCUMENT_BYTES} bytes: peers may refuse it");
         report.error(files.permissions, None, what);
     }
-    if let Some((governance, _)) = &governance {
-        report.governance(governance, domain_id, domain_tag);
+    if let Some((governance, start)) = &governance
+        && let Some(rule) = governance.domain_rule(domain_id, domain_tag)
+    {
+        report.governance(rule);
+        if let Some(algorithms) = &rule.algorithms {
+            report.algorithms(files, *start, algorithms, (&TrustAnchors::from_list(identities), &authorities), now);
+        }
     }
     let grant = permissions
         .as_ref()
@@ -217,8 +225,7 @@ impl Report {
         }
     }
 
-    fn governance(&mut self, governance: &Governance, domain_id: u32, domain_tag: &str) {
-        let Some(rule) = governance.domain_rule(domain_id, domain_tag) else { return };
+    fn governance(&mut self, rule: &DomainRule) {
         let DomainRule { messages, discovery, liveliness, .. } = rule;
         let [messages, discovery, liveliness] = [messages, discovery, liveliness].map(|kind| kind_name(*kind));
         self.line("protection", &format!("messages {messages}, discovery {discovery}, liveliness {liveliness}"));
@@ -232,6 +239,48 @@ impl Report {
             self.line(if index == 0 { "topics" } else { "" }, &topic_line(topic));
         }
         self.more(rule.topic_rules.len());
+    }
+
+    /// Whether the governance permits the algorithms of the files. `start` is the line before its text.
+    fn algorithms(
+        &mut self,
+        files: &Files<'_>,
+        start: Option<u32>,
+        algorithms: &AllowedAlgorithms,
+        (identities, authorities): (&TrustAnchors, &[Certificate]),
+        now: WallTime,
+    ) {
+        let AllowedAlgorithms { digital_signature, trust_chain, key_establishment, symmetric_cipher, .. } = algorithms;
+        let lists = [
+            ("keys of participants", digital_signature),
+            ("signatures of authorities", trust_chain),
+            ("key agreement", key_establishment),
+            ("ciphers", symmetric_cipher),
+        ];
+        for (subject, names) in lists {
+            if let Some(names) = names {
+                self.line("", &format!("{subject}: {} only", names.join(", ")));
+            }
+        }
+        let mut denials = Vec::new();
+        let certificates = text(files.certificate.octets).and_then(Certificate::from_pem).unwrap_or_default();
+        if let Some((leaf, issuers)) = certificates.split_first() {
+            denials.extend(check_certificate(algorithms, leaf).err());
+            // Other faults of the chain are in the report already.
+            if let Err(error) = algorithms.verify_chain(identities, leaf, issuers, now)
+                && matches!(error.fault, ChainFault::Algorithm(..))
+            {
+                self.error(files.certificate, None, error.to_string());
+            }
+        }
+        for (document, file) in [(Document::Governance, files.governance), (Document::Permissions, files.permissions)] {
+            let signed = open_signed_text(document, file.octets, authorities, LOCAL_DOCUMENT_BYTES);
+            denials.extend(signed.ok().and_then(|signed| check_document(algorithms, document, &signed).err()));
+        }
+        for denial in denials {
+            let what = format!("{}; {}", denial.what, denial.remedy);
+            self.error(files.governance, in_file(denial.at, start), what);
+        }
     }
 
     fn grant(

@@ -52,6 +52,14 @@ impl KeyAgreement {
         }
     }
 
+    /// Its name in DDS Security 1.2 §8.3, as documents state it.
+    pub(super) const fn registered_name(self) -> &'static str {
+        match self {
+            Self::EcdhP256 => "ECDHE-CEUM+P256",
+            Self::Modp2048 => "DHE+MODP-2048-256",
+        }
+    }
+
     /// The algorithm with this name. Some peers send the end of a C string with it.
     pub(super) fn from_name(name: &[u8]) -> Option<Self> {
         let name = name.strip_suffix(&[0]).unwrap_or(name);

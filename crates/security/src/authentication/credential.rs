@@ -5,7 +5,7 @@ use peregrine_rtps::id::GuidPrefix;
 use super::contents::Credentials;
 use super::refusal::Refusal;
 use super::trust::{Trust, states_guid};
-use crate::documents::{Document, Grant, Permissions, open_signed};
+use crate::documents::{AllowedAlgorithms, Document, Grant, Permissions, open_signed_text};
 use crate::identity::{Certificate, Digest, KeyKind, MalformedCertificate, SignatureAlgorithm, is_prefix_of};
 use crate::limits::{CHAIN_LENGTH, REMOTE_DOCUMENT_BYTES};
 use crate::wall_time::WallTime;
@@ -65,12 +65,15 @@ impl PeerCredential {
         if !fits {
             return Err(Refusal::SignatureAlgorithm);
         }
-        let mut valid_until = trust.identities.verify(&certificate, &issuers, now).map_err(Refusal::Chain)?;
+        if let Some(algorithms) = &trust.algorithms {
+            algorithms.check_key(certificate.public_key().kind()).map_err(Refusal::Algorithm)?;
+        }
+        let mut valid_until = trust.verify_chain(&certificate, &issuers, now).map_err(Refusal::Chain)?;
         let grant = match &trust.permissions {
             None => None,
             Some(authorities) => {
                 let document = &credentials.permissions;
-                let grant = grant_of(document, &certificate, authorities, now)?;
+                let grant = grant_of(document, &certificate, authorities, trust.algorithms.as_ref(), now)?;
                 valid_until = valid_until.min(grant.validity.not_after);
                 Some(grant)
             }
@@ -81,7 +84,7 @@ impl PeerCredential {
 
     /// Verifies the chain again, for example because of new revocations.
     pub(super) fn review(&self, trust: &Trust, now: WallTime) -> Result<(), Refusal> {
-        trust.identities.verify(&self.certificate, &self.issuers, now).map(|_| ()).map_err(Refusal::Chain)
+        trust.verify_chain(&self.certificate, &self.issuers, now).map(|_| ()).map_err(Refusal::Chain)
     }
 
     pub(super) fn verify_signature(&self, text: &[u8], signature: &[u8]) -> Result<(), Refusal> {
@@ -119,9 +122,14 @@ fn grant_of(
     document: &[u8],
     certificate: &Certificate,
     authorities: &[Certificate],
+    algorithms: Option<&AllowedAlgorithms>,
     now: WallTime,
 ) -> Result<Grant, Refusal> {
-    let text = open_signed(Document::Permissions, document, authorities, REMOTE_DOCUMENT_BYTES);
-    let permissions = text.and_then(|text| Permissions::parse(&text)).map_err(Refusal::Permissions)?;
+    let signed = open_signed_text(Document::Permissions, document, authorities, REMOTE_DOCUMENT_BYTES);
+    let signed = signed.map_err(Refusal::Permissions)?;
+    if let Some(algorithms) = algorithms {
+        algorithms.check_trust_chain(signed.key, signed.algorithm).map_err(Refusal::Algorithm)?;
+    }
+    let permissions = Permissions::parse(&signed.xml).map_err(Refusal::Permissions)?;
     permissions.grant_for(certificate.subject(), now).cloned().map_err(Refusal::Permissions)
 }

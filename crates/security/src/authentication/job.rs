@@ -173,6 +173,9 @@ impl Answer {
         let Self { local, check, request, digest, challenge2, seed } = self;
         let Request { credentials, dh1, challenge1 } = request;
         let agreement = KeyAgreement::from_name(&credentials.agreement_algorithm).ok_or(Refusal::AgreementAlgorithm)?;
+        if let Some(algorithms) = &check.trust.algorithms {
+            algorithms.check_key_establishment(agreement.registered_name()).map_err(Refusal::Algorithm)?;
+        }
         // Nothing below happens for a peer without an accepted certificate.
         let credential = PeerCredential::verify(&credentials, peer, &check.trust, check.now)?;
         let (share, dh2) = PrivateShare::generate(agreement, Coding::of(&dh1), &seed).ok_or(Refusal::PublicKey)?;

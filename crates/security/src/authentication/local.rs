@@ -44,6 +44,8 @@ pub enum UnusableIdentity {
     Permissions,
     /// All together is longer than [`MESSAGE_BYTES`].
     TooLong,
+    /// The governance permits longer keys only than those that this participant is configured to use.
+    KeyLength,
 }
 
 impl LocalParticipant {
@@ -136,6 +138,10 @@ impl fmt::Display for UnusableIdentity {
             Self::Guid => f.write_str("the subject of the certificate does not imply the GUID of the participant"),
             Self::ParticipantData => f.write_str("the discovery data does not state the GUID of the participant"),
             Self::Permissions => write!(f, "the permissions document is longer than {REMOTE_DOCUMENT_BYTES} bytes"),
+            Self::KeyLength => f.write_str(
+                "<symmetric_cipher> of the governance does not list AES128+GCM; configure keys with 256 bits, pre-shared \
+                 ones too",
+            ),
             Self::TooLong => write!(f, "certificate, permissions and discovery data exceed {MESSAGE_BYTES} bytes"),
         }
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::documents::DocumentError;
+use crate::documents::{DocumentError, ForbiddenAlgorithm};
 use crate::identity::{ChainError, MalformedCertificate};
 
 /// Why a message of a handshake is refused.
@@ -26,6 +26,8 @@ pub enum Refusal {
     SignatureAlgorithm,
     /// The algorithm of the key agreement is unknown, or another one than was requested.
     AgreementAlgorithm,
+    /// The governance of this participant does not permit an algorithm that the peer uses.
+    Algorithm(ForbiddenAlgorithm),
     /// The public key for the key agreement is not valid.
     PublicKey,
     /// The certificates or the permissions expired during the handshake.
@@ -50,6 +52,7 @@ impl fmt::Display for Refusal {
             Self::ParticipantData => f.write_str("the discovery data is malformed, or of another participant"),
             Self::SignatureAlgorithm => f.write_str("the algorithm of signatures is not that of the certificate"),
             Self::AgreementAlgorithm => f.write_str("the algorithm of the key agreement is not the expected one"),
+            Self::Algorithm(forbidden) => forbidden.fmt(f),
             Self::PublicKey => f.write_str("the public key for the key agreement is not valid"),
             Self::Expired => f.write_str("the certificates or the permissions expired during the handshake"),
             Self::Signature => f.write_str("the signature is not by the key of the certificate"),

@@ -3,7 +3,9 @@
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::wire::{Endianness, ParameterId, ParameterList};
 
-use crate::identity::{Certificate, TrustAnchors};
+use crate::documents::AllowedAlgorithms;
+use crate::identity::{Certificate, ChainError, TrustAnchors};
+use crate::wall_time::WallTime;
 
 /// Authorities whose certificates and documents are accepted.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +14,23 @@ pub struct Trust {
     pub identities: TrustAnchors,
     /// Authorities of permissions documents. `None` if permissions are not required; a document is not read then.
     pub permissions: Option<Vec<Certificate>>,
+    /// The algorithms that the governance permits; `None` for all.
+    pub algorithms: Option<AllowedAlgorithms>,
+}
+
+impl Trust {
+    /// Verifies the chain of a certificate, by signatures that the governance permits.
+    pub(super) fn verify_chain(
+        &self,
+        leaf: &Certificate,
+        sent: &[Certificate],
+        now: WallTime,
+    ) -> Result<WallTime, ChainError> {
+        match &self.algorithms {
+            Some(algorithms) => algorithms.verify_chain(&self.identities, leaf, sent, now),
+            None => self.identities.verify(leaf, sent, now),
+        }
+    }
 }
 
 /// Whether discovery data, big endian, is that of this participant.

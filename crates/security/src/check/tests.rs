@@ -209,3 +209,33 @@ fn common_authority_is_a_warning() {
     assert!(report.is_usable());
     assert!(report.findings.iter().any(|finding| finding.what.contains("issues identities too")), "{report}");
 }
+
+#[test]
+fn algorithms_that_the_governance_does_not_permit_are_reported_with_the_place_of_their_list() {
+    let with = |lists: &str| {
+        let element = format!("<allowed_crypto_algorithms>{lists}</allowed_crypto_algorithms>\n</domain_rule>");
+        Set::with(&governance().to_xml().replace("</domain_rule>", &element), |xml| xml)
+    };
+    let (rsa, ec) = ("RSASSA-PKCS1-V1_5+2048+SHA256", "ECDSA+P256+SHA256");
+    let list = |element: &str, name: &str| format!("<{element}><algorithm>{name}</algorithm></{element}>");
+    let report = with(&list("digital_signature", ec)).check(0, NOW);
+    assert!(
+        report.is_usable() && report.to_string().contains("keys of participants: ECDSA+P256+SHA256 only"),
+        "{report}"
+    );
+    let set = with(&(list("digital_signature", rsa) + &list("digital_signature_identity_trust_chain", rsa)));
+    let report = set.check(0, NOW);
+    let findings: Vec<_> =
+        report.findings.iter().map(|finding| (finding.file.as_str(), finding.what.as_str())).collect();
+    let [("cert.pem", chain), ("governance.p7s", key), ("governance.p7s", one), ("governance.p7s", two)] = findings[..]
+    else {
+        panic!("{report}")
+    };
+    assert!(
+        chain.contains("signed by ECDSA with SHA-256") && key.contains("the certificate has a key that is EC P-256")
+    );
+    assert!(one.contains("the governance document is signed") && two.contains("the permissions document is signed"));
+    let file = String::from_utf8(set.governance).unwrap();
+    let line = report.findings[1].at.unwrap().line as usize;
+    assert!(file.lines().nth(line - 1).unwrap().contains("<allowed_crypto_algorithms>"), "{report}");
+}

@@ -31,6 +31,15 @@ impl KeyLength {
         }
     }
 
+    /// The name of its cipher in DDS Security 1.2 §8.1, as documents state it.
+    #[must_use]
+    pub const fn cipher_name(self) -> &'static str {
+        match self {
+            Self::Aes128 => "AES128+GCM",
+            Self::Aes256 => "AES256+GCM",
+        }
+    }
+
     pub(super) fn aead(self) -> &'static aead::Algorithm {
         match self {
             Self::Aes128 => &aead::AES_128_GCM,

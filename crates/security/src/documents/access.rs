@@ -5,9 +5,12 @@ use std::sync::LazyLock;
 
 use peregrine_rtps::protection::ProtectionKind;
 
+use super::algorithms::{AllowedAlgorithms, ForbiddenAlgorithm};
 use super::error::{Document, Position};
 use super::governance::{DomainRule, Governance, TopicRule};
 use super::permissions::{Criterion, Effect, Grant, Rule, Validity};
+use super::signed::SignedText;
+use crate::identity::Certificate;
 use crate::pattern::Pattern;
 use crate::wall_time::WallTime;
 
@@ -349,6 +352,39 @@ fn with_tag(tag: &str) -> String {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Whether the governance permits the key of a participant's certificate.
+///
+/// # Errors
+/// The element that does not list its algorithm, and what to add.
+pub fn check_certificate(algorithms: &AllowedAlgorithms, leaf: &Certificate) -> Result<(), Denial> {
+    let key = leaf.public_key().kind();
+    algorithms
+        .check_key(key)
+        .map_err(|forbidden| denied(forbidden, &format!("the certificate has a key that is {key}")))
+}
+
+/// Whether the governance permits the signature of a document.
+///
+/// # Errors
+/// The element that does not list its algorithm, and what to add.
+pub fn check_document(algorithms: &AllowedAlgorithms, document: Document, signed: &SignedText) -> Result<(), Denial> {
+    let SignedText { key, algorithm, .. } = signed;
+    let subject = format!("the {document} document is signed by {algorithm} with a key that is {key}");
+    algorithms.check_trust_chain(*key, *algorithm).map_err(|forbidden| denied(forbidden, &subject))
+}
+
+fn denied(forbidden: ForbiddenAlgorithm, subject: &str) -> Denial {
+    let ForbiddenAlgorithm { algorithm, element, at } = forbidden;
+    Denial {
+        document: Document::Governance,
+        grant: None,
+        rule: None,
+        at: Some(at),
+        what: format!("{subject}, which <{element}> does not permit"),
+        remedy: format!("add {algorithm} to <{element}> of <allowed_crypto_algorithms>, or use another key"),
+    }
 }
 
 impl fmt::Display for Denial {

@@ -6,7 +6,7 @@ use const_oid::ObjectIdentifier;
 use const_oid::db::rfc5911::{ID_CONTENT_TYPE, ID_MESSAGE_DIGEST, ID_SIGNED_DATA};
 
 use crate::asn1::{Element, MalformedDer, tag};
-use crate::identity::{Certificate, Digest, SignatureAlgorithm, oid_of};
+use crate::identity::{Certificate, Digest, KeyKind, SignatureAlgorithm, oid_of};
 
 const ID_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
 
@@ -91,8 +91,12 @@ impl<'a> SignedData<'a> {
         Ok(Self { content, digest, attributes, algorithm, signature })
     }
 
-    /// Verifies that one of these authorities has signed the text.
-    pub(super) fn verify(&self, text: &[u8], authorities: &[Certificate]) -> Result<(), Unsigned> {
+    /// Verifies that one of these authorities has signed the text. Returns its key and the algorithm.
+    pub(super) fn verify(
+        &self,
+        text: &[u8],
+        authorities: &[Certificate],
+    ) -> Result<(KeyKind, SignatureAlgorithm), Unsigned> {
         let (digest, algorithm) = self.digest.zip(self.algorithm).ok_or(Unsigned::Algorithm)?;
         let signed = match &self.attributes {
             Some((as_set, value)) => {
@@ -103,9 +107,9 @@ impl<'a> SignedData<'a> {
             }
             None => text,
         };
-        let is_signer =
-            |authority: &Certificate| authority.public_key().verify(algorithm, signed, self.signature).is_ok();
-        if authorities.iter().any(is_signer) { Ok(()) } else { Err(Unsigned::Authority) }
+        let mut keys = authorities.iter().map(Certificate::public_key);
+        let signer = keys.find(|key| key.verify(algorithm, signed, self.signature).is_ok());
+        signer.map(|key| (key.kind(), algorithm)).ok_or(Unsigned::Authority)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use peregrine_rtps::protection::ProtectionKind;
 
+use super::algorithms::AllowedAlgorithms;
 use super::domains::DomainSet;
 use super::error::{Document, DocumentError, Position, Warning};
 use super::xml::{self, Element, not_empty};
@@ -25,8 +26,6 @@ pub struct DomainRule {
     pub allow_unauthenticated_participants: bool,
     /// Whether remote participants need a permission for the domain.
     pub enable_join_access_control: bool,
-    /// Whether keys have revisions.
-    pub enable_key_revision: bool,
     /// Protection of secure discovery.
     pub discovery: ProtectionKind,
     /// Protection of secure liveliness.
@@ -64,19 +63,6 @@ pub struct TopicRule {
     pub at: Position,
 }
 
-/// Names of permitted algorithms (DDS Security 1.2 §10.4.1.2.5.9).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AllowedAlgorithms {
-    /// For signatures of messages.
-    pub digital_signature: Option<Vec<String>>,
-    /// For signatures of certificates and documents.
-    pub trust_chain: Option<Vec<String>>,
-    /// For key agreement.
-    pub key_establishment: Option<Vec<String>>,
-    /// For encryption and MACs.
-    pub symmetric_cipher: Option<Vec<String>>,
-}
-
 /// The masks by which participants and endpoints announce their protection: of the standard, and of the plug-in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SecurityMasks {
@@ -88,10 +74,8 @@ pub struct SecurityMasks {
 
 const KIND: &str = "NONE, SIGN, ENCRYPT, SIGN_WITH_ORIGIN_AUTHENTICATION or ENCRYPT_WITH_ORIGIN_AUTHENTICATION";
 const BASIC_KIND: &str = "NONE, SIGN or ENCRYPT";
-const SIGNATURES: &[&str] =
-    &["RSASSA-PSS-MGF1SHA256+2048+SHA256", "RSASSA-PKCS1-V1_5+2048+SHA256", "ECDSA+P256+SHA256", "ECDSA+P384+SHA384"];
-const KEY_ESTABLISHMENTS: &[&str] = &["DHE+MODP-2048-256", "ECDHE-CEUM+P256", "ECDHE-CEUM+P384"];
-const CIPHERS: &[&str] = &["AES128+GCM", "AES256+GCM"];
+const NO_KEY_REVISION: &str = "<enable_key_revision> is true, and this implementation has no revisions of keys; set it \
+                               to false";
 
 impl Governance {
     /// Reads the XML of the document.
@@ -129,6 +113,10 @@ impl DomainRule {
             "allowed_crypto_algorithms",
             "topic_access_rules",
         ])?;
+        if let Some(revision) = fields.optional("enable_key_revision").filter(|field| field.boolean() != Ok(false)) {
+            revision.boolean()?;
+            return Err(revision.error(NO_KEY_REVISION));
+        }
         let kind_of = |name| fields.required(name).and_then(kind);
         let topics = fields.required("topic_access_rules")?;
         let rules: Result<Vec<_>, _> = topics.children(&["topic_rule"])?.into_iter().map(TopicRule::read).collect();
@@ -136,7 +124,6 @@ impl DomainRule {
             domains: DomainSet::read(fields.required("domains")?)?,
             allow_unauthenticated_participants: fields.required("allow_unauthenticated_participants")?.boolean()?,
             enable_join_access_control: fields.required("enable_join_access_control")?.boolean()?,
-            enable_key_revision: fields.optional("enable_key_revision").map_or(Ok(false), |field| field.boolean())?,
             discovery: kind_of("discovery_protection_kind")?,
             liveliness: kind_of("liveliness_protection_kind")?,
             messages: kind_of("rtps_protection_kind")?,
@@ -160,7 +147,6 @@ impl DomainRule {
             (0, !self.messages.is_none()),
             (1, !self.discovery.is_none()),
             (2, !self.liveliness.is_none()),
-            (3, self.enable_key_revision),
             (4, !self.pre_shared.is_none()),
         ]);
         let plugin = bits(&[
@@ -226,33 +212,6 @@ impl TopicRule {
             (2, self.submessages.authenticates_origin()),
         ]);
         SecurityMasks { standard, plugin }
-    }
-}
-
-impl AllowedAlgorithms {
-    fn read(element: Element<'_, '_>) -> Result<Self, DocumentError> {
-        let fields = element.fields(&[
-            "digital_signature",
-            "digital_signature_identity_trust_chain",
-            "key_establishment",
-            "symmetric_cipher",
-        ])?;
-        let list = |name, known: &[&str]| {
-            let algorithms = |element: Element<'_, '_>| {
-                let one = |algorithm: Element<'_, '_>| {
-                    algorithm.value(known.join(", "), |text| known.contains(&text).then(|| text.to_owned()))
-                };
-                let names: Result<Vec<_>, _> = element.children(&["algorithm"])?.into_iter().map(one).collect();
-                not_empty(element, "algorithm", names?)
-            };
-            fields.optional(name).map(algorithms).transpose()
-        };
-        Ok(Self {
-            digital_signature: list("digital_signature", SIGNATURES)?,
-            trust_chain: list("digital_signature_identity_trust_chain", SIGNATURES)?,
-            key_establishment: list("key_establishment", KEY_ESTABLISHMENTS)?,
-            symmetric_cipher: list("symmetric_cipher", CIPHERS)?,
-        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! both.
 
 mod access;
+mod algorithms;
 mod cms;
 mod date_time;
 mod domains;
@@ -16,9 +17,11 @@ mod xml;
 
 pub use access::{
     AccessControl, Action, Denial, EndpointRequest, Grounds, LEGACY_LOG_TOPIC, LOG_TOPIC, PartitionMatching,
+    check_certificate, check_document,
 };
+pub use algorithms::{AllowedAlgorithms, ForbiddenAlgorithm};
 pub use domains::DomainSet;
 pub use error::{Document, DocumentError, Position, Warning};
-pub use governance::{AllowedAlgorithms, DomainRule, Governance, SecurityMasks, TopicRule, kind_name};
+pub use governance::{DomainRule, Governance, SecurityMasks, TopicRule, kind_name};
 pub use permissions::{Criterion, Effect, Grant, Permissions, Rule, Subject, Validity};
-pub use signed::open_signed;
+pub use signed::{SignedText, open_signed, open_signed_text};

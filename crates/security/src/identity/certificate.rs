@@ -238,14 +238,14 @@ impl Certificate {
         self.issuer_der() == self.subject_der()
     }
 
-    /// Whether this certificate was signed with the key of another.
+    /// Verifies that this certificate was signed with the key of another. Returns the algorithm.
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn verify_signed_by(&self, issuer: &Self) -> Result<(), BadSignature> {
+    pub(super) fn verify_signed_by(&self, issuer: &Self) -> Result<SignatureAlgorithm, BadSignature> {
         let algorithm = self.algorithm.ok_or(BadSignature::Algorithm)?;
         let (text, signature) = (self.tbs.within(&self.der), self.signature.within(&self.der));
-        issuer.public_key.verify(algorithm, text, signature)
+        issuer.public_key.verify(algorithm, text, signature).map(|()| algorithm)
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::certificate::{Authority, Certificate};
-use super::public_key::{BadSignature, KeyKind};
+use super::public_key::{BadSignature, KeyKind, SignatureAlgorithm};
 use super::revocation::RevocationList;
 use crate::limits::{CHAIN_LENGTH, CHAIN_SIGNATURES};
 use crate::wall_time::WallTime;
@@ -49,6 +49,8 @@ pub enum ChainFault {
     CriticalExtension(String),
     /// Its key is of a kind that participants do not have.
     Key(KeyKind),
+    /// Its signature is of an algorithm, with a key of this kind, that the governance does not permit.
+    Algorithm(KeyKind, SignatureAlgorithm),
     /// The certificate is revoked.
     Revoked,
     /// The revocation list of its issuer cannot be used.
@@ -65,6 +67,17 @@ impl TrustAnchors {
     /// # Errors
     /// The first fault of the certificate that comes nearest to acceptance.
     pub fn verify(&self, leaf: &Certificate, sent: &[Certificate], now: WallTime) -> Result<WallTime, ChainError> {
+        self.verify_with(leaf, sent, now, &|_, _| true)
+    }
+
+    /// As [`Self::verify`], by signatures that `permits` the key of the issuer and the algorithm.
+    pub(crate) fn verify_with(
+        &self,
+        leaf: &Certificate,
+        sent: &[Certificate],
+        now: WallTime,
+        permits: &Permits<'_>,
+    ) -> Result<WallTime, ChainError> {
         let key = leaf.public_key().kind();
         if !matches!(key, KeyKind::P256 | KeyKind::Rsa(2048)) {
             return Err(fault(leaf, ChainFault::Key(key)));
@@ -72,7 +85,7 @@ impl TrustAnchors {
         if leaf.key_usage().is_some_and(|usage| !usage.digital_signature()) {
             return Err(fault(leaf, ChainFault::KeyUsage("signatures")));
         }
-        let mut search = Search { anchors: self, sent, now, signatures: 0 };
+        let mut search = Search { anchors: self, sent, now, permits, signatures: 0 };
         search.path(leaf, 0, 0)
     }
 
@@ -87,10 +100,14 @@ impl TrustAnchors {
     }
 }
 
+/// Whether a signature with a key of this kind by this algorithm counts.
+pub(crate) type Permits<'a> = dyn Fn(KeyKind, SignatureAlgorithm) -> bool + 'a;
+
 struct Search<'a> {
     anchors: &'a TrustAnchors,
     sent: &'a [Certificate],
     now: WallTime,
+    permits: &'a Permits<'a>,
     signatures: usize,
 }
 
@@ -117,8 +134,16 @@ impl<'a> Search<'a> {
                 return Err(fault(certificate, ChainFault::TooLong));
             }
             self.signatures += 1;
-            if let Err(bad) = certificate.verify_signed_by(issuer) {
-                error = prefer(error, fault(certificate, ChainFault::Signature(bad)));
+            let algorithm = match certificate.verify_signed_by(issuer) {
+                Ok(algorithm) => algorithm,
+                Err(bad) => {
+                    error = prefer(error, fault(certificate, ChainFault::Signature(bad)));
+                    continue;
+                }
+            };
+            let key = issuer.public_key().kind();
+            if !(self.permits)(key, algorithm) {
+                error = prefer(error, fault(certificate, ChainFault::Algorithm(key, algorithm)));
                 continue;
             }
             let is_anchor = trusted.contains(issuer);
@@ -209,6 +234,11 @@ impl fmt::Display for ChainFault {
             Self::KeyUsage(what) => write!(f, "its key usage does not include {what}"),
             Self::CriticalExtension(id) => write!(f, "the critical extension {id} is not known"),
             Self::Key(kind) => write!(f, "its key is {kind}; participants have RSA with 2048 bits or EC P-256"),
+            Self::Algorithm(key, algorithm) => write!(
+                f,
+                "signed by {algorithm} with a key that is {key}, which <allowed_crypto_algorithms> of the governance \
+                 does not permit"
+            ),
             Self::Revoked => f.write_str("revoked"),
             Self::RevocationList(what) => write!(f, "its revocation list {what}"),
             Self::TooLong => f.write_str("the chain of its issuers is too long"),

@@ -260,6 +260,26 @@ impl fmt::Display for KeyKind {
     }
 }
 
+impl fmt::Display for SignatureAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ecdsa(digest) => write!(f, "ECDSA with {digest}"),
+            Self::RsaPkcs1(digest) => write!(f, "RSA PKCS #1 v1.5 with {digest}"),
+            Self::RsaPss(digest) => write!(f, "RSA-PSS with {digest}"),
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sha256 => "SHA-256",
+            Self::Sha384 => "SHA-384",
+            Self::Sha512 => "SHA-512",
+        })
+    }
+}
+
 impl fmt::Display for BadSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

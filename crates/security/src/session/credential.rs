@@ -11,7 +11,8 @@ use super::rights::Rights;
 use crate::authentication::Trust;
 use crate::crypto::{KeyLength, Passphrases};
 use crate::documents::{
-    Denial, Document, DocumentError, Governance, PartitionMatching, Permissions, Warning, open_signed,
+    Denial, Document, DocumentError, Governance, PartitionMatching, Permissions, Warning, check_certificate,
+    check_document, open_signed_text,
 };
 use crate::identity::{Certificate, ChainError, PrivateKey, TrustAnchors, adjusted_prefix};
 use crate::limits::LOCAL_DOCUMENT_BYTES;
@@ -80,14 +81,14 @@ impl Credential {
             return Err(UnusableCredential::PrivateKey);
         }
         let chain_until = identity_authorities.verify(leaf, issuers, now).map_err(UnusableCredential::Chain)?;
-        let text = |document, octets: &[u8]| {
-            open_signed(document, octets, &permissions_authorities, LOCAL_DOCUMENT_BYTES)
+        let open = |document, octets: &[u8]| {
+            open_signed_text(document, octets, &permissions_authorities, LOCAL_DOCUMENT_BYTES)
                 .map_err(UnusableCredential::Document)
         };
-        let governance = text(Document::Governance, &parts.governance)?;
-        let governance = Governance::parse(&governance).map_err(UnusableCredential::Document)?;
-        let permissions = text(Document::Permissions, &parts.permissions)?;
-        let permissions = Permissions::parse(&permissions).map_err(UnusableCredential::Document)?;
+        let signed_governance = open(Document::Governance, &parts.governance)?;
+        let governance = Governance::parse(&signed_governance.xml).map_err(UnusableCredential::Document)?;
+        let signed_permissions = open(Document::Permissions, &parts.permissions)?;
+        let permissions = Permissions::parse(&signed_permissions.xml).map_err(UnusableCredential::Document)?;
         let grant = permissions.grant_for(leaf.subject(), now).map_err(UnusableCredential::Document)?.clone();
         let warnings = [(Document::Governance, &governance.warnings), (Document::Permissions, &permissions.warnings)]
             .into_iter()
@@ -97,8 +98,18 @@ impl Credential {
         let rights =
             Rights::new(governance, grant, parts.domain, parts.matching).map_err(UnusableCredential::Denied)?;
         rights.participant(now).map_err(UnusableCredential::Denied)?;
+        let algorithms = rights.domain_rule().algorithms.clone();
+        if let Some(algorithms) = &algorithms {
+            check_certificate(algorithms, leaf).map_err(UnusableCredential::Denied)?;
+            algorithms.verify_chain(&identity_authorities, leaf, issuers, now).map_err(UnusableCredential::Chain)?;
+            for (document, signed) in
+                [(Document::Governance, &signed_governance), (Document::Permissions, &signed_permissions)]
+            {
+                check_document(algorithms, document, signed).map_err(UnusableCredential::Denied)?;
+            }
+        }
         let prefix = adjusted_prefix(leaf, Guid::new(parts.candidate, EntityId::PARTICIPANT));
-        let trust = Trust { identities: identity_authorities, permissions: Some(permissions_authorities) };
+        let trust = Trust { identities: identity_authorities, permissions: Some(permissions_authorities), algorithms };
         let permissions = parts.permissions;
         let pre_shared = None;
         Ok(Self { prefix, certificates, key, trust, permissions, rights, valid_until, warnings, pre_shared })

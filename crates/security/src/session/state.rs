@@ -18,8 +18,8 @@ use super::step::{Admission, RenewalCause, SecurityEvent, Step};
 use crate::authentication::{
     AuthenticationConfig, Authenticator, Input, JobDone, LocalParticipant, PeerCredential, Trust, UnusableIdentity,
 };
-use crate::crypto::{KeyFactory, PreSharedConfig, PreSharedKeys, secure_entity as secure};
-use crate::documents::Denial;
+use crate::crypto::{CryptoConfig, KeyFactory, KeyLength, PreSharedConfig, PreSharedKeys, secure_entity as secure};
+use crate::documents::{Denial, DomainRule};
 use crate::limits::{BLOCKS_CHECK_INTERVAL, CALENDAR_INTERVAL, IDLE_SESSIONS_INTERVAL, PEERS, STEPS};
 use crate::wall_time::WallTime;
 
@@ -118,6 +118,14 @@ impl Session {
         (rights, plugins): (Arc<dyn AccessControl>, &Plugins),
         input: &mut Input<'_>,
     ) -> Result<Self, UnusableIdentity> {
+        let least_key_length = least_key_length(rights.domain_rule());
+        let pre_shared_length = credential.pre_shared.as_ref().map_or(least_key_length, |(_, length)| *length);
+        if config.crypto.key_length.min(pre_shared_length) < least_key_length {
+            return Err(UnusableIdentity::KeyLength);
+        }
+        let accepted_key_length = config.crypto.accepted_key_length.max(least_key_length);
+        let crypto = CryptoConfig { accepted_key_length, ..config.crypto };
+        let config = SessionConfig { crypto, ..config };
         let domain = credential.rights.domain().clone();
         let Credential { prefix, certificates, key, trust, permissions, valid_until, pre_shared, .. } = credential;
         let local = LocalParticipant::new(prefix, &certificates, key, permissions, participant_data)?;
@@ -154,7 +162,7 @@ impl Session {
                 prefix,
             };
             // Without passphrases nothing is sent and nothing is accepted.
-            Arc::new(PreSharedKeys::new(config, passphrases.as_ref(), input.random))
+            Arc::new(PreSharedKeys::new(config, passphrases.as_ref(), input.random).accepting(least_key_length))
         });
         if let Some(pre_shared) = &pre_shared {
             keys.set_pre_shared(Arc::clone(pre_shared));
@@ -333,6 +341,14 @@ impl Session {
     pub(super) fn peers_max(&self) -> usize {
         self.config.peers.min(PEERS)
     }
+}
+
+/// The shortest keys that the governance permits.
+fn least_key_length(rule: &DomainRule) -> KeyLength {
+    let name = KeyLength::Aes128.cipher_name();
+    let is_permitted =
+        rule.algorithms.as_ref().is_none_or(|algorithms| algorithms.check_symmetric_cipher(name).is_ok());
+    if is_permitted { KeyLength::Aes128 } else { KeyLength::Aes256 }
 }
 
 impl fmt::Display for UnusableEndpoint {

@@ -72,7 +72,7 @@ static PAIR: LazyLock<[Owner; 2]> = LazyLock::new(|| {
 
 fn trusting(authority: &Identity) -> Trust {
     let identities = TrustAnchors { authorities: vec![authority.certificate.clone()], ..TrustAnchors::default() };
-    Trust { identities, permissions: None }
+    Trust { identities, ..Trust::default() }
 }
 
 fn address(node: usize) -> IpAddr {

@@ -4,9 +4,11 @@ use super::*;
 use crate::authentication::agreement::{Coding, KeyAgreement, PrivateShare};
 use crate::authentication::contents::{Credentials, Reply, Request, Transcript};
 use crate::crypto::exchange_key;
-use crate::identity::SignatureAlgorithm;
+use crate::documents::AllowedAlgorithms;
+use crate::identity::{ChainFault, Digest, KeyKind, SignatureAlgorithm};
 use crate::message::{DataHolder, GenericMessage, MessageHead, MessageIdentity, names};
 use crate::secret::Secret;
+use crate::testing::RSA_AUTHORITY;
 
 /// Choices in which implementations differ.
 #[derive(Clone, Copy, Debug)]
@@ -278,9 +280,10 @@ fn permissions_of_peers_are_verified_when_they_are_required() {
         }
         _ => None,
     };
-    let run = |permissions: Vec<u8>| {
+    let run_with = |permissions: Vec<u8>, algorithms: Option<AllowedAlgorithms>| {
         let mut world = World::new(1, PERFECT);
-        let trust = Trust { permissions: Some(vec![authority.certificate.clone()]), ..trusting(&EC_AUTHORITY) };
+        let authorities = Some(vec![authority.certificate.clone(), RSA_AUTHORITY.certificate.clone()]);
+        let trust = Trust { permissions: authorities, algorithms, ..trusting(&EC_AUTHORITY) };
         world.add(&PAIR[1], trust);
         world.add(&PAIR[0], trusting(&EC_AUTHORITY));
         let local = {
@@ -295,6 +298,7 @@ fn permissions_of_peers_are_verified_when_they_are_required() {
         world.run_for(Span::from_millis(50));
         world
     };
+    let run = |permissions: Vec<u8>| run_with(permissions, None);
     // Some peers send the document with the end of a C string.
     let good = signed(&authority, &subject, far);
     for permissions in [good.clone(), [&good[..], &[0]].concat()] {
@@ -316,4 +320,49 @@ fn permissions_of_peers_are_verified_when_they_are_required() {
         assert!(matches!(world.refusals(0).as_slice(), [Refusal::Permissions(_)]), "{:?}", world.nodes[0].events);
         assert!(world.sent(0, names::HANDSHAKE_REPLY).is_empty());
     }
+    // The governance may permit only some of the algorithms of authorities.
+    let at = crate::documents::Position { line: 9, column: 3 };
+    let trust_chain = Some(vec!["ECDSA+P256+SHA256".to_owned()]);
+    let (digital_signature, key_establishment, symmetric_cipher) = (None, None, None);
+    let algorithms = AllowedAlgorithms { digital_signature, trust_chain, key_establishment, symmetric_cipher, at };
+    let by_rsa = signed(&RSA_AUTHORITY, &subject, far);
+    assert!(until(&run(by_rsa.clone())).is_some());
+    let refusals = run_with(by_rsa, Some(algorithms.clone())).refusals(0);
+    let [Refusal::Algorithm(forbidden)] = refusals.as_slice() else { panic!("{refusals:?}") };
+    assert_eq!(forbidden.algorithm, "RSASSA-PKCS1-V1_5+2048+SHA256");
+    assert!(until(&run_with(good, Some(algorithms))).is_some());
+}
+
+#[test]
+fn algorithms_that_the_governance_does_not_permit_are_refused_without_an_answer() {
+    let permitting = |key_establishment: &[&str], trust_chain: &[&str]| {
+        let names = |list: &[&str]| Some(list.iter().map(|name| (*name).to_owned()).collect());
+        let at = crate::documents::Position { line: 9, column: 3 };
+        let (key_establishment, trust_chain) = (names(key_establishment), names(trust_chain));
+        AllowedAlgorithms { digital_signature: None, trust_chain, key_establishment, symmetric_cipher: None, at }
+    };
+    let (p256, modp, ecdsa) = ("ECDHE-CEUM+P256", "DHE+MODP-2048-256", "ECDSA+P256+SHA256");
+    let (rsa, ec) = ("RSASSA-PKCS1-V1_5+2048+SHA256", SignatureAlgorithm::Ecdsa(Digest::Sha256));
+    let run = |algorithms: AllowedAlgorithms, style: Style| {
+        let mut world = World::new(1, PERFECT);
+        world.add(&PAIR[1], Trust { algorithms: Some(algorithms), ..trusting(&EC_AUTHORITY) });
+        world.call(0, |authenticator, input| {
+            authenticator.handle_announcement(input, PAIR[0].prefix, address(1), Some(&identity_token()));
+        });
+        let peer = Peer { owner: &PAIR[0], style, challenge: [3; 32] };
+        let (_, dh1) = peer.share();
+        let request = Request { credentials: peer.credentials(), dh1, challenge1: peer.challenge };
+        let token = peer.styled(request.token());
+        world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, token));
+        world.run_for(Span::from_millis(1));
+        (world.refusals(0), world.sent(0, names::HANDSHAKE_REPLY).len())
+    };
+    assert_eq!(run(permitting(&[p256, modp], &[ecdsa]), FAST_DDS), (Vec::new(), 1));
+    let (refusals, replies) = run(permitting(&[p256], &[ecdsa]), FAST_DDS);
+    let [Refusal::Algorithm(forbidden)] = refusals.as_slice() else { panic!("{refusals:?}") };
+    assert_eq!((forbidden.algorithm, forbidden.element, replies), (modp, "key_establishment", 0));
+    let (refusals, replies) = run(permitting(&[p256], &[rsa]), CYCLONE);
+    let [Refusal::Chain(error)] = refusals.as_slice() else { panic!("{refusals:?}") };
+    assert_eq!((&error.fault, replies), (&ChainFault::Algorithm(KeyKind::P256, ec), 0));
+    assert!(error.to_string().contains("signed by ECDSA with SHA-256 with a key that is EC P-256"), "{error}");
 }

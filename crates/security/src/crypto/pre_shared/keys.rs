@@ -44,6 +44,7 @@ pub struct PreSharedConfig {
 #[derive(Debug)]
 pub struct PreSharedKeys {
     config: PreSharedConfig,
+    accepted_key_length: KeyLength,
     /// The bytes of the ids of keys that state the domain.
     domain: [u8; 3],
     current: ArcSwap<Current>,
@@ -74,11 +75,20 @@ impl PreSharedKeys {
     pub fn new(config: PreSharedConfig, passphrases: Option<&Passphrases>, random: &mut dyn FnMut(&mut [u8])) -> Self {
         let (current, senders) = (ArcSwap::from_pointee(Current::default()), Senders::new());
         let domain = domain_key_id(config.domain_id, &config.domain_tag);
-        let keys = Self { config, domain, current, senders, budget: Budget::default(), serials: AtomicU64::new(0) };
+        let accepted_key_length = KeyLength::Aes128;
+        let (budget, serials) = (Budget::default(), AtomicU64::new(0));
+        let keys = Self { config, accepted_key_length, domain, current, senders, budget, serials };
         if let Some(passphrases) = passphrases {
             keys.replace(passphrases, random);
         }
         keys
+    }
+
+    /// Refuses messages of peers with shorter keys than this.
+    #[must_use]
+    pub const fn accepting(mut self, least: KeyLength) -> Self {
+        self.accepted_key_length = least;
+        self
     }
 
     /// Whether messages are signed or encrypted.
@@ -180,8 +190,10 @@ impl Protection for PreSharedKeys {
         }
         let known = current.known.iter().find(|known| known.secret.passphrase_id == id);
         let known = known.ok_or(OpenError::UnknownPassphrase)?;
-        let algorithm = Algorithm::from_id(algorithm).filter(|found| found.encrypts == self.config.kind.encrypts());
-        let algorithm = algorithm.ok_or(OpenError::UnknownKey)?;
+        let is_accepted = |found: &Algorithm| {
+            found.encrypts == self.config.kind.encrypts() && found.key_length >= self.accepted_key_length
+        };
+        let algorithm = Algorithm::from_id(algorithm).filter(is_accepted).ok_or(OpenError::UnknownKey)?;
         if footer.receivers().len() > 0 {
             return Err(OpenError::NotAuthentic);
         }

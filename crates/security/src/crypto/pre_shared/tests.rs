@@ -335,3 +335,21 @@ fn least_recently_used_senders_give_way() {
     assert_eq!(opens(&bob, now, stranger(u64::MAX / 2), "1:secret"), Err(OpenError::TooManySenders));
     assert_eq!(opens(&bob, now, ALICE, "1:secret"), Ok(()), "a sender in use is kept");
 }
+
+#[test]
+fn shorter_keys_than_are_accepted_are_refused() {
+    let short = PreSharedConfig { key_length: KeyLength::Aes128, ..config(ProtectionKind::Sign, ALICE) };
+    let short = PreSharedKeys::new(short, Some(&passphrases("1:secret", "")), &mut random());
+    let seal = short.seal_pre_shared(Text::Signed(b"text")).unwrap();
+    let footer = [&seal.common_mac[..], &[0; 4]].concat();
+    let (footer, _) = CryptoFooter::parse(&footer).unwrap();
+    let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: ALICE };
+    for (least, expected) in [(KeyLength::Aes128, Ok(())), (KeyLength::Aes256, Err(OpenError::UnknownKey))] {
+        let bob =
+            PreSharedKeys::new(config(ProtectionKind::Sign, BOB), Some(&passphrases("1:secret", "")), &mut random());
+        let bob = bob.accepting(least);
+        let found = bob.open_pre_shared(NOW, &header, &seal.header, &footer, &[], Text::Signed(b"text"));
+        assert_eq!(found, expected);
+        assert_eq!(opens(&bob, NOW, ALICE, "1:secret"), Ok(()), "{least:?}");
+    }
+}

@@ -9,7 +9,7 @@ fn governance_is_read_with_all_its_values() {
     let governance = Governance::parse(&text).unwrap();
     let [rule] = &governance.domain_rules[..] else { panic!("one rule") };
     assert!(governance.warnings.is_empty());
-    assert!(!rule.allow_unauthenticated_participants && rule.enable_join_access_control && !rule.enable_key_revision);
+    assert!(!rule.allow_unauthenticated_participants && rule.enable_join_access_control);
     assert_eq!(rule.discovery, ProtectionKind::Encrypt);
     assert_eq!(rule.liveliness, ProtectionKind::Sign);
     assert_eq!(rule.messages, ProtectionKind::SignWithOriginAuthentication);
@@ -50,7 +50,7 @@ fn extensions_of_version_1_2_are_read() {
         .replace(
             "<topic_access_rules>",
             "
-            <enable_key_revision>true</enable_key_revision>
+            <enable_key_revision>false</enable_key_revision>
             <rtps_psk_protection_kind>ENCRYPT</rtps_psk_protection_kind>
             <allowed_crypto_algorithms>
                 <digital_signature><algorithm>ECDSA+P256+SHA256</algorithm></digital_signature>
@@ -64,12 +64,100 @@ fn extensions_of_version_1_2_are_read() {
     let rule = read.domain_rule(500, "AGV/7").unwrap();
     assert_eq!(read.domain_rule(3, "Robot15"), Some(rule));
     assert_eq!(read.domain_rule(3, ""), None, "the empty tag is not listed");
-    assert!(rule.enable_key_revision);
     assert_eq!(rule.pre_shared, ProtectionKind::Encrypt);
     let algorithms = rule.algorithms.as_ref().unwrap();
     assert_eq!(algorithms.symmetric_cipher.as_ref().unwrap(), &["AES128+GCM", "AES256+GCM"]);
     assert_eq!((&algorithms.trust_chain, &algorithms.key_establishment), (&None, &None));
     assert_eq!(rule.domains.to_string(), "500, 0 to 230, tag `Robot15`, tags `AGV/*`");
+}
+
+#[test]
+fn restrictions_that_are_not_enforced_are_refused_with_their_place() {
+    let with = |element: &str| {
+        let text = governance(&topic_rule("*", false))
+            .replace("<topic_access_rules>", &format!("{element}<topic_access_rules>"));
+        Governance::parse(&text).map(drop).map_err(|error| error.to_string())
+    };
+    let revision = |value: &str| with(&format!("<enable_key_revision>{value}</enable_key_revision>"));
+    assert_eq!([revision("false"), revision("0")], [Ok(()), Ok(())]);
+    let expected = "governance:11:7: <enable_key_revision> is true, and this implementation has no revisions of keys; \
+                    set it to false";
+    for value in ["true", "TRUE", "1"] {
+        assert_eq!(revision(value), Err(expected.to_owned()));
+    }
+    assert!(revision("no").is_err_and(|error| error.contains("expected true or false")));
+    let listing = |element: &str, algorithms: &[&str]| {
+        let list: String = algorithms.iter().map(|name| format!("<algorithm>{name}</algorithm>")).collect();
+        with(&format!("<allowed_crypto_algorithms><{element}>{list}</{element}></allowed_crypto_algorithms>"))
+    };
+    for (element, refused, why) in [
+        ("symmetric_cipher", "AES128+GCM", "does not list AES256+GCM, with which keys are exchanged"),
+        ("key_establishment", "DHE+MODP-2048-256", "does not list ECDHE-CEUM+P256, the only one with which"),
+        ("key_establishment", "ECDHE-CEUM+P384", "does not list ECDHE-CEUM+P256, the only one with which"),
+        ("symmetric_cipher", "AES512+GCM", "<algorithm> is `AES512+GCM`; expected AES128+GCM, AES256+GCM"),
+        ("digital_signature", "ECDSA+P521+SHA512", "expected RSASSA-PSS-MGF1SHA256+2048+SHA256"),
+        ("digital_signatures", "ECDSA+P256+SHA256", "unknown element <digital_signatures>"),
+    ] {
+        let error = listing(element, &[refused]).unwrap_err();
+        assert!(error.starts_with("governance:11:") && error.contains(why), "{error}");
+    }
+    assert!(listing("symmetric_cipher", &[]).unwrap_err().contains("<symmetric_cipher> has no <algorithm>"));
+    for (element, accepted) in [
+        ("symmetric_cipher", &["AES128+GCM", "AES256+GCM"][..]),
+        ("key_establishment", &["ECDHE-CEUM+P256"]),
+        ("digital_signature", &["ECDSA+P384+SHA384"]),
+        ("digital_signature_identity_trust_chain", &["RSASSA-PKCS1-V1_5+2048+SHA256"]),
+    ] {
+        assert_eq!(listing(element, accepted), Ok(()), "{element}");
+    }
+}
+
+#[test]
+fn algorithms_are_permitted_by_their_use_and_key() {
+    use crate::identity::{Digest, KeyKind, SignatureAlgorithm};
+    let read = |lists: &str| {
+        let element = format!("<allowed_crypto_algorithms>{lists}</allowed_crypto_algorithms><topic_access_rules>");
+        let text = governance(&topic_rule("*", false)).replace("<topic_access_rules>", &element);
+        Governance::parse(&text).unwrap().domain_rules.remove(0).algorithms.unwrap()
+    };
+    let list = |element: &str, name: &str| format!("<{element}><algorithm>{name}</algorithm></{element}>");
+    let ecdsa = SignatureAlgorithm::Ecdsa(Digest::Sha256);
+    let pkcs1 = SignatureAlgorithm::RsaPkcs1(Digest::Sha256);
+    let none = read("");
+    assert!(none.check_key(KeyKind::P256).is_ok() && none.check_trust_chain(KeyKind::Rsa(4096), pkcs1).is_ok());
+    assert!(none.check_symmetric_cipher("AES128+GCM").is_ok() && none.check_key_establishment("any").is_ok());
+    // Without a list for the chain, the one for messages holds.
+    let messages = read(&list("digital_signature", "ECDSA+P256+SHA256"));
+    assert!(messages.check_key(KeyKind::P256).is_ok() && messages.check_trust_chain(KeyKind::P256, ecdsa).is_ok());
+    assert!(messages.check_key(KeyKind::Rsa(2048)).is_err());
+    let forbidden = messages.check_trust_chain(KeyKind::Rsa(2048), pkcs1).unwrap_err();
+    assert_eq!(forbidden.at, Position { line: 11, column: 7 });
+    assert_eq!(
+        forbidden.to_string(),
+        "the governance does not permit RSASSA-PKCS1-V1_5+2048+SHA256: <digital_signature> lists other algorithms"
+    );
+    // Names include the length of the key and the digest.
+    let chain = read(&list("digital_signature_identity_trust_chain", "RSASSA-PKCS1-V1_5+2048+SHA256"));
+    assert!(chain.check_trust_chain(KeyKind::Rsa(2048), pkcs1).is_ok() && chain.check_key(KeyKind::P256).is_ok());
+    for (key, algorithm) in [
+        (KeyKind::Rsa(4096), pkcs1),
+        (KeyKind::Rsa(2048), SignatureAlgorithm::RsaPkcs1(Digest::Sha512)),
+        (KeyKind::Rsa(2048), SignatureAlgorithm::RsaPss(Digest::Sha256)),
+        (KeyKind::P256, ecdsa),
+    ] {
+        assert_eq!(
+            chain.check_trust_chain(key, algorithm).map_err(|forbidden| forbidden.element),
+            Err("digital_signature_identity_trust_chain"),
+            "{key} {algorithm}"
+        );
+    }
+    let cipher = read(&list("symmetric_cipher", "AES256+GCM"));
+    assert!(
+        cipher.check_symmetric_cipher("AES256+GCM").is_ok() && cipher.check_symmetric_cipher("AES128+GCM").is_err()
+    );
+    let agreement = read(&list("key_establishment", "ECDHE-CEUM+P256"));
+    assert!(agreement.check_key_establishment("ECDHE-CEUM+P256").is_ok());
+    assert!(agreement.check_key_establishment("DHE+MODP-2048-256").is_err());
 }
 
 #[test]

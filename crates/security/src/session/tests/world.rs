@@ -41,6 +41,8 @@ pub(crate) struct Rules {
     pub(crate) controlled: bool,
     /// Whether topics that begin with `Open` need nothing.
     pub(crate) has_open_topics: bool,
+    /// `<allowed_crypto_algorithms>`, or nothing.
+    pub(crate) algorithms: String,
 }
 
 impl Rules {
@@ -52,6 +54,7 @@ impl Rules {
             join: true,
             controlled: true,
             has_open_topics: false,
+            algorithms: String::new(),
         }
     }
 
@@ -60,7 +63,7 @@ impl Rules {
     }
 
     pub(crate) fn document(&self) -> String {
-        let Self { levels, discovery, allow_unauthenticated, join, controlled, .. } = self;
+        let Self { levels, discovery, allow_unauthenticated, join, controlled, algorithms, .. } = self;
         let (discovery, messages) = (kind_name(*discovery), kind_name(levels.message));
         let open =
             if self.has_open_topics { topic_rule("Open*", false, ProtectionLevels::default()) } else { String::new() };
@@ -73,7 +76,7 @@ impl Rules {
 <discovery_protection_kind>{discovery}</discovery_protection_kind>
 <liveliness_protection_kind>{discovery}</liveliness_protection_kind>
 <rtps_protection_kind>{messages}</rtps_protection_kind>
-<topic_access_rules>{open}{all}</topic_access_rules>
+<topic_access_rules>{open}{all}</topic_access_rules>{algorithms}
 </domain_rule></domain_access_rules></dds>"
         )
     }

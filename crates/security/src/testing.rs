@@ -78,6 +78,11 @@ impl TestKey {
         Self::new(pkcs8.as_ref(), info, signature_algorithm)
     }
 
+    /// An EC key whose certificates state another public key.
+    pub(crate) fn claiming(info: Vec<u8>) -> Self {
+        Self { info, ..Self::ec() }
+    }
+
     fn new(pkcs8: &[u8], info: Vec<u8>, signature_algorithm: Vec<u8>) -> Self {
         let pem = pem("PRIVATE KEY", pkcs8);
         Self { private: PrivateKey::from_pem(&pem, None).unwrap(), pem, info, signature_algorithm }

@@ -16,6 +16,7 @@ use peregrine_sim::world::{World, WorldConfig};
 const WRITER: NodeId = NodeId(0);
 const READER: NodeId = NodeId(1);
 const HEADER: usize = 20;
+const DATA_FRAG: u8 = 0x16;
 const SEC_PREFIX: u8 = 0x31;
 const SRTPS_PREFIX: u8 = 0x33;
 
@@ -103,10 +104,14 @@ impl Pair {
 
     /// Writes a sample that does not arrive. Returns its datagrams.
     fn intercepted(&mut self, number: u8) -> Vec<Datagram> {
+        self.intercepted_content(&content(number))
+    }
+
+    fn intercepted_content(&mut self, content: &[u8]) -> Vec<Datagram> {
         self.world.network().partition(&[0, 1]);
         self.world.record();
         let source_timestamp = self.world.wall();
-        let payload = Payload::copy_of(&content(number));
+        let payload = Payload::copy_of(content);
         let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp, payload };
         self.world.write(WRITER, self.writer.entity, change).unwrap();
         let sent = self.world.record();
@@ -165,6 +170,71 @@ fn parts(message: &[u8]) -> Vec<Vec<u8>> {
 
 fn joined(head: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     [&head[..HEADER], &parts.concat()].concat()
+}
+
+/// Where the fields of a DATA_FRAG are, from the beginning of the submessage.
+const STARTING: usize = 24;
+const FRAGMENT_SIZE: usize = 30;
+const SAMPLE_SIZE: usize = 32;
+
+/// The place of the DATA_FRAG that is readable in a message.
+fn fragment_at(message: &[u8]) -> usize {
+    let mut at = HEADER;
+    while message[at] != DATA_FRAG {
+        at += 4 + usize::from(u16::from_le_bytes([message[at + 2], message[at + 3]]));
+    }
+    at
+}
+
+#[test]
+fn fragments_with_other_sizes_or_places_are_not_joined_with_true_ones() {
+    let (none, sign) = (ProtectionKind::None, ProtectionKind::Sign);
+    let levels = |message, submessage, payload| ProtectionLevels { message, submessage, payload };
+    let large: Vec<u8> = [0, 1, 0, 0].into_iter().chain((0..4996u16).map(|at| (at % 251) as u8)).collect();
+    let all = [
+        levels(none, none, ProtectionKind::Encrypt),
+        levels(none, none, sign),
+        levels(none, sign, none),
+        levels(none, sign, ProtectionKind::Encrypt),
+        levels(sign, none, none),
+        levels(sign, sign, sign),
+    ];
+    for levels in all {
+        let only_payload = levels.message.is_none() && levels.submessage.is_none();
+        for (what, field, change) in [
+            ("a larger sample", SAMPLE_SIZE, 1000),
+            ("a smaller sample", SAMPLE_SIZE, 1u16.wrapping_neg()),
+            ("larger fragments", FRAGMENT_SIZE, 4),
+            ("smaller fragments", FRAGMENT_SIZE, 4u16.wrapping_neg()),
+            ("another place", STARTING, 1),
+        ] {
+            // One of the fragments is changed, and comes before and after the true ones.
+            for changed in 0..4 {
+                let mut pair = Pair::matched(levels);
+                let sent: Vec<Vec<u8>> = pair.intercepted_content(&large).into_iter().map(|d| d.bytes).collect();
+                let mut forged = sent[changed].clone();
+                let at = fragment_at(&forged) + field;
+                let value = u16::from_le_bytes([forged[at], forged[at + 1]]).wrapping_add(change);
+                forged[at..at + 2].copy_from_slice(&value.to_le_bytes());
+                let others = sent.iter().enumerate().filter(|(index, _)| *index != changed).map(|(_, bytes)| bytes);
+                let before = pair.dropped();
+                let mut taken = pair.inject(forged.clone());
+                for bytes in others.cloned().chain([forged]) {
+                    taken.extend(pair.inject(bytes));
+                }
+                // Without the fragment that was changed, the sample is not complete.
+                assert_eq!(taken, Vec::<Vec<u8>>::new(), "{levels:?}: {what}, fragment {changed}");
+                if !only_payload {
+                    assert!(pair.dropped() > before, "{levels:?}: {what} is not counted");
+                    assert_eq!(
+                        pair.inject(sent[changed].clone()),
+                        [large.clone(), large.clone()],
+                        "{levels:?}: {what}"
+                    );
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,3 +1,5 @@
+mod keys;
+
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 
 use super::*;

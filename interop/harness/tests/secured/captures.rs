@@ -103,6 +103,13 @@ fn record(pair: &Recorded, parts: &[Participant; 2], [_, _, _, payloads]: Levels
         return Err(Error::Violated(format!("a packet does not decode: {first:?}")));
     }
     let octets = fs::read(decoded.file()).map_err(|error| Error::Violated(error.to_string()))?;
+    // The properties that configure security name the folder of the documents. No property list may show them.
+    for folder in parts.iter().filter_map(|part| part.security.as_ref()) {
+        let name = folder.as_os_str().as_encoded_bytes();
+        if octets.windows(name.len()).any(|window| window == name) {
+            return Err(Error::Violated(format!("the recording shows the property with {}", folder.display())));
+        }
+    }
     let marks = marks_in(&octets);
     let strict_marks = match pair.announces_in_clear {
         Some(vendor) => {

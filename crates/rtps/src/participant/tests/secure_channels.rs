@@ -6,10 +6,12 @@ use super::mock::{Mock, overwritten};
 use super::*;
 use crate::discovery::data::ParticipantSecurityData;
 use crate::limits::{
-    HANDSHAKE_QUEUE_MAX, HANDSHAKE_QUEUE_PER_SENDER, KEY_CHANNEL_BYTES_PER_PEER, SECURE_MESSAGE_BYTES_MAX,
+    HANDSHAKE_QUEUE_MAX, HANDSHAKE_QUEUE_PER_SENDER, KEY_CHANNEL_BYTES_PER_PEER, REPAIR_CREDIT_START,
+    REPAIR_REFILL_MAX, SECURE_MESSAGE_BYTES_MAX,
 };
-use crate::protection::ProtectionKind;
-use crate::wire::{DataHead, Endianness, InfoDestination};
+use crate::protection::{Protection, ProtectionKind, Scope, Text};
+use crate::seq::{Count, SequenceNumberSet};
+use crate::wire::{AckNack, CryptoFooter, DataHead, Endianness, InfoDestination};
 
 const BOTH: [u32; 2] = [1, 2];
 
@@ -293,6 +295,68 @@ fn keys_that_are_not_acknowledged_are_bounded() {
     domain.run(Span::from_secs(20));
     assert_eq!(received(&mut domain, 2).len(), accepted);
     assert_eq!(send(&mut domain, SecureChannel::KeyExchange, 1, 2, &payload), Ok(()), "there is room again");
+}
+
+/// An ACKNACK of the reader of keys of host 2 for host 1 that requests the first samples, protected with this key.
+fn request_for_keys(by: &Mock, samples: i64, count: i32) -> Vec<u8> {
+    let mut text = Vec::new();
+    let all = (1..=samples).map(SequenceNumber);
+    let acknack = AckNack {
+        reader: EntityId::VOLATILE_SECURE_READER,
+        writer: EntityId::VOLATILE_SECURE_WRITER,
+        state: SequenceNumberSet::from_ascending(SequenceNumber(1), all),
+        count: Count(count),
+        is_final: false,
+    };
+    acknack.emit(Endianness::Little, &mut text);
+    let seal = by.seal(Scope::Submessage, acknack.reader, Some(prefix(1)), Text::Encrypted(&mut text)).unwrap();
+    let mut out = Vec::new();
+    Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(2) }
+        .emit(&mut out);
+    InfoDestination { prefix: prefix(1) }.emit(Endianness::Little, &mut out);
+    let mut footer = Vec::new();
+    CryptoFooter::emit_bytes(&seal.common_mac, core::iter::empty(), &mut footer);
+    let content = [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], &text].concat();
+    for (id, body) in [(0x31, &seal.header.to_bytes()[..]), (0x30, &content), (0x32, &footer)] {
+        out.extend_from_slice(&[id, 1]);
+        out.extend_from_slice(&u16::try_from(body.len()).unwrap().to_le_bytes());
+        out.extend_from_slice(body);
+    }
+    out
+}
+
+#[test]
+fn flood_of_requests_for_keys_is_answered_within_a_bound() {
+    const REQUESTS: i32 = 2000;
+    const MESSAGES: i64 = 8;
+    for is_replay in [false, true] {
+        let (mut domain, mocks) = domain(&BOTH);
+        for (host, peer) in [(1, 2), (2, 1)] {
+            mocks[&host].add_pair(prefix(peer));
+            open(&mut domain, host, peer).unwrap();
+        }
+        domain.cut = true;
+        for number in 0..MESSAGES {
+            send(&mut domain, SecureChannel::KeyExchange, 1, 2, &vec![number as u8; 5000]).unwrap();
+        }
+        domain.run(Span::from_secs(1));
+        let before = domain.sent.len();
+        let recorded = request_for_keys(&mocks[&2], MESSAGES, 1 << 20);
+        let mut requested = 0;
+        for number in 1..=REQUESTS {
+            let fresh = || request_for_keys(&mocks[&2], MESSAGES, (1 << 20) + number);
+            let request = if is_replay { recorded.clone() } else { fresh() };
+            requested += request.len();
+            domain.hear(1, &request);
+            domain.run(Span::from_millis(2));
+        }
+        let answers = domain.sent[before..].iter().filter(|message| message.from == prefix(1));
+        let answered: usize = answers.map(|message| message.bytes.len()).sum();
+        assert!(answered > 5000 * MESSAGES as usize, "requests are answered: {answered}");
+        // Without a bound, each request would cause 40,000 bytes.
+        let bound = if is_replay { 0 } else { 10 * requested } + REPAIR_CREDIT_START + REPAIR_REFILL_MAX;
+        assert!(answered <= bound, "{answered} bytes for {requested}, replayed: {is_replay}");
+    }
 }
 
 #[test]

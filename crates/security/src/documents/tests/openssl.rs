@@ -128,6 +128,12 @@ fn certificates_and_keys_of_openssl_are_read() {
     assert_eq!(read("encrypted.key", Some("wrong")).unwrap_err(), PrivateKeyError::Password);
     assert_eq!(read("encrypted.key", None).unwrap_err(), PrivateKeyError::PasswordMissing);
     assert_eq!(read("legacy.key", Some("secret")).unwrap_err(), PrivateKeyError::LegacyEncryption);
+    run("genrsa -out short.key 1024");
+    run("ecparam -name secp384r1 -genkey -noout -out p384.key");
+    run("genpkey -algorithm ed25519 -out ed25519.key");
+    for file in ["short.key", "p384.key", "ed25519.key"] {
+        assert_eq!(read(file, None).unwrap_err(), PrivateKeyError::Key, "{file}");
+    }
     let rsa = issue("pkcs1.key");
     assert!(read("pkcs1.key", None).unwrap().is_of(&rsa));
     let anchors = TrustAnchors::from_list(vec![EC_AUTHORITY.certificate.clone()]);

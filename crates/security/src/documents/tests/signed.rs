@@ -149,3 +149,28 @@ fn longer_document_than_permitted_is_refused() {
     let expected = format!("governance: longer than {} bytes", signed.len() - 1);
     assert_eq!(open(signed.len() - 1).unwrap_err().to_string(), expected);
 }
+
+#[test]
+fn text_in_utf_16_is_refused() {
+    let xml = super::governance(&super::topic_rule("*", false));
+    let head = b"Content-Type: text/plain\r\n\r\n";
+    let signed = |text: &[u8]| {
+        let part = [&head[..], text].concat();
+        let signature = EC_AUTHORITY.signed_data(&part, Some(&part), true);
+        let head = "MIME-Version: 1.0\nContent-Type: application/x-pkcs7-mime; smime-type=signed-data\n\
+                    Content-Transfer-Encoding: base64\n\n";
+        format!("{head}{}\n\n", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, signature))
+    };
+    let read = |text: &[u8]| open(signed(text).as_bytes()).and_then(|xml| Governance::parse(&xml)).map(drop);
+    assert_eq!(read(xml.as_bytes()), Ok(()));
+    let utf_16 = |order: fn(u16) -> [u8; 2], mark: &str| -> Vec<u8> {
+        (mark.to_owned() + &xml.replace("UTF-8", "UTF-16")).encode_utf16().flat_map(order).collect()
+    };
+    for order in [u16::to_le_bytes, u16::to_be_bytes] {
+        let marked = read(&utf_16(order, "\u{feff}")).unwrap_err();
+        assert!(marked.to_string().contains("the text is not UTF-8"), "{marked}");
+        // Without the mark, the bytes are UTF-8 with zeros, which XML does not have.
+        let unmarked = read(&utf_16(order, "")).unwrap_err();
+        assert!(unmarked.to_string().contains("not well-formed XML"), "{unmarked}");
+    }
+}

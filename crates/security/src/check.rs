@@ -19,8 +19,8 @@ const RULES_SHOWN: usize = 12;
 /// An end of validity within this many seconds is worth a warning.
 const SOON_SECONDS: i64 = 30 * 24 * 3600;
 
-/// A file, as it was read.
-#[derive(Clone, Copy, Debug)]
+/// A file, as it was read. `Debug` states its length only.
+#[derive(Clone, Copy)]
 pub struct File<'a> {
     /// Its name, for the page.
     pub name: &'a str,
@@ -346,6 +346,12 @@ impl Report {
 
     fn find(&mut self, severity: Severity, file: File<'_>, at: Option<Position>, what: String) {
         self.findings.push(Finding { severity, file: file.name.to_owned(), at, what });
+    }
+}
+
+impl fmt::Debug for File<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({:?}, {} bytes)", self.name, self.octets.len())
     }
 }
 

@@ -35,9 +35,12 @@ pub(super) fn blocks(text: &str) -> impl Iterator<Item = Result<Block<'_>, Malfo
 fn content<'a>(
     label_begun: &'a str,
     at: usize,
-    lines: &mut impl Iterator<Item = (usize, &'a str)>,
+    lines: &mut (impl Iterator<Item = (usize, &'a str)> + Clone),
 ) -> Result<Block<'a>, MalformedPem> {
-    let mut base64 = Zeroizing::new(String::new());
+    // With room for all lines, the text does not move, and leaves no copy of a key behind.
+    let until_end = lines.clone().take_while(|(_, line)| !line.starts_with('-'));
+    let room = until_end.map(|(_, line)| line.len()).sum();
+    let mut base64 = Zeroizing::new(String::with_capacity(room));
     let mut has_headers = false;
     for (index, line) in lines {
         let malformed = MalformedPem { line: index + 1 };

@@ -36,7 +36,7 @@ const PAYLOAD: &str = "00010000 01000000 00000000";
 
 const WRITER: EntityId = EntityId([0, 0, 2, 3]);
 
-/// Decrypts the bytes above by their nonces.
+/// Decrypts the bytes above by their nonces, and accepts no other message than this one.
 #[derive(Debug)]
 struct Captured;
 
@@ -67,11 +67,16 @@ impl Protection for Captured {
     ) -> Result<Guid, OpenError> {
         let (encrypted, plain, receivers) = match (scope, header.key_id, header.suffix[3]) {
             (Scope::Message, [0, 0, 0, 1], _) => {
-                let Text::Signed(octets) = text else { panic!("the message is signed") };
+                let Text::Signed(octets) = text else { return Err(OpenError::NotAuthentic) };
                 let whole = hex(MESSAGE);
-                assert_eq!(octets, &whole[44..whole.len() - 24], "INFO_SRC to the last SEC_POSTFIX");
-                assert_eq!(footer.common_mac[..4], [0x8b, 0xd2, 0x8e, 0xc9]);
-                return Ok(Guid::new(source, EntityId::PARTICIPANT));
+                let postfix = whole.len() - 20;
+                // The signed text is INFO_SRC to the last SEC_POSTFIX.
+                let is_unchanged = octets == &whole[44..whole.len() - 24]
+                    && header.to_bytes() == whole[24..44]
+                    && footer.common_mac == whole[postfix..postfix + 16]
+                    && footer.receivers().len() == 0;
+                let participant = Guid::new(source, EntityId::PARTICIPANT);
+                return if is_unchanged { Ok(participant) } else { Err(OpenError::NotAuthentic) };
             }
             (Scope::Submessage, [0, 0, 0, 2], 0xb4) => ([0xa2, 0xe6, 0xc1, 0x64], DATA, 1),
             (Scope::Submessage, [0, 0, 0, 2], 0xb5) => ([0x04, 0xed, 0xf3, 0x70], HEARTBEAT, 1),
@@ -91,12 +96,18 @@ struct Heard {
     payloads: Vec<Vec<u8>>,
     heartbeats: usize,
     dropped: Vec<DropReason>,
+    /// Submessages that lack protection.
+    unprotected: usize,
 }
 
 impl Receive for Heard {
     fn input(&mut self, envelope: Envelope, input: Input<'_>) {
+        // As a participant does.
+        if !Captured.levels(WRITER).permit(envelope.protection) {
+            self.unprotected += 1;
+            return;
+        }
         assert_eq!(envelope.from.entity, WRITER);
-        assert_eq!(envelope.protection, ProtectedAt { message: true, submessage: true });
         match input {
             Input::Data(_, data) => self.payloads.push(data.payload.as_bytes().to_vec()),
             Input::Heartbeat(_) => self.heartbeats += 1,
@@ -147,6 +158,24 @@ fn captured_message_with_three_levels_is_opened() {
     assert_eq!(opened[..], hex(PAYLOAD));
     let other = Guid::new(GuidPrefix::UNKNOWN, EntityId([0, 0, 3, 3]));
     assert_eq!(payload::open(sealer, other, payload, &mut BufferPool::new(0)), Err(OpenError::NotAuthentic));
+}
+
+/// Bits that no MAC covers are among them: of the RTPS header, and of the headers of SRTPS_PREFIX and SRTPS_POSTFIX.
+#[test]
+fn captured_message_with_any_bit_changed_delivers_nothing() {
+    let whole = hex(MESSAGE);
+    assert_eq!(whole.len(), 368);
+    for bit in 0..whole.len() * 8 {
+        let mut message = whole.clone();
+        message[bit / 8] ^= 1 << (bit % 8);
+        if Header::parse(&message).is_err() {
+            assert!(bit < 40, "only the protocol and its major version make a message unreadable");
+            continue;
+        }
+        let heard = receive_all(&message);
+        assert_eq!((heard.payloads.len(), heard.heartbeats), (0, 0), "bit {bit}");
+        assert!(heard.unprotected > 0 || !heard.dropped.is_empty(), "bit {bit} is not counted");
+    }
 }
 
 #[test]

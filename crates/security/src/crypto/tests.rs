@@ -270,7 +270,13 @@ fn captured_message_of_cyclone_is_opened_at_all_levels() {
     };
     let whole = at(24, Scope::Message, false, 44..344, 348..368);
     assert_eq!(whole.open(prefix, &keys).unwrap().0, source);
+    for bit in 0..whole.bits() {
+        assert!(whole.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the message");
+    }
     let data = at(84, Scope::Submessage, true, 112..192, 196..236);
+    for bit in 0..data.bits() {
+        assert!(data.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the submessage");
+    }
     let (sender, data) = data.open(prefix, &keys).unwrap();
     assert_eq!(sender, writer);
     let plain = "15054c00 00001000 00000000 00000203 00000000 01000000 00000004 00000003 d3bfcfa2 9a2990a7 33e9d81f
@@ -286,6 +292,9 @@ fn captured_message_of_cyclone_is_opened_at_all_levels() {
         text: data[48..60].to_vec(),
         footer: data[60..].to_vec(),
     };
+    for bit in 0..payload.bits() {
+        assert!(payload.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the payload");
+    }
     assert_eq!(payload.open(prefix, &keys), Ok((writer, hex("00010000 01000000 00000000"))));
 }
 

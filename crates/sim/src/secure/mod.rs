@@ -7,6 +7,8 @@
 //! Keys and signatures draw random bytes of the operating system. No decision depends on their values: GUIDs derive
 //! from names and the seed, and the seed provides all other random bytes.
 
+mod content;
+mod forge;
 pub mod identity;
 pub mod member;
 pub mod scenario;

@@ -2,12 +2,15 @@
 //!
 //! Each node writes one topic, which all others read. Meanwhile processes crash, leave and stand still, the network
 //! fails in parts, keys are renewed, and recorded datagrams are sent again, of this session and of earlier ones, as
-//! they were or with one bit changed. A node with a certificate of another authority tries to take part.
+//! they were or with one bit changed. An attacker without keys forges messages in the names of participants, from their
+//! addresses and from another one. A node with a certificate of another authority tries to take part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use peregrine_rtps::history::{Change, ChangeKind, HistoryKind};
-use peregrine_rtps::id::{Guid, GuidPrefix, KeyHash};
+use peregrine_rtps::id::{DomainId, EntityId, Guid, KeyHash};
+use peregrine_rtps::locator::Ports;
 use peregrine_rtps::participant::ParticipantEvent;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::protection::{ProtectionKind, ProtectionLevels};
@@ -16,9 +19,11 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_security::limits::{EARLY_MESSAGES, EARLY_TOKENS_PER_PEER, HALF_OPEN, KEYS_PER_SENDER, WAITING_BYTES};
 use peregrine_security::session::{Admission, SecurityEvent, SessionConfig};
 
+use super::content::{HEAD_BYTES, content};
+use super::forge::{self, Forgery, Victims};
 use super::identity::{ABROAD, HOME, Rules};
 use crate::network::{Cut, CutId, Datagram, Faults, NodeId};
-use crate::world::{Happening, World, WorldConfig};
+use crate::world::{FIRST_NETWORK, Happening, World, WorldConfig, address};
 
 const LEASE: Span = Span::from_secs(10);
 const ANNOUNCE_PERIOD: Span = Span::from_secs(2);
@@ -30,9 +35,9 @@ const SETTLING: Span = Span::from_secs(60);
 const PROBES: u32 = 5;
 /// The datagrams that an attacker keeps.
 const RECORDED: usize = 4000;
+/// A host without a participant, from which forged messages come.
+const ATTACKER: NodeId = NodeId(200);
 const KEY: KeyHash = KeyHash([7; 16]);
-/// The bytes of a payload before its content: the encapsulation, the number and the GUID prefix of the writer.
-const HEAD_BYTES: usize = 4 + 4 + 12;
 
 /// The figures of a world.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -49,6 +54,8 @@ pub struct Outcome {
     pub replayed: u64,
     /// Recorded datagrams that were sent again with a changed bit.
     pub flipped: u64,
+    /// Messages that an attacker without keys has forged.
+    pub forged: u64,
     /// Renewals of keys.
     pub renewals: u64,
     /// Handshakes that succeeded, counted at each side.
@@ -78,6 +85,7 @@ enum Act {
     Renew { node: NodeId },
     Replay { count: usize },
     Flip { count: usize },
+    Forge { node: NodeId, count: usize },
 }
 
 /// The end of what has begun.
@@ -299,7 +307,7 @@ impl Play {
         let rng = &mut self.rng;
         let node = any(rng);
         // Without protection of messages, an attacker that changes a bit can forge anything.
-        let kinds = if self.rules.levels.message.is_none() { 7 } else { 8 };
+        let kinds = if self.rules.levels.message.is_none() { 8 } else { 9 };
         match rng.u32(0..kinds) {
             0 => Act::Crash { node, down: span(rng, 20) },
             1 => Act::Leave { node, down: span(rng, 20) },
@@ -308,6 +316,7 @@ impl Play {
             4 => Act::Deafen { from: node, to: any(rng), span: span(rng, 20) },
             5 => Act::Renew { node },
             6 => Act::Replay { count: rng.usize(1..500) },
+            7 => Act::Forge { node, count: rng.usize(1..100) },
             _ => Act::Flip { count: rng.usize(1..500) },
         }
     }
@@ -356,6 +365,7 @@ impl Play {
             }
             Act::Replay { count } => self.replay(count, false),
             Act::Flip { count } => self.replay(count, true),
+            Act::Forge { node, count } => self.forge(node, count),
         }
     }
 
@@ -392,6 +402,40 @@ impl Play {
             }
             let now = self.world.now();
             self.world.network().send(now, datagram);
+        }
+    }
+
+    /// Sends messages in the name of this node and to it that it or others could have sent, without their keys.
+    fn forge(&mut self, node: NodeId, count: usize) {
+        let kinds = Forgery::harmless(self.rules.levels);
+        for _ in 0..count {
+            let forgery = kinds[self.rng.usize(0..kinds.len())];
+            let other = NodeId(self.rng.u32(0..self.nodes));
+            let (from, to) = if self.rng.bool() { (node, other) } else { (other, node) };
+            let prefix = |node| self.world.member(node).map(|member| member.participant.prefix());
+            let (Some(at_from), Some(at_to)) = (prefix(from).filter(|_| from != to), prefix(to)) else { continue };
+            // An ACKNACK goes to the writer.
+            let (of_writer, at_reader) = if forgery == Forgery::AckNack { (to, from) } else { (from, to) };
+            let entity_of = |guid: Option<&Guid>| guid.map_or(EntityId::UNKNOWN, |guid| guid.entity);
+            let writer = self.writers.iter().find(|(guid, _)| Some(guid.prefix) == prefix(of_writer));
+            let is_its = |record: &&ReaderRecord| (record.node, record.topic) == (at_reader, of_writer);
+            let reader = self.readers.iter().find(|(_, record)| is_its(record)).map(|(guid, _)| guid);
+            let victims = Victims {
+                from: at_from,
+                to: at_to,
+                writer: entity_of(writer.map(|(guid, _)| guid)),
+                reader: entity_of(reader),
+                written: writer.map_or(0, |(_, (_, written))| *written),
+            };
+            let bytes = forge::message(forgery, &victims, &mut self.rng);
+            let ports = Ports::of(DomainId(0));
+            let port = if forgery.is_of_users() { ports.user_unicast(0) } else { ports.metatraffic_unicast(0) };
+            let Some(port) = port else { continue };
+            let sender = if self.rng.bool() { from } else { ATTACKER };
+            let source = SocketAddr::new(address(sender, FIRST_NETWORK), port);
+            let now = self.world.now();
+            self.world.network().send(now, Datagram { from: sender, source, to, port, bytes });
+            self.outcome.forged += 1;
         }
     }
 
@@ -621,12 +665,4 @@ impl Pair {
     fn last_beginning(&self) -> usize {
         self.numbers.windows(2).rposition(|pair| pair[0] >= pair[1]).map_or(0, |at| at + 1)
     }
-}
-
-fn content(writer: GuidPrefix, number: u32, bytes: usize) -> Vec<u8> {
-    let mut payload = vec![0, 1, 0, 0];
-    payload.extend_from_slice(&number.to_le_bytes());
-    payload.extend_from_slice(&writer.0);
-    payload.resize(HEAD_BYTES + bytes, number as u8);
-    payload
 }

@@ -121,7 +121,8 @@ fn private_keys_and_passwords() {
     let number = masked_hex(NUMBER);
     let reversed: Vec<u8> = number.iter().rev().copied().collect();
     let password = masked(PASSWORD.bytes());
-    let texts = BASE64.map(|line| masked(line.bytes()));
+    // The allocator overwrites the first bytes of what is freed.
+    let texts = BASE64.map(|line| masked(line.bytes().skip(24).take(32)));
     let all = [&number, &reversed, &password, &texts[0], &texts[1], &texts[2]];
     let count = || all.map(|masked| places(masked));
     let before = count();

@@ -29,8 +29,8 @@ use peregrine_security::documents::PartitionMatching;
 pub use peregrine_security::documents::{Denial, Document};
 use peregrine_security::identity::{Certificate, PrivateKey, PrivateKeyError, RevocationList, TrustAnchors};
 use peregrine_security::secret::Secret;
-pub use peregrine_security::session::SecurityEvent;
 use peregrine_security::session::{Credential, CredentialParts, Domain, Plugins, SessionConfig};
+pub use peregrine_security::session::{RenewalCause, SecurityEvent};
 
 pub use log::{
     BuiltinLoggingTypeV2, LogCounters, LogLevel, LogOptions, LogTime, LoggingLevel, NameValuePair, SecurityLog,
@@ -216,7 +216,8 @@ impl SecurityConfig {
         self
     }
 
-    /// Revoked certificates of participants, in PEM.
+    /// Lists of revoked certificates of participants, in PEM (RFC 5280 §5).
+    /// [`DomainParticipant::set_revocations`](crate::DomainParticipant::set_revocations) replaces them later.
     #[must_use]
     pub fn revocations(mut self, uri: impl Into<String>) -> Self {
         self.revocations = Some(uri.into());
@@ -303,9 +304,7 @@ impl SecurityConfig {
         let authorities = |part, uri: &str| certificates(part, uri);
         let revocations = match &self.revocations {
             None => Vec::new(),
-            Some(uri) => text(Part::Revocations, uri).and_then(|(text, path)| {
-                RevocationList::from_pem(&text).map_err(|error| malformed(Part::Revocations, path, &error))
-            })?,
+            Some(uri) => revocation_lists(uri)?.0,
         };
         let (key, path) = secret(Part::PrivateKey, &self.private_key)?;
         let key = match std::str::from_utf8(key.expose()) {
@@ -374,7 +373,16 @@ fn certificates(part: SecurityPart, uri: &str) -> Result<Vec<Certificate>, Secur
     Certificate::from_pem(&text).map_err(|error| malformed(part, path, &error))
 }
 
-fn malformed(part: SecurityPart, path: Option<String>, fault: &dyn fmt::Display) -> SecurityError {
+/// The revocation lists at this URI, and the path if it is a file.
+pub(crate) fn revocation_lists(uri: &str) -> Result<(Vec<RevocationList>, Option<String>), SecurityError> {
+    let (text, path) = text(SecurityPart::Revocations, uri)?;
+    match RevocationList::from_pem(&text) {
+        Ok(lists) => Ok((lists, path)),
+        Err(error) => Err(malformed(SecurityPart::Revocations, path, &error)),
+    }
+}
+
+pub(crate) fn malformed(part: SecurityPart, path: Option<String>, fault: &dyn fmt::Display) -> SecurityError {
     SecurityError::Malformed { part, path, fault: fault.to_string() }
 }
 

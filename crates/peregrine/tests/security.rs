@@ -3,13 +3,21 @@
 mod realm;
 
 use std::fmt::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use peregrine::qos::{Partition, PublisherQos, SubscriberQos};
-use peregrine::security::SecurityEvent;
-use peregrine::{DiscoveryEvent, Error};
+use peregrine::security::{RenewalCause, SecurityEvent};
+use peregrine::{DiscoveryEvent, DomainParticipant, Error};
 use peregrine_rtps::protection::ProtectionKind;
-use realm::{Block, Levels, PATIENCE, Realm, exchange, participant, reader, writer};
+use realm::{Block, Levels, PATIENCE, Realm, await_event, config, exchange, participant, reader, writer};
+
+/// Everything is encrypted.
+const ENCRYPTED: Levels = Levels {
+    messages: ProtectionKind::Encrypt,
+    discovery: ProtectionKind::Encrypt,
+    submessages: ProtectionKind::Encrypt,
+    payloads: ProtectionKind::Encrypt,
+};
 
 #[test]
 fn participants_of_one_authority_exchange_samples_at_each_level_of_protection() {
@@ -110,4 +118,86 @@ fn partitions_that_permissions_deny_leave_the_endpoint_as_it_was() {
     with(&named("left2")).unwrap();
     read(&named("left2")).unwrap();
     exchange(&writer, &reader);
+}
+
+#[test]
+fn peer_that_is_revoked_while_samples_flow_is_let_go_and_does_not_return() {
+    let realm = Realm::new(ENCRYPTED);
+    let a = participant(93, realm.member("A", 2));
+    let mut events = a.discovery_events();
+    let revoked = realm.member("B", 3);
+    let (b, c) = (participant(93, revoked.clone()), participant(93, realm.member("C", 4)));
+    let (writer, of_b, of_c) = (writer(&a, "open"), reader(&b, "open"), reader(&c, "open"));
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    exchange(&writer, &of_c);
+
+    let is_revoked = |event: &SecurityEvent| matches!(event, SecurityEvent::Revoked { .. });
+    let is_renewal = |event: &SecurityEvent| matches!(event, SecurityEvent::KeysRenewed { .. });
+    let is_end = |event: &DiscoveryEvent| match event {
+        DiscoveryEvent::Security(event) => is_revoked(event) || is_renewal(event),
+        event => matches!(event, DiscoveryEvent::ParticipantLost(..)),
+    };
+    // A list without B changes nothing.
+    a.set_revocations(&realm.revoking(&[99])).unwrap();
+    exchange(&writer, &of_c);
+    assert_eq!(writer.matched_subscriptions().len(), 2);
+    assert!(std::iter::from_fn(|| events.try_next()).all(|event| !is_end(&event)));
+    a.set_revocations(&realm.revoking(&[3])).unwrap();
+    let before = await_event(&mut events, is_revoked);
+    let Some(SecurityEvent::Revoked { peer, refusal }) = before.last() else { unreachable!() };
+    assert_eq!(*peer, b.guid().prefix);
+    assert!(refusal.to_string().contains("CN=B") && refusal.to_string().contains("revoked"), "{refusal}");
+    await_event(
+        &mut events,
+        |event| matches!(event, SecurityEvent::KeysRenewed { cause: RenewalCause::Expulsion, senders } if *senders > 1),
+    );
+    assert_eq!(writer.matched_subscriptions(), [of_c.guid()]);
+    exchange(&writer, &of_c);
+
+    // The same certificate, with another participant.
+    let again = participant(93, revoked);
+    let _of_again = reader(&again, "open");
+    let prefix = again.guid().prefix;
+    await_event(&mut events, |event| match event {
+        SecurityEvent::MessageRefused { peer, refusal } => *peer == prefix && refusal.to_string().contains("revoked"),
+        _ => false,
+    });
+    assert_eq!(writer.matched_subscriptions(), [of_c.guid()]);
+    drop(of_b);
+}
+
+#[test]
+fn unusable_revocation_list_is_named_and_leaves_the_former_one_in_use() {
+    let (realm, stranger) = (Realm::new(ENCRYPTED), Realm::new(ENCRYPTED));
+    let a = participant(94, realm.member("A", 2).revocations(realm.revoking(&[3])));
+    let mut events = a.discovery_events();
+    let good = realm.revoking(&[]);
+    let damaged = format!("{}{}", &good[..good.len() / 2], "!\n-----END X509 CRL-----\n");
+    let forged = stranger.revoking(&[]);
+    for (list, expected) in [
+        ("file:/nowhere/list.pem", "revocation list cannot be read from /nowhere/list.pem"),
+        ("data:,no list", "no `X509 CRL` block"),
+        (damaged.as_str(), "revocation list is not usable"),
+        (forged.as_str(), "is not signed by its authority"),
+    ] {
+        let error = a.set_revocations(list).unwrap_err();
+        assert!(matches!(error, Error::Security(_)) && error.to_string().contains(expected), "{error}");
+    }
+    // B is in the list that the participant was made with.
+    let b = participant(94, realm.member("B", 3));
+    await_event(&mut events, |event| match event {
+        SecurityEvent::MessageRefused { refusal, .. } => refusal.to_string().contains("revoked"),
+        _ => false,
+    });
+    drop(b);
+    // An empty list takes its place.
+    a.set_revocations(&good).unwrap();
+    let _accepted = participant(94, realm.member("B", 3));
+    await_event(&mut events, |event| matches!(event, SecurityEvent::Authenticated { .. }));
+
+    let without = DomainParticipant::builder(94).config(config()).build().unwrap();
+    let error = without.set_revocations(&good).unwrap_err().to_string();
+    assert!(error.contains("without certificates"), "{error}");
+    a.close(Duration::ZERO).unwrap();
+    assert!(matches!(a.set_revocations(&good), Err(Error::AlreadyDeleted)));
 }

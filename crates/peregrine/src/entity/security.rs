@@ -1,10 +1,11 @@
 //! Operations of participants with DDS Security.
 
+use peregrine_security::participant::ParticipantSecurity;
 use peregrine_security::secret::Secret;
 
 use super::DomainParticipant;
-use crate::error::{Error, SecurityError};
-use crate::security::passphrases;
+use crate::error::{Error, SecurityError, SecurityPart};
+use crate::security::{malformed, passphrases, revocation_lists};
 
 impl DomainParticipant {
     /// Replaces the passphrases of the pre-shared key: protects messages with `primary` from now on, and accepts from
@@ -23,5 +24,34 @@ impl DomainParticipant {
         let secret = |uri: &str| Secret::copy_of(uri.as_bytes());
         let passphrases = passphrases(&secret(primary), extra.map(secret).as_ref())?;
         security.replace_passphrases(&passphrases)
+    }
+
+    /// Replaces the lists of revoked certificates (RFC 5280 §5). `uri` is a URI as in
+    /// [`SecurityConfig::revocations`](crate::security::SecurityConfig::revocations); the lists there, in PEM, take the
+    /// place of all former ones.
+    ///
+    /// The certificates of all authenticated participants are verified again, by another thread. One that is revoked is
+    /// let go, as `on_revoke_identity` of DDS Security 1.2 §9.3.2 has it: its endpoints match no longer, its keys are
+    /// dropped, and it is not authenticated again.
+    /// [`SecurityEvent::Revoked`](crate::security::SecurityEvent::Revoked) tells of it, and
+    /// [`SecurityEvent::KeysRenewed`](crate::security::SecurityEvent::KeysRenewed) that those who remain get new keys,
+    /// which are in use 2 s later. Samples under way to others are not lost.
+    ///
+    /// # Errors
+    /// [`Error::Security`] if the lists cannot be read, one of them is not signed by its authority or not valid now,
+    /// none is by an authority of [`SecurityConfig::identity_ca`](crate::security::SecurityConfig::identity_ca), or the
+    /// participant has no certificate; [`Error::AlreadyDeleted`] after [`Self::close`]. The former lists stay in use.
+    pub fn set_revocations(&self, uri: &str) -> Result<(), Error> {
+        self.check_open()?;
+        let session = self.session()?;
+        let (lists, path) = revocation_lists(uri)?;
+        let checked = session.check_revocations(&lists);
+        checked.map_err(|fault| malformed(SecurityPart::Revocations, path, &fault))?;
+        self.inner.core.change_security(|| session.set_revocations(lists));
+        Ok(())
+    }
+
+    fn session(&self) -> Result<&ParticipantSecurity, SecurityError> {
+        self.inner.core.security.as_deref().ok_or(SecurityError::NoCertificate)?.authenticated()
     }
 }

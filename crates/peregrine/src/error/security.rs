@@ -75,6 +75,8 @@ pub enum SecurityError {
     Identity(String),
     /// The participant protects no messages with a pre-shared key.
     NoPreSharedKey,
+    /// The participant was made without certificates.
+    NoCertificate,
     /// A property of DDS Security is not known or not supported.
     Property(String),
 }
@@ -118,6 +120,9 @@ impl fmt::Display for SecurityError {
             Self::NoPreSharedKey => f.write_str(
                 "security: the participant was made without passphrase, or its governance has no \
                              rtps_psk_protection_kind",
+            ),
+            Self::NoCertificate => f.write_str(
+                "security: the participant was made without certificates; build it with the parts of a SecurityConfig",
             ),
             Self::Property(name) => write!(f, "security: the property {name} is not known"),
             Self::Identity(fault) => write!(f, "security: the identity cannot be used: {fault}"),

@@ -4,8 +4,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use peregrine::security::SecurityConfig;
-use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection};
+use peregrine::security::{SecurityConfig, SecurityEvent};
+use peregrine::{
+    DataReader, DataWriter, DdsType, DiscoveryEvent, DiscoveryEvents, DomainConfig, DomainParticipant,
+    InterfaceSelection,
+};
 use peregrine_rtps::protection::ProtectionKind;
 use peregrine_security::WallTime;
 use peregrine_security::documents::Effect;
@@ -46,6 +49,13 @@ pub(crate) fn seconds() -> i64 {
 
 pub(crate) fn terms(serial: u8) -> Terms {
     Terms { serial: [serial; 16], from: WallTime(seconds() - 3600), until: WallTime(seconds() + 86_400) }
+}
+
+/// The number of the certificate with these terms, which is positive.
+fn number_of(serial: u8) -> [u8; 16] {
+    let mut number = [serial; 16];
+    number[0] = serial & 0x7f | 0x40;
+    number
 }
 
 impl Realm {
@@ -109,6 +119,14 @@ impl Realm {
         self.issue_parts(name, serial, &[], &[])
     }
 
+    /// A revocation list with the certificates of these members, as a URI.
+    pub(crate) fn revoking(&self, serials: &[u8]) -> String {
+        let numbers: Vec<[u8; 16]> = serials.iter().map(|&serial| number_of(serial)).collect();
+        let numbers: Vec<&[u8]> = numbers.iter().map(|number| &number[..]).collect();
+        let Terms { from, until, .. } = terms(0);
+        format!("data:,{}", self.authority.revocation_list(&numbers, from, until).unwrap())
+    }
+
     fn issue(&self, name: &str, serial: u8, partitions: &[&str], reads: &[&str]) -> SecurityConfig {
         let parts = self.issue_parts(name, serial, partitions, reads);
         parts.iter().fold(SecurityConfig::new(), |config, (name, value)| config.property(name, value).unwrap())
@@ -163,6 +181,21 @@ pub(crate) fn writer(participant: &DomainParticipant, topic: &str) -> DataWriter
 
 pub(crate) fn reader(participant: &DomainParticipant, topic: &str) -> DataReader<Block> {
     participant.topic::<Block>(topic).unwrap().reader_builder().reliable().keep_all().build().unwrap()
+}
+
+/// Waits for an event of security that satisfies the condition, and returns the events up to that one.
+pub(crate) fn await_event(events: &mut DiscoveryEvents, is_it: impl Fn(&SecurityEvent) -> bool) -> Vec<SecurityEvent> {
+    let mut seen = Vec::new();
+    loop {
+        match events.wait_next(PATIENCE) {
+            Some(DiscoveryEvent::Security(event)) => seen.push(event),
+            Some(_) => continue,
+            None => panic!("the event does not come; before: {seen:?}"),
+        }
+        if seen.last().is_some_and(&is_it) {
+            return seen;
+        }
+    }
 }
 
 /// Samples of several sizes, with fragments, go from the writer to the reader.

@@ -59,6 +59,22 @@ pub enum ChainFault {
     TooLong,
 }
 
+/// Why revocation lists cannot replace the present ones.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UnusableRevocations {
+    /// There is no list. An authority that has revoked nothing issues an empty list.
+    NoList,
+    /// A list is not signed by its authority, or not valid.
+    List {
+        /// Its place among the lists, from 1.
+        number: usize,
+        /// Its fault, and the subject of its authority.
+        error: ChainError,
+    },
+    /// None of the lists is by an authority that is known here.
+    OtherAuthority,
+}
+
 impl TrustAnchors {
     /// Verifies the certificate of a participant: its chain to a trusted authority, all validities at `now`,
     /// revocations, and the kind of its key (RSA with 2048 bits, or EC P-256). `sent` are further certificates, which
@@ -87,6 +103,33 @@ impl TrustAnchors {
         }
         let mut search = Search { anchors: self, sent, now, permits, signatures: 0 };
         search.path(leaf, 0, 0)
+    }
+
+    /// Whether these revocation lists can replace the present ones: each that is by a known authority is signed by that
+    /// authority and valid at `now`, and at least one is. Others may be by authorities that only peers state, and are
+    /// verified together with a certificate of such a peer.
+    ///
+    /// # Errors
+    /// The fault of the first unusable list.
+    pub fn check_revocations(&self, lists: &[RevocationList], now: WallTime) -> Result<(), UnusableRevocations> {
+        if lists.is_empty() {
+            return Err(UnusableRevocations::NoList);
+        }
+        let known = || self.authorities.iter().chain(&self.intermediates);
+        let mut is_concerned = false;
+        for (place, list) in lists.iter().enumerate() {
+            let mut verdict = Ok(());
+            // Authorities may have several certificates with one name.
+            for authority in known().filter(|authority| list.is_of(authority)) {
+                is_concerned = true;
+                verdict = check_list(list, authority, now);
+                if verdict.is_ok() {
+                    break;
+                }
+            }
+            verdict.map_err(|error| UnusableRevocations::List { number: place + 1, error })?;
+        }
+        if is_concerned { Ok(()) } else { Err(UnusableRevocations::OtherAuthority) }
     }
 
     /// Certificates of authorities in a list: those that are trusted, and the ones that are only issued by them.
@@ -188,16 +231,21 @@ impl<'a> Search<'a> {
 
     fn check_revocation(&self, certificate: &Certificate, issuer: &Certificate) -> Result<(), ChainError> {
         for list in self.anchors.revocations.iter().filter(|list| list.is_of(issuer)) {
-            if issuer.key_usage().is_some_and(|usage| !usage.crl_sign()) {
-                return Err(fault(issuer, ChainFault::KeyUsage("revocation lists")));
-            }
-            list.check(issuer, self.now).map_err(|what| fault(issuer, ChainFault::RevocationList(what)))?;
+            check_list(list, issuer, self.now)?;
             if list.revokes(certificate) {
                 return Err(fault(certificate, ChainFault::Revoked));
             }
         }
         Ok(())
     }
+}
+
+/// Whether a revocation list is by the issuer whose name it has, and valid.
+fn check_list(list: &RevocationList, issuer: &Certificate, now: WallTime) -> Result<(), ChainError> {
+    if issuer.key_usage().is_some_and(|usage| !usage.crl_sign()) {
+        return Err(fault(issuer, ChainFault::KeyUsage("revocation lists")));
+    }
+    list.check(issuer, now).map_err(|what| fault(issuer, ChainFault::RevocationList(what)))
 }
 
 /// The error of the candidate that came further.
@@ -221,6 +269,18 @@ impl fmt::Display for ChainError {
 }
 
 impl core::error::Error for ChainError {}
+
+impl fmt::Display for UnusableRevocations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoList => f.write_str("there is no `X509 CRL` block; state an empty list if nothing is revoked"),
+            Self::List { number, error } => write!(f, "list {number}: {error}"),
+            Self::OtherAuthority => f.write_str("no list is by an authority of the identity CA"),
+        }
+    }
+}
+
+impl core::error::Error for UnusableRevocations {}
 
 impl fmt::Display for ChainFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

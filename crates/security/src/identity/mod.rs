@@ -14,7 +14,7 @@ mod revocation;
 mod tests;
 
 pub use certificate::{Certificate, MalformedCertificate};
-pub use chain::{ChainError, ChainFault, TrustAnchors};
+pub use chain::{ChainError, ChainFault, TrustAnchors, UnusableRevocations};
 pub use guid::{adjusted_prefix, is_prefix_of};
 pub use name::{DistinguishedName, MalformedName, NameExpression};
 pub use private_key::{PrivateKey, PrivateKeyError};

@@ -227,6 +227,31 @@ fn revoked_certificates_are_refused() {
 }
 
 #[test]
+fn revocation_lists_that_would_refuse_all_peers_or_none_are_not_usable() {
+    let anchors = TrustAnchors::from_list(vec![EC_AUTHORITY.certificate.clone()]);
+    let (from, until) = ("20200101000000Z", "20350101000000Z");
+    let made = |lists: &[Vec<u8>]| lists.iter().map(|list| RevocationList::from_der(list).unwrap()).collect::<Vec<_>>();
+    let check = |lists: &[Vec<u8>]| anchors.check_revocations(&made(lists), NOW);
+    let good = EC_AUTHORITY.revocation_list(&[&[2]], from, until, &[]);
+    let empty = EC_AUTHORITY.revocation_list(&[], from, until, &[]);
+    let other = RSA_AUTHORITY.revocation_list(&[&[2]], from, until, &[]);
+    for usable in [vec![good.clone()], vec![empty.clone()], vec![other.clone(), good.clone()]] {
+        assert_eq!(check(&usable), Ok(()));
+    }
+    assert_eq!(check(&[]), Err(UnusableRevocations::NoList));
+    assert_eq!(check(&[other]), Err(UnusableRevocations::OtherAuthority));
+    let expired = EC_AUTHORITY.revocation_list(&[], from, "20240101000000Z", &[]);
+    let twin = Identity::self_signed(&Draft::authority("EC CA"), TestKey::ec());
+    let forged = twin.revocation_list(&[], from, until, &[]);
+    for (list, what) in [(expired, "has expired"), (forged, "is not signed by its authority")] {
+        let Err(UnusableRevocations::List { number: 2, error }) = check(&[good.clone(), list]) else {
+            panic!("{what}: not refused")
+        };
+        assert_eq!(error.fault, ChainFault::RevocationList(what));
+    }
+}
+
+#[test]
 fn prefix_of_a_captured_participant_is_computed() {
     let subject = "302a310b3009060355040613024553310d300b060355040a0c0454657374310c300a06035504030c03505f61";
     let draft = Draft::participant("P_a");

@@ -7,7 +7,7 @@ use super::envelope;
 use super::error::IssueError;
 use super::key::{IssuedKey, pem};
 use super::name::SubjectName;
-use crate::identity::{Certificate, RevocationList};
+use crate::identity::Certificate;
 use crate::wall_time::WallTime;
 
 const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
@@ -57,16 +57,11 @@ impl Authority {
         certificate(&self.key, self.certificate.subject_der(), &name.to_der(), key, terms, false)
     }
 
-    /// A list of revoked certificates, by their numbers.
+    /// A list of revoked certificates, by their numbers, as PEM.
     ///
     /// # Errors
     /// A time is not possible, or the library made no signature.
-    pub fn revocation_list(
-        &self,
-        serials: &[&[u8]],
-        from: WallTime,
-        until: WallTime,
-    ) -> Result<RevocationList, IssueError> {
+    pub fn revocation_list(&self, serials: &[&[u8]], from: WallTime, until: WallTime) -> Result<String, IssueError> {
         let [begin, end] = [from, until].map(|at| time(at).ok_or(IssueError::Certificate));
         let (begin, end) = (begin?, end?);
         let entries: Vec<u8> =
@@ -75,7 +70,7 @@ impl Authority {
         let version = integer(&[1]);
         let issuer = self.certificate.subject_der();
         let tbs = element(SEQUENCE, &[&version, &self.key.algorithm, issuer, &begin, &end, &entries]);
-        RevocationList::from_der(&self.key.signed(&tbs)?).map_err(|_| IssueError::Certificate)
+        Ok(pem("X509 CRL", &self.key.signed(&tbs)?).as_str().to_owned())
     }
 
     /// A signed governance or permissions document: S/MIME with the text apart from the signature, as

@@ -34,6 +34,7 @@ pub use convert::announcement;
 use crate::authentication::{Input, Job, JobDone, UnusableIdentity};
 use crate::crypto::PreSharedKeys;
 use crate::documents::Denial;
+use crate::identity::{RevocationList, UnusableRevocations};
 use crate::message::{identity_token, permissions_token};
 use crate::session::{
     self, AccessControl, Credential, Plugins, Renewal, SecurityEvent, Session, SessionConfig, SessionStatistics,
@@ -206,6 +207,21 @@ impl ParticipantSecurity {
     /// A job is done, or has failed.
     pub fn job_done(&self, done: JobDone) {
         self.with(|session, input| session.job_done(input, done));
+    }
+
+    /// Whether these revocation lists can replace the present ones. Verifies signatures, under no lock.
+    ///
+    /// # Errors
+    /// The fault of the first unusable list.
+    pub fn check_revocations(&self, lists: &[RevocationList]) -> Result<(), UnusableRevocations> {
+        let authorities = self.session().identity_authorities();
+        authorities.check_revocations(lists, self.environment.wall().into())
+    }
+
+    /// Replaces the revocation lists. Peers with a revoked certificate are let go when jobs have verified the
+    /// certificates of all peers again. The caller then calls [`Self::process`].
+    pub fn set_revocations(&self, lists: Vec<RevocationList>) {
+        self.with(|session, input| session.set_revocations(input, lists));
     }
 
     /// Renews the keys of the participant and its endpoints. The caller then calls [`Self::process`].

@@ -13,7 +13,7 @@ use super::state::Session;
 use super::step::{Admission, RenewalCause, SecurityEvent, Step};
 use crate::authentication::{AuthenticatedPeer, Event, Expulsion, Failure, Input, PeerCredential};
 use crate::documents::SecurityMasks;
-use crate::identity::RevocationList;
+use crate::identity::{RevocationList, TrustAnchors};
 use crate::limits::TOKEN_RESEND_FIRST;
 use crate::message::{DataHolder, is_permissions_token};
 
@@ -122,6 +122,13 @@ impl Session {
         self.set_clock(input);
         self.authenticator.authenticate_again(input, peer);
         self.process_authentication(input);
+    }
+
+    /// The authorities of certificates, without their revocations.
+    #[must_use]
+    pub fn identity_authorities(&self) -> TrustAnchors {
+        let TrustAnchors { authorities, intermediates, .. } = &self.trust.identities;
+        TrustAnchors { authorities: authorities.clone(), intermediates: intermediates.clone(), revocations: Vec::new() }
     }
 
     /// Replaces the revocation lists. The certificates of all authenticated peers are verified again, by jobs.

@@ -616,10 +616,18 @@ impl super::security::RunsJobs for ParticipantCore {
     }
 
     fn finish_job(&self, done: peregrine_security::authentication::JobDone) {
-        let locked = self.lock();
         if let Some(security) = &self.security {
-            security.job_done(done);
+            self.change_security(|| security.job_done(done));
         }
+    }
+}
+
+#[cfg(feature = "security")]
+impl ParticipantCore {
+    /// Changes the session under the lock of the participant, and does what follows.
+    pub(crate) fn change_security(&self, change: impl FnOnce()) {
+        let locked = self.lock();
+        change();
         self.finish(locked);
     }
 }

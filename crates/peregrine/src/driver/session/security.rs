@@ -160,6 +160,14 @@ impl Security {
         }
     }
 
+    /// The session with its peers.
+    ///
+    /// # Errors
+    /// The participant was made without certificates.
+    pub(crate) fn authenticated(&self) -> Result<&ParticipantSecurity, SecurityError> {
+        self.authenticated.as_deref().ok_or(SecurityError::NoCertificate)
+    }
+
     /// When to call [`Self::handle_timeout`].
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.authenticated.as_ref()?.poll_timeout()

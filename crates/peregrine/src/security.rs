@@ -37,6 +37,7 @@ pub use log::{
     UnknownLogLevel,
 };
 
+use crate::error::{Argument, BadParameter, Unit};
 pub use crate::error::{SecurityError, SecurityPart};
 
 /// Plug-ins of applications: the traits, and the types in them.
@@ -78,6 +79,7 @@ pub struct SecurityConfig {
     key_length: KeyLength,
     /// `None`: as for other keys.
     pre_shared_key_length: Option<KeyLength>,
+    blocks_per_key: Option<u64>,
     trusts_host: bool,
     plugins: Plugins,
 }
@@ -286,10 +288,29 @@ impl SecurityConfig {
         self
     }
 
-    pub(crate) fn session(&self) -> SessionConfig {
-        let mut config = SessionConfig::default();
+    /// The number of AES blocks (16 bytes of samples, submessages or messages) after which the participant or an
+    /// endpoint replaces the key by which it protects what it sends: its `master_sender_key` (DDS Security 1.2
+    /// §10.5.2.1). At least 1; without this call, keys last as long as their sender, as session keys derived from them
+    /// change after 2^32 blocks.
+    ///
+    /// The participant counts once a second, and replaces keys at most every 15 s, as
+    /// [`DomainParticipant::renew_keys`](crate::DomainParticipant::renew_keys) does, so that a key may protect more
+    /// blocks. [`SecurityEvent::KeysRenewed`] tells of it. Not used by a participant without certificates.
+    #[must_use]
+    pub const fn blocks_per_key(mut self, blocks: u64) -> Self {
+        self.blocks_per_key = Some(blocks);
+        self
+    }
+
+    /// The settings of the session with peers.
+    pub(crate) fn session(&self) -> Result<SessionConfig, BadParameter> {
+        if self.blocks_per_key == Some(0) {
+            let (argument, value, min, max, unit) = (Argument::BlocksPerKey, 0, 1, u64::MAX, Unit::None);
+            return Err(BadParameter::OutOfRange { argument, value, min, max, unit });
+        }
+        let mut config = SessionConfig { blocks_per_key: self.blocks_per_key, ..SessionConfig::default() };
         config.crypto.key_length = self.key_length;
-        config
+        Ok(config)
     }
 
     /// Reads and verifies all parts.
@@ -351,6 +372,7 @@ impl Default for SecurityConfig {
             pre_shared_protection: ProtectionKind::Encrypt,
             key_length: KeyLength::default(),
             pre_shared_key_length: None,
+            blocks_per_key: None,
             trusts_host: false,
             plugins: Plugins::new(),
         }
@@ -503,7 +525,7 @@ mod tests {
         let config = || SecurityConfig::new().pre_shared_passphrase("data:,1:secret");
         let lengths = |config: SecurityConfig| {
             let pre_shared = config.load_without_certificate().unwrap().unwrap();
-            (config.session().crypto.key_length, pre_shared.key_length)
+            (config.session().unwrap().crypto.key_length, pre_shared.key_length)
         };
         assert_eq!(lengths(config()), (Aes256, Aes256));
         assert_eq!(lengths(config().key_length(Aes128)), (Aes128, Aes128));
@@ -511,6 +533,15 @@ mod tests {
         assert_eq!(lengths(with("AES128+GCM")), (Aes256, Aes128));
         assert_eq!(lengths(with("AES256-GCM").key_length(Aes128)), (Aes128, Aes256));
         assert_eq!(lengths(with("AUTO").key_length(Aes128)), (Aes128, Aes128));
+    }
+
+    #[test]
+    fn key_that_would_last_no_block_is_an_error_that_names_the_setting() {
+        let config = SecurityConfig::new();
+        assert_eq!(config.session().unwrap().blocks_per_key, None);
+        assert_eq!(config.clone().blocks_per_key(1).session().unwrap().blocks_per_key, Some(1));
+        let error = config.blocks_per_key(0).session().unwrap_err();
+        assert_eq!(error.to_string(), "blocks_per_key is 0, permitted is at least 1");
     }
 
     #[test]

@@ -3,12 +3,14 @@
 mod realm;
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use peregrine::qos::{Partition, PublisherQos, SubscriberQos};
 use peregrine::security::{RenewalCause, SecurityEvent};
 use peregrine::{DiscoveryEvent, DomainParticipant, Error};
 use peregrine_rtps::protection::ProtectionKind;
+use realm::watched_keys::watched_keys;
 use realm::{Block, Levels, PATIENCE, Realm, await_event, config, exchange, participant, reader, writer};
 
 /// Everything is encrypted.
@@ -200,4 +202,84 @@ fn unusable_revocation_list_is_named_and_leaves_the_former_one_in_use() {
     assert!(error.contains("without certificates"), "{error}");
     a.close(Duration::ZERO).unwrap();
     assert!(matches!(a.set_revocations(&good), Err(Error::AlreadyDeleted)));
+}
+
+/// Samples that a writer is ahead of its reader at most.
+const AHEAD_MAX: u64 = 500;
+
+/// Ends the loop of another thread, also when this one panics.
+struct StopsOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn keys_that_are_renewed_in_mid_flow_lose_no_sample() {
+    let realm = Realm::new(ENCRYPTED);
+    for (place, cause) in [RenewalCause::Demand, RenewalCause::Blocks].into_iter().enumerate() {
+        let domain = 95 + place as u32;
+        let (plugins, activated) = watched_keys();
+        let of_a = realm.member("A", 2).plugins(plugins);
+        let of_a = if cause == RenewalCause::Blocks { of_a.blocks_per_key(1000) } else { of_a };
+        let (a, b) = (participant(domain, of_a), participant(domain, realm.member("B", 3)));
+        let mut events = a.discovery_events();
+        let (writer, reader) = (writer(&a, "open"), reader(&b, "open"));
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        let (is_over, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                let mut number = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    if number > taken.load(Ordering::Relaxed) + AHEAD_MAX {
+                        std::thread::yield_now();
+                        continue;
+                    }
+                    writer.write(&Block { number, octets: vec![7; 100] }).unwrap();
+                    number += 1;
+                }
+                number
+            });
+            let stop = StopsOnDrop(&is_over);
+            let take = || {
+                let sample = reader.wait_and_take(PATIENCE).unwrap();
+                let expected = taken.load(Ordering::Relaxed);
+                assert_eq!(sample.into_value().map(|block| block.number), Some(expected));
+                taken.store(expected + 1, Ordering::Relaxed);
+            };
+            for _ in 0..100 {
+                take();
+            }
+            if cause == RenewalCause::Demand {
+                a.renew_keys().unwrap();
+            }
+            let end = Instant::now() + PATIENCE;
+            while activated.load(Ordering::Relaxed) == 0 {
+                assert!(Instant::now() < end, "no new key is in use");
+                take();
+            }
+            for _ in 0..100 {
+                take();
+            }
+            drop(stop);
+            let written = writing.join().unwrap();
+            while taken.load(Ordering::Relaxed) < written {
+                take();
+            }
+        });
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        assert!(reader.take().unwrap().is_empty(), "no sample comes twice");
+        await_event(&mut events, |event| match event {
+            SecurityEvent::KeysRenewed { cause: found, senders } => *found == cause && *senders > 0,
+            _ => false,
+        });
+    }
+    let without = DomainParticipant::builder(95).config(config()).build().unwrap();
+    let error = without.renew_keys().unwrap_err().to_string();
+    assert!(error.contains("without certificates"), "{error}");
+    let never = DomainParticipant::builder(95).security(realm.member("A", 2).blocks_per_key(0));
+    let error = never.build().map(drop).unwrap_err().to_string();
+    assert!(error.contains("blocks_per_key is 0"), "{error}");
 }

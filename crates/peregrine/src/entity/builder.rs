@@ -241,7 +241,7 @@ impl ParticipantBuilder {
                 }
                 None => {
                     let credential = settings.load(config.domain, &config.domain_tag, prefix, calendar())?;
-                    let session = (settings.session(), settings.plugins_of());
+                    let session = (settings.session()?, settings.plugins_of());
                     let security = Security::configure(credential, session, &mut config)?;
                     crate::process::note_own_prefix(config.prefix);
                     (Some(security), settings.trusts_host())

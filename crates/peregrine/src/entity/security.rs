@@ -2,6 +2,7 @@
 
 use peregrine_security::participant::ParticipantSecurity;
 use peregrine_security::secret::Secret;
+use peregrine_security::session::Renewal;
 
 use super::DomainParticipant;
 use crate::error::{Error, SecurityError, SecurityPart};
@@ -48,6 +49,24 @@ impl DomainParticipant {
         let checked = session.check_revocations(&lists);
         checked.map_err(|fault| malformed(SecurityPart::Revocations, path, &fault))?;
         self.inner.core.change_security(|| session.set_revocations(lists));
+        Ok(())
+    }
+
+    /// Replaces the keys by which the participant and its endpoints protect what they send, for example at times that
+    /// the rules of an operator state (`revise_local_entity_keys` of DDS Security 1.2 §9.5.1.8).
+    ///
+    /// All peers get the new keys, which are used 2 s later; peers accept the former ones for 30 s more, so that no
+    /// sample is lost. [`SecurityEvent::KeysRenewed`](crate::security::SecurityEvent::KeysRenewed) tells of it.
+    /// Renewals are 15 s apart: a call within this time after another one takes effect at its end. Without effect where
+    /// the governance protects nothing, and on pre-shared keys.
+    /// [`SecurityConfig::blocks_per_key`](crate::security::SecurityConfig::blocks_per_key) replaces keys by their use.
+    ///
+    /// # Errors
+    /// [`Error::Security`] if the participant has no certificate; [`Error::AlreadyDeleted`] after [`Self::close`].
+    pub fn renew_keys(&self) -> Result<(), Error> {
+        self.check_open()?;
+        let session = self.session()?;
+        self.inner.core.change_security(|| session.renew_keys(Renewal::All));
         Ok(())
     }
 

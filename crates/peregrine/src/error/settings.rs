@@ -68,6 +68,8 @@ pub enum Argument {
     OctetsPerToken,
     /// [`TokenBucketConfig::period`](crate::TokenBucketConfig::period).
     TokenPeriod,
+    /// `SecurityConfig::blocks_per_key`.
+    BlocksPerKey,
 }
 
 /// Why a multicast group cannot be joined.
@@ -181,6 +183,7 @@ impl Argument {
             Self::TokensMax => "tokens_max",
             Self::OctetsPerToken => "octets_per_token",
             Self::TokenPeriod => "period",
+            Self::BlocksPerKey => "blocks_per_key",
         }
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod watched_keys;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use peregrine::security::{SecurityConfig, SecurityEvent};

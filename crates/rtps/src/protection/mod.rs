@@ -120,7 +120,7 @@ pub enum OpenError {
     TooManySenders,
 }
 
-/// The transformations of one participant, and its keys (CryptoTransform of DDS Security 1.2 §9.5.1.9).
+/// The transformations of one participant, and its keys (CryptoTransform of DDS Security 1.2 §9.5.1.10).
 ///
 /// All calls are short computations, without I/O or waiting. Several threads call at the same time.
 pub trait Protection: fmt::Debug + Send + Sync {

@@ -1,5 +1,5 @@
 //! The keys of one participant, and the keys that its peers gave it (CryptoKeyFactory and CryptoKeyExchange of DDS
-//! Security 1.2 §9.5.1.7 and §9.5.1.8).
+//! Security 1.2 §9.5.1.8 and §9.5.1.9).
 
 use core::fmt;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use super::table::Table;
 const MANY: usize = 64;
 
 /// Protects and opens with the keys of a [`KeyFactory`](super::KeyFactory) (CryptoTransform of DDS Security 1.2
-/// §9.5.1.9).
+/// §9.5.1.10).
 ///
 /// Replays are the concern of RTPS: sequence numbers reject repeated samples, and counts reject repeated HEARTBEATs and
 /// ACKNACKs. Messages of an earlier session of a peer cannot be opened, since its keys were others.

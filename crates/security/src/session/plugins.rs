@@ -135,10 +135,10 @@ pub trait AccessControl: fmt::Debug + Send + Sync {
     ) -> Result<EndpointSecurity, Denial>;
 }
 
-/// The keys of the participant and of its peers (CryptoKeyFactory and CryptoKeyExchange of DDS Security 1.2 §9.5.1.7,
-/// §9.5.1.8), and the transformations with them. The built-in ones are [`KeyFactory`].
+/// The keys of the participant and of its peers (CryptoKeyFactory and CryptoKeyExchange of DDS Security 1.2 §9.5.1.8,
+/// §9.5.1.9), and the transformations with them. The built-in ones are [`KeyFactory`].
 pub trait Cryptographic: fmt::Debug + Send {
-    /// The transformations with these keys (CryptoTransform of DDS Security 1.2 §9.5.1.9).
+    /// The transformations with these keys (CryptoTransform of DDS Security 1.2 §9.5.1.10).
     fn protection(&self) -> Arc<dyn Protection>;
 
     /// Protects messages that no key of a participant protects with these keys, from the beginning on.

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use peregrine::qos::{Partition, PublisherQos, SubscriberQos};
 use peregrine::security::{RenewalCause, SecurityEvent};
-use peregrine::{DiscoveryEvent, DomainParticipant, Error};
+use peregrine::{DiscoveryEvent, DiscoveryEvents, DomainParticipant, Error, Guid};
 use peregrine_rtps::protection::ProtectionKind;
+use realm::lenient::lenient;
 use realm::watched_keys::watched_keys;
 use realm::{Block, Levels, PATIENCE, Realm, await_event, config, exchange, participant, reader, writer};
 
@@ -282,4 +283,59 @@ fn keys_that_are_renewed_in_mid_flow_lose_no_sample() {
     let never = DomainParticipant::builder(95).security(realm.member("A", 2).blocks_per_key(0));
     let error = never.build().map(drop).unwrap_err().to_string();
     assert!(error.contains("blocks_per_key is 0"), "{error}");
+}
+
+/// The reason why a local endpoint does not match this remote one.
+fn await_non_match(events: &mut DiscoveryEvents, remote: Guid) -> String {
+    loop {
+        let event = events.wait_next(PATIENCE).expect("the endpoints do not match, and the reason is an event");
+        if let DiscoveryEvent::NotMatched { remote: found, reason, .. } = event
+            && found == remote
+        {
+            return reason.to_string();
+        }
+    }
+}
+
+#[test]
+fn data_tags_decide_on_both_sides_and_denials_name_them() {
+    let realm = Realm::new(ENCRYPTED);
+    let tags = [("level", "secret"), ("unit", "a")];
+    let (plugins, _) = lenient();
+    let a = participant(97, realm.member_tagged("A", 2, &tags));
+    let mut events = a.discovery_events();
+    let b = participant(97, realm.member_tagged("B", 3, &tags).plugins(plugins));
+    let [of_a, of_b] = [&a, &b].map(|participant| participant.topic::<Block>("open").unwrap());
+
+    let wrong = [("level", "public")];
+    let denied = [
+        of_a.writer_builder().data_tags(wrong).build().map(drop).unwrap_err(),
+        of_a.reader_builder().data_tags(wrong).build().map(drop).unwrap_err(),
+    ];
+    for (error, element) in denied.into_iter().zip(["publish", "subscribe"]) {
+        assert!(matches!(error, Error::Security(_)), "{error:?}");
+        let text = error.to_string();
+        for expected in ["permissions", "level=public", "<data_tags>", element] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+    }
+
+    let writer = of_a.writer_builder().reliable().keep_all().data_tags([tags[0]]).build().unwrap();
+    let reader = of_b.reader_builder().reliable().keep_all().data_tags(tags).build().unwrap();
+    exchange(&writer, &reader);
+    // B does not compare the tags of its own endpoints, and A does.
+    let of_others = of_b.reader_builder().reliable().data_tags(wrong).build().unwrap();
+    let reason = await_non_match(&mut events, of_others.guid());
+    for expected in ["security", "CN=B", "permissions", "level=public"] {
+        assert!(reason.contains(expected), "{expected}: {reason}");
+    }
+    assert_eq!(writer.matched_subscriptions(), [reader.guid()]);
+
+    // A change of partitions is judged with the tags.
+    let publisher = a.publisher(PublisherQos::default()).unwrap();
+    let tagged = publisher.writer(&of_a).data_tags([tags[1]]).build().unwrap();
+    let error = publisher.set_qos(PublisherQos { partition: Partition(vec!["p".to_owned()]), ..publisher.qos() });
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("unit=a") && text.contains("`p`"), "{text}");
+    drop(tagged);
 }

@@ -67,7 +67,7 @@ impl Publisher {
         self.check_open()?;
         let participant = &self.participant().inner.core;
         for writer in self.inner.writers() {
-            participant.check_partition(writer.core().guid.entity, &writer.data().topic_name, &qos.partition)?;
+            participant.check_writer(&writer.data(), &qos.partition)?;
         }
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);

@@ -68,7 +68,7 @@ impl Subscriber {
         self.check_open()?;
         let participant = &self.participant().inner.core;
         for reader in self.inner.readers() {
-            participant.check_partition(reader.core().guid.entity, &reader.data().topic_name, &qos.partition)?;
+            participant.check_reader(&reader.data(), &qos.partition)?;
         }
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);

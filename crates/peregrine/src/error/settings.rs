@@ -70,6 +70,12 @@ pub enum Argument {
     TokenPeriod,
     /// `SecurityConfig::blocks_per_key`.
     BlocksPerKey,
+    /// The number of data tags of an endpoint.
+    DataTags,
+    /// A name or value of a data tag, in bytes.
+    DataTagText,
+    /// All data tags of an endpoint as announced, in bytes.
+    AnnouncedDataTags,
 }
 
 /// Why a multicast group cannot be joined.
@@ -184,6 +190,9 @@ impl Argument {
             Self::OctetsPerToken => "octets_per_token",
             Self::TokenPeriod => "period",
             Self::BlocksPerKey => "blocks_per_key",
+            Self::DataTags => "data_tags",
+            Self::DataTagText => "a name or value in data_tags, in bytes,",
+            Self::AnnouncedDataTags => "data_tags, in bytes as announced,",
         }
     }
 }

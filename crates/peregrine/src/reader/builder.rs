@@ -17,6 +17,7 @@ use crate::condition::StatusCondition;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::endpoint::topic::Listening;
 use crate::driver::reactor::domain::Membership;
+use crate::driver::session::security::announced_tags;
 use crate::entity::{Entity, Subscriber};
 use crate::error::Error;
 use crate::qos;
@@ -34,6 +35,8 @@ pub struct DataReaderBuilder<T: TopicType> {
     /// `None`: that of the participant.
     ignore_local: Option<IgnoreLocal>,
     groups: Vec<IpAddr>,
+    /// Empty in a build without DDS Security.
+    data_tags: Vec<(String, String)>,
     listener: Listening<dyn DataReaderListener<T>>,
 }
 
@@ -61,7 +64,7 @@ impl<T: TopicType> From<&DataReader<T>> for Entity {
 
 impl<T: TopicType> DataReaderBuilder<T> {
     pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>, qos: DataReaderQos) -> Self {
-        Self { subscriber, topic, qos, ignore_local: None, groups: Vec::new(), listener: None }
+        Self { subscriber, topic, qos, ignore_local: None, groups: Vec::new(), data_tags: Vec::new(), listener: None }
     }
 
     /// Sets all policies at once.
@@ -183,6 +186,21 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
+    /// Names and values that describe the data, for `<data_tags>` in permissions documents (DDS Security 1.2 §9.7,
+    /// §10.4.1.5). The default is none. They cannot change.
+    ///
+    /// A rule that allows applies to the reader only if it lists all tags of the reader; a rule that denies certain
+    /// tags applies if it lists one of them. Peers learn of the tags by the protected topics of discovery only: for a
+    /// topic without `enable_discovery_protection`, only this participant compares them. Not used by a participant
+    /// without certificates.
+    ///
+    /// At most 64 tags; a name or value has at most 256 bytes, and all together have at most 4096 bytes as announced.
+    #[cfg(feature = "security")]
+    pub fn data_tags<N: Into<String>, V: Into<String>>(mut self, tags: impl IntoIterator<Item = (N, V)>) -> Self {
+        self.data_tags = tags.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        self
+    }
+
     /// Sets the listener and the statuses that it handles.
     pub fn listener(mut self, listener: impl DataReaderListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
@@ -202,7 +220,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
     /// are not available yet, or are too long to be announced, or if a multicast group does not belong to a transport
     /// in use; [`Error::Transport`] if the port of multicast groups is in use.
     pub fn build(self) -> Result<DataReader<T>, Error> {
-        let Self { subscriber, topic, qos, ignore_local, groups, listener } = self;
+        let data_tags = announced_tags(&self.data_tags)?;
+        let Self { subscriber, topic, qos, ignore_local, groups, listener, .. } = self;
         let qos = normalized_reader_qos(qos);
         let subscriber_qos = subscriber.qos();
         qos::check_reader(&qos, &subscriber_qos)?;
@@ -214,7 +233,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let join = |group: &IpAddr| Membership::new(domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
-        let registration = participant.register_secured(guid.entity, topic.name(), &subscriber_qos.partition)?;
+        let (partition, tags) = (&subscriber_qos.partition, data_tags.as_ref());
+        let registration = participant.register_secured(guid.entity, topic.name(), partition, tags)?;
         let keys = topic.data_type.keys();
         let reader = new_reader(participant, guid, keys, &qos, &subscriber_qos.presentation)?;
         let (domain, context) = (Arc::clone(domain), participant.endpoint_context(guid.entity));
@@ -227,6 +247,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
             topic,
             qos: Mutex::new(qos),
             ignore_local,
+            data_tags,
             groups,
             domain,
             listener: Mutex::new(listener),

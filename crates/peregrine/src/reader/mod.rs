@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
+use peregrine_rtps::discovery::data::{OpaqueValue, PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::qos::{DataReaderQos, Durability, IgnoreLocal, NonMatch};
@@ -60,6 +60,7 @@ pub(crate) struct ReaderInner<T: TopicType> {
     topic: Topic<T>,
     qos: Mutex<DataReaderQos>,
     ignore_local: IgnoreLocal,
+    data_tags: Option<OpaqueValue>,
     groups: Vec<Membership>,
     domain: Arc<Domain>,
     listener: Mutex<Listening<dyn DataReaderListener<T>>>,
@@ -534,6 +535,7 @@ impl<T: TopicType> ReaderInner<T> {
         data.subscriber = self.subscriber.qos();
         data.topic_data = topic.qos().topic_data;
         data.ignore_local = self.ignore_local;
+        data.security.data_tags.clone_from(&self.data_tags);
         data.multicast = self.groups.iter().map(Membership::locator).collect();
         data
     }

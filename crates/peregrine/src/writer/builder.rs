@@ -18,6 +18,7 @@ use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, PublishMod
 use crate::condition::StatusCondition;
 use crate::driver::endpoint::topic::Listening;
 use crate::driver::endpoint::writer::WriterCore;
+use crate::driver::session::security::announced_tags;
 use crate::entity::{Entity, Publisher};
 use crate::error::Error;
 use crate::qos;
@@ -39,6 +40,8 @@ pub struct DataWriterBuilder<T: TopicType> {
     watermarks: Option<Watermarks>,
     publish_mode: PublishMode,
     shared_memory_bytes: usize,
+    /// Empty in a build without DDS Security.
+    data_tags: Vec<(String, String)>,
     listener: Listening<dyn DataWriterListener<T>>,
 }
 
@@ -79,6 +82,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
             watermarks: None,
             publish_mode: PublishMode::Synchronous,
             shared_memory_bytes: SHARED_MEMORY_BYTES,
+            data_tags: Vec::new(),
             listener: None,
         }
     }
@@ -266,6 +270,21 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
+    /// Names and values that describe the data, for `<data_tags>` in permissions documents (DDS Security 1.2 §9.7,
+    /// §10.4.1.5). The default is none. They cannot change.
+    ///
+    /// A rule that allows applies to the writer only if it lists all tags of the writer; a rule that denies certain
+    /// tags applies if it lists one of them. Peers learn of the tags by the protected topics of discovery only: for a
+    /// topic without `enable_discovery_protection`, only this participant compares them. Not used by a participant
+    /// without certificates.
+    ///
+    /// At most 64 tags; a name or value has at most 256 bytes, and all together have at most 4096 bytes as announced.
+    #[cfg(feature = "security")]
+    pub fn data_tags<N: Into<String>, V: Into<String>>(mut self, tags: impl IntoIterator<Item = (N, V)>) -> Self {
+        self.data_tags = tags.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        self
+    }
+
     /// Sets the listener and the statuses that it handles.
     pub fn listener(mut self, listener: impl DataWriterListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
@@ -289,6 +308,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// are not available yet, or are too long to be announced.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let settings = self.settings();
+        let data_tags = announced_tags(&self.data_tags)?;
         let Self { publisher, topic, qos, ignore_local, publish_mode, shared_memory_bytes, listener, .. } = self;
         let qos = normalized_writer_qos::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
@@ -297,7 +317,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
             return Err(Error::AlreadyDeleted);
         }
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
-        let registration = participant.register_secured(guid.entity, topic.name(), &publisher.qos().partition)?;
+        let (partition, tags) = (&publisher.qos().partition, data_tags.as_ref());
+        let registration = participant.register_secured(guid.entity, topic.name(), partition, tags)?;
         let host = &participant.host;
         let flow = publish_mode.flow().cloned();
         let writer = new_writer(participant, guid, &qos, settings)?;
@@ -314,6 +335,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
             topic,
             qos: Mutex::new(qos),
             ignore_local,
+            data_tags,
             keys: Mutex::new(HashMap::new()),
             listener: Mutex::new(listener),
             settings,

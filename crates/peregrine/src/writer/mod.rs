@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
+use peregrine_rtps::discovery::data::{OpaqueValue, PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Change, ChangeKind, Full};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
@@ -88,6 +88,7 @@ pub(crate) struct WriterInner<T: TopicType> {
     topic: Topic<T>,
     qos: Mutex<DataWriterQos>,
     ignore_local: IgnoreLocal,
+    data_tags: Option<OpaqueValue>,
     /// Serialized keys of the registered instances, as they are sent.
     keys: Mutex<HashMap<KeyHash, Vec<u8>>>,
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
@@ -706,6 +707,7 @@ impl<T: TopicType> WriterInner<T> {
         data.publisher = self.publisher.qos();
         data.topic_data = topic.qos().topic_data;
         data.ignore_local = self.ignore_local;
+        data.security.data_tags.clone_from(&self.data_tags);
         data.type_max_size_serialized = topic.data_type.max_size();
         data
     }

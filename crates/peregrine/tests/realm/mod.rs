@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod lenient;
 pub(crate) mod watched_keys;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,6 +52,14 @@ pub(crate) fn seconds() -> i64 {
 
 pub(crate) fn terms(serial: u8) -> Terms {
     Terms { serial: [serial; 16], from: WallTime(seconds() - 3600), until: WallTime(seconds() + 86_400) }
+}
+
+/// The permissions of a participant beside those for the topics that begin with `open`.
+#[derive(Clone, Copy, Default)]
+struct Grants<'a> {
+    partitions: &'a [&'a str],
+    reads: &'a [&'a str],
+    tags: &'a [(&'a str, &'a str)],
 }
 
 /// The number of the certificate with these terms, which is positive.
@@ -103,22 +112,27 @@ impl Realm {
 
     /// The configuration of a participant of this name, which may write and read topics that begin with `open`.
     pub(crate) fn member(&self, name: &str, serial: u8) -> SecurityConfig {
-        self.member_in(name, serial, &[])
+        self.issue(name, serial, Grants::default())
     }
 
     /// The same with the permission for these partitions only.
     pub(crate) fn member_in(&self, name: &str, serial: u8, partitions: &[&str]) -> SecurityConfig {
-        self.issue(name, serial, partitions, &[])
+        self.issue(name, serial, Grants { partitions, ..Grants::default() })
     }
 
     /// The same with the permission to read further topics.
     pub(crate) fn member_with(&self, name: &str, serial: u8, reads: &[&str]) -> SecurityConfig {
-        self.issue(name, serial, &[], reads)
+        self.issue(name, serial, Grants { reads, ..Grants::default() })
+    }
+
+    /// The same with the permission for data with these tags.
+    pub(crate) fn member_tagged(&self, name: &str, serial: u8, tags: &[(&str, &str)]) -> SecurityConfig {
+        self.issue(name, serial, Grants { tags, ..Grants::default() })
     }
 
     /// The properties of [`Self::member`], for another process.
     pub(crate) fn member_parts(&self, name: &str, serial: u8) -> [(&'static str, String); 6] {
-        self.issue_parts(name, serial, &[], &[])
+        self.issue_parts(name, serial, Grants::default())
     }
 
     /// A revocation list with the certificates of these members, as a URI.
@@ -129,12 +143,13 @@ impl Realm {
         format!("data:,{}", self.authority.revocation_list(&numbers, from, until).unwrap())
     }
 
-    fn issue(&self, name: &str, serial: u8, partitions: &[&str], reads: &[&str]) -> SecurityConfig {
-        let parts = self.issue_parts(name, serial, partitions, reads);
+    fn issue(&self, name: &str, serial: u8, grants: Grants<'_>) -> SecurityConfig {
+        let parts = self.issue_parts(name, serial, grants);
         parts.iter().fold(SecurityConfig::new(), |config, (name, value)| config.property(name, value).unwrap())
     }
 
-    fn issue_parts(&self, name: &str, serial: u8, partitions: &[&str], reads: &[&str]) -> [(&'static str, String); 6] {
+    fn issue_parts(&self, name: &str, serial: u8, grants: Grants<'_>) -> [(&'static str, String); 6] {
+        let Grants { partitions, reads, tags } = grants;
         let key = IssuedKey::generate(KeyChoice::P256).unwrap();
         let certificate = self.authority.issue(&SubjectName::new("Test", name), &key, terms(serial)).unwrap();
         let rule = RuleText {
@@ -152,7 +167,7 @@ impl Realm {
             rules: vec![rule],
             default: Effect::Deny,
         };
-        let permissions = PermissionsText { grants: vec![grant] }.to_xml();
+        let permissions = with_tags(PermissionsText { grants: vec![grant] }.to_xml(), tags);
         let data = |octets: &[u8]| format!("data:,{}", std::str::from_utf8(octets).unwrap());
         let authority = data(Authority::to_pem(self.authority.certificate()).as_bytes());
         [
@@ -164,6 +179,16 @@ impl Realm {
             ("dds.sec.access.permissions", data(&self.authority.sign_document(&permissions).unwrap())),
         ]
     }
+}
+
+/// Adds tags to all criteria of a document without partitions.
+fn with_tags(permissions: String, tags: &[(&str, &str)]) -> String {
+    if tags.is_empty() {
+        return permissions;
+    }
+    let tag = |(name, value): &(&str, &str)| format!("<tag><name>{name}</name><value>{value}</value></tag>");
+    let tags: String = tags.iter().map(tag).collect();
+    permissions.replace("</topics>", &format!("</topics><data_tags>{tags}</data_tags>"))
 }
 
 pub(crate) fn config() -> DomainConfig {

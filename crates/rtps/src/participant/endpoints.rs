@@ -40,7 +40,11 @@ impl Participant {
             data.security.info = Some(rules.info);
         }
         let mut payload = Vec::new();
+        let tags = data.security.data_tags.take_if(|_| !self.is_secure(&data.topic_name));
         data.emit(&mut payload);
+        if tags.is_some() {
+            data.security.data_tags = tags;
+        }
         let entity = data.guid.entity;
         let before = self.writers.get(&entity).map(|known| known.data.topic_name.clone());
         if let Some(before) = before.filter(|before| self.is_secure(before) != self.is_secure(&data.topic_name)) {
@@ -101,9 +105,17 @@ impl Participant {
     /// the participant do not apply (RTPS 2.5 §8.5.4.3).
     fn announce_reader(&mut self, now: Instant, wall: Timestamp, data: &SubscriptionData) {
         let mut payload = Vec::new();
-        if data.unicast.is_empty() && !data.multicast.is_empty() {
-            let unicast = self.config.addresses.default_unicast.clone();
-            SubscriptionData { unicast, ..data.clone() }.emit(&mut payload);
+        let needs_unicast = data.unicast.is_empty() && !data.multicast.is_empty();
+        let hides_tags = data.security.data_tags.is_some() && !self.is_secure(&data.topic_name);
+        if needs_unicast || hides_tags {
+            let mut announced = data.clone();
+            if needs_unicast {
+                announced.unicast.clone_from(&self.config.addresses.default_unicast);
+            }
+            if hides_tags {
+                announced.security.data_tags = None;
+            }
+            announced.emit(&mut payload);
         } else {
             data.emit(&mut payload);
         }

@@ -5,11 +5,12 @@ use core::net::{IpAddr, Ipv4Addr};
 use peregrine_rtps::discovery::data::{OpaqueValue, ParticipantSecurityData, SecurityInfo};
 use peregrine_rtps::locator::Source;
 use peregrine_rtps::qos::Partition;
-use peregrine_rtps::wire::Endianness;
+use peregrine_rtps::wire::{Endianness, ValueWriter};
 
 use crate::documents::SecurityMasks;
+use crate::limits::{DATA_TAG_BYTES, DATA_TAGS};
 use crate::message::DataHolder;
-use crate::session::{EndpointDescription, parse_tags};
+use crate::session::{EndpointDescription, parse_tags, write_tags};
 
 /// Stands for a source without IP address.
 const UNKNOWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -26,6 +27,18 @@ pub fn announcement(identity: &DataHolder, permissions: &DataHolder, masks: Secu
     }
 }
 
+/// Which bound the tags of an endpoint exceed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TooManyTags {
+    /// Their number, at most [`DATA_TAGS`].
+    Tags(usize),
+    /// The bytes of a name or value, at most [`DATA_TAG_BYTES`].
+    Text(usize),
+    /// The bytes of all together, at most
+    /// [`OPAQUE_VALUE_OCTETS_MAX`](peregrine_rtps::discovery::data::OPAQUE_VALUE_OCTETS_MAX).
+    Together(usize),
+}
+
 pub(super) fn description(topic: &str, partition: &Partition, tags: Option<&OpaqueValue>) -> EndpointDescription {
     let tags = tags.and_then(|tags| {
         let (endianness, octets) = tags.octets();
@@ -33,6 +46,30 @@ pub(super) fn description(topic: &str, partition: &Partition, tags: Option<&Opaq
     });
     let partitions = partition.0.iter().map(ToString::to_string).collect();
     EndpointDescription { topic: topic.to_owned(), partitions, tags: tags.unwrap_or_default() }
+}
+
+/// The value that announces names and values of tags (DDS Security 1.2 §7.5.1.2); `None` without tags.
+///
+/// # Errors
+/// The tags exceed a bound, so that peers would not read them.
+pub fn data_tags(tags: &[(String, String)]) -> Result<Option<OpaqueValue>, TooManyTags> {
+    if tags.is_empty() {
+        return Ok(None);
+    }
+    if tags.len() > DATA_TAGS {
+        return Err(TooManyTags::Tags(tags.len()));
+    }
+    let texts = tags.iter().flat_map(|(name, value)| [name, value]);
+    if let Some(len) = texts.map(String::len).max().filter(|len| *len > DATA_TAG_BYTES) {
+        return Err(TooManyTags::Text(len));
+    }
+    let emit = |endianness| {
+        let mut octets = Vec::new();
+        write_tags(tags, &mut ValueWriter::new(&mut octets, endianness));
+        octets
+    };
+    let (little, big) = (emit(Endianness::Little), emit(Endianness::Big));
+    OpaqueValue::new(&little, &big).map(Some).ok_or(TooManyTags::Together(little.len()))
 }
 
 fn opaque(token: &DataHolder) -> Option<OpaqueValue> {

@@ -64,12 +64,14 @@ impl Gate for ParticipantSecurity {
     }
 
     fn check_remote_writer(&self, writer: &PublicationData, reader: &SubscriptionData) -> Result<(), String> {
-        self.check_local(reader.guid.entity, &reader.topic_name, &reader.subscriber.partition)?;
+        let of_reader = &reader.security;
+        self.check_local(reader.guid.entity, &reader.topic_name, &reader.subscriber.partition, of_reader)?;
         self.check_remote(writer.guid, &writer.topic_name, &writer.publisher.partition, &writer.security)
     }
 
     fn check_remote_reader(&self, reader: &SubscriptionData, writer: &PublicationData) -> Result<(), String> {
-        self.check_local(writer.guid.entity, &writer.topic_name, &writer.publisher.partition)?;
+        let of_writer = &writer.security;
+        self.check_local(writer.guid.entity, &writer.topic_name, &writer.publisher.partition, of_writer)?;
         self.check_remote(reader.guid, &reader.topic_name, &reader.subscriber.partition, &reader.security)
     }
 
@@ -100,8 +102,14 @@ impl Gate for ParticipantSecurity {
 
 impl ParticipantSecurity {
     /// Rights end with the validity of the permissions, and depend on partitions, which change.
-    fn check_local(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), String> {
-        self.check(endpoint, topic, partition).map_err(|denial| denial.to_string())
+    fn check_local(
+        &self,
+        endpoint: EntityId,
+        topic: &str,
+        partition: &Partition,
+        security: &EndpointSecurityData,
+    ) -> Result<(), String> {
+        self.check(endpoint, topic, partition, security.data_tags.as_ref()).map_err(|denial| denial.to_string())
     }
 
     fn check_remote(

@@ -21,7 +21,7 @@ use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use peregrine_rtps::discovery::data::BuiltinEndpointSet;
+use peregrine_rtps::discovery::data::{BuiltinEndpointSet, OpaqueValue};
 use peregrine_rtps::id::{EntityId, GuidPrefix};
 use peregrine_rtps::participant::{
     Gate, Participant, ParticipantConfig, SecureChannel, SecureMessage, SecureSendError,
@@ -29,7 +29,7 @@ use peregrine_rtps::participant::{
 use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::{Instant, Timestamp};
 
-pub use convert::announcement;
+pub use convert::{TooManyTags, announcement, data_tags};
 
 use crate::authentication::{Input, Job, JobDone, UnusableIdentity};
 use crate::crypto::PreSharedKeys;
@@ -128,8 +128,8 @@ impl ParticipantSecurity {
         self.session().pre_shared_keys().cloned()
     }
 
-    /// Registers a local endpoint, which the caller then creates. The registration ends with the result unless the
-    /// caller [keeps](Registration::keep) it.
+    /// Registers a local endpoint, which the caller then creates, with the value of its [`data_tags`]. The registration
+    /// ends with the result unless the caller [keeps](Registration::keep) it.
     ///
     /// # Errors
     /// The documents deny the endpoint, or there is no room for another one.
@@ -138,19 +138,26 @@ impl ParticipantSecurity {
         endpoint: EntityId,
         topic: &str,
         partition: &Partition,
+        tags: Option<&OpaqueValue>,
     ) -> Result<Registration, UnusableEndpoint> {
-        let description = description(topic, partition, None);
+        let description = description(topic, partition, tags);
         self.with(|session, input| session.endpoint_made(input, endpoint, description))?;
         Ok(Registration { security: Arc::clone(self), endpoint, is_kept: false })
     }
 
-    /// Whether a local endpoint may have these partitions now. Permissions end with their validity.
+    /// Whether a local endpoint may have these partitions and tags now. Permissions end with their validity.
     ///
     /// # Errors
     /// The documents deny them.
-    pub fn check(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), Denial> {
+    pub fn check(
+        &self,
+        endpoint: EntityId,
+        topic: &str,
+        partition: &Partition,
+        tags: Option<&OpaqueValue>,
+    ) -> Result<(), Denial> {
         let now = self.environment.wall().into();
-        self.rights.endpoint(endpoint, &description(topic, partition, None), now).map(drop)
+        self.rights.endpoint(endpoint, &description(topic, partition, tags), now).map(drop)
     }
 
     /// A local endpoint is announced, perhaps with other partitions than before.
@@ -162,8 +169,9 @@ impl ParticipantSecurity {
         endpoint: EntityId,
         topic: &str,
         partition: &Partition,
+        tags: Option<&OpaqueValue>,
     ) -> Result<(), UnusableEndpoint> {
-        let description = description(topic, partition, None);
+        let description = description(topic, partition, tags);
         self.with(|session, input| session.endpoint_changed(input, endpoint, description).map(drop))
     }
 

@@ -95,7 +95,7 @@ fn partition(name: &str) -> Partition {
 #[test]
 fn dropped_registration_ends_and_kept_one_lasts_until_the_removal() {
     let (security, _) = member(0, &Start::with(open_rules()));
-    let register = || security.register(WRITER, TOPIC, &Partition::default());
+    let register = || security.register(WRITER, TOPIC, &Partition::default(), None);
     drop(register().unwrap());
     register().unwrap().keep();
     assert!(matches!(register(), Err(UnusableEndpoint::Entity(WRITER))), "the endpoint is known");
@@ -107,10 +107,10 @@ fn dropped_registration_ends_and_kept_one_lasts_until_the_removal() {
 fn local_endpoint_that_moves_to_a_denied_partition_matches_no_remote_endpoint() {
     let (security, participant) = member(0, &Start::with(open_rules()));
     let own = participant.prefix();
-    security.register(READER, TOPIC, &Partition::default()).unwrap().keep();
+    security.register(READER, TOPIC, &Partition::default(), None).unwrap().keep();
     // The grant names no partitions, so that it permits the empty one only.
-    assert!(security.check(READER, TOPIC, &partition("elsewhere")).is_err());
-    let denied = security.endpoint_announced(READER, TOPIC, &partition("elsewhere"));
+    assert!(security.check(READER, TOPIC, &partition("elsewhere"), None).is_err());
+    let denied = security.endpoint_announced(READER, TOPIC, &partition("elsewhere"), None);
     assert!(matches!(denied, Err(UnusableEndpoint::Denied(_))), "{denied:?}");
     let mut reader = SubscriptionData::new(Guid::new(own, READER), TOPIC.to_owned(), "Type".to_owned());
     let remote = Guid::new(GuidPrefix([9; 12]), WRITER);
@@ -119,7 +119,7 @@ fn local_endpoint_that_moves_to_a_denied_partition_matches_no_remote_endpoint() 
     assert_eq!(of_remote, NonMatch::NotAdmitted(remote).to_string(), "the local endpoint is permitted");
     reader.subscriber.partition = partition("elsewhere");
     let of_local = security.check_remote_writer(&writer, &reader).unwrap_err();
-    let denial = security.check(READER, TOPIC, &reader.subscriber.partition).unwrap_err();
+    let denial = security.check(READER, TOPIC, &reader.subscriber.partition, None).unwrap_err();
     assert_eq!(of_local, denial.to_string());
 }
 
@@ -132,7 +132,7 @@ fn local_writer_in_a_denied_partition_matches_no_remote_reader() {
     let remote = Guid::new(GuidPrefix([9; 12]), READER);
     let reader = SubscriptionData::new(remote, TOPIC.to_owned(), "Type".to_owned());
     let refusal = security.check_remote_reader(&reader, &writer).unwrap_err();
-    let denial = security.check(WRITER, TOPIC, &writer.publisher.partition).unwrap_err();
+    let denial = security.check(WRITER, TOPIC, &writer.publisher.partition, None).unwrap_err();
     assert_eq!(refusal, denial.to_string());
 }
 
@@ -191,7 +191,7 @@ fn pair_with_a_peer_that_is_not_admitted_exchanges_no_keys() {
     let start = Start::with(open_rules());
     let (security, mut participant) = member(0, &start);
     let (_, peer) = member(1, &start);
-    security.register(READER, TOPIC, &Partition::default()).unwrap().keep();
+    security.register(READER, TOPIC, &Partition::default(), None).unwrap().keep();
     security.announced(&peer.data(), None);
     let remote = Guid::new(peer.prefix(), WRITER);
     assert_eq!(security.want_keys(READER, remote), Err(NonMatch::NotAdmitted(remote).to_string()));

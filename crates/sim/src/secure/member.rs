@@ -112,7 +112,7 @@ impl Security {
     /// # Panics
     /// The documents deny the endpoint.
     pub(crate) fn endpoint_made(&self, endpoint: EntityId, topic: &str, partition: &Partition) {
-        let made = self.inner.register(endpoint, topic, partition);
+        let made = self.inner.register(endpoint, topic, partition, None);
         made.expect("the documents of a world permit its endpoints").keep();
     }
 

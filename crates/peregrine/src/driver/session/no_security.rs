@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
+use peregrine_rtps::discovery::data::OpaqueValue;
 use peregrine_rtps::id::EntityId;
 use peregrine_rtps::participant::{Participant, ParticipantEvent};
 use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::Instant;
 
 use super::observer::DiscoveryEvent;
-use crate::error::Error;
+use crate::error::{BadParameter, Error};
 
 /// The security of one participant, which does not exist.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +30,27 @@ impl Registration {
 pub(super) type SecurityReport = Infallible;
 
 impl Security {
-    pub(crate) const fn register(&self, _: EntityId, _: &str, _: &Partition) -> Result<Option<Registration>, Error> {
+    pub(crate) const fn register(
+        &self,
+        _: EntityId,
+        _: &str,
+        _: &Partition,
+        _: Option<&OpaqueValue>,
+    ) -> Result<Option<Registration>, Error> {
         match *self {}
     }
 
-    pub(crate) const fn check(&self, _: EntityId, _: &str, _: &Partition) -> Result<(), Error> {
+    pub(crate) const fn check(
+        &self,
+        _: EntityId,
+        _: &str,
+        _: &Partition,
+        _: Option<&OpaqueValue>,
+    ) -> Result<(), Error> {
         match *self {}
     }
 
-    pub(super) const fn endpoint_announced(&self, _: EntityId, _: &str, _: &Partition) {
+    pub(super) const fn endpoint_announced(&self, _: EntityId, _: &str, _: &Partition, _: Option<&OpaqueValue>) {
         match *self {}
     }
 
@@ -60,6 +73,11 @@ impl Security {
     pub(super) const fn process(&self, _: Instant, _: &mut Participant, _: &mut VecDeque<SecurityReport>) -> bool {
         match *self {}
     }
+}
+
+/// Endpoints have no tags.
+pub(crate) const fn announced_tags(_: &[(String, String)]) -> Result<Option<OpaqueValue>, BadParameter> {
+    Ok(None)
 }
 
 pub(super) const fn event_of(report: SecurityReport) -> DiscoveryEvent {

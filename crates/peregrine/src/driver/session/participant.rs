@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::discovery::data::{OpaqueValue, ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::limits::MATCHES_MAX;
 use peregrine_rtps::locator::Locator;
@@ -183,7 +183,8 @@ impl ParticipantCore {
             WRITERS.add(core.guid, Arc::downgrade(core) as _);
         }
         if let Some(security) = &self.security {
-            security.endpoint_announced(core.guid.entity, &data.topic_name, &data.publisher.partition);
+            let (topic, partition) = (&data.topic_name, &data.publisher.partition);
+            security.endpoint_announced(core.guid.entity, topic, partition, data.security.data_tags.as_ref());
         }
         locked.rtps.put_writer(now(), wall(), data);
         self.finish(locked);
@@ -203,7 +204,8 @@ impl ParticipantCore {
             READERS.add(core.guid, Arc::downgrade(core));
         }
         if let Some(security) = &self.security {
-            security.endpoint_announced(core.guid.entity, &data.topic_name, &data.subscriber.partition);
+            let (topic, partition) = (&data.topic_name, &data.subscriber.partition);
+            security.endpoint_announced(core.guid.entity, topic, partition, data.security.data_tags.as_ref());
         }
         locked.rtps.put_reader(now(), wall(), data);
         self.finish(locked);
@@ -218,16 +220,27 @@ impl ParticipantCore {
         endpoint: EntityId,
         topic: &str,
         partition: &Partition,
+        tags: Option<&OpaqueValue>,
     ) -> Result<Option<Registration>, Error> {
-        self.security.as_ref().map_or(Ok(None), |security| security.register(endpoint, topic, partition))
+        self.security.as_ref().map_or(Ok(None), |security| security.register(endpoint, topic, partition, tags))
     }
 
-    /// Checks whether a local endpoint may have these partitions.
+    /// Checks whether a local writer may have these partitions.
     ///
     /// # Errors
     /// The permissions of the participant deny them.
-    pub(crate) fn check_partition(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), Error> {
-        self.security.as_ref().map_or(Ok(()), |security| security.check(endpoint, topic, partition))
+    pub(crate) fn check_writer(&self, data: &PublicationData, partition: &Partition) -> Result<(), Error> {
+        let Some(security) = &self.security else { return Ok(()) };
+        security.check(data.guid.entity, &data.topic_name, partition, data.security.data_tags.as_ref())
+    }
+
+    /// Checks whether a local reader may have these partitions.
+    ///
+    /// # Errors
+    /// The permissions of the participant deny them.
+    pub(crate) fn check_reader(&self, data: &SubscriptionData, partition: &Partition) -> Result<(), Error> {
+        let Some(security) = &self.security else { return Ok(()) };
+        security.check(data.guid.entity, &data.topic_name, partition, data.security.data_tags.as_ref())
     }
 
     /// Retires a writer, which accepts no more samples. The writer is removed when its readers have acknowledged the

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use peregrine_rtps::discovery::data::{OPAQUE_VALUE_OCTETS_MAX, OpaqueValue};
 use peregrine_rtps::id::{EntityId, GuidPrefix};
 use peregrine_rtps::participant::{Participant, ParticipantConfig, ParticipantEvent, SecureSendError};
 use peregrine_rtps::qos::Partition;
@@ -16,8 +17,9 @@ use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_security::WallTime;
 use peregrine_security::authentication::{Job, JobDone};
 use peregrine_security::crypto::PreSharedKeys;
+use peregrine_security::limits::{DATA_TAG_BYTES, DATA_TAGS};
 pub(crate) use peregrine_security::participant::Registration;
-use peregrine_security::participant::{Environment, Outlet, ParticipantSecurity};
+use peregrine_security::participant::{Environment, Outlet, ParticipantSecurity, TooManyTags, data_tags};
 use peregrine_security::session::{Credential, Plugins, SecurityEvent, SessionConfig};
 use peregrine_transport::random;
 use tracing::Level;
@@ -25,7 +27,7 @@ use tracing::Level;
 use super::observer::DiscoveryEvent;
 use crate::driver::base::clock::{now, wall};
 use crate::driver::base::user_code::log;
-use crate::error::{Error, SecurityError};
+use crate::error::{Argument, BadParameter, Error, SecurityError};
 
 /// An event that is reported to the application.
 pub(super) type SecurityReport = SecurityEvent;
@@ -130,24 +132,38 @@ impl Security {
         endpoint: EntityId,
         topic: &str,
         partition: &Partition,
+        tags: Option<&OpaqueValue>,
     ) -> Result<Option<Registration>, Error> {
-        let registered = self.authenticated.as_ref().map(|security| security.register(endpoint, topic, partition));
+        let security = self.authenticated.as_ref();
+        let registered = security.map(|security| security.register(endpoint, topic, partition, tags));
         Ok(registered.transpose().map_err(|fault| SecurityError::Endpoint(fault.to_string()))?)
     }
 
-    /// Whether a local endpoint may have these partitions.
+    /// Whether a local endpoint may have these partitions and tags.
     ///
     /// # Errors
     /// The documents deny them.
-    pub(crate) fn check(&self, endpoint: EntityId, topic: &str, partition: &Partition) -> Result<(), Error> {
-        let checked = self.authenticated.as_ref().map(|security| security.check(endpoint, topic, partition));
+    pub(crate) fn check(
+        &self,
+        endpoint: EntityId,
+        topic: &str,
+        partition: &Partition,
+        tags: Option<&OpaqueValue>,
+    ) -> Result<(), Error> {
+        let checked = self.authenticated.as_ref().map(|security| security.check(endpoint, topic, partition, tags));
         Ok(checked.unwrap_or(Ok(())).map_err(|denial| SecurityError::Endpoint(denial.to_string()))?)
     }
 
     /// A local endpoint is announced, perhaps with other partitions than before.
-    pub(super) fn endpoint_announced(&self, endpoint: EntityId, topic: &str, partition: &Partition) {
+    pub(super) fn endpoint_announced(
+        &self,
+        endpoint: EntityId,
+        topic: &str,
+        partition: &Partition,
+        tags: Option<&OpaqueValue>,
+    ) {
         let Some(security) = &self.authenticated else { return };
-        if let Err(fault) = security.endpoint_announced(endpoint, topic, partition) {
+        if let Err(fault) = security.endpoint_announced(endpoint, topic, partition, tags) {
             log(Level::WARN, move || {
                 tracing::warn!(%endpoint, %fault, "an announced endpoint is denied, and matches no other endpoints");
             });
@@ -231,6 +247,21 @@ impl Drop for OpenJob {
 /// The event that tells observers of a report.
 pub(super) const fn event_of(report: SecurityReport) -> DiscoveryEvent {
     DiscoveryEvent::Security(report)
+}
+
+/// The value that announces the tags of an endpoint; `None` without tags.
+pub(crate) fn announced_tags(tags: &[(String, String)]) -> Result<Option<OpaqueValue>, BadParameter> {
+    if tags.iter().any(|(name, value)| name.contains('\0') || value.contains('\0')) {
+        return Err(BadParameter::NulCharacter { argument: Argument::DataTagText });
+    }
+    data_tags(tags).map_err(|fault| {
+        let (argument, len, max) = match fault {
+            TooManyTags::Tags(len) => (Argument::DataTags, len, DATA_TAGS),
+            TooManyTags::Text(len) => (Argument::DataTagText, len, DATA_TAG_BYTES),
+            TooManyTags::Together(len) => (Argument::AnnouncedDataTags, len, OPAQUE_VALUE_OCTETS_MAX),
+        };
+        BadParameter::TooLong { argument, len, max }
+    })
 }
 
 /// The present time of the calendar.

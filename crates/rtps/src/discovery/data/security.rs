@@ -150,7 +150,8 @@ impl ParticipantSecurityData {
 pub struct EndpointSecurityData {
     /// How the endpoint is protected; `None` states nothing.
     pub info: Option<SecurityInfo>,
-    /// Names with values, to which permissions may refer.
+    /// Names with values, to which permissions may refer. Only the secure topics of discovery announce them (DDS
+    /// Security 1.2 §7.5.1.7, §7.5.1.8).
     pub data_tags: Option<OpaqueValue>,
 }
 

@@ -3,6 +3,7 @@
 use super::forged_goodbye::goodbye;
 use super::secured::{CLOSED, OPEN, SEALED, Secured, Told, builtin_pairs, rules_of};
 use super::*;
+use crate::discovery::data::OpaqueValue;
 use crate::locator::Source;
 use core::sync::atomic::Ordering;
 
@@ -760,4 +761,35 @@ fn peer_that_goes_on_after_a_forged_goodbye_during_its_handshake_is_announced_to
     secured.authenticate(1, 2);
     secured.run(Span::from_secs(1));
     assert_eq!(secured.matched(1), [reader]);
+}
+
+#[test]
+fn data_tags_are_announced_for_topics_with_protected_discovery_only() {
+    let mut secured = Secured::pair();
+    let tags = OpaqueValue::new(&[7; 8], &[7; 8]);
+    let group = Locator::from(SocketAddr::from(([239, 255, 0, 7], 7401)));
+    for (key, topic, is_announced) in [(1, CLOSED, true), (2, SEALED, false), (3, OPEN, false)] {
+        let mut writer = publication(1, key, topic);
+        writer.security.data_tags.clone_from(&tags);
+        let mut reader = subscription(1, key, topic);
+        reader.security.data_tags.clone_from(&tags);
+        let with_group = SubscriptionData {
+            guid: Guid::new(reader.guid.prefix, EntityId::user_reader(key + 10, false)),
+            multicast: vec![group],
+            ..reader.clone()
+        };
+        let (of_writer, of_readers) = (writer.guid, [reader.guid, with_group.guid]);
+        secured.domain.put_writer(1, writer);
+        for reader in [reader, with_group] {
+            secured.domain.put_reader(1, reader);
+        }
+        secured.run(Span::from_secs(1));
+        let known = secured.domain.at(2).remote_publication(&of_writer).unwrap();
+        assert_eq!(known.security.data_tags.is_some(), is_announced, "{topic}");
+        for reader in of_readers {
+            let known = secured.domain.at(2).remote_subscription(&reader).unwrap();
+            assert_eq!(known.security.data_tags.is_some(), is_announced, "{topic}");
+        }
+        assert!(secured.domain.at(1).writers[&of_writer.entity].data.security.data_tags.is_some());
+    }
 }

@@ -108,7 +108,7 @@ impl Link {
         });
         let mut link = Self { clock, sides };
         for (side, entity) in [(0, WRITER), (1, READER)] {
-            link.sides[side].security.register(entity, TOPIC, &partition("a")).unwrap().keep();
+            link.sides[side].security.register(entity, TOPIC, &partition("a"), None).unwrap().keep();
         }
         link.put_writer("a");
         let reader = link.sides[1].guid(READER);
@@ -127,7 +127,7 @@ impl Link {
         let side = &mut self.sides[0];
         let mut data = PublicationData::new(side.guid(WRITER), TOPIC.to_owned(), "Type".to_owned());
         data.publisher.partition = partition(name);
-        side.security.endpoint_announced(WRITER, TOPIC, &data.publisher.partition).unwrap();
+        side.security.endpoint_announced(WRITER, TOPIC, &data.publisher.partition, None).unwrap();
         side.rtps.put_writer(now, wall, data);
     }
 

@@ -134,3 +134,21 @@ fn dropped_job_fails_its_handshake_and_occupies_nothing() {
     assert_eq!(usage.authentication.jobs, 0, "{usage:?}");
     assert!(security.poll_timeout().is_some(), "the handshake begins again later");
 }
+
+#[test]
+fn tags_beyond_their_bounds_are_errors_that_state_them() {
+    let tags = |count, len| vec![("n".repeat(len), "v".repeat(len)); count];
+    assert!(announced_tags(&[]).unwrap().is_none());
+    for fits in [tags(64, 20), tags(7, 256)] {
+        assert!(announced_tags(&fits).unwrap().is_some());
+    }
+    for (tags, expected) in [
+        (tags(65, 1), "data_tags has 65, permitted are at most 64"),
+        (tags(1, 257), "a name or value in data_tags, in bytes, has 257, permitted are at most 256"),
+        (tags(8, 256), "data_tags, in bytes as announced, has 42"),
+        (vec![("a\0".to_owned(), String::new())], "a name or value in data_tags, in bytes, has a NUL character"),
+    ] {
+        let error = announced_tags(&tags).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}

@@ -3,11 +3,12 @@
 mod realm;
 
 use std::fmt::Write as _;
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use peregrine::qos::{Partition, PublisherQos, SubscriberQos};
-use peregrine::security::{RenewalCause, SecurityEvent};
+use peregrine::security::{MessageRefusal, RenewalCause, SecurityEvent};
 use peregrine::{DiscoveryEvent, DiscoveryEvents, DomainParticipant, Error, Guid};
 use peregrine_rtps::protection::ProtectionKind;
 use realm::lenient::lenient;
@@ -61,7 +62,11 @@ fn participants_of_one_authority_exchange_samples_at_each_level_of_protection() 
         eprintln!("{levels:?}: matched after {:?}", began.elapsed());
         exchange(&writer, &reader);
         let is_authenticated = |event: &DiscoveryEvent| matches!(event, DiscoveryEvent::Security(SecurityEvent::Authenticated { subject, .. }) if subject.contains("CN=B"));
-        assert!(std::iter::from_fn(|| events.try_next()).any(|event| is_authenticated(&event)), "{levels:?}");
+        let seen: Vec<DiscoveryEvent> = std::iter::from_fn(|| events.try_next()).collect();
+        assert!(seen.iter().any(is_authenticated), "{levels:?}");
+        let is_refusal =
+            |event: &&DiscoveryEvent| matches!(event, DiscoveryEvent::Security(SecurityEvent::PacketsRefused { .. }));
+        assert_eq!(seen.iter().filter(is_refusal).count(), 0, "{levels:?}: {seen:?}");
     }
     assert!(failures.is_empty(), "{failures}");
 }
@@ -338,4 +343,37 @@ fn data_tags_decide_on_both_sides_and_denials_name_them() {
     let text = error.unwrap_err().to_string();
     assert!(text.contains("unit=a") && text.contains("`p`"), "{text}");
     drop(tagged);
+}
+
+#[test]
+fn forged_packets_in_the_name_of_a_peer_are_events_with_their_number() {
+    let realm = Realm::new(ENCRYPTED);
+    let (a, b) = (participant(98, realm.member("A", 2)), participant(98, realm.member("B", 3)));
+    let (writer, reader) = (writer(&a, "open"), reader(&b, "open"));
+    exchange(&writer, &reader);
+    let mut events = a.discovery_events();
+    let of_a = b.discovered_participants().into_iter().find(|found| found.prefix == a.guid().prefix).unwrap();
+    let to = of_a.metatraffic_unicast.iter().find_map(|locator| locator.to_socket_addr()).unwrap();
+    // A HEARTBEAT of the writer that announces writers, without protection.
+    let mut forged = b"RTPS\x02\x05\x01\x03".to_vec();
+    forged.extend(b.guid().prefix.0);
+    forged.extend([0x07, 0x01, 28, 0, 0, 0, 0, 0, 0, 0, 3, 0xc2]);
+    forged.extend([0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (mut told, end) = (Vec::new(), Instant::now() + PATIENCE);
+    while told.last().is_none_or(|count| *count == 1) {
+        assert!(Instant::now() < end, "{told:?}");
+        socket.send_to(&forged, to).unwrap();
+        match events.wait_next(Duration::from_millis(10)) {
+            Some(DiscoveryEvent::Security(SecurityEvent::PacketsRefused { peer, refusal, count })) => {
+                assert_eq!((peer, refusal), (b.guid().prefix, MessageRefusal::Unprotected));
+                told.push(count);
+            }
+            Some(DiscoveryEvent::ParticipantLost(..)) => panic!("a forged packet has an effect"),
+            _ => {}
+        }
+    }
+    assert_eq!((told.len(), told[0]), (2, 1), "{told:?}");
+    assert!(a.counters().drops.unprotected >= told[0] + told[1]);
+    exchange(&writer, &reader);
 }

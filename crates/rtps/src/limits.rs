@@ -145,6 +145,10 @@ pub const KEY_CHANNEL_MEMORY_MAX: usize = 64 << 20;
 /// forgotten.
 pub const REFUSALS_REMEMBERED_MAX: usize = 256;
 
+/// Known senders of refused messages, by reason, for each of which an event tells once a second. Further ones share an
+/// event.
+pub const REFUSED_SENDERS_MAX: usize = 64;
+
 /// Messages with keys that the caller has not taken. At this number, peers wait.
 pub const KEY_CHANNEL_UNREAD_MAX: u32 = 1024;
 

@@ -77,14 +77,14 @@ pub enum ParticipantEvent {
         /// The reason.
         reason: String,
     },
-    /// The participant has a pre-shared key, and refuses messages in the name of another one. Told at most once a
-    /// second for a reason.
+    /// The participant has security, and refuses messages, or submessages, in the name of another one. Told at most
+    /// once a second for a known sender and reason, and for a reason of all unknown senders together.
     MessagesRefused {
         /// The sender of the last message, which may be forged.
         from: GuidPrefix,
         /// The reason.
         refusal: MessageRefusal,
-        /// The number of messages since this was last told for the reason.
+        /// The number of messages since this was last told for the sender and reason.
         count: u64,
     },
     /// A connection to a known participant has opened.

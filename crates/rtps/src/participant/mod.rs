@@ -465,6 +465,7 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         if from.entity.is_builtin() {
             if from.prefix != self.participant.config.prefix {
                 if !self.participant.permits(if to == EntityId::UNKNOWN { from.entity } else { to }, &envelope) {
+                    self.concerns_discovery |= self.participant.refuse_unprotected(self.rx.now, from.prefix);
                     return;
                 }
                 self.concerns_discovery = true;
@@ -517,7 +518,7 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
             (self.deliver)(self.rx, Delivery { to: *to, from }, &input);
         }
         if unprotected > 0 {
-            self.participant.count_fault(from.prefix, Fault::Unprotected);
+            self.concerns_discovery |= self.participant.refuse_unprotected(self.rx.now, from.prefix);
         } else if is_protected && is_permitted {
             self.note_heard(&envelope);
         }

@@ -10,7 +10,6 @@ use crate::receiver::{DropReason, Envelope, Input, Interpreter, Origin};
 use crate::vendor::Quirks;
 use crate::wire::{Header, Submessages};
 
-use super::drops::Fault;
 use super::{Delivery, Demultiplexer, MessageRefusal, Participant};
 
 impl Participant {
@@ -46,7 +45,7 @@ impl Participant {
         for piece in pieces.drain(..) {
             match piece {
                 Piece::Refused(error) => {
-                    refusal = refusal.or(MessageRefusal::of(error).filter(|_| is_pre_shared));
+                    refusal = refusal.or(MessageRefusal::of(error));
                     interpreter.refuse(error, &mut demultiplexer);
                 }
                 Piece::Malformed => interpreter.stop(&mut demultiplexer),
@@ -104,15 +103,11 @@ impl Participant {
             && self.remotes.get(&from).is_some_and(|remote| Quirks::of(remote.data.vendor).plain_discovery_in_clear)
     }
 
-    /// Whether an endpoint accepts input with this protection. Counts a rejected input.
+    /// Whether an endpoint accepts input with this protection.
     #[inline]
-    pub(super) fn permits(&mut self, endpoint: EntityId, envelope: &Envelope) -> bool {
+    pub(super) fn permits(&self, endpoint: EntityId, envelope: &Envelope) -> bool {
         let Some(protection) = &self.config.protection else { return true };
-        let permits = protection.levels(endpoint).permit(envelope.protection)
-            || self.is_known_to_be_in_clear(endpoint, envelope.from.prefix);
-        if !permits {
-            self.count_fault(envelope.from.prefix, Fault::Unprotected);
-        }
-        permits
+        protection.levels(endpoint).permit(envelope.protection)
+            || self.is_known_to_be_in_clear(endpoint, envelope.from.prefix)
     }
 }

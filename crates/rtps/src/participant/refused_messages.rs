@@ -1,4 +1,4 @@
-//! Messages that a participant with a pre-shared key refuses: counted, and told at most once a second for a reason.
+//! Messages that a participant with security refuses: counted, and told at most once a second for a sender and reason.
 
 use alloc::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::protection::seal::seal_whole;
 use crate::time::Instant;
 
 impl Participant {
-    /// Counts a message that is not protected as a whole, though there is a pre-shared key. Returns whether there is an
-    /// event.
+    /// Counts a message or submessage that lacks the protection that is required. Returns whether there is an event.
+    #[cold]
     pub(super) fn refuse_unprotected(&mut self, now: Instant, from: GuidPrefix) -> bool {
         self.count_fault(from, Fault::Unprotected);
         self.tell_refusal(now, from, MessageRefusal::Unprotected)
@@ -21,7 +21,8 @@ impl Participant {
 
     /// Tells of a refused message, if it is time. Returns whether there is an event.
     pub(super) fn tell_refusal(&mut self, now: Instant, from: GuidPrefix, refusal: MessageRefusal) -> bool {
-        let Some(count) = self.refused_messages.note(now, refusal) else { return false };
+        let known = self.remotes.contains_key(&from).then_some(from);
+        let Some(count) = self.refused_messages.note(now, known, refusal) else { return false };
         self.events.push_back(ParticipantEvent::MessagesRefused { from, refusal, count });
         true
     }

@@ -109,14 +109,14 @@ pub enum SecurityEvent {
         /// The peer.
         peer: GuidPrefix,
     },
-    /// Messages in the name of a peer are refused as a whole, since messages are protected with a pre-shared key.
-    /// Reported at most once a second for a reason.
+    /// Messages in the name of a peer, or submessages in them, are refused: they lack protection, or are not authentic.
+    /// Reported at most once a second for a known peer and reason, and for a reason of all unknown ones together.
     PacketsRefused {
         /// The sender that the last of them names, which may be forged.
         peer: GuidPrefix,
         /// Why.
         refusal: MessageRefusal,
-        /// The number of messages since the last report.
+        /// The number of messages since the last report for the peer and reason.
         count: u64,
     },
     /// All keys of a pair are exchanged.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use peregrine_rtps::locator::Locator;
-use peregrine_rtps::participant::{FragmentRun, ParticipantEvent};
+use peregrine_rtps::participant::{FragmentRun, MessageRefusal, ParticipantEvent};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::transmit::TransmitBatch;
 
@@ -84,6 +84,8 @@ impl Side {
 struct Link {
     clock: Arc<Clock>,
     sides: [Side; 2],
+    /// The last message of each side.
+    last: [Vec<u8>; 2],
 }
 
 fn address(side: usize) -> SocketAddr {
@@ -106,7 +108,7 @@ impl Link {
             let (security, rtps) = member_at(side, &start, environment, addresses);
             Side { security, rtps, taken: Taken::default(), events: Vec::new(), matched: BTreeSet::new() }
         });
-        let mut link = Self { clock, sides };
+        let mut link = Self { clock, sides, last: Default::default() };
         for (side, entity) in [(0, WRITER), (1, READER)] {
             link.sides[side].security.register(entity, TOPIC, &partition("a"), None).unwrap().keep();
         }
@@ -143,9 +145,27 @@ impl Link {
         [self.sides[0].matched.contains(&reader), self.sides[1].matched.contains(&writer)]
     }
 
+    /// A side hears a message of the other one.
+    fn hear(&mut self, side: usize, octets: &[u8]) {
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let rx = Reception { now, wall, buffer: None, source: Source::Datagram(address(1 - side)) };
+        self.sides[side].rtps.handle_datagram(&rx, octets, &mut FragmentRun::default(), |_, _, _| {});
+    }
+
+    /// The refusals of messages that a side has told of: the sender, the reason and the number.
+    fn take_refusals(&mut self, side: usize) -> Vec<(GuidPrefix, MessageRefusal, u64)> {
+        let rtps = &mut self.sides[side].rtps;
+        let events = std::iter::from_fn(|| rtps.poll_event());
+        let refusals = events.filter_map(|event| match event {
+            ParticipantEvent::MessagesRefused { from, refusal, count } => Some((from, refusal, count)),
+            _ => None,
+        });
+        refusals.collect()
+    }
+
     /// Delivers messages until nothing more is to be done.
     fn settle(&mut self) {
-        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let now = self.clock.now();
         for _ in 0..ROUNDS_MAX {
             let (mut fresh, mut is_idle) = (Vec::new(), true);
             for (from, side) in self.sides.iter_mut().enumerate() {
@@ -167,9 +187,8 @@ impl Link {
             for (from, to, octets) in fresh {
                 let other = 1 - from;
                 if to.contains(&GROUP) || to.contains(&address(other)) {
-                    let rx = Reception { now, wall, buffer: None, source: Source::Datagram(address(from)) };
-                    let side = &mut self.sides[other];
-                    side.rtps.handle_datagram(&rx, &octets, &mut FragmentRun::default(), |_, _, _| {});
+                    self.hear(other, &octets);
+                    self.last[from] = octets;
                 }
             }
         }
@@ -240,4 +259,41 @@ fn pair_of_participants_that_authenticate_again_parts_and_matches_again() {
         assert!(has_parted(side), "the handshake was repeated");
     }
     assert_eq!((link.has_keys(), link.is_matched()), ([true; 2], [true; 2]));
+}
+
+/// A HEARTBEAT of the writer that announces writers, for all readers, in the name of this participant.
+fn unprotected(from: GuidPrefix) -> Vec<u8> {
+    let mut message = b"RTPS\x02\x05\x01\x03".to_vec();
+    message.extend(from.0);
+    message.extend([0x07, 0x01, 28, 0, 0, 0, 0, 0]);
+    message.extend(EntityId::SEDP_PUBLICATIONS_WRITER.0);
+    message.extend([0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0]);
+    message
+}
+
+#[test]
+fn refused_messages_are_told_once_a_second_for_each_peer_and_reason() {
+    let mut link = Link::connected();
+    let (peer, stranger) = (link.sides[1].rtps.prefix(), GuidPrefix([9; 12]));
+    assert_eq!(link.take_refusals(0), [], "true messages are not refused");
+    link.put_writer("b");
+    link.settle();
+    let mut changed = link.last[1].clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    for _ in 0..100 {
+        for message in [&changed, &unprotected(peer), &unprotected(stranger)] {
+            link.hear(0, message);
+        }
+    }
+    let (changed_of, plain_of) = (MessageRefusal::NotAuthentic, MessageRefusal::Unprotected);
+    let told = |count| [(peer, changed_of, count), (peer, plain_of, count), (stranger, plain_of, count)];
+    assert_eq!(link.take_refusals(0), told(1));
+    link.run(Span::from_secs(2));
+    for message in [&changed, &unprotected(peer), &unprotected(stranger)] {
+        link.hear(0, message);
+    }
+    assert_eq!(link.take_refusals(0), told(100));
+    let drops = link.sides[0].rtps.counters().drops;
+    assert_eq!((drops.not_authentic, drops.unprotected), (101, 202));
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use peregrine_rtps::discovery::data::SecurityInfo;
 use peregrine_rtps::id::GuidPrefix;
+use peregrine_rtps::limits::REFUSED_SENDERS_MAX;
 use peregrine_rtps::participant::{MessageRefusal, ParticipantConfig};
 use peregrine_rtps::protection::{Protection, ProtectionKind};
 use peregrine_security::crypto::{KeyLength, Passphrases, PreSharedConfig, PreSharedKeys};
@@ -24,8 +25,9 @@ const PERMISSIONS: &str = "DDS:Access:PSK:1.2";
 const IS_PRE_SHARED_PROTECTED: u32 = 1 << 4;
 const IS_PRE_SHARED_ENCRYPTED: u32 = 1 << 6;
 
-/// Events that wait for the next call of [`Security::process`]. Discovery tells of a few in a second.
-const REPORTS_MAX: usize = 64;
+/// Events that wait for the next call of [`Security::process`]. Discovery tells of [`REFUSED_SENDERS_MAX`] and a few in
+/// a second.
+const REPORTS_MAX: usize = 2 * REFUSED_SENDERS_MAX;
 
 impl Security {
     /// Adds security with passphrases alone to the configuration of a participant. All that know the passphrase may do
@@ -74,7 +76,7 @@ impl Security {
         let event = SecurityEvent::PacketsRefused { peer, refusal, count };
         log_event(&event);
         let mut reports = lock_leaf(&self.reports);
-        // More cannot come before they are taken: the participant tells of five in a second.
+        // More do not come before they are taken.
         if reports.len() < REPORTS_MAX {
             reports.push_back(event);
         }

@@ -23,6 +23,7 @@ use peregrine_rtps::id::{DomainId, GuidPrefix};
 pub use peregrine_rtps::participant::MessageRefusal;
 pub use peregrine_rtps::protection::ProtectionKind;
 use peregrine_security::WallTime;
+use peregrine_security::check::{File, Files};
 pub use peregrine_security::crypto::KeyLength;
 use peregrine_security::crypto::{Passphrase, Passphrases};
 use peregrine_security::documents::PartitionMatching;
@@ -37,6 +38,7 @@ pub use log::{
     UnknownLogLevel,
 };
 
+use crate::driver::base::clock::wall;
 use crate::error::{Argument, BadParameter, Unit};
 pub use crate::error::{SecurityError, SecurityPart};
 
@@ -50,6 +52,12 @@ pub mod plugins {
         AccessControl, Authentication, Cryptographic, EndpointDescription, EndpointSecurity, PeerRefusal, Plugins,
         Rights,
     };
+}
+
+/// The results of [`SecurityConfig::check`].
+pub mod check {
+    pub use peregrine_security::check::{Finding, Report, Severity};
+    pub use peregrine_security::documents::Position;
 }
 
 /// The longest file, in bytes.
@@ -313,6 +321,48 @@ impl SecurityConfig {
         Ok(config)
     }
 
+    /// Reads all parts, and tells what a participant with them may do in a domain at present, and the faults of each
+    /// part, also if several have faults. The text of the [`Report`](check::Report) is one page, without secrets. No
+    /// participant is made.
+    ///
+    /// ```no_run
+    /// # let security = peregrine::security::SecurityConfig::new();
+    /// let report = security.check(0, "")?;
+    /// println!("{report}");
+    /// if !report.is_usable() {
+    ///     std::process::exit(1);
+    /// }
+    /// # Ok::<(), peregrine::security::SecurityError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A part is not stated or cannot be read. A participant without certificates has no documents to check.
+    pub fn check(&self, domain: u32, domain_tag: &str) -> Result<check::Report, SecurityError> {
+        use SecurityPart as Part;
+        let read = |part: Part, uri: &str| {
+            bytes(part, uri).map(|(octets, path)| (path.unwrap_or_else(|| part.to_string()), octets))
+        };
+        let identity_ca = read(Part::IdentityCa, &self.identity_ca)?;
+        let certificate = read(Part::IdentityCertificate, &self.identity_certificate)?;
+        let (key, key_path) = secret(Part::PrivateKey, &self.private_key)?;
+        let permissions_ca = read(Part::PermissionsCa, &self.permissions_ca)?;
+        let governance = read(Part::Governance, &self.governance)?;
+        let permissions = read(Part::Permissions, &self.permissions)?;
+        let revocations = self.revocations.as_deref().map(|uri| read(Part::Revocations, uri)).transpose()?;
+        let key_name = key_path.unwrap_or_else(|| Part::PrivateKey.to_string());
+        let files = Files {
+            identity_authorities: file(&identity_ca),
+            permissions_authorities: file(&permissions_ca),
+            certificate: file(&certificate),
+            key: File { name: &key_name, octets: key.expose() },
+            governance: file(&governance),
+            permissions: file(&permissions),
+            revocations: revocations.as_ref().map(file),
+            password: self.password.as_ref(),
+        };
+        Ok(peregrine_security::check::check(&files, domain, domain_tag, wall().into()))
+    }
+
     /// Reads and verifies all parts.
     pub(crate) fn load(
         &self,
@@ -388,6 +438,10 @@ pub(crate) fn passphrases(primary: &Secret, extra: Option<&Secret>) -> Result<Pa
     let primary = Passphrase::parse(primary).map_err(|fault| malformed(SecurityPart::Passphrase, path, &fault))?;
     let parsed = Passphrases::with_list(primary, extra);
     parsed.map_err(|fault| malformed(SecurityPart::ExtraPassphrases, extra_path.flatten(), &fault))
+}
+
+fn file((name, octets): &(String, Vec<u8>)) -> File<'_> {
+    File { name, octets }
 }
 
 fn certificates(part: SecurityPart, uri: &str) -> Result<Vec<Certificate>, SecurityError> {

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use peregrine::qos::{Partition, PublisherQos, SubscriberQos};
+use peregrine::security::check::{Finding, Severity};
 use peregrine::security::{MessageRefusal, RenewalCause, SecurityEvent};
 use peregrine::{DiscoveryEvent, DiscoveryEvents, DomainParticipant, Error, Guid};
 use peregrine_rtps::protection::ProtectionKind;
 use realm::lenient::lenient;
 use realm::watched_keys::watched_keys;
+use realm::watched_threads::{Call, watched_threads};
 use realm::{Block, Levels, PATIENCE, Realm, await_event, config, exchange, participant, reader, writer};
 
 /// Everything is encrypted.
@@ -376,4 +378,59 @@ fn forged_packets_in_the_name_of_a_peer_are_events_with_their_number() {
     assert_eq!((told.len(), told[0]), (2, 1), "{told:?}");
     assert!(a.counters().drops.unprotected >= told[0] + told[1]);
     exchange(&writer, &reader);
+}
+
+#[test]
+fn check_of_a_configuration_tells_what_its_parts_permit_and_their_faults() {
+    let (realm, stranger) = (Realm::new(ENCRYPTED), Realm::new(ENCRYPTED));
+    let report = realm.member("A", 2).check(7, "").unwrap();
+    assert!(report.is_usable(), "{report}");
+    let text = report.to_string();
+    assert!(text.contains("CN=A") && text.contains("may join") && !text.contains("PRIVATE KEY"), "{text}");
+
+    let [.., (_, governance), _] = stranger.member_parts("A", 2);
+    let report = realm.member("A", 2).revocations(realm.revoking(&[2])).governance(governance).check(7, "").unwrap();
+    assert!(!report.is_usable());
+    for file in ["governance document", "identity certificate"] {
+        let is_fault = |finding: &Finding| finding.severity == Severity::Error && finding.file == file;
+        assert!(report.findings.iter().any(is_fault), "{file}: {report}");
+    }
+    let missing = realm.member("A", 2).permissions("file:/nowhere/permissions.p7s").check(7, "").unwrap_err();
+    assert!(missing.to_string().contains("/nowhere/permissions.p7s"), "{missing}");
+}
+
+#[test]
+fn denial_of_a_writer_is_a_non_match_with_the_reason_on_both_sides() {
+    let realm = Realm::new(ENCRYPTED);
+    // B makes a writer that its permissions deny. Later it asks them, as after a change.
+    let (plugins, is_strict) = lenient();
+    let b = participant(99, realm.member("B", 3).plugins(plugins));
+    let mut of_b = b.discovery_events();
+    let writer = writer(&b, "secret");
+    is_strict.store(true, Ordering::Relaxed);
+    let a = participant(99, realm.member_with("A", 2, &["secret"]));
+    let mut of_a = a.discovery_events();
+    let reader = reader(&a, "secret");
+    for (events, remote) in [(&mut of_a, writer.guid()), (&mut of_b, reader.guid())] {
+        let reason = await_non_match(events, remote);
+        for expected in ["security", "permissions", "publishing topic `secret`", "add <publish>"] {
+            assert!(reason.contains(expected), "{expected}: {reason}");
+        }
+    }
+    assert!(writer.matched_subscriptions().is_empty() && reader.matched_publications().is_empty());
+}
+
+#[test]
+fn jobs_of_handshakes_run_on_their_own_thread() {
+    let realm = Realm::new(ENCRYPTED);
+    let (plugins, threads) = watched_threads();
+    let a = participant(100, realm.member("A", 2).plugins(plugins));
+    let b = participant(100, realm.member("B", 3));
+    exchange(&writer(&a, "open"), &reader(&b, "open"));
+    let threads = threads.lock().unwrap().clone();
+    let is_of_jobs = |name: &&String| name.contains("jobs-");
+    let messages = &threads[&Call::Message];
+    assert_eq!(messages.iter().filter(is_of_jobs).count(), 0, "{messages:?}");
+    let jobs = &threads[&Call::JobDone];
+    assert!(jobs.len() >= 2 && jobs.iter().all(|name| is_of_jobs(&name)), "{jobs:?}");
 }

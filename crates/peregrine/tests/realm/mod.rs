@@ -4,6 +4,7 @@
 
 pub(crate) mod lenient;
 pub(crate) mod watched_keys;
+pub(crate) mod watched_threads;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -3,7 +3,7 @@
 mod realm;
 
 use std::fmt::Write as _;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -433,4 +433,55 @@ fn jobs_of_handshakes_run_on_their_own_thread() {
     assert_eq!(messages.iter().filter(is_of_jobs).count(), 0, "{messages:?}");
     let jobs = &threads[&Call::JobDone];
     assert!(jobs.len() >= 2 && jobs.iter().all(|name| is_of_jobs(&name)), "{jobs:?}");
+}
+
+#[test]
+fn readers_in_a_multicast_group_get_each_protected_sample_once() {
+    use ProtectionKind::{Encrypt, None, Sign};
+    let group: IpAddr = "239.255.7.10".parse().unwrap();
+    let signed = Levels { messages: Sign, discovery: Encrypt, submessages: None, payloads: None };
+    let encrypted = Levels { messages: None, discovery: Encrypt, submessages: Encrypt, payloads: None };
+    for (place, levels) in [signed, encrypted].into_iter().enumerate() {
+        let domain = 78 + place as u32;
+        let realm = Realm::new(levels);
+        // Each participant has sockets of its own, as in another process.
+        let apart = |name: &str, serial| {
+            let mut config = config();
+            config.threads.name_prefix = name.to_lowercase();
+            config.shared_memory = false;
+            let builder = DomainParticipant::builder(domain).config(config);
+            builder.security(realm.member(name, serial)).build().unwrap()
+        };
+        let (a, there) = (apart("A", 2), [apart("B", 3), apart("C", 4)]);
+        let writer = writer(&a, "open");
+        let readers = there.each_ref().map(|participant| {
+            let topic = participant.topic::<Block>("open").unwrap();
+            topic.reader_builder().reliable().keep_all().multicast(group).build().unwrap()
+        });
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        readers.iter().for_each(|reader| reader.wait_for_writers(1, PATIENCE).unwrap());
+        let by_group = |participant: &DomainParticipant| {
+            let port = 7401 + 250 * u16::try_from(domain).unwrap();
+            let sockets = participant.transport_statistics();
+            let of_group = sockets.iter().filter(|(address, _)| address.port() == port);
+            of_group.map(|(_, counts)| counts.datagrams_received).sum::<u64>()
+        };
+        // The first samples may be sent to each reader alone.
+        let (mut written, end) = (0, Instant::now() + PATIENCE);
+        while there.iter().any(|participant| by_group(participant) < 100) {
+            assert!(Instant::now() < end, "{levels:?}: no datagrams come by the group");
+            for _ in 0..100 {
+                writer.write(&Block { number: written, octets: vec![7; 100] }).unwrap();
+                written += 1;
+            }
+            writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        }
+        for reader in &readers {
+            for number in 0..written {
+                let sample = reader.wait_and_take(PATIENCE).unwrap();
+                assert_eq!(sample.into_value().map(|block| block.number), Some(number), "{levels:?}");
+            }
+            assert!(reader.take().unwrap().is_empty(), "{levels:?}: a sample comes twice");
+        }
+    }
 }

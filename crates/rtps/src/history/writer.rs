@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
@@ -74,6 +75,7 @@ pub struct WriterHistory {
     live: usize,
     last: SequenceNumber,
     bytes: u64,
+    boxes: SpareBoxes,
     keyless: Instance,
     instances: HashMap<KeyHash, Instance, foldhash::quality::FixedState>,
 }
@@ -96,6 +98,7 @@ impl WriterHistory {
             live: 0,
             last: SequenceNumber::ZERO,
             bytes: 0,
+            boxes: SpareBoxes::default(),
             keyless: Instance::default(),
             instances: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
         }
@@ -262,9 +265,10 @@ impl WriterHistory {
             |sealed: &SealedPayload| sealed.fragment_size == change.fragment_size && sealed.generation == generation;
         if !change.sealed.as_deref().is_some_and(is_current) && !change.payload.is_empty() {
             if change.sealed.is_some() {
-                put_away_sealed(change.sealed.take(), pool);
+                self.boxes.put_away(change.sealed.take(), pool);
             }
-            change.sealed = Some(sealer.seal(&change.payload, change.fragment_size, pool)?);
+            let sealed = sealer.seal(&change.payload, change.fragment_size, pool)?;
+            change.sealed = Some(self.boxes.boxed(sealed));
         }
         Ok(())
     }
@@ -273,6 +277,7 @@ impl WriterHistory {
     pub(crate) fn release_memory(&mut self) {
         if self.changes.is_empty() {
             self.changes = VecDeque::new();
+            self.boxes = SpareBoxes::default();
         }
     }
 
@@ -483,7 +488,7 @@ impl WriterHistory {
         if change.live {
             pool.put_away(change.payload);
             if change.sealed.is_some() {
-                put_away_sealed(change.sealed, pool);
+                self.boxes.put_away(change.sealed, pool);
             }
             self.unlink_oldest(change.instance, change.next_of_instance);
         }
@@ -501,7 +506,7 @@ impl WriterHistory {
         change.live = false;
         pool.put_away(core::mem::take(&mut change.payload));
         if change.sealed.is_some() {
-            put_away_sealed(change.sealed.take(), pool);
+            self.boxes.put_away(change.sealed.take(), pool);
         }
         let (key, next) = (change.instance, change.next_of_instance);
         self.unlink_oldest(key, next);
@@ -561,10 +566,31 @@ impl WriterHistory {
     }
 }
 
-#[cold]
-fn put_away_sealed(sealed: Option<Box<SealedPayload>>, pool: &mut BufferPool) {
-    if let Some(sealed) = sealed {
-        pool.put_away(sealed.payload);
+/// Boxes of protected payloads that have left the cache, for the next ones: a steady flow allocates none.
+#[derive(Debug, Default)]
+struct SpareBoxes(#[expect(clippy::vec_box, reason = "the boxes themselves are reused")] Vec<Box<SealedPayload>>);
+
+/// The most spare boxes. If readers acknowledge more samples at once, later ones are allocated.
+const SPARE_BOXES_MAX: usize = 64;
+
+impl SpareBoxes {
+    #[cold]
+    fn put_away(&mut self, sealed: Option<Box<SealedPayload>>, pool: &mut BufferPool) {
+        let Some(mut sealed) = sealed else { return };
+        pool.put_away(core::mem::take(&mut sealed.payload));
+        if self.0.len() < SPARE_BOXES_MAX {
+            self.0.push(sealed);
+        }
+    }
+
+    fn boxed(&mut self, sealed: SealedPayload) -> Box<SealedPayload> {
+        match self.0.pop() {
+            Some(mut spare) => {
+                *spare = sealed;
+                spare
+            }
+            None => Box::new(sealed),
+        }
     }
 }
 
@@ -573,7 +599,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-    use std::vec::Vec;
+
+    #[test]
+    fn boxes_of_protected_payloads_are_reused_up_to_a_number() {
+        let sealed = |plain_len| SealedPayload {
+            payload: Payload::copy_of(&[7; 100]),
+            plain_len,
+            fragment_size: 0,
+            overhead: 0,
+            generation: 0,
+        };
+        let (mut boxes, mut pool) = (SpareBoxes::default(), BufferPool::new(1000));
+        let first = boxes.boxed(sealed(1));
+        let address = core::ptr::from_ref(&*first);
+        boxes.put_away(Some(first), &mut pool);
+        assert!(boxes.0[0].payload.is_empty(), "a spare box holds no buffer");
+        let second = boxes.boxed(sealed(2));
+        assert_eq!((core::ptr::from_ref(&*second), second.plain_len), (address, 2));
+        let many: Vec<_> = (0..SPARE_BOXES_MAX + 1).map(|_| boxes.boxed(sealed(3))).collect();
+        many.into_iter().for_each(|one| boxes.put_away(Some(one), &mut pool));
+        assert_eq!(boxes.0.len(), SPARE_BOXES_MAX);
+    }
 
     fn change(key: u8, value: u8) -> Change {
         let mut hash = KeyHash::NIL;

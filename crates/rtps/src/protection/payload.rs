@@ -1,6 +1,5 @@
 //! Payloads: protected once for all readers and all repairs, opened by each reader.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use crate::id::{EntityId, Guid};
@@ -60,7 +59,7 @@ impl PayloadSealer<'_> {
         plain: &[u8],
         fragment_size: u32,
         pool: &mut BufferPool,
-    ) -> Result<Box<SealedPayload>, SealError> {
+    ) -> Result<SealedPayload, SealError> {
         let Self { protection, writer, kind } = self;
         // Taken first: if the key is renewed meanwhile, the payload is sealed again.
         let generation = self.generation();
@@ -95,7 +94,7 @@ impl PayloadSealer<'_> {
             seal.write_payload(head, text_len, footer);
         }
         let payload = Payload::new(buffer, 0..len).unwrap_or_default();
-        Ok(Box::new(SealedPayload { payload, plain_len, fragment_size, overhead, generation }))
+        Ok(SealedPayload { payload, plain_len, fragment_size, overhead, generation })
     }
 }
 

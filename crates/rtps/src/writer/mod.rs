@@ -592,7 +592,7 @@ impl Writer {
                 source_timestamp: change.source_timestamp,
                 payload: &change.payload,
                 fragment_size,
-                sealed: sealed.as_deref(),
+                sealed: sealed.as_ref(),
             };
             let len = change.payload.len();
             if send_new(&mut self.packer, &mut self.group, &outgoing) {

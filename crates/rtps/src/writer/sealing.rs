@@ -1,7 +1,5 @@
 //! The payloads of a writer are protected once, when they are first sent.
 
-use alloc::boxed::Box;
-
 use crate::history::Change;
 use crate::protection::payload::SealedPayload;
 use crate::seq::SequenceNumber;
@@ -26,7 +24,7 @@ impl Writer {
 
     /// Like [`Self::seal_from`] for a change that is sent once and not held.
     #[inline]
-    pub(super) fn seal_once(&mut self, change: &Change, fragment_size: u32) -> Option<Box<SealedPayload>> {
+    pub(super) fn seal_once(&mut self, change: &Change, fragment_size: u32) -> Option<SealedPayload> {
         let sealer = self.packer.payloads().filter(|_| !change.payload.is_empty())?;
         sealer.seal(&change.payload, fragment_size, &mut self.pool).ok()
     }

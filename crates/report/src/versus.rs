@@ -1,7 +1,8 @@
 //! The ratios of each series to the floor of its record, to the other middlewares in it, and of secured series to the
-//! unsecured one.
+//! unsecured one and to the rate that cryptography allows.
 
 use crate::compare::{FEWEST_BLOCKS, Ratio, Verdict};
+use crate::stats::Spread;
 use crate::table::{Row, Run, Table, floor_of, paired};
 use crate::view::{Strand, View};
 
@@ -56,9 +57,8 @@ pub(crate) fn to_floor(table: &Table) -> Vec<Versus<'_>> {
 
 /// Every row of ours over those of the other middlewares under the same conditions.
 pub(crate) fn to_peers<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
-    let strand = |row: &Row| view.strand_of(row).and_then(|index| view.strands.get(index));
-    let is_ours = |row: &&Row| strand(row).is_some_and(Strand::is_ours);
-    let is_peer = |row: &&Row| strand(row).is_some_and(|strand| !strand.floor && !strand.is_ours());
+    let is_ours = |row: &&Row| strand(view, row).is_some_and(Strand::is_ours);
+    let is_peer = |row: &&Row| strand(view, row).is_some_and(|s| !s.floor && !s.is_sealing() && !s.is_ours());
     let rows = &view.table.rows;
     let peers: Vec<&Row> = rows.iter().filter(is_peer).collect();
     let ours = rows.iter().filter(is_ours);
@@ -69,22 +69,67 @@ pub(crate) fn to_peers<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
     .collect()
 }
 
-/// Every row of a secured series over that of the same middleware without security under the same conditions: the first
-/// one, if there are several.
+/// Every row of a secured series over that of the same middleware and path without security under the same conditions:
+/// the first one, if there are several.
 pub(crate) fn to_unsecured<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
-    let strand = |row: &Row| view.strand_of(row).and_then(|index| view.strands.get(index));
-    let is_moving = |strand: &Strand| !strand.floor && !strand.is_sealing();
-    let unsecured = |secured: &Row, product: &str| {
-        view.table.rows.iter().find(|row| {
-            is_alike(secured, row)
-                && strand(row).is_some_and(|s| is_moving(s) && !s.is_secured() && s.product() == product)
+    let rows = view.table.rows.iter();
+    rows.filter_map(|row| Some((unsecured(view, row)?, row))).flat_map(|(base, row)| compare(base, row)).collect()
+}
+
+/// A secured rate beside the highest one that cryptography allows.
+pub(crate) struct Bounded<'a> {
+    pub(crate) row: &'a Row,
+    /// Samples per second: the median of the bounds of all repetitions.
+    pub(crate) bound: f64,
+    /// The rate over the bound of its repetition.
+    pub(crate) ratio: Ratio,
+}
+
+/// The definition of a bound, for readers.
+pub(crate) const BOUND: &str = "The bound of a secured rate is what AES leaves of the rate of the same path without security in the same repetition, \
+     with one core for each side: 1 / (1 / rate without security + 1 / rate of sealing alone or of opening alone, \
+     whichever is lower).";
+
+/// Every secured rate of this project beside its [`BOUND`].
+pub(crate) fn to_bound<'a>(view: &View<'a>) -> Vec<Bounded<'a>> {
+    view.table.rows.iter().filter_map(|row| bounded(view, row)).collect()
+}
+
+fn bounded<'a>(view: &View<'a>, row: &'a Row) -> Option<Bounded<'a>> {
+    let rate = |run: &Run| run.samples_per_s;
+    let secured = strand(view, row).filter(|strand| strand.is_ours())?;
+    let plain = unsecured(view, row)?;
+    let is_floor = |other: &Strand| other.is_sealing() && other.protection() == secured.protection();
+    let sealing = find_alike(view, row, is_floor)?;
+    let of_repetition =
+        |base: &Row, repetition: u32| base.runs.iter().filter(|run| run.repetition == repetition).find_map(rate);
+    let pairs: Vec<(f64, f64)> = row
+        .runs
+        .iter()
+        .filter_map(|run| {
+            let (plain, sealing) = (of_repetition(plain, run.repetition)?, of_repetition(sealing, run.repetition)?);
+            Some(((plain.recip() + sealing.recip()).recip(), rate(run)?))
         })
-    };
-    let pair = |row: &'a Row| {
-        let of = strand(row).filter(|strand| is_moving(strand) && strand.is_secured())?;
-        Some((unsecured(row, of.product())?, row))
-    };
-    view.table.rows.iter().filter_map(pair).flat_map(|(base, row)| compare(base, row)).collect()
+        .collect();
+    let bound = Spread::of(pairs.iter().map(|(bound, _)| *bound))?.median;
+    Some(Bounded { row, bound, ratio: Ratio::of_pairs(&pairs)? })
+}
+
+/// The row of the same middleware and path without security, for that of a secured series.
+fn unsecured<'a>(view: &View<'a>, row: &Row) -> Option<&'a Row> {
+    let is_moving = |strand: &Strand| !strand.floor && !strand.is_sealing();
+    let of = strand(view, row).filter(|strand| is_moving(strand) && strand.is_secured())?;
+    find_alike(view, row, |other| {
+        is_moving(other) && !other.is_secured() && other.product() == of.product() && other.has_path_of(of)
+    })
+}
+
+fn find_alike<'a>(view: &View<'a>, row: &Row, is_it: impl Fn(&Strand) -> bool) -> Option<&'a Row> {
+    view.table.rows.iter().find(|other| is_alike(row, other) && strand(view, other).is_some_and(&is_it))
+}
+
+fn strand<'v>(view: &'v View<'_>, row: &Row) -> Option<&'v Strand> {
+    view.strand_of(row).and_then(|index| view.strands.get(index))
 }
 
 /// The same record, size and case; the sending thread may differ, because not every middleware has the choice.
@@ -142,6 +187,62 @@ mod tests {
         };
         assert!(ratio("security-data", 32) > ratio("security-sign", 32) && ratio("security-sign", 32) > 1.0);
         assert!(to_unsecured(&View::new(&[], &Table::of_all(&[]))).is_empty());
+    }
+
+    #[test]
+    fn batched_secured_series_are_compared_with_the_batched_unsecured_one() {
+        let sources = [Source { name: String::new(), record: example::secured_rates() }];
+        let table = Table::of_all(&sources);
+        let versus = to_unsecured(&View::new(&sources, &table));
+        assert!(!versus.is_empty());
+        for one in versus {
+            let is_batched = |row: &Row| row.series.ends_with("-batched");
+            assert_eq!(is_batched(one.base), is_batched(one.row), "{} over {}", one.row.series, one.base.series);
+        }
+    }
+
+    #[test]
+    fn bound_adds_sealing_to_the_time_per_sample_of_the_same_repetition() {
+        let record = example::secured_rates();
+        let sources = [Source { name: String::new(), record: record.clone() }];
+        let table = Table::of_all(&sources);
+        let bounded = to_bound(&View::new(&sources, &table));
+        // Two levels, without and with batches, at each size; security without protection has nothing to seal.
+        let found: Vec<&str> = bounded.iter().map(|one| &*one.row.series).collect();
+        for series in ["peregrine-security-rtps-sign", "peregrine-security-rtps-encrypt-batched"] {
+            assert!(found.contains(&series), "{found:?}");
+        }
+        assert!(!found.iter().any(|series| series.contains("-none") || series.starts_with("sealing-")), "{found:?}");
+        for one in &bounded {
+            let rate_of = |series: &str, repetition: u32| {
+                let is_it = |run: &&crate::record::Measurement| {
+                    (&*run.series, run.data_len, run.repetition) == (series, one.row.data_len, repetition)
+                };
+                let run = record.measurements.iter().find(is_it).unwrap();
+                run.subscriber.throughput.as_ref().unwrap().samples_per_s()
+            };
+            let plain = if one.row.series.ends_with("-batched") { "peregrine-batched" } else { "peregrine" };
+            let sealing = one.row.series.replace("peregrine-security-", "sealing-");
+            let repetitions = || 0..record.header.repetitions;
+            let bound_at = |at| 1.0 / (1.0 / rate_of(plain, at) + 1.0 / rate_of(&sealing, at));
+            let ratio_at = |at| rate_of(&one.row.series, at) / bound_at(at);
+            assert_eq!(one.ratio.count, repetitions().count());
+            assert_is_median(one.bound, repetitions().map(bound_at).collect());
+            assert_is_median(one.ratio.median, repetitions().map(ratio_at).collect());
+        }
+    }
+
+    fn assert_is_median(found: f64, mut values: Vec<f64>) {
+        values.sort_by(f64::total_cmp);
+        let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+        assert!((low * 0.999_999..=high * 1.000_001).contains(&found), "{found} of {values:?}");
+    }
+
+    #[test]
+    fn sealing_alone_is_no_other_middleware() {
+        let sources = [Source { name: String::new(), record: example::secured_rates() }];
+        let table = Table::of_all(&sources);
+        assert!(to_peers(&View::new(&sources, &table)).is_empty());
     }
 
     #[test]

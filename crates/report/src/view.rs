@@ -86,13 +86,19 @@ impl Strand {
 
     /// Whether it only seals and opens bytes: the floor of protection.
     pub(crate) fn is_sealing(&self) -> bool {
-        self.series.starts_with(SEALING)
+        is_sealing(&self.series)
     }
 
-    /// The level of protection, from the name of a protected series or of its floor.
+    /// The level of protection, from the name of a protected series or of its floor; of batched samples, with their
+    /// suffix.
     pub(crate) fn protection(&self) -> Option<&str> {
         let secured = || self.series.split_once("security-").map(|(_, level)| level);
         self.series.strip_prefix(SEALING).or_else(secured)
+    }
+
+    /// Whether the samples of both take the same path, as far as charts distinguish paths.
+    pub(crate) fn has_path_of(&self, other: &Self) -> bool {
+        self.path() == other.path()
     }
 
     /// The middleware.
@@ -134,6 +140,11 @@ enum Path {
 
 /// Beginning of the name of a series that only seals and opens bytes.
 const SEALING: &str = "sealing-";
+/// Whether a series with this name only seals and opens bytes, and moves none.
+pub(crate) fn is_sealing(series: &str) -> bool {
+    series.starts_with(SEALING)
+}
+
 /// Words of a series' name that mean protected samples.
 const SECURITY_WORDS: [&str; 3] = ["secure", "secured", "security"];
 /// Name of this project's middleware in a series of several.

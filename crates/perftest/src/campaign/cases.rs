@@ -7,10 +7,9 @@ use std::time::Duration;
 use peregrine_report::record::{Case, Delivery, Measurement, Publishing, Reliability, SideResult, Skipped, Test};
 
 use super::programs::{self, PeerPrograms};
-use super::series::{Carrier, SeriesRunner, SeriesSpec, Variant};
+use super::series::{Carrier, Sealing, SeriesRunner, SeriesSpec, Variant};
 use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait, Waits};
 use super::types::DataType;
-use crate::protection::Protection;
 
 /// Largest sample of a raw datagram: the limit of UDP over IPv4.
 const MAX_RAW_LEN: u64 = crate::plan::MAX_DATAGRAM_LEN as u64;
@@ -47,7 +46,7 @@ pub enum CaseProgram {
     /// The program of a peer.
     Peer(&'static Variant),
     /// A thread of this process that seals and opens bytes.
-    Sealing(Protection),
+    Sealing(Sealing),
 }
 
 /// One run of the processes of one series.
@@ -343,10 +342,13 @@ impl CandidateCase {
                     None => Ok(CaseProgram::Peer(variant)),
                 }
             }
-            SeriesRunner::Sealing(_) if self.pace != Pace::PingPong || self.case.delivery != Delivery::SameHost => {
-                Err("bytes are sealed and opened by one thread, beside ping-pong on one host".into())
+            SeriesRunner::Sealing(_)
+                if matches!(self.pace, Pace::Rate(_)) || self.case.delivery != Delivery::SameHost =>
+            {
+                Err("bytes are sealed and opened by one thread, beside ping-pong and unpaced samples on one host"
+                    .into())
             }
-            SeriesRunner::Sealing(protection) => Ok(CaseProgram::Sealing(protection)),
+            SeriesRunner::Sealing(sealing) => Ok(CaseProgram::Sealing(sealing)),
             SeriesRunner::Own(_) if self.case.delivery == Delivery::TwoHosts && !conditions.two_hosts => {
                 Err("the plan runs on one machine; this takes two hosts".into())
             }

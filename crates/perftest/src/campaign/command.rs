@@ -273,7 +273,7 @@ impl Campaign<'_> {
             CaseProgram::Own(carrier) => runner::run(planned, carrier, self.cores, self.placement, self.stop)
                 .map(|measurement| Measured::Measurement(Box::new(measurement))),
             #[cfg(feature = "security")]
-            CaseProgram::Sealing(protection) => super::sealing::run(planned, protection, self.cores, self.stop)
+            CaseProgram::Sealing(sealing) => super::sealing::run(planned, sealing, self.cores, self.stop)
                 .map(|measurement| Measured::Measurement(Box::new(measurement))),
             #[cfg(not(feature = "security"))]
             CaseProgram::Sealing(_) => Err(Error::Setup("this program was built without the feature security".into())),

@@ -33,9 +33,18 @@ pub enum SeriesRunner {
     /// The program of a peer, with this variant.
     Peer(&'static Variant),
     /// This program seals and opens bytes, and moves none.
-    Sealing(Protection),
+    Sealing(Sealing),
     /// Not part of this build, with the reason.
     Missing(&'static str),
+}
+
+/// How bytes are sealed and opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealing {
+    /// The level of protection.
+    pub protection: Protection,
+    /// Whether a message has as many samples as fit into [`BATCH_LEN`] bytes, or one.
+    pub batched: bool,
 }
 
 /// The transports of this program itself.
@@ -139,13 +148,13 @@ const fn dds(path: Path, form: Form) -> SeriesRunner {
 const BATCHED: SeriesRunner =
     SeriesRunner::Own(Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: true, protection: None }));
 
-const fn secured(protection: Protection) -> SeriesRunner {
-    let dds = Dds { path: Path::Udp, form: Form::Values, batched: false, protection: Some(protection) };
+const fn secured(protection: Protection, batched: bool) -> SeriesRunner {
+    let dds = Dds { path: Path::Udp, form: Form::Values, batched, protection: Some(protection) };
     if cfg!(feature = "security") { SeriesRunner::Own(Carrier::Peregrine(dds)) } else { NO_SECURITY }
 }
 
-const fn sealing(protection: Protection) -> SeriesRunner {
-    if cfg!(feature = "security") { SeriesRunner::Sealing(protection) } else { NO_SECURITY }
+const fn sealing(protection: Protection, batched: bool) -> SeriesRunner {
+    if cfg!(feature = "security") { SeriesRunner::Sealing(Sealing { protection, batched }) } else { NO_SECURITY }
 }
 
 const NO_SECURITY: SeriesRunner = SeriesRunner::Missing("this program was built without the feature security");
@@ -176,20 +185,12 @@ static SERIES: LazyLock<Vec<SeriesSpec>> = LazyLock::new(|| {
         short_label: (*short_label).into(),
         runner: *runner,
     });
-    let own_secured = Protection::ALL.into_iter().map(|protection| SeriesSpec {
-        id: format!("peregrine-security-{}", protection.id()),
-        label: format!("Peregrine, {}", protection.label()),
-        short_label: format!("P. {}", protection.short_label()),
-        runner: secured(protection),
-    });
+    let secured = |batched| Protection::ALL.into_iter().map(move |protection| secured_series(protection, batched));
     // Without protection there is nothing to seal.
-    let floors = Protection::ALL.into_iter().filter(|protection| *protection != Protection::Unprotected);
-    let floors = floors.map(|protection| SeriesSpec {
-        id: format!("sealing-{}", protection.id()),
-        label: format!("seal and open only: {}", protection.label()),
-        short_label: format!("seal {}", protection.short_label()),
-        runner: sealing(protection),
-    });
+    let is_protected = |protection: &Protection| *protection != Protection::Unprotected;
+    let sealing = |batched| {
+        Protection::ALL.into_iter().filter(is_protected).map(move |protection| sealing_series(protection, batched))
+    };
     let variants = VARIANTS.iter().chain(&SECURED_VARIANTS).filter(|variant| variant.publish == Publish::Sync);
     let peers = variants.map(|variant| SeriesSpec {
         id: variant.series_id(),
@@ -197,8 +198,34 @@ static SERIES: LazyLock<Vec<SeriesSpec>> = LazyLock::new(|| {
         short_label: variant.short_label(),
         runner: SeriesRunner::Peer(variant),
     });
-    own.chain(own_secured).chain(floors).chain(peers).collect()
+    let ways = [false, true];
+    own.chain(ways.into_iter().flat_map(secured)).chain(ways.into_iter().flat_map(sealing)).chain(peers).collect()
 });
+
+/// The end of the name of a batched series.
+fn batched_suffix(batched: bool) -> &'static str {
+    if batched { "-batched" } else { "" }
+}
+
+fn secured_series(protection: Protection, batched: bool) -> SeriesSpec {
+    let (way, short_way) = if batched { (", batched", " batched") } else { ("", "") };
+    SeriesSpec {
+        id: format!("peregrine-security-{}{}", protection.id(), batched_suffix(batched)),
+        label: format!("Peregrine{way}, {}", protection.label()),
+        short_label: format!("P.{short_way} {}", protection.short_label()),
+        runner: secured(protection, batched),
+    }
+}
+
+fn sealing_series(protection: Protection, batched: bool) -> SeriesSpec {
+    let (way, short_way) = if batched { (", batched", " batched") } else { ("", "") };
+    SeriesSpec {
+        id: format!("sealing-{}{}", protection.id(), batched_suffix(batched)),
+        label: format!("seal and open only{way}: {}", protection.label()),
+        short_label: format!("seal{short_way} {}", protection.short_label()),
+        runner: sealing(protection, batched),
+    }
+}
 
 impl SeriesSpec {
     /// All series.
@@ -231,7 +258,8 @@ impl SeriesSpec {
         match self.runner {
             SeriesRunner::Own(carrier) => matches!(carrier, Carrier::Peregrine(dds) if dds.batched),
             SeriesRunner::Peer(variant) => variant.batch,
-            SeriesRunner::Sealing(_) | SeriesRunner::Missing(_) => false,
+            SeriesRunner::Sealing(sealing) => sealing.batched,
+            SeriesRunner::Missing(_) => false,
         }
     }
 
@@ -248,7 +276,7 @@ impl SeriesSpec {
                 let own = [format!("transport={}", dds.path.name()), format!("form={}", dds.form.name())];
                 own.into_iter().chain(dds.protection.map(governance_option)).collect()
             }
-            SeriesRunner::Sealing(protection) => vec!["cipher=aes-256-gcm".into(), governance_option(protection)],
+            SeriesRunner::Sealing(sealing) => vec!["cipher=aes-256-gcm".into(), governance_option(sealing.protection)],
             SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => Vec::new(),
         };
         let (id, label, short_label) = (self.id.clone(), self.label.clone(), self.short_label.clone());
@@ -313,6 +341,10 @@ mod tests {
         assert!(
             secured.peer.unwrap().settings.iter().any(|setting| setting.starts_with("DDS Security: RTPS sign with"))
         );
+        let batched = SeriesSpec::named("peregrine-security-rtps-encrypt-batched").unwrap();
+        assert_eq!((&*batched.label, batched.is_batched()), ("Peregrine, batched, RTPS encrypt", true));
+        assert!(SeriesSpec::named("sealing-rtps-encrypt-batched").unwrap().is_batched());
+        assert!(!SeriesSpec::named("sealing-rtps-encrypt").unwrap().is_batched());
         let sealing = named("sealing-rtps-sign");
         assert_eq!(
             (sealing.options, sealing.peer),

@@ -125,7 +125,22 @@ mod tests {
             assert_eq!(has(&own, format!("sealing-{}", protection.id())), is_protected);
         }
         let unpaced = at_32(&cases(PeerPrograms::all_at("/bin/true")), Pace::Unpaced);
-        assert_eq!(unpaced.len(), 3 * 7);
+        for protection in Protection::ALL {
+            let is_protected = protection != Protection::Unprotected;
+            for batched in ["", "-batched"] {
+                let has = |id: String| unpaced.contains(&id);
+                assert!(has(format!("peregrine-security-{}{batched}", protection.id())), "{unpaced:?}");
+                assert_eq!(has(format!("sealing-{}{batched}", protection.id())), is_protected, "{unpaced:?}");
+            }
+        }
+        assert!(unpaced.contains(&"peregrine".into()) && unpaced.contains(&"peregrine-batched".into()));
+        assert_eq!(unpaced.len(), 3 * 7 + 5 + 7 + 5);
+        let all = cases(PeerPrograms::all_at("/bin/true"));
+        let is_for_the_bound = |one: &&PlannedCase| {
+            one.pace == Pace::Unpaced && (one.series.id.starts_with("sealing-") || one.series.is_batched())
+        };
+        let time = Cases::estimate(all.iter().filter(is_for_the_bound));
+        assert!(time < Duration::from_secs(180), "{time:?}");
     }
 
     #[test]

@@ -174,6 +174,41 @@ pub fn security() -> Record {
     record
 }
 
+/// Rates with and without batches: unsecured, secured, and of sealing alone.
+pub fn secured_rates() -> Record {
+    let mut record = empty("perftest run security.toml --out security");
+    record.header.plan = Some(plan("security", "What each kind of protection costs"));
+    let levels = [("rtps-sign", "RTPS sign", 0.93, 60.0), ("rtps-encrypt", "RTPS encrypt", 0.88, 40.0)];
+    let mut rates: Vec<(String, String, f64)> = Vec::new();
+    for (suffix, way, factor) in [("", "", 1.0), ("-batched", ", batched", 8.0)] {
+        rates.push((format!("peregrine{suffix}"), format!("Peregrine{way}"), factor));
+        let none = format!("Peregrine{way}, security without protection");
+        rates.push((format!("peregrine-security-none{suffix}"), none, 0.99 * factor));
+        for (level, label, share, sealing) in levels {
+            rates.push((
+                format!("peregrine-security-{level}{suffix}"),
+                format!("Peregrine{way}, {label}"),
+                share * factor,
+            ));
+            let alone = format!("seal and open only{way}: {label}");
+            rates.push((format!("sealing-{level}{suffix}"), alone, sealing * factor));
+        }
+    }
+    record.header.series = rates.iter().map(|(id, label, _)| plain_series(id, label, "")).collect();
+    for repetition in 0..REPETITIONS {
+        for (id, _, factor) in &rates {
+            for data_len in SIZES {
+                let plain = behaviour(2, data_len);
+                let how = Behaviour { samples_per_s: plain.samples_per_s * factor, ..plain };
+                let case = Some(Box::new(Case { delivery: Delivery::SameHost, ..two_hosts() }));
+                let run = unpaced(id, Test::Throughput, data_len, repetition, how);
+                record.measurements.push(Measurement { case, ..run });
+            }
+        }
+    }
+    record
+}
+
 fn two_hosts() -> Case {
     Case {
         publishers: 1,

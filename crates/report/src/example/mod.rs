@@ -4,7 +4,7 @@ mod campaign;
 mod plain;
 mod shape;
 
-pub use self::campaign::{campaign, raspberry_pi, security};
+pub use self::campaign::{campaign, raspberry_pi, secured_rates, security};
 pub use self::plain::characterization;
 
 use crate::record::{

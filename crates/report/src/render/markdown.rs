@@ -6,7 +6,7 @@ use crate::compare::{Conditions, Interval, Ratio, short_percent, varying};
 use crate::numbers::{count_text, grouped, microseconds, short_number};
 use crate::record::{Header, Record, Series, Test};
 use crate::table::{Row, Source, Table, floor_of};
-use crate::versus::{Measure, Versus, to_floor, to_unsecured};
+use crate::versus::{BOUND, Bounded, Measure, Versus, to_bound, to_floor, to_unsecured};
 use crate::view::View;
 
 /// Marks before and after the generated tables of a README.
@@ -14,6 +14,7 @@ pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
 
 /// Latency and throughput by size, one line per series, with ratios to the floor and their confidence intervals; at a
 /// fixed rate also processor time. Without a floor, secured series have ratios to the same middleware without security.
+/// Secured rates of this project have their share of the rate that cryptography allows, if that was measured.
 /// Series whose samples do not use the network have separate tables.
 ///
 /// For one record. Cases that differ in more than series, size and test have separate tables under a heading that names
@@ -21,10 +22,12 @@ pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
 pub fn markdown(record: &Record) -> String {
     let sources = [Source { name: String::new(), record: record.clone() }];
     let table = Table::of_all(&sources);
+    let view = View::new(&sources, &table);
     let (reference, ratios) = match record.header.series.iter().find(|series| series.floor) {
         Some(floor) => (floor.label.as_str(), to_floor(&table)),
-        None => ("the same middleware without security", to_unsecured(&View::new(&sources, &table))),
+        None => ("the same middleware without security", to_unsecured(&view)),
     };
+    let bounded = to_bound(&view);
     let mut text = introduction(record, reference, &ratios);
     let cases = cases(&table);
     let conditions: Vec<Conditions> = cases.iter().map(|case| case.conditions.clone()).collect();
@@ -33,6 +36,7 @@ pub fn markdown(record: &Record) -> String {
             let _ = write!(text, "\n**{differences}**\n");
         }
         text += &case_tables(record, case, &ratios);
+        text += &bound_table(record, &case.rows, &bounded, usual_coverage(&ratios));
     }
     text + &not_measured(record)
 }
@@ -201,14 +205,44 @@ fn series_table(
     text
 }
 
+/// The share of secured rates in their bounds; empty if there are none.
+fn bound_table(record: &Record, rows: &[&Row], bounded: &[Bounded<'_>], usual: Option<f64>) -> String {
+    let is_shown = |one: &&Bounded<'_>| rows.iter().any(|row| std::ptr::eq(*row, one.row));
+    let shown: Vec<&Bounded<'_>> = bounded.iter().filter(is_shown).collect();
+    let has_len = |len: &u64| shown.iter().any(|one| one.row.data_len == *len);
+    let lens: Vec<u64> = record.header.data_lens.iter().copied().filter(has_len).collect();
+    if lens.is_empty() {
+        return String::new();
+    }
+    let headings = lens.iter().map(|len| format!(" {} B |", grouped(*len as f64))).collect::<String>();
+    let mut text = format!("\n| throughput, share of the bound |{headings}\n|---|{}\n", "---:|".repeat(lens.len()));
+    for series in &record.header.series {
+        let own = |len: &u64| shown.iter().find(|one| one.row.series == series.id && one.row.data_len == *len);
+        if lens.iter().all(|len| own(len).is_none()) {
+            continue;
+        }
+        let cell = |len: &u64| own(len).map_or_else(|| " – |".to_owned(), |one| format!(" {} |", share(one, usual)));
+        let _ = writeln!(text, "| {} |{}", series.label, lens.iter().map(cell).collect::<String>());
+    }
+    text + &format!("\n{BOUND}\n")
+}
+
+fn share(one: &Bounded<'_>, usual: Option<f64>) -> String {
+    let interval =
+        one.ratio.interval.map_or_else(String::new, |interval| format!(" ({})", interval_text(interval, usual)));
+    format!("{:.2} of {}/s{interval}", one.ratio.median, grouped(one.bound))
+}
+
 /// Without the coverage of the interval if that is the `usual` one, which the caption names.
 fn bracket(ratio: &Ratio, usual: Option<f64>) -> String {
-    let interval = |interval: Interval| {
-        let other = Some(interval.coverage).filter(|coverage| Some(*coverage) != usual);
-        let other = other.map_or_else(String::new, |coverage| format!(" at {} %", short_percent(coverage)));
-        format!("; {:.2}–{:.2}{other}", interval.low, interval.high)
-    };
+    let interval = |interval: Interval| format!("; {}", interval_text(interval, usual));
     format!(" ({:.2}{})", ratio.median, ratio.interval.map_or_else(String::new, interval))
+}
+
+fn interval_text(interval: Interval, usual: Option<f64>) -> String {
+    let other = Some(interval.coverage).filter(|coverage| Some(*coverage) != usual);
+    let other = other.map_or_else(String::new, |coverage| format!(" at {} %", short_percent(coverage)));
+    format!("{:.2}–{:.2}{other}", interval.low, interval.high)
 }
 
 /// Number of series that are named with the reason for which they were not measured. Of more, the number is stated.
@@ -290,6 +324,21 @@ mod tests {
         let lines = |label: &str| text.lines().filter(|line| line.starts_with(label)).collect::<Vec<_>>();
         assert!(lines("| RTPS sign |").iter().any(|line| line.contains(" µs (1.")), "{text}");
         assert!(lines("| no security |").iter().all(|line| !line.contains('(')), "{text}");
+    }
+
+    #[test]
+    fn secured_rates_have_their_share_of_the_bound() {
+        let text = markdown(&example::secured_rates());
+        let (_, table) = text.split_once("| throughput, share of the bound | 32 B |").unwrap();
+        let (table, definition) = table.split_once("\n\n").unwrap();
+        assert!(definition.starts_with(BOUND), "{definition}");
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        let labels = ["Peregrine, RTPS sign", "Peregrine, RTPS encrypt", "Peregrine, batched, RTPS sign"];
+        for (row, label) in rows.iter().zip(labels) {
+            assert!(row.starts_with(&format!("| {label} | 0.9")) && row.contains("/s ("), "{row}");
+        }
+        assert_eq!(rows.len(), 4, "{table}");
+        assert!(!markdown(&example::security()).contains("share of the bound"));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::numbers::{count_text, grouped, short_number};
 use crate::render::chart::{Axis, Line, Point, Scale, line_chart, short};
 use crate::render::markup::escape;
 use crate::stats::{LatencyResult, Spread};
-use crate::table::{Row, Run};
-use crate::view::{Along, Facet, Strand, View};
+use crate::table::{Row, Run, ThroughputRow};
+use crate::view::{Along, Facet, Strand, View, is_sealing};
 
 /// A quantity of a row for charts: its value, and the extremes of the repetitions.
 #[derive(Debug, Clone, Copy)]
@@ -38,10 +38,14 @@ const FAR_TAIL: Quantity = Quantity {
     unit: "µs",
     pick: |row| percentile_of_all(row, 0.999, |run| run.p99_9_ns),
 };
-const BITS: Quantity =
-    Quantity { name: "Data received", unit: "Mbit/s", pick: |row| Some(row.throughput.as_ref()?.mbit_per_s) };
+const BITS: Quantity = Quantity { name: "Data received", unit: "Mbit/s", pick: |row| Some(moved(row)?.mbit_per_s) };
 const SAMPLES: Quantity =
-    Quantity { name: "Samples received", unit: "samples/s", pick: |row| Some(row.throughput.as_ref()?.samples_per_s) };
+    Quantity { name: "Samples received", unit: "samples/s", pick: |row| Some(moved(row)?.samples_per_s) };
+
+/// Rates of moved samples. Sealing alone is far faster than any path and moves none.
+fn moved(row: &Row) -> Option<&ThroughputRow> {
+    row.throughput.as_ref().filter(|_| !is_sealing(&row.series))
+}
 
 /// A percentile of all values together, and the extremes of the repetitions around it; `None` if too few samples lie
 /// above it.

@@ -2,9 +2,11 @@
 
 use super::measured::size_label;
 use super::parts::html_table;
-use crate::numbers::short_number;
+use crate::compare::Interval;
+use crate::numbers::{grouped, short_number};
 use crate::render::chart::{Bars, bar_chart};
 use crate::render::markup::escape;
+use crate::versus::{BOUND, Bounded, to_bound};
 use crate::view::{Along, COLOURS, Facet, Strand, View};
 
 pub(super) fn section(view: &View<'_>) -> String {
@@ -14,14 +16,36 @@ pub(super) fn section(view: &View<'_>) -> String {
             facet_charts(&mut body, view, facet, record);
         }
     }
+    let rates = bound_table(view);
     if body.is_empty() {
-        return body;
+        return rates;
     }
     format!(
         "<p>Median latency, one way, of each kind of protection beside the same path without any, by sample size; then the \
          time that each kind adds, beside the time in which a thread seals and opens the same bytes and does nothing else. \
-         Bars begin at zero.</p>\n{body}"
+         Bars begin at zero.</p>\n{body}{rates}"
     )
+}
+
+/// Secured rates beside what cryptography allows; empty if that was not measured.
+fn bound_table(view: &View<'_>) -> String {
+    let bounded = to_bound(view);
+    if bounded.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = bounded
+        .iter()
+        .map(|Bounded { row, bound, ratio }| {
+            let rate = row.throughput.as_ref().map_or_else(|| "–".into(), |it| grouped(it.samples_per_s.median));
+            let interval = |it: Interval| format!("{:.2} – {:.2}{}", it.low, it.high, it.coverage_text());
+            let interval = ratio.interval.map_or_else(|| "–".into(), interval);
+            let label = view.strand_of(row).and_then(|index| view.strands.get(index)).map_or("", |it| &it.label);
+            let share = format!("{:.2}", ratio.median);
+            vec![escape(label), row.data_len.to_string(), rate, grouped(*bound), share, interval]
+        })
+        .collect();
+    let headings = ["series", "bytes", "samples/s", "bound, samples/s", "share", "interval"];
+    format!("<h3>Throughput beside its bound</h3>\n<p>{BOUND}</p>\n{}", html_table(&headings, 1, &rows))
 }
 
 fn facet_charts(body: &mut String, view: &View<'_>, facet: &Facet<'_>, record: usize) {

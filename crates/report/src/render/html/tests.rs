@@ -21,7 +21,13 @@ fn page_is_self_contained() {
 
 #[test]
 fn every_tag_that_is_opened_is_closed() {
-    for record in [example::record(), example::characterization(), example::campaign(), example::security()] {
+    for record in [
+        example::record(),
+        example::characterization(),
+        example::campaign(),
+        example::security(),
+        example::secured_rates(),
+    ] {
         let page = page(record);
         for tag in ["section", "details", "div", "figure", "table", "tbody", "tr", "td", "p", "dl", "ul", "svg", "pre"]
         {
@@ -152,6 +158,20 @@ fn protection_is_compared_with_the_same_path_without() {
     // Four series and their baseline, then three additions and two floors.
     assert!(with.matches("<rect class=\"bar").count() >= 4 * 12 + 5 * 12);
     assert!(!page(example::characterization()).contains("What security costs"));
+}
+
+#[test]
+fn secured_rates_stand_beside_their_bound() {
+    let page = page(example::secured_rates());
+    let (_, section) = page.split_once("Throughput beside its bound</h3>").unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    assert!(section.contains("<th>bound, samples/s</th>") && section.contains("Peregrine, batched, RTPS encrypt"));
+    // Four series at each size, and the headings.
+    assert_eq!(section.matches("<tr>").count(), 4 * 12 + 1);
+    // Sealing alone is far faster than any path, which would be a line at the bottom of its charts.
+    let (_, throughput) = page.split_once("<h2>Throughput</h2>").unwrap();
+    let (throughput, _) = throughput.split_once("</section>").unwrap();
+    assert!(!throughput.contains("seal and open only"), "{throughput}");
 }
 
 #[test]

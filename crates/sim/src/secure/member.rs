@@ -35,6 +35,8 @@ struct Machine(Mutex<MachineState>);
 struct MachineState {
     clock: (Instant, Timestamp),
     rng: fastrand::Rng,
+    /// Whether some jobs meet a machine under load.
+    has_load: bool,
 }
 
 impl Machine {
@@ -68,8 +70,8 @@ struct Taker<'a> {
 
 impl Outlet for Taker<'_> {
     fn run_job(&mut self, job: Job) {
-        let rng = &mut self.machine.lock().rng;
-        let longest = JOB_TIMES[usize::from(rng.u32(0..SLOW_ONE_IN) == 0)];
+        let MachineState { rng, has_load, .. } = &mut *self.machine.lock();
+        let longest = JOB_TIMES[usize::from(rng.u32(0..SLOW_ONE_IN) == 0 && *has_load)];
         let at = self.now + Span(rng.u64(0..=longest.0));
         *self.jobs_so_far += 1;
         self.jobs.insert((at, *self.jobs_so_far), job);
@@ -83,17 +85,18 @@ impl Outlet for Taker<'_> {
 }
 
 impl Security {
-    /// Adds security to the configuration of a participant, whose prefix becomes that of the credential.
+    /// Adds security to the configuration of a participant, whose prefix becomes that of the credential. With
+    /// `has_load` some of its jobs meet a machine under load.
     ///
     /// # Panics
     /// The credential does not fit into a handshake.
     pub(crate) fn configure(
         credential: Credential,
-        seed: u64,
+        (seed, has_load): (u64, bool),
         clock: (Instant, Timestamp),
         config: &mut ParticipantConfig,
     ) -> Self {
-        let state = MachineState { clock, rng: fastrand::Rng::with_seed(seed) };
+        let state = MachineState { clock, rng: fastrand::Rng::with_seed(seed), has_load };
         let machine = Arc::new(Machine(Mutex::new(state)));
         let settings = (SessionConfig::default(), &Plugins::new());
         let environment = Arc::clone(&machine) as Arc<dyn Environment>;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use peregrine_report::record::SecurityUse;
 use serde::{Deserialize, Serialize};
 
+use crate::cli::option::SecretText;
 use crate::error::Error;
 
 /// A level of protection: one governance document.
@@ -102,7 +103,7 @@ pub(crate) struct Documents {
     pub(crate) identity_ca: String,
     pub(crate) permissions_ca: String,
     pub(crate) certificate: String,
-    pub(crate) private_key: String,
+    pub(crate) private_key: SecretText,
     pub(crate) governance: String,
     pub(crate) permissions: String,
     /// For the record.
@@ -137,10 +138,10 @@ impl DocumentFolder {
             let folder = self.0.join(name);
             DirBuilder::new().mode(0o700).create(&folder)?;
             for (file, text) in [
-                ("identity_ca.pem", &own.identity_ca),
+                ("identity_ca.pem", &*own.identity_ca),
                 ("permissions_ca.pem", &own.permissions_ca),
                 ("identity.pem", &own.certificate),
-                ("identity.key", &own.private_key),
+                ("identity.key", own.private_key.expose()),
                 ("governance.p7s", &own.governance),
                 ("permissions.p7s", &own.permissions),
             ] {

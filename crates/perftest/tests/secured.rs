@@ -53,6 +53,54 @@ fn pair_with_one_governance_document_exchanges_samples_and_records_the_protectio
     }
 }
 
+/// Pairs that run at the same time.
+const PAIRS_AT_ONCE: usize = 3;
+
+#[test]
+fn pair_with_each_made_governance_document_exchanges_samples() {
+    let folder = identity("each");
+    let entries = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut documents: Vec<String> = entries.filter(|name| name.starts_with("signed_PerftestGovernance_")).collect();
+    documents.sort();
+    assert_eq!(documents.len(), 30);
+    let exchange = |domain: usize, document: &str| {
+        let line = format!("{QUICK} -domain {domain} -secureGovernanceFile {}", folder.path(document));
+        let subscriber = start(&format!("-sub {line}"));
+        let publisher = run(&format!("-pub {line} -latencyTest -numIter 20"));
+        let subscriber = subscriber.finish();
+        assert_eq!((publisher.code, subscriber.code), (0, 0), "{document}: {publisher:?} {subscriber:?}");
+        let row = columns(&subscriber.stdout[0]);
+        assert_eq!((row[1], row[4]), (20.0, 0.0), "{document}: {subscriber:?}");
+    };
+    let numbered: Vec<(usize, &String)> = (70..).zip(&documents).collect();
+    std::thread::scope(|scope| {
+        for lane in 0..PAIRS_AT_ONCE {
+            let own = numbered.iter().skip(lane).step_by(PAIRS_AT_ONCE);
+            scope.spawn(move || own.for_each(|(domain, document)| exchange(*domain, document)));
+        }
+    });
+}
+
+#[test]
+fn debug_level_adds_authenticated_participants_and_then_keys() {
+    let folder = identity("debug");
+    let governance = folder.path("signed_PerftestGovernance_DiscoverySignEncryptBoth.xml");
+    for (domain, level, shows_peers, shows_keys) in [(54, 5, false, false), (55, 6, true, false), (56, 7, true, true)] {
+        let line = format!("{QUICK} -domain {domain} -secureGovernanceFile {governance} -secureDebug {level}");
+        let subscriber = start(&format!("-sub {line}"));
+        let publisher = run(&format!("-pub {line} -latencyTest -numIter 20"));
+        let subscriber = subscriber.finish();
+        assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+        for (outcome, peer) in [(&publisher, "CN=sub"), (&subscriber, "CN=pub")] {
+            let has =
+                |words: [&str; 2]| outcome.stderr.lines().any(|line| words.iter().all(|word| line.contains(word)));
+            assert!(outcome.stderr.contains(&format!("Debug level: {level}")), "{}", outcome.stderr);
+            assert_eq!(has([" is authenticated as ", peer]), shows_peers, "{level}: {}", outcome.stderr);
+            assert_eq!(has(["the keys of ", " are exchanged"]), shows_keys, "{level}: {}", outcome.stderr);
+        }
+    }
+}
+
 #[test]
 fn participant_of_another_identity_is_refused_with_a_message() {
     let (own, other) = (identity("own"), identity("other"));
@@ -104,6 +152,11 @@ fn check_ends_with_255_if_a_file_is_at_fault() {
     let outcome = run(&format!("keys check {}", folder.0.display()));
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert!(outcome.stdout.iter().any(|line| line == "No fault was found."), "{outcome:?}");
+    let empty = folder.path("password.txt");
+    std::fs::write(&empty, "").unwrap();
+    let outcome = run(&format!("keys check {} --password-file {empty}", folder.0.display()));
+    assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
+    assert!(outcome.stderr.starts_with(&format!("--password-file {empty}: ")), "{outcome:?}");
     std::fs::remove_file(folder.path("pubkey.pem")).unwrap();
     let outcome = run(&format!("keys check {}", folder.0.display()));
     assert_eq!(outcome.code, 255, "{outcome:?}");
@@ -137,6 +190,10 @@ fn pair_with_a_pre_shared_key_exchanges_samples_and_shows_no_passphrase() {
     let subscriber = subscriber.finish();
     assert_eq!((publisher.code, subscriber.code), (1, 1), "{publisher:?} {subscriber:?}");
     assert!(subscriber.stderr.contains("another passphrase of the same number"), "{subscriber:?}");
+    let governance = folder.path("signed_PerftestGovernance_RTPSSign.xml");
+    let unused = run(&format!("-pub {QUICK} -domain 67 -secureGovernanceFile {governance} {by_file}"));
+    assert_eq!((unused.code, unused.stdout.len(), unused.stderr.lines().count()), (255, 0, 1), "{unused:?}");
+    assert!(unused.stderr.starts_with(&format!("-securePSK cannot go with {governance}: ")), "{unused:?}");
     let unusable = run(&format!("-pub {QUICK} -domain 67 -lightWeightSecurity -securePSK data:,hidden"));
     assert_eq!((unusable.code, unusable.stdout.len()), (255, 0), "{unusable:?}");
     assert!(unusable.stderr.contains("passphrase") && !unusable.stderr.contains("hidden"), "{unusable:?}");

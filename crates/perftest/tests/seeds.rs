@@ -528,6 +528,8 @@ fn script_with_each_governance_document() {
         let extra = Box::leak(format!("-secureGovernanceFile {document} {FEW_INSTANCES}").into_boxed_str());
         let keyed = Script { keyed: true, extra, ..latency };
         keyed.assert_rows_of(&format!("secure-keyed-{name}"), &[1024]);
+        let keyed_throughput = Script { latency: false, ..keyed };
+        keyed_throughput.assert_rows_of(&format!("secure-keyed-thr-{name}"), &[32, 2048]);
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use peregrine_report::record::{Delivery, Measurement, Side, SideResult, Test};
 use peregrine_report::stats::LatencyResult;
+use zeroize::Zeroizing;
 
 use super::cases::PlannedCase;
 use super::job::{Answer, Job, Order, Sending, Sent};
@@ -106,8 +107,9 @@ struct PartyProcess<'a> {
 
 impl PartyProcess<'_> {
     fn tell(&mut self, order: &Order) -> Result<(), Error> {
-        let line = serde_json::to_string(order).map_err(|error| Error::Transfer(error.to_string()))?;
-        self.process.tell(&line)
+        // An order may contain a key.
+        let line = serde_json::to_string(order).map(Zeroizing::new);
+        self.process.tell(&line.map_err(|error| Error::Transfer(error.to_string()))?)
     }
 
     fn hear(&mut self, longer: Duration) -> Result<Answer, Error> {

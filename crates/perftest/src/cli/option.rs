@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
 /// Heading of an option in `-help` and in the compatibility document.
@@ -285,6 +286,19 @@ impl SecretText {
 impl From<&str> for SecretText {
     fn from(text: &str) -> Self {
         Self(Zeroizing::new(text.to_owned()))
+    }
+}
+
+/// The text itself, for another process of this program.
+impl Serialize for SecretText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.expose())
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Zeroizing::new(text)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Test identities: authorities, certificates, keys and signed documents of a publisher and a subscriber, under the
 //! file names of RTI Perftest.
 
+use std::borrow::Cow;
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
@@ -178,13 +179,13 @@ pub(crate) fn write(folder: &Path, files: &[IssuedFile], replace: bool) -> Resul
 }
 
 impl IssuedFile {
-    /// The text of the file, which may be a private key.
-    pub(super) fn text(&self) -> String {
+    /// The text of the file, which may be a private key. Files are ASCII, so that this makes no copy.
+    pub(super) fn text(&self) -> Cow<'_, str> {
         let octets = match &self.octets {
             Octets::Public(octets) => octets.as_slice(),
             Octets::Secret(secret) => secret.expose(),
         };
-        String::from_utf8_lossy(octets).into_owned()
+        String::from_utf8_lossy(octets)
     }
 
     /// Replaces the file. The mode of an old one must not remain.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use peregrine_security::check::{File, Files, Finding, Report, Severity, check};
 use peregrine_security::identity::Certificate;
+use peregrine_security::secret::Secret;
 
 use super::{now, read};
 use crate::error::Error;
@@ -30,7 +31,8 @@ pub(super) struct Page {
 struct Item {
     /// Its path as the user gave it, or below the folder that the user gave.
     path: String,
-    octets: Vec<u8>,
+    /// May be a private key.
+    octets: Secret,
 }
 
 /// The kind of a file, from its content.
@@ -55,6 +57,8 @@ struct Sorted {
     revocations: Vec<Item>,
     governances: Vec<Item>,
     permissions: Vec<Item>,
+    /// The password of encrypted keys.
+    password: Option<Secret>,
 }
 
 /// A file of a choice.
@@ -69,13 +73,14 @@ struct Choice {
     permissions: usize,
 }
 
-/// Reads and checks files, and the files of folders. A file that cannot be used is part of the page.
+/// Reads and checks files, and the files of folders. A file that cannot be used is part of the page. `password` is that
+/// of the encrypted keys among them.
 ///
 /// # Errors
 /// A path does not exist or cannot be read, or there are too many files.
-pub(super) fn inspect(paths: &[PathBuf], domain: u32) -> Result<Page, Error> {
+pub(super) fn inspect(paths: &[PathBuf], domain: u32, password: Option<Secret>) -> Result<Page, Error> {
     let mut findings = Findings::default();
-    let mut sorted = Sorted::default();
+    let mut sorted = Sorted { password, ..Sorted::default() };
     let mut unknown = Vec::new();
     for (path, is_named) in files_of(paths)? {
         let octets = match read(&path) {
@@ -85,7 +90,7 @@ pub(super) fn inspect(paths: &[PathBuf], domain: u32) -> Result<Page, Error> {
                 continue;
             }
         };
-        let kind = kind_of(&octets);
+        let kind = kind_of(octets.expose());
         let item = Item { path, octets };
         let list = match kind {
             Kind::Authority => &mut sorted.authorities,
@@ -281,7 +286,7 @@ impl Sorted {
 
     fn report(&self, certificate: Option<usize>, choice: Choice, governance: usize, domain: u32) -> Report {
         fn file(list: &[Item], index: usize) -> File<'_> {
-            list.get(index).map_or(MISSING, |item| File { name: &item.path, octets: &item.octets })
+            list.get(index).map_or(MISSING, |item| File { name: &item.path, octets: item.octets.expose() })
         }
         let files = Files {
             identity_authorities: file(&self.authorities, choice.identity_authority),
@@ -290,8 +295,8 @@ impl Sorted {
             key: file(&self.keys, choice.key),
             governance: file(&self.governances, governance),
             permissions: file(&self.permissions, choice.permissions),
-            revocations: self.revocations.first().map(|item| File { name: &item.path, octets: &item.octets }),
-            password: None,
+            revocations: self.revocations.first().map(|item| File { name: &item.path, octets: item.octets.expose() }),
+            password: self.password.as_ref(),
         };
         check(&files, domain, "", now())
     }

@@ -1,12 +1,14 @@
 //! `perftest keys`: makes a test identity, or checks the files of participants.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peregrine_security::issue::KeyChoice;
+use peregrine_security::secret::Secret;
 
 use super::governances::GOVERNANCES;
 use super::identities::{self, Issue};
 use super::inspection;
+use super::read;
 use crate::error::Error;
 use crate::terminal::print_text;
 
@@ -51,6 +53,9 @@ pub struct CheckOptions {
     /// The domain for which the rules are read
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=HIGHEST_DOMAIN))]
     domain: u32,
+    /// A file with the password of encrypted private keys. An end of line after it is not part of it
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
 }
 
 /// Runs `perftest keys`.
@@ -61,7 +66,8 @@ pub fn run(command: &KeysCommand) -> Result<(), Error> {
     match command {
         KeysCommand::Make(options) => make(options),
         KeysCommand::Check(options) => {
-            let page = inspection::inspect(&options.paths, options.domain)?;
+            let password = options.password_file.as_deref().map(password_of).transpose()?;
+            let page = inspection::inspect(&options.paths, options.domain, password)?;
             print_text(&page.text)?;
             match page.errors {
                 0 => Ok(()),
@@ -70,6 +76,18 @@ pub fn run(command: &KeysCommand) -> Result<(), Error> {
             }
         }
     }
+}
+
+/// The password in a file, which other users of the machine do not see, unlike the words of a command.
+pub(super) fn password_of(file: &Path) -> Result<Secret, Error> {
+    let path = file.display().to_string();
+    let octets = read(&path).map_err(|error| Error::Setup(format!("--password-file {path}: {error}")))?;
+    let text = octets.expose();
+    let line = text.strip_suffix(b"\n").map_or(text, |line| line.strip_suffix(b"\r").unwrap_or(line));
+    if line.is_empty() {
+        return Err(Error::Setup(format!("--password-file {path}: it contains no password")));
+    }
+    Ok(Secret::copy_of(line))
 }
 
 fn make(options: &MakeOptions) -> Result<(), Error> {

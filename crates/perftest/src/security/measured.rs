@@ -8,6 +8,7 @@ use peregrine_security::issue::KeyChoice;
 use super::PERMISSIONS_AUTHORITY;
 use super::governances::GovernanceSpec;
 use super::identities::{Issue, Member, issue, members};
+use crate::cli::option::SecretText;
 use crate::error::Error;
 use crate::plan::Cipher;
 use crate::protection::{Documents, Protection};
@@ -25,10 +26,8 @@ pub(crate) fn issued(protection: Protection, topics: &[&str]) -> Result<[Documen
     // The clocks of two hosts may differ by hours.
     let settings = Issue { keys: KeyChoice::P256, one_authority: false, days: 2 };
     let files = issue(settings, &members, &[governance]).map_err(|error| failed(&error.to_string()))?;
-    let text = |name: &str| {
-        let file = files.iter().find(|file| file.name == name).ok_or_else(|| failed(name))?;
-        Ok::<String, Error>(file.text())
-    };
+    let file = |name: &str| files.iter().find(|file| file.name == name).ok_or_else(|| failed(name));
+    let text = |name: &str| Ok::<String, Error>(file(name)?.text().into_owned());
     let kind = |kind| kind_name(kind).to_owned();
     let used = SecurityUse {
         governance: governance.file_name(),
@@ -45,7 +44,7 @@ pub(crate) fn issued(protection: Protection, topics: &[&str]) -> Result<[Documen
             identity_ca: text("cacert.pem")?,
             permissions_ca: text(PERMISSIONS_AUTHORITY)?,
             certificate: text(&format!("{}.pem", member.name))?,
-            private_key: text(&format!("{}key.pem", member.name))?,
+            private_key: SecretText::from(&*file(&format!("{}key.pem", member.name))?.text()),
             governance: text(&governance.file_name())?,
             permissions: text(&format!("signed_PerftestPermissions{}.xml", member.document))?,
             used: used.clone(),
@@ -62,7 +61,7 @@ pub(crate) fn config_of(documents: &Documents) -> SecurityConfig {
         .identity_ca(data(&documents.identity_ca))
         .permissions_ca(data(&documents.permissions_ca))
         .identity_certificate(data(&documents.certificate))
-        .private_key(data(&documents.private_key))
+        .private_key(data(documents.private_key.expose()))
         .governance(data(&documents.governance))
         .permissions(data(&documents.permissions))
 }

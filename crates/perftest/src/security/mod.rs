@@ -18,6 +18,7 @@ use peregrine_security::check::{self, Files, Finding, Severity, check};
 use peregrine_security::documents::{Document, Governance, kind_name, open_signed};
 use peregrine_security::identity::Certificate;
 use peregrine_security::limits::LOCAL_DOCUMENT_BYTES;
+use peregrine_security::secret::Secret;
 
 pub use self::keys::{KeysCommand, run};
 use crate::error::Error;
@@ -50,8 +51,16 @@ pub(crate) fn load(plan: &SecurityPlan, domain: u32) -> Result<Loaded, Error> {
     };
     if let Some(key) = &plan.pre_shared {
         let kind = if key.signs { ProtectionKind::Sign } else { ProtectionKind::Encrypt };
-        if plan.documents.is_none() {
-            loaded.used = used_without_documents(key, kind);
+        match &plan.documents {
+            None => loaded.used = used_without_documents(key, kind),
+            Some(files) if loaded.used.pre_shared == kind_name(ProtectionKind::None) => {
+                return Err(Error::Setup(format!(
+                    "-securePSK cannot go with {}: its rtps_psk_protection_kind is NONE, so the key would protect \
+                     nothing; set that to SIGN or ENCRYPT, or use -lightWeightSecurity without documents",
+                    files.governance
+                )));
+            }
+            Some(_) => {}
         }
         let cipher = match key.cipher {
             Cipher::Aes128 => "AES128+GCM",
@@ -93,10 +102,9 @@ fn load_documents(plan: &DocumentFiles, cipher: Cipher, domain: u32) -> Result<L
         Err(error) if error.kind() == io::ErrorKind::NotFound => authority.clone(),
         Err(error) => return Err(Error::Setup(format!("{beside}: {error}"))),
     };
-    let file = |(name, octets): &(&'_ str, Vec<u8>)| (name.to_string(), octets.clone());
-    let named = [&authority, &permissions_authority, &certificate, &key, &governance, &permissions].map(file);
     let [identity_authorities, permissions_authorities, leaf, private_key, rules, rights] =
-        named.each_ref().map(|(name, octets)| check::File { name, octets });
+        [&authority, &permissions_authority, &certificate, &key, &governance, &permissions]
+            .map(|(name, octets)| check::File { name, octets: octets.expose() });
     let files = Files {
         identity_authorities,
         permissions_authorities,
@@ -172,15 +180,19 @@ fn now() -> WallTime {
     WallTime(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// A file of at most [`FILE_BYTES_MAX`].
-fn read(path: &str) -> io::Result<Vec<u8>> {
-    let mut octets = Vec::new();
+/// A file of at most [`FILE_BYTES_MAX`], which may contain a key.
+fn read(path: &str) -> io::Result<Secret> {
+    let metadata = std::fs::metadata(path)?;
     // A directory or a pipe would be read otherwise.
-    if !std::fs::metadata(path)?.is_file() {
+    if !metadata.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut octets)?;
-    if octets.len() as u64 > FILE_BYTES_MAX {
+    // With room for the whole file and for the last, empty reading, no growth leaves a copy behind.
+    let len = metadata.len().min(FILE_BYTES_MAX + 1) as usize;
+    let mut octets = Vec::with_capacity(len + 64);
+    let result = File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut octets);
+    let octets = Secret::from(octets);
+    if result? as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes")));
     }
     Ok(octets)

@@ -8,6 +8,7 @@ use peregrine_security::issue::KeyChoice;
 use super::governances::{GOVERNANCES, GovernanceSpec};
 use super::identities::{Issue, issue, members, write};
 use super::inspection::{Kind, inspect, kind_of};
+use super::keys::password_of;
 use super::*;
 
 /// A folder with a test identity, which the drop removes.
@@ -46,7 +47,7 @@ impl Folder {
     }
 
     fn page(&self) -> inspection::Page {
-        inspect(std::slice::from_ref(&self.0), 1).unwrap()
+        inspect(std::slice::from_ref(&self.0), 1, None).unwrap()
     }
 
     /// Replaces a text in a file.
@@ -81,6 +82,135 @@ fn names_of_governance_documents_are_unique() {
     assert_eq!(names.len(), GOVERNANCES.len());
     assert_eq!(GovernanceSpec::named("").unwrap().file_name(), "signed_PerftestGovernance_.xml");
     assert_eq!(GovernanceSpec::named("Nothing"), None);
+}
+
+/// RTI Perftest's documents: name, whether discovery is protected and participants and endpoints need permissions,
+/// whether participants without authentication may take part, and the protection of messages, submessages, payloads.
+const DOCUMENTS_OF_RTI_PERFTEST: [(&str, bool, bool, [&str; 3]); 30] = {
+    const SIGN_FROM: &str = "SIGN_WITH_ORIGIN_AUTHENTICATION";
+    const ENCRYPT_FROM: &str = "ENCRYPT_WITH_ORIGIN_AUTHENTICATION";
+    [
+        ("", false, true, ["NONE", "NONE", "NONE"]),
+        ("EncryptData", false, true, ["NONE", "NONE", "ENCRYPT"]),
+        ("EncryptSubmessage", false, true, ["NONE", "ENCRYPT", "NONE"]),
+        ("EncryptBoth", false, true, ["NONE", "ENCRYPT", "ENCRYPT"]),
+        ("Sign", false, false, ["SIGN", "NONE", "NONE"]),
+        ("RTPSSign", false, false, ["SIGN", "NONE", "NONE"]),
+        ("SignEncryptData", false, false, ["SIGN", "NONE", "ENCRYPT"]),
+        ("SignEncryptSubmessage", false, false, ["SIGN", "ENCRYPT", "NONE"]),
+        ("SignEncryptBoth", false, false, ["SIGN", "ENCRYPT", "ENCRYPT"]),
+        ("Discovery", true, false, ["NONE", "NONE", "NONE"]),
+        ("DiscoveryEncryptData", true, false, ["NONE", "NONE", "ENCRYPT"]),
+        ("DiscoveryEncryptSubmessage", true, false, ["NONE", "ENCRYPT", "NONE"]),
+        ("DiscoveryEncryptBoth", true, false, ["NONE", "ENCRYPT", "ENCRYPT"]),
+        ("DiscoverySign", true, false, ["SIGN", "NONE", "NONE"]),
+        ("DiscoverySignEncryptData", true, false, ["SIGN", "NONE", "ENCRYPT"]),
+        ("DiscoverySignEncryptSubmessage", true, false, ["SIGN", "ENCRYPT", "NONE"]),
+        ("DiscoverySignEncryptBoth", true, false, ["SIGN", "ENCRYPT", "ENCRYPT"]),
+        ("RTPSEncrypt", false, false, ["ENCRYPT", "NONE", "NONE"]),
+        ("RTPSEncryptWithOrigAuth", false, false, [ENCRYPT_FROM, "NONE", "NONE"]),
+        ("RTPSEncryptWithOrigAuthEncryptData", false, false, [ENCRYPT_FROM, "NONE", "ENCRYPT"]),
+        ("RTPSSignWithOrigAuth", false, false, [SIGN_FROM, "NONE", "NONE"]),
+        ("RTPSSignWithOrigAuthEncryptData", false, false, [SIGN_FROM, "NONE", "ENCRYPT"]),
+        ("SignWithOrigAuthEncryptData", false, false, [SIGN_FROM, "NONE", "ENCRYPT"]),
+        ("RTPSSignEncryptSubmessageWithOrigAuthEncryptData", false, false, ["SIGN", ENCRYPT_FROM, "ENCRYPT"]),
+        ("SubmessageSign", false, false, ["NONE", "SIGN", "NONE"]),
+        ("SubmessageEncrypt", false, false, ["NONE", "ENCRYPT", "NONE"]),
+        ("SubmessageSignWithOrigAuthEncryptData", false, false, ["NONE", SIGN_FROM, "NONE"]),
+        ("SubmessageEncryptWithOrigAuthEncryptData", false, false, ["NONE", ENCRYPT_FROM, "NONE"]),
+        ("DataSign", false, false, ["NONE", "NONE", "SIGN"]),
+        ("DataEncrypt", false, false, ["NONE", "NONE", "ENCRYPT"]),
+    ]
+};
+
+#[test]
+fn made_governance_documents_have_the_values_of_rti_perftest() {
+    let folder = Folder::with_identity("values", false);
+    let authority = fs::read_to_string(folder.path(PERMISSIONS_AUTHORITY)).unwrap();
+    let authorities = Certificate::from_pem(&authority).unwrap();
+    let mut names = BTreeSet::new();
+    for (name, is_closed, allows_strangers, [messages, submessages, payloads]) in DOCUMENTS_OF_RTI_PERFTEST {
+        let file = format!("signed_PerftestGovernance_{name}.xml");
+        let signed = fs::read(folder.path(&file)).unwrap();
+        let text = open_signed(Document::Governance, &signed, &authorities, LOCAL_DOCUMENT_BYTES).unwrap();
+        let document = Governance::parse(&text).unwrap();
+        let rule = document.domain_rule(1, "").unwrap();
+        let [topic] = &rule.topic_rules[..] else { panic!("{file} has one rule of topics") };
+        assert!(rule.topic_rule("any topic").is_some(), "{file}");
+        let discovery = if is_closed { "ENCRYPT" } else { "NONE" };
+        let kinds = [rule.discovery, rule.liveliness, rule.messages, topic.submessages, topic.payloads].map(kind_name);
+        assert_eq!(kinds, [discovery, discovery, messages, submessages, payloads], "{file}");
+        assert_eq!(
+            [
+                rule.allow_unauthenticated_participants,
+                rule.enable_join_access_control,
+                topic.enable_discovery_protection,
+                topic.enable_liveliness_protection,
+                topic.enable_read_access_control,
+                topic.enable_write_access_control,
+            ],
+            [allows_strangers, is_closed, is_closed, false, is_closed, is_closed],
+            "{file}"
+        );
+        names.insert(file);
+    }
+    let is_governance = |name: &String| name.starts_with("signed_PerftestGovernance_");
+    let entries = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(entries.filter(is_governance).collect::<BTreeSet<_>>(), names);
+}
+
+/// A pre-shared key that protects nothing would be lost without a message.
+#[test]
+fn pre_shared_key_is_refused_beside_a_governance_document_that_does_not_use_it() {
+    let folder = Folder::with_identity("psk", false);
+    let line = format!(
+        "-pub -secureGovernanceFile {} -securePSK data:,1:hidden",
+        folder.path("signed_PerftestGovernance_RTPSSign.xml")
+    );
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let Ok(crate::cli::Invocation::Run(options)) = crate::cli::parse(&words) else { panic!("{line}") };
+    let plan = crate::plan::resolve(&options).unwrap().security.unwrap();
+    let Err(error) = load(&plan, 1) else { panic!("the key is accepted") };
+    let text = error.to_string();
+    assert_eq!((error.exit_code(), text.lines().count()), (255, 1), "{text}");
+    assert!(text.contains("RTPSSign.xml: its rtps_psk_protection_kind is NONE") && !text.contains("hidden"), "{text}");
+    let without = SecurityPlan { pre_shared: None, ..plan };
+    assert_eq!(load(&without, 1).unwrap().used.pre_shared, "NONE");
+}
+
+/// A key for no certificate, with the password `open sesame`.
+const ENCRYPTED_KEY: &str = include_str!("fixtures/encrypted.key");
+
+#[test]
+fn encrypted_key_is_checked_with_the_password_of_a_file() {
+    let folder = Folder::with_identity("password", false);
+    fs::write(folder.path("pubkey.pem"), ENCRYPTED_KEY).unwrap();
+    let finding = |password: Option<&[u8]>| {
+        let page = inspect(std::slice::from_ref(&folder.0), 1, password.map(Secret::copy_of)).unwrap();
+        let start = format!("error: {}", folder.path("pubkey.pem"));
+        let line = page.text.lines().find(|line| line.starts_with(&start)).unwrap_or(&page.text);
+        line.to_owned()
+    };
+    assert!(finding(None).contains("the key is encrypted; state its password"), "{}", finding(None));
+    let wrong = finding(Some(b"sesame"));
+    assert!(wrong.contains("cannot be decrypted with this password"), "{wrong}");
+    let right = finding(Some(b"open sesame"));
+    assert!(right.contains("the key is not that of the certificate"), "{right}");
+}
+
+#[test]
+fn password_is_the_text_of_its_file_without_the_end_of_the_line() {
+    let folder = Folder::empty("password-file");
+    fs::create_dir_all(&folder.0).unwrap();
+    let file = folder.0.join("password.txt");
+    for (text, password) in [("open sesame", "open sesame"), ("open sesame\n", "open sesame"), (" x \r\n", " x ")] {
+        fs::write(&file, text).unwrap();
+        assert_eq!(password_of(&file).unwrap().expose(), password.as_bytes(), "{text:?}");
+    }
+    fs::write(&file, "\n").unwrap();
+    let error = password_of(&file).unwrap_err().to_string();
+    assert!(error.contains("--password-file") && error.contains("it contains no password"), "{error}");
+    assert!(password_of(&folder.0.join("nothing")).is_err());
 }
 
 #[test]
@@ -229,7 +359,7 @@ fn unknown_element_is_found_at_its_line_and_column() {
     let place = folder.path("signed_PerftestGovernance_RTPSSign.xml");
     let plan = DocumentFiles { authority: folder.path("zz_cacert.pem"), ..folder.plan("RTPSSign") };
     fs::remove_file(folder.path(PERMISSIONS_AUTHORITY)).unwrap();
-    let report = inspect(&[folder.path("zz_cacert.pem").into(), place.clone().into()], 1).unwrap();
+    let report = inspect(&[folder.path("zz_cacert.pem").into(), place.clone().into()], 1, None).unwrap();
     let line = report.text.lines().find(|line| line.starts_with(&format!("error: {place}:"))).unwrap();
     let row: Vec<&str> = line[format!("error: {place}:").len()..].splitn(3, ':').collect();
     let file = fs::read_to_string(&place).unwrap();
@@ -263,7 +393,7 @@ fn named_file_of_another_kind_and_too_many_files_are_errors() {
     let folder = Folder::empty("many");
     fs::create_dir_all(&folder.0).unwrap();
     fs::write(folder.path("a.txt"), "none").unwrap();
-    let page = inspect(&[folder.path("a.txt").into()], 1).unwrap();
+    let page = inspect(&[folder.path("a.txt").into()], 1, None).unwrap();
     assert!(
         page.text.contains("a.txt: it is no certificate, key, revocation list or signed document"),
         "{}",
@@ -272,7 +402,7 @@ fn named_file_of_another_kind_and_too_many_files_are_errors() {
     for number in 0..256 {
         fs::write(folder.path(&format!("{number}.txt")), "").unwrap();
     }
-    let error = inspect(std::slice::from_ref(&folder.0), 1).map(|page| page.errors).unwrap_err().to_string();
+    let error = inspect(std::slice::from_ref(&folder.0), 1, None).map(|page| page.errors).unwrap_err().to_string();
     assert!(error.contains("257 files are too many"), "{error}");
-    assert!(inspect(&[folder.path("nothing").into()], 1).is_err());
+    assert!(inspect(&[folder.path("nothing").into()], 1, None).is_err());
 }

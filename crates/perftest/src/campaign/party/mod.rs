@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver as Lines, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use peregrine_report::record::{ResourceUse, Side, SideResult, WireUse};
+use zeroize::Zeroizing;
 
 use self::link::{Link, Receiver, Sender, joined};
 use self::publishing::{Publication, Published};
@@ -80,7 +81,7 @@ impl Orders {
 
     fn next(&mut self, limit: Duration) -> Result<Order, Error> {
         match self.0.recv_timeout(limit) {
-            Ok(line) => serde_json::from_str(&line)
+            Ok(line) => serde_json::from_str(&Zeroizing::new(line))
                 .map_err(|error| Error::Transfer(format!("An order cannot be read: {error}"))),
             Err(RecvTimeoutError::Timeout) => Err(Error::Partner("No order has arrived.".into())),
             Err(RecvTimeoutError::Disconnected) => Err(Error::Interrupted),

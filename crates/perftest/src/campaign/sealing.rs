@@ -1,7 +1,7 @@
 //! The floor of protection: a thread seals the bytes of samples and opens them again, with nothing else.
 //!
-//! Beside ping-pong it is the time in which one sample is sealed and opened. Beside unpaced samples it is the rate of the
-//! slower of the two: one core seals and another opens.
+//! Beside ping-pong it is the time in which one sample is sealed and opened. Beside unpaced samples it is the rate of
+//! the slower of the two: one core seals and another opens.
 
 use std::time::{Duration, Instant};
 
@@ -192,7 +192,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Seals and opens bytes with one key. What was sealed last is opened first.
+/// Seals and opens bytes with one key. The text sealed last is opened first.
 struct Sealer {
     key: LessSafeKey,
     /// The number of the next nonce.

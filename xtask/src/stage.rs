@@ -26,7 +26,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "clippy", about: "all targets and features, warnings denied", run: stages::clippy },
     Stage { name: "doc", about: "documentation builds, warnings denied", run: stages::doc },
     Stage { name: "deny", about: "cargo-deny: licences, bans, sources, advisories", run: stages::deny },
-    Stage { name: "unit", about: "unit, property and documentation tests", run: stages::unit },
+    Stage { name: "unit", about: "unit, property and documentation tests; builds without security", run: stages::unit },
     Stage {
         name: "models",
         about: "shared memory and the driver through every interleaving, by loom",

@@ -88,8 +88,18 @@ pub(crate) fn deny(workspace: &Workspace) -> Result<Outcome> {
 }
 
 pub(crate) fn unit(workspace: &Workspace) -> Result<Outcome> {
+    run(&mut without_security(workspace))?;
     run(&mut unit_tests(workspace))?;
     Ok(Outcome::Passed)
+}
+
+/// The cargo command that checks the packages with the feature `security` without it. Builds of the whole workspace
+/// have the feature, because it is a default of `perftest`.
+fn without_security(workspace: &Workspace) -> Command {
+    let mut command = cargo(workspace);
+    command.args(["check", "--locked", "--package", "peregrine", "--package", "perftest"]);
+    command.args(["--no-default-features", "--all-targets"]);
+    command
 }
 
 /// The cargo command that builds and runs the tests of the stage `unit`.

@@ -48,8 +48,7 @@ mod tests {
     use super::*;
     use crate::campaign::cases::{Cases, Conditions, PlannedCase};
     use crate::campaign::peer::PeerPrograms;
-    use crate::campaign::spec::{Pace, Plan};
-    use crate::protection::Protection;
+    use crate::campaign::spec::Plan;
 
     #[test]
     fn every_shipped_plan_is_valid_and_quick_within_three_minutes() {
@@ -106,6 +105,9 @@ mod tests {
     #[cfg(feature = "security")]
     #[test]
     fn security_is_measured_at_every_level_beside_none_and_beside_the_floor() {
+        use crate::campaign::spec::Pace;
+        use crate::protection::Protection;
+
         let plan = Plan::read("security.toml", &text_of("security").unwrap()).unwrap();
         let cases = |peers| Cases::of(&plan, &Conditions { two_hosts: false, peers, quick: None }).planned;
         let at_32 = |all: &[PlannedCase], pace: Pace| -> Vec<String> {

@@ -212,7 +212,13 @@ impl Writer {
     /// accept no further sample. Never while the caller drains [`Self::poll_transmit`] after each write.
     #[must_use]
     pub const fn is_send_queue_full(&self) -> bool {
-        self.packer.queued_bytes().saturating_add(self.hand_over.bytes()) >= SEND_QUEUE_BYTES_MAX
+        self.backlog_bytes() >= SEND_QUEUE_BYTES_MAX
+    }
+
+    /// Bytes of the backlog, to be sent or handed over.
+    #[must_use]
+    pub const fn backlog_bytes(&self) -> usize {
+        self.packer.queued_bytes().saturating_add(self.hand_over.bytes())
     }
 
     /// Whether the calling thread, which has just written, should look for acknowledgements itself: a reader owes one,

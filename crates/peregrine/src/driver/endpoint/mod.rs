@@ -1,6 +1,7 @@
 //! Writers, readers and topics: one lock each, with the waiters of the entity and the turns in which threads send.
 
 mod arming;
+mod backlog;
 mod bypass;
 pub(crate) mod context;
 mod delivery;

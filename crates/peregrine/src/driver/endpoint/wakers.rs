@@ -15,6 +15,9 @@ use crate::driver::base::user_code::UserCode;
 use crate::status::StatusMask;
 
 /// Wakers with ids, by which they can be removed.
+///
+/// There is one for each thread, task and condition of the application that waits. A waiter removes its own when it
+/// stops waiting, so the number of waiters bounds the list.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     slots: Vec<Slot>,

@@ -15,6 +15,7 @@ use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
 use tracing::Level;
 
+use super::backlog::BacklogCheck;
 use super::context::EndpointContext;
 use super::flow::FlowController;
 use super::last_heard::LastHeard;
@@ -84,6 +85,7 @@ pub(crate) struct WriterState {
     waits_for_inactive: bool,
     /// The last blocking write timed out; do not block again until the send queue is empty.
     is_outpaced: bool,
+    backlog: BacklogCheck,
     /// A reader was unmatched whose acknowledgements threads may await. [`WriterCore::after`] wakes them.
     has_lost_reader: bool,
     /// Changes were published that the history does not have.
@@ -749,7 +751,10 @@ impl WriterState {
             return Err((Full::SendQueue, change));
         }
         Writes::note();
-        self.writer.write(at, change)
+        self.backlog.note_sample(&change.payload);
+        let written = self.writer.write(at, change);
+        self.backlog.assert_bounded(self.writer.backlog_bytes());
+        written
     }
 
     fn new(writer: Writer) -> Self {
@@ -765,6 +770,7 @@ impl WriterState {
             last_heard: LastHeard::default(),
             messages_first: false,
             is_outpaced: false,
+            backlog: BacklogCheck::default(),
             closed: false,
             waits_for_inactive: false,
             has_lost_reader: false,

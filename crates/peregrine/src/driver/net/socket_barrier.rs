@@ -83,6 +83,13 @@ impl DeferredMessage {
         }
     }
 
+    /// A message of one byte, which every participant ignores.
+    #[cfg(test)]
+    pub(in crate::driver) fn ignored() -> Self {
+        let what = What::Message { source: (Ipv4Addr::LOCALHOST, 1).into(), message: Arc::new(vec![0]) };
+        Self { number: 0, until: Instant(NEVER), what }
+    }
+
     /// The reader and the writer of a channel, if it is one.
     pub(in crate::driver) const fn channel(&self) -> Option<(Guid, Guid)> {
         match self.what {
@@ -195,6 +202,7 @@ impl SocketBarrier {
         let number = waiting.next;
         waiting.next += 1;
         waiting.news.push_back(DeferredMessage { number, until: now + PATIENCE, what });
+        debug_assert!(waiting.news.len() <= WAITING_MAX);
         self.count.fetch_add(1, Ordering::Relaxed);
         Some(number)
     }

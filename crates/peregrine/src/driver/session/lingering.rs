@@ -8,7 +8,8 @@ use peregrine_rtps::id::EntityId;
 use peregrine_rtps::time::Instant;
 
 /// Deleted writers of one participant that wait for acknowledgements: each keeps its history. One more makes the
-/// participant give up on the writer that has the least time left.
+/// participant give up on the writer that has the least time left. Besides them, the list has at most one writer for
+/// each thread that counts what readers miss.
 pub(super) const LINGERING_MAX: usize = 1024;
 
 /// The samples of deleted writers that readers miss.
@@ -40,22 +41,30 @@ impl<W> Default for Lingering<W> {
 }
 
 impl<W: Clone> Lingering<W> {
-    /// Adds a deleted writer, which waits until this moment. Returns the writer to give up on if there are too many.
+    /// Adds a deleted writer, which waits until this moment. If there are too many, the caller gives up on the returned
+    /// one: see [`Self::give_up`].
     pub(super) fn add(
         &mut self,
         entity: EntityId,
         writer: W,
         abandoned: Arc<Abandoned>,
         until: Instant,
-    ) -> Option<EntityId> {
-        let is_full = self.writers.len() >= LINGERING_MAX;
-        let first = || {
-            let waiting = self.writers.iter().filter_map(|(entity, entry)| Some((entry.until?, *entity)));
-            waiting.min().map(|(_, entity)| entity)
-        };
-        let given_up = is_full.then(first).flatten();
+    ) -> Option<(W, Arc<Abandoned>)> {
+        let given_up = if self.waiting().count() >= LINGERING_MAX { self.give_up_on_first() } else { None };
         self.writers.insert(entity, Entry { writer, abandoned, until: Some(until) });
+        debug_assert!(self.waiting().count() <= LINGERING_MAX);
         given_up
+    }
+
+    /// The writers that no thread has given up on, with their deadlines.
+    fn waiting(&self) -> impl Iterator<Item = (Instant, EntityId)> {
+        self.writers.iter().filter_map(|(entity, entry)| Some((entry.until?, *entity)))
+    }
+
+    /// Gives up at once, so that another thread does not give up on the same writer.
+    fn give_up_on_first(&mut self) -> Option<(W, Arc<Abandoned>)> {
+        let (_, first) = self.waiting().min()?;
+        self.writers.get_mut(&first).map(Entry::give_up)
     }
 
     /// The writer, if it waits for acknowledgements.
@@ -74,7 +83,7 @@ impl<W: Clone> Lingering<W> {
 
     /// When the first of them has waited long enough.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.writers.values().filter_map(|entry| entry.until).min()
+        self.waiting().map(|(until, _)| until).min()
     }
 
     /// The writers of which `is_meant` wait until this moment. Returns them, and what readers miss of each then.
@@ -97,11 +106,14 @@ impl<W: Clone> Lingering<W> {
     pub(super) fn give_up(&mut self, is_over: impl Fn(EntityId, Instant) -> bool) -> Vec<(W, Arc<Abandoned>)> {
         let waiting = self.writers.iter_mut();
         let over = waiting.filter(|(entity, entry)| entry.until.is_some_and(|until| is_over(**entity, until)));
-        let given_up = over.map(|(_, entry)| {
-            entry.until = None;
-            (entry.writer.clone(), Arc::clone(&entry.abandoned))
-        });
-        given_up.collect()
+        over.map(|(_, entry)| entry.give_up()).collect()
+    }
+}
+
+impl<W: Clone> Entry<W> {
+    fn give_up(&mut self) -> (W, Arc<Abandoned>) {
+        self.until = None;
+        (self.writer.clone(), Arc::clone(&self.abandoned))
     }
 }
 
@@ -115,8 +127,8 @@ mod tests {
         EntityId::user_writer(u32::try_from(key).unwrap(), false)
     }
 
-    fn add(lingering: &mut Lingering<usize>, key: usize, until: u64) -> Option<EntityId> {
-        lingering.add(entity(key), key, Arc::default(), Instant(START.0 + until))
+    fn add(lingering: &mut Lingering<usize>, key: usize, until: u64) -> Option<usize> {
+        lingering.add(entity(key), key, Arc::default(), Instant(START.0 + until)).map(|(writer, _)| writer)
     }
 
     #[test]
@@ -127,16 +139,15 @@ mod tests {
             let until = key.abs_diff(LINGERING_MAX / 2) as u64;
             assert_eq!(add(&mut lingering, key, until), None, "{key}");
         }
+        // Nothing is removed meanwhile: several threads delete writers.
         for more in 0..3 {
             let first = add(&mut lingering, LINGERING_MAX + more, 1_000_000).expect("one is given up");
-            let given_up = lingering.give_up(|entity, _| entity == first);
-            assert_eq!(given_up.len(), 1);
-            assert!(lingering.has(Some(first)), "its samples are not counted yet");
-            assert!(lingering.give_up(|entity, _| entity == first).is_empty(), "another thread counts them");
-            lingering.remove(first);
-            assert_eq!(given_up[0].0.abs_diff(LINGERING_MAX / 2), more.div_ceil(2));
-            assert_eq!(lingering.writers.len(), LINGERING_MAX);
+            assert_eq!(first.abs_diff(LINGERING_MAX / 2), more.div_ceil(2));
+            assert!(lingering.has(Some(entity(first))), "its samples are not counted yet");
+            assert!(lingering.give_up(|key, _| key == entity(first)).is_empty(), "another thread counts them");
+            assert_eq!(lingering.waiting().count(), LINGERING_MAX);
         }
+        assert_eq!(lingering.writers.len(), LINGERING_MAX + 3);
     }
 
     #[test]

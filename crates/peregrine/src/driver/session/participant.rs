@@ -258,11 +258,11 @@ impl ParticipantCore {
             return abandoned;
         }
         let linger = linger.map(Span::from).or(locked.closing).unwrap_or_else(|| self.host.config().linger.into());
-        let first = locked.lingering.add(entity, Arc::clone(core), Arc::clone(&abandoned), now() + linger);
+        let given_up = locked.lingering.add(entity, Arc::clone(core), Arc::clone(&abandoned), now() + linger);
         self.finish(locked);
-        if let Some(first) = first {
+        if let Some((writer, abandoned)) = given_up {
             log(Level::WARN, || tracing::warn!(max = LINGERING_MAX, "too many deleted writers wait for readers"));
-            self.abandon(|entity, _| entity == first);
+            self.count_and_remove(&writer, &abandoned);
         }
         // The last acknowledgement may have come before the writer was in the list.
         self.note_acknowledged(entity);
@@ -332,17 +332,20 @@ impl ParticipantCore {
     /// Gives up on deleted writers.
     fn abandon(&self, is_over: impl Fn(EntityId, Instant) -> bool) {
         let over = self.lock().lingering.give_up(is_over);
-        for (writer, abandoned) in over {
-            let samples = unacknowledged(&writer);
-            let guid = writer.guid;
-            log(Level::WARN, move || {
-                tracing::warn!(writer = %guid, samples, "a deleted writer goes although readers miss its last samples");
-            });
-            self.writers_abandoned.fetch_add(1, Ordering::Relaxed);
-            abandoned.writers.fetch_add(1, Ordering::Relaxed);
-            abandoned.samples.fetch_add(samples, Ordering::Relaxed);
-            self.remove_writer(&writer);
-        }
+        over.iter().for_each(|(writer, abandoned)| self.count_and_remove(writer, abandoned));
+    }
+
+    /// Removes a deleted writer that the calling thread has given up on.
+    fn count_and_remove(&self, writer: &WriterCore, abandoned: &Abandoned) {
+        let samples = unacknowledged(writer);
+        let guid = writer.guid;
+        log(Level::WARN, move || {
+            tracing::warn!(writer = %guid, samples, "a deleted writer goes although readers miss its last samples");
+        });
+        self.writers_abandoned.fetch_add(1, Ordering::Relaxed);
+        abandoned.writers.fetch_add(1, Ordering::Relaxed);
+        abandoned.samples.fetch_add(samples, Ordering::Relaxed);
+        self.remove_writer(writer);
     }
 
     fn remove_writer(&self, core: &WriterCore) {

@@ -38,7 +38,8 @@ use crate::shared_memory::NoSharedMemory;
 /// Maximum number of entries that wait until a reader has room, or until earlier datagrams were received.
 pub(super) const BACKLOG_MAX: usize = 32;
 
-/// Maximum number of messages that are deferred behind earlier samples; beyond it, they take effect.
+/// Number of messages deferred behind earlier samples from which on they take effect. The commands that a thread takes
+/// at once may exceed it, by at most [`COMMANDS_MAX`].
 const NEWS_MAX: usize = 1024;
 
 /// Maximum number of commands for the thread that takes samples.
@@ -413,7 +414,7 @@ impl Incoming {
                 Command::Add(channel) => receiver.add(*channel, shared),
                 Command::Join(joining) => joining.into_iter().for_each(|wanted| receiver.join(wanted, shared)),
                 Command::Begin { reader, writer } => receiver.begin(reader, writer, dirty, shared.counters()),
-                Command::Behind(news) => receiver.news.push(news),
+                Command::Behind(news) => receiver.defer(news),
                 Command::Remove { reader, writer } => {
                     receiver.remove(shared, writer, |attached, _| attached.core.guid == reader);
                 }

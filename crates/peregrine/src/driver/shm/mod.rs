@@ -103,6 +103,8 @@ struct ConnectionManager {
     waiting: Vec<(Instant, Request)>,
     /// Such requests of readers whose process has a channel from the writer already.
     attaching: Vec<Attaching>,
+    /// Requests that a thread has taken out of these lists, and may put back.
+    reviewed: usize,
     /// The first timeout of the waiting requests.
     waiting_due: EarliestTime,
     /// Writers with events, which are called without any lock.
@@ -149,6 +151,7 @@ impl SharedMemory {
                 answers_due: EarliestTime::default(),
                 waiting: Vec::new(),
                 attaching: Vec::new(),
+                reviewed: 0,
                 waiting_due: EarliestTime::default(),
                 dirty: Vec::new(),
             }),
@@ -339,12 +342,13 @@ impl SharedMemory {
                         continue;
                     }
                     if let Some(request) = self.admit(connections, host, request) {
-                        if connections.waiting.len() + connections.attaching.len() >= WAITING_MAX {
+                        if connections.waiting_count() >= WAITING_MAX {
                             request.refuse(Refusal::NoSuchWriter);
                         } else {
                             let until = now() + PATIENCE;
                             connections.waiting_due.note(until);
                             connections.waiting.push((until, request));
+                            connections.assert_bounded();
                         }
                     }
                 }
@@ -389,8 +393,12 @@ impl SharedMemory {
     }
 
     fn admit_waiting(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, now: Instant) {
-        for (until, request) in std::mem::take(&mut connections.waiting) {
-            let Some(request) = self.admit(connections, host, request) else { continue };
+        let waiting = std::mem::take(&mut connections.waiting);
+        connections.reviewed = waiting.len();
+        for (until, request) in waiting {
+            let refused = self.admit(connections, host, request);
+            connections.reviewed -= 1;
+            let Some(request) = refused else { continue };
             if until <= now {
                 request.refuse(Refusal::NoSuchWriter);
             } else {
@@ -398,10 +406,12 @@ impl SharedMemory {
             }
         }
         let mut waiting = std::mem::take(&mut connections.attaching);
+        connections.reviewed = waiting.len();
         waiting.sort_by_key(|attaching| Weak::as_ptr(&attaching.writer));
         while let Some(writer) = waiting.last().map(|last| Weak::clone(&last.writer)) {
             let first = waiting.iter().rposition(|other| !other.writer.ptr_eq(&writer)).map_or(0, |place| place + 1);
             let of_writer = waiting.split_off(first);
+            connections.reviewed = waiting.len();
             if let Some(writer) = writer.upgrade() {
                 self.attach_readers(connections, host, &writer, of_writer, now);
             }
@@ -430,6 +440,7 @@ impl SharedMemory {
                 None => {
                     connections.waiting_due.note(attaching.until);
                     connections.attaching.push(attaching);
+                    connections.assert_bounded();
                 }
             }
         }
@@ -527,7 +538,7 @@ impl SharedMemory {
         connections.note_dirty(core);
         if !looked.attach.is_empty() {
             let now = now();
-            let mut room = WAITING_MAX.saturating_sub(connections.waiting.len() + connections.attaching.len());
+            let mut room = WAITING_MAX.saturating_sub(connections.waiting_count());
             let mut requests = Vec::with_capacity(looked.attach.len());
             for request in looked.attach {
                 if room == 0 {
@@ -614,6 +625,14 @@ impl ConnectionManager {
     /// Whether readers wait until a writer knows them.
     fn has_waiting(&self) -> bool {
         !self.waiting.is_empty() || !self.attaching.is_empty()
+    }
+
+    fn assert_bounded(&self) {
+        debug_assert!(self.waiting_count() <= WAITING_MAX);
+    }
+
+    fn waiting_count(&self) -> usize {
+        self.waiting.len() + self.attaching.len() + self.reviewed
     }
 
     /// The time of the next check without an event.

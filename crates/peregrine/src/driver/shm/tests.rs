@@ -1,6 +1,7 @@
 //! Peers in another process that do not answer, repeat requests, or end during an operation. The other process is
 //! another domain of this process, with separate sockets, threads and memory.
 
+mod bounds;
 mod eager;
 mod retries;
 mod sharing;
@@ -422,6 +423,20 @@ fn demand_ends_with_its_waiters() {
     add_waiter(&core, Awaited::Status(StatusMask::ALL));
     assert_eq!(demand(), Some(last));
     drop(reader);
+}
+
+/// The acknowledgement of a best-effort reader never advances, so each poll would request it again.
+#[test]
+fn waiter_for_acknowledgements_requests_none_of_best_effort_readers() {
+    let sides = [participant(67, "here"), participant(67, "there")];
+    let (writer, core, reliable) = narrow_pair(&sides);
+    let best_effort = topic(&sides[1]).reader_builder().best_effort().build().unwrap();
+    eventually("both get samples by shared memory", || writer.shared_memory_readers() == 2);
+    let last = write_four(&writer);
+    add_waiter(&core, Awaited::Acknowledged(last));
+    let is_requested = |reader: Guid| lock_leaf(&core.outgoing.channels).as_ref().unwrap().is_note_requested(reader);
+    assert!(is_requested(reliable.guid()), "the writer waits for this reader");
+    assert!(!is_requested(best_effort.guid()));
 }
 
 #[test]

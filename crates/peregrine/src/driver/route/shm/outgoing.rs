@@ -162,7 +162,7 @@ enum Stage {
 }
 
 /// Maximum number of channels of a writer: pairs of a reader process and a reliability.
-const CHANNELS_MAX: usize = 128;
+pub(in crate::driver) const CHANNELS_MAX: usize = 128;
 
 /// Readers that have acknowledged more, each with the first number that it lacks. Few readers need no allocation.
 pub(in crate::driver) type Acknowledged = SmallVec<[(Guid, SequenceNumber); 8]>;
@@ -369,6 +369,7 @@ impl Outgoing {
             has_readers: false,
         });
         debug_assert!(channels.channels.is_sorted_by_key(|channel| channel.id));
+        debug_assert!(channels.channels.len() <= CHANNELS_MAX);
         channels.attach(id, 0, reader);
         channels.note_attached_changed();
         self.has_readers.store(true, Ordering::Release);

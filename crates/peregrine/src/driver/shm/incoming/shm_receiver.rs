@@ -8,11 +8,15 @@ use peregrine_transport::shm::WriterId;
 use super::super::requests::{ReaderRequest, Wanted, WantedChannel, reason_of};
 use super::super::services::ShmHost;
 use super::channel::{Decision, Given, Inserted, ProtocolViolation};
-use super::{AttachedReader, Attachments, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver, Stage};
+use super::{
+    AttachedReader, Attachments, COMMANDS_MAX, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver,
+    Stage,
+};
 use crate::driver::base::clock::{now, wall_at};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::local_delivery::LOCAL_SOURCE;
 use crate::driver::host::counters::Counters;
+use crate::driver::net::socket_barrier::DeferredMessage;
 use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 use crate::shared_memory::NoSharedMemory;
 
@@ -203,7 +207,15 @@ impl ShmReceiver {
 
     /// Whether there is work that no sample announces.
     pub(super) fn has_to_act(&self) -> bool {
-        !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
+        let is_due = || self.news.len() >= NEWS_MAX || !self.is_awaiting();
+        !self.begun.is_empty() || !self.news.is_empty() && is_due()
+    }
+
+    /// Defers a message behind the samples that have arrived. [`Self::deferred_actions`] empties a list of
+    /// [`NEWS_MAX`], and all commands that wait may add to a shorter one before that.
+    pub(super) fn defer(&mut self, news: DeferredMessage) {
+        self.news.push(news);
+        debug_assert!(self.news.len() < NEWS_MAX + COMMANDS_MAX);
     }
 
     /// Whether [`Self::deferred_actions`] may return something.
@@ -363,5 +375,57 @@ impl DeferredActions {
             host.begin_behind_datagrams(reader, writer);
         }
         self.news.iter().for_each(|news| host.handle_deferred(news, now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant as Moment};
+
+    use super::super::Incoming;
+    use super::*;
+    use crate::driver::base::sync::lock_leaf;
+    use crate::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[derive(Clone, Debug, DdsType)]
+    struct Number {
+        value: u64,
+    }
+
+    fn participant(prefix: &str, wait: WaitStrategy) -> DomainParticipant {
+        let interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+        let mut config = DomainConfig { wait, interfaces, same_process: false, ..DomainConfig::default() };
+        config.threads.name_prefix = prefix.to_owned();
+        DomainParticipant::builder(71).config(config).build().unwrap()
+    }
+
+    /// Messages wait until the first sample of a reader has been received, which may take long.
+    #[test]
+    fn deferred_messages_take_effect_at_their_bound_although_a_reader_waits_for_its_first_sample() {
+        let (here, there) =
+            (participant("news here", WaitStrategy::default()), participant("news", WaitStrategy::Poll));
+        let name = format!("deferred messages of {}", std::process::id());
+        let writer = here.topic::<Number>(&name).unwrap().writer().unwrap();
+        let _reader = there.topic::<Number>(&name).unwrap().reader().unwrap();
+        let end = Moment::now() + PATIENCE;
+        while writer.shared_memory_readers() == 0 {
+            assert!(Moment::now() < end, "shared memory is not used");
+            there.poll(Duration::from_millis(1));
+        }
+        let incoming: &Incoming = &there.inner.domain.shared_memory.as_ref().unwrap().incoming;
+        let mut receiver = lock_leaf(&incoming.receiver);
+        receiver.channels.iter_mut().flat_map(|(_, channel)| &mut channel.readers).for_each(|reader| {
+            reader.order = Order::Awaited;
+        });
+        assert!(receiver.is_awaiting());
+        (1..NEWS_MAX).for_each(|_| receiver.defer(DeferredMessage::ignored()));
+        assert!(!receiver.has_to_act() && receiver.deferred_actions(false).is_empty());
+        // All commands that may wait are taken at once.
+        (0..COMMANDS_MAX).for_each(|_| receiver.defer(DeferredMessage::ignored()));
+        assert!(receiver.has_to_act());
+        assert_eq!(receiver.deferred_actions(false).news.len(), NEWS_MAX - 1 + COMMANDS_MAX);
+        assert!(!receiver.has_to_act() && receiver.news.is_empty());
     }
 }

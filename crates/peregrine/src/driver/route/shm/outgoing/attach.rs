@@ -31,6 +31,13 @@ impl Channels {
         self.channels.len()
     }
 
+    /// Whether the process of a reader was asked to notify the writer of acknowledgements.
+    #[cfg(test)]
+    pub(in crate::driver) fn is_note_requested(&self, reader: Guid) -> bool {
+        let channel = self.channel_of(reader);
+        self.channels.iter().any(|other| Some(other.id) == channel && other.asked_note > 0)
+    }
+
     /// The readers of a channel.
     pub(super) fn of(&self, id: ReaderId) -> impl Iterator<Item = &AttachedReader> {
         self.attached.iter().filter(move |reader| reader.channel == id)

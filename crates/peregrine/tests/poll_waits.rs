@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Reading, eventually, participant, polled};
 use peregrine::error::Timeout;
-use peregrine::{DataWriter, DomainParticipant, Error, GuardCondition, StatusMask, WaitSet};
+use peregrine::{Condition, DataWriter, DomainParticipant, Error, GuardCondition, Selector, StatusMask, WaitSet};
 
 fn polling_participant(domain: u32) -> DomainParticipant {
     DomainParticipant::builder(domain).config(polled()).build().unwrap()
@@ -77,6 +77,36 @@ fn two_waiting_threads_get_their_data() {
                 assert_eq!(thread.join().unwrap().unwrap().into_value(), Some(Reading::new(1, round)));
             }
         });
+    }
+}
+
+/// No thread but the waiting one receives for either domain.
+#[test]
+fn wait_set_receives_for_each_of_its_domains() {
+    let domains = [74, 75];
+    let (here, there) = (domains.map(polling_participant), domains.map(participant));
+    let readers = here.each_ref().map(|side| side.topic::<Reading>("domains").unwrap().reader().unwrap());
+    let writers = there.each_ref().map(|side| side.topic::<Reading>("domains").unwrap().writer().unwrap());
+    here.iter().zip(&writers).for_each(|(side, writer)| matched(side, writer));
+    let conditions = readers.each_ref().map(|reader| reader.read_condition(Selector::ANY));
+    let waits = WaitSet::new();
+    conditions.iter().for_each(|condition| waits.attach(condition));
+    for round in 0..20 {
+        // Twice in a row by the same domain as well.
+        let at = [0, 1, 1, 0][round % 4];
+        let sample = Reading::new(1, u32::try_from(round).unwrap());
+        writers[at].write(&sample).unwrap();
+        assert_eq!(waits.wait(PATIENCE).unwrap(), [Condition::from(&conditions[at])], "round {round}");
+        assert_eq!(readers[at].take_next().unwrap().and_then(|taken| taken.into_value()), Some(sample));
+    }
+    // The sample comes while the thread waits, or before.
+    for at in [1, 0] {
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| waits.wait(PATIENCE));
+            writers[at].write(&Reading::new(2, 0)).unwrap();
+            assert_eq!(waiting.join().unwrap().unwrap(), [Condition::from(&conditions[at])]);
+        });
+        assert!(readers[at].take_next().unwrap().is_some());
     }
 }
 

@@ -120,6 +120,45 @@ fn group_is_joined_after_an_attempt_without_descriptors() {
     }
 }
 
+/// Descriptors run out at any step of the connection between two processes of a host, at either end.
+#[test]
+fn shared_memory_is_used_once_there_are_descriptors_again() {
+    const SAMPLES: u64 = 20;
+    for descriptors in 0..16 {
+        let config = Config { seed: u64::from(descriptors), ..Config::default() };
+        let played = run(config, move |simulation| {
+            let (reading, writing) = (simulation.process(NodeId(0)), simulation.process(NodeId(0)));
+            let (own, inside) = (writing.clone(), simulation.clone());
+            let writer = writing.spawn("writer", move || {
+                let participant = participant(&own, WaitStrategy::Block).unwrap();
+                let topic = participant.topic::<Number>("numbers").unwrap();
+                let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+                writer.wait_for_readers(1, PATIENCE).unwrap();
+                inside.wait_for("shared memory", PATIENCE, || writer.shared_memory_readers() == 1);
+                (0..SAMPLES).for_each(|value| _ = writer.write(&Number { value }).unwrap());
+                writer.wait_for_acknowledgments(PATIENCE).unwrap();
+            });
+            let (own, inside) = (reading.clone(), simulation.clone());
+            let reader = reading.spawn("reader", move || {
+                let participant = participant(&own, WaitStrategy::Block).unwrap();
+                inside.wait_for("the writer", PATIENCE, || participant.discovered_publications().len() == 1);
+                inside.limit_descriptors(NodeId(0), Some(descriptors));
+                let reader = reader(&participant);
+                inside.sleep(Duration::from_secs(2));
+                inside.limit_descriptors(NodeId(0), None);
+                for value in 0..SAMPLES {
+                    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value }));
+                }
+                participant.shared_memory_statistics().received
+            });
+            writer.join();
+            reader.join()
+        });
+        let (received, _) = played.unwrap_or_else(|error| panic!("{descriptors} descriptors: {error}"));
+        assert_eq!(received, SAMPLES, "{descriptors} descriptors");
+    }
+}
+
 /// Samples go from one process to another, whose thread of this name panics at its reading of the clock of this number.
 fn exchange_with_a_panic(thread: &'static str, readings: u32, writing_host: u32) -> bool {
     const SAMPLES: u64 = 60;

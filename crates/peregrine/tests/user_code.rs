@@ -3,13 +3,14 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Block, PATIENCE, Reading, config, eventually, participant};
 use peregrine::qos::{Limit, ResourceLimits};
+use peregrine::status::RequestedDeadlineMissedStatus;
 use peregrine::xtypes::{DecodeError, Decoder, EncodeError, Encoder, Extents, KeyFacts, LengthCode, Sink};
 use peregrine::{
     DataReader, DataReaderListener, DataWriter, DdsType, DiscoveryEvent, DomainParticipant, InstanceHandle, StatusMask,
@@ -250,13 +251,9 @@ fn removed_listener_is_not_called_again(route: Route) {
 }
 
 fn timers_and_discovery_continue_after_panic_of_deadline_listener(route: Route) {
-    struct Panics(Mutex<std::sync::mpsc::SyncSender<()>>);
+    struct Panics(Mutex<SyncSender<()>>);
     impl DataReaderListener<Reading> for Panics {
-        fn on_requested_deadline_missed(
-            &self,
-            _: &DataReader<Reading>,
-            _: peregrine::status::RequestedDeadlineMissedStatus,
-        ) {
+        fn on_requested_deadline_missed(&self, _: &DataReader<Reading>, _: RequestedDeadlineMissedStatus) {
             let _ = self.0.lock().unwrap().try_send(());
             panic!("on purpose");
         }
@@ -279,15 +276,9 @@ fn timers_and_discovery_continue_after_panic_of_deadline_listener(route: Route) 
     drop(reader);
 }
 
-/// Two threads write faster than the listener takes. The listener runs on the writing threads and on threads of the
-/// domain.
-#[test]
-fn slow_listener_does_not_stop_announcements() {
-    let lease = Duration::from_secs(1);
-    let mut direct = config();
-    direct.same_process = true;
-    let here = DomainParticipant::builder(14).config(direct).lease(lease).build().unwrap();
-    let there = Route::Udp.observer(14);
+/// Two threads write faster than the listener of a reader of this participant takes, while `meanwhile` runs. The
+/// listener runs on the writing threads and on threads of the domain.
+fn overload_listener(here: &DomainParticipant, meanwhile: impl FnOnce()) {
     let topic = here.topic::<Reading>("stream").unwrap();
     let calls = Arc::new(AtomicU32::new(0));
     let counting = Arc::clone(&calls);
@@ -304,8 +295,6 @@ fn slow_listener_does_not_stop_announcements() {
         .unwrap();
     let writer = topic.writer().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
-    let mut events = there.discovery_events();
-    eventually("the participants know each other", || there.discovered_participants().len() == 1);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for id in 0..2 {
@@ -316,6 +305,33 @@ fn slow_listener_does_not_stop_announcements() {
                 }
             });
         }
+        // Set if `meanwhile` panics as well, so that the threads end.
+        let _over = SetsOnDrop(&is_over);
+        meanwhile();
+    });
+    assert!(calls.load(Ordering::Relaxed) > 0);
+}
+
+struct SetsOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for SetsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn local_participant(domain: u32, lease: Duration) -> DomainParticipant {
+    DomainParticipant::builder(domain).config(config().with_same_process(true)).lease(lease).build().unwrap()
+}
+
+#[test]
+fn slow_listener_does_not_stop_announcements() {
+    let lease = Duration::from_secs(1);
+    let here = local_participant(14, lease);
+    let there = Route::Udp.observer(14);
+    let mut events = there.discovery_events();
+    eventually("the participants know each other", || there.discovered_participants().len() == 1);
+    overload_listener(&here, || {
         // The lease would run out twice.
         let end = Instant::now() + 3 * lease;
         while Instant::now() < end {
@@ -323,9 +339,35 @@ fn slow_listener_does_not_stop_announcements() {
                 assert!(!matches!(event, DiscoveryEvent::ParticipantLost(..)), "no announcement came: {event:?}");
             }
         }
-        is_over.store(true, Ordering::Relaxed);
     });
-    assert!(calls.load(Ordering::Relaxed) > 0);
+}
+
+/// The other topic has its timers and its listener at the same participant.
+#[test]
+fn slow_listener_does_not_stop_missed_deadlines_of_another_topic() {
+    struct Missed(Mutex<SyncSender<u64>>);
+    impl DataReaderListener<Reading> for Missed {
+        fn on_requested_deadline_missed(&self, _: &DataReader<Reading>, status: RequestedDeadlineMissedStatus) {
+            let _ = self.0.lock().unwrap().try_send(status.total_count);
+        }
+    }
+    let deadline = Duration::from_millis(20);
+    let here = local_participant(64, Duration::from_secs(20));
+    let topic = here.topic::<Reading>("deadline").unwrap();
+    let (told, calls) = sync_channel(10);
+    let reader = topic.reader_builder().deadline(deadline).listener(Missed(Mutex::new(told)), StatusMask::ALL);
+    let _reader = reader.build().unwrap();
+    let writer = topic.writer_builder().deadline(deadline).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    overload_listener(&here, || {
+        writer.write(&Reading::new(1, 1)).unwrap();
+        let mut before = 0;
+        for _ in 0..10 {
+            let missed = calls.recv_timeout(PATIENCE).expect("the missed deadline is reported");
+            assert!(missed > before, "{missed} after {before}");
+            before = missed;
+        }
+    });
 }
 
 /// The acknowledgements that free room arrive while the listener waits for them.

@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::{PATIENCE, Reading, config, participant};
+use common::{PATIENCE, Reading, config, eventually, participant};
 use peregrine::error::BadParameter;
-use peregrine::qos::{PublisherQos, SubscriberQos};
+use peregrine::qos::{
+    DataReaderQos, DataWriterQos, GroupData, ParticipantQos, PublisherQos, SubscriberQos, TopicData, TopicQos, UserData,
+};
 use peregrine::status::MatchedStatus;
 use peregrine::xtypes::flat::Flat;
 use peregrine::{
@@ -145,6 +147,83 @@ fn listener_set_during_build_reaches_endpoint() {
             while matched.try_recv().is_ok() {}
         },
     );
+}
+
+/// The change of a later entity reaches the peer behind the concurrent ones.
+#[test]
+fn last_of_concurrent_changes_of_policies_holds_here_and_at_the_peer() {
+    let (here, there) = (participant(15), participant(15));
+    let topic = here.topic::<Reading>("changes").unwrap();
+    let publisher = here.publisher(PublisherQos::default()).unwrap();
+    let subscriber = here.subscriber(SubscriberQos::default()).unwrap();
+    let (writer, reader) = (publisher.writer(&topic).build().unwrap(), subscriber.reader(&topic).build().unwrap());
+    let later_topic = here.topic::<Reading>("later changes").unwrap();
+    let (later_writer, later_reader) = (later_topic.writer().unwrap(), later_topic.reader().unwrap());
+    let publication = |guid| there.discovered_publications().into_iter().find(|known| known.guid == guid);
+    let subscription = |guid| there.discovered_subscriptions().into_iter().find(|known| known.guid == guid);
+    let await_later = |value: &[u8]| {
+        let user_data = UserData(value.to_vec());
+        later_writer.set_qos(DataWriterQos { user_data: user_data.clone(), ..later_writer.qos() }).unwrap();
+        later_reader.set_qos(DataReaderQos { user_data: user_data.clone(), ..later_reader.qos() }).unwrap();
+        eventually("the later changes are known", || {
+            publication(later_writer.guid()).is_some_and(|known| known.qos.user_data == user_data)
+                && subscription(later_reader.guid()).is_some_and(|known| known.qos.user_data == user_data)
+        });
+    };
+    let (of_writer, of_reader) = (|| publication(writer.guid()).unwrap(), || subscription(reader.guid()).unwrap());
+    change_concurrently(
+        |value| writer.set_qos(DataWriterQos { user_data: UserData(value), ..writer.qos() }),
+        await_later,
+        || [writer.qos().user_data.0, of_writer().qos.user_data.0],
+    );
+    change_concurrently(
+        |value| reader.set_qos(DataReaderQos { user_data: UserData(value), ..reader.qos() }),
+        await_later,
+        || [reader.qos().user_data.0, of_reader().qos.user_data.0],
+    );
+    change_concurrently(
+        |value| publisher.set_qos(PublisherQos { group_data: GroupData(value), ..publisher.qos() }),
+        await_later,
+        || [publisher.qos().group_data.0, of_writer().publisher.group_data.0],
+    );
+    change_concurrently(
+        |value| subscriber.set_qos(SubscriberQos { group_data: GroupData(value), ..subscriber.qos() }),
+        await_later,
+        || [subscriber.qos().group_data.0, of_reader().subscriber.group_data.0],
+    );
+    change_concurrently(
+        |value| topic.set_qos(TopicQos { topic_data: TopicData(value), ..topic.qos() }),
+        await_later,
+        || [topic.qos().topic_data.0, of_writer().topic_data.0],
+    );
+    // Announcements of participants are repeated, and no later one shows that all have come.
+    let known = || there.discovered_participants().into_iter().find(|known| known.prefix == here.guid().prefix);
+    change_concurrently(
+        |value| here.set_qos(ParticipantQos { user_data: UserData(value), ..here.qos() }),
+        |_| eventually("the participant is known", || known().unwrap().user_data == here.qos().user_data),
+        || [here.qos().user_data.0, known().unwrap().user_data.0],
+    );
+}
+
+/// Two threads change an entity at the same time. Both changes are in effect when `await_later`, with a value of its
+/// own, returns; then the values of the entity and of its peer are the same, one of the two.
+fn change_concurrently(
+    change: impl Fn(Vec<u8>) -> Result<(), Error> + Sync,
+    await_later: impl Fn(&[u8]),
+    values: impl Fn() -> [Vec<u8>; 2],
+) {
+    let number = AtomicU32::new(0);
+    let change_to_next = || {
+        let value = number.fetch_add(1, Ordering::SeqCst).to_be_bytes().to_vec();
+        change(value.clone()).unwrap();
+        value
+    };
+    race(50, change_to_next, change_to_next, |one, other| {
+        await_later(&one);
+        let [here, there] = values();
+        assert_eq!(here, there);
+        assert!(here == one || here == other, "{here:?} is neither {one:?} nor {other:?}");
+    });
 }
 
 /// One thread writes a sample of a registered instance while another thread unregisters the instance. The later of the

@@ -68,7 +68,10 @@ fn missed_deadline_is_reported_on_both_sides() {
     eventually("the pair no longer matches", || policy() == Some(PolicyId::Deadline));
     assert_eq!(reader.subscription_matched_status().current_count, 0);
     let missed = writer.offered_deadline_missed_status().total_count;
-    std::thread::sleep(GLANCE);
+    // Another writer misses its deadline often enough meanwhile.
+    let other = write_to(&participant, DataWriterQos { deadline, ..writer_qos() });
+    other.write(&Reading::new(2, 0)).unwrap();
+    eventually("others are missed", || other.offered_deadline_missed_status().total_count >= 3);
     assert_eq!(writer.offered_deadline_missed_status().total_count, missed);
 }
 

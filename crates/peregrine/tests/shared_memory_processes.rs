@@ -71,7 +71,7 @@ impl Other {
         let own = std::env::current_exe().unwrap();
         let mut words = wrapper.iter().map(std::ffi::OsStr::new).chain([own.as_os_str()]);
         let mut command = Command::new(words.next().unwrap());
-        command.args(words).env(ROLE, role).stdout(Stdio::piped());
+        command.args(words).env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped());
         Self(command.spawn().unwrap_or_else(|error| panic!("{wrapper:?} (Debian package util-linux): {error}")))
     }
 
@@ -113,11 +113,11 @@ mod roles {
         }
     }
 
-    /// Announces itself with a lease longer than a test, and is killed.
+    /// Announces itself with a lease longer than a test, and is killed. It ends with the process that has started it.
     pub(super) fn stale_writer() {
         let participant = DomainParticipant::builder(DOMAIN).config(config()).lease(5 * PATIENCE).build().unwrap();
         let _writer = super::writer(&participant);
-        std::thread::sleep(PATIENCE);
+        let _ = std::io::stdin().read_line(&mut String::new());
     }
 
     /// Takes until it is killed, and prints a line after the first sample.

@@ -4,7 +4,9 @@ mod common;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use common::{PATIENCE, Reading, participant, polled};
@@ -12,7 +14,11 @@ use futures_core::Stream;
 use peregrine::qos::{
     AccessScope, EntityFactory, ParticipantQos, Partition, Presentation, PublisherQos, SubscriberQos, TopicQos,
 };
-use peregrine::{DataReader, DomainParticipant, Error, Selector, SerializedType, StatusMask, TopicListener};
+use peregrine::{
+    DataReader, DataReaderListener, DataWriter, DataWriterListener, DomainParticipant, Error, Publisher,
+    PublisherListener, Selector, SerializedType, StatusMask, Subscriber, SubscriberListener, Topic, TopicListener,
+    WaitSet,
+};
 
 fn poll_stream<S: Stream>(stream: S) -> Poll<Option<S::Item>> {
     pin!(stream).poll_next(&mut Context::from_waker(Waker::noop()))
@@ -120,7 +126,7 @@ fn calls_of_deleted_entities_fail() {
 fn closing_participant_ends_wait_for_discovery_event() {
     let participant = participant(28);
     let mut events = participant.discovery_events();
-    let wait = std::thread::spawn(move || while events.wait_next(Duration::MAX).is_some() {});
+    let wait = thread::spawn(move || while events.wait_next(Duration::MAX).is_some() {});
     participant.close(PATIENCE).unwrap();
     wait.join().unwrap();
 }
@@ -132,8 +138,8 @@ fn deleting_entity_ends_its_waits() {
     let (writer, reader) = (topic.writer().unwrap(), topic.reader().unwrap());
     let (w, r) = (writer.clone(), reader.clone());
     let waits = [
-        std::thread::spawn(move || w.wait_for_readers(9, 10 * PATIENCE)),
-        std::thread::spawn(move || r.wait_for_writers(9, 10 * PATIENCE)),
+        thread::spawn(move || w.wait_for_readers(9, 10 * PATIENCE)),
+        thread::spawn(move || r.wait_for_writers(9, 10 * PATIENCE)),
     ];
     participant.delete_contained_entities();
     for wait in waits {
@@ -157,29 +163,83 @@ fn invalid_default_policies_of_endpoints_are_refused() {
     assert!(matches!(participant.subscriber(long), Err(Error::BadParameter(_))));
 }
 
-/// A listener that reads the status of its topic when it is dropped.
-struct Asks(peregrine::Topic<Reading>);
+/// A listener, or a part of a query, that calls its entity when it is dropped.
+struct CallsOnDrop<F: Fn() + Send + Sync>(F);
 
-impl TopicListener for Asks {}
+impl<F: Fn() + Send + Sync> TopicListener for CallsOnDrop<F> {}
+impl<F: Fn() + Send + Sync> PublisherListener for CallsOnDrop<F> {}
+impl<F: Fn() + Send + Sync> SubscriberListener for CallsOnDrop<F> {}
+impl<F: Fn() + Send + Sync> DataWriterListener<Reading> for CallsOnDrop<F> {}
+impl<F: Fn() + Send + Sync> DataReaderListener<Reading> for CallsOnDrop<F> {}
 
-impl Drop for Asks {
+impl<F: Fn() + Send + Sync> Drop for CallsOnDrop<F> {
     fn drop(&mut self) {
-        let _ = self.0.status_changes();
+        (self.0)();
     }
+}
+
+/// Replaces a listener that calls `ask` with its entity when it is dropped.
+macro_rules! assert_listener_dropped_unlocked {
+    ($entity:expr, $ask:expr) => {{
+        let entity = $entity.clone();
+        let (done, is_done) = sync_channel(1);
+        let replacing = thread::spawn(move || {
+            let own = entity.clone();
+            let listener = CallsOnDrop(move || {
+                _ = $ask(&own);
+                let _ = done.try_send(());
+            });
+            entity.set_listener(Some(Arc::new(listener)), StatusMask::ALL);
+            entity.set_listener(None, StatusMask::NONE);
+        });
+        let dropped = is_done.recv_timeout(PATIENCE);
+        dropped.expect(concat!("the listener is dropped without the lock that this call takes: ", stringify!($ask)));
+        replacing.join().unwrap();
+    }};
 }
 
 #[test]
 fn replaced_listener_is_dropped_without_a_lock() {
     let participant = participant(18);
     let topic = participant.topic_with_qos::<Reading>("readings", TopicQos::default()).unwrap();
-    let (done, is_done) = std::sync::mpsc::sync_channel(1);
-    let replacing = std::thread::spawn(move || {
-        topic.set_listener(Some(Arc::new(Asks(topic.clone()))), StatusMask::ALL);
-        topic.set_listener(None, StatusMask::NONE);
-        done.send(()).unwrap();
+    let publisher = participant.publisher(PublisherQos::default()).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
+    let writer = publisher.writer(&topic).build().unwrap();
+    let reader = subscriber.reader(&topic).build().unwrap();
+    assert_listener_dropped_unlocked!(topic, Topic::status_changes);
+    assert_listener_dropped_unlocked!(topic, Topic::listener);
+    assert_listener_dropped_unlocked!(publisher, Publisher::listener);
+    assert_listener_dropped_unlocked!(subscriber, Subscriber::listener);
+    assert_listener_dropped_unlocked!(participant, DomainParticipant::listener);
+    assert_listener_dropped_unlocked!(writer, DataWriter::listener);
+    assert_listener_dropped_unlocked!(writer, DataWriter::status_changes);
+    assert_listener_dropped_unlocked!(reader, DataReader::listener);
+    assert_listener_dropped_unlocked!(reader, DataReader::status_changes);
+}
+
+/// The wait set has the last handle of the condition.
+#[test]
+fn detached_query_is_dropped_without_the_lock_of_its_wait_set() {
+    let participant = participant(36);
+    let reader = participant.topic::<Reading>("readings").unwrap().reader().unwrap();
+    let waits = Arc::new(WaitSet::new());
+    let (done, is_done) = sync_channel(1);
+    let owned = Arc::clone(&waits);
+    let part = CallsOnDrop(move || {
+        let _ = done.try_send(owned.conditions().len());
     });
-    is_done.recv_timeout(PATIENCE).expect("the call does not wait for itself");
-    replacing.join().unwrap();
+    let query = reader.query_condition(Selector::ANY, move |_| {
+        let _used = &part;
+        true
+    });
+    waits.attach(&query);
+    drop(query);
+    let detaching = thread::spawn(move || {
+        let condition = waits.conditions().pop().expect("the query is attached");
+        waits.detach(condition).unwrap();
+    });
+    assert_eq!(is_done.recv_timeout(PATIENCE), Ok(0), "the query is dropped without the lock");
+    detaching.join().unwrap();
 }
 
 /// The output of a future that is ready at once.

@@ -27,6 +27,8 @@ const SCHEDULING_MAX: Duration = Duration::from_millis(400);
 /// Threads of the fast writer, and how long they write.
 const THREADS: usize = 16;
 const WRITING: Duration = Duration::from_secs(5);
+/// Images that the local pair exchanges; the send queue has room for all of them.
+const IMAGES: u8 = 3;
 /// The time of one image over the slow link, which carries 1 Mbit/s.
 const IMAGE_TIME: Duration = Duration::from_millis(8 * IMAGE_BYTES as u64 / 1000);
 
@@ -50,6 +52,7 @@ fn main() {
         Ok("group member") => roles::group_member(),
         Ok("fast writer") => roles::fast_writer(),
         Ok("image reader") => roles::image_reader(),
+        Ok("local pair") => roles::local_pair(),
         Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {
             two_network_namespaces_get_messages();
@@ -60,6 +63,8 @@ fn main() {
             println!("test loopback without the multicast flag carries discovery ... ok");
             writes_over_a_slow_link_end_in_time_and_take_little_memory();
             println!("test writes over a slow link end in time and take little memory ... ok");
+            local_reader_does_not_wait_for_a_slow_link();
+            println!("test local reader does not wait for a slow link ... ok");
         }
     }
 }
@@ -161,6 +166,26 @@ mod roles {
         let longest = threads.iter().map(|(longest, _)| longest.as_millis()).max().unwrap();
         let largest = threads.iter().map(|(_, largest)| *largest).max().unwrap();
         println!("{longest} ms, {} KiB", largest.saturating_sub(before));
+    }
+
+    /// A writer with a reader in its own process and one behind the link. Prints the time in which the local reader got
+    /// all images.
+    pub(super) fn local_pair() {
+        let participant = participant();
+        let topic = participant.topic::<Image>("images").unwrap();
+        let blocking = Duration::from_millis(100);
+        let writer = topic.writer_builder().best_effort().max_blocking_time(blocking).build().unwrap();
+        let reader = topic.reader_builder().best_effort().keep_all().build().unwrap();
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        reader.wait_for_writers(1, PATIENCE).unwrap();
+        let begin = Instant::now();
+        for number in 0..IMAGES {
+            let image = Image { pixels: vec![number; IMAGE_BYTES] };
+            writer.write(&image).unwrap();
+            assert_eq!(reader.wait_and_take(PATIENCE).unwrap().value(), Some(&image));
+        }
+        println!("{} ms", begin.elapsed().as_millis());
+        std::thread::park_timeout(PATIENCE);
     }
 
     pub(super) fn image_reader() {
@@ -303,6 +328,17 @@ fn writes_over_a_slow_link_end_in_time_and_take_little_memory() {
     let grown: u64 = grown.trim_end_matches(" KiB").parse().unwrap();
     assert!(longest < BLOCKING_MAX + SCHEDULING_MAX, "a write took {longest:?}");
     assert!(grown < 32 << 10, "the process has grown by {grown} KiB");
+}
+
+/// A thread that sends to the far reader does not hold up the near one.
+fn local_reader_does_not_wait_for_a_slow_link() {
+    let [a, b] = slow_pair();
+    let mut reader = b.start("image reader");
+    let mut pair = a.start("local pair");
+    let told = pair.line();
+    let took = Duration::from_millis(told.trim_end_matches(" ms").parse().unwrap());
+    assert!(took < IMAGE_TIME, "{IMAGES} images took {took:?}");
+    assert_eq!(reader.line(), "an image has come");
 }
 
 /// The control: processes in one namespace share memory.

@@ -149,17 +149,27 @@ fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c,
 }
 
 /// Sends the [handed-off](hand_off_backlog) messages. Returns the state of the writer if all of them were sent: the
-/// caller then sends messages that were queued meanwhile.
-pub(in crate::driver) fn send_backlog<W: SendInTurns>(writer: &W) -> Result<StateGuard<'_, W::State>, PublishOutcome> {
-    let Some(mut outbox) = writer.lock().sending().resume() else { return Err(PublishOutcome::Done) };
+/// caller then sends messages that were queued meanwhile. Otherwise returns which readers of this process and of this
+/// host got samples meanwhile: they do not wait for a slow link.
+pub(in crate::driver) fn send_backlog<W: SendInTurns>(
+    writer: &W,
+    make_notify: impl FnOnce() -> W::Notify,
+) -> Result<StateGuard<'_, W::State>, (PublishOutcome, Option<W::Notify>)> {
+    let Some(mut outbox) = writer.lock().sending().resume() else { return Err((PublishOutcome::Done, None)) };
     let turn = SendTurn::new(writer, SendLimit::CALL);
     let has_left = writer.send_on(&mut outbox);
     let mut guard = writer.lock();
-    turn.end();
     if !has_left {
+        let mut notify = None;
+        if guard.hands_over() && !*guard.messages_first() {
+            (guard, _) = writer.hand_over(guard, &mut outbox, notify.insert(make_notify()));
+            wake_for_queue_room(&mut *guard);
+        }
+        turn.end();
         let is_parked = guard.sending().park(outbox);
-        return Err(if is_parked { PublishOutcome::Again } else { PublishOutcome::Done });
+        return Err((if is_parked { PublishOutcome::Again } else { PublishOutcome::Done }, notify));
     }
+    turn.end();
     guard.reclaim(&mut outbox);
     guard.sending().finish(outbox);
     Ok(guard)
@@ -240,6 +250,8 @@ mod tests {
     struct Writer {
         state: Mutex<State>,
         steps: Mutex<Vec<Step>>,
+        /// The turns of the publishing thread that end before all is sent.
+        slow_turns: Mutex<usize>,
         panics_at: Mutex<Option<Step>>,
     }
 
@@ -306,6 +318,12 @@ mod tests {
         }
 
         fn send_on(&self, messages: &mut usize) -> bool {
+            let mut slow_turns = lock(&self.slow_turns);
+            if *slow_turns > 0 {
+                *slow_turns -= 1;
+                return false;
+            }
+            drop(slow_turns);
             self.send(messages, SendLimit::CALL)
         }
 
@@ -368,6 +386,23 @@ mod tests {
     }
 
     #[test]
+    fn readers_of_this_process_get_samples_while_a_backlog_waits_for_the_link() {
+        let writer = Writer::default();
+        *lock(&writer.slow_turns) = 1;
+        let mut state = writer.lock();
+        let mut outbox = state.sending.begin().expect("no thread sends");
+        *outbox = 1;
+        assert!(state.sending.park(outbox), "the publishing thread sends");
+        drop(state);
+        assert!(writer.write().is_none(), "the publishing thread delivers this sample");
+        let outcome = send_backlog(&writer, || ()).map(drop);
+        assert!(matches!(outcome, Err((PublishOutcome::Again, Some(())))));
+        assert_eq!(*lock(&writer.steps), [Step::HandedOver]);
+        assert!(send_backlog(&writer, || ()).is_ok());
+        assert_eq!(*lock(&writer.steps), [Step::HandedOver, Step::Sent]);
+    }
+
+    #[test]
     fn panic_while_a_backlog_is_sent_leaves_the_turn_to_the_next_thread() {
         let writer = Writer::default();
         *lock(&writer.panics_at) = Some(Step::Sent);
@@ -376,7 +411,7 @@ mod tests {
         *outbox = 1;
         assert!(state.sending.park(outbox), "the publishing thread sends");
         drop(state);
-        let sent = catch_unwind(AssertUnwindSafe(|| send_backlog(&writer).is_ok()));
+        let sent = catch_unwind(AssertUnwindSafe(|| send_backlog(&writer, || ()).is_ok()));
         assert!(sent.is_err() && writer.lock().sending.is_idle());
     }
 }

@@ -68,13 +68,19 @@ impl WriterCore {
 
     /// Sends the messages that were handed off to the publishing thread.
     fn send_backlog(self: &Arc<Self>) -> PublishOutcome {
-        match send_turns::send_backlog(&**self) {
+        match send_turns::send_backlog(&**self, PendingNotify::default) {
             Ok(guard) => {
                 self.transmit(guard);
                 self.after();
                 PublishOutcome::Done
             }
-            Err(outcome) => outcome,
+            Err((outcome, notify)) => {
+                if let Some(notify) = notify {
+                    notify.tell(self);
+                    self.after();
+                }
+                outcome
+            }
         }
     }
 

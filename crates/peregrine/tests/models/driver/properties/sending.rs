@@ -213,12 +213,12 @@ impl Publish for Writer {
 
     /// Like `WriterCore::send_backlog`.
     fn publish(self: Arc<Self>) -> PublishOutcome {
-        match send_turns::send_backlog(&*self) {
+        match send_turns::send_backlog(&*self, || ()) {
             Ok(guard) => {
                 _ = send_turns::put_out(&*self, guard, SendLimit::CALL, || ());
                 PublishOutcome::Done
             }
-            Err(outcome) => outcome,
+            Err((outcome, _)) => outcome,
         }
     }
 }

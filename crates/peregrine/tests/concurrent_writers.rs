@@ -1,10 +1,12 @@
-//! Several threads that write by one writer, over UDP.
+//! Several threads that write by one writer, and readers near a writer whose other readers are slow.
 
 mod common;
 
 use std::thread;
+use std::time::Duration;
 
-use common::{PATIENCE, config, eventually};
+use common::{Block, PATIENCE, config, eventually};
+use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::{DataWriter, DdsType, DomainParticipant, Topic};
 
 const THREADS: u64 = 4;
@@ -84,5 +86,33 @@ fn best_effort_samples_of_several_threads_keep_the_order_of_each_thread() {
             }
             next.iter().any(|next| *next > 0)
         });
+    }
+}
+
+/// The remote reader has room for one sample, and the test takes none of it. The samples exceed the window of the
+/// writer, which waits for acknowledgements before it sends more.
+#[test]
+fn local_reader_gets_each_sample_while_a_udp_reader_takes_none() {
+    const SAMPLES: u64 = 200;
+    const LEN: usize = 50_000;
+    let near = config().with_shared_memory(false).with_same_process(true);
+    let here = DomainParticipant::builder(42).config(near).build().unwrap();
+    let topic = here.topic::<Block>("near and far").unwrap();
+    let [far, _] = topics::<Block>(42, "near and far");
+    for keeps_all in [true, false] {
+        let builder = topic.writer_builder().reliable().max_blocking_time(PATIENCE);
+        let writer = if keeps_all { builder.keep_all() } else { builder.keep_last(1) }.build().unwrap();
+        let local = topic.reader_builder().reliable().keep_all().build().unwrap();
+        let narrow = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+        let remote = far.reader_builder().reliable().keep_all().resource_limits(narrow).build().unwrap();
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        for number in 0..SAMPLES {
+            writer.write(&Block::new(number, LEN)).unwrap();
+            let taken = local.wait_and_take(PATIENCE).unwrap().into_value();
+            assert!(taken == Some(Block::new(number, LEN)), "sample {number}, keeps all: {keeps_all}");
+        }
+        assert!(writer.wait_for_acknowledgments(Duration::ZERO).is_err(), "the remote reader is behind");
+        let first = remote.wait_and_take(PATIENCE).unwrap().into_value();
+        assert!(first.is_some_and(|block| block.number < SAMPLES), "keeps all: {keeps_all}");
     }
 }

@@ -201,9 +201,13 @@ macro_rules! assert_listener_dropped_unlocked {
 #[test]
 fn replaced_listener_is_dropped_without_a_lock() {
     let participant = participant(18);
-    let topic = participant.topic_with_qos::<Reading>("readings", TopicQos::default()).unwrap();
     let publisher = participant.publisher(PublisherQos::default()).unwrap();
     let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
+    // Without endpoints, the entity itself has the last handle of its listener; with them, an endpoint may have it.
+    assert_listener_dropped_unlocked!(publisher, Publisher::listener);
+    assert_listener_dropped_unlocked!(subscriber, Subscriber::listener);
+    assert_listener_dropped_unlocked!(participant, DomainParticipant::listener);
+    let topic = participant.topic_with_qos::<Reading>("readings", TopicQos::default()).unwrap();
     let writer = publisher.writer(&topic).build().unwrap();
     let reader = subscriber.reader(&topic).build().unwrap();
     assert_listener_dropped_unlocked!(topic, Topic::status_changes);

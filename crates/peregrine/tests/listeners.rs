@@ -3,13 +3,14 @@
 mod common;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use common::{GLANCE, Named, PATIENCE, Reading, eventually, participant};
+use common::{Named, PATIENCE, Reading, eventually, is_asleep, participant};
 use peregrine::qos::{Limit, PublisherQos, ResourceLimits, SubscriberQos};
 use peregrine::status::{InconsistentTopicStatus, MatchedStatus};
 use peregrine::{
@@ -200,16 +201,24 @@ fn waiting_thread_runs_no_listener() {
     assert!(!noted.lock().unwrap().1.contains(&thread::current().id()));
 }
 
-/// A listener that runs for a moment.
+/// A listener that runs until the thread that removes it sleeps.
 struct Slow {
     called: SyncSender<()>,
+    remover: PathBuf,
+    is_set: AtomicBool,
+    is_being_removed: AtomicBool,
     has_returned: AtomicBool,
 }
 
 impl Slow {
     fn run(&self) {
+        // `set_listener` itself may call the listener, and waits for that call.
+        if !self.is_set.load(Ordering::SeqCst) {
+            return;
+        }
         let _ = self.called.try_send(());
-        thread::sleep(GLANCE);
+        let is_awaited = || self.is_being_removed.load(Ordering::SeqCst) && is_asleep(&self.remover);
+        eventually("the thread that removes the listener waits", is_awaited);
         self.has_returned.store(true, Ordering::SeqCst);
     }
 }
@@ -235,10 +244,18 @@ impl SubscriberListener for Slow {
 /// Removes the listener while a call that `cause` has triggered runs on another thread.
 fn assert_removed_after_its_call<R>(set: impl Fn(Option<Arc<Slow>>), cause: impl FnOnce() -> R) -> R {
     let (called, calls) = sync_channel(1);
-    let slow = Arc::new(Slow { called, has_returned: AtomicBool::new(false) });
+    let slow = Arc::new(Slow {
+        called,
+        remover: std::fs::read_link("/proc/thread-self").unwrap(),
+        is_set: AtomicBool::new(false),
+        is_being_removed: AtomicBool::new(false),
+        has_returned: AtomicBool::new(false),
+    });
     set(Some(Arc::clone(&slow)));
+    slow.is_set.store(true, Ordering::SeqCst);
     let effect = cause();
     calls.recv_timeout(PATIENCE).unwrap();
+    slow.is_being_removed.store(true, Ordering::SeqCst);
     set(None);
     assert!(slow.has_returned.load(Ordering::SeqCst), "the listener still runs");
     effect

@@ -4,6 +4,7 @@
 #[cfg(target_os = "linux")]
 pub mod holdings;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use peregrine::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
@@ -79,4 +80,11 @@ pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
         std::thread::yield_now();
     }
+}
+
+/// Whether a thread of this process, given by its directory below `/proc`, sleeps.
+pub fn is_asleep(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(thread).join("stat")).unwrap_or_default();
+    // The name before the state may contain spaces.
+    stat.rsplit_once(") ").is_some_and(|(_, after)| after.starts_with('S'))
 }

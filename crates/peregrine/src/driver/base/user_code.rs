@@ -28,8 +28,8 @@ const HAS_PENDING: u32 = 1 << 31;
 thread_local! {
     /// The number of locks that the thread holds, and [`HAS_PENDING`].
     static HELD: Cell<u32> = const { Cell::new(0) };
-    /// The user code that the thread runs when it has released its locks. What the thread wakes, drops and logs under
-    /// one lock bounds the list; a thread that defers user code hands it over after each round of reception.
+    /// The user code that the thread runs when it has released its locks. The wakers, values and log events of one
+    /// critical section bound the list; a thread that defers user code hands it over after each round of reception.
     static PENDING: RefCell<Vec<UserCode>> = const { RefCell::new(Vec::new()) };
     /// The number of listeners that the thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };

@@ -153,9 +153,9 @@ fn first_sample_of_authenticated_participants_waits_for_no_timer() {
                 for (late, writes_late) in [(true, true), (true, false), (false, false)] {
                     let mut start = Start::new(seed, levels, durability);
                     if writes_late {
-                        start.start_reader(NODES[0])
+                        start.start_reader(NODES[0]);
                     } else {
-                        start.start_writer(NODES[0])
+                        start.start_writer(NODES[0]);
                     }
                     if late {
                         // The first announcements are over, and the next ones are not near.
@@ -164,9 +164,9 @@ fn first_sample_of_authenticated_participants_waits_for_no_timer() {
                     }
                     let begin = start.world.now();
                     if writes_late {
-                        start.start_writer(NODES[1])
+                        start.start_writer(NODES[1]);
                     } else {
-                        start.start_reader(NODES[1])
+                        start.start_reader(NODES[1]);
                     }
                     let times = start.run(begin, begin + ANNOUNCE_PERIOD);
                     let case = format!("seed {seed}, {levels:?}, {durability:?}, {late}, {writes_late}: {times:?}");

@@ -148,13 +148,16 @@ fn hand_off_backlog<'c, W: SendInTurns>(writer: &'c W, mut guard: StateGuard<'c,
     }
 }
 
+/// Whether messages remain, and the readers to notify.
+type RestOfBacklog<W> = (PublishOutcome, Option<<W as SendInTurns>::Notify>);
+
 /// Sends the [handed-off](hand_off_backlog) messages. Returns the state of the writer if all of them were sent: the
 /// caller then sends messages that were queued meanwhile. Otherwise returns which readers of this process and of this
 /// host got samples meanwhile: they do not wait for a slow link.
 pub(in crate::driver) fn send_backlog<W: SendInTurns>(
     writer: &W,
     make_notify: impl FnOnce() -> W::Notify,
-) -> Result<StateGuard<'_, W::State>, (PublishOutcome, Option<W::Notify>)> {
+) -> Result<StateGuard<'_, W::State>, RestOfBacklog<W>> {
     let Some(mut outbox) = writer.lock().sending().resume() else { return Err((PublishOutcome::Done, None)) };
     let turn = SendTurn::new(writer, SendLimit::CALL);
     let has_left = writer.send_on(&mut outbox);

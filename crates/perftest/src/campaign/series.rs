@@ -43,7 +43,7 @@ pub enum SeriesRunner {
 pub struct Sealing {
     /// The level of protection.
     pub protection: Protection,
-    /// Whether a message has as many samples as fit into [`BATCH_LEN`] bytes, or one.
+    /// Whether a message has as many samples as fit into 8,192 bytes, or one.
     pub batched: bool,
 }
 

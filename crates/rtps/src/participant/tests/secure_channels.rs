@@ -22,7 +22,7 @@ fn domain(hosts: &[u32]) -> (Domain, BTreeMap<u32, Arc<Mock>>) {
         .map(|host| (*host, Mock::new(prefix(*host), ProtectionKind::None, ProtectionKind::None)))
         .collect();
     let configs = mocks.iter().map(|(host, mock)| {
-        let protection: Arc<dyn crate::protection::Protection> = Arc::<Mock>::clone(mock);
+        let protection: Arc<dyn Protection> = Arc::<Mock>::clone(mock);
         let security = Some(Box::new(ParticipantSecurityData::default()));
         (*host, ParticipantConfig { protection: Some(protection), security, ..config(*host) })
     });

@@ -321,8 +321,9 @@ impl SecurityConfig {
         Ok(config)
     }
 
-    /// Reads all parts, and tells what a participant with them may do in a domain at present, and the faults of each
-    /// part, also if several have faults. The text of the [`Report`](check::Report) is one page, without secrets. No
+    /// Reads the certificates, the key and both documents, and tells what a participant with them may do in a domain at
+    /// present, and the faults of each part, also if several have faults. Passphrases, lengths of keys and plug-ins are
+    /// not examined. The text of the [`Report`](check::Report) is one page, without secrets. No
     /// participant is made.
     ///
     /// ```no_run

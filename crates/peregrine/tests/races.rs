@@ -218,7 +218,7 @@ fn change_concurrently(
         change(value.clone()).unwrap();
         value
     };
-    race(50, change_to_next, change_to_next, |one, other| {
+    race(10, change_to_next, change_to_next, |one, other| {
         await_later(&one);
         let [here, there] = values();
         assert_eq!(here, there);

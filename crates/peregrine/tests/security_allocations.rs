@@ -58,10 +58,12 @@ fn participant(domain: u32, config: DomainConfig, security: Option<SecurityConfi
     security.into_iter().fold(builder, |builder, security| builder.security(security)).build().unwrap()
 }
 
-fn wait_for_match<T: DdsType>(writer: &DataWriter<T>, reader: &DataReader<T>) {
+/// The side that matches first goes on polling, because the other one still needs its answers.
+fn wait_for_match<T: DdsType>(sides: [&DomainParticipant; 2], writer: &DataWriter<T>, reader: &DataReader<T>) {
     let end = Instant::now() + PATIENCE;
     while writer.wait_for_readers(1, TURN).is_err() | reader.wait_for_writers(1, TURN).is_err() {
         assert!(Instant::now() < end, "the participants do not match within {PATIENCE:?}");
+        sides.iter().for_each(|participant| participant.poll(Duration::ZERO));
     }
 }
 
@@ -75,7 +77,7 @@ fn exchange<const N: usize>(domain: u32, wait: WaitStrategy, mode: PublishMode, 
     let [topic, other] = [&a, &b].map(|participant| participant.topic::<[u64; N]>("open").unwrap());
     let writer = topic.writer_builder().reliable().keep_last(16).publish_mode(mode).build().unwrap();
     let reader = other.reader_builder().reliable().keep_last(16).build().unwrap();
-    wait_for_match(&writer, &reader);
+    wait_for_match([&a, &b], &writer, &reader);
     let round = |numbers: std::ops::Range<u64>| {
         let before = dhat::HeapStats::get().total_blocks;
         for number in numbers {

@@ -42,7 +42,10 @@ impl Participant {
             self.reroute(now, remote.prefix);
         } else {
             let local = Guid::new(self.config.prefix, local);
-            _ = if local.entity.is_writer() { self.consider(local, remote) } else { self.consider(remote, local) };
+            let (writer, reader) = if local.entity.is_writer() { (local, remote) } else { (remote, local) };
+            if !self.consider(writer, reader) {
+                self.fill_places(writer, reader);
+            }
         }
     }
 

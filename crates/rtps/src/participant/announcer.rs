@@ -20,6 +20,8 @@ pub(super) struct Announcer {
     pub(super) number: SequenceNumber,
     /// No announcement to the groups before this time: see [`Self::be_silent`].
     silent_until: Instant,
+    /// Since when the next announcement is put off.
+    put_off_since: Option<Instant>,
     /// The announcement that the silence has put off goes to each known participant.
     owes_known: bool,
 }
@@ -37,6 +39,7 @@ impl Announcer {
             said: Vec::new(),
             number: SequenceNumber::ZERO,
             silent_until: Instant(0),
+            put_off_since: None,
             owes_known: false,
         }
     }
@@ -75,9 +78,8 @@ impl Announcer {
     /// single participants go on. An announcement that is due is put off by this time once, however often the
     /// participant calls this.
     pub(super) fn be_silent(&mut self, now: Instant, time: Span) {
-        // An announcement whose time has come keeps that time until it leaves.
-        let latest = self.next.max(Instant(now.0.saturating_sub(time.0))) + time;
-        self.silent_until = self.silent_until.max((now + time).min(latest));
+        let since = *self.put_off_since.get_or_insert(self.next.max(now));
+        self.silent_until = self.silent_until.max((now + time).min(since + time));
     }
 
     /// Begins an announcement, which goes to each known participant if `known`. The result says whether it does: an
@@ -93,6 +95,7 @@ impl Announcer {
     }
 
     fn schedule(&mut self, now: Instant) {
+        self.put_off_since = None;
         self.last = Some(now);
         self.sent = self.sent.saturating_add(1);
         let wait = if self.sent < ANNOUNCEMENT_BURST {
@@ -153,6 +156,16 @@ mod tests {
             announcer.be_silent(now, time);
         }
         assert!(announcer.begin(now, false).is_some() && now <= due + time + Span::from_millis(10), "{now:?}, {due:?}");
+    }
+
+    #[test]
+    fn overdue_announcement_is_put_off_too() {
+        let start = Instant(1_000_000_000);
+        let mut announcer = Announcer::new(start, Span::from_secs(1), 1);
+        let time = Span::from_millis(100);
+        let late = start + Span::from_secs(60);
+        announcer.be_silent(late, time);
+        assert_eq!((announcer.is_due(late), announcer.next()), (false, late + time));
     }
 
     #[test]

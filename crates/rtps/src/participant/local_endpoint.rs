@@ -16,7 +16,7 @@ pub(super) struct LocalWriter {
     pub(super) data: PublicationData,
     pub(super) matched: Matches,
     pub(super) refused: BTreeMap<Guid, ReasonHash>,
-    /// Compatible remote endpoints that have no place among the matched ones: see [`super::match_places`].
+    /// Compatible endpoints that have no place among the matched ones: see [`super::match_places`].
     pub(super) waiting: BTreeSet<Guid>,
 }
 
@@ -26,6 +26,6 @@ pub(super) struct LocalReader {
     pub(super) data: SubscriptionData,
     pub(super) matched: Matches,
     pub(super) refused: BTreeMap<Guid, ReasonHash>,
-    /// Compatible remote endpoints that have no place among the matched ones: see [`super::match_places`].
+    /// Compatible endpoints that have no place among the matched ones: see [`super::match_places`].
     pub(super) waiting: BTreeSet<Guid>,
 }

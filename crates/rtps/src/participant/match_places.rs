@@ -46,16 +46,16 @@ impl Participant {
         }
     }
 
-    /// Each step takes an endpoint from those that wait, and adds none to them, because there is a place.
+    /// Each step takes an endpoint from those that wait, and adds none to them, because there is a place. A pair
+    /// without keys takes a place as soon as they come.
     fn fill_place(&mut self, local: Guid) {
         while let Some((matched, waiting)) = self.matches_of(local)
             && !matched.is_full()
             && let Some(other) = matched.next_of(waiting)
         {
             waiting.remove(&other);
-            let takes_place =
-                if local.entity.is_reader() { self.consider(other, local) } else { self.consider(local, other) };
-            if takes_place {
+            let (writer, reader) = if local.entity.is_reader() { (other, local) } else { (local, other) };
+            if self.consider(writer, reader) && !self.is_matched(writer, reader) {
                 return;
             }
         }

@@ -156,7 +156,6 @@ impl Participant {
     /// Ends the match of a pair, if there is one, on each side that is still there.
     fn separate(&mut self, writer: Guid, reader: Guid, may_return: bool) {
         let own = self.config.prefix;
-        let was_matched = self.is_matched(writer, reader);
         if let Some(local) = self.writers.get_mut(&writer.entity).filter(|_| writer.prefix == own) {
             local.refused.remove(&reader);
             local.waiting.remove(&reader);
@@ -174,9 +173,7 @@ impl Participant {
             }
         }
         self.suspend_keys(writer, reader);
-        if was_matched {
-            self.fill_places(writer, reader);
-        }
+        self.fill_places(writer, reader);
     }
 
     #[inline]

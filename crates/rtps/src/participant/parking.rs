@@ -85,6 +85,7 @@ impl Participant {
         }
         self.discovery_memory.change(0, held);
         self.places.note_verified(origin);
+        self.ask_after_return(rx.now, prefix);
         self.healed.participants_restored += 1;
         self.events.push_back(ParticipantEvent::ParticipantFound(Box::new(found)));
         self.reroute(rx.now, prefix);

@@ -45,7 +45,8 @@ impl Participant {
         let is_gone = self.config.addresses.lacks_some_of(before);
         self.has_moved |= is_gone;
         let is_open = self.remotes.values().any(|remote| remote.is_verified && remote.relocation.is_open());
-        if !is_open {
+        // A peer that was discovered since the last move may be open although nothing was lost at that move.
+        if !is_open || self.moved_from.is_none() {
             self.moved_from = is_gone.then(|| before.clone());
         }
         let Some(former) = &self.moved_from else { return };
@@ -93,9 +94,21 @@ impl Participant {
         self.rejoins > rejoins
     }
 
+    /// A peer that was taken for gone is there. This participant may have moved meanwhile.
+    pub(super) fn ask_after_return(&mut self, now: Instant, prefix: GuidPrefix) {
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        if self.has_moved && self.config.protection.is_none() && remote.is_left_behind() {
+            remote.relocation = Relocation::asking(now, RETURN_QUESTIONS);
+            self.heal_later(prefix);
+        }
+    }
+
     /// Asks a peer after a move, or makes it discover this participant anew.
     pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        if !remote.is_left_behind() {
+            remote.relocation = Relocation::Settled;
+        }
         match remote.relocation.take_due(now) {
             None => (),
             Some(Step::Ask) => self.question(now, prefix),
@@ -107,8 +120,9 @@ impl Participant {
     fn rejoin(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let messages = [self.goodbye(wall, Some(prefix)), self.announcement(wall, Some(prefix))];
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        if remote.metatraffic.is_empty() || !remote.spend_credit(messages.iter().map(Vec::len).sum()) {
-            remote.relocation.put_off();
+        let bytes = messages.iter().map(Vec::len).sum();
+        if remote.metatraffic.is_empty() || !remote.spend_on_answer(&mut self.answers, now, bytes) {
+            remote.relocation.put_off(remote.is_verified.then_some(now));
             return;
         }
         remote.relocation.note_goodbye(now);

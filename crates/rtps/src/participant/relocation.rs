@@ -71,10 +71,12 @@ impl Relocation {
         pursuit.take_due(now)
     }
 
-    /// The goodbye that was due was not sent. It is due again after [`Self::resume`].
-    pub(super) const fn put_off(&mut self) {
+    /// The goodbye that was due was not sent. It is due again after a pause, or, without a time, after
+    /// [`Self::resume`].
+    pub(super) fn put_off(&mut self, now: Option<Instant>) {
         if let Self::Open(pursuit) = self {
-            *pursuit = Pursuit { next: None, asked: pursuit.questions, ..*pursuit };
+            let next = now.map(|now| now + REJOIN_PAUSE);
+            *pursuit = Pursuit { next, asked: pursuit.questions, ..*pursuit };
         }
     }
 

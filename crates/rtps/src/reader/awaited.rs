@@ -47,8 +47,9 @@ impl AwaitedSamples {
 }
 
 impl WriterProxy {
-    /// Whether the sample that the reader needs next has not arrived. One that has may wait for room.
+    /// Whether nothing of the sample that the reader needs next has arrived. One that has may wait for room, and one of
+    /// which a part has come is incomplete, not missing.
     pub(super) fn lacks_next(&self) -> bool {
-        !self.out_of_order.contains_key(&self.next)
+        !self.out_of_order.contains_key(&self.next) && !self.reassembly.has(self.next)
     }
 }

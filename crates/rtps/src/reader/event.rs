@@ -126,7 +126,7 @@ pub struct ReaderCounters {
     pub not_authentic: u64,
 }
 
-/// The sample that a reader needs next from a writer.
+/// The sample that a reader needs next from a writer, and of which no part has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MissingSample {
     /// The writer.

@@ -40,12 +40,18 @@ pub enum TooManyTags {
 }
 
 pub(super) fn description(topic: &str, partition: &Partition, tags: Option<&OpaqueValue>) -> EndpointDescription {
-    let tags = tags.and_then(|tags| {
+    let tags = tags.map_or_else(Vec::new, |tags| {
         let (endianness, octets) = tags.octets();
-        parse_tags(octets, endianness)
+        parse_tags(octets, endianness).unwrap_or_else(unreadable_tags)
     });
     let partitions = partition.0.iter().map(ToString::to_string).collect();
-    EndpointDescription { topic: topic.to_owned(), partitions, tags: tags.unwrap_or_default() }
+    EndpointDescription { topic: topic.to_owned(), partitions, tags }
+}
+
+/// More tags than an endpoint may have, in place of tags that cannot be read: a rule might deny one of them, so the
+/// endpoint is denied.
+fn unreadable_tags() -> Vec<(String, String)> {
+    vec![Default::default(); DATA_TAGS + 1]
 }
 
 /// The value that announces names and values of tags (DDS Security 1.2 §7.5.1.2); `None` without tags.
@@ -100,5 +106,23 @@ pub(super) fn address_of(source: Option<Source>) -> IpAddr {
         Some(Source::Datagram(address)) => address.ip(),
         Some(Source::Stream(locator)) => locator.to_socket_addr().map_or(UNKNOWN_ADDRESS, |address| address.ip()),
         None => UNKNOWN_ADDRESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rule might deny one of the tags.
+    #[test]
+    fn tags_that_cannot_be_read_are_more_than_an_endpoint_may_have() {
+        let tags = [("name".to_owned(), "value".to_owned())];
+        let announced = data_tags(&tags).unwrap().unwrap();
+        let (_, bytes) = announced.octets();
+        let of = |tags: Option<&OpaqueValue>| description("topic", &Partition::default(), tags).tags;
+        assert_eq!((of(None), of(Some(&announced))), (vec![], tags.to_vec()));
+        let cut = &bytes[..bytes.len() - 8];
+        let cut = OpaqueValue::new(cut, cut).unwrap();
+        assert_eq!(of(Some(&cut)).len(), DATA_TAGS + 1);
     }
 }

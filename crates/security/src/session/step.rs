@@ -110,7 +110,8 @@ pub enum SecurityEvent {
         peer: GuidPrefix,
     },
     /// Messages in the name of a peer, or submessages in them, are refused: they lack protection, or are not authentic.
-    /// Reported at most once a second for a known peer and reason, and for a reason of all unknown ones together.
+    /// Reported at most once a second for a known peer and reason, and for a reason of all unknown ones together, when
+    /// one comes: those after the last report of a burst are counted in the next report.
     PacketsRefused {
         /// The sender that the last of them names, which may be forged.
         peer: GuidPrefix,

@@ -6,11 +6,12 @@
 use peregrine_rtps::limits::SEND_QUEUE_BYTES_MAX;
 use peregrine_rtps::payload::Payload;
 
-/// Bytes of the backlog for any number of threads and readers, besides a few of the longest samples: a single sample
-/// may exceed every queue.
+/// Bytes of the backlog for any number of threads and readers, besides some of the longest samples: a single sample may
+/// exceed every queue.
 const BACKLOG_BYTES_MAX: usize = 32 * SEND_QUEUE_BYTES_MAX;
 
-/// Samples besides: the one that is written, and the last of each group of repairs.
+/// Samples besides: the one that is written, for each reader if each has a filter or keys of its own, and the last of
+/// each group of repairs.
 const LONGEST_SAMPLES: usize = 4;
 
 /// Asserts the bound in debug builds.
@@ -29,8 +30,9 @@ impl BacklogCheck {
     }
 
     #[inline]
-    pub(super) fn assert_bounded(&self, backlog_bytes: usize) {
-        let max = BACKLOG_BYTES_MAX.saturating_add(LONGEST_SAMPLES.saturating_mul(self.longest_sample));
+    pub(super) fn assert_bounded(&self, backlog_bytes: usize, readers: usize) {
+        let samples = LONGEST_SAMPLES.saturating_add(readers);
+        let max = BACKLOG_BYTES_MAX.saturating_add(samples.saturating_mul(self.longest_sample));
         debug_assert!(backlog_bytes <= max, "a writer has a backlog of {backlog_bytes} bytes, above {max}");
     }
 }

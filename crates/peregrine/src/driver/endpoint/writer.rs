@@ -753,7 +753,7 @@ impl WriterState {
         Writes::note();
         self.backlog.note_sample(&change.payload);
         let written = self.writer.write(at, change);
-        self.backlog.assert_bounded(self.writer.backlog_bytes());
+        self.backlog.assert_bounded(self.writer.backlog_bytes(), self.matched.len());
         written
     }
 

@@ -384,6 +384,8 @@ impl SharedMemory {
     /// Admits waiting readers, if there are new matches or a reader has waited too long.
     fn admit_if_matched(&self, connections: &mut ConnectionManager, host: &dyn ShmHost, now: Instant) {
         let has_matched = self.has_matched.swap(false, Ordering::SeqCst);
+        // A panic may have ended a review.
+        connections.reviewed = 0;
         if connections.has_waiting() && (has_matched || connections.waiting_due.is_due(now)) {
             self.admit_waiting(connections, host, now);
             let waiting = connections.waiting.iter().map(|(until, _)| *until);

@@ -484,3 +484,20 @@ fn message_of_an_impostor_does_not_end_the_goodbyes_to_a_discovered_peer() {
     domain.run(Span::from_secs(6));
     assert!(!goodbyes(&domain, forged_at).is_empty());
 }
+
+/// A peer that was discovered since is open, although the host lost nothing at the last change of its addresses.
+#[test]
+fn move_beside_an_open_peer_is_noticed_by_the_others() {
+    let mut domain = Domain::new([1, 2, 3].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
+    domain.run(PERIOD.times(10));
+    let mut addresses = domain.at(1).config().addresses.clone();
+    addresses.default_unicast.push(Locator::from(address(78, 7411)));
+    set_addresses(&mut domain, addresses, VendorId::PEREGRINE);
+    domain.run(PERIOD);
+    let open = crate::participant::relocation::Relocation::asking(domain.now, RETURN_QUESTIONS);
+    domain.at(1).remotes.get_mut(&prefix(3)).unwrap().relocation = open;
+    move_to(&mut domain, 77, VendorId::CYCLONE, false);
+    let moved_at = domain.now;
+    domain.run(Span::from_secs(1));
+    assert_eq!(goodbyes(&domain, moved_at).len(), 1);
+}

@@ -184,6 +184,10 @@ impl Domain {
                 return;
             }
             if next_turn <= now.0 {
+                // The turn may have delivered samples to readers of this process.
+                if self.has_come.swap(false, Ordering::SeqCst) {
+                    return;
+                }
                 continue;
             }
             let wake = until.0.min(self.timer.next()).min(next_turn);

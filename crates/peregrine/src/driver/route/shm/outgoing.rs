@@ -352,6 +352,8 @@ impl Outgoing {
         let Some(channels) = channels.as_mut() else { return Err(io::ErrorKind::Other.into()) };
         channels.remove(reader);
         let id = channels.writer.admit(request, overflow)?;
+        // The place may be that of a process that has just ended.
+        channels.find_gone();
         let added = channels.writer.descriptor(id).map_or(Ok(()), |descriptor| poller.add(&descriptor, token));
         if let Err(error) = added {
             channels.writer.remove(id);

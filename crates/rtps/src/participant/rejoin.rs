@@ -106,8 +106,11 @@ impl Participant {
     /// Asks a peer after a move, or makes it discover this participant anew.
     pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        if !remote.is_left_behind() {
+        if remote.relocation.is_open() && !remote.is_left_behind() {
             remote.relocation = Relocation::Settled;
+            if remote.is_verified {
+                remote.answer_repetitions.end();
+            }
         }
         match remote.relocation.take_due(now) {
             None => (),

@@ -67,7 +67,7 @@ fn check_completeness(plan: &str, record: &Record, source: &str) {
     let of_measurement = |one: &Measurement| key(&one.series, Some(one.test), one.data_len, one.case.as_ref().unwrap());
     let measured: BTreeSet<_> = record.measurements.iter().map(of_measurement).collect();
     let named: BTreeSet<_> = record.not_measured().map(of_skipped).collect();
-    assert!(measured.iter().any(|key| key.starts_with("peregrine ")), "{plan}: {measured:?}");
+    assert!(measured.iter().any(|key| key.starts_with("peregrine")), "{plan}: {measured:?}");
     assert_eq!(measured.union(&named).cloned().collect::<BTreeSet<_>>(), asked, "{plan}");
     assert!(measured.is_disjoint(&named), "{plan}");
     assert!(record.not_measured().all(|skipped| !skipped.reason.is_empty()), "{plan}");

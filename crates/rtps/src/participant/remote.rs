@@ -153,7 +153,7 @@ impl RemoteParticipant {
         self.is_verified && self.is_reachable
     }
 
-    /// It has sent so many bytes of announcements.
+    /// Adds the credit for announcements of this length from the participant.
     pub(super) fn earn_credit(&mut self, bytes: usize) {
         let credit = bytes.saturating_mul(ANSWER_CREDIT_FACTOR);
         self.credit_bytes = self.credit_bytes.saturating_add(credit).min(ANSWER_CREDIT_MAX);

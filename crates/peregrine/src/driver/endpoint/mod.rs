@@ -23,3 +23,4 @@ pub(crate) mod waiting;
 mod waiting_loan;
 pub(crate) mod wakers;
 pub(crate) mod writer;
+mod writer_statuses;

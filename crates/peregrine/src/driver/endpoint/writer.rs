@@ -10,7 +10,7 @@ use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::{CacheStatus, HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
+use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
 use tracing::Level;
@@ -26,6 +26,7 @@ use super::send_state::Sending;
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched, wait_locked};
 use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
+use super::writer_statuses::WriterStatuses;
 use crate::config::WaitStrategy;
 use crate::driver::base::clock::{NEVER, now};
 use crate::driver::base::deadline_cell::DeadlineCell;
@@ -40,28 +41,12 @@ use crate::driver::net::send_limit::SendLimit;
 pub(crate) use crate::driver::route::shm::outgoing::PayloadSlot;
 use crate::driver::route::shm::outgoing::{AttachRequest, ChannelEvents, MatchedRequest, Outgoing};
 use crate::shared_memory::SharedMemoryUse;
-use crate::status::{
-    DeliveryStalledStatus, IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus,
-    ReliableReaderActivityChangedStatus, StatusMask,
-};
+use crate::status::StatusMask;
 
 /// Calls of a writer to its listener, under no lock.
 pub(crate) trait WriterHook: Send + Sync {
     /// These statuses have changed.
     fn changed(&self, statuses: StatusMask);
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct WriterStatuses {
-    pub(crate) matched: MatchedStatus,
-    pub(crate) incompatible_qos: IncompatibleQosStatus,
-    pub(crate) deadline_missed: OfferedDeadlineMissedStatus,
-    pub(crate) liveliness_lost: LivelinessLostStatus,
-    pub(crate) activity: ReliableReaderActivityChangedStatus,
-    pub(crate) stalled: DeliveryStalledStatus,
-    /// The counts of the cache when they were last read.
-    pub(super) cache_read: CacheStatus,
-    pub(crate) changed: StatusMask,
 }
 
 pub(crate) struct WriterState {
@@ -832,13 +817,6 @@ impl WriterState {
 impl StatusState for WriterState {
     fn changed(&self) -> StatusMask {
         self.statuses.changed
-    }
-}
-
-impl WriterStatuses {
-    /// The statuses that have changed since the last notification of a listener.
-    fn take_news(&mut self) -> StatusMask {
-        self.changed.take_unreported()
     }
 }
 

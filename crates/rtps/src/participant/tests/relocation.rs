@@ -60,6 +60,18 @@ fn attached(domain: &mut Domain, used: &[u8], down: &[u8]) -> Addresses {
     }
 }
 
+/// Appends the ACKNACK that answers a question.
+fn emit_answer(out: &mut Vec<u8>) {
+    let acknack = crate::wire::AckNack {
+        reader: EntityId::SEDP_PUBLICATIONS_READER,
+        writer: EntityId::SEDP_PUBLICATIONS_WRITER,
+        state: crate::seq::SequenceNumberSet::empty(SequenceNumber(1)),
+        count: crate::seq::Count(1000),
+        is_final: true,
+    };
+    acknack.emit(crate::wire::Endianness::Little, out);
+}
+
 fn questions(domain: &Domain) -> usize {
     domain.sent_to(1, 2).iter().filter(|m| m.is_question()).count()
 }
@@ -162,14 +174,7 @@ fn answer_of_an_impostor_elsewhere_does_not_stop_the_goodbye() {
     let mut answer = vec![];
     Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::CYCLONE, prefix: prefix(2) }
         .emit(&mut answer);
-    let acknack = crate::wire::AckNack {
-        reader: EntityId::SEDP_PUBLICATIONS_READER,
-        writer: EntityId::SEDP_PUBLICATIONS_WRITER,
-        state: crate::seq::SequenceNumberSet::empty(SequenceNumber(1)),
-        count: crate::seq::Count(1000),
-        is_final: true,
-    };
-    acknack.emit(crate::wire::Endianness::Little, &mut answer);
+    emit_answer(&mut answer);
     for _ in 0..50 {
         domain.hear_from(1, address(66, 7410), &answer);
         domain.run(Span::from_millis(10));
@@ -470,14 +475,7 @@ fn message_of_an_impostor_does_not_end_the_goodbyes_to_a_discovered_peer() {
     Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::CYCLONE, prefix: prefix(2) }
         .emit(&mut forged);
     crate::wire::InfoDestination { prefix: prefix(1) }.emit(crate::wire::Endianness::Little, &mut forged);
-    let acknack = crate::wire::AckNack {
-        reader: EntityId::SEDP_PUBLICATIONS_READER,
-        writer: EntityId::SEDP_PUBLICATIONS_WRITER,
-        state: crate::seq::SequenceNumberSet::empty(SequenceNumber(1)),
-        count: crate::seq::Count(1000),
-        is_final: true,
-    };
-    acknack.emit(crate::wire::Endianness::Little, &mut forged);
+    emit_answer(&mut forged);
     domain.hear_from(1, address(66, 7410), &forged);
     assert!(domain.at(1).remotes[&prefix(2)].is_verified);
     let forged_at = domain.now;

@@ -179,8 +179,16 @@ pub const ANSWER_ORIGINS_MAX: usize = 1024;
 pub const ANSWER_REFILL_PER_SECOND: usize = 1 << 10;
 
 /// The most credit for answers: of one unverified participant, which begins with none, and of the participants of one
-/// origin whose addresses are known, which begin with all of it.
+/// origin whose addresses are known, which begin with all of it. The participants of one origin have as much for
+/// messages of the handshake.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
+
+/// Bytes of messages of the handshake for each byte that comes from an unverified participant: together with
+/// [`ANSWER_CREDIT_FACTOR`] ten.
+pub const HANDSHAKE_CREDIT_FACTOR: usize = 7;
+
+/// The most credit of one unverified participant for messages of the handshake. The longest message fits.
+pub const HANDSHAKE_CREDIT_MAX: usize = 2 * SECURE_MESSAGE_BYTES_MAX;
 
 /// How long a participant must be silent before a new one may evict it once [`PARTICIPANTS_MAX`] are known, regardless
 /// of its lease: a participant with an infinite lease must not occupy an entry for ever. Implementations announce

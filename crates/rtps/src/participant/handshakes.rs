@@ -1,5 +1,6 @@
 //! The state of ParticipantStatelessMessage: numbers, incomplete messages and the queue (DDS Security 1.2 §7.5.3).
 
+use super::answer_budget::AnswerBudgets;
 use super::origin::Origin;
 use super::partial_messages::{PartialMessages, Piece};
 use super::secure_channel::{HandshakeQueue, SecureChannel, SecureChannelCounters, SecureMessage};
@@ -14,6 +15,8 @@ use crate::wire::DataFrag;
 pub(super) struct HandshakeChannel {
     /// The number of the last message to anybody.
     last: SequenceNumber,
+    /// Bytes of messages to participants that have not proved that they receive anything, beyond those that they paid.
+    pub(super) unpaid: AnswerBudgets,
     partials: PartialMessages,
     queue: HandshakeQueue,
     counters: SecureChannelCounters,

@@ -11,7 +11,10 @@ use crate::discovery::data::{
     BuiltinEndpointSet, ParticipantData, PublicationData, STREAM_LOCATORS_MAX, SubscriptionData,
 };
 use crate::id::EntityId;
-use crate::limits::{ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, MEMORY_PER_PARTICIPANT_MAX, SHOWN_ADDRESSES_MAX};
+use crate::limits::{
+    ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, HANDSHAKE_CREDIT_FACTOR, HANDSHAKE_CREDIT_MAX, MEMORY_PER_PARTICIPANT_MAX,
+    SHOWN_ADDRESSES_MAX,
+};
 use crate::locator::{Locator, Source};
 use crate::memory_account::MemoryAccount;
 use crate::rare::Rare;
@@ -52,6 +55,8 @@ pub(super) struct RemoteParticipant {
     pub(super) shown_streams: VecDeque<Locator>,
     /// Bytes of announcements that came from it, minus bytes of the answers.
     pub(super) credit_bytes: usize,
+    /// Bytes of messages of the handshake that it has paid for, minus bytes of those that it was sent.
+    pub(super) handshake_credit_bytes: usize,
     /// Its drops, if it had any.
     pub(super) drops: Rare<Drops>,
     /// The memory that local readers hold for its writers.
@@ -103,6 +108,7 @@ impl RemoteParticipant {
             shown: VecDeque::new(),
             shown_streams: VecDeque::new(),
             credit_bytes: 0,
+            handshake_credit_bytes: 0,
             drops: Rare::default(),
             memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX)),
             owed_answers: Arc::default(),
@@ -157,6 +163,28 @@ impl RemoteParticipant {
     pub(super) fn earn_credit(&mut self, bytes: usize) {
         let credit = bytes.saturating_mul(ANSWER_CREDIT_FACTOR);
         self.credit_bytes = self.credit_bytes.saturating_add(credit).min(ANSWER_CREDIT_MAX);
+        self.earn_handshake_credit(bytes);
+    }
+
+    /// Adds the credit for messages of the handshake that bytes from the participant pay for.
+    pub(super) fn earn_handshake_credit(&mut self, bytes: usize) {
+        let credit = bytes.saturating_mul(HANDSHAKE_CREDIT_FACTOR);
+        self.handshake_credit_bytes = self.handshake_credit_bytes.saturating_add(credit).min(HANDSHAKE_CREDIT_MAX);
+    }
+
+    /// Takes the bytes of a message of the handshake from its credit or, if that is too little, from what its origin is
+    /// sent without payment. Returns whether there is enough. A verified participant needs none.
+    pub(super) fn spend_on_handshake(&mut self, unpaid: &mut AnswerBudgets, now: Instant, bytes: usize) -> bool {
+        if self.is_trusted() {
+            return true;
+        }
+        match self.handshake_credit_bytes.checked_sub(bytes) {
+            Some(rest) => {
+                self.handshake_credit_bytes = rest;
+                true
+            }
+            None => unpaid.spend(now, self.origin, bytes),
+        }
     }
 
     /// Takes the bytes of an answer from its credit or, if its addresses are no hearsay, from the budget of its origin.

@@ -28,9 +28,11 @@ const MESSAGE_BYTES: usize = 1400;
 /// Bytes of a message before a payload that is sent as one DATA.
 const HEAD: usize = Header::LEN + InfoDestination::LEN + InfoTimestamp::LEN + DataHead::LEN;
 
+/// Bytes of a message before a fragment.
+const FRAGMENT_HEAD: usize = Header::LEN + InfoDestination::LEN + InfoTimestamp::LEN + DataFragHead::LEN;
+
 /// Bytes of a fragment.
-const FRAGMENT: usize =
-    (MESSAGE_BYTES - (Header::LEN + InfoDestination::LEN + InfoTimestamp::LEN + DataFragHead::LEN)) & !3;
+const FRAGMENT: usize = (MESSAGE_BYTES - FRAGMENT_HEAD) & !3;
 
 impl Participant {
     /// Opens the channel for keys with a participant, or begins again with an empty one. To be called when the
@@ -72,7 +74,7 @@ impl Participant {
         payload: &[u8],
     ) -> Result<(), SecureSendError> {
         match channel {
-            SecureChannel::Handshake => self.send_handshake(wall, to, payload),
+            SecureChannel::Handshake => self.send_handshake(now, wall, to, payload),
             SecureChannel::KeyExchange => {
                 let channels = self.keys.as_deref_mut().ok_or(SecureSendError::NoSuchEndpoint)?;
                 channels.send(now, wall, to, payload)
@@ -89,6 +91,7 @@ impl Participant {
     /// Handles what comes for the reader of the channel. The sender need not be known.
     pub(super) fn handle_handshake(&mut self, rx: &Reception<'_>, envelope: &Envelope, input: &Input<'_>) {
         let from = envelope.from.prefix;
+        self.pay_for_handshake(from);
         let is_for_channel = matches!(envelope.to, EntityId::UNKNOWN | EntityId::STATELESS_MESSAGE_READER);
         if !is_for_channel {
             self.count_fault(from, Fault::NoSuchEndpoint);
@@ -108,13 +111,14 @@ impl Participant {
     }
 
     /// Sends a message of the handshake to a participant at its address for discovery.
-    pub(super) fn send_handshake(
+    fn send_handshake(
         &mut self,
+        now: Instant,
         wall: Timestamp,
         to: GuidPrefix,
         payload: &[u8],
     ) -> Result<(), SecureSendError> {
-        let remote = self.remotes.get(&to).ok_or(SecureSendError::UnknownParticipant)?;
+        let remote = self.remotes.get_mut(&to).ok_or(SecureSendError::UnknownParticipant)?;
         if payload.len() > SECURE_MESSAGE_BYTES_MAX {
             return Err(SecureSendError::TooLong);
         }
@@ -125,9 +129,14 @@ impl Participant {
             self.count_fault(to, Fault::HeldBack);
             return Err(SecureSendError::Unreachable);
         }
+        let bytes = message_bytes(payload.len()).saturating_mul(remote.metatraffic.len());
+        if !remote.spend_on_handshake(&mut self.handshakes.unpaid, now, bytes) {
+            self.count_fault(to, Fault::HeldBack);
+            return Err(SecureSendError::Unpaid);
+        }
         let locators = Arc::clone(&remote.metatraffic);
         let number = self.handshakes.next_number();
-        if payload.len().next_multiple_of(4) + HEAD <= MESSAGE_BYTES {
+        if is_sent_whole(payload.len()) {
             let message = self.handshake_message(wall, to, |out| {
                 let head = DataHead {
                     reader: EntityId::STATELESS_MESSAGE_READER,
@@ -163,6 +172,13 @@ impl Participant {
         Ok(())
     }
 
+    /// The bytes of an unverified participant pay for the messages of the handshake that it is sent.
+    fn pay_for_handshake(&mut self, from: GuidPrefix) {
+        if let Some(remote) = self.remotes.get_mut(&from).filter(|remote| !remote.is_trusted()) {
+            remote.earn_handshake_credit(core::mem::take(&mut self.unanswered_bytes));
+        }
+    }
+
     fn handshake_message(&self, wall: Timestamp, to: GuidPrefix, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = Vec::with_capacity(MESSAGE_BYTES);
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.config.prefix }
@@ -173,4 +189,15 @@ impl Participant {
         out.resize(out.len().next_multiple_of(4), 0);
         out
     }
+}
+
+/// Whether a payload of this length is sent as one DATA.
+const fn is_sent_whole(payload_bytes: usize) -> bool {
+    payload_bytes.next_multiple_of(4) + HEAD <= MESSAGE_BYTES
+}
+
+/// Bytes of all messages that a payload of this length makes.
+const fn message_bytes(payload_bytes: usize) -> usize {
+    let heads = if is_sent_whole(payload_bytes) { HEAD } else { payload_bytes.div_ceil(FRAGMENT) * FRAGMENT_HEAD };
+    payload_bytes.next_multiple_of(4) + heads
 }

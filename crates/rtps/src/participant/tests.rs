@@ -11,6 +11,7 @@ mod forged_goodbye;
 mod forged_moves;
 mod fragment_runs;
 mod gate;
+mod handshake_credit;
 mod liveliness;
 mod matching;
 mod membership;

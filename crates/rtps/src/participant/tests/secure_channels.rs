@@ -463,8 +463,8 @@ fn keys_that_cannot_be_sealed_are_overwritten_in_the_buffer_for_sending() {
     assert!(overwritten(&start) > 0, "the writer still keeps its copy");
 }
 
-/// A message of the handshake from a host that nobody knows.
-fn stranger_handshake(host: u32, payload: &[u8]) -> Vec<u8> {
+/// A message of the handshake in the name of a host.
+pub(super) fn stranger_handshake(host: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::CYCLONE, prefix: prefix(host) }
         .emit(&mut out);

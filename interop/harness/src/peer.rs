@@ -97,6 +97,8 @@ pub struct Participant {
     pub user_data_bytes: Option<u32>,
     /// The folder with the documents of DDS Security; the peer of Cyclone DDS 11 does not support this.
     pub security: Option<PathBuf>,
+    /// The bits of the keys that protect what it sends, `None` is 256; only Peregrine's peer supports this.
+    pub key_bits: Option<u32>,
     /// Whether the peer has no internal threads and polls; only Peregrine's peer supports this.
     pub is_polled: bool,
 }
@@ -272,6 +274,9 @@ impl Peer {
         }
         if let Some(folder) = &options.security {
             let _ = write!(command, " security={}", folder.display());
+        }
+        if let Some(bits) = options.key_bits {
+            let _ = write!(command, " key_bits={bits}");
         }
         if let Some(bytes) = options.user_data_bytes {
             let _ = write!(command, " user_data={bytes}");

@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "secured/algorithms.rs"]
+mod algorithms;
 #[path = "secured/attacks.rs"]
 mod attacks;
 #[path = "secured/captures.rs"]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use peregrine::qos::{ParticipantQos, UserData};
-use peregrine::security::SecurityConfig;
+use peregrine::security::{KeyLength, SecurityConfig};
 use peregrine::{DomainConfig, DomainParticipant, WaitStrategy};
 
 use crate::answer::Answer;
@@ -108,7 +108,8 @@ impl Session {
         let user_data = UserData(vec![b'u'; command.option_number("user_data")?.unwrap_or(0)]);
         let mut builder = DomainParticipant::builder(command.number(1)?);
         if let Some(folder) = command.option("security") {
-            builder = builder.security(security(folder));
+            let length = command.choice("key_bits", &[("256", KeyLength::Aes256), ("128", KeyLength::Aes128)])?;
+            builder = builder.security(security(folder).key_length(length));
         }
         let participant = builder
             .qos(ParticipantQos { user_data, ..ParticipantQos::default() })

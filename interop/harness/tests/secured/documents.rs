@@ -65,8 +65,9 @@ impl Drop for Folder {
     }
 }
 
-/// The authorities of a system, and the folder of all that they have signed.
+/// The authorities of a system, and the folder of all that they have signed. All keys are of one kind.
 pub(crate) struct Realm {
+    keys: KeyChoice,
     identities: Authority,
     documents: Authority,
     folder: Folder,
@@ -115,17 +116,21 @@ fn after(seconds: i64) -> WallTime {
 }
 
 impl Realm {
-    /// `name` must differ between tests.
+    /// With keys on the curve P-256. `name` must differ between tests.
     pub(crate) fn new(name: &str) -> Self {
+        Self::with_keys(name, KeyChoice::P256)
+    }
+
+    pub(crate) fn with_keys(name: &str, keys: KeyChoice) -> Self {
         let folder = std::env::temp_dir().join(format!("peregrine-secured-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let authority = |name: &str, serial| {
-            let key = IssuedKey::generate(KeyChoice::P256).unwrap();
+            let key = IssuedKey::generate(keys).unwrap();
             let terms = Terms { serial: [serial; 16], from: after(-DAY_SECONDS), until: after(DAY_SECONDS) };
             Authority::self_signed(&SubjectName::new("Test", name), key, terms).unwrap()
         };
         let (identities, documents) = (authority("Identities", 1), authority("Documents", 2));
-        Self { identities, documents, folder: Folder(folder), serial: AtomicU8::new(10) }
+        Self { keys, identities, documents, folder: Folder(folder), serial: AtomicU8::new(10) }
     }
 
     /// The options of a secured participant, with new documents.
@@ -135,7 +140,7 @@ impl Realm {
 
     fn issue(&self, rules: &Rules, member: &Member) -> PathBuf {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        let key = IssuedKey::generate(KeyChoice::P256).unwrap();
+        let key = IssuedKey::generate(self.keys).unwrap();
         let (from, until) = member.valid_seconds;
         let terms = Terms { serial: [serial; 16], from: after(from), until: after(until) };
         let certificate = self.identities.issue(&SubjectName::new("Test", member.name), &key, terms).unwrap();

@@ -339,7 +339,8 @@ impl Participant {
         remote.answer_repetitions.end();
         if remote.relocation.is_open() {
             // Any host may have sent the message. An answer to a question comes from an address of the participant.
-            remote.relocation = Relocation::asking(now, RETURN_QUESTIONS);
+            let from = remote.relocation.from().cloned();
+            remote.relocation = Relocation::asking(now, from, RETURN_QUESTIONS);
         }
         let origin = remote.origin;
         self.places.note_verified(origin);

@@ -174,8 +174,6 @@ pub struct Participant {
     /// Messages that were not sent because their protection failed.
     unsealed: u64,
     rejoins: u64,
-    /// The addresses of this participant before it moved; peers that do not follow may not have answered since.
-    moved_from: Option<Addresses>,
     /// Whether this participant has ever lost an address.
     has_moved: bool,
     gate_counters: GateCounters,
@@ -235,7 +233,6 @@ impl Participant {
             refused_messages: RefusedMessages::default(),
             unsealed: 0,
             rejoins: 0,
-            moved_from: None,
             has_moved: false,
             gate_counters: GateCounters::default(),
             answers: AnswerBudgets::default(),

@@ -44,27 +44,23 @@ impl Participant {
         }
         let is_gone = self.config.addresses.lacks_some_of(before);
         self.has_moved |= is_gone;
-        let is_open = self.remotes.values().any(|remote| remote.is_verified && remote.relocation.is_open());
-        // A peer that was discovered since the last move may be open although nothing was lost at that move.
-        if !is_open || self.moved_from.is_none() {
-            self.moved_from = is_gone.then(|| before.clone());
-        }
-        let Some(former) = &self.moved_from else { return };
+        let before = Arc::new(before.clone());
         let now_at = &self.config.addresses;
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
             if !remote.is_left_behind() || !(is_gone || remote.relocation.is_open()) {
                 continue;
             }
+            let former = Arc::clone(remote.relocation.from().unwrap_or(&before));
             remote.relocation = if !remote.is_verified {
                 // Its next announcement begins the steps anew.
                 Relocation::Settled
-            } else if now_at.are_cut_off(former, &remote.metatraffic) {
-                Relocation::CutOff
-            } else if now_at.are_former(former, &remote.metatraffic, remote.relocation.is_cut_off()) {
-                Relocation::asking(now, RETURN_QUESTIONS)
+            } else if now_at.are_cut_off(&former, &remote.metatraffic) {
+                Relocation::CutOff(former)
+            } else if now_at.are_former(&former, &remote.metatraffic, remote.relocation.is_cut_off()) {
+                Relocation::asking(now, Some(former), RETURN_QUESTIONS)
             } else {
-                Relocation::asking(now, MOVE_QUESTIONS)
+                Relocation::asking(now, Some(former), MOVE_QUESTIONS)
             };
             found.push(*prefix);
         }
@@ -98,7 +94,7 @@ impl Participant {
     pub(super) fn ask_after_return(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         if self.has_moved && self.config.protection.is_none() && remote.is_left_behind() {
-            remote.relocation = Relocation::asking(now, RETURN_QUESTIONS);
+            remote.relocation = Relocation::asking(now, None, RETURN_QUESTIONS);
             self.heal_later(prefix);
         }
     }

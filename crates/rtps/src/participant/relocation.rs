@@ -1,5 +1,8 @@
 //! Whether a peer reaches this participant after a move, and the steps until it does: see [`super::rejoin`].
 
+use alloc::sync::Arc;
+
+use super::addresses::Addresses;
 use super::answer_repetitions::AnswerRepetitions;
 use crate::limits::{
     MOVE_QUESTION_DOUBLINGS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_DOUBLINGS, REJOIN_PAUSE, SILENT_AFTER,
@@ -7,20 +10,22 @@ use crate::limits::{
 use crate::time::{Instant, Span};
 
 /// Whether a peer reaches this participant at its present addresses.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Default, Debug)]
 pub(super) enum Relocation {
     /// Nothing speaks against it.
     #[default]
     Settled,
-    /// This host has no path to the peer until the next change of its addresses.
-    CutOff,
+    /// This host has no path to the peer until the next change of its addresses. The peer reached it at these.
+    CutOff(Arc<Addresses>),
     /// The peer has not answered since a move.
     Open(Pursuit),
 }
 
 /// The steps until a peer answers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Pursuit {
+    /// The addresses at which the peer reached this participant last, if it did.
+    from: Option<Arc<Addresses>>,
     /// The next question, or the next goodbye. `None`: the goodbye waits for the next announcement of the peer, which
     /// brings credit.
     next: Option<Instant>,
@@ -40,14 +45,15 @@ pub(super) enum Step {
 }
 
 impl Relocation {
-    /// This participant has moved. The peer is asked so many times before a goodbye.
-    pub(super) const fn asking(now: Instant, questions: u32) -> Self {
-        Self::Open(Pursuit { next: Some(now), asked: 0, questions, goodbyes: 0 })
+    /// This participant has moved, from addresses at which the peer reached it. The peer is asked so many times before a
+    /// goodbye.
+    pub(super) const fn asking(now: Instant, from: Option<Arc<Addresses>>, questions: u32) -> Self {
+        Self::Open(Pursuit { from, next: Some(now), asked: 0, questions, goodbyes: 0 })
     }
 
     /// The peer was discovered after a move, and is asked as any peer that is discovered.
     pub(super) fn discovered(now: Instant) -> Self {
-        Self::Open(Pursuit { next: Some(now + SILENT_AFTER), asked: 0, questions: 0, goodbyes: 0 })
+        Self::Open(Pursuit { from: None, next: Some(now + SILENT_AFTER), asked: 0, questions: 0, goodbyes: 0 })
     }
 
     /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
@@ -56,13 +62,22 @@ impl Relocation {
     }
 
     pub(super) const fn is_cut_off(&self) -> bool {
-        matches!(self, Self::CutOff)
+        matches!(self, Self::CutOff(_))
+    }
+
+    /// The addresses at which the peer reached this participant last, unless that is settled or unknown.
+    pub(super) const fn from(&self) -> Option<&Arc<Addresses>> {
+        match self {
+            Self::Settled => None,
+            Self::CutOff(from) => Some(from),
+            Self::Open(pursuit) => pursuit.from.as_ref(),
+        }
     }
 
     pub(super) const fn next(&self) -> Option<Instant> {
         match self {
             Self::Open(pursuit) => pursuit.next,
-            Self::Settled | Self::CutOff => None,
+            Self::Settled | Self::CutOff(_) => None,
         }
     }
 
@@ -75,8 +90,8 @@ impl Relocation {
     /// [`Self::resume`].
     pub(super) fn put_off(&mut self, now: Option<Instant>) {
         if let Self::Open(pursuit) = self {
-            let next = now.map(|now| now + REJOIN_PAUSE);
-            *pursuit = Pursuit { next, asked: pursuit.questions, ..*pursuit };
+            pursuit.next = now.map(|now| now + REJOIN_PAUSE);
+            pursuit.asked = pursuit.questions;
         }
     }
 
@@ -91,9 +106,9 @@ impl Relocation {
     pub(super) fn note_goodbye(&mut self, now: Instant) {
         if let Self::Open(pursuit) = self {
             let pause = REJOIN_PAUSE.times(1 << pursuit.goodbyes.min(REJOIN_DOUBLINGS));
-            let next = Some(now + AnswerRepetitions::duration() + pause);
-            let goodbyes = pursuit.goodbyes.saturating_add(1);
-            *pursuit = Pursuit { next, asked: 0, questions: MOVE_QUESTIONS, goodbyes };
+            pursuit.next = Some(now + AnswerRepetitions::duration() + pause);
+            (pursuit.asked, pursuit.questions) = (0, MOVE_QUESTIONS);
+            pursuit.goodbyes = pursuit.goodbyes.saturating_add(1);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The bytes of messages of the handshake to participants that have not proved that they receive anything.
 
-use alloc::sync::Arc;
-
 use super::mock::Mock;
 use super::*;
 use crate::discovery::data::ParticipantSecurityData;
@@ -78,7 +76,7 @@ fn recorded_request_of_a_stranger_pays_for_a_bounded_number_of_replies() {
     domain.hear(1, &announced(STRANGER, None));
     requests_until_held_back(&mut domain, STRANGER);
     let before = bytes_to(&domain, STRANGER);
-    let heard = super::secure_channels::stranger_handshake(STRANGER, &vec![3; 1200]);
+    let heard = secure_channels::stranger_handshake(STRANGER, &vec![3; 1200]);
     domain.hear(1, &heard);
     while send(&mut domain, STRANGER, 1300).is_ok() {}
     let went = bytes_to(&domain, STRANGER) - before;

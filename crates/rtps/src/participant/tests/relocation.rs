@@ -1,11 +1,14 @@
 //! Moves of a participant of which peers of other vendors take no notice.
 
+use alloc::sync::Arc;
+
 use super::*;
 use crate::discovery::data::BuiltinEndpointSet;
 use crate::limits::{
     ANSWER_CREDIT_FACTOR, ANSWER_REPETITIONS, MOVE_QUESTION_DOUBLINGS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS,
     REJOIN_DOUBLINGS, REJOIN_PAUSE, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER,
 };
+use crate::participant::relocation::Relocation;
 
 /// Longer than any test.
 const LEASE: Span = Span::from_secs(100);
@@ -492,10 +495,33 @@ fn move_beside_an_open_peer_is_noticed_by_the_others() {
     addresses.default_unicast.push(Locator::from(address(78, 7411)));
     set_addresses(&mut domain, addresses, VendorId::PEREGRINE);
     domain.run(PERIOD);
-    let open = crate::participant::relocation::Relocation::asking(domain.now, RETURN_QUESTIONS);
+    let open = Relocation::asking(domain.now, None, RETURN_QUESTIONS);
     domain.at(1).remotes.get_mut(&prefix(3)).unwrap().relocation = open;
     move_to(&mut domain, 77, VendorId::CYCLONE, false);
     let moved_at = domain.now;
     domain.run(Span::from_secs(1));
     assert_eq!(goodbyes(&domain, moved_at).len(), 1);
+}
+
+/// The open peer has not answered since a move from addresses of which none was in the network of the peers.
+#[test]
+fn peer_behind_a_link_that_is_down_is_told_no_goodbye_beside_an_open_peer() {
+    let hosts = [1, 2, 3].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) }));
+    let mut domain = Domain::new(hosts);
+    domain.run(PERIOD.times(10));
+    let (elsewhere, before) = (attached(&mut domain, &[7], &[]), attached(&mut domain, &[0, 7], &[]));
+    set_addresses(&mut domain, before, VendorId::PEREGRINE);
+    domain.run(PERIOD.times(10));
+
+    let open = Relocation::asking(domain.now, Some(Arc::new(elsewhere)), RETURN_QUESTIONS);
+    let other = domain.at(1).remotes.get_mut(&prefix(3)).unwrap();
+    (other.relocation, other.data.vendor) = (open, VendorId::CYCLONE);
+    domain.cut = true;
+    domain.sent.clear();
+    let addresses = attached(&mut domain, &[7], &[0]);
+    set_addresses(&mut domain, addresses, VendorId::CYCLONE);
+    let down_at = domain.now;
+    domain.run(Span::from_secs(5));
+    assert_eq!(goodbyes(&domain, down_at), []);
+    assert!(domain.sent_to(1, 3).iter().any(Sent::is_question), "the other peer is asked");
 }

@@ -124,5 +124,7 @@ mod tests {
         let cut = &bytes[..bytes.len() - 8];
         let cut = OpaqueValue::new(cut, cut).unwrap();
         assert_eq!(of(Some(&cut)).len(), DATA_TAGS + 1);
+        let too_long = OpaqueValue::new(&[], &[]).unwrap();
+        assert_eq!(of(Some(&too_long)).len(), DATA_TAGS + 1);
     }
 }

@@ -57,6 +57,11 @@ impl OpaqueValue {
         }))
     }
 
+    /// In place of a value that is too long. No structure has this value.
+    fn empty() -> Self {
+        Self { little: Some(Box::default()), big: Some(Box::default()) }
+    }
+
     /// Appends the value, if it is known in the byte order of the list.
     pub(super) fn emit(&self, id: ParameterId, list: &mut ParameterListWriter<'_>) {
         if let Some(octets) = self.octets_in(list.endianness()) {
@@ -151,7 +156,7 @@ pub struct EndpointSecurityData {
     /// How the endpoint is protected; `None` states nothing.
     pub info: Option<SecurityInfo>,
     /// Names with values, to which permissions may refer. Only the secure topics of discovery announce them (DDS
-    /// Security 1.2 §7.5.1.7, §7.5.1.8).
+    /// Security 1.2 §7.5.1.7, §7.5.1.8). Without any byte if there are more than [`OPAQUE_VALUE_OCTETS_MAX`].
     pub data_tags: Option<OpaqueValue>,
 }
 
@@ -159,7 +164,10 @@ impl EndpointSecurityData {
     pub(super) fn set(&mut self, id: ParameterId, value: &mut ValueReader<'_>) -> Result<bool, ValueError> {
         match id {
             ParameterId::ENDPOINT_SECURITY_INFO => self.info = Some(SecurityInfo::read(value)?),
-            ParameterId::DATA_TAGS => self.data_tags = OpaqueValue::read(value)?,
+            ParameterId::DATA_TAGS => {
+                // Permissions must not take an endpoint with too many tags for one without.
+                self.data_tags = Some(OpaqueValue::read(value)?.unwrap_or_else(OpaqueValue::empty));
+            }
             _ => return Ok(false),
         }
         Ok(true)

@@ -143,6 +143,15 @@ fn truncated_masks_invalidate_the_announcement() {
     assert_eq!(error, DiscoveryDataError::Value(ParameterId::ENDPOINT_SECURITY_INFO, ValueError::Truncated));
 }
 
+#[test]
+fn data_tags_that_are_too_long_are_announced_as_unreadable_ones() {
+    for (len, kept) in [(OPAQUE_VALUE_OCTETS_MAX, OPAQUE_VALUE_OCTETS_MAX), (OPAQUE_VALUE_OCTETS_MAX + 4, 0)] {
+        let parsed = writer_with(ParameterId::DATA_TAGS, |value| value.octets(&vec![1; len])).unwrap();
+        let tags = parsed.security.data_tags.expect("not the same as no tags");
+        assert_eq!(tags.octets_in(Endianness::Little).map(<[u8]>::len), Some(kept));
+    }
+}
+
 /// A value as it is received: in one byte order.
 fn any_value() -> impl Strategy<Value = Option<OpaqueValue>> {
     let words = proptest::collection::vec(any::<[u8; 4]>(), 0..40);

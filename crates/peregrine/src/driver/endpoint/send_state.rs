@@ -37,6 +37,11 @@ impl<O: Default> Sending<O> {
         matches!(self, Self::Idle(_))
     }
 
+    /// Whether only the publishing thread sends.
+    pub(in crate::driver) const fn is_parked(&self) -> bool {
+        matches!(self, Self::Parked(_))
+    }
+
     /// Makes the calling thread the sender, unless another thread sends.
     pub(in crate::driver) fn begin(&mut self) -> Option<Box<O>> {
         let Self::Idle(outbox) = self else { return None };

@@ -137,6 +137,10 @@ impl Publish for WriterCore {
     fn publish(self: Arc<Self>) -> PublishOutcome {
         if self.flow.is_some() { self.send_by_flow() } else { self.send_backlog() }
     }
+
+    fn awaits_turn(&self) -> bool {
+        self.lock().sending.is_parked()
+    }
 }
 
 impl SendInTurns for WriterCore {

@@ -11,6 +11,9 @@ pub(crate) trait Publish: Send + Sync {
 
     /// The turn of this writer.
     fn publish(self: Arc<Self>) -> PublishOutcome;
+
+    /// Whether the writer has messages that only its next turn sends.
+    fn awaits_turn(&self) -> bool;
 }
 
 /// How a writer's turn has ended.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use peregrine_rtps::id::Guid;
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Span};
 
 use super::thread_panics;
 use crate::driver::base::clock::{NEVER, now};
@@ -16,6 +16,9 @@ use crate::driver::base::sync::{Guard, lock};
 use crate::driver::base::system::{AtomicBool, Mutex, OnceLock};
 use crate::driver::base::user_code::Deferring;
 use crate::driver::host::publish::{Publish, PublishOutcome};
+
+/// A writer whose turn has panicked has its next turn after this time, so that repeated panics occupy no core.
+const PAUSE_AFTER_PANIC: Span = Span::from_millis(10);
 
 /// The writers with messages to send.
 #[derive(Default)]
@@ -69,9 +72,7 @@ impl Publishing {
             let at = if at > now {
                 at
             } else {
-                // A panic in the turn of one writer must not prevent the turns of others.
-                let outcome = catch_unwind(AssertUnwindSafe(|| Arc::clone(&writer).publish()));
-                match outcome.map_err(thread_panics::note).unwrap_or(PublishOutcome::Done) {
+                match turn_of(&writer, now) {
                     PublishOutcome::Again => Instant(0),
                     PublishOutcome::At(at) => at,
                     PublishOutcome::Done => continue,
@@ -128,5 +129,63 @@ impl Publishing {
 
     fn turns(&self) -> Guard<'_, Turns> {
         lock(&self.turns)
+    }
+}
+
+/// Gives a writer its turn. A panic in the turn of one writer must not prevent the turns of others, nor its own next
+/// one.
+fn turn_of(writer: &Arc<dyn Publish>, now: Instant) -> PublishOutcome {
+    match catch_unwind(AssertUnwindSafe(|| Arc::clone(writer).publish())) {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            thread_panics::note(panic);
+            if writer.awaits_turn() { PublishOutcome::At(now + PAUSE_AFTER_PANIC) } else { PublishOutcome::Done }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    /// A writer whose first turn panics after its rest was left to the next one, or after all was sent.
+    struct Panicking {
+        turns: AtomicU32,
+        has_rest: AtomicBool,
+    }
+
+    impl Publish for Panicking {
+        fn guid(&self) -> Guid {
+            Guid::default()
+        }
+
+        fn publish(self: Arc<Self>) -> PublishOutcome {
+            assert!(self.turns.fetch_add(1, Ordering::SeqCst) > 0, "the first turn panics");
+            self.has_rest.store(false, Ordering::SeqCst);
+            PublishOutcome::Done
+        }
+
+        fn awaits_turn(&self) -> bool {
+            self.has_rest.load(Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn writer_with_messages_has_another_turn_after_a_panic() {
+        for has_rest in [true, false] {
+            let publishing = Publishing::default();
+            let writer = Arc::new(Panicking { turns: AtomicU32::new(0), has_rest: AtomicBool::new(has_rest) });
+            publishing.add(Arc::<Panicking>::clone(&writer));
+            let panics = thread_panics::thread_panics();
+            let next = publishing.run_ready_writers();
+            assert!(thread_panics::thread_panics() > panics);
+            assert_eq!((publishing.has_turns(), next != NEVER), (has_rest, has_rest));
+            while publishing.has_turns() {
+                publishing.run_ready_writers();
+            }
+            assert_eq!(writer.turns.load(Ordering::SeqCst), 1 + u32::from(has_rest));
+        }
     }
 }

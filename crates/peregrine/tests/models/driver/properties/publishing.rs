@@ -32,6 +32,10 @@ impl Publish for Writer {
         self.queue.close();
         PublishOutcome::Done
     }
+
+    fn awaits_turn(&self) -> bool {
+        self.turns.load(Ordering::Relaxed) < TURNS
+    }
 }
 
 #[test]

@@ -221,6 +221,10 @@ impl Publish for Writer {
             Err((outcome, _)) => outcome,
         }
     }
+
+    fn awaits_turn(&self) -> bool {
+        self.lock().sending().is_parked()
+    }
 }
 
 #[test]

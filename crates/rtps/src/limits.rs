@@ -183,11 +183,11 @@ pub const ANSWER_REFILL_PER_SECOND: usize = 1 << 10;
 /// messages of the handshake.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 
-/// Bytes of messages of the handshake for each byte that comes from an unverified participant: together with
-/// [`ANSWER_CREDIT_FACTOR`] ten.
+/// Bytes of messages of the handshake for each byte that comes from a participant that is not authenticated: together
+/// with [`ANSWER_CREDIT_FACTOR`] ten.
 pub const HANDSHAKE_CREDIT_FACTOR: usize = 7;
 
-/// The most credit of one unverified participant for messages of the handshake. The longest message fits.
+/// The most credit of one participant for messages of the handshake. The longest message fits.
 pub const HANDSHAKE_CREDIT_MAX: usize = 2 * SECURE_MESSAGE_BYTES_MAX;
 
 /// How long a participant must be silent before a new one may evict it once [`PARTICIPANTS_MAX`] are known, regardless

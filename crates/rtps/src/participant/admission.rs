@@ -133,8 +133,7 @@ impl Participant {
 
     /// Whether the gate has admitted a participant as authenticated.
     pub(super) fn is_authenticated(&self, prefix: GuidPrefix) -> bool {
-        let security = self.remotes.get(&prefix).and_then(|remote| remote.security.as_deref());
-        security.is_some_and(RemoteSecurity::is_authenticated)
+        self.remotes.get(&prefix).is_some_and(|remote| remote.is_authenticated())
     }
 
     /// The built-in endpoints of a participant that may be matched now.

@@ -202,6 +202,8 @@ impl Participant {
         let is_verified = self.remotes.get(&sender).is_some_and(|r| r.is_verified);
         if envelope.is_addressed || !is_verified {
             self.answer(rx, sender, envelope.is_addressed);
+        } else {
+            self.pay_for_handshake(sender);
         }
         if envelope.is_addressed {
             self.verify(rx.now, sender);
@@ -228,6 +230,7 @@ impl Participant {
     fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, is_addressed: bool) {
         let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
         let Some(remote) = self.remotes.get_mut(&to) else { return };
+        remote.earn_handshake_credit(heard_bytes);
         if remote.is_trusted() {
             self.answers.pay(rx.now, remote.origin, heard_bytes);
         } else {

@@ -1,5 +1,5 @@
-//! The budget for answers to announcements and questions of participants with known addresses. Messages of the handshake
-//! to participants that have not proved that they receive anything have a budget of the same kind, which only time refills.
+//! The budget for answers to announcements and questions of participants with known addresses. Messages of the
+//! handshake for which participants have not paid have a budget of the same kind, which only time refills.
 
 use alloc::collections::BTreeMap;
 

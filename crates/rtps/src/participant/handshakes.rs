@@ -15,7 +15,7 @@ use crate::wire::DataFrag;
 pub(super) struct HandshakeChannel {
     /// The number of the last message to anybody.
     last: SequenceNumber,
-    /// Bytes of messages to participants that have not proved that they receive anything, beyond those that they paid.
+    /// Bytes of messages for which participants that are not authenticated have not paid.
     pub(super) unpaid: AnswerBudgets,
     partials: PartialMessages,
     queue: HandshakeQueue,

@@ -57,6 +57,8 @@ pub(super) struct RemoteParticipant {
     pub(super) credit_bytes: usize,
     /// Bytes of messages of the handshake that it has paid for, minus bytes of those that it was sent.
     pub(super) handshake_credit_bytes: usize,
+    /// Whether it was sent a message of the handshake for which it had not paid.
+    has_had_free_handshake: bool,
     /// Its drops, if it had any.
     pub(super) drops: Rare<Drops>,
     /// The memory that local readers hold for its writers.
@@ -109,6 +111,7 @@ impl RemoteParticipant {
             shown_streams: VecDeque::new(),
             credit_bytes: 0,
             handshake_credit_bytes: 0,
+            has_had_free_handshake: false,
             drops: Rare::default(),
             memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX)),
             owed_answers: Arc::default(),
@@ -163,7 +166,6 @@ impl RemoteParticipant {
     pub(super) fn earn_credit(&mut self, bytes: usize) {
         let credit = bytes.saturating_mul(ANSWER_CREDIT_FACTOR);
         self.credit_bytes = self.credit_bytes.saturating_add(credit).min(ANSWER_CREDIT_MAX);
-        self.earn_handshake_credit(bytes);
     }
 
     /// Adds the credit for messages of the handshake that bytes from the participant pay for.
@@ -173,18 +175,26 @@ impl RemoteParticipant {
     }
 
     /// Takes the bytes of a message of the handshake from its credit or, if that is too little, from what its origin is
-    /// sent without payment. Returns whether there is enough. A verified participant needs none.
+    /// sent without payment. Returns whether there is enough. One message is free for a participant that hears this
+    /// one: its own messages may be much shorter. An authenticated participant pays nothing.
     pub(super) fn spend_on_handshake(&mut self, unpaid: &mut AnswerBudgets, now: Instant, bytes: usize) -> bool {
-        if self.is_trusted() {
+        if self.is_authenticated() {
             return true;
         }
-        match self.handshake_credit_bytes.checked_sub(bytes) {
-            Some(rest) => {
-                self.handshake_credit_bytes = rest;
-                true
-            }
-            None => unpaid.spend(now, self.origin, bytes),
+        if let Some(rest) = self.handshake_credit_bytes.checked_sub(bytes) {
+            self.handshake_credit_bytes = rest;
+            return true;
         }
+        if self.is_trusted() && !self.has_had_free_handshake {
+            self.has_had_free_handshake = true;
+            return true;
+        }
+        unpaid.spend(now, self.origin, bytes)
+    }
+
+    /// Whether its handshake is complete.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.security.as_deref().is_some_and(RemoteSecurity::is_authenticated)
     }
 
     /// Takes the bytes of an answer from its credit or, if its addresses are no hearsay, from the budget of its origin.

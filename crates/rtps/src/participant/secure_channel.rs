@@ -42,8 +42,8 @@ pub enum SecureSendError {
     UnknownParticipant,
     /// Nothing has come from an address that the receiver announces, and nothing is sent to one that is only named.
     Unreachable,
-    /// The receiver has not proved that it receives anything, and the bytes that came from it do not pay for the message.
-    /// The caller sends the message again later: further bytes of the receiver, and time, pay for it.
+    /// The receiver is not authenticated, and the bytes that came from it do not pay for the message. The caller sends
+    /// the message again later: further bytes of the receiver, and time, pay for it.
     Unpaid,
     /// The receiver has no endpoint for the channel, or this participant has no protection.
     NoSuchEndpoint,
@@ -112,9 +112,7 @@ impl fmt::Display for SecureSendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UnknownParticipant => "the participant is unknown",
-            Self::Unpaid => {
-                "the participant has not proved that it receives messages, and what came from it does not pay for this one"
-            }
+            Self::Unpaid => "the participant is not authenticated, and what came from it does not pay for this message",
             Self::Unreachable => "no message has come from an address that the participant announces",
             Self::NoSuchEndpoint => "the participant has no endpoint for this channel, or there is no protection",
             Self::NotOpen => "the channel for keys is not open with this participant",

@@ -172,9 +172,9 @@ impl Participant {
         Ok(())
     }
 
-    /// The bytes of an unverified participant pay for the messages of the handshake that it is sent.
-    fn pay_for_handshake(&mut self, from: GuidPrefix) {
-        if let Some(remote) = self.remotes.get_mut(&from).filter(|remote| !remote.is_trusted()) {
+    /// The bytes of a participant that is not authenticated pay for the messages of the handshake that it is sent.
+    pub(super) fn pay_for_handshake(&mut self, from: GuidPrefix) {
+        if let Some(remote) = self.remotes.get_mut(&from).filter(|remote| !remote.is_authenticated()) {
             remote.earn_handshake_credit(core::mem::take(&mut self.unanswered_bytes));
         }
     }

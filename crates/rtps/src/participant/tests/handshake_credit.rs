@@ -7,6 +7,7 @@ use crate::limits::{
     ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, ANSWER_REFILL_PER_SECOND, HANDSHAKE_CREDIT_FACTOR, HANDSHAKE_CREDIT_MAX,
     SECURE_MESSAGE_BYTES_MAX,
 };
+use crate::participant::remote_security::RemoteSecurity;
 use crate::protection::ProtectionKind;
 
 const STRANGER: u32 = 9;
@@ -114,12 +115,31 @@ fn participant_that_pays_for_its_messages_does_not_wait_for_others_at_its_addres
     assert_eq!(send(&mut domain, STRANGER + 1, REQUEST), Ok(()));
 }
 
+/// A forger of source addresses may know this participant.
 #[test]
-fn verified_participant_pays_nothing() {
+fn verified_participant_gets_one_message_free() {
     let mut domain = secured();
     domain.hear(1, &announced(STRANGER, None));
     requests_until_held_back(&mut domain, STRANGER);
     domain.hear(1, &announced(STRANGER, Some(prefix(1))));
+    assert_eq!(send(&mut domain, STRANGER, SECURE_MESSAGE_BYTES_MAX), Ok(()));
+    assert!(requests_until_held_back(&mut domain, STRANGER) <= 2, "the announcements pay");
+    // Announcements to all pay, too.
+    let mut announcements = 0;
+    while send(&mut domain, STRANGER, REQUEST).is_err() {
+        domain.hear(1, &announced(STRANGER, None));
+        announcements += 1;
+        assert!(announcements <= REQUEST);
+    }
+}
+
+#[test]
+fn authenticated_participant_pays_nothing() {
+    let mut domain = secured();
+    domain.hear(1, &announced(STRANGER, None));
+    requests_until_held_back(&mut domain, STRANGER);
+    let remote = domain.at(1).remotes.get_mut(&prefix(STRANGER)).unwrap();
+    remote.security = Some(Box::new(RemoteSecurity::new(Admission::Authenticated)));
     for _ in 0..100 {
         assert_eq!(send(&mut domain, STRANGER, REQUEST), Ok(()));
     }

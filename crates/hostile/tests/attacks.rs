@@ -34,18 +34,20 @@ fn every_attack_stays_within_limits() {
 #[test]
 fn every_attack_on_a_secured_victim_stays_within_limits() {
     let attacks = [ATTACKS, SECURED_ATTACKS].concat();
-    stay_within_limits(SECURED_DOMAIN, &["--secured", "--seconds", "0.2", "--after", "0.1"], &attacks);
+    let rows = stay_within_limits(SECURED_DOMAIN, &["--secured", "--seconds", "0.2", "--after", "0.1"], &attacks);
+    let flood = rows.iter().find(|row| row["attack"] == "identity-flood").expect("the attack has run");
+    assert!(flood["measured"]["back_bytes"].as_u64() > Some(0), "no handshake begins: {flood:#}");
 }
 
-fn stay_within_limits(domain: &str, arguments: &[&str], attacks: &[Attack]) {
+fn stay_within_limits(domain: &str, arguments: &[&str], attacks: &[Attack]) -> Vec<serde_json::Value> {
     let (output, json) = hostile(domain, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}\n{json:#}");
-    let rows = json["attacks"].as_array().expect("a list of attacks");
+    let rows = json["attacks"].as_array().expect("a list of attacks").clone();
     let names: Vec<&str> = rows.iter().filter_map(|row| row["attack"].as_str()).collect();
     let all: Vec<&str> = attacks.iter().map(|attack| attack.name).collect();
     assert_eq!(names, all);
-    for row in rows {
+    for row in &rows {
         let measured = &row["measured"];
         let is_control = row["attack"] == "nothing";
         assert_eq!(measured["sent_bytes"] == 0, is_control, "{row:#}");
@@ -53,6 +55,7 @@ fn stay_within_limits(domain: &str, arguments: &[&str], attacks: &[Attack]) {
             assert!(measured[direction]["received"].as_u64() > Some(10), "no flow: {row:#}");
         }
     }
+    rows
 }
 
 #[test]

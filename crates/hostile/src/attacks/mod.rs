@@ -230,9 +230,15 @@ pub const SECURED_ATTACKS: &[Attack] = &[
         secured::identities,
     ),
     held(
+        "identity-trickle",
+        Actor::Stranger,
+        "the same, 100 in each second, so that the victim begins a handshake with each",
+        secured::sparse_identities,
+    ),
+    held(
         "identity-flood-named",
         Actor::Stranger,
-        "the same, of participants that know the victim",
+        "announcements of ever new participants with an identity that know the victim",
         secured::identities_that_name_victim,
     ),
     held(

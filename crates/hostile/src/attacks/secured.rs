@@ -1,8 +1,12 @@
 //! Attacks on DDS Security itself, by an attacker without a certificate of the domain.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Result;
 use peregrine_rtps::discovery::data::{BuiltinEndpointSet, OpaqueValue, ParticipantSecurityData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::qos::UserData;
 use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
 use peregrine_rtps::wire::{
     CryptoContent, CryptoFooter, CryptoHeader, Endianness, InfoDestination, InfoSource, InlineQos, SubmessageId,
@@ -21,6 +25,10 @@ use crate::limits::HANDSHAKE_BYTES_OF_ADDRESS;
 /// AES256-GCM and AES256-GMAC, which encrypt and sign.
 const ENCRYPTING: [u8; 4] = [0, 0, 0, 4];
 const SIGNING: [u8; 4] = [0, 0, 0, 3];
+/// Time between two announcements of which each gets as much as possible.
+const SPARSE: Duration = Duration::from_millis(10);
+/// Bytes of user data in an announcement: with them, it pays for the request of a handshake.
+const USER_DATA_BYTES: usize = 300;
 /// Messages of a handshake in the name of each stranger.
 const MESSAGES_OF_STRANGER: i64 = 6;
 /// Bytes of a permissions document, a public key of P-256, a challenge, a signature, and a key with its head.
@@ -33,14 +41,19 @@ const KEY_MATERIAL_BYTES: usize = 88;
 const BODY_BYTES_MAX: usize = 1200;
 
 pub(super) fn identities(field: &mut Field<'_>) -> Result<()> {
-    announce_identities(field, false)
+    announce_identities(field, false, Duration::ZERO)
+}
+
+/// A flood exhausts the budget for all participants. So few announcements get all that one participant can.
+pub(super) fn sparse_identities(field: &mut Field<'_>) -> Result<()> {
+    announce_identities(field, false, SPARSE)
 }
 
 pub(super) fn identities_that_name_victim(field: &mut Field<'_>) -> Result<()> {
-    announce_identities(field, true)
+    announce_identities(field, true, Duration::ZERO)
 }
 
-fn announce_identities(field: &mut Field<'_>, names_victim: bool) -> Result<()> {
+fn announce_identities(field: &mut Field<'_>, names_victim: bool, pause: Duration) -> Result<()> {
     let mut stranger = field.stranger(Target::Open)?;
     field.entitled_bytes += HANDSHAKE_BYTES_OF_ADDRESS;
     field.begin();
@@ -49,6 +62,7 @@ fn announce_identities(field: &mut Field<'_>, names_victim: bool) -> Result<()> 
         field.hearers += u64::from(names_victim);
         let message = with_identity(&stranger.forge, names_victim);
         field.meta(&stranger, &message);
+        thread::sleep(pause);
     }
     Ok(())
 }
@@ -64,6 +78,7 @@ fn renew(field: &mut Field<'_>, stranger: &mut Forged, victim_begins: bool) {
 fn with_identity(forge: &Forge, names_victim: bool) -> Vec<u8> {
     let mut data = forge.participant_data();
     data.builtin_endpoints = data.builtin_endpoints.with(BuiltinEndpointSet::SECURITY);
+    data.user_data = UserData(vec![9; USER_DATA_BYTES]);
     data.security = Some(Box::new(ParticipantSecurityData {
         identity_token: opaque(&identity_token()),
         permissions_token: opaque(&permissions_token()),

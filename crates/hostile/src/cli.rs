@@ -1,15 +1,17 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 
-use crate::attacks::{ATTACKS, Attack};
+use crate::attacks::{ATTACKS, Attack, SECURED_ATTACKS};
+use crate::conditions::Conditions;
 use crate::judge::{Limits, measure_fairly};
-use crate::measure::Conditions;
 use crate::roles;
+use crate::security::Documents;
 use crate::table::{self, Row};
 
 /// Attacks a live participant over loopback, and fails if the damage passes a limit.
@@ -28,6 +30,9 @@ struct Options {
     /// The domain in which victim and honest peer meet
     #[arg(long, default_value_t = 61)]
     domain: u32,
+    /// Victim and honest peer use DDS Security; the attacker has no certificate
+    #[arg(long)]
+    secured: bool,
     /// Run this attack only; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -47,6 +52,9 @@ struct Options {
     tag: String,
     #[arg(long, hide = true, default_value_t = 0)]
     run: u64,
+    /// The folder with the documents of DDS Security of the role
+    #[arg(long, hide = true)]
+    documents: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -72,22 +80,25 @@ pub fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<bool> {
     if let Some(role) = options.role {
-        roles::run(matches!(role, Role::Victim), options.domain, &options.tag, options.run)?;
+        let documents = options.documents.as_deref();
+        roles::run(matches!(role, Role::Victim), options.domain, &options.tag, options.run, documents)?;
         return Ok(true);
     }
-    let attacks = selected(&options.only)?;
     if options.list {
-        print!("{}", table::list(&attacks));
+        print!("{}", table::list(ATTACKS, SECURED_ATTACKS));
         return Ok(true);
     }
+    let documents = if options.secured { Some(Documents::issue(options.domain)?) } else { None };
+    let attacks = selected(&options.only, options.secured)?;
     let seconds = |value: f64| Duration::try_from_secs_f64(value).context("not a number of seconds");
     let conditions = Conditions {
         domain: options.domain,
         duration: seconds(options.seconds)?,
         after: seconds(options.after)?,
         rate: options.rate,
+        documents: documents.as_ref().map(|documents| documents.folder().to_owned()),
     };
-    let mut limits = Limits::default();
+    let mut limits = Limits { is_secured: options.secured, ..Limits::default() };
     if let Some(ratio) = options.ratio_max {
         (limits.ratio, limits.deducts_entitled) = (ratio, false);
     }
@@ -102,11 +113,12 @@ fn run(options: &Options) -> Result<bool> {
             }
         };
         let passed = limits.passed(attack.actor, &measured);
-        let failures = attack.expected.failures(&passed, conditions.duration);
+        let expected = attack.expected_of(options.secured);
+        let failures = expected.failures(&passed, conditions.duration);
         for failure in &failures {
             eprintln!("hostile: attack {}: limit {}: {}", attack.name, failure.limit, failure.text);
         }
-        rows.push(Row { attack, measured, passed, failures });
+        rows.push(Row { attack, expected, measured, passed, failures });
     }
     match options.json {
         true => println!("{}", table::json(&rows)?),
@@ -115,12 +127,17 @@ fn run(options: &Options) -> Result<bool> {
     Ok(is_carried_out && rows.iter().all(|row| row.failures.is_empty()))
 }
 
-fn selected(names: &[String]) -> Result<Vec<&'static Attack>> {
+/// The attacks with these names, or all that make sense against such a victim.
+fn selected(names: &[String], is_secured: bool) -> Result<Vec<&'static Attack>> {
+    let sensible = ATTACKS.iter().chain(if is_secured { SECURED_ATTACKS } else { &[] });
     if names.is_empty() {
-        return Ok(ATTACKS.iter().collect());
+        return Ok(sensible.collect());
     }
-    let find = |name: &String| match ATTACKS.iter().find(|attack| attack.name == name) {
+    let find = |name: &String| match sensible.clone().find(|attack| attack.name == name) {
         Some(attack) => Ok(attack),
+        None if SECURED_ATTACKS.iter().any(|attack| attack.name == name) => {
+            bail!("the attack {name} needs a victim with DDS Security: add --secured")
+        }
         None => bail!("there is no attack {name}; --list lists all"),
     };
     names.iter().map(find).collect()

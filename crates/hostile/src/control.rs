@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) is_acknowledged: bool,
     /// Readers of the writer of the flow.
     pub(crate) flow_readers: usize,
+    /// Writers of the reader of the flow.
+    pub(crate) flow_writers: usize,
     /// Readers of the open writer, and writers of the open reader and of the best-effort reader.
     pub(crate) open_readers: usize,
     pub(crate) open_writers: usize,
@@ -47,4 +49,17 @@ pub(crate) struct State {
     pub(crate) bytes_received: u64,
     /// Datagrams that the kernel dropped at the sockets.
     pub(crate) kernel_drops: u64,
+}
+
+impl State {
+    /// Matches of the victim with others than the honest peer, which has one writer and one reader.
+    pub(crate) fn strange_matches(&self) -> usize {
+        let of_flow = [self.flow_readers, self.flow_writers].map(|matches| matches.saturating_sub(1));
+        self.open_readers + self.open_writers + self.best_effort_writers + of_flow.iter().sum::<usize>()
+    }
+
+    /// Matches of the victim with the honest peer: at most one with its writer and one with its reader.
+    pub(crate) fn peer_matches(&self) -> usize {
+        self.flow_readers.min(1) + self.flow_writers.min(1)
+    }
 }

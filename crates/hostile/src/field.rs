@@ -13,6 +13,7 @@ use peregrine_rtps::qos::Durability;
 use peregrine_rtps::vendor::VendorId;
 use socket2::{Domain, Socket, Type};
 
+use crate::conditions::Conditions;
 use crate::control::{Identity, Question, State};
 use crate::flow::Beat;
 use crate::forge::Forge;
@@ -26,6 +27,8 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const SOCKETS_MAX: usize = 256;
 /// How long the victim may take to match a stranger.
 const MATCH_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a stranger announces itself and its endpoint to a secured victim, which matches neither.
+const ANNOUNCEMENTS_IN_VAIN: u32 = 3;
 /// Bytes that count as one datagram for the pace.
 const PACED_BYTES: usize = 1500;
 
@@ -96,12 +99,15 @@ pub(crate) struct Field<'a> {
     pub(crate) rng: fastrand::Rng,
     /// Bytes that the victim may send back without being paid for.
     pub(crate) entitled_bytes: u64,
+    /// Participants that have announced an identity and named the victim.
+    pub(crate) hearers: u64,
     process: &'a mut Process,
     traffic: &'a Traffic,
     domain: u32,
     tag: String,
     rate: u32,
     duration: Duration,
+    is_secured: bool,
     begin: Instant,
     paced: f64,
 }
@@ -111,13 +117,33 @@ impl<'a> Field<'a> {
         process: &'a mut Process,
         peer: Identity,
         traffic: &'a Traffic,
-        (domain, tag): (u32, String),
-        (rate, duration): (u32, Duration),
+        tag: String,
+        conditions: &Conditions,
     ) -> Self {
-        let victim = process.identity.clone();
-        let rng = fastrand::Rng::with_seed(1);
-        let (entitled_bytes, begin, paced) = (0, Instant::now(), 0.0);
-        Self { victim, peer, rng, entitled_bytes, process, traffic, domain, tag, rate, duration, begin, paced }
+        let &Conditions { domain, duration, rate, .. } = conditions;
+        Self {
+            victim: process.identity.clone(),
+            peer,
+            rng: fastrand::Rng::with_seed(1),
+            entitled_bytes: 0,
+            hearers: 0,
+            process,
+            traffic,
+            domain,
+            tag,
+            rate,
+            duration,
+            is_secured: conditions.is_secured(),
+            begin: Instant::now(),
+            paced: 0.0,
+        }
+    }
+
+    /// The victim may send these bytes to a stranger that it matches: a secured victim matches none.
+    pub(crate) fn entitle_match(&mut self, bytes: u64) {
+        if !self.is_secured {
+            self.entitled_bytes += bytes;
+        }
     }
 
     /// Starts the time of the attack, after its preparation.
@@ -194,21 +220,30 @@ impl<'a> Field<'a> {
         Ok(forged)
     }
 
-    /// A stranger of which the victim has matched the reader, or the writer.
+    /// A stranger of which the victim has matched the reader, or the writer. A secured victim has heard of it, and must
+    /// not match it.
     pub(crate) fn matched(&mut self, target: Target, as_reader: bool) -> Result<Forged> {
         let forged = self.stranger(target)?;
         let before = self.victim_state()?;
-        self.entitled_bytes += if as_reader { ENTITLED_OF_READER } else { 0 } + ENTITLED_OF_PARTICIPANT;
+        self.entitle_match(if as_reader { ENTITLED_OF_READER } else { 0 } + ENTITLED_OF_PARTICIPANT);
         let [heard, said] = forged.forge.topics.clone();
         // The open writer has a history, and the writer of the flow has none.
         let durability = if target == Target::Flow { Durability::Volatile } else { Durability::TransientLocal };
+        let announcement = forged.forge.announcement(Some(forged.forge.victim));
+        let endpoint = forged.forge.directed(|out| match as_reader {
+            true => forged.forge.subscription(1, &said, durability, out),
+            false => forged.forge.publication(forged.forge.writer, 1, &heard, out),
+        });
+        if self.is_secured {
+            for _ in 0..ANNOUNCEMENTS_IN_VAIN {
+                self.meta(&forged, &announcement);
+                self.meta(&forged, &endpoint);
+            }
+            return Ok(forged);
+        }
         let start = Instant::now();
         while start.elapsed() < MATCH_PATIENCE {
-            self.meta(&forged, &forged.forge.announcement(Some(forged.forge.victim)));
-            let endpoint = forged.forge.directed(|out| match as_reader {
-                true => forged.forge.subscription(1, &said, durability, out),
-                false => forged.forge.publication(forged.forge.writer, 1, &heard, out),
-            });
+            self.meta(&forged, &announcement);
             self.meta(&forged, &endpoint);
             for _ in 0..20 {
                 let now = self.victim_state()?;

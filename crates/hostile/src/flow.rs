@@ -146,6 +146,11 @@ impl Flow {
         self.writer.matched_subscriptions().len()
     }
 
+    /// Writers that the reader has matched.
+    pub(crate) fn writers(&self) -> usize {
+        self.reader.matched_publications().len()
+    }
+
     pub(crate) fn report(&self) -> FlowReport {
         let now_ns = now_ns();
         let record = lock(&self.record);

@@ -94,8 +94,13 @@ impl Forge {
     /// An announcement of the forged participant, with or without a receiver.
     #[must_use]
     pub fn announcement(&self, to: Option<GuidPrefix>) -> Vec<u8> {
+        self.announcement_of(&self.participant_data(), to)
+    }
+
+    /// An announcement of these data.
+    pub(crate) fn announcement_of(&self, data: &ParticipantData, to: Option<GuidPrefix>) -> Vec<u8> {
         let mut payload = Vec::new();
-        self.participant_data().emit(&mut payload);
+        data.emit(&mut payload);
         let mut out = self.header();
         if let Some(prefix) = to {
             InfoDestination { prefix }.emit(ENDIANNESS, &mut out);

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::attacks::Attack;
+use crate::conditions::Conditions;
 use crate::limits::{Actor, Failure, GIVE_UP_AFTER, GROWTH_MAX_BYTES, Limit, RATIO_MAX, WHOLE_AFTER_MAX};
-use crate::measure::{Conditions, Measured, measure};
+use crate::measure::{Measured, measure};
 
 /// The limits of a run. Tests set lower ones.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +21,19 @@ pub(crate) struct Limits {
     pub(crate) growth_bytes: u64,
     /// See [`WHOLE_AFTER_MAX`].
     pub(crate) whole_after: Duration,
+    /// Whether victim and honest peer use DDS Security, so that no message of an attacker may have an effect.
+    pub(crate) is_secured: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { ratio: RATIO_MAX, deducts_entitled: true, growth_bytes: GROWTH_MAX_BYTES, whole_after: WHOLE_AFTER_MAX }
+        Self {
+            ratio: RATIO_MAX,
+            deducts_entitled: true,
+            growth_bytes: GROWTH_MAX_BYTES,
+            whole_after: WHOLE_AFTER_MAX,
+            is_secured: false,
+        }
     }
 }
 
@@ -51,14 +60,40 @@ impl Limits {
             Some(_) => {}
         }
         let lost = measured.lost();
-        if lost > 0 && actor == Actor::Stranger {
+        if lost > 0 && (self.is_secured || actor == Actor::Stranger) {
             fail(Limit::Loss, format!("{lost} samples of the honest pair are lost"));
         }
         if !measured.is_acknowledged() {
             fail(Limit::Acknowledgement, "samples of the flow stayed unacknowledged".to_owned());
         }
+        if self.is_secured {
+            failures.extend(intrusions(measured));
+        }
         failures
     }
+}
+
+/// The effects of an attacker on a secured victim.
+fn intrusions(measured: &Measured) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    let mut fail = |limit, text| failures.push(Failure { limit, text });
+    let Measured { strange_matches, peer_matches, healed, foreign, .. } = *measured;
+    if strange_matches > 0 {
+        fail(Limit::Admission, format!("an unauthenticated participant matched {strange_matches} endpoints"));
+    }
+    if peer_matches < 2 {
+        fail(Limit::Effect, format!("the honest peer kept {peer_matches} of its 2 matches"));
+    }
+    if healed > 0 {
+        fail(Limit::Effect, format!("{healed} forged messages had an effect until the victim noticed them"));
+    }
+    if foreign > 0 {
+        fail(
+            Limit::Effect,
+            format!("the readers of the flow took {foreign} samples that the honest pair did not write"),
+        );
+    }
+    failures
 }
 
 /// Measurements of an attack of which each passes limits of time only, before the last one counts: the machine may be
@@ -69,9 +104,10 @@ const TRIES: u32 = 5;
 pub(crate) fn measure_fairly(attack: &Attack, conditions: &Conditions, limits: &Limits) -> Result<Measured> {
     let is_timed = |failure: &Failure| matches!(failure.limit, Limit::Recovery | Limit::Acknowledgement);
     let mut measured = measure(attack, conditions)?;
+    let expected = attack.expected_of(limits.is_secured);
     for _ in 1..TRIES {
         let passed = limits.passed(attack.actor, &measured);
-        if !passed.iter().all(is_timed) || attack.expected.failures(&passed, conditions.duration).is_empty() {
+        if !passed.iter().all(is_timed) || expected.failures(&passed, conditions.duration).is_empty() {
             break;
         }
         measured = measure(attack, conditions)?;
@@ -114,5 +150,22 @@ mod tests {
         let mut measured = Measured::quiet();
         measured.up.lost = 5;
         assert_eq!(Limits::default().passed(Actor::Impostor, &measured), []);
+    }
+
+    #[test]
+    fn secured_victim_allows_no_effect_of_forged_messages() {
+        let of = |change: &dyn Fn(&mut Measured)| {
+            let mut measured = Measured::quiet();
+            change(&mut measured);
+            let limits = |is_secured| Limits { is_secured, ..Limits::default() };
+            assert_eq!(limits(false).passed(Actor::Impostor, &measured), []);
+            limits_of(&limits(true).passed(Actor::Impostor, &measured))
+        };
+        assert_eq!(of(&|_| {}), []);
+        assert_eq!(of(&|m| m.up.lost = 1), [Limit::Loss]);
+        assert_eq!(of(&|m| m.strange_matches = 1), [Limit::Admission]);
+        assert_eq!(of(&|m| m.peer_matches = 1), [Limit::Effect]);
+        assert_eq!(of(&|m| m.healed = 1), [Limit::Effect]);
+        assert_eq!(of(&|m| m.foreign = 1), [Limit::Effect]);
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use peregrine_rtps::limits::{
-    DISCOVERY_BYTES_MAX, REPAIR_CREDIT_START, REPAIR_REFILL_PER_SECOND, REQUEST_CREDIT_START,
+    ANSWER_CREDIT_MAX, ANSWER_REFILL_PER_SECOND, DISCOVERY_BYTES_MAX, REPAIR_CREDIT_START, REPAIR_REFILL_PER_SECOND,
+    REQUEST_CREDIT_START,
 };
 use serde::Serialize;
 
@@ -27,6 +28,27 @@ pub const ENTITLED_OF_READER: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYT
     + REPAIR_CREDIT_START as u64
     + 10 * REPAIR_REFILL_PER_SECOND as u64;
 
+/// Bytes for each source address of participants that announce an identity: messages of handshakes beyond those that
+/// the participants pay for, and what time adds to them in ten seconds
+/// (`docs/decisions/119-credit-for-messages-of-the-handshake.md`).
+pub const HANDSHAKE_BYTES_OF_ADDRESS: u64 = ANSWER_CREDIT_MAX as u64 + 10 * ANSWER_REFILL_PER_SECOND as u64;
+
+/// Bytes for each participant that announces an identity and names the victim: the message that begins a handshake, and
+/// its ten repetitions. Such a participant has shown that it hears the victim, and pays for none
+/// (`docs/decisions/119-credit-for-messages-of-the-handshake.md`).
+const HANDSHAKE_BYTES_OF_HEARER: u64 = 11 * (6 << 10);
+
+/// Bytes of such messages to all participants that have not shown a certificate, at once and for each second: the
+/// budget of the plug-in for authentication.
+const HANDSHAKE_BYTES_PER_SECOND: u64 = 4 << 20;
+
+/// Bytes for this number of participants that announce an identity and name the victim, within this time.
+pub(crate) fn entitled_of_hearers(participants: u64, time: Duration) -> u64 {
+    let in_time =
+        HANDSHAKE_BYTES_PER_SECOND.saturating_add((HANDSHAKE_BYTES_PER_SECOND as f64 * time.as_secs_f64()) as u64);
+    participants.saturating_mul(HANDSHAKE_BYTES_OF_HEARER).min(in_time)
+}
+
 /// Growth of the victim, in bytes: the discovery data of all strangers, as the protocol bounds them, and 32 MiB,
 /// which peers may make it hold, for samples, 512 unverified participants, and receive buffers.
 pub const GROWTH_MAX_BYTES: u64 = DISCOVERY_BYTES_MAX as u64 + (32 << 20);
@@ -48,10 +70,14 @@ pub enum Limit {
     Memory,
     /// The flow is whole again in time.
     Recovery,
-    /// No sample of the flow is lost to strangers.
+    /// No sample of the flow is lost to strangers or, with DDS Security, to any attacker.
     Loss,
     /// All samples of the flow are acknowledged at the end.
     Acknowledgement,
+    /// With DDS Security, no participant without a certificate matches an endpoint.
+    Admission,
+    /// With DDS Security, no forged message has an effect, not even one that is taken back.
+    Effect,
 }
 
 impl fmt::Display for Limit {
@@ -62,6 +88,8 @@ impl fmt::Display for Limit {
             Self::Recovery => "recovery",
             Self::Loss => "loss",
             Self::Acknowledgement => "acknowledgement",
+            Self::Admission => "admission",
+            Self::Effect => "effect",
         })
     }
 }
@@ -130,6 +158,13 @@ mod tests {
 
     fn limits_of(failures: &[Failure]) -> Vec<Limit> {
         failures.iter().map(|failure| failure.limit).collect()
+    }
+
+    #[test]
+    fn hearers_are_entitled_to_their_handshakes_within_the_budget_of_all() {
+        assert_eq!(entitled_of_hearers(0, Duration::from_secs(9)), 0);
+        assert_eq!(entitled_of_hearers(2, Duration::ZERO), 2 * HANDSHAKE_BYTES_OF_HEARER);
+        assert_eq!(entitled_of_hearers(u64::MAX, Duration::from_millis(500)), 6 << 20);
     }
 
     #[test]

@@ -9,10 +9,11 @@ use serde::Serialize;
 
 use crate::attacks::Attack;
 use crate::clock::now_ns;
+use crate::conditions::Conditions;
 use crate::control::{Question, State};
 use crate::field::{Field, Traffic};
 use crate::flow::LATE_NS;
-use crate::limits::{FREE_BYTES, GIVE_UP_AFTER};
+use crate::limits::{FREE_BYTES, GIVE_UP_AFTER, entitled_of_hearers};
 use crate::processes::{Process, resident_bytes};
 
 /// How long the flow runs before the attack.
@@ -25,17 +26,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// A pause of the measuring thread beyond this counts as a pause of the machine.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-
-/// How to run an attack.
-#[derive(Clone, Debug)]
-pub(crate) struct Conditions {
-    pub(crate) domain: u32,
-    pub(crate) duration: Duration,
-    /// Shortest time for which victim and flow are watched after the attack.
-    pub(crate) after: Duration,
-    /// Datagrams per second.
-    pub(crate) rate: u32,
-}
 
 /// One direction of the flow.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -68,6 +58,12 @@ pub(crate) struct Measured {
     pub(crate) watched_ms: u64,
     /// Forged counts, claims and acknowledgements that the victim has noticed in the flow and dropped.
     pub(crate) healed: u64,
+    /// Samples at the readers of the flow that came again, or that the honest pair did not write.
+    pub(crate) foreign: u64,
+    /// Most endpoints of others than the honest peer that the victim had matched at the end of the attack or later.
+    pub(crate) strange_matches: usize,
+    /// Fewest endpoints of the honest peer, of two, that the victim had matched then.
+    pub(crate) peer_matches: usize,
     /// Datagrams that the kernel dropped at the victim's sockets.
     pub(crate) kernel_drops: u64,
     /// From the peer to the victim.
@@ -126,6 +122,9 @@ impl Measured {
             cpu_ms: 100,
             watched_ms: 2000,
             healed: 0,
+            foreign: 0,
+            strange_matches: 0,
+            peer_matches: 2,
             kernel_drops: 0,
             up: way,
             down: way,
@@ -163,9 +162,9 @@ impl Watch {
 pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measured> {
     let run = now_ns();
     // Other runs on this host have other tags and do not take part.
-    let tag = format!("hostile {} {run}", std::process::id());
-    let mut victim = Process::start("victim", conditions.domain, &tag, run)?;
-    let mut peer = Process::start("peer", conditions.domain, &tag, run)?;
+    let tag = Conditions::tag(run);
+    let mut victim = conditions.start("victim", &tag, run)?;
+    let mut peer = conditions.start("peer", &tag, run)?;
     wait_for_flow(&mut victim, &mut peer)?;
     let usual = usual_rate(&mut peer)?;
 
@@ -173,7 +172,7 @@ pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measur
     thread::scope(|scope| {
         let (watch, traffic, id) = (&watch, &traffic, victim.id());
         scope.spawn(move || watch.run(traffic, id));
-        let mut site = Site { victim, peer, usual, traffic, watch, names: (conditions.domain, tag) };
+        let mut site = Site { victim, peer, usual, traffic, watch, tag };
         let result = site.attack(attack, conditions);
         watch.stops.store(true, Ordering::Relaxed);
         result
@@ -188,21 +187,21 @@ struct Site<'a> {
     usual: f64,
     traffic: &'a Traffic,
     watch: &'a Watch,
-    /// Domain and domain tag.
-    names: (u32, String),
+    /// The domain tag.
+    tag: String,
 }
 
 impl Site<'_> {
     fn attack(&mut self, attack: &Attack, conditions: &Conditions) -> Result<Measured> {
-        let Self { victim, peer, usual, traffic, watch, names } = self;
+        let Self { victim, peer, usual, traffic, watch, tag } = self;
         let (resident_before_bytes, cpu_before) = (resident_bytes(victim.id())?, victim.cpu_ms()?);
         let (victim_before, peer_before) = (victim.ask(Question::Mark)?, peer.ask(Question::Mark)?);
         let start = Instant::now();
-        let pace = (conditions.rate, conditions.duration);
-        let mut field = Field::new(victim, peer.identity.clone(), traffic, names.clone(), pace);
+        let mut field = Field::new(victim, peer.identity.clone(), traffic, tag.clone(), conditions);
         (attack.run)(&mut field)?;
-        let entitled_bytes = field.entitled_bytes;
+        let (entitled_bytes, hearers) = (field.entitled_bytes, field.hearers);
         let end_ns = now_ns();
+        let at_end = victim.ask(Question::State)?;
         watch.paused_ns.store(0, Ordering::Relaxed);
         let (up_whole, down_whole) = wait_until_whole(victim, peer, end_ns, watch, conditions.after)?;
         let watched = start.elapsed();
@@ -223,13 +222,16 @@ impl Site<'_> {
             sent_bytes: traffic.sent_bytes(),
             back_bytes: traffic.back_bytes(),
             to_peer_bytes: (at_peer.bytes_received - peer_before.bytes_received).saturating_sub(usual_bytes),
-            entitled_bytes,
+            entitled_bytes: entitled_bytes + entitled_of_hearers(hearers, watched),
             resident_before_bytes,
             resident_peak_bytes: watch.resident_peak_bytes.load(Ordering::Relaxed),
             resident_after_bytes,
             cpu_ms,
             watched_ms: u64::try_from(watched.as_millis())?,
             healed: at_victim.healed - victim_before.healed,
+            foreign: at_victim.flow.foreign + at_peer.flow.foreign,
+            strange_matches: at_end.strange_matches().max(at_victim.strange_matches()),
+            peer_matches: at_end.peer_matches().min(at_victim.peer_matches()),
             kernel_drops: at_victim.kernel_drops - victim_before.kernel_drops,
             up: direction(&at_victim, &at_peer, &victim_end, &peer_end, up_whole),
             down: direction(&at_peer, &at_victim, &peer_end, &victim_end, down_whole),

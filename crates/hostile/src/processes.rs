@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -26,10 +27,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(role: &str, domain: u32, tag: &str, run: u64) -> Result<Self> {
+    pub(crate) fn start(role: &str, domain: u32, tag: &str, run: u64, documents: Option<&Path>) -> Result<Self> {
         let program = env::current_exe().context("this program has no path")?;
-        let mut child = Command::new(program)
-            .args(["--role", role, "--tag", tag, "--domain", &domain.to_string(), "--run", &run.to_string()])
+        let mut command = Command::new(program);
+        command.args(["--role", role, "--tag", tag, "--domain", &domain.to_string(), "--run", &run.to_string()]);
+        if let Some(folder) = documents {
+            command.arg("--documents").arg(folder);
+        }
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

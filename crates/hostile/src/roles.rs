@@ -1,6 +1,7 @@
 //! The two processes that the program starts: the victim, and the honest peer.
 
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use peregrine_rtps::locator::Ports;
 
 use crate::control::{Identity, Question, State};
 use crate::flow::Flow;
+use crate::security::secured;
 
 /// Topics of the flow, named after their direction.
 pub(crate) const DOWN: &str = "flow from the victim";
@@ -46,14 +48,18 @@ struct Open {
     best_effort: DataReader<Blob>,
 }
 
-/// Runs one of the two processes until its input ends.
-pub(crate) fn run(is_victim: bool, domain: u32, tag: &str, run: u64) -> Result<()> {
+/// Runs one of the two processes until its input ends. With a folder of documents, the participant uses DDS Security.
+pub(crate) fn run(is_victim: bool, domain: u32, tag: &str, run: u64, documents: Option<&Path>) -> Result<()> {
     let config = DomainConfig::default()
         .with_max_peer_bytes(PEER_BYTES_MAX)
         .with_interfaces(InterfaceSelection::Only(vec!["lo".to_owned()]))
         .with_shared_memory(false)
         .with_same_process(false);
-    let participant = DomainParticipant::builder(domain).domain_tag(tag).config(config).build()?;
+    let builder = DomainParticipant::builder(domain).domain_tag(tag).config(config);
+    let participant = match documents {
+        Some(folder) => secured(builder, folder)?.build()?,
+        None => builder.build()?,
+    };
     let (said, heard) = if is_victim { (DOWN, UP) } else { (UP, DOWN) };
     let open = if is_victim { Some(Open::start(&participant)?) } else { None };
     let mut flow = Flow::start(&participant, run, said, heard)?;
@@ -103,6 +109,7 @@ fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>, is_a
         flow: flow.report(),
         is_acknowledged,
         flow_readers: flow.readers(),
+        flow_writers: flow.writers(),
         open_readers: open.map_or(0, |open| open.writer.matched_subscriptions().len()),
         open_writers: open.map_or(0, |open| open.reader.matched_publications().len()),
         best_effort_writers: open.map_or(0, |open| open.best_effort.matched_publications().len()),

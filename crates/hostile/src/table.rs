@@ -13,6 +13,7 @@ use crate::measure::Measured;
 /// An attack and what it did.
 pub(crate) struct Row {
     pub(crate) attack: &'static Attack,
+    pub(crate) expected: Expected,
     pub(crate) measured: Measured,
     /// All limits passed, known misses too.
     pub(crate) passed: Vec<Failure>,
@@ -29,15 +30,18 @@ impl Row {
     }
 }
 
-/// The names and summaries of attacks.
-pub(crate) fn list(attacks: &[&Attack]) -> String {
+/// The names and summaries of attacks: on any victim, and on one with DDS Security only.
+pub(crate) fn list(attacks: &[Attack], secured: &[Attack]) -> String {
     let mut out = String::new();
     for attack in attacks {
         // Writing to a string does not fail.
         let _ = writeln!(out, "{:<28} {}", attack.name, attack.summary);
         if let Expected::Miss { reason, .. } = attack.expected {
-            let _ = writeln!(out, "{:<28} known miss: {reason}", "");
+            let _ = writeln!(out, "{:<28} known miss without --secured: {reason}", "");
         }
+    }
+    for attack in secured {
+        let _ = writeln!(out, "{:<28} with --secured only: {}", attack.name, attack.summary);
     }
     out
 }
@@ -80,7 +84,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
         );
     }
     for row in rows {
-        if let (Expected::Miss { reason, .. }, false) = (row.attack.expected, row.passed.is_empty()) {
+        if let (Expected::Miss { reason, .. }, false) = (row.expected, row.passed.is_empty()) {
             let _ = writeln!(out, "known miss of {}: {reason}", row.attack.name);
         }
         for failure in &row.passed {
@@ -106,7 +110,7 @@ struct Record<'a> {
 /// One JSON document with all rows.
 pub(crate) fn json(rows: &[Row]) -> Result<String> {
     let record = |row: &Row| {
-        let known_miss = match row.attack.expected {
+        let known_miss = match row.expected {
             Expected::Miss { reason, .. } => Some(reason),
             Expected::Held => None,
         };

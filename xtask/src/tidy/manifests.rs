@@ -34,7 +34,7 @@ const ARROWS: &[Arrows] = &[
         to: &["peregrine", "peregrine-report", "peregrine-security", "peregrine-transport"],
         in_tests: &["peregrine-interop"],
     },
-    Arrows { from: "peregrine-hostile", to: &["peregrine", "peregrine-rtps"], in_tests: &[] },
+    Arrows { from: "peregrine-hostile", to: &["peregrine", "peregrine-rtps", "peregrine-security"], in_tests: &[] },
     Arrows {
         from: "peregrine-sim",
         to: &["peregrine", "peregrine-rtps", "peregrine-security", "peregrine-transport"],

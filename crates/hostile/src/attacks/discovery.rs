@@ -62,7 +62,7 @@ pub(super) fn small_publications(field: &mut Field<'_>) -> Result<()> {
     field.begin();
     while field.lasts() {
         renew(field, &mut stranger);
-        field.entitled_bytes += ENTITLED_OF_PARTICIPANT;
+        field.entitle_match(ENTITLED_OF_PARTICIPANT);
         field.meta(&stranger, &stranger.forge.announcement(Some(stranger.forge.victim)));
         let mut key = 1;
         while key <= PUBLICATIONS && field.lasts() {
@@ -114,7 +114,7 @@ pub(super) fn oversized_lists(field: &mut Field<'_>) -> Result<()> {
 pub(super) fn requests_of_discovery_data(field: &mut Field<'_>) -> Result<()> {
     let socket = field.socket(Ipv4Addr::LOCALHOST)?;
     let mut stranger = field.stranger_at(&Arc::clone(&socket), Target::Open)?;
-    field.entitled_bytes += ENTITLED_OF_PARTICIPANT;
+    field.entitle_match(ENTITLED_OF_PARTICIPANT);
     field.meta(&stranger, &stranger.forge.announcement(Some(stranger.forge.victim)));
     field.begin();
     let mut count = 0;

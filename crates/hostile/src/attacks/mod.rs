@@ -5,6 +5,8 @@ mod fragments;
 mod impostor;
 mod mutations;
 mod repair;
+#[cfg(feature = "security")]
+mod secured;
 
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ pub struct Attack {
     pub summary: &'static str,
     /// In whose name.
     pub actor: Actor,
-    /// Whether the victim holds all limits.
+    /// Whether a victim without DDS Security holds all limits.
     pub expected: Expected,
     pub(crate) run: fn(&mut Field<'_>) -> Result<()>,
 }
@@ -39,6 +41,11 @@ const fn held(
 }
 
 impl Attack {
+    /// Whether the victim holds all limits. One with DDS Security has no known misses.
+    pub(crate) const fn expected_of(&self, is_secured: bool) -> Expected {
+        if is_secured { Expected::Held } else { self.expected }
+    }
+
     /// The same attack with a limit that the victim certainly does not hold if the attack lasts `from` or longer, and
     /// others that it does not hold at times.
     const fn misses(mut self, certain: Limit, from: Duration, others: &'static [Limit], reason: &'static str) -> Self {
@@ -207,4 +214,61 @@ pub const ATTACKS: &[Attack] = &[
             UNMATCHED,
             "its announcements state other leases, vendors and endpoint sets, until the next announcement of the peer",
         ),
+];
+
+/// Attacks on DDS Security itself. In a build without it, there are none.
+#[cfg(not(feature = "security"))]
+pub const SECURED_ATTACKS: &[Attack] = &[];
+
+/// Attacks on DDS Security itself: those of strangers, then those in the name of the honest peer.
+#[cfg(feature = "security")]
+pub const SECURED_ATTACKS: &[Attack] = &[
+    held(
+        "identity-flood",
+        Actor::Stranger,
+        "announcements of ever new participants with an identity from one address",
+        secured::identities,
+    ),
+    held(
+        "identity-trickle",
+        Actor::Stranger,
+        "the same, 100 in each second, so that the victim begins a handshake with each",
+        secured::sparse_identities,
+    ),
+    held(
+        "identity-flood-named",
+        Actor::Stranger,
+        "announcements of ever new participants with an identity that know the victim",
+        secured::identities_that_name_victim,
+    ),
+    held(
+        "handshake-flood",
+        Actor::Stranger,
+        "messages of handshakes of ever new participants, with a certificate of another authority",
+        secured::handshakes_of_strangers,
+    ),
+    held(
+        "forged-handshakes",
+        Actor::Impostor,
+        "messages of handshakes in the name of the peer, with a certificate of another authority",
+        secured::handshakes_of_impostor,
+    ),
+    held(
+        "forged-auth-requests",
+        Actor::Impostor,
+        "the peer announces the challenge of a new handshake",
+        secured::auth_requests,
+    ),
+    held(
+        "forged-protected",
+        Actor::Impostor,
+        "messages and submessages with random keys, contents and MACs in the form of protected ones",
+        secured::protected,
+    ),
+    held(
+        "forged-key-messages",
+        Actor::Impostor,
+        "messages of the channel for keys, plain and in the form of protected ones",
+        secured::key_messages,
+    ),
 ];

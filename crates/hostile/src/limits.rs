@@ -33,10 +33,10 @@ pub const ENTITLED_OF_READER: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYT
 /// (`docs/decisions/119-credit-for-messages-of-the-handshake.md`).
 pub const HANDSHAKE_BYTES_OF_ADDRESS: u64 = ANSWER_CREDIT_MAX as u64 + 10 * ANSWER_REFILL_PER_SECOND as u64;
 
-/// Bytes for each participant that announces an identity and names the victim: the message that begins a handshake, and
-/// its ten repetitions. Such a participant has shown that it hears the victim, and pays for none
+/// Bytes for each participant that announces an identity and names the victim: the message that begins a handshake.
+/// Such a participant has shown that it hears the victim, and gets one message without payment
 /// (`docs/decisions/119-credit-for-messages-of-the-handshake.md`).
-const HANDSHAKE_BYTES_OF_HEARER: u64 = 11 * (6 << 10);
+const HANDSHAKE_BYTES_OF_HEARER: u64 = 6 << 10;
 
 /// Bytes of such messages to all participants that have not shown a certificate, at once and for each second: the
 /// budget of the plug-in for authentication.

@@ -1,5 +1,5 @@
 //! Forged announcements of many participants with identities, in the name of one address: a secured participant begins
-//! handshakes with all of them, and sends that address no more than they pay for.
+//! handshakes with all of them, and sends that address no more than they pay for and a constant.
 
 use peregrine_rtps::limits::{
     ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, ANSWER_REFILL_PER_SECOND, HANDSHAKE_CREDIT_FACTOR,

@@ -45,8 +45,8 @@ pub(super) enum Step {
 }
 
 impl Relocation {
-    /// This participant has moved, from addresses at which the peer reached it. The peer is asked so many times before a
-    /// goodbye.
+    /// This participant has moved, from addresses at which the peer reached it. The peer is asked so many times before
+    /// a goodbye.
     pub(super) const fn asking(now: Instant, from: Option<Arc<Addresses>>, questions: u32) -> Self {
         Self::Open(Pursuit { from, next: Some(now), asked: 0, questions, goodbyes: 0 })
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::holdings::Holdings;
 use common::{PATIENCE, config, eventually};
+use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::{DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DomainParticipant, NoSharedMemory};
 
 const ROLE: &str = "PEREGRINE_TEST_ROLE";
@@ -38,14 +39,16 @@ fn main() {
         Ok("writer") => return roles::writer(),
         Ok("stale writer") => return roles::stale_writer(),
         Ok("reader") => return roles::reader(),
+        Ok("stale reader") => return roles::stale_reader(),
         Ok("teller of the path") => return println!("{:?}", path_to(&["env"])),
         Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {}
     }
-    let scenarios: [(&str, fn()); 11] = [
+    let scenarios: [(&str, fn()); 12] = [
         ("samples of every size arrive from another process", samples_of_every_size_arrive),
         ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
         ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
+        ("a killed reader holds up neither the writer nor other readers", killed_reader_holds_up_no_other),
         ("a participant that ends leaves nothing behind", ended_participant_leaves_nothing_behind),
         ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
         ("another user namespace gets messages", another_user_namespace_gets_messages),
@@ -111,6 +114,15 @@ mod roles {
                 return;
             }
         }
+    }
+
+    /// Takes a sample, with a lease longer than a test, and is killed.
+    pub(super) fn stale_reader() {
+        let participant = DomainParticipant::builder(DOMAIN).config(config()).lease(5 * PATIENCE).build().unwrap();
+        let reader = super::reader(&participant);
+        reader.wait_and_take(PATIENCE).unwrap();
+        println!("taken");
+        let _ = std::io::stdin().read_line(&mut String::new());
     }
 
     /// Announces itself with a lease longer than a test, and is killed. It ends with the process that has started it.
@@ -214,8 +226,8 @@ fn writers_killed_in_mid_stream_leave_nothing_behind() {
 fn readers_killed_in_mid_stream_leave_nothing_behind() {
     let participant = participant();
     let writer = writer(&participant);
-    let at_first = without_channels(&participant);
-    for _ in 0..4 {
+    let mut at_first = None;
+    for _ in 0..5 {
         let mut other = Other::start(&["env"], "reader");
         eventually("shared memory is used", || participant.shared_memory_statistics().readers == 1);
         let mut number = 0;
@@ -233,11 +245,43 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
             writer.publication_matched_status().current_count == 0
         });
         (0..20).for_each(|_| write());
-        await_nothing_left(&participant, &at_first);
+        // The writer keeps the socket for its last destination.
+        let at_first = at_first.get_or_insert_with(|| {
+            eventually("the channel ends", || participant.shared_memory_statistics().readers == 0);
+            without_channels(&participant)
+        });
+        await_nothing_left(&participant, at_first);
     }
 }
 
 /// While samples are in transit, with channels in both directions.
+/// The system reports the end of the process; the lease and unanswered requests would take longer than a write may.
+fn killed_reader_holds_up_no_other() {
+    const HELD: u32 = 8;
+    const SAMPLES: u64 = 10 * HELD as u64;
+    let participants = [participant(), participant()];
+    let topic = participants[0].topic::<Block>("blocks").unwrap();
+    let limits = ResourceLimits { max_samples: Limit::At(HELD), ..ResourceLimits::default() };
+    let builder = topic.writer_builder().reliable().keep_all().resource_limits(limits);
+    let writer = builder.max_blocking_time(Duration::from_secs(5)).build().unwrap();
+    let survivor = participants[1].topic::<Block>("blocks").unwrap().reader_builder().reliable().keep_all().build();
+    let survivor = survivor.unwrap();
+    let mut other = Other::start(&[], "stale reader");
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    eventually("the reader has a channel", || participants[0].shared_memory_statistics().readers > 0);
+    writer.write(&Block::new(0, 100)).unwrap();
+    assert_eq!(other.line(), "taken");
+    other.kill();
+    for number in 1..SAMPLES {
+        writer.write(&Block::new(number, 100)).unwrap_or_else(|error| panic!("sample {number}: {error}"));
+    }
+    for number in 0..SAMPLES {
+        let block = survivor.wait_and_take(PATIENCE).unwrap().into_value().unwrap();
+        assert_eq!(block, Block::new(number, 100));
+    }
+    assert_eq!(writer.reliable_reader_activity_changed_status().inactive_count, 1);
+}
+
 fn ended_participant_leaves_nothing_behind() {
     let before = Holdings::now();
     for _ in 0..3 {

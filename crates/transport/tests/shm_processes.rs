@@ -246,7 +246,7 @@ fn readers_killed_at_any_moment_leave_no_resources() {
         steady.pass(drop);
         steady.writer.service();
         let gone = steady.writer.poll_gone().unwrap();
-        assert_eq!(gone.reason, Gone::Ended);
+        assert_eq!(gone.reason, Gone::Died);
         assert!(overflow == Overflow::Evict || gone.missed == 0);
     }
     steady.check(before);
@@ -307,7 +307,7 @@ fn hostile_reader_affects_only_itself() {
         drop(other);
         let gone = steady.writer.poll_gone().unwrap();
         // The other process may crash by its own writes first.
-        assert!(matches!(gone.reason, Gone::Broken(_) | Gone::Ended), "{gone:?}");
+        assert!(matches!(gone.reason, Gone::Broken(_) | Gone::Died), "{gone:?}");
         steady.pass(drop);
     }
     steady.check(before);

@@ -202,7 +202,7 @@ impl Participant {
         let is_verified = self.remotes.get(&sender).is_some_and(|r| r.is_verified);
         if envelope.is_addressed || !is_verified {
             self.answer(rx, sender, envelope.is_addressed);
-        } else {
+        } else if self.config.protection.is_some() {
             self.pay_for_handshake(sender);
         }
         if envelope.is_addressed {

@@ -48,7 +48,9 @@ impl Participant {
         let now_at = &self.config.addresses;
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
-            if !remote.is_left_behind() || !(is_gone || remote.relocation.is_open()) {
+            // A peer that was discovered after a move has never reached this participant at other addresses.
+            let is_concerned = is_gone || remote.relocation.from().is_some();
+            if !remote.is_left_behind() || !is_concerned {
                 continue;
             }
             let former = Arc::clone(remote.relocation.from().unwrap_or(&before));
@@ -94,7 +96,8 @@ impl Participant {
     pub(super) fn ask_after_return(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         if self.has_moved && self.config.protection.is_none() && remote.is_left_behind() {
-            remote.relocation = Relocation::asking(now, None, RETURN_QUESTIONS);
+            let from = remote.relocation.from().cloned();
+            remote.relocation = Relocation::asking(now, from, RETURN_QUESTIONS);
             self.heal_later(prefix);
         }
     }

@@ -55,7 +55,7 @@ pub(super) struct RemoteParticipant {
     pub(super) shown_streams: VecDeque<Locator>,
     /// Bytes of announcements that came from it, minus bytes of the answers.
     pub(super) credit_bytes: usize,
-    /// Bytes of messages of the handshake that it has paid for, minus bytes of those that it was sent.
+    /// The credit for messages of the handshake, in bytes.
     pub(super) handshake_credit_bytes: usize,
     /// Whether it was sent a message of the handshake for which it had not paid.
     has_had_free_handshake: bool,
@@ -174,22 +174,27 @@ impl RemoteParticipant {
         self.handshake_credit_bytes = self.handshake_credit_bytes.saturating_add(credit).min(HANDSHAKE_CREDIT_MAX);
     }
 
-    /// Takes the bytes of a message of the handshake from its credit or, if that is too little, from what its origin is
-    /// sent without payment. Returns whether there is enough. One message is free for a participant that hears this
+    /// Takes the bytes of a message of the handshake from its credit, and what is missing from the bytes that its address
+    /// is sent without payment. Returns whether there is enough. One message is free for a participant that hears this
     /// one: its own messages may be much shorter. An authenticated participant pays nothing.
     pub(super) fn spend_on_handshake(&mut self, unpaid: &mut AnswerBudgets, now: Instant, bytes: usize) -> bool {
         if self.is_authenticated() {
             return true;
         }
-        if let Some(rest) = self.handshake_credit_bytes.checked_sub(bytes) {
-            self.handshake_credit_bytes = rest;
-            return true;
+        let missing = bytes.saturating_sub(self.handshake_credit_bytes);
+        if missing > 0 {
+            if self.is_trusted() && !self.has_had_free_handshake {
+                self.has_had_free_handshake = true;
+                return true;
+            }
+            // A forger may be heard at many addresses, and name one.
+            let address = self.metatraffic.first().and_then(|l| l.to_socket_addr()).map(Source::Datagram);
+            if !unpaid.spend(now, address.map_or(self.origin, Origin::of), missing) {
+                return false;
+            }
         }
-        if self.is_trusted() && !self.has_had_free_handshake {
-            self.has_had_free_handshake = true;
-            return true;
-        }
-        unpaid.spend(now, self.origin, bytes)
+        self.handshake_credit_bytes = self.handshake_credit_bytes.saturating_sub(bytes);
+        true
     }
 
     /// Whether its handshake is complete.

@@ -42,8 +42,8 @@ pub enum SecureSendError {
     UnknownParticipant,
     /// Nothing has come from an address that the receiver announces, and nothing is sent to one that is only named.
     Unreachable,
-    /// The receiver is not authenticated, and the bytes that came from it do not pay for the message. The caller sends
-    /// the message again later: further bytes of the receiver, and time, pay for it.
+    /// The receiver is not authenticated, and neither the bytes that came from it nor those that its address is sent
+    /// without payment suffice for the message. The caller sends the message again later.
     Unpaid,
     /// The receiver has no endpoint for the channel, or this participant has no protection.
     NoSuchEndpoint,

@@ -306,18 +306,26 @@ impl Writer {
         }
     }
 
-    /// Marks a reader that does not answer as inactive: the writer no longer waits for its acknowledgements, until the
-    /// reader acknowledges again.
-    pub fn mark_reader_inactive(&mut self, reader: Guid) {
-        let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
-            return;
-        };
-        if reader.info.reliable && !reader.is_inactive() {
+    /// The process of these readers has ended, as the kernel reports. The writer no longer waits for their
+    /// acknowledgements, as after [unanswered requests](WriterEvent::ReaderInactive), unless one acknowledges again.
+    pub fn note_dead_readers(&mut self, now: Instant, readers: &[Guid]) {
+        let mut any = false;
+        for guid in readers {
+            let may_wait = |reader: &&mut ReaderProxy| {
+                reader.info.reliable && !reader.is_inactive() && !reader.retains_unacknowledged()
+            };
+            let Some(reader) = self.readers.find_mut(*guid).filter(may_wait) else { continue };
             reader.unanswered = reader.patience;
-            let guid = reader.info.guid;
             self.counters.readers_inactive += 1;
-            self.events.push_back(WriterEvent::ReaderInactive(guid));
+            self.events.push_back(WriterEvent::ReaderInactive(*guid));
+            any = true;
+        }
+        if any {
+            self.may_have_inactive = true;
+            self.hand_over.refresh(&self.readers);
             self.release_acknowledged();
+            self.reschedule(now);
+            self.pump(now);
         }
     }
 

@@ -22,6 +22,8 @@ use crate::secret::Secret;
 const AFTER_HEAD: usize = 100;
 /// Of 256: the part of the budget that is kept for first messages.
 const RESERVE_OF_REPETITIONS: u8 = 128;
+/// A message for which the peer has not paid is tried again after this time at the earliest, and after longer times later.
+const HELD_BACK: Span = Span::from_millis(100);
 /// When the budget is used up, a message is tried again after this time.
 const POSTPONED: Span = Span::from_millis(50);
 
@@ -119,6 +121,18 @@ impl Authenticator {
         let identity = self.next_identity();
         let payload = Self::payload(peer, identity, MessageIdentity::default(), names::AUTH_REQUEST_MESSAGE, token);
         self.send_unproven(now, peer, payload, 0);
+    }
+
+    /// The message that begins the handshake with a peer was not sent, since the peer has sent too little to get it. It
+    /// is tried again later, and counts as no repetition. A reply counts as lost: the next request pays for it.
+    pub fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
+        self.set_clock(input);
+        let Some(attempt) = self.pairs.get_mut(&peer).and_then(|pair| pair.attempt.as_mut()) else { return };
+        if attempt.repeats() {
+            let pause = input.now.since(attempt.began).divided_by(2).max(HELD_BACK);
+            attempt.resend.postpone(input.now, pause, true);
+        }
+        self.set_timer(peer);
     }
 
     /// Repeats what is due with a peer, and ends what took too long.

@@ -283,6 +283,9 @@ impl ParticipantSecurity {
         match step {
             Step::SendStateless { to, payload } => {
                 let sent = rtps.send_secure(now, wall, SecureChannel::Handshake, to, &payload);
+                if sent == Err(SecureSendError::Unpaid) {
+                    self.with(|session, input| session.stateless_message_held_back(input, to));
+                }
                 self.note_sent(to, sent, outlet);
             }
             Step::SendVolatile { to, payload } => {

@@ -51,6 +51,12 @@ pub trait Authentication: fmt::Debug + Send {
     /// Begins a new handshake with an authenticated participant, if this side is the one to begin.
     fn authenticate_again(&mut self, input: &mut Input<'_>, peer: GuidPrefix);
 
+    /// A message for the participant was not sent: the participant, which is not authenticated, has sent too little to
+    /// get it. It is to be sent again later. Without an implementation, the message counts as lost.
+    fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
+        let _ = (input, peer);
+    }
+
     /// The next message of a handshake to send.
     fn poll_transmit(&mut self) -> Option<Transmit>;
 
@@ -356,6 +362,10 @@ impl Authentication for Authenticator {
 
     fn handle_authentic(&mut self, peer: GuidPrefix) {
         self.handle_authentic(peer);
+    }
+
+    fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
+        self.message_held_back(input, peer);
     }
 
     fn remove_participant(&mut self, peer: GuidPrefix) {

@@ -33,8 +33,10 @@ pub struct ReaderGone {
 /// Why a channel ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
-    /// The other process closed the channel or ended.
+    /// The other process closed the channel or, as a writer, ended.
     Ended,
+    /// The process of a reader ended, or closed the channel, without a message.
+    Died,
     /// The other process violated the protocol, or the system lacks a resource; the text states how.
     Broken(&'static str),
     /// This side closed the channel.

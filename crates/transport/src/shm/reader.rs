@@ -441,7 +441,7 @@ impl Channel {
         match self.gone {
             None => false,
             Some(Gone::Ended) => !self.is_paused && !self.receiver.has_entries(&self.core.shared),
-            Some(Gone::Broken(_) | Gone::Closed) => true,
+            Some(Gone::Broken(_) | Gone::Died | Gone::Closed) => true,
         }
     }
 

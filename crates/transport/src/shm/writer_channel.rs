@@ -219,7 +219,7 @@ impl Channel {
                     self.is_closing = true;
                     return self.end(Gone::Ended);
                 }
-                Received::Closed => return self.end(Gone::Ended),
+                Received::Closed => return self.end(Gone::Died),
                 Received::Broken(what) => return self.end(Gone::Broken(what)),
                 Received::Message(..) => {
                     return self.end(Gone::Broken("the reader sent a message that only writers send"));

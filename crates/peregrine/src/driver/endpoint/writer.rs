@@ -12,7 +12,7 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Recipient, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Overflow, ReaderId, Request, SlotLender};
+use peregrine_transport::shm::{Gone, Overflow, ReaderId, Request, SlotLender};
 use tracing::Level;
 
 use super::backlog::BacklogCheck;
@@ -416,6 +416,8 @@ impl WriterCore {
         }
         let gone: Vec<Guid> = looked.gone.iter().map(|(reader, _)| *reader).collect();
         guard.writer.set_paths(now, &gone, ReaderPath::Messages);
+        let dead = looked.gone.iter().filter(|(_, reason)| *reason == Gone::Died);
+        guard.writer.note_dead_readers(now, &dead.map(|(reader, _)| *reader).collect::<Vec<_>>());
         guard.wakers.wake(StatusMask::MEMORY);
         if !looked.gone.is_empty() {
             self.outgoing.end_if_without_readers();

@@ -34,6 +34,8 @@ struct Turns {
     /// Each writer once, with the time from which its flow controller permits sending.
     queue: VecDeque<(Instant, Arc<dyn Publish>)>,
     is_closed: bool,
+    /// Whether a turn has panicked: the writer may be queued by its own turn, or by another thread, and again after it.
+    has_panicked: bool,
 }
 
 impl Publishing {
@@ -72,7 +74,7 @@ impl Publishing {
             let at = if at > now {
                 at
             } else {
-                match turn_of(&writer, now) {
+                match self.turn_of(&writer) {
                     PublishOutcome::Again => Instant(0),
                     PublishOutcome::At(at) => at,
                     PublishOutcome::Done => continue,
@@ -121,26 +123,33 @@ impl Publishing {
         let mut turns = self.turns();
         if !turns.is_closed {
             let is_queued = |(_, queued): &(_, Arc<dyn Publish>)| queued.guid() == writer.guid();
-            debug_assert!(!turns.queue.iter().any(is_queued), "a writer is queued twice");
+            debug_assert!(turns.has_panicked || !turns.queue.iter().any(is_queued), "a writer is queued twice");
+            if turns.has_panicked && turns.queue.iter().any(is_queued) {
+                return;
+            }
             turns.queue.push_back((at, writer));
             self.has_turns.store(true, Ordering::Release);
         }
     }
 
+    /// Gives a writer its turn. A panic in the turn of one writer must not prevent the turns of others, nor its own next
+    /// one.
+    fn turn_of(&self, writer: &Arc<dyn Publish>) -> PublishOutcome {
+        match catch_unwind(AssertUnwindSafe(|| Arc::clone(writer).publish())) {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                thread_panics::note(panic);
+                self.turns().has_panicked = true;
+                match writer.awaits_turn() {
+                    true => PublishOutcome::At(now() + PAUSE_AFTER_PANIC),
+                    false => PublishOutcome::Done,
+                }
+            }
+        }
+    }
+
     fn turns(&self) -> Guard<'_, Turns> {
         lock(&self.turns)
-    }
-}
-
-/// Gives a writer its turn. A panic in the turn of one writer must not prevent the turns of others, nor its own next
-/// one.
-fn turn_of(writer: &Arc<dyn Publish>, now: Instant) -> PublishOutcome {
-    match catch_unwind(AssertUnwindSafe(|| Arc::clone(writer).publish())) {
-        Ok(outcome) => outcome,
-        Err(panic) => {
-            thread_panics::note(panic);
-            if writer.awaits_turn() { PublishOutcome::At(now + PAUSE_AFTER_PANIC) } else { PublishOutcome::Done }
-        }
     }
 }
 
@@ -150,10 +159,12 @@ mod tests {
 
     use super::*;
 
-    /// A writer whose first turn panics after its rest was left to the next one, or after all was sent.
+    /// A writer whose first turn panics after its rest was left to the next one, perhaps by another thread, or after all
+    /// was sent.
     struct Panicking {
         turns: AtomicU32,
         has_rest: AtomicBool,
+        queued_by: Option<Arc<Publishing>>,
     }
 
     impl Publish for Panicking {
@@ -162,7 +173,12 @@ mod tests {
         }
 
         fn publish(self: Arc<Self>) -> PublishOutcome {
-            assert!(self.turns.fetch_add(1, Ordering::SeqCst) > 0, "the first turn panics");
+            if self.turns.fetch_add(1, Ordering::SeqCst) == 0 {
+                if let Some(publishing) = &self.queued_by {
+                    publishing.add(Arc::<Self>::clone(&self));
+                }
+                panic!("the first turn panics");
+            }
             self.has_rest.store(false, Ordering::SeqCst);
             PublishOutcome::Done
         }
@@ -174,9 +190,11 @@ mod tests {
 
     #[test]
     fn writer_with_messages_has_another_turn_after_a_panic() {
-        for has_rest in [true, false] {
-            let publishing = Publishing::default();
-            let writer = Arc::new(Panicking { turns: AtomicU32::new(0), has_rest: AtomicBool::new(has_rest) });
+        for (has_rest, is_queued) in [(true, false), (true, true), (false, false)] {
+            let publishing = Arc::new(Publishing::default());
+            let queued_by = is_queued.then(|| Arc::clone(&publishing));
+            let has_messages = AtomicBool::new(has_rest);
+            let writer = Arc::new(Panicking { turns: AtomicU32::new(0), has_rest: has_messages, queued_by });
             publishing.add(Arc::<Panicking>::clone(&writer));
             let panics = thread_panics::thread_panics();
             let next = publishing.run_ready_writers();

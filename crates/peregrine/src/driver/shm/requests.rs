@@ -377,7 +377,7 @@ pub(super) fn reason_of_failure(error: &ConnectError) -> NoSharedMemory {
 
 pub(super) fn reason_of(gone: Gone) -> NoSharedMemory {
     match gone {
-        Gone::Ended | Gone::Closed => NoSharedMemory::Ended,
+        Gone::Ended | Gone::Died | Gone::Closed => NoSharedMemory::Ended,
         Gone::Broken(what) => NoSharedMemory::Broken(what.to_owned()),
     }
 }

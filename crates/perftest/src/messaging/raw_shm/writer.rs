@@ -150,7 +150,7 @@ impl WriterState {
             let party = place.map(|place| self.parties.swap_remove(place).1);
             let name = party.map_or_else(|| "A partner".into(), |party| party.to_string());
             let reason = match gone.reason {
-                Gone::Ended | Gone::Closed => "it has ended",
+                Gone::Ended | Gone::Died | Gone::Closed => "it has ended",
                 Gone::Broken(what) => what,
             };
             result = Err(WriteError::PartnerGone(format!("{name} receives no more: {reason}.")));

@@ -58,7 +58,7 @@ fn unverified_participant_gets_ten_bytes_for_each_and_a_constant() {
         let heard = announced(STRANGER, None);
         came += heard.len();
         domain.hear(1, &heard);
-        while send(&mut domain, STRANGER, REQUEST).is_ok() {}
+        requests_until_held_back(&mut domain, STRANGER);
         domain.run(Span::from_millis(100));
         let allowed = came * (ANSWER_CREDIT_FACTOR + HANDSHAKE_CREDIT_FACTOR)
             + ANSWER_CREDIT_MAX
@@ -79,7 +79,8 @@ fn recorded_request_of_a_stranger_pays_for_a_bounded_number_of_replies() {
     let before = bytes_to(&domain, STRANGER);
     let heard = secure_channels::stranger_handshake(STRANGER, &vec![3; 1200]);
     domain.hear(1, &heard);
-    while send(&mut domain, STRANGER, 1300).is_ok() {}
+    let replies = (0..1000).take_while(|_| send(&mut domain, STRANGER, 1300).is_ok()).count();
+    assert!(replies < 1000, "no reply is held back");
     let went = bytes_to(&domain, STRANGER) - before;
     assert!(went > 0 && went <= heard.len() * HANDSHAKE_CREDIT_FACTOR + REQUEST, "{went} bytes for {}", heard.len());
 }
@@ -113,6 +114,29 @@ fn participant_that_pays_for_its_messages_does_not_wait_for_others_at_its_addres
     // Another address has a budget of its own.
     domain.hear(1, &announced(STRANGER + 1, None));
     assert_eq!(send(&mut domain, STRANGER + 1, REQUEST), Ok(()));
+}
+
+/// Otherwise, a forger could be heard at many addresses, and direct all messages to one.
+#[test]
+fn budget_belongs_to_the_address_that_gets_the_messages() {
+    let mut domain = secured();
+    domain.hear(1, &announced(STRANGER, None));
+    requests_until_held_back(&mut domain, STRANGER);
+    for impostor in 50..60 {
+        // Heard first from an address of its own, then from that of the victim.
+        let addresses = config(impostor).addresses;
+        let named = [STRANGER, impostor].map(|host| Locator::from(address(host, 7410)));
+        let addresses = Addresses { metatraffic_unicast: named.to_vec(), ..addresses };
+        let security = Some(Box::new(ParticipantSecurityData::default()));
+        let heard = announcement(ParticipantConfig { security, addresses, ..config(impostor) }, None);
+        domain.hear_from(1, address(impostor, 7410), &heard);
+        domain.hear_from(1, address(STRANGER, 7410), &heard);
+        let before = bytes_to(&domain, STRANGER);
+        while send(&mut domain, impostor, REQUEST).is_ok() && bytes_to(&domain, STRANGER) - before < ANSWER_CREDIT_MAX {
+        }
+        let went = bytes_to(&domain, STRANGER) - before;
+        assert!(went <= 2 * heard.len() * (ANSWER_CREDIT_FACTOR + HANDSHAKE_CREDIT_FACTOR), "{went} bytes");
+    }
 }
 
 /// A forger of source addresses may know this participant.

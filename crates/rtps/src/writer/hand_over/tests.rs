@@ -405,7 +405,7 @@ fn writer_does_not_wait_for_silent_reader_until_it_answers() {
         pair.writer.write(pair.now, change).unwrap();
         pair.pump();
     });
-    pair.writer.mark_reader_inactive(reader_guid(0));
+    pair.writer.note_dead_readers(pair.now, &[reader_guid(0)]);
     assert_eq!(pair.writer.counters().readers_inactive, 1);
     for _ in 0..10 {
         // The driver does not deliver the sample.
@@ -415,6 +415,27 @@ fn writer_does_not_wait_for_silent_reader_until_it_answers() {
     assert_eq!(pair.taken_numbers(0), [1]);
     assert!(pair.writer_events.contains(&WriterEvent::ReaderInactive(reader_guid(0))));
     assert!(pair.writer_events.contains(&WriterEvent::ReaderActive(reader_guid(0))));
+}
+
+#[test]
+fn writer_does_not_wait_for_dead_reader_that_gets_messages() {
+    let mut pair = Case { writer_samples: 2, reader_samples: 1, ..Case::RELIABLE }.pair(2);
+    join(&mut pair, 0, true, ReaderPath::HandOver);
+    join(&mut pair, 1, true, ReaderPath::HandOver);
+    let write = |pair: &mut Pair| {
+        let change = pair.change(1, b"x");
+        pair.writer.write(pair.now, change).map(drop)
+    };
+    // The driver delivers nothing, and then finds that the process of the first reader has ended.
+    (0..2).for_each(|_| write(&mut pair).unwrap());
+    assert!(write(&mut pair).is_err(), "the history is full");
+    pair.writer.set_paths(pair.now, &[reader_guid(0)], ReaderPath::Messages);
+    pair.writer.note_dead_readers(pair.now, &[reader_guid(0)]);
+    assert!(write(&mut pair).is_err(), "the second reader has acknowledged nothing");
+    pair.writer.set_paths(pair.now, &[reader_guid(1)], ReaderPath::Messages);
+    pair.writer.note_dead_readers(pair.now, &[reader_guid(1)]);
+    (0..10).for_each(|_| write(&mut pair).unwrap());
+    assert_eq!(pair.writer.counters().readers_inactive, 2);
 }
 
 #[test]

@@ -28,14 +28,31 @@ impl Reader {
         waiting.max(Some(proxy.next.previous()))
     }
 
-    /// Receives the samples from `number` on again, if they have been received, and those after them that wait: they
-    /// may be forged. Accepts the next HEARTBEAT regardless of its count.
-    pub(crate) fn go_back(&mut self, writer: Guid, number: SequenceNumber) {
+    /// Receives these samples again, whose numbers ascend, and all after `last`, also those that wait: they may be
+    /// forged. All others up to `last` are there. Accepts the next HEARTBEAT regardless of its count.
+    pub(crate) fn receive_again(&mut self, writer: Guid, numbers: &[SequenceNumber], last: SequenceNumber) {
         let Some(index) = self.find(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        proxy.go_back(number);
+        let numbers = numbers.iter().copied().filter(|number| *number <= last).chain([last.next()]);
+        proxy.go_back(numbers.clone().next().unwrap_or(last));
         proxy.release(&mut self.pool);
         proxy.out_of_order_bytes = 0;
+        let mut after = proxy.next;
+        for number in numbers {
+            // Where there is no room to note the others, more samples are received again.
+            proxy.mark_irrelevant(after, number.previous());
+            after = number.next();
+        }
+        proxy.skip_irrelevant();
+        proxy.trust_skip();
         self.update_memory_charge(index);
+    }
+
+    /// All samples of a matched writer up to the last one delivered were received, or never will be.
+    pub(crate) fn confirm_received(&mut self, writer: Guid) {
+        let Some(index) = self.find(writer) else { return };
+        if let Some(proxy) = self.writers.get_mut(index) {
+            proxy.trust_skip();
+        }
     }
 }

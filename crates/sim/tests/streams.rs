@@ -362,6 +362,56 @@ fn reliable_samples_survive_repeated_breaks_of_connection() {
     }
 }
 
+/// The messages of a peer wait in its connection while the process is stopped for longer than the lease of the peer.
+/// When it goes on, its timers are due before the thread of the link has run, or after.
+#[test]
+fn process_that_was_stopped_drops_no_peer_whose_messages_wait() {
+    const LEASE: Duration = Duration::from_secs(5);
+    for (seed, wait) in (0..10).flat_map(|seed| [(seed, WaitStrategy::Block), (seed, WaitStrategy::Poll)]) {
+        let config = Config { seed, ..Config::default() };
+        run(config, move |simulation| {
+            cut_off(simulation, 2);
+            let streams = StreamNetwork::default();
+            let (stopping, going_on) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+            let (has_ended, may_leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let (is_over, has_counted) = (Arc::clone(&has_ended), Arc::clone(&may_leave));
+            let config = streams.configure_with_thread(going_on.config(WaitStrategy::Block), 2, &[]);
+            let inside = simulation.clone();
+            let peer = going_on.spawn("peer", move || {
+                let participant = DomainParticipant::builder(0).config(config).lease(LEASE).build().unwrap();
+                inside.wait_for("the end", PATIENCE, || is_over.load(Ordering::SeqCst));
+                let known = participant.discovered_participants().len();
+                has_counted.store(true, Ordering::SeqCst);
+                known
+            });
+            let config = streams.configure_with_thread(stopping.config(wait), 1, &[2]);
+            let inside = simulation.clone();
+            let stopped = stopping.spawn("stopped", move || {
+                let participant = DomainParticipant::builder(0).config(config).lease(2 * PATIENCE).build().unwrap();
+                let mut events = participant.discovery_events();
+                let end = inside.now_ns() + (LEASE * 5).as_nanos() as u64;
+                while inside.now_ns() < end {
+                    participant.poll(Duration::from_millis(1));
+                    inside.sleep(Duration::from_millis(1));
+                }
+                let known = participant.discovered_participants().len();
+                let is_lost = |event: &DiscoveryEvent| matches!(event, DiscoveryEvent::ParticipantLost(..));
+                let lost: Vec<_> = std::iter::from_fn(|| events.try_next()).filter(is_lost).collect();
+                has_ended.store(true, Ordering::SeqCst);
+                inside.wait_for("the peer to count", PATIENCE, || may_leave.load(Ordering::SeqCst));
+                assert!(lost.is_empty(), "{lost:?}");
+                known
+            });
+            simulation.sleep(LEASE * 2);
+            simulation.set_stopped(NodeId(0), true);
+            simulation.sleep(LEASE + Duration::from_secs(1));
+            simulation.set_stopped(NodeId(0), false);
+            assert_eq!((stopped.join(), peer.join()), (1, 1), "the participants that each knows at the end");
+        })
+        .unwrap_or_else(|error| panic!("seed {seed}, {wait:?}: {error}"));
+    }
+}
+
 #[test]
 fn leaving_participant_announces_end_by_connection() {
     let config = Config { seed: 5, ..Config::default() };

@@ -100,6 +100,8 @@ pub(crate) struct Domain {
     pub(in crate::driver) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: WakeTimer,
+    /// Timers wait until then, because the process was stopped and its stream links may not have run since.
+    links_awaited_until: AtomicU64,
     /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
     waker: Arc<Waker>,
     /// Reused, so that timers allocate nothing.
@@ -193,6 +195,7 @@ impl Domain {
             shared_memory: config.shared_memory.then(SharedMemory::open_or_warn).flatten(),
             participants: RwLock::new(Arc::new([])),
             timer,
+            links_awaited_until: AtomicU64::new(0),
             waker,
             due: Mutex::new(DirtyEndpoints::default()),
             is_poll_asleep: AtomicBool::new(false),
@@ -447,8 +450,15 @@ impl Domain {
 
     /// Receives messages by connections, and handles changes of connections.
     pub(super) fn poll_streams(&self, dirty: &mut DirtyEndpoints) {
+        if self.poll_streams_once(dirty) {
+            self.waker.wake();
+        }
+    }
+
+    /// The same, for so many events at most. Returns whether there are more.
+    fn poll_streams_once(&self, dirty: &mut DirtyEndpoints) -> bool {
         if self.sockets.streams.is_empty() {
-            return;
+            return false;
         }
         let news = self.sockets.streams.poll();
         let now = now();
@@ -457,9 +467,7 @@ impl Domain {
             participant.handle_messages(news.messages(), now, dirty);
         }
         dirty.after(now);
-        if news.is_incomplete {
-            self.waker.wake();
-        }
+        news.is_incomplete
     }
 
     /// The counters of all connections since the domain was opened.

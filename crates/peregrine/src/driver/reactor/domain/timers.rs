@@ -19,14 +19,24 @@ const LATE: Span = Span::from_millis(100);
 /// Maximum number of receptions at one socket before late timers.
 const LATE_RECEPTIONS_MAX: usize = 1024;
 
+/// Maximum number of polls of the stream links before late timers, each of some events.
+const LATE_POLLS_MAX: usize = 64;
+
+/// How long late timers wait for the stream links: a link reports what has come after a thread of its own has run.
+const LINKS_TIME: Span = Span::from_millis(50);
+
 impl Domain {
     /// Calls the endpoints whose deadline has come, and sets the timer to the next one.
     pub(super) fn handle_timers(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
         let due = self.timer.begin_look();
-        if now().0.saturating_sub(due) > LATE.0 {
+        let is_late = now().0.saturating_sub(due) > LATE.0;
+        if is_late {
             self.receive_overdue(receiver, dirty);
         }
         let now = now();
+        if let Some(until) = self.awaits_links(now, is_late.then_some(due)) {
+            return self.timer.set(until);
+        }
         self.handle_overdue_deferred(now);
         let mut due = std::mem::take(&mut *lock(&self.due));
         let mut earliest = NEVER;
@@ -54,6 +64,18 @@ impl Domain {
         self.timer.set(earliest.min(self.socket_barrier.deadline()));
     }
 
+    /// Until when timers wait for the stream links, if they do. `late`: when a late timer event was due. An event due at
+    /// the end of such a wait does not wait again, so that a machine that is always late handles timers too.
+    fn awaits_links(&self, now: Instant, late: Option<u64>) -> Option<u64> {
+        if self.sockets.streams.is_empty() {
+            return None;
+        }
+        if late.is_some_and(|due| due != self.links_awaited_until.load(Ordering::Relaxed)) {
+            self.links_awaited_until.store((now + LINKS_TIME).0, Ordering::Relaxed);
+        }
+        Some(self.links_awaited_until.load(Ordering::Relaxed)).filter(|until| now.0 < *until)
+    }
+
     /// Wakes another thread for listeners that wait behind one that lasts too long.
     pub(super) fn relieve_listeners(&self, now: Instant) -> u64 {
         if self.listeners_due.load(Ordering::SeqCst) <= now.0 {
@@ -74,7 +96,7 @@ impl Domain {
         }
     }
 
-    /// Receives datagrams that have waited while the process was stopped, such as liveliness messages.
+    /// Receives messages that have waited while the process was stopped, such as liveliness messages.
     #[cold]
     fn receive_overdue(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
         for socket in &self.control_sockets {
@@ -87,5 +109,7 @@ impl Domain {
             let mut rounds = 0..LATE_RECEPTIONS_MAX;
             while rounds.next().is_some() && receiver.poll_socket_once(&reception) {}
         }
+        let mut rounds = 0..LATE_POLLS_MAX;
+        while rounds.next().is_some() && self.poll_streams_once(dirty) {}
     }
 }

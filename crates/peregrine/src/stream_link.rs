@@ -76,6 +76,9 @@ pub struct StreamStatistics {
     pub dropped_lost: u64,
     /// Messages dropped because there are too many peers.
     pub dropped_peers: u64,
+    /// Connections ended in favour of newcomers, because there were too many peers: of peers that belong to no known
+    /// participant, those that had sent nothing, or nothing for longest.
+    pub displaced: u64,
     /// Messages dropped because no link has locators of their kind.
     pub dropped_kind: u64,
     /// Connections ended because the peer sent bytes that are not a message.

@@ -412,6 +412,56 @@ fn process_that_was_stopped_drops_no_peer_whose_messages_wait() {
     }
 }
 
+/// Silent strangers hold as many connections as a process keeps, before two peers come: one of which connects, and one
+/// to which the process connects.
+#[test]
+fn peers_find_room_while_strangers_hold_all_connections() {
+    const STRANGERS: u64 = 256;
+    for wait in [WaitStrategy::Block, WaitStrategy::Poll] {
+        let played = run(Config { seed: 11, ..Config::default() }, move |simulation| {
+            cut_off(simulation, 3);
+            let (streams, has_ended) = (StreamNetwork::default(), Arc::new(AtomicBool::new(false)));
+            let may_leave = Arc::new(AtomicBool::new(false));
+            let flooded = simulation.process(NodeId(0));
+            let config = streams.configure(flooded.config(wait), 1, &[3]);
+            let (inside, is_over) = (simulation.clone(), Arc::clone(&has_ended));
+            let flooded = flooded.spawn("flooded", move || {
+                let participant = participant(config);
+                while !is_over.load(Ordering::SeqCst) {
+                    participant.poll(Duration::from_millis(1));
+                    inside.sleep(Duration::from_millis(1));
+                }
+                (participant.discovered_participants().len(), participant.stream_statistics())
+            });
+            simulation.sleep(Duration::from_secs(1));
+            (0..STRANGERS as u32).for_each(|stranger| streams.connect_silently(1_000 + stranger, 1));
+            simulation.sleep(Duration::from_secs(1));
+            let peers = [(2, vec![1]), (3, vec![])].map(|(place, contacts): (u32, Vec<u32>)| {
+                let process = simulation.process(NodeId(place - 1));
+                let config = streams.configure(process.config(WaitStrategy::Block), place, &contacts);
+                let (inside, is_over) = (simulation.clone(), Arc::clone(&may_leave));
+                process.spawn("peer", move || {
+                    let participant = participant(config);
+                    inside.wait_for("the end", PATIENCE, || is_over.load(Ordering::SeqCst));
+                    drop(participant);
+                })
+            });
+            let connected = || streams.are_connected(1, 2) && streams.are_connected(1, 3);
+            simulation.wait_for("connections to both peers", Duration::from_secs(30), connected);
+            simulation.sleep(Duration::from_secs(30));
+            assert!(connected(), "the peers keep their connections");
+            has_ended.store(true, Ordering::SeqCst);
+            let result = flooded.join();
+            may_leave.store(true, Ordering::SeqCst);
+            peers.into_iter().for_each(|peer| peer.join());
+            result
+        });
+        let ((known, statistics), _) = played.unwrap();
+        assert_eq!(known, 2, "{wait:?}");
+        assert!((1..=2).contains(&statistics.displaced), "{statistics:?}");
+    }
+}
+
 #[test]
 fn leaving_participant_announces_end_by_connection() {
     let config = Config { seed: 5, ..Config::default() };

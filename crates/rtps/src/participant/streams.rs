@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::Participant;
 use super::event::{ParticipantEvent, StreamChange};
 use crate::id::GuidPrefix;
-use crate::locator::Locator;
+use crate::locator::{Locator, Source};
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
@@ -30,6 +30,13 @@ impl Participant {
                 StreamChange::Room => None,
             });
         }
+    }
+
+    /// Whether a participant that has shown that it hears this one is reached by the connection to this locator.
+    #[must_use]
+    pub fn is_heard_by_stream(&self, locator: &Locator) -> bool {
+        let paths = &self.config.addresses.paths;
+        self.remotes.values().any(|remote| remote.is_verified && remote.is_at(Source::Stream(*locator), paths))
     }
 
     /// The participants that announce this locator.

@@ -87,6 +87,14 @@ impl StreamNetwork {
         config.with_stream_links(StreamLinks::new(vec![Arc::new(link)])).with_peers(peers)
     }
 
+    /// A stranger without a process connects from one place to another, and says nothing.
+    pub fn connect_silently(&self, stranger: u32, to: u32) {
+        let (mut state, one, other) = (self.lock(), Self::place(stranger), Self::place(to));
+        state.directions.insert((one, other), Direction::default());
+        state.directions.insert((other, one), Direction::default());
+        state.report(other, StreamEvent::Connected(one));
+    }
+
     /// Breaks the connection between two places. The peers may open a new one.
     pub fn break_connection(&self, one: u32, other: u32) {
         self.lock().end(Self::place(one), Self::place(other));

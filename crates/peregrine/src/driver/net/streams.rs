@@ -7,8 +7,8 @@
 //! polled.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::locator::{Locator, Source};
@@ -38,6 +38,12 @@ const LENGTH_BYTES: usize = size_of::<u32>();
 pub(in crate::driver) struct Streams {
     links: StreamLinks,
     peers: Mutex<BTreeMap<Locator, Arc<Peer>>>,
+    /// Wakes the control thread.
+    ready: OnceLock<Arc<Waker>>,
+    /// A message had no peer, because there are too many.
+    is_short_of_places: AtomicBool,
+    /// Calls of [`Self::poll`].
+    turns: AtomicU64,
     counters: Counters,
 }
 
@@ -60,7 +66,21 @@ struct PeerState {
     is_short: bool,
     /// The beginning of an incomplete message.
     incoming: Vec<u8>,
+    /// What the peer has shown of itself so far.
+    proof: Proof,
 }
+
+/// What a peer has shown of itself. The least gives way to others first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Proof {
+    /// Whether a message has come.
+    has_spoken: bool,
+    /// The turn of the last one; before the first, that in which the peer came.
+    turn: u64,
+}
+
+/// The peers that others may displace in a turn, the first one first.
+type Displaceable = Option<VecDeque<Locator>>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {
@@ -81,6 +101,7 @@ struct Counters {
     dropped_full: AtomicU64,
     dropped_lost: AtomicU64,
     dropped_peers: AtomicU64,
+    displaced: AtomicU64,
     dropped_kind: AtomicU64,
     malformed: AtomicU64,
     queued_bytes_max: AtomicU64,
@@ -98,7 +119,14 @@ pub(in crate::driver) struct StreamNews {
 
 impl Streams {
     pub(in crate::driver) fn new(links: StreamLinks) -> Self {
-        Self { links, peers: Mutex::default(), counters: Counters::default() }
+        Self {
+            links,
+            peers: Mutex::default(),
+            ready: OnceLock::new(),
+            is_short_of_places: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            counters: Counters::default(),
+        }
     }
 
     /// Whether the domain has no stream links.
@@ -108,6 +136,7 @@ impl Streams {
     }
 
     pub(in crate::driver) fn open(&self, ready: &Arc<Waker>) {
+        let _ = self.ready.set(Arc::clone(ready));
         self.links.as_slice().iter().for_each(|link| link.open(Arc::clone(ready)));
     }
 
@@ -126,7 +155,13 @@ impl Streams {
     fn send_to(&self, to: Locator, message: &Message<'_>) {
         let Some(link) = self.link(to.kind) else { return count(&self.counters.dropped_kind) };
         loop {
-            let Some(peer) = self.peer(to) else { return count(&self.counters.dropped_peers) };
+            let Some(peer) = self.peer(to) else {
+                // The next message to this peer finds a place, if the control thread can free one.
+                if !self.is_short_of_places.swap(true, Ordering::SeqCst) {
+                    self.ready.get().inspect(|ready| ready.wake());
+                }
+                return count(&self.counters.dropped_peers);
+            };
             let mut state = lock(&peer.state);
             match state.phase {
                 // The connection has broken since the lookup of the peer; the next lookup opens a new one.
@@ -146,14 +181,26 @@ impl Streams {
         }
     }
 
-    /// Takes the events of all links since the last call. Called by one thread at a time.
-    pub(in crate::driver) fn poll(&self) -> StreamNews {
+    /// Takes the events of all links since the last call. Called by one thread at a time. Where there is no place for a
+    /// newcomer, the peer that has proved least gives way, unless it `is_proven`: a participant that hears this process
+    /// is reached by its connection.
+    pub(in crate::driver) fn poll(&self, is_proven: &dyn Fn(&Locator) -> bool) -> StreamNews {
         let mut news = StreamNews::default();
+        let mut displaceable = None;
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        if self.is_short_of_places.swap(false, Ordering::SeqCst) && lock(&self.peers).len() >= PEERS_MAX {
+            self.displace_one(&mut displaceable, is_proven, &mut news);
+        }
         for link in self.links.as_slice() {
             let mut rounds = 0..EVENTS_MAX;
             while rounds.next().is_some()
                 && let Some(event) = link.poll_event()
             {
+                if let StreamEvent::Connected(locator) = event
+                    && self.is_full_for(&locator)
+                {
+                    self.displace_one(&mut displaceable, is_proven, &mut news);
+                }
                 self.handle(event, &**link, &mut news);
             }
             news.is_incomplete |= rounds.is_empty();
@@ -172,6 +219,7 @@ impl Streams {
             dropped_full: read(&counters.dropped_full),
             dropped_lost: read(&counters.dropped_lost),
             dropped_peers: read(&counters.dropped_peers),
+            displaced: read(&counters.displaced),
             dropped_kind: read(&counters.dropped_kind),
             malformed: read(&counters.malformed),
             queued_bytes_max: read(&counters.queued_bytes_max),
@@ -203,8 +251,13 @@ impl Streams {
             StreamEvent::Readable(locator) => {
                 let Some(peer) = self.known(&locator) else { return };
                 let before = news.messages.len();
-                let is_sound = lock(&peer.state).receive(locator, link, &mut news.messages);
+                let mut state = lock(&peer.state);
+                let is_sound = state.receive(locator, link, &mut news.messages);
                 let received = news.messages.len() - before;
+                if received > 0 {
+                    state.proof = Proof { has_spoken: true, turn: self.turns.load(Ordering::Relaxed) };
+                }
+                drop(state);
                 self.counters.messages_received.fetch_add(received as u64, Ordering::Relaxed);
                 if !is_sound {
                     count(&self.counters.malformed);
@@ -216,18 +269,60 @@ impl Streams {
             }
             StreamEvent::Lost(locator) => {
                 count(&self.counters.lost);
-                let Some(peer) = lock(&self.peers).remove(&locator) else { return };
-                let mut state = lock(&peer.state);
-                let was_open = state.phase == Phase::Connected;
-                state.phase = Phase::Over;
-                let dropped = state.messages.len();
-                self.counters.dropped_lost.fetch_add(dropped as u64, Ordering::Relaxed);
-                log(Level::DEBUG, move || tracing::debug!(peer = %locator, dropped, "a connection has ended"));
-                if was_open {
-                    news.changes.push((locator, StreamChange::Lost));
-                }
+                self.forget(locator, news);
             }
         }
+    }
+
+    /// The connection to a peer is over.
+    fn forget(&self, locator: Locator, news: &mut StreamNews) {
+        let Some(peer) = lock(&self.peers).remove(&locator) else { return };
+        let mut state = lock(&peer.state);
+        let was_open = state.phase == Phase::Connected;
+        state.phase = Phase::Over;
+        let dropped = state.messages.len();
+        self.counters.dropped_lost.fetch_add(dropped as u64, Ordering::Relaxed);
+        log(Level::DEBUG, move || tracing::debug!(peer = %locator, dropped, "a connection has ended"));
+        if was_open {
+            news.changes.push((locator, StreamChange::Lost));
+        }
+    }
+
+    fn is_full_for(&self, newcomer: &Locator) -> bool {
+        let peers = lock(&self.peers);
+        peers.len() >= PEERS_MAX && !peers.contains_key(newcomer)
+    }
+
+    /// Ends the connection to the peer that has proved least, if there is one that `is_proven` does not except. Peers
+    /// that have come in this turn stay.
+    fn displace_one(
+        &self,
+        displaceable: &mut Displaceable,
+        is_proven: &dyn Fn(&Locator) -> bool,
+        news: &mut StreamNews,
+    ) {
+        let queue = displaceable.get_or_insert_with(|| self.by_proof());
+        let next = std::iter::from_fn(|| queue.pop_front()).find(|locator| !is_proven(locator));
+        let Some(locator) = next else {
+            let text = "no room for a further connection: all belong to known participants";
+            return log(Level::WARN, move || tracing::warn!(peers = PEERS_MAX, "{text}"));
+        };
+        count(&self.counters.displaced);
+        log(Level::INFO, move || tracing::info!(peer = %locator, "a silent peer gives way to a new connection"));
+        self.forget(locator, news);
+        if let Some(link) = self.link(locator.kind) {
+            link.disconnect(locator);
+        }
+    }
+
+    /// All peers, those first that have proved least.
+    fn by_proof(&self) -> VecDeque<Locator> {
+        let peers: Vec<(Locator, Arc<Peer>)> =
+            lock(&self.peers).iter().map(|(locator, peer)| (*locator, Arc::clone(peer))).collect();
+        let mut by_proof: Vec<_> =
+            peers.into_iter().map(|(locator, peer)| (lock(&peer.state).proof, locator)).collect();
+        by_proof.sort_unstable();
+        by_proof.into_iter().map(|(_, locator)| locator).collect()
     }
 
     fn link(&self, kind: i32) -> Option<&Arc<dyn StreamLink>> {
@@ -244,6 +339,7 @@ impl Streams {
             return None;
         }
         let peer = Arc::<Peer>::default();
+        lock(&peer.state).proof.turn = self.turns.load(Ordering::Relaxed);
         peers.insert(locator, Arc::clone(&peer));
         Some(peer)
     }

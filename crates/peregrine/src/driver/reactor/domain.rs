@@ -460,7 +460,8 @@ impl Domain {
         if self.sockets.streams.is_empty() {
             return false;
         }
-        let news = self.sockets.streams.poll();
+        let is_proven = |locator: &_| self.snapshot().iter().any(|participant| participant.is_heard_by_stream(locator));
+        let news = self.sockets.streams.poll(&is_proven);
         let now = now();
         for participant in self.snapshot().iter() {
             news.changes.iter().for_each(|(locator, change)| participant.handle_stream(*locator, *change, dirty));

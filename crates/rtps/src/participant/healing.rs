@@ -111,7 +111,10 @@ impl Participant {
         let stated = stated.filter(|_| self.config.protection.is_none());
         self.process_discovery(rx.now, rx.wall);
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        remote.is_summarized = stated.is_some();
+        // An announcement without a summary is forged if others have one. It does not make HEARTBEATs confirm what was
+        // received, which are easier to forge.
+        let always_summarizes = remote.is_summarized && remote.data.vendor == VendorId::PEREGRINE;
+        remote.is_summarized = stated.is_some() || always_summarizes;
         let questions = remote.inventories.iter_mut().filter(|_| stated.is_none());
         questions.for_each(|inventory| inventory.hear_announcement(rx.now));
         for (topic, stated) in stated.into_iter().flatten().enumerate() {
@@ -224,11 +227,12 @@ impl Participant {
             self.repeat_answer(now, wall, prefix);
             self.pursue_relocation(now, wall, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
-            // One question is enough for a summary of all endpoints; a denial takes a HEARTBEAT of that writer.
+            // One question is enough for a summary of all endpoints. A denial takes a HEARTBEAT of that writer, and a
+            // participant answers with a summary only if all samples of the topic in question are acknowledged.
             let mut has_asked = false;
             for (inventory, topic) in remote.inventories.iter_mut().zip(self.builtin.topics()) {
                 let is_due = inventory.handle_timeout(now);
-                if is_due && !(has_asked && remote.is_summarized && !inventory.is_denied()) {
+                if is_due && !(has_asked && remote.is_summarized && !inventory.is_contradicted()) {
                     topic.reader.ask_for_heartbeat(Guid::new(prefix, topic.writer.guid().entity));
                     has_asked = true;
                 }

@@ -3,7 +3,7 @@
 //! by it, the announcements that have come since the last agreement are received again, and those that they have
 //! replaced, or else all; endpoints that are not among them are removed.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::discovery::data::EndpointSummary;
@@ -25,8 +25,11 @@ pub(super) struct Digests {
 impl Digests {
     /// Records the serialized announcement of an endpoint.
     pub(super) fn insert(&mut self, endpoint: EntityId, announcement: &[u8]) {
+        self.insert_digest(endpoint, EndpointSummary::digest_of(announcement));
+    }
+
+    fn insert_digest(&mut self, endpoint: EntityId, digest: u128) {
         self.remove(endpoint);
-        let digest = EndpointSummary::digest_of(announcement);
         self.by_endpoint.insert(endpoint, digest);
         self.sum = self.sum.wrapping_add(digest);
     }
@@ -42,8 +45,20 @@ impl Digests {
         self.sum
     }
 
-    fn sum_of(&self, endpoints: &BTreeSet<EntityId>) -> u128 {
-        endpoints.iter().filter_map(|endpoint| self.by_endpoint.get(endpoint)).fold(0, |sum, d| sum.wrapping_add(*d))
+    fn len(&self) -> usize {
+        self.by_endpoint.len()
+    }
+
+    fn contains(&self, endpoint: EntityId) -> bool {
+        self.by_endpoint.contains_key(&endpoint)
+    }
+
+    /// The endpoints among them for which `is_in` holds.
+    fn subset(&self, is_in: impl Fn(&EntityId) -> bool) -> Self {
+        let by_endpoint: BTreeMap<_, _> =
+            self.by_endpoint.iter().filter(|(endpoint, _)| is_in(endpoint)).map(|(e, digest)| (*e, *digest)).collect();
+        let sum = by_endpoint.values().fold(0_u128, |sum, digest| sum.wrapping_add(*digest));
+        Self { by_endpoint, sum }
     }
 }
 
@@ -75,7 +90,7 @@ pub(super) enum Verdict {
     Agreed(Vec<EntityId>),
 }
 
-/// What is to be received again: these announcements, in ascending order, and all after `last`.
+/// The samples to be received again: these announcements, in ascending order, and all after `last`.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Reread {
     pub(super) numbers: Vec<SequenceNumber>,
@@ -114,6 +129,18 @@ impl Contradiction {
     }
 }
 
+/// A summary differs from what was received.
+#[derive(Clone, Copy, Debug)]
+struct Difference {
+    stated: EndpointSummary,
+    contradiction: Contradiction,
+    /// A summary has differed after the participant had time to refute the first one.
+    is_repeated: bool,
+    /// A HEARTBEAT has denied samples that the summary counts, and none has confirmed them since. As long as that is
+    /// open, the summary may be as false as these.
+    is_denied: bool,
+}
+
 /// A HEARTBEAT has said that the newest samples were never written.
 #[derive(Clone, Copy, Debug)]
 struct Denial {
@@ -144,10 +171,9 @@ pub(super) struct Inventory {
     /// When the last question was asked.
     asked_at: Option<Instant>,
     denial: Option<Denial>,
-    /// A summary differs from what was received.
-    difference: Option<Contradiction>,
+    difference: Option<Difference>,
     /// While announcements are being received again: the endpoints announced since, or not in doubt.
-    seen: Option<BTreeSet<EntityId>>,
+    seen: Option<Digests>,
     /// When that last began.
     reread_at: Option<Instant>,
     /// The last failure, and how often it came in a row.
@@ -157,24 +183,24 @@ pub(super) struct Inventory {
 impl Inventory {
     /// The bytes that the inventory counts for.
     pub(super) fn bytes(&self) -> usize {
-        let seen = self.seen.as_ref().map_or(0, BTreeSet::len);
+        let seen = self.seen.as_ref().map_or(0, Digests::len);
         let changed = self.agreement.as_ref().map_or(0, |agreement| agreement.changed.len());
-        let entries = self.digests.by_endpoint.len().saturating_add(seen).saturating_add(changed);
+        let entries = self.digests.len().saturating_add(seen).saturating_add(changed);
         entries.saturating_mul(INVENTORY_ENTRY_BYTES)
     }
 
     /// The announcement with this number has been received. Beyond [`ENDPOINTS_PER_PARTICIPANT_MAX`] endpoints, it is
     /// not recorded.
     pub(super) fn announce(&mut self, endpoint: EntityId, number: SequenceNumber, announcement: &[u8]) {
-        let entries = &self.digests.by_endpoint;
-        if entries.len() >= ENDPOINTS_PER_PARTICIPANT_MAX && !entries.contains_key(&endpoint) {
+        if self.digests.len() >= ENDPOINTS_PER_PARTICIPANT_MAX && !self.digests.contains(endpoint) {
             return;
         }
         self.note_change(endpoint);
-        self.digests.insert(endpoint, announcement);
+        let digest = EndpointSummary::digest_of(announcement);
+        self.digests.insert_digest(endpoint, digest);
         self.numbers.insert(endpoint, number);
         if let Some(seen) = &mut self.seen {
-            seen.insert(endpoint);
+            seen.insert_digest(endpoint, digest);
         }
     }
 
@@ -185,7 +211,7 @@ impl Inventory {
             self.forget(endpoint);
         }
         if let Some(seen) = &mut self.seen {
-            seen.remove(&endpoint);
+            seen.remove(endpoint);
         }
     }
 
@@ -217,11 +243,12 @@ impl Inventory {
 
     /// Asks the participant about a contradiction: as soon as it answers, again, and when the contradiction stands.
     fn ask_about(&mut self, now: Instant, contradiction: Contradiction, patience: Span) {
-        let soon = self.asked_at.map_or(now, |at| now.max(at + SUMMARY_INTERVAL));
+        let not_before = |pause: Span| self.asked_at.map_or(now, |at| now.max(at + pause));
         self.ask_at(match contradiction.asked_at {
-            None => soon,
+            // The participant answers from a budget.
+            None => not_before(CONTRADICTION_INTERVAL),
             Some(at) if now.since(at) < CONTRADICTION_INTERVAL => at + CONTRADICTION_INTERVAL,
-            Some(at) => soon.max(at + patience),
+            Some(at) => not_before(SUMMARY_INTERVAL).max(at + patience),
         });
     }
 
@@ -249,6 +276,13 @@ impl Inventory {
             return self.hear_denial(now, (count, last), position.patience);
         }
         self.denial = None;
+        if let Some(difference) = self.difference.as_mut().filter(|difference| difference.is_denied) {
+            difference.is_denied = false;
+            let difference = *difference;
+            if difference.is_repeated && position.is_at(difference.stated.last) {
+                return self.hear_difference(now, difference, position.patience);
+            }
+        }
         if is_summarized || !position.is_at(last) {
             return Verdict::Nothing;
         }
@@ -262,8 +296,7 @@ impl Inventory {
         if self.denial.is_none() {
             self.unanswered = 0;
         }
-        // A summary that counts the denied samples may be as false as these.
-        self.difference = None;
+        self.difference.iter_mut().for_each(|difference| difference.is_denied = true);
         let denial = self.denial.get_or_insert(Denial { count, last, contradiction: Contradiction::default() });
         denial.last = denial.last.max(last);
         let denial = *denial;
@@ -288,24 +321,36 @@ impl Inventory {
         self.end_questions();
         self.denial = None;
         if self.digests.sum() == stated.digest {
-            self.seen = None;
             self.agree(stated.last);
-            return Verdict::Agreed(Vec::new());
+            // Nothing but the comparison after a reception of all in doubt confirms that samples were passed over.
+            return if self.seen.take().is_some() { Verdict::Agreed(Vec::new()) } else { Verdict::Nothing };
         }
-        if let Some(seen) = self.seen.take_if(|seen| self.digests.sum_of(seen) == stated.digest) {
+        if let Some(seen) = self.seen.take_if(|seen| seen.sum() == stated.digest) {
             let verdict = self.keep_only(&seen);
             self.agree(stated.last);
             return verdict;
         }
-        let difference = *self.difference.get_or_insert_default();
-        if !difference.stands(now, position.patience) {
-            self.ask_about(now, difference, position.patience);
+        let new =
+            || Difference { stated, contradiction: Contradiction::default(), is_repeated: false, is_denied: false };
+        let difference = self.difference.get_or_insert_with(new);
+        difference.stated = stated;
+        difference.is_repeated |= difference.contradiction.stands(now, position.patience);
+        let difference = *difference;
+        self.hear_difference(now, difference, position.patience)
+    }
+
+    fn hear_difference(&mut self, now: Instant, difference: Difference, patience: Span) -> Verdict {
+        let Difference { stated, contradiction, is_repeated, is_denied } = difference;
+        if is_denied || !is_repeated {
+            self.ask_about(now, contradiction, patience);
             return Verdict::Nothing;
         }
         if self.seen.take().is_some() {
             self.note_failure(stated);
             self.agreement = None;
         }
+        // Where nothing has changed since, it is the agreement that was false.
+        self.agreement.take_if(|agreement| agreement.changed.is_empty());
         self.doubt(now, stated)
     }
 
@@ -343,19 +388,18 @@ impl Inventory {
         self.reread_at = Some(now);
         self.ask_at(now + CONTRADICTION_INTERVAL);
         let Some(Agreement { last, changed }) = &self.agreement else {
-            self.seen = Some(BTreeSet::new());
+            self.seen = Some(Digests::default());
             return Verdict::Reread(Reread::ALL);
         };
-        let endpoints = self.digests.by_endpoint.keys();
-        self.seen = Some(endpoints.filter(|endpoint| !changed.contains_key(endpoint)).copied().collect());
+        self.seen = Some(self.digests.subset(|endpoint| !changed.contains_key(endpoint)));
         let mut numbers: Vec<SequenceNumber> = changed.values().copied().flatten().collect();
         numbers.sort_unstable();
         Verdict::Reread(Reread { numbers, last: *last })
     }
 
-    /// Whether the next HEARTBEAT is to decide about a denial.
-    pub(super) const fn is_denied(&self) -> bool {
-        self.denial.is_some()
+    /// Whether the next HEARTBEAT, or a summary, is to decide about a contradiction.
+    pub(super) const fn is_contradicted(&self) -> bool {
+        self.denial.is_some() || self.difference.is_some()
     }
 
     const fn end_questions(&mut self) {
@@ -363,8 +407,8 @@ impl Inventory {
     }
 
     /// Forgets the other endpoints.
-    fn keep_only(&mut self, seen: &BTreeSet<EntityId>) -> Verdict {
-        let gone: Vec<EntityId> = self.digests.by_endpoint.keys().filter(|e| !seen.contains(e)).copied().collect();
+    fn keep_only(&mut self, seen: &Digests) -> Verdict {
+        let gone: Vec<EntityId> = self.digests.by_endpoint.keys().filter(|e| !seen.contains(**e)).copied().collect();
         gone.iter().for_each(|endpoint| self.forget(*endpoint));
         Verdict::Agreed(gone)
     }
@@ -376,14 +420,16 @@ impl Inventory {
         }
         self.asked_at = Some(now);
         let denial = self.denial.as_mut().map(|denial| &mut denial.contradiction);
-        denial.into_iter().chain(&mut self.difference).for_each(|contradiction| contradiction.note_question(now));
+        let difference = self.difference.as_mut().map(|difference| &mut difference.contradiction);
+        denial.into_iter().chain(difference).for_each(|contradiction| contradiction.note_question(now));
         self.unanswered = self.unanswered.saturating_add(1);
         if self.unanswered < QUESTIONS_MAX {
-            let is_contradicted = self.denial.is_some() || self.difference.is_some();
-            self.next_question = Some(now + if is_contradicted { CONTRADICTION_INTERVAL } else { QUESTION_AFTER });
+            let after = if self.is_contradicted() { CONTRADICTION_INTERVAL } else { QUESTION_AFTER };
+            self.next_question = Some(now + after);
         } else {
-            // The participant has neither refuted nor confirmed it.
-            (self.denial, self.difference) = (None, None);
+            // The participant has neither refuted nor confirmed it. The next HEARTBEAT denies again what is false; a
+            // difference waits for the next summary, which may be the next periodic announcement.
+            self.denial = None;
         }
         true
     }
@@ -395,359 +441,4 @@ impl Inventory {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::vec;
-
-    use super::*;
-
-    const NOW: Instant = Instant(1_000_000_000);
-
-    fn endpoint(key: u32) -> EntityId {
-        EntityId::user_writer(key, false)
-    }
-
-    const ALL: Verdict = Verdict::Reread(Reread::ALL);
-    const AGREED: Verdict = Verdict::Agreed(Vec::new());
-    const PATIENCE: Span = Span::from_millis(150);
-
-    fn at(last: i64) -> Position {
-        Position { next: SequenceNumber(last + 1), received: SequenceNumber(last), patience: PATIENCE }
-    }
-
-    /// Passes the answers of a participant that stands by this summary to the inventory, until that decides.
-    fn insist(inventory: &mut Inventory, now: &mut Instant, stated: EndpointSummary, position: Position) -> Verdict {
-        for _ in 0..QUESTIONS_MAX {
-            let verdict = inventory.hear_summary(*now, stated, position);
-            let Some(at) = inventory.poll_timeout().filter(|_| verdict == Verdict::Nothing) else { return verdict };
-            *now = at.max(*now);
-            assert!(inventory.handle_timeout(*now));
-        }
-        panic!("the inventory does not decide");
-    }
-
-    fn summary(last: i64, announcements: &[&[u8]]) -> EndpointSummary {
-        let digest = announcements.iter().fold(0_u128, |sum, a| sum.wrapping_add(EndpointSummary::digest_of(a)));
-        EndpointSummary { last: SequenceNumber(last), digest }
-    }
-
-    fn inventory(announcements: &[&[u8]]) -> Inventory {
-        let mut inventory = Inventory::default();
-        for (key, announcement) in announcements.iter().enumerate() {
-            inventory.announce(endpoint(key as u32), SequenceNumber(key as i64 + 1), announcement);
-        }
-        inventory
-    }
-
-    #[test]
-    fn equal_summary_ends_the_questions() {
-        let mut inventory = inventory(&[b"one", b"two"]);
-        inventory.ask(NOW);
-        assert_eq!(inventory.hear_summary(NOW, summary(2, &[b"two", b"one"]), at(2)), AGREED);
-        assert_eq!(inventory.poll_timeout(), None);
-    }
-
-    /// Lets all questions of a series pass without an answer. Returns the time of the last one.
-    fn let_questions_pass(inventory: &mut Inventory) -> Instant {
-        let mut last = NOW;
-        for _ in 0..=QUESTIONS_MAX {
-            let Some(at) = inventory.poll_timeout() else { return last };
-            assert!(inventory.handle_timeout(at));
-            last = at;
-        }
-        panic!("the questions do not end");
-    }
-
-    #[test]
-    fn summary_that_cannot_be_compared_repeats_the_question_after_an_outage() {
-        let mut inventory = inventory(&[b"one"]);
-        inventory.dispose(endpoint(0));
-        inventory.ask(NOW);
-        let later = let_questions_pass(&mut inventory) + Span::from_secs(5);
-        let stated = summary(1, &[b"one"]);
-        for announcement in 0..3 {
-            let at_announcement = later + Span::from_secs(announcement);
-            assert_eq!(inventory.hear_summary(at_announcement, stated, at(2)), Verdict::Nothing);
-            assert_eq!(inventory.poll_timeout(), Some(at_announcement + QUESTION_AFTER));
-            assert_eq!(let_questions_pass(&mut inventory), at_announcement + QUESTION_AFTER, "one for each summary");
-        }
-    }
-
-    #[test]
-    fn announcement_without_summary_repeats_only_unanswered_questions() {
-        let mut inventory = inventory(&[b"one"]);
-        inventory.hear_announcement(NOW);
-        assert_eq!(inventory.poll_timeout(), None);
-        inventory.ask(NOW);
-        let later = let_questions_pass(&mut inventory) + Span::from_secs(5);
-        inventory.hear_announcement(later);
-        assert_eq!(inventory.poll_timeout(), Some(later + QUESTION_AFTER));
-        let heard = inventory.hear_heartbeat(later, (Count(9), SequenceNumber(1)), at(1), false);
-        assert_eq!((heard, inventory.poll_timeout()), (Verdict::Nothing, None));
-        inventory.hear_announcement(later);
-        assert_eq!(inventory.poll_timeout(), None);
-    }
-
-    #[test]
-    fn endpoint_that_is_not_announced_again_is_gone() {
-        let mut inventory = inventory(&[b"one", b"forged"]);
-        let (stated, mut now) = (summary(2, &[b"one"]), NOW);
-        assert_eq!(insist(&mut inventory, &mut now, stated, at(2)), ALL);
-        inventory.announce(endpoint(0), SequenceNumber(1), b"one");
-        assert_eq!(inventory.hear_summary(now, stated, at(1)), Verdict::Nothing);
-        assert_eq!(inventory.hear_summary(now, stated, at(2)), Verdict::Agreed(vec![endpoint(1)]));
-        assert_eq!(inventory.hear_summary(now, stated, at(2)), AGREED);
-    }
-
-    #[test]
-    fn endpoint_whose_new_announcement_is_missing_stays() {
-        let (mut inventory, mut now) = (inventory(&[b"one", b"two", b"forged"]), NOW);
-        let verdict = insist(&mut inventory, &mut now, summary(3, &[b"one", b"two"]), at(3));
-        assert_eq!(verdict, ALL);
-        inventory.announce(endpoint(0), SequenceNumber(1), b"one");
-        // The writer has replaced "two" by sample 4, which has not come.
-        assert_eq!(inventory.hear_summary(now, summary(4, &[b"one", b"new"]), at(3)), Verdict::Nothing);
-        inventory.announce(endpoint(1), SequenceNumber(2), b"new");
-        let verdict = inventory.hear_summary(now, summary(4, &[b"one", b"new"]), at(4));
-        assert_eq!(verdict, Verdict::Agreed(vec![endpoint(2)]));
-    }
-
-    #[test]
-    fn rereads_are_limited_in_rate() {
-        let mut inventory = inventory(&[b"one"]);
-        let mut rereads = 0;
-        for step in 0..1000 {
-            let now = NOW + Span::from_millis(10).times(step);
-            let stated = EndpointSummary { last: SequenceNumber(1), digest: u128::from(step) };
-            let _ = inventory.handle_timeout(now);
-            rereads += u64::from(inventory.hear_summary(now, stated, at(1)) == ALL);
-        }
-        let max = Span::from_secs(10).0 / REREAD_INTERVAL.0 + 1;
-        assert!((2..=max).contains(&rereads), "{rereads}");
-    }
-
-    #[test]
-    fn lasting_difference_is_not_asked_about_without_end() {
-        let mut inventory = inventory(&[b"one"]);
-        let stated = summary(1, &[b"another"]);
-        let mut now = NOW;
-        assert_eq!(insist(&mut inventory, &mut now, stated, at(1)), ALL);
-        let mut questions = 0;
-        while let Some(next) = inventory.poll_timeout() {
-            now = next;
-            questions += u32::from(inventory.handle_timeout(now));
-            let _ = inventory.hear_summary(now, stated, at(1));
-            inventory.announce(endpoint(0), SequenceNumber(1), b"one");
-            assert!(questions < 32, "the participant is asked without end");
-        }
-        assert!(questions >= REREAD_ATTEMPTS, "{questions}");
-    }
-
-    /// The endpoint of "two" was disposed, and "three" announced, since all was confirmed up to sample 2.
-    fn changed_since_agreement() -> Inventory {
-        let mut inventory = inventory(&[b"one", b"two"]);
-        assert_eq!(inventory.hear_summary(NOW, summary(2, &[b"one", b"two"]), at(2)), AGREED);
-        inventory.dispose(endpoint(1));
-        inventory.announce(endpoint(2), SequenceNumber(4), b"three");
-        inventory
-    }
-
-    #[test]
-    fn only_what_has_changed_since_the_last_agreement_is_received_again() {
-        let (mut inventory, mut now) = (changed_since_agreement(), NOW);
-        let stated = summary(4, &[b"one", b"two"]);
-        let expected = Reread { numbers: vec![SequenceNumber(2)], last: SequenceNumber(2) };
-        assert_eq!(insist(&mut inventory, &mut now, stated, at(4)), Verdict::Reread(expected));
-        inventory.announce(endpoint(1), SequenceNumber(2), b"two");
-        assert_eq!(inventory.hear_summary(now, stated, at(4)), Verdict::Agreed(vec![endpoint(2)]));
-    }
-
-    #[test]
-    fn changes_stay_in_doubt_until_the_next_agreement() {
-        let (mut inventory, mut now) = (changed_since_agreement(), NOW);
-        let stated = summary(4, &[b"one", b"two"]);
-        let _ = insist(&mut inventory, &mut now, stated, at(4));
-        inventory.announce(endpoint(1), SequenceNumber(2), b"two");
-        inventory.dispose(endpoint(0));
-        for count in 0..9 {
-            now = now + CONTRADICTION_INTERVAL;
-            let verdict = inventory.hear_heartbeat(now, (Count(count), SequenceNumber(4)), at(5), true);
-            let _ = inventory.handle_timeout(now);
-            if verdict != Verdict::Nothing {
-                let numbers = vec![SequenceNumber(1), SequenceNumber(2)];
-                assert_eq!(verdict, Verdict::Reread(Reread { numbers, last: SequenceNumber(2) }));
-                return;
-            }
-        }
-        panic!("the denial does not stand");
-    }
-
-    #[test]
-    fn all_is_received_again_when_the_last_agreement_was_false() {
-        let (mut inventory, mut now) = (changed_since_agreement(), NOW);
-        let stated = summary(4, &[b"one", b"other"]);
-        assert_ne!(insist(&mut inventory, &mut now, stated, at(4)), ALL);
-        now = now + REREAD_INTERVAL;
-        assert_eq!(insist(&mut inventory, &mut now, stated, at(4)), ALL);
-
-        let mut inventory = changed_since_agreement();
-        let deny = |inventory: &mut Inventory, now, count| {
-            inventory.hear_heartbeat(now, (Count(count), SequenceNumber(1)), at(4), true)
-        };
-        assert_eq!(deny(&mut inventory, NOW, 1), Verdict::Nothing);
-        assert!(inventory.handle_timeout(NOW + SUMMARY_INTERVAL));
-        assert_eq!(deny(&mut inventory, NOW + SUMMARY_INTERVAL + PATIENCE, 2), ALL);
-
-        // The participant confirms the agreement, and an impostor denies it.
-        let mut inventory = changed_since_agreement();
-        assert_eq!(deny(&mut inventory, NOW, 1), Verdict::Nothing);
-        assert!(inventory.handle_timeout(NOW + SUMMARY_INTERVAL));
-        let true_one = inventory.hear_heartbeat(NOW, (Count(7), SequenceNumber(2)), at(4), true);
-        assert_eq!(true_one, Verdict::Nothing);
-        let verdict = deny(&mut inventory, NOW + SUMMARY_INTERVAL + PATIENCE, 2);
-        assert!(matches!(&verdict, Verdict::Reread(reread) if *reread != Reread::ALL), "{verdict:?}");
-    }
-
-    #[test]
-    fn disposals_of_unknown_endpoints_are_no_changes() {
-        let mut inventory = changed_since_agreement();
-        let before = inventory.bytes();
-        (100..1_000).for_each(|key| inventory.dispose(endpoint(key)));
-        assert_eq!(inventory.bytes(), before);
-    }
-
-    /// A peer counts differently, and announces itself every seven seconds.
-    #[test]
-    fn attempts_without_success_become_rare() {
-        let mut inventory = inventory(&[b"one"]);
-        let stated = summary(1, &[b"another"]);
-        let mut rereads = 0;
-        for step in 0..7 * 24 * 3600 / 7 {
-            let mut now = NOW + Span::from_secs(7 * step);
-            rereads += u32::from(insist(&mut inventory, &mut now, stated, at(1)) == ALL);
-            inventory.announce(endpoint(0), SequenceNumber(1), b"one");
-        }
-        // In a week, at least one in about half an hour.
-        assert!((300..1000).contains(&rereads), "{rereads}");
-    }
-
-    #[test]
-    fn change_after_many_failures_is_compared_at_once() {
-        let mut inventory = inventory(&[b"one"]);
-        let mut now = NOW;
-        for _ in 0..1000 {
-            now = now + Span::from_secs(7);
-            let _ = insist(&mut inventory, &mut now, summary(1, &[b"another"]), at(1));
-            inventory.announce(endpoint(0), SequenceNumber(1), b"one");
-        }
-        now = now + REREAD_INTERVAL;
-        inventory.announce(endpoint(1), SequenceNumber(2), b"forged");
-        assert_eq!(insist(&mut inventory, &mut now, summary(1, &[b"another"]), at(1)), ALL);
-    }
-
-    fn hear(inventory: &mut Inventory, now: Instant, count: i32, last: i64) -> Verdict {
-        inventory.hear_heartbeat(now, (Count(count), SequenceNumber(last)), at(2), false)
-    }
-
-    /// A denial, about which the participant is asked at once.
-    fn denied() -> Inventory {
-        let mut inventory = inventory(&[b"one", b"forged"]);
-        assert_eq!(hear(&mut inventory, NOW, 1, 1), Verdict::Nothing);
-        assert!(inventory.handle_timeout(NOW));
-        inventory
-    }
-
-    #[test]
-    fn denial_that_is_repeated_after_a_question_stands() {
-        let mut inventory = denied();
-        assert_eq!(hear(&mut inventory, NOW + PATIENCE, 1, 1), Verdict::Nothing, "a repetition");
-        assert_eq!(hear(&mut inventory, NOW + Span(PATIENCE.0 - 1), 2, 1), Verdict::Nothing, "too early");
-        assert_eq!(hear(&mut inventory, NOW + PATIENCE, 2, 1), ALL);
-    }
-
-    #[test]
-    fn denials_before_any_question_prove_nothing() {
-        let mut inventory = inventory(&[b"one", b"two"]);
-        for count in 0..100_i32 {
-            let now = NOW + CONTRADICTION_INTERVAL.times(u64::from(count.unsigned_abs()));
-            assert_eq!(hear(&mut inventory, now, count, 1), Verdict::Nothing);
-        }
-    }
-
-    #[test]
-    fn participant_is_asked_about_a_denial_twice_before_that_stands() {
-        let mut inventory = denied();
-        assert_eq!(hear(&mut inventory, NOW, 2, 1), Verdict::Nothing);
-        assert_eq!(inventory.poll_timeout(), Some(NOW + CONTRADICTION_INTERVAL));
-        assert!(inventory.handle_timeout(NOW + CONTRADICTION_INTERVAL));
-        assert_eq!(hear(&mut inventory, NOW + CONTRADICTION_INTERVAL, 3, 1), Verdict::Nothing);
-        assert_eq!(inventory.poll_timeout(), Some(NOW + PATIENCE));
-    }
-
-    /// An impostor denies more often than the participant is asked, and one answer is lost.
-    #[test]
-    fn refuted_denial_is_forgotten() {
-        let mut inventory = inventory(&[b"one", b"two"]);
-        for step in 0..1000_i32 {
-            let now = NOW + Span::from_millis(u64::from(step.unsigned_abs()));
-            let _ = inventory.handle_timeout(now);
-            assert_eq!(hear(&mut inventory, now, step, 1), Verdict::Nothing, "{step}");
-            if step % 140 == 139 {
-                assert_eq!(hear(&mut inventory, now, -step, 2), Verdict::Nothing);
-            }
-        }
-    }
-
-    #[test]
-    fn denial_that_the_participant_leaves_open_is_forgotten() {
-        let mut inventory = denied();
-        let mut now = let_questions_pass(&mut inventory);
-        now = now + PATIENCE;
-        assert_eq!(hear(&mut inventory, now, 9, 1), Verdict::Nothing);
-    }
-
-    #[test]
-    fn refuted_difference_is_forgotten() {
-        let mut inventory = inventory(&[b"one", b"two"]);
-        for step in 0..1000 {
-            let now = NOW + Span::from_millis(step);
-            let _ = inventory.handle_timeout(now);
-            assert_eq!(inventory.hear_summary(now, summary(2, &[b"one"]), at(2)), Verdict::Nothing, "{step}");
-            if step % 140 == 139 {
-                assert_eq!(inventory.hear_summary(now, summary(2, &[b"one", b"two"]), at(2)), AGREED);
-            }
-        }
-    }
-
-    #[test]
-    fn participant_without_summaries_is_compared_after_a_heartbeat() {
-        let mut inventory = denied();
-        let now = NOW + PATIENCE;
-        assert_eq!(hear(&mut inventory, now, 2, 1), ALL);
-        let last = SequenceNumber(1);
-        assert_eq!(inventory.hear_heartbeat(now, (Count(3), last), at(0), false), Verdict::Nothing);
-        inventory.announce(endpoint(0), SequenceNumber(1), b"one");
-        let verdict = inventory.hear_heartbeat(now, (Count(4), last), at(1), false);
-        assert_eq!(verdict, Verdict::Agreed(vec![endpoint(1)]));
-    }
-
-    #[test]
-    fn endpoints_are_bounded() {
-        let mut inventory = Inventory::default();
-        for key in 0..ENDPOINTS_PER_PARTICIPANT_MAX as u32 + 10 {
-            inventory.announce(endpoint(key), SequenceNumber(1), &[]);
-        }
-        assert_eq!(inventory.bytes(), ENDPOINTS_PER_PARTICIPANT_MAX * INVENTORY_ENTRY_BYTES);
-    }
-
-    #[test]
-    fn questions_end_when_they_stay_unanswered() {
-        let mut inventory = inventory(&[b"one"]);
-        inventory.ask(NOW);
-        let mut asked = 0;
-        while let Some(at) = inventory.poll_timeout() {
-            asked += u32::from(inventory.handle_timeout(at));
-            assert!(asked <= QUESTIONS_MAX, "the participant is asked without end");
-        }
-        assert_eq!(asked, QUESTIONS_MAX);
-    }
-}
+mod tests;

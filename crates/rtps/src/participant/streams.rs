@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::Participant;
 use super::event::{ParticipantEvent, StreamChange};
 use crate::id::GuidPrefix;
-use crate::locator::{Locator, Source};
+use crate::locator::Locator;
 use crate::time::{Instant, Timestamp};
 
 impl Participant {
@@ -32,11 +32,11 @@ impl Participant {
         }
     }
 
-    /// Whether a participant that has shown that it hears this one is reached by the connection to this locator.
+    /// Whether a participant that has shown that it hears this one announces this locator. A connection by which
+    /// messages in its name have come is none of its own: anyone can send these.
     #[must_use]
     pub fn is_heard_by_stream(&self, locator: &Locator) -> bool {
-        let paths = &self.config.addresses.paths;
-        self.remotes.values().any(|remote| remote.is_verified && remote.is_at(Source::Stream(*locator), paths))
+        self.remotes.values().any(|remote| remote.is_trusted() && remote.names_stream(locator))
     }
 
     /// The participants that announce this locator.

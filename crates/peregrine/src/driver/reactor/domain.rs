@@ -26,6 +26,7 @@ use poll_state::PollState;
 
 use super::deferred_user_code::DeferredUserCode;
 use super::jobs::Jobs;
+use super::links_wait::LinksWait;
 use super::listener_threads::ListenerThreads;
 use super::polling_turns::PollingTurns;
 use super::publishing::Publishing;
@@ -100,8 +101,7 @@ pub(crate) struct Domain {
     pub(in crate::driver) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: WakeTimer,
-    /// Timers wait until then, because the process was stopped and its stream links may not have run since.
-    links_awaited_until: AtomicU64,
+    links_wait: LinksWait,
     /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
     waker: Arc<Waker>,
     /// Reused, so that timers allocate nothing.
@@ -195,7 +195,7 @@ impl Domain {
             shared_memory: config.shared_memory.then(SharedMemory::open_or_warn).flatten(),
             participants: RwLock::new(Arc::new([])),
             timer,
-            links_awaited_until: AtomicU64::new(0),
+            links_wait: LinksWait::default(),
             waker,
             due: Mutex::new(DirtyEndpoints::default()),
             is_poll_asleep: AtomicBool::new(false),
@@ -461,8 +461,8 @@ impl Domain {
             return false;
         }
         let is_proven = |locator: &_| self.snapshot().iter().any(|participant| participant.is_heard_by_stream(locator));
-        let news = self.sockets.streams.poll(&is_proven);
         let now = now();
+        let news = self.sockets.streams.poll(now, &is_proven);
         for participant in self.snapshot().iter() {
             news.changes.iter().for_each(|(locator, change)| participant.handle_stream(*locator, *change, dirty));
             participant.handle_messages(news.messages(), now, dirty);

@@ -22,9 +22,6 @@ const LATE_RECEPTIONS_MAX: usize = 1024;
 /// Maximum number of polls of the stream links before late timers, each of some events.
 const LATE_POLLS_MAX: usize = 64;
 
-/// How long late timers wait for the stream links: a link reports what has come after a thread of its own has run.
-const LINKS_TIME: Span = Span::from_millis(50);
-
 impl Domain {
     /// Calls the endpoints whose deadline has come, and sets the timer to the next one.
     pub(super) fn handle_timers(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
@@ -34,7 +31,9 @@ impl Domain {
             self.receive_overdue(receiver, dirty);
         }
         let now = now();
-        if let Some(until) = self.awaits_links(now, is_late.then_some(due)) {
+        if !self.sockets.streams.is_empty()
+            && let Some(until) = self.links_wait.wait(now, is_late)
+        {
             return self.timer.set(until);
         }
         self.handle_overdue_deferred(now);
@@ -62,18 +61,6 @@ impl Domain {
         *lock(&self.due) = due;
         earliest = earliest.min(self.relieve_listeners(now));
         self.timer.set(earliest.min(self.socket_barrier.deadline()));
-    }
-
-    /// Until when timers wait for the stream links, if they do. `late`: when a late timer event was due. An event due at
-    /// the end of such a wait does not wait again, so that a machine that is always late handles timers too.
-    fn awaits_links(&self, now: Instant, late: Option<u64>) -> Option<u64> {
-        if self.sockets.streams.is_empty() {
-            return None;
-        }
-        if late.is_some_and(|due| due != self.links_awaited_until.load(Ordering::Relaxed)) {
-            self.links_awaited_until.store((now + LINKS_TIME).0, Ordering::Relaxed);
-        }
-        Some(self.links_awaited_until.load(Ordering::Relaxed)).filter(|until| now.0 < *until)
     }
 
     /// Wakes another thread for listeners that wait behind one that lasts too long.
@@ -111,5 +98,8 @@ impl Domain {
         }
         let mut rounds = 0..LATE_POLLS_MAX;
         while rounds.next().is_some() && self.poll_streams_once(dirty) {}
+        if rounds.is_empty() {
+            self.waker.wake();
+        }
     }
 }

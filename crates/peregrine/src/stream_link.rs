@@ -35,7 +35,7 @@ pub trait StreamLink: Send + Sync + fmt::Debug {
     /// [`StreamEvent::Readable`] follows.
     fn read(&self, peer: Locator, buffer: &mut [u8]) -> usize;
 
-    /// Ends a connection. [`StreamEvent::Lost`] follows on both sides.
+    /// Ends a connection, or the attempt to open one. [`StreamEvent::Lost`] follows on both sides, if not yet reported.
     fn disconnect(&self, peer: Locator);
 
     /// The next event.
@@ -76,6 +76,11 @@ pub struct StreamStatistics {
     pub dropped_lost: u64,
     /// Messages dropped because there are too many peers.
     pub dropped_peers: u64,
+    /// Connections ended in favour of newcomers, because there were too many peers: of the peers at which no known
+    /// participant hears this one, those that had sent nothing, or nothing for longest.
+    pub displaced: u64,
+    /// Connections of newcomers that were refused, because there were too many peers and none could be displaced.
+    pub refused: u64,
     /// Messages dropped because no link has locators of their kind.
     pub dropped_kind: u64,
     /// Connections ended because the peer sent bytes that are not a message.

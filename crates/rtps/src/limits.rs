@@ -258,9 +258,15 @@ pub const QUESTION_AFTER: Span = Span::from_millis(200);
 /// Such questions in a row without an answer.
 pub const QUESTIONS_MAX: u32 = 6;
 
-/// A sample was never written if two HEARTBEATs at least this far apart deny it: a network does not reorder datagrams
-/// by more.
+/// The time between two questions about a statement that contradicts what was received. The contradiction stands if the
+/// participant refutes it neither in answer to the first nor to the second.
 pub const CONTRADICTION_INTERVAL: Span = Span::from_millis(100);
+
+/// The shortest time for the answer to the second one.
+pub const REFUTATION_MIN: Span = Span::from_millis(50);
+
+/// The longest, on a path with a long round trip.
+pub const REFUTATION_MAX: Span = Span::from_millis(300);
 
 /// The shortest time between two attempts to receive all announcements of a participant again.
 pub const REREAD_INTERVAL: Span = Span::from_millis(500);

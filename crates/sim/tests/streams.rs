@@ -362,6 +362,106 @@ fn reliable_samples_survive_repeated_breaks_of_connection() {
     }
 }
 
+/// The messages of a peer wait in its connection while the process is stopped for longer than the lease of the peer.
+/// When it goes on, its timers are due before the thread of the link has run, or after.
+#[test]
+fn process_that_was_stopped_drops_no_peer_whose_messages_wait() {
+    const LEASE: Duration = Duration::from_secs(5);
+    for (seed, wait) in (0..10).flat_map(|seed| [(seed, WaitStrategy::Block), (seed, WaitStrategy::Poll)]) {
+        let config = Config { seed, ..Config::default() };
+        run(config, move |simulation| {
+            cut_off(simulation, 2);
+            let streams = StreamNetwork::default();
+            let (stopping, going_on) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+            let (has_ended, may_leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let (is_over, has_counted) = (Arc::clone(&has_ended), Arc::clone(&may_leave));
+            let config = streams.configure_with_thread(going_on.config(WaitStrategy::Block), 2, &[]);
+            let inside = simulation.clone();
+            let peer = going_on.spawn("peer", move || {
+                let participant = DomainParticipant::builder(0).config(config).lease(LEASE).build().unwrap();
+                inside.wait_for("the end", PATIENCE, || is_over.load(Ordering::SeqCst));
+                let known = participant.discovered_participants().len();
+                has_counted.store(true, Ordering::SeqCst);
+                known
+            });
+            let config = streams.configure_with_thread(stopping.config(wait), 1, &[2]);
+            let inside = simulation.clone();
+            let stopped = stopping.spawn("stopped", move || {
+                let participant = DomainParticipant::builder(0).config(config).lease(2 * PATIENCE).build().unwrap();
+                let mut events = participant.discovery_events();
+                let end = inside.now_ns() + (LEASE * 5).as_nanos() as u64;
+                while inside.now_ns() < end {
+                    participant.poll(Duration::from_millis(1));
+                    inside.sleep(Duration::from_millis(1));
+                }
+                let known = participant.discovered_participants().len();
+                let is_lost = |event: &DiscoveryEvent| matches!(event, DiscoveryEvent::ParticipantLost(..));
+                let lost: Vec<_> = std::iter::from_fn(|| events.try_next()).filter(is_lost).collect();
+                has_ended.store(true, Ordering::SeqCst);
+                inside.wait_for("the peer to count", PATIENCE, || may_leave.load(Ordering::SeqCst));
+                assert!(lost.is_empty(), "{lost:?}");
+                known
+            });
+            simulation.sleep(LEASE * 2);
+            simulation.set_stopped(NodeId(0), true);
+            simulation.sleep(LEASE + Duration::from_secs(1));
+            simulation.set_stopped(NodeId(0), false);
+            assert_eq!((stopped.join(), peer.join()), (1, 1), "the participants that each knows at the end");
+        })
+        .unwrap_or_else(|error| panic!("seed {seed}, {wait:?}: {error}"));
+    }
+}
+
+/// Silent strangers hold as many connections as a process keeps, before two peers come: one of which connects, and one
+/// to which the process connects.
+#[test]
+fn peers_find_room_while_strangers_hold_all_connections() {
+    const STRANGERS: u64 = 256;
+    for wait in [WaitStrategy::Block, WaitStrategy::Poll] {
+        let played = run(Config { seed: 11, ..Config::default() }, move |simulation| {
+            cut_off(simulation, 3);
+            let (streams, has_ended) = (StreamNetwork::default(), Arc::new(AtomicBool::new(false)));
+            let may_leave = Arc::new(AtomicBool::new(false));
+            let flooded = simulation.process(NodeId(0));
+            let config = streams.configure(flooded.config(wait), 1, &[3]);
+            let (inside, is_over) = (simulation.clone(), Arc::clone(&has_ended));
+            let flooded = flooded.spawn("flooded", move || {
+                let participant = participant(config);
+                while !is_over.load(Ordering::SeqCst) {
+                    participant.poll(Duration::from_millis(1));
+                    inside.sleep(Duration::from_millis(1));
+                }
+                (participant.discovered_participants().len(), participant.stream_statistics())
+            });
+            simulation.sleep(Duration::from_secs(1));
+            (0..STRANGERS as u32).for_each(|stranger| streams.connect_silently(1_000 + stranger, 1));
+            simulation.sleep(Duration::from_secs(1));
+            let peers = [(2, vec![1]), (3, vec![])].map(|(place, contacts): (u32, Vec<u32>)| {
+                let process = simulation.process(NodeId(place - 1));
+                let config = streams.configure(process.config(WaitStrategy::Block), place, &contacts);
+                let (inside, is_over) = (simulation.clone(), Arc::clone(&may_leave));
+                process.spawn("peer", move || {
+                    let participant = participant(config);
+                    inside.wait_for("the end", PATIENCE, || is_over.load(Ordering::SeqCst));
+                    drop(participant);
+                })
+            });
+            let connected = || streams.are_connected(1, 2) && streams.are_connected(1, 3);
+            simulation.wait_for("connections to both peers", Duration::from_secs(30), connected);
+            simulation.sleep(Duration::from_secs(30));
+            assert!(connected(), "the peers keep their connections");
+            has_ended.store(true, Ordering::SeqCst);
+            let result = flooded.join();
+            may_leave.store(true, Ordering::SeqCst);
+            peers.into_iter().for_each(|peer| peer.join());
+            result
+        });
+        let ((known, statistics), _) = played.unwrap();
+        assert_eq!(known, 2, "{wait:?}");
+        assert!((1..=2).contains(&statistics.displaced), "{statistics:?}");
+    }
+}
+
 #[test]
 fn leaving_participant_announces_end_by_connection() {
     let config = Config { seed: 5, ..Config::default() };

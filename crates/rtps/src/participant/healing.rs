@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::discovery::data::EndpointSummary;
 use crate::history::Selected;
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use crate::limits::{HEALING_INTERVAL, SUMMARY_INTERVAL};
+use crate::limits::{CONTRADICTION_INTERVAL, HEALING_INTERVAL, REFUTATION_MAX, REFUTATION_MIN, SUMMARY_INTERVAL};
 use crate::reader::Reception;
 use crate::receiver::Input;
 use crate::seq::SequenceNumber;
@@ -17,7 +17,7 @@ use crate::wire::{AckNack, Heartbeat};
 
 use super::builtin::{Builtin, Topic};
 use super::drops::Fault;
-use super::inventory::{Digests, Inventory, Position, Verdict};
+use super::inventory::{Digests, Inventory, Position, Reread, Verdict};
 use super::remote::RemoteParticipant;
 use super::{Participant, ParticipantEvent};
 
@@ -50,7 +50,7 @@ impl Participant {
             return;
         }
         self.with_inventory(prefix, topic, |inventory| match sample.info.valid_data {
-            true => inventory.announce(guid.entity, &sample.payload),
+            true => inventory.announce(guid.entity, sample.info.sequence_number, &sample.payload),
             false => inventory.dispose(guid.entity),
         });
         self.compare_later(now, prefix, topic);
@@ -61,7 +61,9 @@ impl Participant {
         let topic = self.builtin.topics().into_iter().nth(topic)?;
         let writer = Guid::new(prefix, topic.writer.guid().entity);
         let (next, received) = (topic.reader.next_number(writer)?, topic.reader.newest_received(writer)?);
-        Some(Position { next, received })
+        let round_trip = topic.writer.round_trip_to(Guid::new(prefix, topic.reader.guid().entity));
+        let patience = CONTRADICTION_INTERVAL + round_trip.patience(0, REFUTATION_MIN, REFUTATION_MAX);
+        Some(Position { next, received, patience })
     }
 
     /// The built-in topic of this writer or reader.
@@ -109,7 +111,10 @@ impl Participant {
         let stated = stated.filter(|_| self.config.protection.is_none());
         self.process_discovery(rx.now, rx.wall);
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        remote.is_summarized = stated.is_some();
+        // An announcement without a summary is forged if others have one. It does not make HEARTBEATs confirm what was
+        // received, which are easier to forge.
+        let always_summarizes = remote.is_summarized && remote.data.vendor == VendorId::PEREGRINE;
+        remote.is_summarized = stated.is_some() || always_summarizes;
         let questions = remote.inventories.iter_mut().filter(|_| stated.is_none());
         questions.for_each(|inventory| inventory.hear_announcement(rx.now));
         for (topic, stated) in stated.into_iter().flatten().enumerate() {
@@ -124,19 +129,22 @@ impl Participant {
     fn carry_out(&mut self, topic: usize, prefix: GuidPrefix, verdict: Verdict) {
         match verdict {
             Verdict::Nothing => {}
-            Verdict::Reread => {
+            Verdict::Reread(Reread { numbers, last }) => {
                 self.healed.rereads += 1;
                 if let Some(topic) = self.builtin.topics().into_iter().nth(topic) {
                     let writer = Guid::new(prefix, topic.writer.guid().entity);
-                    topic.reader.go_back(writer, SequenceNumber::FIRST);
+                    topic.reader.receive_again(writer, &numbers, last);
                     topic.reader.ask_for_heartbeat(writer);
                 }
             }
-            Verdict::Gone(endpoints) => {
+            Verdict::Agreed(gone) => {
+                if let Some(topic) = self.builtin.topics().into_iter().nth(topic) {
+                    topic.reader.confirm_received(Guid::new(prefix, topic.writer.guid().entity));
+                }
                 // Endpoints that were announced securely meanwhile are not the subject of this topic any more.
                 let remote = self.remotes.get(&prefix);
                 let is_plain = |e: &EntityId| remote.is_some_and(|remote| remote.may_announce(*e, false));
-                for endpoint in endpoints.into_iter().filter(is_plain).collect::<Vec<_>>() {
+                for endpoint in gone.into_iter().filter(is_plain).collect::<Vec<_>>() {
                     self.healed.endpoints_removed += u64::from(self.remove_known(Guid::new(prefix, endpoint), topic));
                 }
             }
@@ -219,11 +227,12 @@ impl Participant {
             self.repeat_answer(now, wall, prefix);
             self.pursue_relocation(now, wall, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
-            // One question is enough for a summary of all endpoints; a denial takes a HEARTBEAT of that writer.
+            // One question is enough for a summary of all endpoints. A denial takes a HEARTBEAT of that writer, and a
+            // participant answers with a summary only if all samples of the topic in question are acknowledged.
             let mut has_asked = false;
             for (inventory, topic) in remote.inventories.iter_mut().zip(self.builtin.topics()) {
                 let is_due = inventory.handle_timeout(now);
-                if is_due && !(has_asked && remote.is_summarized && !inventory.is_denied()) {
+                if is_due && !(has_asked && remote.is_summarized && !inventory.is_contradicted()) {
                     topic.reader.ask_for_heartbeat(Guid::new(prefix, topic.writer.guid().entity));
                     has_asked = true;
                 }

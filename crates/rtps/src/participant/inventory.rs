@@ -1,15 +1,16 @@
 //! An inventory of the announcements received from a participant, compared with the participant's summary of its
-//! endpoints. A difference shows that a lie was believed, or that an announcement was missed: then all announcements
-//! are received again, and endpoints that are not among them are removed.
+//! endpoints. A difference shows that a lie was believed, or that an announcement was missed. If the participant stands
+//! by it, the announcements that have come since the last agreement are received again, and those that they have
+//! replaced, or else all; endpoints that are not among them are removed.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::discovery::data::EndpointSummary;
 use crate::id::EntityId;
 use crate::limits::{
     CONTRADICTION_INTERVAL, ENDPOINTS_PER_PARTICIPANT_MAX, INVENTORY_ENTRY_BYTES, QUESTION_AFTER, QUESTIONS_MAX,
-    REREAD_ATTEMPTS, REREAD_DOUBLINGS, REREAD_INTERVAL,
+    REREAD_ATTEMPTS, REREAD_DOUBLINGS, REREAD_INTERVAL, SUMMARY_INTERVAL,
 };
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span};
@@ -24,8 +25,11 @@ pub(super) struct Digests {
 impl Digests {
     /// Records the serialized announcement of an endpoint.
     pub(super) fn insert(&mut self, endpoint: EntityId, announcement: &[u8]) {
+        self.insert_digest(endpoint, EndpointSummary::digest_of(announcement));
+    }
+
+    fn insert_digest(&mut self, endpoint: EntityId, digest: u128) {
         self.remove(endpoint);
-        let digest = EndpointSummary::digest_of(announcement);
         self.by_endpoint.insert(endpoint, digest);
         self.sum = self.sum.wrapping_add(digest);
     }
@@ -41,8 +45,20 @@ impl Digests {
         self.sum
     }
 
-    fn sum_of(&self, endpoints: &BTreeSet<EntityId>) -> u128 {
-        endpoints.iter().filter_map(|endpoint| self.by_endpoint.get(endpoint)).fold(0, |sum, d| sum.wrapping_add(*d))
+    fn len(&self) -> usize {
+        self.by_endpoint.len()
+    }
+
+    fn contains(&self, endpoint: EntityId) -> bool {
+        self.by_endpoint.contains_key(&endpoint)
+    }
+
+    /// The endpoints among them for which `is_in` holds.
+    fn subset(&self, is_in: impl Fn(&EntityId) -> bool) -> Self {
+        let by_endpoint: BTreeMap<_, _> =
+            self.by_endpoint.iter().filter(|(endpoint, _)| is_in(endpoint)).map(|(e, digest)| (*e, *digest)).collect();
+        let sum = by_endpoint.values().fold(0_u128, |sum, digest| sum.wrapping_add(*digest));
+        Self { by_endpoint, sum }
     }
 }
 
@@ -53,6 +69,8 @@ pub(super) struct Position {
     pub(super) next: SequenceNumber,
     /// The greatest number received, delivered or not.
     pub(super) received: SequenceNumber,
+    /// How long the participant has to refute a contradiction after it was asked: time for two answers.
+    pub(super) patience: Span,
 }
 
 impl Position {
@@ -66,20 +84,73 @@ impl Position {
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Nothing,
-    /// To receive all announcements again.
-    Reread,
-    /// To remove these endpoints, which the participant does not have.
-    Gone(Vec<EntityId>),
+    /// To receive announcements again.
+    Reread(Reread),
+    /// All that was received is true, but for these endpoints, which are to be removed.
+    Agreed(Vec<EntityId>),
+}
+
+/// The samples to be received again: these announcements, in ascending order, and all after `last`.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Reread {
+    pub(super) numbers: Vec<SequenceNumber>,
+    pub(super) last: SequenceNumber,
+}
+
+impl Reread {
+    const ALL: Self = Self { numbers: Vec::new(), last: SequenceNumber::ZERO };
+}
+
+/// The participant has confirmed all that was received up to a sample. Lies after that have changed little: the rest
+/// need not be received again.
+#[derive(Debug)]
+struct Agreement {
+    last: SequenceNumber,
+    /// The endpoints whose state has changed since, and the numbers of their announcements at that time.
+    changed: BTreeMap<EntityId, Option<SequenceNumber>>,
+}
+
+/// A statement contradicts what was received. An impostor may have made either, so that the participant itself decides:
+/// the contradiction stands if it is repeated, and the participant has not refuted it although it was asked.
+#[derive(Clone, Copy, Default, Debug)]
+struct Contradiction {
+    /// When the participant was first asked since.
+    asked_at: Option<Instant>,
+}
+
+impl Contradiction {
+    fn note_question(&mut self, now: Instant) {
+        self.asked_at.get_or_insert(now);
+    }
+
+    /// Whether the participant has had time to refute it.
+    fn stands(self, now: Instant, patience: Span) -> bool {
+        self.asked_at.is_some_and(|at| now.since(at) >= patience)
+    }
+}
+
+/// A summary differs from what was received.
+#[derive(Clone, Copy, Debug)]
+struct Difference {
+    stated: EndpointSummary,
+    contradiction: Contradiction,
+    /// A summary has differed after the participant had time to refute the first one.
+    is_repeated: bool,
+    /// A HEARTBEAT has denied samples that the summary counts, and none has confirmed them since. As long as that is
+    /// open, the summary may be as false as these.
+    is_denied: bool,
 }
 
 /// A HEARTBEAT has said that the newest samples were never written.
 #[derive(Clone, Copy, Debug)]
 struct Denial {
     count: Count,
-    at: Instant,
+    /// The last sample written, by the HEARTBEAT that concedes most.
+    last: SequenceNumber,
+    contradiction: Contradiction,
 }
 
-/// A comparison that has failed although all announcements were received again.
+/// A comparison that has failed although everything in doubt was received again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Failure {
     received: u128,
@@ -90,12 +161,19 @@ struct Failure {
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     digests: Digests,
+    /// The numbers of the announcements.
+    numbers: BTreeMap<EntityId, SequenceNumber>,
+    /// The last time that everything was confirmed, unless that has proved false.
+    agreement: Option<Agreement>,
     next_question: Option<Instant>,
     /// Questions in a row without an answer.
     unanswered: u32,
+    /// When the last question was asked.
+    asked_at: Option<Instant>,
     denial: Option<Denial>,
-    /// While all announcements are being received again: the endpoints announced since.
-    seen: Option<BTreeSet<EntityId>>,
+    difference: Option<Difference>,
+    /// While announcements are being received again: the endpoints announced since, or not in doubt.
+    seen: Option<Digests>,
     /// When that last began.
     reread_at: Option<Instant>,
     /// The last failure, and how often it came in a row.
@@ -105,34 +183,73 @@ pub(super) struct Inventory {
 impl Inventory {
     /// The bytes that the inventory counts for.
     pub(super) fn bytes(&self) -> usize {
-        let seen = self.seen.as_ref().map_or(0, BTreeSet::len);
-        self.digests.by_endpoint.len().saturating_add(seen).saturating_mul(INVENTORY_ENTRY_BYTES)
+        let seen = self.seen.as_ref().map_or(0, Digests::len);
+        let changed = self.agreement.as_ref().map_or(0, |agreement| agreement.changed.len());
+        let entries = self.digests.len().saturating_add(seen).saturating_add(changed);
+        entries.saturating_mul(INVENTORY_ENTRY_BYTES)
     }
 
-    /// An announcement has been received. Beyond [`ENDPOINTS_PER_PARTICIPANT_MAX`] endpoints, it is not recorded.
-    pub(super) fn announce(&mut self, endpoint: EntityId, announcement: &[u8]) {
-        let entries = &self.digests.by_endpoint;
-        if entries.len() >= ENDPOINTS_PER_PARTICIPANT_MAX && !entries.contains_key(&endpoint) {
+    /// The announcement with this number has been received. Beyond [`ENDPOINTS_PER_PARTICIPANT_MAX`] endpoints, it is
+    /// not recorded.
+    pub(super) fn announce(&mut self, endpoint: EntityId, number: SequenceNumber, announcement: &[u8]) {
+        if self.digests.len() >= ENDPOINTS_PER_PARTICIPANT_MAX && !self.digests.contains(endpoint) {
             return;
         }
-        self.digests.insert(endpoint, announcement);
+        self.note_change(endpoint);
+        let digest = EndpointSummary::digest_of(announcement);
+        self.digests.insert_digest(endpoint, digest);
+        self.numbers.insert(endpoint, number);
         if let Some(seen) = &mut self.seen {
-            seen.insert(endpoint);
+            seen.insert_digest(endpoint, digest);
         }
     }
 
     /// A disposal has been received.
     pub(super) fn dispose(&mut self, endpoint: EntityId) {
-        self.digests.remove(endpoint);
-        if let Some(seen) = &mut self.seen {
-            seen.remove(&endpoint);
+        if self.numbers.contains_key(&endpoint) {
+            self.note_change(endpoint);
+            self.forget(endpoint);
         }
+        if let Some(seen) = &mut self.seen {
+            seen.remove(endpoint);
+        }
+    }
+
+    fn forget(&mut self, endpoint: EntityId) {
+        self.digests.remove(endpoint);
+        self.numbers.remove(&endpoint);
+    }
+
+    /// The state of an endpoint is about to change.
+    fn note_change(&mut self, endpoint: EntityId) {
+        let Some(Agreement { changed, .. }) = &mut self.agreement else { return };
+        changed.entry(endpoint).or_insert_with(|| self.numbers.get(&endpoint).copied());
+        if changed.len() > ENDPOINTS_PER_PARTICIPANT_MAX {
+            self.agreement = None;
+        }
+    }
+
+    /// The participant confirms everything that was received, up to this sample.
+    fn agree(&mut self, last: SequenceNumber) {
+        (self.failure, self.difference) = (None, None);
+        self.agreement = Some(Agreement { last, changed: BTreeMap::new() });
     }
 
     /// Asks the participant soon for a statement, once for all changes until then.
     pub(super) fn ask(&mut self, now: Instant) {
         self.unanswered = 0;
         self.ask_at(now + QUESTION_AFTER);
+    }
+
+    /// Asks the participant about a contradiction: as soon as it answers, again, and when the contradiction stands.
+    fn ask_about(&mut self, now: Instant, contradiction: Contradiction, patience: Span) {
+        let not_before = |pause: Span| self.asked_at.map_or(now, |at| now.max(at + pause));
+        self.ask_at(match contradiction.asked_at {
+            // The participant answers from a budget.
+            None => not_before(CONTRADICTION_INTERVAL),
+            Some(at) if now.since(at) < CONTRADICTION_INTERVAL => at + CONTRADICTION_INTERVAL,
+            Some(at) => not_before(SUMMARY_INTERVAL).max(at + patience),
+        });
     }
 
     fn ask_at(&mut self, at: Instant) {
@@ -156,28 +273,40 @@ impl Inventory {
         is_summarized: bool,
     ) -> Verdict {
         if last < position.received {
-            return match self.denial {
-                // One that was overtaken by the samples, or a repetition, proves nothing.
-                Some(denial) if denial.count == count || now.since(denial.at) < CONTRADICTION_INTERVAL => {
-                    Verdict::Nothing
-                }
-                Some(_) => self.begin_reread(now),
-                None => {
-                    self.denial = Some(Denial { count, at: now });
-                    self.ask_at(now + CONTRADICTION_INTERVAL);
-                    Verdict::Nothing
-                }
-            };
+            return self.hear_denial(now, (count, last), position.patience);
         }
         self.denial = None;
+        if let Some(difference) = self.difference.as_mut().filter(|difference| difference.is_denied) {
+            difference.is_denied = false;
+            let difference = *difference;
+            if difference.is_repeated && position.is_at(difference.stated.last) {
+                return self.hear_difference(now, difference, position.patience);
+            }
+        }
         if is_summarized || !position.is_at(last) {
             return Verdict::Nothing;
         }
         self.end_questions();
-        match self.seen.take() {
-            Some(seen) => self.keep_only(&seen),
-            None => Verdict::Nothing,
+        let verdict = self.seen.take().map_or(Verdict::Nothing, |seen| self.keep_only(&seen));
+        self.agree(last);
+        verdict
+    }
+
+    fn hear_denial(&mut self, now: Instant, (count, last): (Count, SequenceNumber), patience: Span) -> Verdict {
+        if self.denial.is_none() {
+            self.unanswered = 0;
         }
+        self.difference.iter_mut().for_each(|difference| difference.is_denied = true);
+        let denial = self.denial.get_or_insert(Denial { count, last, contradiction: Contradiction::default() });
+        denial.last = denial.last.max(last);
+        let denial = *denial;
+        // A repetition proves nothing.
+        if denial.count != count && denial.contradiction.stands(now, patience) {
+            self.agreement.take_if(|agreement| denial.last < agreement.last);
+            return self.begin_reread(now);
+        }
+        self.ask_about(now, denial.contradiction, patience);
+        Verdict::Nothing
     }
 
     /// The participant has summarized its endpoints.
@@ -190,20 +319,42 @@ impl Inventory {
             return Verdict::Nothing;
         }
         self.end_questions();
+        self.denial = None;
         if self.digests.sum() == stated.digest {
-            (self.seen, self.failure) = (None, None);
+            self.agree(stated.last);
+            // Nothing but the comparison after a reception of all in doubt confirms that samples were passed over.
+            return if self.seen.take().is_some() { Verdict::Agreed(Vec::new()) } else { Verdict::Nothing };
+        }
+        if let Some(seen) = self.seen.take_if(|seen| seen.sum() == stated.digest) {
+            let verdict = self.keep_only(&seen);
+            self.agree(stated.last);
+            return verdict;
+        }
+        let new =
+            || Difference { stated, contradiction: Contradiction::default(), is_repeated: false, is_denied: false };
+        let difference = self.difference.get_or_insert_with(new);
+        difference.stated = stated;
+        difference.is_repeated |= difference.contradiction.stands(now, position.patience);
+        let difference = *difference;
+        self.hear_difference(now, difference, position.patience)
+    }
+
+    fn hear_difference(&mut self, now: Instant, difference: Difference, patience: Span) -> Verdict {
+        let Difference { stated, contradiction, is_repeated, is_denied } = difference;
+        if is_denied || !is_repeated {
+            self.ask_about(now, contradiction, patience);
             return Verdict::Nothing;
         }
-        let Some(seen) = self.seen.take() else { return self.doubt(now, stated) };
-        if self.digests.sum_of(&seen) == stated.digest {
-            self.failure = None;
-            return self.keep_only(&seen);
+        if self.seen.take().is_some() {
+            self.note_failure(stated);
+            self.agreement = None;
         }
-        self.note_failure(stated);
+        // Where nothing has changed since, it is the agreement that was false.
+        self.agreement.take_if(|agreement| agreement.changed.is_empty());
         self.doubt(now, stated)
     }
 
-    /// The summary differs from what was received.
+    /// The summary differs from what was received, and the participant stands by that.
     fn doubt(&mut self, now: Instant, stated: EndpointSummary) -> Verdict {
         let surplus = self.failures(stated).checked_sub(REREAD_ATTEMPTS);
         let wait = surplus.map(|surplus| REREAD_INTERVAL.times(2 << surplus.min(REREAD_DOUBLINGS)));
@@ -226,23 +377,29 @@ impl Inventory {
         self.failure = Some((Failure { received: self.digests.sum(), stated: stated.digest }, times));
     }
 
-    /// Begins to receive everything again, or asks again as soon as that is allowed.
+    /// Begins to receive again what is in doubt, or asks again as soon as that is allowed.
     fn begin_reread(&mut self, now: Instant) -> Verdict {
         self.unanswered = 0;
         if let Some(from) = self.reread_at.map(|at| at + REREAD_INTERVAL).filter(|from| now < *from) {
             self.ask_at(from);
             return Verdict::Nothing;
         }
-        self.denial = None;
+        (self.denial, self.difference) = (None, None);
         self.reread_at = Some(now);
-        self.seen = Some(BTreeSet::new());
         self.ask_at(now + CONTRADICTION_INTERVAL);
-        Verdict::Reread
+        let Some(Agreement { last, changed }) = &self.agreement else {
+            self.seen = Some(Digests::default());
+            return Verdict::Reread(Reread::ALL);
+        };
+        self.seen = Some(self.digests.subset(|endpoint| !changed.contains_key(endpoint)));
+        let mut numbers: Vec<SequenceNumber> = changed.values().copied().flatten().collect();
+        numbers.sort_unstable();
+        Verdict::Reread(Reread { numbers, last: *last })
     }
 
-    /// Whether the next HEARTBEAT is to decide about a denial.
-    pub(super) const fn is_denied(&self) -> bool {
-        self.denial.is_some()
+    /// Whether the next HEARTBEAT, or a summary, is to decide about a contradiction.
+    pub(super) const fn is_contradicted(&self) -> bool {
+        self.denial.is_some() || self.difference.is_some()
     }
 
     const fn end_questions(&mut self) {
@@ -250,10 +407,10 @@ impl Inventory {
     }
 
     /// Forgets the other endpoints.
-    fn keep_only(&mut self, seen: &BTreeSet<EntityId>) -> Verdict {
-        let gone: Vec<EntityId> = self.digests.by_endpoint.keys().filter(|e| !seen.contains(e)).copied().collect();
-        gone.iter().for_each(|endpoint| self.digests.remove(*endpoint));
-        Verdict::Gone(gone)
+    fn keep_only(&mut self, seen: &Digests) -> Verdict {
+        let gone: Vec<EntityId> = self.digests.by_endpoint.keys().filter(|e| !seen.contains(**e)).copied().collect();
+        gone.iter().for_each(|endpoint| self.forget(*endpoint));
+        Verdict::Agreed(gone)
     }
 
     /// Handles the timer. Returns whether to ask the participant for a statement.
@@ -261,10 +418,18 @@ impl Inventory {
         if self.next_question.take_if(|at| *at <= now).is_none() {
             return false;
         }
+        self.asked_at = Some(now);
+        let denial = self.denial.as_mut().map(|denial| &mut denial.contradiction);
+        let difference = self.difference.as_mut().map(|difference| &mut difference.contradiction);
+        denial.into_iter().chain(difference).for_each(|contradiction| contradiction.note_question(now));
         self.unanswered = self.unanswered.saturating_add(1);
         if self.unanswered < QUESTIONS_MAX {
-            // The next HEARTBEAT shows whether a sample exists that one has denied.
-            self.next_question = Some(now + self.denial.map_or(QUESTION_AFTER, |_| CONTRADICTION_INTERVAL));
+            let after = if self.is_contradicted() { CONTRADICTION_INTERVAL } else { QUESTION_AFTER };
+            self.next_question = Some(now + after);
+        } else {
+            // The participant has neither refuted nor confirmed it. The next HEARTBEAT denies again what is false; a
+            // difference waits for the next summary, which may be the next periodic announcement.
+            self.denial = None;
         }
         true
     }
@@ -276,220 +441,4 @@ impl Inventory {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::vec;
-
-    use super::*;
-
-    const NOW: Instant = Instant(1_000_000_000);
-
-    fn endpoint(key: u32) -> EntityId {
-        EntityId::user_writer(key, false)
-    }
-
-    fn at(last: i64) -> Position {
-        Position { next: SequenceNumber(last + 1), received: SequenceNumber(last) }
-    }
-
-    fn summary(last: i64, announcements: &[&[u8]]) -> EndpointSummary {
-        let digest = announcements.iter().fold(0_u128, |sum, a| sum.wrapping_add(EndpointSummary::digest_of(a)));
-        EndpointSummary { last: SequenceNumber(last), digest }
-    }
-
-    fn inventory(announcements: &[&[u8]]) -> Inventory {
-        let mut inventory = Inventory::default();
-        for (key, announcement) in announcements.iter().enumerate() {
-            inventory.announce(endpoint(key as u32), announcement);
-        }
-        inventory
-    }
-
-    #[test]
-    fn equal_summary_ends_the_questions() {
-        let mut inventory = inventory(&[b"one", b"two"]);
-        inventory.ask(NOW);
-        assert_eq!(inventory.hear_summary(NOW, summary(2, &[b"two", b"one"]), at(2)), Verdict::Nothing);
-        assert_eq!(inventory.poll_timeout(), None);
-    }
-
-    /// Lets all questions of a series pass without an answer. Returns the time of the last one.
-    fn let_questions_pass(inventory: &mut Inventory) -> Instant {
-        let mut last = NOW;
-        for _ in 0..=QUESTIONS_MAX {
-            let Some(at) = inventory.poll_timeout() else { return last };
-            assert!(inventory.handle_timeout(at));
-            last = at;
-        }
-        panic!("the questions do not end");
-    }
-
-    #[test]
-    fn summary_that_cannot_be_compared_repeats_the_question_after_an_outage() {
-        let mut inventory = inventory(&[b"one"]);
-        inventory.dispose(endpoint(0));
-        inventory.ask(NOW);
-        let later = let_questions_pass(&mut inventory) + Span::from_secs(5);
-        let stated = summary(1, &[b"one"]);
-        for announcement in 0..3 {
-            let at_announcement = later + Span::from_secs(announcement);
-            assert_eq!(inventory.hear_summary(at_announcement, stated, at(2)), Verdict::Nothing);
-            assert_eq!(inventory.poll_timeout(), Some(at_announcement + QUESTION_AFTER));
-            assert_eq!(let_questions_pass(&mut inventory), at_announcement + QUESTION_AFTER, "one for each summary");
-        }
-    }
-
-    #[test]
-    fn announcement_without_summary_repeats_only_unanswered_questions() {
-        let mut inventory = inventory(&[b"one"]);
-        inventory.hear_announcement(NOW);
-        assert_eq!(inventory.poll_timeout(), None);
-        inventory.ask(NOW);
-        let later = let_questions_pass(&mut inventory) + Span::from_secs(5);
-        inventory.hear_announcement(later);
-        assert_eq!(inventory.poll_timeout(), Some(later + QUESTION_AFTER));
-        let heard = inventory.hear_heartbeat(later, (Count(9), SequenceNumber(1)), at(1), false);
-        assert_eq!((heard, inventory.poll_timeout()), (Verdict::Nothing, None));
-        inventory.hear_announcement(later);
-        assert_eq!(inventory.poll_timeout(), None);
-    }
-
-    #[test]
-    fn endpoint_that_is_not_announced_again_is_gone() {
-        let mut inventory = inventory(&[b"one", b"forged"]);
-        let stated = summary(2, &[b"one"]);
-        assert_eq!(inventory.hear_summary(NOW, stated, at(2)), Verdict::Reread);
-        inventory.announce(endpoint(0), b"one");
-        let half = Position { next: SequenceNumber(2), received: SequenceNumber(1) };
-        assert_eq!(inventory.hear_summary(NOW, stated, half), Verdict::Nothing);
-        assert_eq!(inventory.hear_summary(NOW, stated, at(2)), Verdict::Gone(vec![endpoint(1)]));
-        assert_eq!(inventory.hear_summary(NOW, stated, at(2)), Verdict::Nothing);
-    }
-
-    #[test]
-    fn endpoint_whose_new_announcement_is_missing_stays() {
-        let mut inventory = inventory(&[b"one", b"two", b"forged"]);
-        assert_eq!(inventory.hear_summary(NOW, summary(3, &[b"one", b"two"]), at(3)), Verdict::Reread);
-        inventory.announce(endpoint(0), b"one");
-        // The writer has replaced "two" by sample 4, which has not come.
-        assert_eq!(inventory.hear_summary(NOW, summary(4, &[b"one", b"new"]), at(3)), Verdict::Nothing);
-        inventory.announce(endpoint(1), b"new");
-        let verdict = inventory.hear_summary(NOW, summary(4, &[b"one", b"new"]), at(4));
-        assert_eq!(verdict, Verdict::Gone(vec![endpoint(2)]));
-    }
-
-    #[test]
-    fn rereads_are_limited_in_rate() {
-        let mut inventory = inventory(&[b"one"]);
-        let mut rereads = 0;
-        for step in 0..1000 {
-            let now = NOW + Span::from_millis(10).times(step);
-            let stated = EndpointSummary { last: SequenceNumber(1), digest: u128::from(step) };
-            rereads += u64::from(inventory.hear_summary(now, stated, at(1)) == Verdict::Reread);
-        }
-        let max = Span::from_secs(10).0 / REREAD_INTERVAL.0 + 1;
-        assert!((2..=max).contains(&rereads), "{rereads}");
-    }
-
-    #[test]
-    fn lasting_difference_is_not_asked_about_without_end() {
-        let mut inventory = inventory(&[b"one"]);
-        let stated = summary(1, &[b"another"]);
-        let mut now = NOW;
-        assert_eq!(inventory.hear_summary(now, stated, at(1)), Verdict::Reread);
-        let mut questions = 0;
-        while let Some(next) = inventory.poll_timeout() {
-            now = next;
-            questions += u32::from(inventory.handle_timeout(now));
-            let _ = inventory.hear_summary(now, stated, at(1));
-            inventory.announce(endpoint(0), b"one");
-            assert!(questions < 20, "the participant is asked without end");
-        }
-        assert!(questions >= REREAD_ATTEMPTS, "{questions}");
-    }
-
-    /// A peer counts differently, and announces itself every seven seconds.
-    #[test]
-    fn attempts_without_success_become_rare() {
-        let mut inventory = inventory(&[b"one"]);
-        let stated = summary(1, &[b"another"]);
-        let mut rereads = 0;
-        for step in 0..7 * 24 * 3600 / 7 {
-            let now = NOW + Span::from_secs(7 * step);
-            rereads += u32::from(inventory.hear_summary(now, stated, at(1)) == Verdict::Reread);
-            inventory.announce(endpoint(0), b"one");
-        }
-        // In a week, at least one in about half an hour.
-        assert!((300..1000).contains(&rereads), "{rereads}");
-    }
-
-    #[test]
-    fn change_after_many_failures_is_compared_at_once() {
-        let mut inventory = inventory(&[b"one"]);
-        let mut now = NOW;
-        for _ in 0..1000 {
-            now = now + Span::from_secs(7);
-            let _ = inventory.hear_summary(now, summary(1, &[b"another"]), at(1));
-            inventory.announce(endpoint(0), b"one");
-        }
-        now = now + REREAD_INTERVAL;
-        inventory.announce(endpoint(1), b"forged");
-        assert_eq!(inventory.hear_summary(now, summary(1, &[b"another"]), at(1)), Verdict::Reread);
-    }
-
-    #[test]
-    fn two_heartbeats_some_time_apart_deny_a_sample() {
-        let mut inventory = inventory(&[b"one", b"forged"]);
-        let mut hear =
-            |now, count, last| inventory.hear_heartbeat(now, (Count(count), SequenceNumber(last)), at(2), false);
-        assert_eq!(hear(NOW, 1, 1), Verdict::Nothing);
-        assert_eq!(hear(NOW + CONTRADICTION_INTERVAL, 1, 1), Verdict::Nothing, "a repetition");
-        assert_eq!(hear(NOW + Span(1), 2, 1), Verdict::Nothing, "too early");
-        assert_eq!(hear(NOW + CONTRADICTION_INTERVAL, 2, 1), Verdict::Reread);
-    }
-
-    #[test]
-    fn confirmed_sample_ends_a_denial() {
-        let mut inventory = inventory(&[b"one", b"two"]);
-        let mut hear =
-            |now, count, last| inventory.hear_heartbeat(now, (Count(count), SequenceNumber(last)), at(2), false);
-        assert_eq!(hear(NOW, 1, 1), Verdict::Nothing);
-        assert_eq!(hear(NOW, 2, 2), Verdict::Nothing);
-        assert_eq!(hear(NOW + CONTRADICTION_INTERVAL, 3, 1), Verdict::Nothing);
-    }
-
-    #[test]
-    fn participant_without_summaries_is_compared_after_a_heartbeat() {
-        let mut inventory = inventory(&[b"one", b"forged"]);
-        let mut now = NOW;
-        let mut hear = |inventory: &mut Inventory, count, position| {
-            now = now + CONTRADICTION_INTERVAL;
-            inventory.hear_heartbeat(now, (Count(count), SequenceNumber(1)), position, false)
-        };
-        assert_eq!(hear(&mut inventory, 1, at(2)), Verdict::Nothing);
-        assert_eq!(hear(&mut inventory, 2, at(2)), Verdict::Reread);
-        assert_eq!(hear(&mut inventory, 3, at(0)), Verdict::Nothing);
-        inventory.announce(endpoint(0), b"one");
-        assert_eq!(hear(&mut inventory, 4, at(1)), Verdict::Gone(vec![endpoint(1)]));
-    }
-
-    #[test]
-    fn endpoints_are_bounded() {
-        let mut inventory = Inventory::default();
-        for key in 0..ENDPOINTS_PER_PARTICIPANT_MAX as u32 + 10 {
-            inventory.announce(endpoint(key), &[]);
-        }
-        assert_eq!(inventory.bytes(), ENDPOINTS_PER_PARTICIPANT_MAX * INVENTORY_ENTRY_BYTES);
-    }
-
-    #[test]
-    fn questions_end_when_they_stay_unanswered() {
-        let mut inventory = inventory(&[b"one"]);
-        inventory.ask(NOW);
-        let mut asked = 0;
-        while let Some(at) = inventory.poll_timeout() {
-            asked += u32::from(inventory.handle_timeout(at));
-            assert!(asked <= QUESTIONS_MAX, "the participant is asked without end");
-        }
-        assert_eq!(asked, QUESTIONS_MAX);
-    }
-}
+mod tests;

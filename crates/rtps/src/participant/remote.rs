@@ -262,7 +262,7 @@ impl RemoteParticipant {
         announced.chain(&self.ways.metatraffic_unicast).chain(&self.ways.default_unicast)
     }
 
-    fn names_stream(&self, locator: &Locator) -> bool {
+    pub(super) fn names_stream(&self, locator: &Locator) -> bool {
         self.data.streams.contains(locator) || self.ways.streams.contains(locator)
     }
 

@@ -9,6 +9,7 @@ mod eviction;
 mod forged_discovery;
 mod forged_goodbye;
 mod forged_moves;
+mod forged_rereads;
 mod fragment_runs;
 mod gate;
 mod handshake_credit;

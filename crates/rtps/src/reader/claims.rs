@@ -186,11 +186,13 @@ impl WriterProxy {
     /// Sample `number` has come, which should never have come again, or never at all. Says whether a claim was false,
     /// so that the sample is wanted.
     pub(super) fn withdraw_claim_against(&mut self, now: Instant, number: SequenceNumber) -> bool {
-        if number > SequenceNumber::LAST {
+        if number > SequenceNumber::LAST || self.is_confirmed(number) {
             return false;
         }
         if number >= self.next {
-            return !self.out_of_order.contains_key(&number) && self.withdraw_irrelevant(number);
+            let is_wanted = !self.out_of_order.contains_key(&number) && self.withdraw_irrelevant(number);
+            self.mark_confirmed();
+            return is_wanted;
         }
         let Some(skip) = self.skip.get().filter(|skip| (skip.from..skip.until).contains(&number)) else { return false };
         let is_last = skip.until == self.next;
@@ -220,6 +222,7 @@ impl WriterProxy {
             self.started = false;
         }
         self.next = skip.from;
+        self.mark_confirmed();
     }
 
     /// Notes a sample that was passed over. Says whether so many came in a row that it was the number they were passed

@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use crate::compact::Compact;
 use crate::count_filter::{CountFilter, Counted};
@@ -28,7 +27,7 @@ use super::reassembly::{Due, Reassembly, Wanted};
 use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
 use super::request_budget::RequestBudget;
-use super::skip::{Skip, StaleRun};
+use super::skip::{Irrelevant, Skip, StaleRun};
 use super::source_order::SourceOrder;
 
 /// A remote writer that discovery has matched.
@@ -97,8 +96,7 @@ pub(super) struct WriterProxy {
     pub(super) tolerance: Tolerance,
     pub(super) out_of_order: BTreeMap<SequenceNumber, OutOfOrderSample>,
     pub(super) out_of_order_bytes: usize,
-    /// Ranges (first, last) after `next` that will not be sent; ascending, neither overlapping nor adjacent.
-    irrelevant: Rare<Vec<(SequenceNumber, SequenceNumber)>>,
+    pub(super) irrelevant: Rare<Irrelevant>,
     pub(super) reassembly: Reassembly,
     /// The numbers that were passed over last by claims of the writer.
     pub(super) skip: Rare<Skip>,
@@ -275,7 +273,7 @@ impl WriterProxy {
             && self.asked.is_none()
             && self.answer_at.is_none()
             && self.out_of_order.is_empty()
-            && self.irrelevant.as_ref().is_none_or(Vec::is_empty)
+            && self.irrelevant.as_ref().is_none_or(|irrelevant| irrelevant.ranges.is_empty())
             && self.reassembly.samples() == 0
     }
 
@@ -289,7 +287,7 @@ impl WriterProxy {
 
     /// The end of the irrelevant range that contains `number`, if there is one.
     fn irrelevant_until(&self, number: SequenceNumber) -> Option<SequenceNumber> {
-        let ranges = self.irrelevant.as_ref()?;
+        let ranges = &self.irrelevant.as_ref()?.ranges;
         let after = ranges.partition_point(|(first, _)| *first <= number);
         let (_, last) = ranges.get(after.checked_sub(1)?)?;
         (*last >= number).then_some(*last)
@@ -300,7 +298,7 @@ impl WriterProxy {
         self.irrelevant
             .as_ref()
             .into_iter()
-            .flatten()
+            .flat_map(|irrelevant| &irrelevant.ranges)
             .map(|(f, l)| l.next().min(until).distance_from((*f).max(first)))
             .sum()
     }
@@ -312,7 +310,7 @@ impl WriterProxy {
             return true;
         }
         // All ranges that overlap the new one or are adjacent to it are merged with it.
-        let ranges = self.irrelevant.get_or_default();
+        let ranges = &mut self.irrelevant.get_or_default().ranges;
         let from = ranges.partition_point(|(_, l)| l.next() < first);
         let to = ranges.partition_point(|(f, _)| *f <= last.next());
         let merged = match (ranges.get(from), to.checked_sub(1).and_then(|i| ranges.get(i))) {
@@ -342,7 +340,7 @@ impl WriterProxy {
 
     /// Forgets that `number` and its neighbours will never come. Says whether that was noted.
     pub(super) fn withdraw_irrelevant(&mut self, number: SequenceNumber) -> bool {
-        let Some(ranges) = self.irrelevant.as_mut() else { return false };
+        let Some(Irrelevant { ranges, .. }) = self.irrelevant.as_mut() else { return false };
         let before = ranges.len();
         ranges.retain(|(first, last)| !(*first..=*last).contains(&number));
         ranges.len() < before
@@ -351,7 +349,7 @@ impl WriterProxy {
     /// Moves `next` over everything that will never come, but not past what has come all the same: a writer may let go
     /// of a sample after sending it.
     pub(super) fn skip_irrelevant(&mut self) {
-        while let Some((first, last)) = self.irrelevant.as_ref().and_then(|ranges| ranges.first()).copied() {
+        while let Some((first, last)) = self.irrelevant.as_ref().and_then(|i| i.ranges.first()).copied() {
             if first > self.next {
                 return;
             }
@@ -362,7 +360,7 @@ impl WriterProxy {
             if until <= last {
                 return;
             }
-            self.irrelevant.as_mut().into_iter().for_each(|ranges| _ = ranges.remove(0));
+            self.irrelevant.as_mut().into_iter().for_each(|irrelevant| _ = irrelevant.ranges.remove(0));
         }
     }
 
@@ -445,7 +443,7 @@ impl WriterProxy {
         let before = self.next.previous();
         self.announced.lower(before);
         self.shown.lower(before);
-        self.irrelevant.as_mut().into_iter().for_each(Vec::clear);
+        self.irrelevant.clear();
         self.skip.clear();
         self.stale.clear();
         self.asked.clear();
@@ -701,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_gap_is_kept_as_one_range() {
+    fn huge_gap_is_confirmed_as_one_range() {
         let mut proxy = proxy();
         assert!(proxy.mark_irrelevant(SequenceNumber(5), SequenceNumber(i64::MAX - 1)));
         assert!(proxy.is_resolved(SequenceNumber(1 << 60)));
@@ -709,7 +707,7 @@ mod tests {
         assert!(proxy.mark_irrelevant(SequenceNumber(1), SequenceNumber(4)));
         proxy.skip_irrelevant();
         assert_eq!(proxy.next, SequenceNumber(i64::MAX));
-        assert!(proxy.irrelevant.as_ref().is_none_or(Vec::is_empty));
+        assert!(proxy.irrelevant.as_ref().is_none_or(|irrelevant| irrelevant.ranges.is_empty()));
     }
 
     #[test]
@@ -730,7 +728,7 @@ mod tests {
                 for n in 1..230 {
                     prop_assert_eq!(proxy.is_resolved(SequenceNumber(n)), model.contains(&n), "{}", n);
                 }
-                let ranges = proxy.irrelevant.as_ref().map(Vec::as_slice).unwrap_or_default();
+                let ranges = proxy.irrelevant.as_ref().map(|irrelevant| irrelevant.ranges.as_slice()).unwrap_or_default();
                 let separate = ranges.windows(2).all(|w| w[0].1.next() < w[1].0);
                 prop_assert!(separate, "{:?}", proxy.irrelevant);
             }

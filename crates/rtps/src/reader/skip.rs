@@ -1,5 +1,7 @@
 //! Sequence numbers that a reader has passed over because of a claim of their writer (`claims.rs`).
 
+use alloc::vec::Vec;
+
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
@@ -31,4 +33,21 @@ pub(super) struct StaleRun {
     pub(super) newest: SequenceNumber,
     pub(super) samples: u32,
     pub(super) since: Instant,
+}
+
+/// The numbers after the next one that need not come.
+#[derive(Debug, Default)]
+pub(super) struct Irrelevant {
+    /// Ranges (first, last); ascending, neither overlapping nor adjacent.
+    pub(super) ranges: Vec<(SequenceNumber, SequenceNumber)>,
+    /// While samples are received again that may have been forged.
+    pub(super) again: Option<Again>,
+}
+
+/// The samples that a reader receives again, and those before `last` that it need not receive again.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    /// Ascending, and none after `last`.
+    pub(super) numbers: Vec<SequenceNumber>,
+    pub(super) last: SequenceNumber,
 }

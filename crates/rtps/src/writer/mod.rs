@@ -62,6 +62,7 @@ use crate::limits::{
 };
 use crate::payload::BufferPool;
 use crate::protection::seal::Sealer;
+use crate::round_trip::RoundTrip;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
@@ -414,6 +415,11 @@ impl Writer {
     pub fn acknowledged_below_by_all(&self) -> SequenceNumber {
         let silent = self.readers.iter().filter(|r| r.info.reliable && r.is_inactive() && !r.retains_unacknowledged());
         silent.map(|r| r.acknowledged_below).fold(self.acknowledged_below(), SequenceNumber::min)
+    }
+
+    /// The round trip to a reader; unmeasured if the reader is not matched.
+    pub(crate) fn round_trip_to(&self, reader: Guid) -> RoundTrip {
+        self.readers.find(reader).map(|reader| reader.round_trip).unwrap_or_default()
     }
 
     /// Whether this reader is matched and has acknowledged all changes up to and including `number`.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use peregrine::config::{DomainConfig, Peer};
 use peregrine::stream_link::{StreamEvent, StreamLink, StreamLinks};
 use peregrine_rtps::locator::Locator;
-use peregrine_transport::event::Waker;
+use peregrine_transport::event::{Poller, Token, Waker};
+use peregrine_transport::thread;
 
 use super::config::lock;
 
@@ -36,6 +37,14 @@ struct State {
 struct End {
     ready: Arc<Waker>,
     events: VecDeque<StreamEvent>,
+    /// The thread of the link, if it has one.
+    thread: Option<LinkThread>,
+}
+
+/// A thread that passes events on, as that of a link which waits at sockets of the system.
+struct LinkThread {
+    waker: Arc<Waker>,
+    events: VecDeque<StreamEvent>,
 }
 
 #[derive(Default)]
@@ -50,6 +59,7 @@ struct Direction {
 struct MockLink {
     network: StreamNetwork,
     address: Locator,
+    has_thread: bool,
 }
 
 impl StreamNetwork {
@@ -62,9 +72,27 @@ impl StreamNetwork {
     /// Has a process listen at `place`, and announce itself at `peers`.
     #[must_use]
     pub fn configure(&self, config: DomainConfig, place: u32, peers: &[u32]) -> DomainConfig {
-        let link = MockLink { network: self.clone(), address: Self::place(place) };
+        self.configure_link(config, place, peers, false)
+    }
+
+    /// The same with a link that has a thread of its own: nothing is reported before that thread has run.
+    #[must_use]
+    pub fn configure_with_thread(&self, config: DomainConfig, place: u32, peers: &[u32]) -> DomainConfig {
+        self.configure_link(config, place, peers, true)
+    }
+
+    fn configure_link(&self, config: DomainConfig, place: u32, peers: &[u32], has_thread: bool) -> DomainConfig {
+        let link = MockLink { network: self.clone(), address: Self::place(place), has_thread };
         let peers: Vec<Peer> = peers.iter().map(|peer| Self::place(*peer).into()).collect();
         config.with_stream_links(StreamLinks::new(vec![Arc::new(link)])).with_peers(peers)
+    }
+
+    /// A stranger without a process connects from one place to another, and says nothing.
+    pub fn connect_silently(&self, stranger: u32, to: u32) {
+        let (mut state, one, other) = (self.lock(), Self::place(stranger), Self::place(to));
+        state.directions.insert((one, other), Direction::default());
+        state.directions.insert((other, one), Direction::default());
+        state.report(other, StreamEvent::Connected(one));
     }
 
     /// Breaks the connection between two places. The peers may open a new one.
@@ -109,10 +137,22 @@ impl StreamNetwork {
 
 impl State {
     fn report(&mut self, to: Locator, event: StreamEvent) {
-        if let Some(end) = self.ends.get_mut(&to) {
+        let Some(end) = self.ends.get_mut(&to) else { return };
+        if let Some(thread) = &mut end.thread {
+            thread.events.push_back(event);
+            thread.waker.wake();
+        } else {
             end.events.push_back(event);
             end.ready.wake();
         }
+    }
+
+    /// The thread of the link at this place passes its events on. Returns `false` if the link is closed.
+    fn pass_on(&mut self, place: Locator) -> bool {
+        let Some(End { ready, events, thread: Some(thread) }) = self.ends.get_mut(&place) else { return false };
+        events.append(&mut thread.events);
+        ready.wake();
+        true
     }
 
     fn end(&mut self, one: Locator, other: Locator) {
@@ -147,7 +187,8 @@ impl StreamLink for MockLink {
     }
 
     fn open(&self, ready: Arc<Waker>) {
-        let before = self.network.lock().ends.insert(self.address, End { ready, events: VecDeque::new() });
+        let thread = self.has_thread.then(|| self.start_thread());
+        let before = self.network.lock().ends.insert(self.address, End { ready, events: VecDeque::new(), thread });
         assert!(before.is_none(), "two processes listen at {}", self.address);
     }
 
@@ -215,7 +256,29 @@ impl StreamLink for MockLink {
         for peer in peers {
             state.finish(self.address, peer);
         }
-        state.ends.remove(&self.address);
+        let end = state.ends.remove(&self.address);
+        end.and_then(|end| end.thread).inspect(|thread| thread.waker.wake());
+    }
+}
+
+impl MockLink {
+    fn start_thread(&self) -> LinkThread {
+        let waker = Arc::new(Waker::new().expect("a simulated process has descriptors"));
+        let mut poller = Poller::new().expect("a simulated process has descriptors");
+        poller.add(&*waker, Token(0)).expect("a new waker can be polled");
+        let (own, network, address) = (Arc::clone(&waker), self.network.clone(), self.address);
+        let run = move || {
+            while let Ok(tokens) = poller.wait(None) {
+                drop(tokens);
+                own.clear();
+                if !network.lock().pass_on(address) {
+                    return;
+                }
+            }
+        };
+        let builder = std::thread::Builder::new().name("link".to_owned());
+        thread::spawn(builder, run).expect("the system can start another thread");
+        LinkThread { waker, events: VecDeque::new() }
     }
 }
 

@@ -221,7 +221,7 @@ mod tests {
         let mut first = TransmitBatch::default();
         first.push_message(&[0; MESSAGE_BYTES], Arc::new([place(1), place(2)]));
         sockets.send(&first, &mut Route::default(), SendLimit::CALL);
-        sockets.streams.poll();
+        sockets.streams.poll(Instant(0), &|_| true);
         let mut outbox = Outbox::default();
         (1..=MESSAGES).for_each(|number| outbox.batch.push_message(&[number; MESSAGE_BYTES], Arc::clone(&to)));
 

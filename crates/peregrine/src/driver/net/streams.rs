@@ -6,13 +6,14 @@
 //! free again, the peer has *room*, and writers send a HEARTBEAT to the readers at that peer at once. Nothing is
 //! polled.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::locator::{Locator, Source};
 use peregrine_rtps::participant::StreamChange;
+use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::Message;
 use peregrine_transport::event::Waker;
 use tracing::Level;
@@ -30,6 +31,8 @@ const PEERS_MAX: usize = 256;
 const EVENTS_MAX: usize = 64;
 /// Bytes received at once.
 const READ_BYTES: usize = 1 << 16;
+/// How long no place is sought after none was found: a search looks at all peers and all known participants.
+const SEARCH_PAUSE: Span = Span::from_secs(1);
 /// Each message follows its length, a number of this size, least significant byte first.
 const LENGTH_BYTES: usize = size_of::<u32>();
 
@@ -37,11 +40,37 @@ const LENGTH_BYTES: usize = size_of::<u32>();
 #[derive(Debug)]
 pub(in crate::driver) struct Streams {
     links: StreamLinks,
-    peers: Mutex<BTreeMap<Locator, Arc<Peer>>>,
+    peers: Mutex<Peers>,
+    /// Wakes the control thread.
+    ready: OnceLock<Arc<Waker>>,
+    /// Calls of [`Self::poll`].
+    turns: AtomicU64,
+    /// No place is sought before this time.
+    searches_from: AtomicU64,
     counters: Counters,
 }
 
 /// One peer.
+#[derive(Debug, Default)]
+struct Peers {
+    /// At most [`PEERS_MAX`].
+    by_locator: BTreeMap<Locator, Arc<Peer>>,
+    /// Peers that gave way to others, until the link has reported the end of their connections; at most [`PEERS_MAX`].
+    leaving: BTreeSet<Locator>,
+    /// A peer to which a message was to be sent when there was no place for it.
+    wanted: Option<Locator>,
+}
+
+impl Peers {
+    fn is_full(&self) -> bool {
+        self.by_locator.len() >= PEERS_MAX
+    }
+
+    fn is_full_for(&self, newcomer: &Locator) -> bool {
+        self.is_full() && !self.by_locator.contains_key(newcomer) && !self.leaving.contains(newcomer)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Peer {
     state: Mutex<PeerState>,
@@ -60,7 +89,20 @@ struct PeerState {
     is_short: bool,
     /// The beginning of an incomplete message.
     incoming: Vec<u8>,
+    proof: Proof,
 }
+
+/// The evidence that a peer exchanges messages. The peer with the least gives way to others first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Proof {
+    /// Whether a message has come.
+    has_spoken: bool,
+    /// The turn of the last one; before the first, that in which the peer came.
+    turn: u64,
+}
+
+/// The peers that others may displace in a turn, the first one first.
+type Displaceable = Option<VecDeque<(Proof, Locator)>>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {
@@ -81,6 +123,8 @@ struct Counters {
     dropped_full: AtomicU64,
     dropped_lost: AtomicU64,
     dropped_peers: AtomicU64,
+    displaced: AtomicU64,
+    refused: AtomicU64,
     dropped_kind: AtomicU64,
     malformed: AtomicU64,
     queued_bytes_max: AtomicU64,
@@ -98,7 +142,14 @@ pub(in crate::driver) struct StreamNews {
 
 impl Streams {
     pub(in crate::driver) fn new(links: StreamLinks) -> Self {
-        Self { links, peers: Mutex::default(), counters: Counters::default() }
+        Self {
+            links,
+            peers: Mutex::default(),
+            ready: OnceLock::new(),
+            turns: AtomicU64::new(0),
+            searches_from: AtomicU64::new(0),
+            counters: Counters::default(),
+        }
     }
 
     /// Whether the domain has no stream links.
@@ -108,6 +159,7 @@ impl Streams {
     }
 
     pub(in crate::driver) fn open(&self, ready: &Arc<Waker>) {
+        let _ = self.ready.set(Arc::clone(ready));
         self.links.as_slice().iter().for_each(|link| link.open(Arc::clone(ready)));
     }
 
@@ -126,7 +178,10 @@ impl Streams {
     fn send_to(&self, to: Locator, message: &Message<'_>) {
         let Some(link) = self.link(to.kind) else { return count(&self.counters.dropped_kind) };
         loop {
-            let Some(peer) = self.peer(to) else { return count(&self.counters.dropped_peers) };
+            let Some(peer) = self.peer(to) else {
+                self.want(to);
+                return count(&self.counters.dropped_peers);
+            };
             let mut state = lock(&peer.state);
             match state.phase {
                 // The connection has broken since the lookup of the peer; the next lookup opens a new one.
@@ -146,18 +201,43 @@ impl Streams {
         }
     }
 
-    /// Takes the events of all links since the last call. Called by one thread at a time.
-    pub(in crate::driver) fn poll(&self) -> StreamNews {
+    /// The next message to this peer finds a place, if the control thread can free one.
+    fn want(&self, peer: Locator) {
+        // Until the control thread has searched, further peers need not wake it.
+        if lock(&self.peers).wanted.replace(peer).is_none() {
+            self.ready.get().inspect(|ready| ready.wake());
+        }
+    }
+
+    /// Takes the events of all links since the last call. Called by one thread at a time. Where there is no place for a
+    /// newcomer, the peer that has proved least gives way, unless it `is_proven`: a participant that hears this process
+    /// is reached by its connection.
+    pub(in crate::driver) fn poll(&self, now: Instant, is_proven: &dyn Fn(&Locator) -> bool) -> StreamNews {
         let mut news = StreamNews::default();
+        let mut displaceable = None;
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        if let Some(wanted) = self.take_wanted(now) {
+            if self.is_full_for(&wanted) {
+                self.displace_one(now, &mut displaceable, is_proven, &mut news);
+            }
+            // The place is kept for this peer; the next message opens the connection.
+            let _ = self.peer(wanted);
+        }
         for link in self.links.as_slice() {
             let mut rounds = 0..EVENTS_MAX;
             while rounds.next().is_some()
                 && let Some(event) = link.poll_event()
             {
+                if let StreamEvent::Connected(locator) = event
+                    && self.is_full_for(&locator)
+                {
+                    self.displace_one(now, &mut displaceable, is_proven, &mut news);
+                }
                 self.handle(event, &**link, &mut news);
             }
             news.is_incomplete |= rounds.is_empty();
         }
+        debug_assert_eq!(turn, self.turns.load(Ordering::Relaxed), "one thread polls at a time");
         news
     }
 
@@ -172,6 +252,8 @@ impl Streams {
             dropped_full: read(&counters.dropped_full),
             dropped_lost: read(&counters.dropped_lost),
             dropped_peers: read(&counters.dropped_peers),
+            displaced: read(&counters.displaced),
+            refused: read(&counters.refused),
             dropped_kind: read(&counters.dropped_kind),
             malformed: read(&counters.malformed),
             queued_bytes_max: read(&counters.queued_bytes_max),
@@ -181,8 +263,15 @@ impl Streams {
     fn handle(&self, event: StreamEvent, link: &dyn StreamLink, news: &mut StreamNews) {
         match event {
             StreamEvent::Connected(locator) => {
+                if lock(&self.peers).leaving.contains(&locator) {
+                    // The peer gave way while its connection was being opened.
+                    return;
+                }
                 // A peer that has opened a connection may be a new one.
-                let Some(peer) = self.peer(locator) else { return link.disconnect(locator) };
+                let Some(peer) = self.peer(locator) else {
+                    count(&self.counters.refused);
+                    return link.disconnect(locator);
+                };
                 count(&self.counters.connected);
                 let mut state = lock(&peer.state);
                 state.phase = Phase::Connected;
@@ -203,8 +292,13 @@ impl Streams {
             StreamEvent::Readable(locator) => {
                 let Some(peer) = self.known(&locator) else { return };
                 let before = news.messages.len();
-                let is_sound = lock(&peer.state).receive(locator, link, &mut news.messages);
+                let mut state = lock(&peer.state);
+                let is_sound = state.receive(locator, link, &mut news.messages);
                 let received = news.messages.len() - before;
+                if received > 0 {
+                    state.proof = Proof { has_spoken: true, turn: self.turns.load(Ordering::Relaxed) };
+                }
+                drop(state);
                 self.counters.messages_received.fetch_add(received as u64, Ordering::Relaxed);
                 if !is_sound {
                     count(&self.counters.malformed);
@@ -216,40 +310,106 @@ impl Streams {
             }
             StreamEvent::Lost(locator) => {
                 count(&self.counters.lost);
-                let Some(peer) = lock(&self.peers).remove(&locator) else { return };
-                let mut state = lock(&peer.state);
-                let was_open = state.phase == Phase::Connected;
-                state.phase = Phase::Over;
-                let dropped = state.messages.len();
-                self.counters.dropped_lost.fetch_add(dropped as u64, Ordering::Relaxed);
-                log(Level::DEBUG, move || tracing::debug!(peer = %locator, dropped, "a connection has ended"));
-                if was_open {
-                    news.changes.push((locator, StreamChange::Lost));
+                let has_left = lock(&self.peers).leaving.remove(&locator);
+                if !has_left {
+                    self.forget(locator, news);
                 }
             }
         }
+    }
+
+    /// The connection to a peer is over. Returns whether the link has been told to open one, or has reported one.
+    fn forget(&self, locator: Locator, news: &mut StreamNews) -> bool {
+        let Some(peer) = lock(&self.peers).by_locator.remove(&locator) else { return false };
+        let mut state = lock(&peer.state);
+        let (was_new, was_open) = (state.phase == Phase::New, state.phase == Phase::Connected);
+        state.phase = Phase::Over;
+        let dropped = state.messages.len();
+        self.counters.dropped_lost.fetch_add(dropped as u64, Ordering::Relaxed);
+        log(Level::DEBUG, move || tracing::debug!(peer = %locator, dropped, "a connection has ended"));
+        if was_open {
+            news.changes.push((locator, StreamChange::Lost));
+        }
+        !was_new
+    }
+
+    fn is_full_for(&self, newcomer: &Locator) -> bool {
+        lock(&self.peers).is_full_for(newcomer)
+    }
+
+    fn take_wanted(&self, now: Instant) -> Option<Locator> {
+        lock(&self.peers).wanted.take_if(|_| self.may_search(now))
+    }
+
+    fn may_search(&self, now: Instant) -> bool {
+        now.0 >= self.searches_from.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection to the peer that has proved least, if there is one that `is_proven` does not except. Peers
+    /// that have come or spoken in this turn stay.
+    fn displace_one(
+        &self,
+        now: Instant,
+        displaceable: &mut Displaceable,
+        is_proven: &dyn Fn(&Locator) -> bool,
+        news: &mut StreamNews,
+    ) {
+        if !self.may_search(now) || lock(&self.peers).leaving.len() >= PEERS_MAX {
+            return;
+        }
+        let queue = displaceable.get_or_insert_with(|| self.by_proof());
+        let may_go = |(proof, locator): &(Proof, Locator)| {
+            let is_unchanged = self.known(locator).is_some_and(|peer| lock(&peer.state).proof == *proof);
+            is_unchanged && !is_proven(locator)
+        };
+        let Some((_, locator)) = std::iter::from_fn(|| queue.pop_front()).find(may_go) else {
+            self.searches_from.store((now + SEARCH_PAUSE).0, Ordering::Relaxed);
+            let text = "no room for a further connection: all belong to known participants";
+            return log(Level::WARN, move || tracing::warn!(peers = PEERS_MAX, "{text}"));
+        };
+        count(&self.counters.displaced);
+        log(Level::DEBUG, move || tracing::debug!(peer = %locator, "a peer gives way to a new one"));
+        if self.forget(locator, news)
+            && let Some(link) = self.link(locator.kind)
+        {
+            // Before the link is told, so that its report finds the peer here.
+            lock(&self.peers).leaving.insert(locator);
+            link.disconnect(locator);
+        }
+    }
+
+    /// The peers that came or spoke last before this turn, those first that have proved least.
+    fn by_proof(&self) -> VecDeque<(Proof, Locator)> {
+        let peers: Vec<(Locator, Arc<Peer>)> =
+            lock(&self.peers).by_locator.iter().map(|(locator, peer)| (*locator, Arc::clone(peer))).collect();
+        let turn = self.turns.load(Ordering::Relaxed);
+        let proofs = peers.into_iter().map(|(locator, peer)| (lock(&peer.state).proof, locator));
+        let mut by_proof: Vec<_> = proofs.filter(|(proof, _)| proof.turn != turn).collect();
+        by_proof.sort_unstable();
+        by_proof.into()
     }
 
     fn link(&self, kind: i32) -> Option<&Arc<dyn StreamLink>> {
         self.links.as_slice().iter().find(|link| link.kind() == kind)
     }
 
-    /// The peer; a new one is added if there is room for it.
+    /// The peer; a new one is added if there is room for it, and none with its locator is leaving.
     fn peer(&self, locator: Locator) -> Option<Arc<Peer>> {
         let mut peers = lock(&self.peers);
-        if let Some(peer) = peers.get(&locator) {
+        if let Some(peer) = peers.by_locator.get(&locator) {
             return Some(Arc::clone(peer));
         }
-        if peers.len() >= PEERS_MAX {
+        if peers.is_full() || peers.leaving.contains(&locator) {
             return None;
         }
         let peer = Arc::<Peer>::default();
-        peers.insert(locator, Arc::clone(&peer));
+        lock(&peer.state).proof.turn = self.turns.load(Ordering::Relaxed);
+        peers.by_locator.insert(locator, Arc::clone(&peer));
         Some(peer)
     }
 
     fn known(&self, locator: &Locator) -> Option<Arc<Peer>> {
-        lock(&self.peers).get(locator).map(Arc::clone)
+        lock(&self.peers).by_locator.get(locator).map(Arc::clone)
     }
 }
 

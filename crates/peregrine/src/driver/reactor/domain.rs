@@ -26,6 +26,7 @@ use poll_state::PollState;
 
 use super::deferred_user_code::DeferredUserCode;
 use super::jobs::Jobs;
+use super::links_wait::LinksWait;
 use super::listener_threads::ListenerThreads;
 use super::polling_turns::PollingTurns;
 use super::publishing::Publishing;
@@ -100,6 +101,7 @@ pub(crate) struct Domain {
     pub(in crate::driver) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: WakeTimer,
+    links_wait: LinksWait,
     /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
     waker: Arc<Waker>,
     /// Reused, so that timers allocate nothing.
@@ -193,6 +195,7 @@ impl Domain {
             shared_memory: config.shared_memory.then(SharedMemory::open_or_warn).flatten(),
             participants: RwLock::new(Arc::new([])),
             timer,
+            links_wait: LinksWait::default(),
             waker,
             due: Mutex::new(DirtyEndpoints::default()),
             is_poll_asleep: AtomicBool::new(false),
@@ -447,19 +450,25 @@ impl Domain {
 
     /// Receives messages by connections, and handles changes of connections.
     pub(super) fn poll_streams(&self, dirty: &mut DirtyEndpoints) {
-        if self.sockets.streams.is_empty() {
-            return;
+        if self.poll_streams_once(dirty) {
+            self.waker.wake();
         }
-        let news = self.sockets.streams.poll();
+    }
+
+    /// The same, for so many events at most. Returns whether there are more.
+    fn poll_streams_once(&self, dirty: &mut DirtyEndpoints) -> bool {
+        if self.sockets.streams.is_empty() {
+            return false;
+        }
+        let is_proven = |locator: &_| self.snapshot().iter().any(|participant| participant.is_heard_by_stream(locator));
         let now = now();
+        let news = self.sockets.streams.poll(now, &is_proven);
         for participant in self.snapshot().iter() {
             news.changes.iter().for_each(|(locator, change)| participant.handle_stream(*locator, *change, dirty));
             participant.handle_messages(news.messages(), now, dirty);
         }
         dirty.after(now);
-        if news.is_incomplete {
-            self.waker.wake();
-        }
+        news.is_incomplete
     }
 
     /// The counters of all connections since the domain was opened.

@@ -506,6 +506,11 @@ impl ParticipantCore {
         }
     }
 
+    /// Whether a remote participant that hears this one is reached by this connection.
+    pub(in crate::driver) fn is_heard_by_stream(&self, locator: &Locator) -> bool {
+        self.lock().rtps.is_heard_by_stream(locator)
+    }
+
     /// Announces changed addresses of this host.
     pub(crate) fn move_to(&self, addresses: &Addresses) {
         let mut locked = self.lock();

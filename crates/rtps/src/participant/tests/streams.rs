@@ -170,3 +170,25 @@ fn new_connection_gets_announcement_and_requests_at_once() {
     });
     assert_eq!(told.collect::<Vec<_>>(), [("lost", prefix(2), place(2)), ("connected", prefix(2), place(2))]);
 }
+
+/// An impostor sends messages in the name of a participant by connections of its own.
+#[test]
+fn connection_of_a_participant_is_the_one_that_the_participant_announces() {
+    let mut domain = pair();
+    assert!(domain.at(1).is_heard_by_stream(&place(2)));
+    let lie = forged_discovery::heartbeat(publication(2, 1, "topic").guid.entity, 0, 1);
+    for stranger in 100..100 + 2 * STREAM_LOCATORS_MAX as u32 {
+        domain.hear_by_stream(1, stranger, &lie);
+        assert!(!domain.at(1).is_heard_by_stream(&place(stranger)));
+    }
+    assert!(domain.at(1).is_heard_by_stream(&place(2)), "a participant in use keeps its connection");
+}
+
+/// An announcement in the name of a participant that names no connection.
+#[test]
+fn connection_in_use_stays_proven_when_a_forged_announcement_names_none() {
+    let mut domain = pair();
+    let lie = announcement(config(2), None);
+    domain.hear_by_stream(1, 100, &lie);
+    assert!(domain.at(1).is_heard_by_stream(&place(2)));
+}

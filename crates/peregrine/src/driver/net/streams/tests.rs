@@ -6,6 +6,8 @@ use super::*;
 use crate::driver::base::sync::Guard;
 
 const KIND: i32 = 0x0100_0001;
+const NOW: Instant = Instant(1);
+const NONE_PROVEN: fn(&Locator) -> bool = |_| false;
 
 #[derive(Debug, Default)]
 struct FakeLink {
@@ -89,7 +91,7 @@ fn connected(peers: &[u32]) -> (Arc<FakeLink>, Streams) {
     for peer in peers {
         link.report(StreamEvent::Connected(place(*peer)));
     }
-    assert_eq!(streams.poll().changes.len(), peers.len());
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes.len(), peers.len());
     (link, streams)
 }
 
@@ -131,7 +133,7 @@ fn room_is_reported_once_when_half_of_the_queue_is_free() {
     let give = |bytes: usize| {
         link.lock().room.insert(place(1), bytes);
         link.report(StreamEvent::Writable(place(1)));
-        streams.poll().changes
+        streams.poll(NOW, &NONE_PROVEN).changes
     };
     assert_eq!(give(QUEUE_BYTES_MAX / 2 - 1), []);
     assert_eq!(give(1), [(place(1), StreamChange::Room)]);
@@ -150,7 +152,7 @@ fn queue_without_drops_reports_no_room() {
     send(&streams, &[7; 1000], &[1]);
     link.lock().room.insert(place(1), usize::MAX);
     link.report(StreamEvent::Writable(place(1)));
-    assert_eq!(streams.poll().changes, []);
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, []);
     assert_eq!(link.lock().sent[&place(1)], framed(&[7; 1000]));
 }
 
@@ -163,7 +165,7 @@ fn first_message_opens_the_connection() {
     assert_eq!(link.lock().connecting, [place(1)], "one attempt");
     assert!(link.lock().sent.is_empty());
     link.report(StreamEvent::Connected(place(1)));
-    assert_eq!(streams.poll().changes, [(place(1), StreamChange::Connected)]);
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, [(place(1), StreamChange::Connected)]);
     assert_eq!(link.lock().sent[&place(1)], [framed(&[1; 40]), framed(&[2; 40])].concat());
 }
 
@@ -174,19 +176,19 @@ fn waiting_messages_of_broken_connection_are_counted() {
     link.lock().room.insert(place(1), 22);
     (0..3).for_each(|_| send(&streams, &[1; 40], &[1]));
     link.report(StreamEvent::Lost(place(1)));
-    assert_eq!(streams.poll().changes, [(place(1), StreamChange::Lost)]);
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, [(place(1), StreamChange::Lost)]);
     assert_eq!(streams.statistics().dropped_lost, 3);
     send(&streams, &[2; 40], &[1]);
     assert_eq!(link.lock().connecting, [place(1)]);
     // A failed attempt is not reported, and the next message causes another attempt.
     link.report(StreamEvent::Lost(place(1)));
-    assert_eq!(streams.poll().changes, []);
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, []);
     send(&streams, &[3; 40], &[1]);
     assert_eq!(link.lock().connecting.len(), 2);
     link.lock().room.insert(place(1), usize::MAX);
     link.lock().sent.clear();
     link.report(StreamEvent::Connected(place(1)));
-    streams.poll();
+    streams.poll(NOW, &NONE_PROVEN);
     assert_eq!(link.lock().sent[&place(1)], framed(&[3; 40]), "a new connection begins with a whole message");
 }
 
@@ -200,7 +202,7 @@ fn messages_in_arbitrary_pieces_are_reassembled() {
         for piece in bytes.chunks(piece) {
             link.lock().to_read.push_back(piece.to_vec());
             link.report(StreamEvent::Readable(place(1)));
-            let news = streams.poll();
+            let news = streams.poll(NOW, &NONE_PROVEN);
             assert!(news.messages().all(|message| message.source == Source::Stream(place(1))));
             received.extend(news.messages().map(|message| message.bytes.to_vec()));
         }
@@ -215,7 +217,7 @@ fn peer_that_violates_framing_loses_its_connection() {
         let (link, streams) = connected(&[1]);
         link.lock().to_read.push_back([framed(&[5; 40]), length.to_le_bytes().to_vec(), vec![1; 100]].concat());
         link.report(StreamEvent::Readable(place(1)));
-        assert_eq!(streams.poll().messages.len(), 1, "what came before is sound");
+        assert_eq!(streams.poll(NOW, &NONE_PROVEN).messages.len(), 1, "what came before is sound");
         assert_eq!(link.lock().disconnected, [place(1)]);
         assert_eq!(streams.statistics().malformed, 1);
     }
@@ -229,21 +231,160 @@ fn peers_are_bounded() {
     assert_eq!(streams.statistics().dropped_peers, 10);
     let late = place(u32::MAX);
     link.report(StreamEvent::Connected(late));
-    assert_eq!(streams.poll().changes, []);
+    assert_eq!(streams.poll(NOW, &|_| true).changes, []);
     assert_eq!(link.lock().disconnected, [late]);
     // A lost peer makes room for another one.
     link.report(StreamEvent::Lost(place(3)));
     link.report(StreamEvent::Connected(late));
-    assert_eq!(streams.poll().changes, [(late, StreamChange::Connected)]);
+    assert_eq!(streams.poll(NOW, &|_| true).changes, [(late, StreamChange::Connected)]);
+    assert_eq!((streams.statistics().displaced, streams.statistics().refused), (0, 1));
+}
+
+/// As many peers as there is room for, of which some have spoken, in this order.
+fn full_house(spoken: &[u32]) -> (Arc<FakeLink>, Streams) {
+    let (link, streams) = streams();
+    for peer in 0..PEERS_MAX as u32 {
+        link.report(StreamEvent::Connected(place(peer)));
+        streams.poll(NOW, &NONE_PROVEN);
+    }
+    for peer in spoken {
+        link.lock().to_read.push_back(framed(&[5; 40]));
+        link.report(StreamEvent::Readable(place(*peer)));
+        assert_eq!(streams.poll(NOW, &NONE_PROVEN).messages.len(), 1);
+    }
+    (link, streams)
+}
+
+/// A further peer connects. Returns the peer that gives way to it.
+fn displaced_by(newcomer: u32, link: &FakeLink, streams: &Streams, is_proven: &dyn Fn(&Locator) -> bool) -> u32 {
+    link.report(StreamEvent::Connected(place(newcomer)));
+    let changes = streams.poll(NOW, is_proven).changes;
+    let [(displaced, StreamChange::Lost), (connected, StreamChange::Connected)] = changes[..] else {
+        panic!("{changes:?}")
+    };
+    assert_eq!(connected, place(newcomer));
+    assert_eq!(link.lock().disconnected.pop(), Some(displaced));
+    displaced.port
+}
+
+#[test]
+fn newcomer_takes_the_place_of_the_peer_that_has_proved_least() {
+    let everyone: Vec<u32> = (0..PEERS_MAX as u32).collect();
+    // First the silent ones, in the order in which they came, without those that are proven.
+    let (link, streams) = full_house(&[1, 0]);
+    assert_eq!(displaced_by(1_000, &link, &streams, &|locator| *locator == place(2)), 3);
+    assert_eq!(displaced_by(1_001, &link, &streams, &NONE_PROVEN), 2);
+    assert_eq!(streams.statistics().displaced, 2);
+    // Then those that have been silent for longest.
+    let (link, streams) = full_house(&[&everyone[7..], &everyone[..7]].concat());
+    assert_eq!(displaced_by(1_000, &link, &streams, &NONE_PROVEN), 7);
+    assert_eq!(displaced_by(1_001, &link, &streams, &NONE_PROVEN), 1_000, "a newcomer that says nothing");
+}
+
+#[test]
+fn newcomers_of_one_turn_do_not_displace_each_other() {
+    let (link, streams) = full_house(&[]);
+    let is_proven = |locator: &Locator| locator.port >= 10 && locator.port < 1_000;
+    (1_000..1_020).for_each(|newcomer| link.report(StreamEvent::Connected(place(newcomer))));
+    streams.poll(NOW, &is_proven);
+    assert_eq!(streams.statistics().displaced, 10);
+    assert_eq!(link.lock().disconnected.split_off(10).len(), 10, "the others are refused");
+    assert!((1_000..1_010).all(|newcomer| streams.known(&place(newcomer)).is_some()));
+}
+
+#[test]
+fn message_to_a_further_peer_displaces_one_for_the_next_message() {
+    let (link, streams) = full_house(&[]);
+    let waker = Arc::new(Waker::new().unwrap());
+    streams.open(&waker);
+    send(&streams, &[1; 40], &[1_000]);
+    assert_eq!(streams.statistics().dropped_peers, 1);
+    // The place is kept from a stranger that comes in the same turn.
+    link.report(StreamEvent::Connected(place(1_001)));
+    let changes = [(0, StreamChange::Lost), (1, StreamChange::Lost), (1_001, StreamChange::Connected)];
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, changes.map(|(peer, change)| (place(peer), change)));
+    send(&streams, &[1; 40], &[1_000]);
+    assert_eq!((streams.statistics().dropped_peers, &link.lock().connecting[..]), (1, &[place(1_000)][..]));
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, [], "no other peer gives way");
+}
+
+/// The link reports the end of a connection that it was told to end after the peer has given way.
+#[test]
+fn end_of_displaced_connection_does_not_end_the_next_one() {
+    let (link, streams) = full_house(&[]);
+    assert_eq!(displaced_by(1_000, &link, &streams, &NONE_PROVEN), 0);
+    link.report(StreamEvent::Lost(place(3)));
+    streams.poll(NOW, &NONE_PROVEN);
+    send(&streams, &[1; 40], &[0]);
+    assert!(link.lock().connecting.is_empty(), "the former connection has not ended yet");
+    link.report(StreamEvent::Lost(place(0)));
+    streams.poll(NOW, &NONE_PROVEN);
+    send(&streams, &[2; 40], &[0]);
+    assert_eq!(link.lock().connecting, [place(0)]);
+    link.lock().room.insert(place(0), usize::MAX);
+    link.report(StreamEvent::Connected(place(0)));
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, [(place(0), StreamChange::Connected)]);
+    assert_eq!(link.lock().sent[&place(0)], framed(&[2; 40]));
+}
+
+/// The connection to the peer has opened before the link is told to end it.
+#[test]
+fn late_connection_of_displaced_peer_displaces_no_other_peer() {
+    let (link, streams) = full_house(&[]);
+    assert_eq!(displaced_by(1_000, &link, &streams, &NONE_PROVEN), 0);
+    link.report(StreamEvent::Connected(place(0)));
+    assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, []);
+    assert_eq!(streams.statistics().displaced, 1);
+}
+
+#[test]
+fn peer_that_came_in_this_turn_is_not_displaced() {
+    let (link, streams) = full_house(&(0..PEERS_MAX as u32).collect::<Vec<_>>());
+    link.report(StreamEvent::Lost(place(3)));
+    (1_000..1_002).for_each(|newcomer| link.report(StreamEvent::Connected(place(newcomer))));
+    streams.poll(NOW, &NONE_PROVEN);
+    assert!((1_000..1_002).all(|newcomer| streams.known(&place(newcomer)).is_some()));
+    assert!(streams.known(&place(0)).is_none());
+}
+
+#[test]
+fn place_that_was_not_found_is_sought_again_after_a_pause() {
+    let (link, streams) = full_house(&[]);
+    let searched = std::cell::Cell::new(0);
+    let all_proven = |_: &Locator| {
+        searched.set(searched.get() + 1);
+        true
+    };
+    for peer in 1_000..1_020 {
+        link.report(StreamEvent::Connected(place(peer)));
+        send(&streams, &[1; 40], &[2_000]);
+        streams.poll(NOW, &all_proven);
+    }
+    assert_eq!((searched.get(), streams.statistics().refused), (PEERS_MAX, 20));
+    let later = NOW + SEARCH_PAUSE;
+    assert_eq!(streams.poll(later, &NONE_PROVEN).changes, [(place(0), StreamChange::Lost)]);
+    assert!(streams.known(&place(2_000)).is_some(), "the message that found no place is remembered");
+}
+
+#[test]
+fn peers_that_leave_are_bounded() {
+    let (link, streams) = full_house(&[]);
+    for newcomer in 1_000..1_000 + 2 * PEERS_MAX as u32 {
+        link.report(StreamEvent::Connected(place(newcomer)));
+        streams.poll(NOW, &NONE_PROVEN);
+    }
+    let statistics = streams.statistics();
+    assert_eq!((statistics.displaced, statistics.refused), (PEERS_MAX as u64, PEERS_MAX as u64));
+    assert_eq!(lock(&streams.peers).leaving.len(), PEERS_MAX);
 }
 
 #[test]
 fn events_of_one_turn_are_bounded() {
     let (link, streams) = streams();
     (0..EVENTS_MAX as u32 + 1).for_each(|peer| link.report(StreamEvent::Connected(place(peer))));
-    let news = streams.poll();
+    let news = streams.poll(NOW, &NONE_PROVEN);
     assert!(news.is_incomplete && news.changes.len() == EVENTS_MAX);
-    let news = streams.poll();
+    let news = streams.poll(NOW, &NONE_PROVEN);
     assert!(!news.is_incomplete && news.changes.len() == 1);
 }
 

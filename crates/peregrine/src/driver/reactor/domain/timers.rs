@@ -19,14 +19,23 @@ const LATE: Span = Span::from_millis(100);
 /// Maximum number of receptions at one socket before late timers.
 const LATE_RECEPTIONS_MAX: usize = 1024;
 
+/// Maximum number of polls of the stream links before late timers, each of some events.
+const LATE_POLLS_MAX: usize = 64;
+
 impl Domain {
     /// Calls the endpoints whose deadline has come, and sets the timer to the next one.
     pub(super) fn handle_timers(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
         let due = self.timer.begin_look();
-        if now().0.saturating_sub(due) > LATE.0 {
+        let is_late = now().0.saturating_sub(due) > LATE.0;
+        if is_late {
             self.receive_overdue(receiver, dirty);
         }
         let now = now();
+        if !self.sockets.streams.is_empty()
+            && let Some(until) = self.links_wait.wait(now, is_late)
+        {
+            return self.timer.set(until);
+        }
         self.handle_overdue_deferred(now);
         let mut due = std::mem::take(&mut *lock(&self.due));
         let mut earliest = NEVER;
@@ -74,7 +83,7 @@ impl Domain {
         }
     }
 
-    /// Receives datagrams that have waited while the process was stopped, such as liveliness messages.
+    /// Receives messages that have waited while the process was stopped, such as liveliness messages.
     #[cold]
     fn receive_overdue(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
         for socket in &self.control_sockets {
@@ -86,6 +95,11 @@ impl Domain {
             let reception = Reception { domain: self, receiver };
             let mut rounds = 0..LATE_RECEPTIONS_MAX;
             while rounds.next().is_some() && receiver.poll_socket_once(&reception) {}
+        }
+        let mut rounds = 0..LATE_POLLS_MAX;
+        while rounds.next().is_some() && self.poll_streams_once(dirty) {}
+        if rounds.is_empty() {
+            self.waker.wake();
         }
     }
 }

@@ -226,8 +226,8 @@ fn writers_killed_in_mid_stream_leave_nothing_behind() {
 fn readers_killed_in_mid_stream_leave_nothing_behind() {
     let participant = participant();
     let writer = writer(&participant);
-    let mut at_first = None;
-    for _ in 0..5 {
+    let at_first = without_channels(&participant);
+    for _ in 0..4 {
         let mut other = Other::start(&["env"], "reader");
         eventually("shared memory is used", || participant.shared_memory_statistics().readers == 1);
         let mut number = 0;
@@ -245,12 +245,7 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
             writer.publication_matched_status().current_count == 0
         });
         (0..20).for_each(|_| write());
-        // The writer keeps the socket for its last destination.
-        let at_first = at_first.get_or_insert_with(|| {
-            eventually("the channel ends", || participant.shared_memory_statistics().readers == 0);
-            without_channels(&participant)
-        });
-        await_nothing_left(&participant, at_first);
+        await_nothing_left(&participant, &at_first);
     }
 }
 

@@ -42,6 +42,11 @@ impl Holdings {
         if eventpolls(self) == eventpolls(before) + 1 {
             allowed.descriptors.insert(EVENTPOLL.to_owned(), eventpolls(self));
         }
+        // A writer keeps the socket for its last destination.
+        let sockets = |holdings: &Self| holdings.descriptors.get("socket").copied().unwrap_or(0);
+        if sockets(self) == sockets(before) + 1 {
+            allowed.descriptors.insert("socket".to_owned(), sockets(self));
+        }
         *self == allowed
     }
 

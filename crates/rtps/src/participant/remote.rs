@@ -174,8 +174,8 @@ impl RemoteParticipant {
         self.handshake_credit_bytes = self.handshake_credit_bytes.saturating_add(credit).min(HANDSHAKE_CREDIT_MAX);
     }
 
-    /// Takes the bytes of a message of the handshake from its credit, and what is missing from the bytes that its address
-    /// is sent without payment. Returns whether there is enough. One message is free for a participant that hears this
+    /// Takes the bytes of a message of the handshake from its credit, and missing ones from those that its address is
+    /// sent without payment. Returns whether there is enough. One message is free for a participant that hears this
     /// one: its own messages may be much shorter. An authenticated participant pays nothing.
     pub(super) fn spend_on_handshake(&mut self, unpaid: &mut AnswerBudgets, now: Instant, bytes: usize) -> bool {
         if self.is_authenticated() {

@@ -22,7 +22,7 @@ use crate::secret::Secret;
 const AFTER_HEAD: usize = 100;
 /// Of 256: the part of the budget that is kept for first messages.
 const RESERVE_OF_REPETITIONS: u8 = 128;
-/// A message for which the peer has not paid is tried again after this time at the earliest, and after longer times later.
+/// A message for which the peer has not paid is tried again after this time, and later after longer ones.
 const HELD_BACK: Span = Span::from_millis(100);
 /// When the budget is used up, a message is tried again after this time.
 const POSTPONED: Span = Span::from_millis(50);

@@ -107,7 +107,8 @@ impl Session {
         Ok(())
     }
 
-    /// A stateless message for a peer was not sent, since the peer has sent too little to get it. It is sent again later.
+    /// A stateless message for a peer was not sent, since the peer has sent too little to get it. It is sent again
+    /// later.
     pub fn stateless_message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
         self.set_clock(input);
         self.authenticator.message_held_back(input, peer);

@@ -132,8 +132,8 @@ impl Publishing {
         }
     }
 
-    /// Gives a writer its turn. A panic in the turn of one writer must not prevent the turns of others, nor its own next
-    /// one.
+    /// Gives a writer its turn. A panic in the turn of one writer must not prevent the turns of others, nor its own
+    /// next one.
     fn turn_of(&self, writer: &Arc<dyn Publish>) -> PublishOutcome {
         match catch_unwind(AssertUnwindSafe(|| Arc::clone(writer).publish())) {
             Ok(outcome) => outcome,
@@ -159,8 +159,8 @@ mod tests {
 
     use super::*;
 
-    /// A writer whose first turn panics after its rest was left to the next one, perhaps by another thread, or after all
-    /// was sent.
+    /// A writer whose first turn panics after its rest was left to the next one, perhaps by another thread, or after
+    /// all was sent.
     struct Panicking {
         turns: AtomicU32,
         has_rest: AtomicBool,

@@ -191,7 +191,13 @@ impl Link {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut slices = [IoSliceMut::new(&mut bytes)];
-        let received = match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
+        let mut result = rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags);
+        if matches!(result, Err(rustix::io::Errno::CONNRESET)) {
+            // The other side has closed the link with messages of this side unread. Its own last messages come after
+            // this error.
+            result = rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags);
+        }
+        let received = match result {
             Ok(received) => received,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Received::Nothing,
             Err(rustix::io::Errno::CONNRESET) => return Received::Closed,
@@ -358,6 +364,17 @@ mod tests {
         let (near, far) = pair();
         let own = Peer { process: std::process::id() as i32, user: rustix::process::geteuid().as_raw() };
         assert_eq!((near.peer(), far.peer()), (own, own));
+    }
+
+    /// The system reports unread messages before the last ones of the other side.
+    #[test]
+    fn last_message_of_a_side_that_left_messages_unread_arrives() {
+        let (near, far) = pair();
+        assert!(near.send(&Message::Retired { segment: 1 }, &[]).unwrap());
+        assert!(far.send(&Message::Leave, &[]).unwrap());
+        drop(far);
+        assert!(matches!(near.receive(), Received::Message(Message::Leave, _)));
+        assert!(matches!(near.receive(), Received::Closed));
     }
 
     #[test]

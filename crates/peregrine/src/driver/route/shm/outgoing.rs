@@ -161,6 +161,17 @@ enum Stage {
     InUse,
 }
 
+impl Stage {
+    /// Why a reader in this stage gets no more samples by its channel. A process that has not taken a channel into use
+    /// may live: the channel has failed to be set up there.
+    const fn end(self, reason: Gone) -> Gone {
+        match (self, reason) {
+            (Self::Accepted | Self::Ready, Gone::Died) => Gone::Ended,
+            (_, reason) => reason,
+        }
+    }
+}
+
 /// Maximum number of channels of a writer: pairs of a reader process and a reliability.
 pub(in crate::driver) const CHANNELS_MAX: usize = 128;
 
@@ -701,7 +712,7 @@ impl Channels {
             ended.extend(
                 attached
                     .extract_if(.., |reader| reader.channel == gone.reader)
-                    .map(|reader| (reader.guid, gone.reason)),
+                    .map(|reader| (reader.guid, reader.stage.end(gone.reason))),
             );
             self.note_attached_changed();
         }
@@ -739,5 +750,21 @@ fn find_channel(channels: &mut [Channel], id: ReaderId) -> Option<&mut Channel> 
 impl Drop for Channels {
     fn drop(&mut self) {
         self.count_sent();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_that_has_not_taken_a_channel_into_use_counts_as_alive() {
+        for stage in [Stage::Accepted, Stage::Ready] {
+            assert_eq!(stage.end(Gone::Died), Gone::Ended);
+        }
+        assert_eq!(Stage::InUse.end(Gone::Died), Gone::Died);
+        for reason in [Gone::Ended, Gone::Closed, Gone::Broken("why")] {
+            assert_eq!(Stage::Accepted.end(reason), reason);
+        }
     }
 }

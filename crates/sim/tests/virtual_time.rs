@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use peregrine::config::WaitStrategy;
 use peregrine::error::Timeout;
-use peregrine::qos::PublisherQos;
+use peregrine::qos::{LivelinessKind, PublisherQos};
 use peregrine::xtypes::flat::Flat;
-use peregrine::{DataWriter, DdsType, DomainParticipant, Error, FlatLoan, Selector, StatusMask, WaitSet};
+use peregrine::{
+    DataWriter, DdsType, DiscoveryEvent, DomainParticipant, Error, FlatLoan, Selector, StatusMask, WaitSet,
+};
 use peregrine_sim::machines::{Config, Program, Simulation, run};
 use peregrine_sim::network::NodeId;
 
@@ -246,4 +248,59 @@ fn sample_arrives_once_its_memory_can_be_announced() {
     let (played, trace) = played.unwrap();
     assert_eq!(played, ([10, 100_000], (true, 1)));
     assert!(trace.steps < 2_000, "threads wake each other without need: {trace:?}");
+}
+
+/// The announcements, assertions of liveliness and samples of the peer wait in the sockets meanwhile.
+#[test]
+fn host_stopped_longer_than_leases_and_deadlines_receives_before_its_timers_run() {
+    const SHORT: Duration = Duration::from_secs(1);
+    let play = |simulation: &Simulation, wait| {
+        let (reading, writing) = (simulation.process(NodeId(0)), simulation.process(NodeId(1)));
+        let [has_begun, is_over, is_checked] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        let (own, inside, checked) = (writing.clone(), simulation.clone(), Arc::clone(&is_checked));
+        let writer = writing.spawn("writer", move || {
+            let participant = DomainParticipant::builder(0).config(own.config(WaitStrategy::Block)).lease(SHORT);
+            let topic = participant.build().unwrap().topic::<Number>("numbers").unwrap();
+            let writer = topic.writer_builder().best_effort().deadline(SHORT);
+            let writer = writer.liveliness(LivelinessKind::Automatic, SHORT).build().unwrap();
+            writer.wait_for_readers(1, PATIENCE).unwrap();
+            while !checked.load(Ordering::SeqCst) {
+                writer.write(&Number { value: 1 }).unwrap();
+                inside.sleep(SHORT / 10);
+            }
+        });
+        let (own, begun, over) = (reading.clone(), Arc::clone(&has_begun), Arc::clone(&is_over));
+        let reader = reading.spawn("reader", move || {
+            let participant = DomainParticipant::builder(0).config(own.config(wait)).lease(PATIENCE).build().unwrap();
+            let mut events = participant.discovery_events();
+            let topic = participant.topic::<Number>("numbers").unwrap();
+            let reader = topic.reader_builder().best_effort().deadline(SHORT);
+            let reader = reader.liveliness(LivelinessKind::Automatic, SHORT).build().unwrap();
+            reader.wait_and_take(PATIENCE).unwrap();
+            assert_eq!(reader.liveliness_changed_status().alive_count, 1);
+            begun.store(true, Ordering::SeqCst);
+            while !over.load(Ordering::SeqCst) {
+                reader.wait_and_take(PATIENCE).unwrap();
+            }
+            while let Some(event) = events.try_next() {
+                assert!(!matches!(event, DiscoveryEvent::ParticipantLost(..)), "{event:?}");
+            }
+            let ended = StatusMask::LIVELINESS_CHANGED | StatusMask::REQUESTED_DEADLINE_MISSED;
+            assert!(!reader.status_changes().intersects(ended), "{:?}", reader.status_changes());
+        });
+        simulation.wait_for("the first sample", PATIENCE, || has_begun.load(Ordering::SeqCst));
+        simulation.sleep(SHORT);
+        simulation.set_stopped(NodeId(0), true);
+        simulation.sleep(5 * SHORT);
+        simulation.set_stopped(NodeId(0), false);
+        simulation.sleep(2 * SHORT);
+        is_over.store(true, Ordering::SeqCst);
+        reader.join();
+        is_checked.store(true, Ordering::SeqCst);
+        writer.join();
+    };
+    for (seed, wait) in (0..20).flat_map(|seed| [(seed, WaitStrategy::Block), (seed, WaitStrategy::Poll)]) {
+        let played = run(Config { seed, ..Config::default() }, move |simulation| play(simulation, wait));
+        played.unwrap_or_else(|error| panic!("seed {seed}, {wait:?}: {error}"));
+    }
 }

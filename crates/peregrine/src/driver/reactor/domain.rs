@@ -26,7 +26,7 @@ use poll_state::PollState;
 
 use super::deferred_user_code::DeferredUserCode;
 use super::jobs::Jobs;
-use super::links_wait::LinksWait;
+use super::late_wait::LateWait;
 use super::listener_threads::ListenerThreads;
 use super::polling_turns::PollingTurns;
 use super::publishing::Publishing;
@@ -101,7 +101,7 @@ pub(crate) struct Domain {
     pub(in crate::driver) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: WakeTimer,
-    links_wait: LinksWait,
+    late_wait: LateWait,
     /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
     waker: Arc<Waker>,
     /// Reused, so that timers allocate nothing.
@@ -195,7 +195,7 @@ impl Domain {
             shared_memory: config.shared_memory.then(SharedMemory::open_or_warn).flatten(),
             participants: RwLock::new(Arc::new([])),
             timer,
-            links_wait: LinksWait::default(),
+            late_wait: LateWait::default(),
             waker,
             due: Mutex::new(DirtyEndpoints::default()),
             is_poll_asleep: AtomicBool::new(false),

@@ -4,7 +4,7 @@ mod answer_timer;
 mod deferred_user_code;
 pub(crate) mod domain;
 mod jobs;
-mod links_wait;
+mod late_wait;
 mod listener_threads;
 mod polling_turns;
 mod publishing;

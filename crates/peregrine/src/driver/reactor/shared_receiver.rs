@@ -425,6 +425,11 @@ impl<D: Default> SharedReceiver<D> {
         })
     }
 
+    /// Whether a thread leads.
+    pub(in crate::driver) fn is_led(&self) -> bool {
+        self.try_lead().is_none()
+    }
+
     /// Ends all threads of the receiver that do not run user code. The caller has shut the socket down.
     pub(in crate::driver) fn close(&self) {
         self.is_closing.store(true, Ordering::SeqCst);

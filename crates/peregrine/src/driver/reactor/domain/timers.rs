@@ -27,13 +27,9 @@ impl Domain {
     pub(super) fn handle_timers(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
         let due = self.timer.begin_look();
         let is_late = now().0.saturating_sub(due) > LATE.0;
-        if is_late {
-            self.receive_overdue(receiver, dirty);
-        }
+        let begins_to_wait = is_late && self.receive_overdue(receiver, dirty);
         let now = now();
-        if !self.sockets.streams.is_empty()
-            && let Some(until) = self.links_wait.wait(now, is_late)
-        {
+        if let Some(until) = self.late_wait.wait(now, begins_to_wait) {
             return self.timer.set(until);
         }
         self.handle_overdue_deferred(now);
@@ -83,23 +79,27 @@ impl Domain {
         }
     }
 
-    /// Receives messages that have waited while the process was stopped, such as liveliness messages.
+    /// Receives messages that have waited while the process was stopped, such as liveliness messages. Returns whether
+    /// other threads receive, too.
     #[cold]
-    fn receive_overdue(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
+    fn receive_overdue(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) -> bool {
         for socket in &self.control_sockets {
             let mut rounds = 0..LATE_RECEPTIONS_MAX / DRAIN_MAX;
             while rounds.next().is_some() && self.drain(receiver, socket, dirty) {}
         }
+        let mut others_receive = !self.sockets.streams.is_empty();
         let receivers = self.receivers().clone();
         for receiver in &receivers {
             let reception = Reception { domain: self, receiver };
             let mut rounds = 0..LATE_RECEPTIONS_MAX;
             while rounds.next().is_some() && receiver.poll_socket_once(&reception) {}
+            others_receive |= receiver.is_led();
         }
         let mut rounds = 0..LATE_POLLS_MAX;
         while rounds.next().is_some() && self.poll_streams_once(dirty) {}
         if rounds.is_empty() {
             self.waker.wake();
         }
+        others_receive
     }
 }

@@ -1,30 +1,31 @@
-//! The time that late timers give the stream links.
+//! The time that late timers give the threads that receive what has come meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peregrine_rtps::time::{Instant, Span};
 
-/// How long late timers wait for the stream links: a link reports what has come after a thread of its own has run.
-const LINKS_TIME: Span = Span::from_millis(50);
+/// How long late timers wait: a thread that leads at a socket, or that of a stream link, first has to run.
+const RECEIVE_TIME: Span = Span::from_millis(50);
 
-/// Timers wait for the stream links, once after each stop of the process.
+/// Timers wait for other threads that receive, once after each stop of the process.
 #[derive(Debug, Default)]
-pub(super) struct LinksWait {
+pub(super) struct LateWait {
     /// Zero unless timers wait.
     until: AtomicU64,
 }
 
-impl LinksWait {
-    /// Until when timers wait, if they do. A wait that is over ends with timers that are handled, however late they
-    /// are, and whichever deadlines other threads have set meanwhile: a process that is always late handles timers too.
+impl LateWait {
+    /// Until when timers wait, if they do. They begin to wait if they are late and other threads receive. A wait that
+    /// is over ends with timers that are handled, however late they are, and whichever deadlines other threads have set
+    /// meanwhile: a process that is always late handles timers too.
     pub(super) fn wait(&self, now: Instant, is_late: bool) -> Option<u64> {
         let until = match self.until.load(Ordering::Relaxed) {
-            0 if is_late => (now + LINKS_TIME).0,
+            0 if is_late => (now + RECEIVE_TIME).0,
             until => until,
         };
         let until = (now.0 < until).then_some(until);
         self.until.store(until.unwrap_or(0), Ordering::Relaxed);
-        debug_assert!(until.is_none_or(|until| until <= (now + LINKS_TIME).0), "the wait for links has a bound");
+        debug_assert!(until.is_none_or(|until| until <= (now + RECEIVE_TIME).0), "the wait of late timers has a bound");
         until
     }
 }
@@ -36,9 +37,9 @@ mod tests {
     const STOP: Span = Span::from_secs(1);
 
     #[test]
-    fn late_timers_wait_once_for_links() {
-        let (wait, end) = (LinksWait::default(), Instant(STOP.0));
-        let until = (end + LINKS_TIME).0;
+    fn late_timers_wait_once() {
+        let (wait, end) = (LateWait::default(), Instant(STOP.0));
+        let until = (end + RECEIVE_TIME).0;
         assert_eq!(wait.wait(end, true), Some(until));
         // Other threads set overdue deadlines meanwhile.
         assert_eq!(wait.wait(Instant(until - 1), true), Some(until));
@@ -48,12 +49,12 @@ mod tests {
 
     #[test]
     fn timers_that_are_in_time_do_not_wait() {
-        assert_eq!(LinksWait::default().wait(Instant(STOP.0), false), None);
+        assert_eq!(LateWait::default().wait(Instant(STOP.0), false), None);
     }
 
     #[test]
     fn process_that_is_always_late_handles_timers() {
-        let wait = LinksWait::default();
+        let wait = LateWait::default();
         let turns = (1..=100).map(|turn| Instant(STOP.times(turn).0));
         assert_eq!(turns.filter(|turn| wait.wait(*turn, true).is_none()).count(), 50);
     }

@@ -46,6 +46,17 @@ fn requests_until_held_back(domain: &mut Domain, to: u32) -> usize {
     sent
 }
 
+/// The announcements of the stranger to all pay for a request before they are as long as that.
+fn announce_until_sent(domain: &mut Domain) {
+    let mut came = 0;
+    while send(domain, STRANGER, REQUEST).is_err() {
+        assert!(came <= REQUEST, "announcements do not pay");
+        let heard = announced(STRANGER, None);
+        came += heard.len();
+        domain.hear(1, &heard);
+    }
+}
+
 fn bytes_to(domain: &Domain, host: u32) -> usize {
     domain.sent_to(1, host).iter().map(|m| m.bytes.len()).sum()
 }
@@ -91,12 +102,7 @@ fn held_back_request_leaves_after_the_next_announcements() {
     domain.hear(1, &announced(STRANGER, None));
     requests_until_held_back(&mut domain, STRANGER);
     assert_eq!(send(&mut domain, STRANGER, REQUEST), Err(SecureSendError::Unpaid));
-    let mut announcements = 0;
-    while send(&mut domain, STRANGER, REQUEST).is_err() {
-        domain.hear(1, &announced(STRANGER, None));
-        announcements += 1;
-        assert!(announcements <= REQUEST.div_ceil(announced(STRANGER, None).len()));
-    }
+    announce_until_sent(&mut domain);
 }
 
 #[test]
@@ -149,12 +155,7 @@ fn verified_participant_gets_one_message_free() {
     assert_eq!(send(&mut domain, STRANGER, SECURE_MESSAGE_BYTES_MAX), Ok(()));
     assert!(requests_until_held_back(&mut domain, STRANGER) <= 2, "the announcements pay");
     // Announcements to all pay, too.
-    let mut announcements = 0;
-    while send(&mut domain, STRANGER, REQUEST).is_err() {
-        domain.hear(1, &announced(STRANGER, None));
-        announcements += 1;
-        assert!(announcements <= REQUEST);
-    }
+    announce_until_sent(&mut domain);
 }
 
 #[test]

@@ -104,6 +104,15 @@ fn echo(side: &Side, from: Guid, stop: &AtomicBool) {
     }
 }
 
+/// Ends the echo, also after a failed check.
+struct StopsOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -187,6 +196,7 @@ fn million_hostile_packets_leave_other_traffic_intact() {
     let peak = Arc::new(AtomicU64::new(0));
     let exchanges = std::thread::scope(|scope| {
         scope.spawn(|| echo(&at_victim, at_partner.writer.guid(), &stop));
+        let _stops = StopsOnDrop(&stop);
         (0..100).for_each(|n| at_partner.exchange(at_victim.writer.guid(), n));
         let (before, resident) = (received(&victim), resident_bytes());
 
@@ -213,7 +223,6 @@ fn million_hostile_packets_leave_other_traffic_intact() {
         }
         (0..100).for_each(|n| at_partner.exchange(at_victim.writer.guid(), value + n));
         attackers.into_iter().for_each(|a| a.join().unwrap());
-        stop.store(true, Ordering::Relaxed);
 
         let arrived = received(&victim) - before;
         // A busy machine drops many datagrams before they are received.
@@ -306,7 +315,7 @@ fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim:
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| echo(&at_victim, at_newcomer.writer.guid(), &stop));
+        let _stops = StopsOnDrop(&stop);
         (0..100).for_each(|n| at_newcomer.exchange(at_victim.writer.guid(), n));
-        stop.store(true, Ordering::Relaxed);
     });
 }

@@ -48,13 +48,35 @@ struct Turns {
     is_closing: AtomicBool,
     /// Number of samples that the follower has taken.
     by_follower: AtomicU64,
+    /// The follower sleeps, or is about to, or has just ended its sleep. [`Reader::sleeps`] does not count sleeps after
+    /// an announcement.
+    is_asleep: AtomicBool,
+}
+
+/// Ends the thread of the follower, also after a failed check.
+struct ClosesOnDrop<'t>(&'t Turns);
+
+impl Drop for ClosesOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.is_closing.store(true, Ordering::SeqCst);
+        self.0.interrupt.interrupt();
+    }
 }
 
 impl Turns {
     fn new(reader: Reader) -> Self {
         let (watch, interrupt) = (reader.follower_watch(), reader.interrupt());
         let (is_closing, by_follower) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { taking: Mutex::new(reader), watch, interrupt, is_closing, by_follower }
+        let is_asleep = AtomicBool::new(false);
+        Self { taking: Mutex::new(reader), watch, interrupt, is_closing, by_follower, is_asleep }
+    }
+
+    fn run_beside_follower(&self, act: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.run_follower());
+            let _closing = ClosesOnDrop(self);
+            act();
+        });
     }
 
     /// The body of the follower's thread.
@@ -65,9 +87,15 @@ impl Turns {
             self.by_follower.fetch_add(take_all(&mut reader), Ordering::SeqCst);
             if reader.follow(&mut follower, || self.is_closing.load(Ordering::SeqCst)) {
                 drop(reader);
-                follower.sleep();
+                self.sleep(&follower);
             }
         }
+    }
+
+    fn sleep(&self, follower: &Follower) {
+        self.is_asleep.store(true, Ordering::SeqCst);
+        follower.sleep();
+        self.is_asleep.store(false, Ordering::SeqCst);
     }
 
     fn take_over(&self, follower: &mut Follower) -> Option<MutexGuard<'_, Reader>> {
@@ -77,7 +105,7 @@ impl Turns {
             reader = self.taking.try_lock().ok();
         }
         if reader.is_none() && !self.is_closing.load(Ordering::SeqCst) {
-            follower.sleep();
+            self.sleep(follower);
         }
         reader.as_mut()?.end_following();
         reader
@@ -102,9 +130,9 @@ impl Turns {
         Some(result)
     }
 
-    fn close(&self) {
-        self.is_closing.store(true, Ordering::SeqCst);
-        self.interrupt.interrupt();
+    /// Without leading, for which the follower would announce itself.
+    fn await_sleep(&self) {
+        await_that("the follower sleeps", || self.is_asleep.load(Ordering::SeqCst));
     }
 
     fn await_sleeps(&self, sleeps: u64) {
@@ -144,8 +172,7 @@ fn sample_while_a_thread_leads_wakes_it_and_not_the_follower() {
     let mut reader = reader();
     reader.add(process.connect(&reader)).unwrap();
     let turns = Turns::new(reader);
-    std::thread::scope(|scope| {
-        let follower = scope.spawn(|| turns.run_follower());
+    turns.run_beside_follower(|| {
         turns.await_sleeps(1);
         let samples = 100;
         for number in 0..samples {
@@ -162,8 +189,6 @@ fn sample_while_a_thread_leads_wakes_it_and_not_the_follower() {
         // The follower has slept once, and takes what comes when no thread leads.
         process.publish();
         turns.await_samples_of_follower(1);
-        turns.close();
-        follower.join().unwrap();
     });
 }
 
@@ -173,16 +198,13 @@ fn sample_that_comes_before_the_handover_is_taken() {
     let mut reader = reader();
     reader.add(process.connect(&reader)).unwrap();
     let turns = Turns::new(reader);
-    std::thread::scope(|scope| {
-        let follower = scope.spawn(|| turns.run_follower());
+    turns.run_beside_follower(|| {
         for round in 1..=100 {
-            turns.await_sleeps(round);
+            turns.await_sleep();
             assert!(turns.lead(|_| process.publish()).is_some());
             turns.await_samples_of_follower(round);
         }
         assert_eq!(process.wakes(), 0, "no thread slept that a writer could have woken");
-        turns.close();
-        follower.join().unwrap();
     });
 }
 
@@ -193,16 +215,13 @@ fn follower_takes_samples_of_a_process_that_a_leader_has_added() {
     let mut reader = reader();
     reader.add(first.connect(&reader)).unwrap();
     let turns = Turns::new(reader);
-    std::thread::scope(|scope| {
-        let follower = scope.spawn(|| turns.run_follower());
+    turns.run_beside_follower(|| {
         turns.await_sleeps(1);
         let added = turns.lead(|reader| reader.add(second.connect(reader)).unwrap());
         assert!(added.is_some());
         turns.await_sleeps(2);
         second.publish();
         turns.await_samples_of_follower(1);
-        turns.close();
-        follower.join().unwrap();
     });
 }
 
@@ -211,15 +230,12 @@ fn interrupt_of_leaders_ends_the_wait_of_a_leader_and_no_sleep_of_the_follower()
     let reader = reader();
     let leader_interrupt = reader.leader_interrupt();
     let turns = Turns::new(reader);
-    std::thread::scope(|scope| {
-        let follower = scope.spawn(|| turns.run_follower());
+    turns.run_beside_follower(|| {
         turns.await_sleeps(1);
         leader_interrupt.interrupt();
         let wake = turns.lead(|reader| reader.wait(Duration::ZERO, soon()));
         assert_eq!(wake, Some(Wake::Interrupted));
         turns.await_sleeps(1);
-        turns.close();
-        follower.join().unwrap();
     });
 }
 
@@ -245,7 +261,8 @@ fn no_sample_is_lost_between_threads_that_take_turns() {
         taken
     };
     std::thread::scope(|scope| {
-        let follower = scope.spawn(|| turns.run_follower());
+        scope.spawn(|| turns.run_follower());
+        let _closing = ClosesOnDrop(&turns);
         let leaders = [(); 2].map(|()| scope.spawn(lead_repeatedly));
         let writers = processes.each_mut().map(|process| {
             scope.spawn(|| {
@@ -262,7 +279,5 @@ fn no_sample_is_lost_between_threads_that_take_turns() {
         leads.store(false, Ordering::Relaxed);
         let by_leaders: u64 = leaders.into_iter().map(|leader| leader.join().unwrap()).sum();
         turns.await_samples_of_follower(total - by_leaders);
-        turns.close();
-        follower.join().unwrap();
     });
 }

@@ -176,6 +176,9 @@ pub(super) struct Inventory {
     seen: Option<Digests>,
     /// When that last began.
     reread_at: Option<Instant>,
+    /// The number of the last announcement at that time, or the last sample written by a HEARTBEAT since, if that is
+    /// less.
+    reread_until: SequenceNumber,
     /// The last failure, and how often it came in a row.
     failure: Option<(Failure, u32)>,
 }
@@ -272,6 +275,7 @@ impl Inventory {
         position: Position,
         is_summarized: bool,
     ) -> Verdict {
+        self.reread_until = self.reread_until.min(last);
         if last < position.received {
             return self.hear_denial(now, (count, last), position.patience);
         }
@@ -316,6 +320,12 @@ impl Inventory {
             if self.next_question.is_none() {
                 self.ask_at(now + QUESTION_AFTER);
             }
+            return Verdict::Nothing;
+        }
+        if self.seen.is_some() && stated.last < self.reread_until {
+            // An impostor may say that there are fewer endpoints than before while they are received again. A HEARTBEAT
+            // has to confirm that.
+            self.ask_at(now + QUESTION_AFTER);
             return Verdict::Nothing;
         }
         self.end_questions();
@@ -386,6 +396,7 @@ impl Inventory {
         }
         (self.denial, self.difference) = (None, None);
         self.reread_at = Some(now);
+        self.reread_until = self.numbers.values().copied().max().unwrap_or(SequenceNumber::ZERO);
         self.ask_at(now + CONTRADICTION_INTERVAL);
         let Some(Agreement { last, changed }) = &self.agreement else {
             self.seen = Some(Digests::default());

@@ -191,7 +191,9 @@ impl WriterProxy {
         }
         if number >= self.next {
             let is_wanted = !self.out_of_order.contains_key(&number) && self.withdraw_irrelevant(number);
-            self.mark_confirmed();
+            if is_wanted {
+                self.mark_confirmed();
+            }
             return is_wanted;
         }
         let Some(skip) = self.skip.get().filter(|skip| (skip.from..skip.until).contains(&number)) else { return false };

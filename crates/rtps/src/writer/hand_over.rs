@@ -316,6 +316,8 @@ impl Writer {
             };
             let Some(reader) = self.readers.find_mut(*guid).filter(may_wait) else { continue };
             reader.unanswered = reader.patience;
+            // If it returns after all, the window counts it from the next sample on.
+            reader.is_left_behind = true;
             self.counters.readers_inactive += 1;
             self.events.push_back(WriterEvent::ReaderInactive(*guid));
             any = true;

@@ -57,7 +57,7 @@ pub struct Authenticator {
     job_number: u64,
     attempt_number: u64,
     sequence_number: i64,
-    unproven: Budget,
+    pub(super) unproven: Budget,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     pub(super) statistics: Statistics,

@@ -36,6 +36,11 @@ impl Budget {
             _ => false,
         }
     }
+
+    /// Gives back what was taken for nothing.
+    pub(super) fn give_back(&mut self, amount: u64) {
+        self.level = self.level.saturating_add(u128::from(amount) * UNIT).min(self.max);
+    }
 }
 
 #[cfg(test)]

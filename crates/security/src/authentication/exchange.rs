@@ -125,10 +125,13 @@ impl Authenticator {
 
     /// The message that begins the handshake with a peer was not sent, since the peer has sent too little to get it. It
     /// is tried again later, and counts as no repetition. A reply counts as lost: the next request pays for it.
-    pub fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
+    pub fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix, bytes: usize) {
         self.set_clock(input);
-        let Some(attempt) = self.pairs.get_mut(&peer).and_then(|pair| pair.attempt.as_mut()) else { return };
-        if attempt.repeats() {
+        let Some(pair) = self.pairs.get_mut(&peer) else { return };
+        if !pair.is_proven() {
+            self.unproven.give_back(u64::try_from(bytes).unwrap_or(u64::MAX));
+        }
+        if let Some(attempt) = pair.attempt.as_mut().filter(|attempt| attempt.repeats()) {
             let pause = input.now.since(attempt.began).divided_by(2).max(HELD_BACK);
             attempt.resend.postpone(input.now, pause, true);
         }

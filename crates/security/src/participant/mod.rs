@@ -284,7 +284,7 @@ impl ParticipantSecurity {
             Step::SendStateless { to, payload } => {
                 let sent = rtps.send_secure(now, wall, SecureChannel::Handshake, to, &payload);
                 if sent == Err(SecureSendError::Unpaid) {
-                    self.with(|session, input| session.stateless_message_held_back(input, to));
+                    self.with(|session, input| session.stateless_message_held_back(input, to, payload.len()));
                 }
                 self.note_sent(to, sent, outlet);
             }

@@ -107,11 +107,11 @@ impl Session {
         Ok(())
     }
 
-    /// A stateless message for a peer was not sent, since the peer has sent too little to get it. It is sent again
-    /// later.
-    pub fn stateless_message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
+    /// A stateless message of this length for a peer was not sent, since the peer has sent too little to get it. It is
+    /// sent again later.
+    pub fn stateless_message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix, bytes: usize) {
         self.set_clock(input);
-        self.authenticator.message_held_back(input, peer);
+        self.authenticator.message_held_back(input, peer, bytes);
     }
 
     /// A message of an authenticated peer was opened with its keys, at any level: the peer is alive, and has the keys

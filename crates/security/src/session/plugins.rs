@@ -51,10 +51,10 @@ pub trait Authentication: fmt::Debug + Send {
     /// Begins a new handshake with an authenticated participant, if this side is the one to begin.
     fn authenticate_again(&mut self, input: &mut Input<'_>, peer: GuidPrefix);
 
-    /// A message for the participant was not sent: the participant, which is not authenticated, has sent too little to
-    /// get it. It is to be sent again later. Without an implementation, the message counts as lost.
-    fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
-        let _ = (input, peer);
+    /// A message of this length for the participant was not sent: the participant, which is not authenticated, has sent
+    /// too little to get it. It is to be sent again later. Without an implementation, the message counts as lost.
+    fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix, bytes: usize) {
+        let _ = (input, peer, bytes);
     }
 
     /// The next message of a handshake to send.
@@ -364,8 +364,8 @@ impl Authentication for Authenticator {
         self.handle_authentic(peer);
     }
 
-    fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
-        self.message_held_back(input, peer);
+    fn message_held_back(&mut self, input: &mut Input<'_>, peer: GuidPrefix, bytes: usize) {
+        self.message_held_back(input, peer, bytes);
     }
 
     fn remove_participant(&mut self, peer: GuidPrefix) {

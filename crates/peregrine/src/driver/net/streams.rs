@@ -203,8 +203,15 @@ impl Streams {
 
     /// The next message to this peer finds a place, if the control thread can free one.
     fn want(&self, peer: Locator) {
+        let mut peers = lock(&self.peers);
+        if peers.leaving.contains(&peer) {
+            // Its former connection has to end first.
+            return;
+        }
         // Until the control thread has searched, further peers need not wake it.
-        if lock(&self.peers).wanted.replace(peer).is_none() {
+        let is_first = peers.wanted.replace(peer).is_none();
+        drop(peers);
+        if is_first {
             self.ready.get().inspect(|ready| ready.wake());
         }
     }

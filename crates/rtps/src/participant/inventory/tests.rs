@@ -100,6 +100,18 @@ fn endpoint_that_is_not_announced_again_is_gone() {
 }
 
 #[test]
+fn summary_with_fewer_samples_removes_endpoints_only_after_a_heartbeat() {
+    let (mut inventory, mut now) = (inventory(&[b"one", b"two"]), NOW);
+    assert_eq!(insist(&mut inventory, &mut now, summary(2, &[b"one"]), at(2)), ALL);
+    // Nothing has come again yet, so that a summary without endpoints agrees with that.
+    assert_eq!(inventory.hear_summary(now, summary(0, &[]), at(0)), Verdict::Nothing);
+    assert!(inventory.poll_timeout().is_some(), "the participant is asked");
+    assert_eq!(inventory.hear_heartbeat(now, (Count(1), SequenceNumber::ZERO), at(0), true), Verdict::Nothing);
+    let verdict = inventory.hear_summary(now, summary(0, &[]), at(0));
+    assert_eq!(verdict, Verdict::Agreed(vec![endpoint(0), endpoint(1)]));
+}
+
+#[test]
 fn endpoint_whose_new_announcement_is_missing_stays() {
     let (mut inventory, mut now) = (inventory(&[b"one", b"two", b"forged"]), NOW);
     let verdict = insist(&mut inventory, &mut now, summary(3, &[b"one", b"two"]), at(3));

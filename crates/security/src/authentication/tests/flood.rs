@@ -4,7 +4,9 @@ use super::peers::payload;
 use super::*;
 use crate::authentication::agreement::{Coding, PrivateShare};
 use crate::authentication::contents::{Credentials, Request};
-use crate::limits::{EARLY_MESSAGES, HALF_OPEN, HALF_OPEN_PER_ADDRESS, PEERS, UNPROVEN_BYTES, WAITING_BYTES};
+use crate::limits::{
+    EARLY_MESSAGES, HALF_OPEN, HALF_OPEN_PER_ADDRESS, HANDSHAKE_TIME, PEERS, UNPROVEN_BYTES, WAITING_BYTES,
+};
 use crate::message::{GenericMessage, names};
 use crate::secret::Secret;
 
@@ -167,6 +169,38 @@ fn requests_to_strangers_share_a_budget_of_bytes() {
     let first: std::collections::BTreeSet<_> =
         world.nodes[0].sent.iter().take(STRANGERS as usize * 5 / 4).map(|sent| sent.to).collect();
     assert_eq!(first, receivers);
+}
+
+/// More bytes than the budget, of which nothing leaves.
+#[test]
+fn held_back_requests_are_tried_again_until_the_handshake_ends_and_use_no_budget() {
+    let mut owner = Owner::new(&EC_AUTHORITY, "P_a", TestKey::ec());
+    owner.permissions = vec![b' '; 60_000];
+    let forger = Forger::new(owner.prefix, false);
+    let mut world = World::new(7, PERFECT);
+    world.add(&owner, trusting(&EC_AUTHORITY));
+    const STRANGERS: u64 = 60;
+    for number in 0..STRANGERS {
+        let (prefix, source) = (forger.prefix(number), many_addresses(number));
+        world.arrive(Span(number), 0, Arrival::Stranger { prefix, source, request: None });
+    }
+    let mut tries = 0;
+    let most_of_it = HANDSHAKE_TIME.times(2).divided_by(3).0 / 1_000_000;
+    for _ in 0..most_of_it / 10 {
+        world.run_for(Span::from_millis(10));
+        for sent in core::mem::take(&mut world.nodes[0].sent) {
+            tries += 1;
+            world.call(0, |authenticator, input| {
+                authenticator.message_held_back(input, sent.to, sent.payload.len());
+            });
+        }
+    }
+    assert!((5 * STRANGERS..20 * STRANGERS).contains(&tries), "{tries}");
+    assert_eq!(world.nodes[0].authenticator.statistics().not_sent, 0, "the budget is used up");
+    let goes_on = |number| world.nodes[0].authenticator.is_half_open(forger.prefix(number));
+    assert!((0..STRANGERS).all(goes_on));
+    world.run_for(HANDSHAKE_TIME);
+    assert!(!world.nodes[0].authenticator.is_half_open(forger.prefix(0)));
 }
 
 #[test]

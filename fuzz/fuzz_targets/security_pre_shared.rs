@@ -10,7 +10,7 @@ use peregrine_rtps::discovery::data::ParticipantData;
 use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::locator::{Locator, Source};
 use peregrine_rtps::participant::{Addresses, FragmentRun, Participant, ParticipantConfig, ParticipantEvent};
-use peregrine_rtps::protection::{Protection, ProtectionKind};
+use peregrine_rtps::protection::{ProtectionKind, SharedProtection};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
@@ -55,7 +55,7 @@ fn participant(prefix: GuidPrefix, kind: ProtectionKind) -> Participant {
             default_unicast: vec![locator],
             ..Addresses::default()
         },
-        protection: Some(Arc::new(keys) as Arc<dyn Protection>),
+        protection: Some(SharedProtection::new(Arc::new(keys))),
         ..ParticipantConfig::new(prefix, 1)
     };
     Participant::new(NOW, config)

@@ -89,6 +89,7 @@ pub(crate) fn deny(workspace: &Workspace) -> Result<Outcome> {
 
 pub(crate) fn unit(workspace: &Workspace) -> Result<Outcome> {
     run(&mut without_security(workspace))?;
+    run(&mut without_protection(workspace))?;
     run(&mut unit_tests(workspace))?;
     Ok(Outcome::Passed)
 }
@@ -99,6 +100,24 @@ fn without_security(workspace: &Workspace) -> Command {
     let mut command = cargo(workspace);
     command.args(["check", "--locked", "--package", "peregrine", "--package", "perftest"]);
     command.args(["--no-default-features", "--all-targets"]);
+    command
+}
+
+/// The cargo command that checks the packages as they are built where no participant can be protected. Tests have the
+/// feature `protection` of `peregrine-rtps` by their dependencies.
+fn without_protection(workspace: &Workspace) -> Command {
+    let mut command = cargo(workspace);
+    command.args([
+        "check",
+        "--locked",
+        "--package",
+        "peregrine-rtps",
+        "--package",
+        "peregrine",
+        "--package",
+        "perftest",
+    ]);
+    command.args(["--no-default-features", "--lib", "--bins"]);
     command
 }
 

@@ -30,15 +30,15 @@ pub(crate) enum Question {
     Finish,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) flow: FlowReport,
     /// After [`Question::Finish`]: whether all samples were acknowledged in time.
     pub(crate) is_acknowledged: bool,
-    /// Readers of the writer of the flow.
-    pub(crate) flow_readers: usize,
-    /// Writers of the reader of the flow.
-    pub(crate) flow_writers: usize,
+    /// The participants of the readers of the writer of the flow.
+    pub(crate) flow_readers: Vec<[u8; 12]>,
+    /// The participants of the writers of the reader of the flow.
+    pub(crate) flow_writers: Vec<[u8; 12]>,
     /// Readers of the open writer, and writers of the open reader and of the best-effort reader.
     pub(crate) open_readers: usize,
     pub(crate) open_writers: usize,
@@ -52,14 +52,41 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Matches of the victim with others than the honest peer, which has one writer and one reader.
-    pub(crate) fn strange_matches(&self) -> usize {
-        let of_flow = [self.flow_readers, self.flow_writers].map(|matches| matches.saturating_sub(1));
-        self.open_readers + self.open_writers + self.best_effort_writers + of_flow.iter().sum::<usize>()
+    /// Matches of the victim with others than the honest peer.
+    pub(crate) fn strange_matches(&self, peer: &Identity) -> usize {
+        let of_flow = self.flow_readers.iter().chain(&self.flow_writers).filter(|prefix| **prefix != peer.prefix);
+        self.open_readers + self.open_writers + self.best_effort_writers + of_flow.count()
     }
 
     /// Matches of the victim with the honest peer: at most one with its writer and one with its reader.
-    pub(crate) fn peer_matches(&self) -> usize {
-        self.flow_readers.min(1) + self.flow_writers.min(1)
+    pub(crate) fn peer_matches(&self, peer: &Identity) -> usize {
+        let is_matched = |matched: &[[u8; 12]]| usize::from(matched.contains(&peer.prefix));
+        is_matched(&self.flow_readers) + is_matched(&self.flow_writers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stranger_in_place_of_the_peer_counts_as_a_stranger() {
+        let [peer, stranger] = [[1; 12], [2; 12]];
+        let prefix = peer;
+        let (discovery_port, user_port, entity) = (0, 0, [0; 4]);
+        let identity = Identity {
+            prefix,
+            discovery_port,
+            user_port,
+            flow_writer: entity,
+            flow_reader: entity,
+            open_writer: entity,
+            open_reader: entity,
+            best_effort_reader: entity,
+        };
+        let state = State { flow_readers: vec![peer], flow_writers: vec![stranger], ..State::default() };
+        assert_eq!((state.peer_matches(&identity), state.strange_matches(&identity)), (1, 1));
+        let usual = State { flow_readers: vec![peer], flow_writers: vec![peer], ..State::default() };
+        assert_eq!((usual.peer_matches(&identity), usual.strange_matches(&identity)), (2, 0));
     }
 }

@@ -141,14 +141,14 @@ impl Flow {
             + reader.claims_withdrawn
     }
 
-    /// Readers that the writer has matched.
-    pub(crate) fn readers(&self) -> usize {
-        self.writer.matched_subscriptions().len()
+    /// The participants of the readers that the writer has matched.
+    pub(crate) fn readers(&self) -> Vec<[u8; 12]> {
+        self.writer.matched_subscriptions().iter().map(|reader| reader.prefix.0).collect()
     }
 
-    /// Writers that the reader has matched.
-    pub(crate) fn writers(&self) -> usize {
-        self.reader.matched_publications().len()
+    /// The participants of the writers that the reader has matched.
+    pub(crate) fn writers(&self) -> Vec<[u8; 12]> {
+        self.reader.matched_publications().iter().map(|writer| writer.prefix.0).collect()
     }
 
     pub(crate) fn report(&self) -> FlowReport {

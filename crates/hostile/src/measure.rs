@@ -172,11 +172,18 @@ pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measur
     thread::scope(|scope| {
         let (watch, traffic, id) = (&watch, &traffic, victim.id());
         scope.spawn(move || watch.run(traffic, id));
-        let mut site = Site { victim, peer, usual, traffic, watch, tag };
-        let result = site.attack(attack, conditions);
-        watch.stops.store(true, Ordering::Relaxed);
-        result
+        let _stops = StopsOnDrop(&watch.stops);
+        Site { victim, peer, usual, traffic, watch, tag }.attack(attack, conditions)
     })
+}
+
+/// Ends the thread that watches, also when the attack panics.
+struct StopsOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The two processes, and what is measured beside them.
@@ -230,8 +237,8 @@ impl Site<'_> {
             watched_ms: u64::try_from(watched.as_millis())?,
             healed: at_victim.healed - victim_before.healed,
             foreign: at_victim.flow.foreign + at_peer.flow.foreign,
-            strange_matches: at_end.strange_matches().max(at_victim.strange_matches()),
-            peer_matches: at_end.peer_matches().min(at_victim.peer_matches()),
+            strange_matches: at_end.strange_matches(&peer.identity).max(at_victim.strange_matches(&peer.identity)),
+            peer_matches: at_end.peer_matches(&peer.identity).min(at_victim.peer_matches(&peer.identity)),
             kernel_drops: at_victim.kernel_drops - victim_before.kernel_drops,
             up: direction(&at_victim, &at_peer, &victim_end, &peer_end, up_whole),
             down: direction(&at_peer, &at_victim, &peer_end, &victim_end, down_whole),

@@ -27,8 +27,8 @@ const STRANGE_PACKETS: u64 = 800_000;
 const IMPOSTOR_PACKETS: u64 = 200_000;
 
 /// Maximum growth of the process during the attack, in bytes. An attacker can fill: 512 unverified participants with
-/// their announcements, 4 MiB of discovery data of each hostile member, samples within the limits of the reader (10,000
-/// of up to 1,500 bytes, twice), out-of-order samples behind a missing one (4,096 per writer), 64 samples under
+/// their announcements, 16 MiB of discovery data of each hostile member, samples within the limits of the reader
+/// (10,000 of up to 1,500 bytes, twice), out-of-order samples behind a missing one (4,096 per writer), 64 samples under
 /// reassembly per writer, and the pools of receive buffers (16 MiB per socket). Measured: 9 MiB.
 const GROWTH_MAX_BYTES: u64 = 64 << 20;
 

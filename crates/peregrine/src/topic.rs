@@ -154,7 +154,7 @@ impl<T: TopicType> Topic<T> {
     #[must_use]
     pub fn listener(&self) -> Option<(Arc<dyn TopicListener>, StatusMask)> {
         let (hook, mask) = self.core.lock().own.clone()?;
-        let told = (hook as Arc<dyn Any + Send + Sync>).downcast::<Told>().ok()?;
+        let told = (hook as Arc<dyn Any + Send + Sync>).downcast::<TopicListenerHook>().ok()?;
         Some((Arc::clone(&told.0), mask))
     }
 
@@ -163,7 +163,7 @@ impl<T: TopicType> Topic<T> {
     /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The
     /// caller must not hold a lock that the previous listener takes. The previous listener is not called afterwards.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
-        let listener = listener.map(|listener| (Told::hook(listener), mask));
+        let listener = listener.map(|listener| (TopicListenerHook::hook(listener), mask));
         let gone = std::mem::replace(&mut self.core.lock().own, listener);
         // The old listener may own entities: it is dropped without the lock.
         run_user_code(|| drop(gone));
@@ -178,15 +178,15 @@ impl<T: TopicType> From<&Topic<T>> for Entity {
 }
 
 /// Forwards the status changes of a topic to its listener.
-pub(crate) struct Told(Arc<dyn TopicListener>);
+pub(crate) struct TopicListenerHook(Arc<dyn TopicListener>);
 
-impl Told {
+impl TopicListenerHook {
     pub(crate) fn hook(listener: Arc<dyn TopicListener>) -> Arc<dyn TopicHook> {
         Arc::new(Self(listener))
     }
 }
 
-impl TopicHook for Told {
+impl TopicHook for TopicListenerHook {
     fn inconsistent(&self, topic: &str, status: InconsistentTopicStatus) {
         self.0.on_inconsistent_topic(topic, status);
     }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use common::holdings::Holdings;
 use common::{PATIENCE, config, eventually};
 use peregrine::qos::{Limit, ResourceLimits};
-use peregrine::{DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DomainParticipant, NoSharedMemory};
+use peregrine::{
+    DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DomainParticipant, LostReason, NoSharedMemory,
+};
 
 const ROLE: &str = "PEREGRINE_TEST_ROLE";
 const DOMAIN: u32 = 51;
@@ -40,15 +42,17 @@ fn main() {
         Ok("stale writer") => return roles::stale_writer(),
         Ok("reader") => return roles::reader(),
         Ok("stale reader") => return roles::stale_reader(),
+        Ok("silent writer") => return roles::silent_writer(),
         Ok("teller of the path") => return println!("{:?}", path_to(&["env"])),
         Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {}
     }
-    let scenarios: [(&str, fn()); 12] = [
+    let scenarios: [(&str, fn()); 13] = [
         ("samples of every size arrive from another process", samples_of_every_size_arrive),
         ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
         ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
         ("a killed reader holds up neither the writer nor other readers", killed_reader_holds_up_no_other),
+        ("killed processes are lost long before their lease ends", killed_processes_are_lost_before_their_lease_ends),
         ("a participant that ends leaves nothing behind", ended_participant_leaves_nothing_behind),
         ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
         ("another user namespace gets messages", another_user_namespace_gets_messages),
@@ -129,6 +133,17 @@ mod roles {
     pub(super) fn stale_writer() {
         let participant = DomainParticipant::builder(DOMAIN).config(config()).lease(5 * PATIENCE).build().unwrap();
         let _writer = super::writer(&participant);
+        let _ = std::io::stdin().read_line(&mut String::new());
+    }
+
+    /// Writes a sample, with a lease longer than a test, and is killed.
+    pub(super) fn silent_writer() {
+        let participant = DomainParticipant::builder(DOMAIN).config(config()).lease(5 * PATIENCE).build().unwrap();
+        let writer = super::writer(&participant);
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        eventually("shared memory is used", || participant.shared_memory_statistics().readers == 2);
+        writer.write(&Block::new(0, 100)).unwrap();
+        println!("written");
         let _ = std::io::stdin().read_line(&mut String::new());
     }
 
@@ -277,6 +292,30 @@ fn killed_reader_holds_up_no_other() {
     assert_eq!(writer.reliable_reader_activity_changed_status().inactive_count, 1);
 }
 
+fn killed_processes_are_lost_before_their_lease_ends() {
+    let participants = [participant(), participant()];
+    let mut events = participants.each_ref().map(DomainParticipant::discovery_events);
+    let (reader, writer) = (reader(&participants[0]), writer(&participants[1]));
+    let mut others = ["silent writer", "stale reader"].map(|role| Other::start(&[], role));
+    assert_eq!(others[0].line(), "written");
+    eventually("shared memory is used", || participants[1].shared_memory_statistics().readers > 0);
+    writer.write(&Block::new(0, 100)).unwrap();
+    assert_eq!(others[1].line(), "taken");
+    others.into_iter().for_each(Other::kill);
+    for events in &mut events {
+        let reason = loop {
+            let event = events.wait_next(PATIENCE).expect("the end of a process is reported");
+            if let DiscoveryEvent::ParticipantLost(_, reason) = event {
+                break reason;
+            }
+        };
+        assert_eq!(reason, LostReason::ProcessEnded);
+    }
+    // The endpoints of this process are left.
+    eventually("the dead writer is unmatched", || reader.subscription_matched_status().current_count == 1);
+    eventually("the dead reader is unmatched", || writer.publication_matched_status().current_count == 1);
+}
+
 fn ended_participant_leaves_nothing_behind() {
     let before = Holdings::now();
     for _ in 0..3 {
@@ -358,8 +397,10 @@ fn ended_peer_is_reported() {
     other.kill();
     let reader = reader(&participant);
     let mut next_path = || loop {
-        if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("a path is told of") {
-            return path;
+        match events.wait_next(PATIENCE).expect("a path is told of") {
+            DiscoveryEvent::PathChanged { path, .. } => return path,
+            DiscoveryEvent::ParticipantLost(_, reason) => assert_eq!(reason, LostReason::ProcessEnded),
+            _ => {}
         }
     };
     let path = next_path();
@@ -371,6 +412,8 @@ fn ended_peer_is_reported() {
     let _other = Other::start(&["env"], "writer");
     assert_eq!(next_path(), DeliveryPath::SharedMemory);
     take_some(&reader, 10);
+    // No process has listened at the address of the ended one, whose lease is longer than the test.
+    eventually("the ended peer is lost", || participant.discovered_participants().len() == 1);
 }
 
 fn read_only_dev_shm_is_no_obstacle() {

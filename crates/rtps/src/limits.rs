@@ -216,6 +216,14 @@ pub const PARKED_BYTES_MAX: usize = 8 << 20;
 /// How long a reader requests a sample until it reports that the sample is missing.
 pub const MISSING_REPORTED_AFTER: Span = Span::from_secs(1);
 
+/// The time for an answer to each question to a participant whose process has ended, as the system reports: without an
+/// answer, the participant is lost after a second. In less time, a process that lives and is slow might be lost.
+pub const PROCESS_END_ANSWERS: [Span; 4] =
+    [Span::from_millis(100), Span::from_millis(200), Span::from_millis(400), Span::from_millis(300)];
+
+/// A message that comes within this time after the report may have waited to be received, and does not refute it.
+pub const PROCESS_END_BACKLOG: Span = Span::from_millis(200);
+
 /// Questions to a participant at addresses that it no longer announces, until it counts as moved.
 pub const MOVE_QUESTIONS: u32 = 4;
 

@@ -470,7 +470,7 @@ mod tests {
             damaged[at + 3] ^= 0x40;
             let heard = receive_all(&damaged);
             assert_eq!(heard.dropped, [DropReason::HeaderExtension], "byte {at}");
-            assert!(heard.samples.is_empty(), "octet {at}");
+            assert!(heard.samples.is_empty(), "byte {at}");
         }
         let heard = receive_all(&good[..good.len() - 24]);
         assert_eq!((heard.samples.len(), heard.dropped), (0, vec![DropReason::HeaderExtension]));

@@ -11,7 +11,7 @@ use peregrine_rtps::limits::PEER_BYTES_MAX;
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4};
 use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths};
-use peregrine_rtps::protection::ProtectionLevels;
+use peregrine_rtps::protection::{ProtectionLevels, SharedProtection};
 use peregrine_rtps::reader::{Reader, ReaderConfig, ReaderEvent, Reception};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
@@ -282,8 +282,9 @@ impl World {
         let mut unique = [0; 10];
         self.rng.fill(&mut unique);
         let prefix = GuidPrefix::new(VendorId::PEREGRINE, unique);
-        let protection =
-            self.protection.map(|levels| Arc::new(MockProtection::new(prefix, levels, DOMAIN_KEY)) as Arc<_>);
+        let protection = self
+            .protection
+            .map(|levels| SharedProtection::new(Arc::new(MockProtection::new(prefix, levels, DOMAIN_KEY))));
         let mut config = ParticipantConfig {
             domain: DOMAIN,
             lease: self.config.lease,

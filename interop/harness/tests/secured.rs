@@ -11,6 +11,8 @@ mod attacks;
 mod captures;
 #[path = "secured/documents.rs"]
 mod documents;
+#[path = "secured/moves.rs"]
+mod moves;
 #[path = "secured/refusals.rs"]
 mod refusals;
 #[path = "secured/restarts.rs"]

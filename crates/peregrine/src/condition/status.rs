@@ -8,7 +8,7 @@ use std::task::Waker;
 use super::trigger::{Trigger, condition};
 use crate::driver::base::sync::{Guard, lock};
 use crate::driver::endpoint::topic::TopicCore;
-use crate::driver::endpoint::waiting::{StatusState, Watched};
+use crate::driver::endpoint::waiting::{StatusState, Waitable};
 use crate::driver::endpoint::wakers::HasWakers;
 use crate::driver::host::{Host, Hosted};
 use crate::status::StatusMask;
@@ -153,7 +153,7 @@ impl StatusSource for NoStatuses {
 
 impl<C> StatusSource for C
 where
-    C: Watched + Hosted + Send + Sync,
+    C: Waitable + Hosted + Send + Sync,
     C::State: StatusState,
 {
     fn changes(&self) -> StatusMask {

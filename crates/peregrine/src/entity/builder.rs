@@ -9,7 +9,7 @@ use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, ParticipantConfig};
-use peregrine_rtps::protection::Protection;
+use peregrine_rtps::protection::SharedProtection;
 use peregrine_rtps::qos::{IgnoreLocal, ParticipantQos};
 use peregrine_rtps::time::Span;
 
@@ -66,7 +66,7 @@ pub struct ParticipantBuilder {
 
 /// Creates the protection of the participant with the given prefix.
 #[derive(Clone)]
-struct MakeProtection(Arc<dyn Fn(GuidPrefix) -> Arc<dyn Protection> + Send + Sync>);
+struct MakeProtection(Arc<dyn Fn(GuidPrefix) -> SharedProtection + Send + Sync>);
 
 impl fmt::Debug for MakeProtection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,7 +185,7 @@ impl ParticipantBuilder {
     /// of protection use neither shared memory nor delivery within the process.
     #[doc(hidden)]
     #[must_use]
-    pub fn protection(mut self, make: impl Fn(GuidPrefix) -> Arc<dyn Protection> + Send + Sync + 'static) -> Self {
+    pub fn protection(mut self, make: impl Fn(GuidPrefix) -> SharedProtection + Send + Sync + 'static) -> Self {
         self.protection = Some(MakeProtection(Arc::new(make)));
         self
     }

@@ -36,7 +36,7 @@ use crate::peer_memory::PeerMemory;
 use crate::qos;
 use crate::shared_memory::SharedMemoryStatistics;
 use crate::status::StatusMask;
-use crate::topic::{Told, Topic};
+use crate::topic::{Topic, TopicListenerHook};
 use crate::topic_type::{Serialized, SerializedType};
 
 impl DomainParticipant {
@@ -609,7 +609,7 @@ impl DomainParticipant {
         // The lock is held, so that two threads that replace the listener reach the topic in the same order.
         let state = self.inner.lock();
         let upper = state.listener.clone();
-        let upper = upper.map(|(listener, mask)| (Told::hook(listener as Arc<dyn TopicListener>), mask));
+        let upper = upper.map(|(listener, mask)| (TopicListenerHook::hook(listener as Arc<dyn TopicListener>), mask));
         let gone = std::mem::replace(&mut topic.lock().upper, upper);
         drop(state);
         // The old listener may own entities: it is dropped without the lock.
@@ -672,7 +672,7 @@ impl ParticipantInner {
     fn leave_elsewhere(&self, handle: &Arc<DomainHandle>) -> bool {
         let (core, domain, handle) = (Arc::clone(&self.core), Arc::clone(&self.domain), Arc::clone(handle));
         let end = move || {
-            core.settle();
+            core.wait_for_deleted_writers();
             // Only writers of an enabled participant wait for acknowledgements.
             leave(&core, &domain);
             drop(handle);
@@ -724,10 +724,10 @@ impl Drop for ParticipantInner {
         // A participant that was closed has no handle.
         let Some(handle) = self.take_handle() else { return };
         // The last handle was dropped in a listener.
-        if self.core.must_settle_elsewhere() && self.leave_elsewhere(&handle) {
+        if self.core.must_wait_elsewhere() && self.leave_elsewhere(&handle) {
             return;
         }
-        self.core.settle();
+        self.core.wait_for_deleted_writers();
         self.leave();
         drop(handle);
     }

@@ -12,7 +12,7 @@ use peregrine_rtps::qos::{DataReaderQos, NonMatch};
 use super::sample::{Loan, LoanedSample, Shown};
 use crate::condition::StatusCondition;
 use crate::driver::endpoint::reader::{ReaderCore, ReaderState};
-use crate::driver::endpoint::waiting::{Until, wait_until};
+use crate::driver::endpoint::waiting::{WaitFuture, wait_until};
 use crate::driver::endpoint::wakers::StateGuard;
 use crate::error::{Error, Timeout};
 use crate::status::{ReaderStatus, StatusMask};
@@ -155,7 +155,7 @@ impl AnyDataReader {
     /// See [`DataReader::wait_for_data_async`](crate::DataReader::wait_for_data_async).
     pub async fn wait_for_data_async(&self) -> Result<(), Error> {
         drop(self.open_enabled()?);
-        Until::new(Arc::clone(self.0.core()), StatusMask::DATA_AVAILABLE, has_data_or_end).await
+        WaitFuture::new(Arc::clone(self.0.core()), StatusMask::DATA_AVAILABLE, has_data_or_end).await
     }
 
     /// The last writer of this topic that was found not to match, and why not.

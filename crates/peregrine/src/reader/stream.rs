@@ -11,7 +11,7 @@ use peregrine_xtypes::DdsType;
 use super::any::has_data_or_end;
 use super::{DataReader, Sample};
 use crate::driver::endpoint::reader::ReaderState;
-use crate::driver::endpoint::waiting::Until;
+use crate::driver::endpoint::waiting::WaitFuture;
 use crate::error::Error;
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;
@@ -40,7 +40,7 @@ impl<T: DdsType> DataReader<T> {
                 return Ok(sample);
             }
             let core = Arc::clone(&self.inner.core);
-            Until::new(core, StatusMask::DATA_AVAILABLE, |state: &mut ReaderState| {
+            WaitFuture::new(core, StatusMask::DATA_AVAILABLE, |state: &mut ReaderState| {
                 (state.closed || state.reader.cache().has_any(&ONE)).then_some(())
             })
             .await;
@@ -62,7 +62,7 @@ impl<T: TopicType> DataReader<T> {
     /// [`Error::AlreadyDeleted`], also if the reader is deleted during the wait; [`Error::NotEnabled`].
     pub async fn wait_for_data_async(&self) -> Result<(), Error> {
         self.inner.check_enabled()?;
-        Until::new(Arc::clone(&self.inner.core), StatusMask::DATA_AVAILABLE, has_data_or_end).await
+        WaitFuture::new(Arc::clone(&self.inner.core), StatusMask::DATA_AVAILABLE, has_data_or_end).await
     }
 
     /// Waits until at least `writers` writers match.
@@ -77,7 +77,7 @@ impl<T: TopicType> DataReader<T> {
             }
             (state.matched.len() >= writers).then_some(Ok(()))
         };
-        let matched = Until::new(Arc::clone(&self.inner.core), StatusMask::SUBSCRIPTION_MATCHED, matched);
+        let matched = WaitFuture::new(Arc::clone(&self.inner.core), StatusMask::SUBSCRIPTION_MATCHED, matched);
         async move {
             usable?;
             matched.await

@@ -13,7 +13,7 @@ use super::lent::Filled;
 use super::{DataWriter, WriterInner};
 use crate::driver::base::clock::wall;
 use crate::driver::base::sync::lock;
-use crate::driver::endpoint::waiting::Until;
+use crate::driver::endpoint::waiting::WaitFuture;
 use crate::driver::endpoint::wakers::{Awaited, StateGuard};
 use crate::driver::endpoint::writer::{WriteFailure, WriterState};
 use crate::error::Error;
@@ -127,7 +127,7 @@ impl<T: TopicType> DataWriter<T> {
             }
             state.writer.is_acknowledged_by_all(last).then_some(Ok(()))
         };
-        let acknowledged = Until::new(Arc::clone(&self.inner.core), Awaited::Acknowledged(last), acknowledged);
+        let acknowledged = WaitFuture::new(Arc::clone(&self.inner.core), Awaited::Acknowledged(last), acknowledged);
         async move {
             usable?;
             acknowledged.await
@@ -146,7 +146,7 @@ impl<T: TopicType> DataWriter<T> {
             }
             (state.matched.len() >= readers).then_some(Ok(()))
         };
-        let matched = Until::new(Arc::clone(&self.inner.core), StatusMask::PUBLICATION_MATCHED, matched);
+        let matched = WaitFuture::new(Arc::clone(&self.inner.core), StatusMask::PUBLICATION_MATCHED, matched);
         async move {
             usable?;
             matched.await
@@ -156,7 +156,7 @@ impl<T: TopicType> DataWriter<T> {
     /// Returns the change when there is room for it, or when the writer is deleted.
     fn room_for(&self, change: Change) -> impl Future<Output = Change> + Send + use<T> {
         let mut held = Some(change);
-        Until::new(Arc::clone(&self.inner.core), Awaited::Room, move |state: &mut WriterState| {
+        WaitFuture::new(Arc::clone(&self.inner.core), Awaited::Room, move |state: &mut WriterState| {
             let has_room = held.as_ref().is_none_or(|change| state.has_room(change));
             if state.closed || has_room { held.take() } else { None }
         })

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use peregrine::{DeliveryPath, DiscoveryEvent, GuidPrefix, NoSharedMemory};
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::protection::{
-    OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text,
+    OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, SharedProtection, Text,
 };
 use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
 
@@ -20,8 +20,8 @@ const LEVELS: ProtectionLevels = ProtectionLevels {
     payload: ProtectionKind::Encrypt,
 };
 
-pub(crate) fn protection(prefix: GuidPrefix) -> Arc<dyn Protection> {
-    Arc::new(MockProtection::new(prefix, LEVELS, 7))
+pub(crate) fn protection(prefix: GuidPrefix) -> SharedProtection {
+    SharedProtection::new(Arc::new(MockProtection::new(prefix, LEVELS, 7)))
 }
 
 /// Counts payloads that user endpoints seal and open.
@@ -77,9 +77,10 @@ fn protected_samples_are_sealed_and_take_no_other_path() {
     let counts = [(); 2].map(|()| Arc::<AtomicUsize>::default());
     let side = || {
         let [sealed, opened] = counts.each_ref().map(Arc::clone);
-        let make = move |prefix| -> Arc<dyn Protection> {
+        let make = move |prefix| {
             let mock = MockProtection::new(prefix, LEVELS, 8);
-            Arc::new(Counting { mock, sealed: Arc::clone(&sealed), opened: Arc::clone(&opened) })
+            let counting = Counting { mock, sealed: Arc::clone(&sealed), opened: Arc::clone(&opened) };
+            SharedProtection::new(Arc::new(counting))
         };
         let builder = peregrine::DomainParticipant::builder(49).config(Path::Protected.config());
         builder.protection(make).build().unwrap()

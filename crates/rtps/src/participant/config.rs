@@ -9,7 +9,7 @@ use super::gate::Gate;
 use crate::discovery::data::{ParticipantSecurityData, SharedMemoryAddress};
 use crate::id::{DomainId, GuidPrefix};
 use crate::memory_account::PeerAccounts;
-use crate::protection::Protection;
+use crate::protection::SharedProtection;
 use crate::qos::ParticipantQos;
 use crate::time::Span;
 
@@ -39,7 +39,7 @@ pub struct ParticipantConfig {
     /// Randomness that peers cannot predict.
     pub seed: u64,
     /// Protects its messages; `None` without security.
-    pub protection: Option<Arc<dyn Protection>>,
+    pub protection: Option<SharedProtection>,
     /// Its announcement of its security. With it, the participant has the endpoints that DDS Security adds.
     pub security: Option<Box<ParticipantSecurityData>>,
     /// Decides which others it uses, and how endpoints are protected; `None` uses everybody. Set together with

@@ -130,6 +130,8 @@ pub enum LostReason {
     Left,
     /// No announcement arrived within its lease.
     LeaseExpired,
+    /// The system reports that its process has ended, and it answers no question.
+    ProcessEnded,
     /// The application ignores it.
     Ignored,
     /// The gate refuses it.

@@ -224,6 +224,7 @@ impl Participant {
         self.heals_from = now + HEALING_INTERVAL;
         for prefix in self.healing.iter().copied().collect::<Vec<_>>() {
             self.pursue_doubt(now, prefix);
+            self.pursue_process_end(now, prefix);
             self.repeat_answer(now, wall, prefix);
             self.pursue_relocation(now, wall, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
@@ -270,7 +271,7 @@ impl RemoteParticipant {
     }
 
     fn heals_at(&self) -> Option<Instant> {
-        let others = [self.doubt_due(), self.answer_repetitions.next(), self.relocation.next()];
+        let others = [self.doubt_due(), self.process_end_due(), self.answer_repetitions.next(), self.relocation.next()];
         self.inventories.iter().filter_map(Inventory::poll_timeout).chain(others.into_iter().flatten()).min()
     }
 }

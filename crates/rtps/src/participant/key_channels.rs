@@ -19,7 +19,7 @@ use crate::limits::{
 use crate::locator::Locator;
 use crate::memory_account::{Charge, MemoryAccount};
 use crate::payload::{Octets, Payload, Wipe};
-use crate::protection::Protection;
+use crate::protection::SharedProtection;
 use crate::reader::{MatchedWriter, Reader, ReaderConfig, Reception};
 use crate::receiver::{Envelope, Input};
 use crate::time::{Instant, Span, Timestamp};
@@ -35,7 +35,7 @@ const MESSAGE_BYTES: usize = 1400;
 pub(super) struct KeyChannels {
     prefix: GuidPrefix,
     seed: u64,
-    protection: Arc<dyn Protection>,
+    protection: SharedProtection,
     /// Overwrites messages once they are acknowledged or were read.
     wipe: Wipe,
     reader: Reader,
@@ -69,7 +69,7 @@ impl KeyChannels {
     pub(super) fn new(
         prefix: GuidPrefix,
         seed: u64,
-        protection: &Arc<dyn Protection>,
+        protection: &SharedProtection,
         account: Arc<MemoryAccount>,
     ) -> Self {
         let mut config = ReaderConfig::new(Guid::new(prefix, EntityId::VOLATILE_SECURE_READER));
@@ -84,13 +84,13 @@ impl KeyChannels {
         config.cache.limits = ResourceLimits { max_samples: KEY_CHANNEL_UNREAD_MAX, ..ResourceLimits::UNLIMITED };
         config.cache.seed = seed;
         config.cache.account = Arc::clone(&account);
-        config.protection = Some(Arc::clone(protection));
+        config.protection = Some(protection.clone());
         let wipe = protection.wiper();
         config.wipe = Some(wipe);
         Self {
             prefix,
             seed,
-            protection: Arc::clone(protection),
+            protection: protection.clone(),
             wipe,
             reader: Reader::new(config),
             peers: BTreeMap::new(),
@@ -120,7 +120,7 @@ impl KeyChannels {
             default_message_bytes: MESSAGE_BYTES,
             seed: self.seed,
             names_reader: true,
-            protection: Some(Arc::clone(&self.protection)),
+            protection: Some(self.protection.clone()),
             ..WriterConfig::new(Guid::new(self.prefix, EntityId::VOLATILE_SECURE_WRITER))
         });
         self.peers.insert(peer, Box::new(Peer { writer, held: 0 }));
@@ -347,7 +347,7 @@ impl Drop for Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protection::{OpenError, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text};
+    use crate::protection::{OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text};
     use crate::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
 
     /// Has no key, so that nothing leaves.
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn unacknowledged_keys_of_all_peers_together_are_bounded() {
-        let protection: Arc<dyn Protection> = Arc::new(NoKeys);
+        let protection = SharedProtection::new(Arc::new(NoKeys));
         let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection, Arc::default());
         let (now, wall) = (Instant(1), Timestamp::INVALID);
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn number_of_unacknowledged_keys_of_a_peer_is_bounded() {
-        let protection: Arc<dyn Protection> = Arc::new(NoKeys);
+        let protection = SharedProtection::new(Arc::new(NoKeys));
         let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection, Arc::default());
         let (now, wall, peer) = (Instant(1), Timestamp::INVALID, GuidPrefix([2; 12]));
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);

@@ -28,6 +28,7 @@ use super::drops::Drops;
 use super::inventory::Inventory;
 use super::origin::Origin;
 use super::paths::{Path, Paths};
+use super::process_end::ProcessEnd;
 use super::relocation::Relocation;
 use super::remote_endpoints::RemoteEndpoints;
 use super::remote_security::RemoteSecurity;
@@ -81,6 +82,8 @@ pub(super) struct RemoteParticipant {
     /// and still answers at these.
     pub(super) ways: Ways,
     pub(super) doubt: Option<Doubt>,
+    /// Set while its process seems to have ended.
+    pub(super) process_end: Option<ProcessEnd>,
     /// When the last doubt began.
     pub(super) doubted_at: Option<Instant>,
     /// Its announcements, for each built-in topic.
@@ -98,6 +101,7 @@ impl RemoteParticipant {
         let mut remote = Self {
             ways: Ways::of(&data),
             doubt: None,
+            process_end: None,
             doubted_at: None,
             data,
             metatraffic: Arc::new([]),
@@ -155,6 +159,7 @@ impl RemoteParticipant {
 
     pub(super) fn renew(&mut self, now: Instant) {
         self.heard_at = self.heard_at.max(now);
+        self.process_end = self.process_end.and_then(|end| end.after_message(now));
     }
 
     /// Whether it hears this participant, and its addresses are no hearsay.
@@ -220,7 +225,8 @@ impl RemoteParticipant {
 
     /// When it counts as gone, if nothing more is heard of it.
     pub(super) fn lease_until(&self) -> Instant {
-        self.heard_at + self.data.lease_duration
+        let by_lease = self.heard_at + self.data.lease_duration;
+        self.process_end.and_then(|end| end.lost_at()).map_or(by_lease, |lost_at| lost_at.min(by_lease))
     }
 
     /// Whether the source is one that this participant names, or that it was heard from by discovery.

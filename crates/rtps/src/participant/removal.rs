@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::Participant;
 use super::event::{LostReason, ParticipantEvent};
+use super::process_end::ProcessEnd;
 use super::remote_security::RemoteSecurity;
 use crate::id::GuidPrefix;
 use crate::time::{Instant, Timestamp};
@@ -11,7 +12,10 @@ use crate::time::{Instant, Timestamp};
 impl Participant {
     pub(super) fn remove_participant(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix, reason: LostReason) {
         let has_left = reason == LostReason::Left;
-        let may_return = has_left || matches!(reason, LostReason::LeaseExpired | LostReason::Evicted);
+        let may_return = match reason {
+            LostReason::Left | LostReason::LeaseExpired | LostReason::ProcessEnded | LostReason::Evicted => true,
+            LostReason::Ignored | LostReason::Refused => false,
+        };
         if !may_return {
             self.parked.forget(prefix);
         }
@@ -51,9 +55,14 @@ impl Participant {
     }
 
     pub(super) fn expire_leases(&mut self, now: Instant, wall: Timestamp) {
-        let expired = self.remotes.values().filter(|r| r.lease_until() <= now).map(|r| r.data.prefix);
-        for prefix in expired.collect::<Vec<GuidPrefix>>() {
-            self.remove_participant(now, wall, prefix, LostReason::LeaseExpired);
+        let reason = |end: Option<ProcessEnd>| match end.and_then(|end| end.lost_at()).is_some_and(|at| at <= now) {
+            true => LostReason::ProcessEnded,
+            false => LostReason::LeaseExpired,
+        };
+        let expired = self.remotes.values().filter(|r| r.lease_until() <= now);
+        let expired = expired.map(|r| (r.data.prefix, reason(r.process_end)));
+        for (prefix, reason) in expired.collect::<Vec<_>>() {
+            self.remove_participant(now, wall, prefix, reason);
         }
         self.schedule_lease_check();
     }

@@ -17,6 +17,7 @@ mod liveliness;
 mod matching;
 mod membership;
 mod mock;
+mod process_end;
 mod relocation;
 mod secure_channels;
 mod secured;

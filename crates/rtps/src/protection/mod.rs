@@ -1,17 +1,20 @@
 //! The interface to a security implementation: what is protected at which level, and the transformation that protects
 //! it (DDS Security 1.2 §7.4.6, §10.5.2).
 //!
-//! A [`Protection`] has the keys and algorithms. This module has the formats around protected bytes: it protects what
-//! an endpoint sends (`seal`), and verifies and decrypts what a participant receives (`open`). Without a
-//! [`Protection`], this module has no effect.
+//! A [`Protection`] has the keys and algorithms; the endpoints of a participant share it as a [`SharedProtection`].
+//! This module has the formats around protected bytes: it protects what an endpoint sends (`seal`), and verifies and
+//! decrypts what a participant receives (`open`). Without a [`Protection`], this module has no effect.
 
 pub(crate) mod open;
 pub(crate) mod payload;
 pub(crate) mod seal;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 use core::fmt;
+
+pub use shared::SharedProtection;
 
 use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::payload::Wipe;

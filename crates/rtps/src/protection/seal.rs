@@ -13,7 +13,8 @@ use crate::wire::{
 };
 
 use super::payload::PayloadSealer;
-use super::{PRE_SHARED_FLAG, Protection, ProtectionKind, ProtectionLevels, Scope, SealError, Text};
+use super::shared::IS_AVAILABLE;
+use super::{PRE_SHARED_FLAG, Protection, ProtectionKind, ProtectionLevels, Scope, SealError, SharedProtection, Text};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
@@ -55,7 +56,7 @@ pub(crate) struct Sealer(Option<Box<Active>>);
 
 #[derive(Debug)]
 struct Active {
-    protection: Arc<dyn Protection>,
+    protection: SharedProtection,
     endpoint: EntityId,
     /// With the kind of the pre-shared key as that of messages, if that key protects them.
     levels: ProtectionLevels,
@@ -80,7 +81,7 @@ struct Frame {
 pub(crate) struct SubmessageStart(usize);
 
 impl Sealer {
-    pub(crate) fn new(protection: Option<&Arc<dyn Protection>>, endpoint: EntityId) -> Self {
+    pub(crate) fn new(protection: Option<&SharedProtection>, endpoint: EntityId) -> Self {
         Self(protection.and_then(|protection| {
             let mut levels = protection.levels(endpoint);
             let pre_shared = protection.pre_shared();
@@ -90,7 +91,7 @@ impl Sealer {
             }
             let protects = levels != ProtectionLevels::default();
             protects.then(|| {
-                let protection = Arc::clone(protection);
+                let protection = protection.clone();
                 Box::new(Active { protection, endpoint, levels, uses_pre_shared, macs: Vec::new(), failures: 0 })
             })
         }))
@@ -98,7 +99,7 @@ impl Sealer {
 
     /// The overhead with this number of receivers and of their participants.
     pub(crate) fn overhead(&self, receivers: usize, participants: usize) -> Overhead {
-        let Some(Active { levels, endpoint, .. }) = self.0.as_deref() else { return Overhead::default() };
+        let Some(Active { levels, endpoint, .. }) = self.active() else { return Overhead::default() };
         let macs = |kind: ProtectionKind, count: usize| {
             if kind.authenticates_origin() { count.saturating_mul(ReceiverMac::LEN) } else { 0 }
         };
@@ -120,24 +121,24 @@ impl Sealer {
         let of = |levels: &ProtectionLevels| {
             levels.message.authenticates_origin() || levels.submessage.authenticates_origin()
         };
-        self.0.as_deref().is_some_and(|active| of(&active.levels))
+        self.active().is_some_and(|active| of(&active.levels))
     }
 
     /// The sealer of payloads; `None` if payloads are not protected.
     #[inline]
     pub(crate) fn payloads(&self) -> Option<PayloadSealer<'_>> {
-        let active = self.0.as_deref().filter(|active| !active.levels.payload.is_none())?;
+        let active = self.active().filter(|active| !active.levels.payload.is_none())?;
         Some(PayloadSealer { protection: &*active.protection, writer: active.endpoint, kind: active.levels.payload })
     }
 
     /// The number of messages, submessages and payloads that were not sent because their protection failed.
     pub(crate) fn failures(&self) -> u64 {
-        self.0.as_deref().map_or(0, |active| active.failures)
+        self.active().map_or(0, |active| active.failures)
     }
 
     /// Counts a payload that is not sent because it cannot be protected.
     pub(crate) fn count_failure(&mut self) {
-        if let Some(active) = self.0.as_deref_mut() {
+        if let Some(active) = self.active_mut() {
             active.failures += 1;
         }
     }
@@ -147,7 +148,7 @@ impl Sealer {
     pub(crate) fn begin_message(&self, header: &Header, to: &Arc<Destination>, batch: &mut TransmitBatch) {
         batch.begin(to);
         header.emit(batch.inline());
-        if let Some(active) = self.0.as_deref() {
+        if let Some(active) = self.active() {
             active.begin_message(header, batch);
         }
     }
@@ -155,7 +156,7 @@ impl Sealer {
     /// Ends the message being written. Discards a message that cannot be protected.
     #[inline]
     pub(crate) fn finish_message(&mut self, batch: &mut TransmitBatch) {
-        if let Some(active) = self.0.as_deref_mut()
+        if let Some(active) = self.active_mut()
             && !active.seal_message(batch)
         {
             active.failures += 1;
@@ -168,7 +169,7 @@ impl Sealer {
     /// Whether anything is protected.
     #[inline]
     pub(crate) const fn is_active(&self) -> bool {
-        self.0.is_some()
+        IS_AVAILABLE && self.0.is_some()
     }
 
     /// Writes a submessage of the endpoint. Discards a submessage that cannot be protected.
@@ -191,7 +192,7 @@ impl Sealer {
     /// Begins a submessage of the endpoint. The caller writes the submessage next.
     #[inline]
     pub(crate) fn begin(&self, batch: &mut TransmitBatch) -> SubmessageStart {
-        if let Some(active) = self.0.as_deref() {
+        if let Some(active) = self.active() {
             return active.begin(batch);
         }
         SubmessageStart(0)
@@ -200,9 +201,19 @@ impl Sealer {
     /// Ends the submessage that [`Self::begin`] began. Discards a submessage that cannot be protected.
     #[inline]
     pub(crate) fn end(&mut self, start: SubmessageStart, batch: &mut TransmitBatch) {
-        if let Some(active) = self.0.as_deref_mut() {
+        if let Some(active) = self.active_mut() {
             active.seal_submessage(start, batch);
         }
+    }
+
+    #[inline]
+    fn active(&self) -> Option<&Active> {
+        if IS_AVAILABLE { self.0.as_deref() } else { None }
+    }
+
+    #[inline]
+    fn active_mut(&mut self) -> Option<&mut Active> {
+        if IS_AVAILABLE { self.0.as_deref_mut() } else { None }
     }
 }
 

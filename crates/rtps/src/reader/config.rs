@@ -1,13 +1,12 @@
 //! Configuration of a reader.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::history::ReaderHistoryConfig;
 use crate::id::{Guid, KeyHash};
 use crate::limits::{MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, SAMPLE_BYTES_MAX};
 use crate::payload::Wipe;
-use crate::protection::Protection;
+use crate::protection::SharedProtection;
 use crate::time::{Span, Timestamp};
 
 /// Computes the instance of a serialized sample, or, with `true`, of a serialized key. `None` when the bytes cannot be
@@ -54,7 +53,7 @@ pub struct ReaderConfig {
     /// With [`Self::defers_keys`]: the caller computes the key as well, once per instance, and the cache keeps it.
     pub keeps_found_keys: bool,
     /// Protects its messages; `None` without security.
-    pub protection: Option<Arc<dyn Protection>>,
+    pub protection: Option<SharedProtection>,
     /// Samples are secret: overwrites their bytes where the reader drops them. The caller does so with those it takes.
     pub wipe: Option<Wipe>,
 }

@@ -1,11 +1,9 @@
 //! Configuration of a writer.
 
-use alloc::sync::Arc;
-
 use crate::history::{HistoryKind, ResourceLimits};
 use crate::id::Guid;
 use crate::limits::{MESSAGE_BYTES_MAX, UNANSWERED_HEARTBEATS_MAX};
-use crate::protection::Protection;
+use crate::protection::SharedProtection;
 use crate::time::Span;
 
 /// The configuration of a writer. Fixed for its lifetime except where a method says otherwise.
@@ -55,7 +53,7 @@ pub struct WriterConfig {
     /// writer that has content for each reader from such a HEARTBEAT only.
     pub names_reader: bool,
     /// Protects its messages; `None` without security.
-    pub protection: Option<Arc<dyn Protection>>,
+    pub protection: Option<SharedProtection>,
 }
 
 /// The most that a writer keeps of samples that readers have not acknowledged, where HISTORY and RESOURCE_LIMITS set no

@@ -42,7 +42,7 @@ impl Writer {
             any |= reader.counts() || reader.retains_unacknowledged();
             answers = answers.worse_of(match reader.selection.get() {
                 Some(_) => reader.answers_in_selection(self.next_to_send),
-                None if !reader.is_current() => Answers::Behind,
+                None if !reader.is_current() => Answers::CatchingUp,
                 None if !reader.is_settled() => Answers::Asked,
                 None => Answers::Settled,
             });

@@ -26,7 +26,7 @@ pub(super) enum Answers {
     /// No reader acknowledges.
     None,
     /// At least one reader needs a request with each sample: see [`super::proxy::ReaderProxy::is_current`].
-    Behind,
+    CatchingUp,
     /// The answers of at least one reader wait in a [crowd](crate::limits::CROWD_FROM), and no reader outside of crowds
     /// needs a request with each sample.
     Crowded,
@@ -40,7 +40,7 @@ impl Answers {
     /// The state that requires more frequent requests.
     pub(super) const fn worse_of(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Behind, _) | (_, Self::Behind) => Self::Behind,
+            (Self::CatchingUp, _) | (_, Self::CatchingUp) => Self::CatchingUp,
             (Self::Crowded, _) | (_, Self::Crowded) => Self::Crowded,
             (Self::Asked, _) | (_, Self::Asked) => Self::Asked,
             (Self::Settled, _) | (_, Self::Settled) => Self::Settled,

@@ -332,7 +332,7 @@ impl ReaderProxy {
         match self.asked_below.get() {
             _ if self.acknowledged_below >= sent_below => Answers::Settled,
             Some(_) if self.is_current => Answers::Asked,
-            _ => Answers::Behind,
+            _ => Answers::CatchingUp,
         }
     }
 

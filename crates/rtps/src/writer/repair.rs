@@ -407,6 +407,16 @@ impl Writer {
         self.reschedule(now);
     }
 
+    /// Asks a matched reader for an acknowledgement, with the protection of the writer. Returns whether there is such a
+    /// reader.
+    pub(crate) fn ask(&mut self, now: Instant, reader: Guid) -> bool {
+        let Some(index) = self.readers.position(reader) else { return false };
+        self.finish_group(now);
+        self.directed_heartbeat(now, index);
+        self.reschedule(now);
+        true
+    }
+
     /// A HEARTBEAT for a reader that need not be matched. If it knows this writer, it answers with an ACKNACK.
     pub(crate) fn question_for(&mut self, reader: EntityId) -> Heartbeat {
         let (first, last) = self.available();

@@ -122,7 +122,7 @@ impl<'a> AccessControl<'a> {
             rule: None,
             at: None,
             what: format!("no <domain_rule> contains domain {domain_id}{}", with_tag(domain_tag)),
-            remedy: format!("add <id>{domain_id}</id> to the <domains> of a <domain_rule>"),
+            remedy: remedy_without_rule(governance, domain_id, domain_tag),
         })?;
         Ok(Self { domain_id, domain_tag, governance, grant, matching })
     }
@@ -145,7 +145,8 @@ impl<'a> AccessControl<'a> {
         let mut rules = self.grant.rules.iter().enumerate();
         let first = rules.find(|(_, rule)| rule.domains.contains(self.domain_id, self.domain_tag));
         let what = format!("participants in domain {}{}", self.domain_id, with_tag(self.domain_tag));
-        let remedy = format!("add an <allow_rule> with <domains><id>{}</id></domains>", self.domain_id);
+        let domains = format!("<id>{}</id>{}", self.domain_id, tag_element(self.domain_tag));
+        let remedy = format!("add an <allow_rule> with <domains>{domains}</domains>");
         match first {
             Some((_, rule)) if rule.effect == Effect::Allow => Ok(Grounds::Allowed(rule.at)),
             Some((index, rule)) if rule.publish.is_empty() && rule.subscribe.is_empty() => {
@@ -348,6 +349,25 @@ impl<'a> AccessControl<'a> {
 
 fn with_tag(tag: &str) -> String {
     if tag.is_empty() { String::new() } else { format!(" with tag `{tag}`") }
+}
+
+/// The element of a set of domains that names the tag of the domain.
+fn tag_element(tag: &str) -> String {
+    if tag.is_empty() { String::new() } else { format!("<tag>{}</tag>", escaped(tag)) }
+}
+
+/// The change of a governance without a rule for the domain that adds one.
+fn remedy_without_rule(governance: &Governance, domain_id: u32, domain_tag: &str) -> String {
+    let element = tag_element(domain_tag);
+    let with_id = governance.domain_rules.iter().find(|rule| rule.domains.has_id(domain_id));
+    match with_id.map(|rule| rule.at.line) {
+        None => format!("add <id>{domain_id}</id>{element} to the <domains> of a <domain_rule>"),
+        Some(line) if element.is_empty() => format!(
+            "the rule in line {line} is for domains with a tag: add a <domain_rule> with \
+             <domains><id>{domain_id}</id></domains>"
+        ),
+        Some(line) => format!("add {element} to the <domains> of the <domain_rule> in line {line}"),
+    }
 }
 
 fn escaped(text: &str) -> String {

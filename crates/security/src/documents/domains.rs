@@ -39,15 +39,20 @@ impl DomainSet {
         Ok(set)
     }
 
+    /// Whether a domain with this id, and some tag, is in this set.
+    #[must_use]
+    pub fn has_id(&self, id: u32) -> bool {
+        self.ids.iter().any(|(first, last)| (*first..=*last).contains(&id))
+    }
+
     /// Whether a domain is in this set.
     #[must_use]
     pub fn contains(&self, id: u32, tag: &str) -> bool {
-        let has_id = self.ids.iter().any(|(first, last)| (*first..=*last).contains(&id));
         let has_tag = self.tags.iter().any(|known| match known {
             Tag::Text(text) => text == tag,
             Tag::Expression(pattern) => pattern.matches(tag),
         });
-        has_id && (has_tag || (self.tags.is_empty() && tag.is_empty()))
+        self.has_id(id) && (has_tag || (self.tags.is_empty() && tag.is_empty()))
     }
 }
 

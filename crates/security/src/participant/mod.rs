@@ -26,6 +26,7 @@ use peregrine_rtps::id::{EntityId, GuidPrefix};
 use peregrine_rtps::participant::{
     Gate, Participant, ParticipantConfig, SecureChannel, SecureMessage, SecureSendError,
 };
+use peregrine_rtps::protection::SharedProtection;
 use peregrine_rtps::qos::Partition;
 use peregrine_rtps::time::{Instant, Timestamp};
 
@@ -114,7 +115,7 @@ impl ParticipantSecurity {
         let plugins = (Arc::clone(&rights), plugins);
         let session =
             with_input(&*environment, |input| Session::with_plugins(credential, data, settings, plugins, input))?;
-        config.protection = Some(session.protection());
+        config.protection = Some(SharedProtection::new(session.protection()));
         let security =
             Arc::new(Self { rights, environment, session: Mutex::new(session), not_sent: AtomicU64::new(0) });
         config.gate = Some(Arc::clone(&security) as Arc<dyn Gate>);

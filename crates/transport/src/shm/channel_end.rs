@@ -33,9 +33,9 @@ pub struct ReaderGone {
 /// Why a channel ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
-    /// The other process closed the channel or, as a writer, ended.
+    /// The other process closed the channel.
     Ended,
-    /// The process of a reader ended, or closed the channel, without a message.
+    /// The other process ended, or closed the channel without a message.
     Died,
     /// The other process violated the protocol, or the system lacks a resource; the text states how.
     Broken(&'static str),

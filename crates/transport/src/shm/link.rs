@@ -95,7 +95,7 @@ pub(super) enum Received {
 pub(super) const USER_MESSAGES_PER_PACKET: usize = 32;
 
 /// One end of the connection between a reader and a writer. It stays open as long as the channel exists; when it
-/// closes, the other process has ended.
+/// closes, the other process has left or ended.
 #[derive(Debug)]
 pub(super) struct Link {
     fd: Descriptor,

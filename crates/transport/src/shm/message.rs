@@ -4,7 +4,7 @@
 use super::ring::{Overflow, Shape};
 
 /// Identifies this protocol and its version.
-const MAGIC: u64 = u64::from_be_bytes(*b"Peregr07");
+const MAGIC: u64 = u64::from_be_bytes(*b"Peregr08");
 
 /// Length of every message, in bytes.
 pub const MESSAGE_BYTES: usize = 64;
@@ -121,8 +121,8 @@ pub enum Message {
     },
     /// Reader to writer, on request: there may be room again.
     Room,
-    /// Reader to writer: the reader takes no more samples of this channel. The link stays open until the application
-    /// has released the last sample.
+    /// Either side: the sender ends the channel, and its process goes on. The link of a reader stays open until the
+    /// application has released the last sample.
     Leave,
     /// Either side: a message of its user.
     User(UserMessage),

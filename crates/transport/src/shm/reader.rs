@@ -392,7 +392,7 @@ impl Reader {
                 continue;
             };
             let channel = self.channels.swap_remove(place);
-            if reason != Gone::Ended {
+            if !matches!(reason, Gone::Ended | Gone::Died) {
                 // Samples of the application keep the link open. Without room for the message, the writer learns of the
                 // end when the link closes.
                 let _ = channel.core.link.send(&Message::Leave, &[]);
@@ -440,8 +440,8 @@ impl Channel {
     fn is_over(&self) -> bool {
         match self.gone {
             None => false,
-            Some(Gone::Ended) => !self.is_paused && !self.receiver.has_entries(&self.core.shared),
-            Some(Gone::Broken(_) | Gone::Died | Gone::Closed) => true,
+            Some(Gone::Ended | Gone::Died) => !self.is_paused && !self.receiver.has_entries(&self.core.shared),
+            Some(Gone::Broken(_) | Gone::Closed) => true,
         }
     }
 
@@ -461,7 +461,7 @@ impl Channel {
             }
             Err(ring::TakeError::TooManyHeld) => return Err(TakeError { writer: self.id }),
             Err(ring::TakeError::Corrupt(Corrupt(what))) => {
-                // This replaces an earlier `Ended`: samples behind the corrupt entry are not taken.
+                // This replaces an earlier end of the writer: samples behind the corrupt entry are not taken.
                 self.gone = Some(Gone::Broken(what));
                 return Ok(None);
             }
@@ -528,7 +528,8 @@ impl Channel {
                     }
                     self.messages.extend(messages);
                 }
-                Received::Closed => self.end(Gone::Ended),
+                Received::Message(Message::Leave, _) => self.end(Gone::Ended),
+                Received::Closed => self.end(Gone::Died),
                 Received::Broken(what) => self.end(Gone::Broken(what)),
                 Received::Message(..) => self.end(Gone::Broken("the writer sent a message that only readers send")),
             }

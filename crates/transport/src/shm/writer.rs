@@ -601,6 +601,7 @@ impl Writer {
             let is_left = channel.is_closing;
             if reason == Gone::Closed || is_left {
                 channel.is_closing = true;
+                channel.leave();
                 // Samples of the reader keep its link open.
                 channel.link.end_sending();
                 channel.sender.announce_message();
@@ -610,6 +611,7 @@ impl Writer {
                 channel.gone = None;
                 self.closing.push(channel);
             } else {
+                channel.leave();
                 Self::release_all(&mut self.pool, channel);
             }
         }
@@ -674,6 +676,12 @@ impl Writer {
         let channels = self.channels.iter_mut().chain(&mut self.closing);
         let in_channels = channels.fold(false, |any, channel| any | std::mem::take(&mut channel.is_notified));
         std::mem::take(&mut self.is_notified) | in_channels
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.channels.iter().for_each(Channel::leave);
     }
 }
 

@@ -184,6 +184,12 @@ impl Channel {
         self.note_sent(sent)
     }
 
+    /// Tells the reader that this side ends the channel. Without room for the message, the reader cannot tell this from
+    /// the end of the process.
+    pub(super) fn leave(&self) {
+        let _ = self.link.send(&Message::Leave, &[]);
+    }
+
     fn note_sent(&mut self, sent: io::Result<bool>) -> bool {
         match sent {
             Ok(true) => {

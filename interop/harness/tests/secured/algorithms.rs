@@ -1,6 +1,8 @@
 //! Algorithms that the certificates of participants, or their settings, choose.
 
-use peregrine_interop::{NetNs, Participant, Program};
+use std::collections::BTreeSet;
+
+use peregrine_interop::{Capture, NetNs, Participant, Program};
 use peregrine_rtps::protection::ProtectionKind::{Encrypt, EncryptWithOriginAuthentication, None as Plain, Sign};
 use peregrine_security::issue::KeyChoice;
 
@@ -48,4 +50,30 @@ fn samples_of_128_bit_keys_are_exchanged_with_those_of_256_bit_keys() {
     let origin = [Sign, Plain, EncryptWithOriginAuthentication, Encrypt];
     let levels = [ALL, origin, [Sign, Plain, Plain, Plain], [Encrypt, Plain, Plain, Plain]];
     check("short-keys", KeyChoice::P256, &levels, |participant| participant.key_bits = Some(128));
+}
+
+/// The transformation kinds of the messages that two participants of Peregrine with keys of this length exchange
+/// (DDS Security 1.2 §10.5.2.1.1).
+fn kinds_of_messages(levels: Levels, key_bits: Option<u32>) -> BTreeSet<[u8; 4]> {
+    /// `SRTPS_PREFIX` begins after the header of the message.
+    const PREFIX: usize = 20;
+    let realm = Realm::new("kinds");
+    let parts = ["Anna", "Bert"].map(|name| {
+        let participant = realm.participant(&Rules::of(levels), &Member::named(name));
+        Participant { key_bits, ..participant }
+    });
+    let (program, host) = (Program::peregrine().unwrap(), NetNs::isolated().unwrap());
+    let capture = Capture::start(&host, "lo").unwrap();
+    exchange(&host, [&program, &program], [&parts[0], &parts[1]]).unwrap();
+    let datagrams = capture.stop().unwrap().datagrams("rtps.sm.id == 0x33").unwrap();
+    let kinds = datagrams.iter().filter(|(_, bytes)| bytes.get(PREFIX) == Some(&0x33));
+    kinds.filter_map(|(_, bytes)| bytes.get(PREFIX + 4..)?.first_chunk().copied()).collect()
+}
+
+#[test]
+fn messages_state_the_length_of_the_keys() {
+    let (sign, encrypt) = ([Sign, Plain, Plain, Plain], [Encrypt, Plain, Plain, Plain]);
+    let kinds = [(sign, Some(128)), (encrypt, Some(128)), (sign, None), (encrypt, None)];
+    let kinds = kinds.map(|(levels, key_bits)| kinds_of_messages(levels, key_bits).into_iter().collect::<Vec<_>>());
+    assert_eq!(kinds, [1, 2, 3, 4].map(|kind| vec![[0, 0, 0, kind]]));
 }

@@ -25,7 +25,7 @@ const SRTPS_PREFIX: &str = "0x33";
 const CYCLONE: &str = "0x0110";
 const UNCOMPRESSED: &str = "unable to uncompress payload";
 
-/// Octets that appear in a recording if nothing is protected.
+/// Bytes that appear in a recording if nothing is protected.
 fn marks() -> [(&'static str, Vec<u8>); 6] {
     // The data of each sample repeats the numbers from 0 to 250: 64 of them in order are no chance.
     let data = (100..164).collect();

@@ -189,13 +189,13 @@ mod tests {
         Locator { kind: KIND, port: number, address: [0; 16], scope: 0 }
     }
 
-    /// The first octets of the messages that have come by each stream.
+    /// The first bytes of the messages that have come by each stream.
     fn streamed(link: &Link) -> Vec<Vec<u8>> {
         let sent = lock_leaf(&link.sent);
         sent.values().map(|bytes| bytes.chunks(4 + MESSAGE_BYTES).map(|message| message[4]).collect()).collect()
     }
 
-    /// The first octets of the messages that have come by a socket.
+    /// The first bytes of the messages that have come by a socket.
     fn received(socket: &UdpSocket, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; 65_536];
         let next = |_| {

@@ -22,7 +22,7 @@ use super::last_heard::LastHeard;
 use super::mark::Mark;
 use super::sample_watch::SampleWatch;
 use super::topic::TopicCore;
-use super::waiting::{StatusState, Watched};
+use super::waiting::{StatusState, Waitable};
 use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::driver::base::clock::{now, wall};
 use crate::driver::base::deadline_cell::DeadlineCell;
@@ -600,7 +600,7 @@ impl Hosted for ReaderCore {
     }
 }
 
-impl Watched for ReaderCore {
+impl Waitable for ReaderCore {
     type State = ReaderState;
 
     fn park(&self, parker: &Arc<Parker>, end: Instant) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use peregrine_rtps::qos::TopicQos;
 use peregrine_rtps::time::Instant;
 
-use super::waiting::{StatusState, Watched};
+use super::waiting::{StatusState, Waitable};
 use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::driver::base::parker::Parker;
 use crate::driver::base::sync::lock;
@@ -138,7 +138,7 @@ impl Hosted for TopicCore {
     }
 }
 
-impl Watched for TopicCore {
+impl Waitable for TopicCore {
     type State = TopicState;
 
     fn park(&self, parker: &Arc<Parker>, end: Instant) {

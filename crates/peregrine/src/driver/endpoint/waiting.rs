@@ -13,7 +13,7 @@ use crate::driver::base::parker::Parker;
 use crate::status::StatusMask;
 
 /// A part of an entity that threads may wait for, with the lock under which it changes.
-pub(crate) trait Watched {
+pub(crate) trait Waitable {
     /// The state under the lock.
     type State: HasWakers;
 
@@ -34,7 +34,7 @@ pub(crate) trait StatusState {
 
 /// Waits until `check` returns an answer; `None` after `timeout`. `check` runs again after each event of the kind
 /// `awaited`. Under `Poll`, this thread receives.
-pub(crate) fn wait_until<C: Watched, R>(
+pub(crate) fn wait_until<C: Waitable, R>(
     core: &C,
     timeout: Duration,
     awaited: impl Into<Awaited>,
@@ -44,7 +44,7 @@ pub(crate) fn wait_until<C: Watched, R>(
 }
 
 /// [`wait_until`] with an end time. Returns with the lock held under which `check` returned the answer.
-pub(crate) fn wait_locked<C: Watched, R>(
+pub(crate) fn wait_locked<C: Waitable, R>(
     core: &C,
     end: Instant,
     awaited: Awaited,
@@ -74,20 +74,20 @@ pub(crate) fn wait_locked<C: Watched, R>(
 }
 
 /// A future that is ready when `check` returns an answer. Dropping it removes its waker.
-pub(crate) struct Until<C: Watched, F> {
+pub(crate) struct WaitFuture<C: Waitable, F> {
     core: Arc<C>,
     awaited: Awaited,
     check: F,
     waiting: Option<u64>,
 }
 
-impl<C: Watched, F> Until<C, F> {
+impl<C: Waitable, F> WaitFuture<C, F> {
     pub(crate) fn new(core: Arc<C>, awaited: impl Into<Awaited>, check: F) -> Self {
         Self { core, awaited: awaited.into(), check, waiting: None }
     }
 }
 
-impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Until<C, F> {
+impl<C: Waitable, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for WaitFuture<C, F> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
@@ -112,7 +112,7 @@ impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Unt
     }
 }
 
-impl<C: Watched, F> Drop for Until<C, F> {
+impl<C: Waitable, F> Drop for WaitFuture<C, F> {
     fn drop(&mut self) {
         if let Some(id) = self.waiting {
             let mut state = self.core.state();

@@ -22,9 +22,11 @@ pub(super) fn log_refusal(local: EntityId, remote: Guid, reason: NonMatch) {
 }
 
 pub(super) fn log_lost(participant: GuidPrefix, reason: LostReason) {
-    let level = if reason == LostReason::LeaseExpired { Level::WARN } else { Level::DEBUG };
+    let is_failure = matches!(reason, LostReason::LeaseExpired | LostReason::ProcessEnded);
+    let level = if is_failure { Level::WARN } else { Level::DEBUG };
     log(level, move || match reason {
         LostReason::LeaseExpired => tracing::warn!(%participant, "participant lost: its lease ran out"),
+        LostReason::ProcessEnded => tracing::warn!(%participant, "participant lost: its process has ended"),
         reason => tracing::debug!(%participant, ?reason, "participant gone"),
     });
 }

@@ -12,7 +12,7 @@ use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, Delivery, FragmentRun, Participant, ParticipantConfig, StreamChange};
-use peregrine_rtps::protection::Protection;
+use peregrine_rtps::protection::SharedProtection;
 use peregrine_rtps::qos::{Partition, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
@@ -34,7 +34,7 @@ use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::local_reader::READERS;
 use crate::driver::endpoint::reader::{ReaderCore, ReaderState};
 use crate::driver::endpoint::topic::TopicCore;
-use crate::driver::endpoint::waiting::{Until, Watched, wait_until};
+use crate::driver::endpoint::waiting::{WaitFuture, Waitable, wait_until};
 use crate::driver::endpoint::wakers::{HasWakers, StateGuard, Wakers};
 use crate::driver::endpoint::writer::WriterCore;
 use crate::driver::host::Host;
@@ -99,7 +99,7 @@ pub(crate) struct ParticipantCore {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) prefix: GuidPrefix,
     /// Protects the traffic of the participant and its endpoints.
-    pub(crate) protection: Option<Arc<dyn Protection>>,
+    pub(crate) protection: Option<SharedProtection>,
     pub(crate) memory: PeerAccounts,
     pub(crate) security: Option<Arc<Security>>,
     /// Samples whose payloads are not protected may reach other participants of the host outside of messages.
@@ -324,7 +324,7 @@ impl ParticipantCore {
     /// [`Self::wait_until_gone`] as a future. The control thread abandons a writer whose time limit is over.
     pub(crate) fn until_gone(self: &Arc<Self>, writer: Option<EntityId>) -> impl Future<Output = ()> + Send + use<> {
         let gone = move |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
-        Until::new(Arc::clone(self), StatusMask::ALL, gone)
+        WaitFuture::new(Arc::clone(self), StatusMask::ALL, gone)
     }
 
     /// Gives up on deleted writers.
@@ -380,13 +380,13 @@ impl ParticipantCore {
     }
 
     /// Whether deleted writers wait for acknowledgements that the calling thread receives: then another thread has to
-    /// [wait](Self::settle) for them.
-    pub(crate) fn must_settle_elsewhere(&self) -> bool {
+    /// [wait](Self::wait_for_deleted_writers) for them.
+    pub(crate) fn must_wait_elsewhere(&self) -> bool {
         self.services.is_own_thread() && self.lock().lingers(None)
     }
 
     /// Waits until deleted writers are removed, for a bounded time.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn wait_for_deleted_writers(&self) {
         // These threads receive the acknowledgements.
         if self.services.is_own_thread() {
             return;
@@ -553,6 +553,13 @@ impl ParticipantCore {
         self.lock().observe(|_| Some(DiscoveryEvent::PathChanged { local, remote, path }));
     }
 
+    /// The system reports that a process with this participant has ended.
+    pub(in crate::driver) fn note_process_ended(&self, now: Instant, remote: GuidPrefix) {
+        let mut locked = self.lock();
+        locked.rtps.note_process_ended(now, remote);
+        self.finish(locked);
+    }
+
     pub(crate) fn handle_timeout(&self, now: Instant) {
         let mut locked = self.lock();
         if locked.rtps.checks_leases(now) {
@@ -658,7 +665,7 @@ impl HasWakers for Locked {
     }
 }
 
-impl Watched for ParticipantCore {
+impl Waitable for ParticipantCore {
     type State = Locked;
 
     fn park(&self, parker: &Arc<Parker>, end: Instant) {

@@ -20,8 +20,8 @@ use tracing::Level;
 
 use super::incoming::Attachments;
 use super::requests::{
-    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, ConnectQueue, PendingConnection, ReaderRequest, Requests,
-    UNANSWERED_MAX, Wanted, WantedChannel, reason_of_failure,
+    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, ConnectQueue, PendingConnection, ReaderRequest,
+    RequestOfReader, RequestedChannel, Requests, UNANSWERED_MAX, reason_of_failure,
 };
 use super::services::ShmHost;
 use super::sources::Shared;
@@ -49,7 +49,7 @@ impl SharedMemory {
         let mut connect_queue = lock(&self.connect_queue);
         connect_queue.retries.remove(reader.guid, Some(writer));
         connect_queue.deferred.remove(reader.guid, Some(writer));
-        let must_wake = connect_queue.wanted.add(Wanted { key, at, reader: request });
+        let must_wake = connect_queue.wanted.add(RequestOfReader { key, at, reader: request });
         drop(connect_queue);
         if must_wake {
             self.wake();
@@ -68,9 +68,9 @@ impl SharedMemory {
     }
 
     /// Puts off requests until samples come. The readers get messages.
-    fn defer(&self, requests: Vec<WantedChannel>) {
+    fn defer(&self, requests: Vec<RequestedChannel>) {
         let Some(host) = self.host() else { return };
-        for wanted in requests.into_iter().flat_map(WantedChannel::into_each) {
+        for wanted in requests.into_iter().flat_map(RequestedChannel::into_each) {
             let (reader, writer) = (wanted.reader.guid, wanted.key.writer);
             let core = wanted.reader.core.upgrade();
             // Before the reader watches, so that the first samples find the request. A thread that ends the match
@@ -86,12 +86,12 @@ impl SharedMemory {
     }
 
     /// Requests a channel once more, at once unless that has failed [`ATTEMPTS_MAX`] times.
-    fn request_again(&self, wanted: Wanted, reason: NoSharedMemory) {
+    fn request_again(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
         if wanted.reader.attempts >= ATTEMPTS_MAX {
             return self.fall_back(wanted, reason);
         }
         let reader = wanted.reader.next_attempt(now() + ANSWER_TIMEOUT);
-        lock(&self.connect_queue).wanted.add(Wanted { reader, ..wanted });
+        lock(&self.connect_queue).wanted.add(RequestOfReader { reader, ..wanted });
         self.wake();
     }
 
@@ -135,11 +135,11 @@ impl SharedMemory {
             }
         }
         // A reader may have been unmatched while its request failed.
-        let again = again.into_iter().filter(Wanted::is_matched);
+        let again = again.into_iter().filter(RequestOfReader::is_matched);
         let mut requests = wanted;
         again.for_each(|again| {
             let reader = again.reader.next_attempt(now + ANSWER_TIMEOUT);
-            requests.add(Wanted { reader, ..again });
+            requests.add(RequestOfReader { reader, ..again });
         });
         connections.queue(requests);
     }
@@ -182,7 +182,7 @@ impl SharedMemory {
     }
 
     /// Has readers attach to the channels of this process.
-    fn join(&self, joining: Vec<WantedChannel>) {
+    fn join(&self, joining: Vec<RequestedChannel>) {
         if let Some(host) = self.host() {
             let count: usize = joining.iter().map(|wanted| wanted.readers.len()).sum();
             self.counters.writers.fetch_add(count as u64, Ordering::Relaxed);
@@ -204,7 +204,7 @@ impl SharedMemory {
     }
 
     /// Requests a channel in the name of the first reader for which that is possible. Earlier ones get messages.
-    fn connect(&self, connections: &mut ConnectionManager, mut wanted: WantedChannel) {
+    fn connect(&self, connections: &mut ConnectionManager, mut wanted: RequestedChannel) {
         wanted.readers.retain(|reader| reader.core.strong_count() > 0);
         while let Some(named) = wanted.readers.first() {
             let asked = self.try_connect(&wanted, named).and_then(|connecting| {
@@ -222,14 +222,14 @@ impl SharedMemory {
     }
 
     /// The first reader, in whose name the channel was requested, gets messages.
-    fn fall_back_first(&self, wanted: &mut WantedChannel, reason: NoSharedMemory) {
+    fn fall_back_first(&self, wanted: &mut RequestedChannel, reason: NoSharedMemory) {
         if !wanted.readers.is_empty() {
             let named = wanted.readers.remove(0);
-            self.fall_back(Wanted { key: wanted.key, at: wanted.at, reader: named }, reason);
+            self.fall_back(RequestOfReader { key: wanted.key, at: wanted.at, reader: named }, reason);
         }
     }
 
-    fn try_connect(&self, wanted: &WantedChannel, named: &ReaderRequest) -> Result<Connecting, NoSharedMemory> {
+    fn try_connect(&self, wanted: &RequestedChannel, named: &ReaderRequest) -> Result<Connecting, NoSharedMemory> {
         if named.core.upgrade().is_some_and(|reader| reader.is_protected) {
             return Err(NoSharedMemory::Protected);
         }
@@ -239,12 +239,18 @@ impl SharedMemory {
         }
         let (writer, reader) = (WriterKey(wanted.key.writer.to_bytes()), ReaderKey(named.guid.to_bytes()));
         let connecting = self.incoming.connector.connect(Address(wanted.at.address), writer, reader);
-        let connecting = connecting.map_err(|error| NoSharedMemory::NotConnected(error.to_string()))?;
+        let connecting = connecting.map_err(|error| {
+            if error.kind() == std::io::ErrorKind::ConnectionRefused {
+                // No process listens at the address of the participant any more.
+                self.note_process_ended(named.guid.prefix, wanted.key.writer.prefix);
+            }
+            NoSharedMemory::NotConnected(error.to_string())
+        })?;
         connecting.peer().map_or(Ok(()), |peer| self.namespaces.check(peer)).map_err(apart)?;
         Ok(connecting)
     }
 
-    pub(super) fn go_on_connecting(
+    pub(super) fn continue_connecting(
         &self,
         connections: &mut ConnectionManager,
         token: Token,
@@ -297,7 +303,7 @@ impl SharedMemory {
 
     /// The reader gets messages, until it requests a channel again. The application gets one event, and one more if
     /// there will be no further request.
-    pub(super) fn fall_back(&self, wanted: Wanted, reason: NoSharedMemory) {
+    pub(super) fn fall_back(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
         let Some(host) = self.host() else { return };
         let (reader, writer, is_lasting) = (wanted.reader.guid, wanted.key.writer, reason.is_lasting());
         if wanted.reader.is_reported && !is_lasting {
@@ -307,7 +313,7 @@ impl SharedMemory {
         }
         if !is_lasting {
             let reader = ReaderRequest { is_reported: true, ..wanted.reader };
-            lock(&self.connect_queue).retries.add(now(), Wanted { reader, ..wanted });
+            lock(&self.connect_queue).retries.add(now(), RequestOfReader { reader, ..wanted });
             self.wake();
         }
     }
@@ -352,12 +358,17 @@ impl Attachments for SharedMemory {
         }
     }
 
-    fn detached(&self, wanted: Wanted, reason: NoSharedMemory) {
+    fn detached(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
         self.counters.note_detached();
         self.fall_back(wanted, reason);
     }
 
-    fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory) {
+    fn note_writer_died(&self, reader: Guid, writer: Guid) {
+        self.note_process_ended(reader.prefix, writer.prefix);
+        self.wake();
+    }
+
+    fn request_channel_again(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
         self.counters.note_detached();
         self.request_again(wanted, reason);
     }
@@ -371,7 +382,7 @@ impl ConnectionManager {
 
     /// Ends the requests of readers for which `is_meant`, called with the writer, is true, and returns them. Other
     /// readers that waited for the answer to one of them request channels themselves.
-    fn drop_requests(&mut self, is_meant: impl Fn(&ReaderRequest, Guid) -> bool) -> Vec<Wanted> {
+    fn drop_requests(&mut self, is_meant: impl Fn(&ReaderRequest, Guid) -> bool) -> Vec<RequestOfReader> {
         let mut dropped = self.queued.extract(&is_meant);
         let ended = self.sources.take_requests(&is_meant);
         self.may_connect |= !ended.is_empty();
@@ -384,7 +395,7 @@ impl ConnectionManager {
     }
 
     /// Queues readers whose request named another reader and failed for that reader only.
-    fn queue_again(&mut self, mut wanted: WantedChannel) {
+    fn queue_again(&mut self, mut wanted: RequestedChannel) {
         if wanted.readers.is_empty() {
             return;
         }

@@ -23,7 +23,7 @@ use peregrine_transport::shm::{
 };
 
 use super::relief::Relief;
-use super::requests::{ChannelKey, Wanted, WantedChannel};
+use super::requests::{ChannelKey, RequestOfReader, RequestedChannel};
 use super::services::ShmHost;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
@@ -53,10 +53,13 @@ pub(super) trait Attachments {
     fn attached(&self, reader: Guid, writer: Guid);
 
     /// The reader is not attached any more, and gets messages.
-    fn detached(&self, wanted: Wanted, reason: NoSharedMemory);
+    fn detached(&self, wanted: RequestOfReader, reason: NoSharedMemory);
+
+    /// The process of the writer, to which the reader was attached, has ended.
+    fn note_writer_died(&self, reader: Guid, writer: Guid);
 
     /// The channel has ended before the reader was attached to it.
-    fn request_channel_again(&self, wanted: Wanted, reason: NoSharedMemory);
+    fn request_channel_again(&self, wanted: RequestOfReader, reason: NoSharedMemory);
 }
 
 pub(in crate::driver) struct Incoming {
@@ -84,7 +87,7 @@ pub(super) struct ShmReceiver {
     takes_since_messages: usize,
     /// Pairs of reader and writer whose first sample has begun to wait for earlier datagrams.
     begun: Vec<(Guid, Guid)>,
-    /// Channels with readers that have joined since the last [`ShmReceiver::settle_joined`].
+    /// Channels with readers that have joined since the last [`ShmReceiver::update_joined`].
     joined: Vec<WriterId>,
     /// Of the threads of the application.
     application_spin: AdaptiveSpin,
@@ -164,7 +167,7 @@ enum Stage {
         live_from: Option<SequenceNumber>,
     },
     /// The backlog is full: the reader takes no entries until the writer repeats the changes from this one on.
-    Behind {
+    CatchingUp {
         from: SequenceNumber,
     },
     /// The reader has requested the changes from the writer.
@@ -184,7 +187,7 @@ struct Channels(Vec<(WriterId, Channel)>);
 enum Command {
     Add(Box<NewChannel>),
     /// Attaches readers to the channels of this process.
-    Join(Vec<WantedChannel>),
+    Join(Vec<RequestedChannel>),
     Begin {
         reader: Guid,
         writer: Guid,
@@ -195,13 +198,13 @@ enum Command {
         writer: Option<Guid>,
     },
     /// A message to handle when no samples are left to take.
-    Behind(DeferredMessage),
+    Defer(DeferredMessage),
 }
 
 struct NewChannel {
     connection: Connection,
     /// The first reader is the one that the request named.
-    wanted: WantedChannel,
+    wanted: RequestedChannel,
     count: Arc<()>,
 }
 
@@ -259,7 +262,7 @@ impl Incoming {
     pub(in crate::driver) fn add(
         &self,
         connection: Connection,
-        wanted: WantedChannel,
+        wanted: RequestedChannel,
         count: Arc<()>,
         host: &dyn ShmHost,
         shared: &dyn Attachments,
@@ -273,9 +276,9 @@ impl Incoming {
 
     /// Attaches readers to the channels of this process. All of them are one command: as many as a process has may
     /// join at once.
-    pub(in crate::driver) fn join(&self, joining: Vec<WantedChannel>, host: &dyn ShmHost, shared: &dyn Attachments) {
+    pub(in crate::driver) fn join(&self, joining: Vec<RequestedChannel>, host: &dyn ShmHost, shared: &dyn Attachments) {
         if let Err(Command::Join(joining)) = self.send_and_start(Command::Join(joining), host) {
-            let each = joining.into_iter().flat_map(WantedChannel::into_each);
+            let each = joining.into_iter().flat_map(RequestedChannel::into_each);
             each.for_each(|wanted| shared.detached(wanted, too_many_commands()));
         }
     }
@@ -302,12 +305,12 @@ impl Incoming {
         is_polled: bool,
     ) -> Option<DeferredMessage> {
         if is_polled {
-            return match self.commands.try_send(Command::Behind(news)) {
-                Err(Command::Behind(news)) => Some(news),
+            return match self.commands.try_send(Command::Defer(news)) {
+                Err(Command::Defer(news)) => Some(news),
                 _ => None,
             };
         }
-        self.commands.send_if_running(news, Command::Behind)
+        self.commands.send_if_running(news, Command::Defer)
     }
 
     /// Removes a reader that is closed, or that does not match the writer any more. If the queue of commands is full
@@ -328,7 +331,7 @@ impl Incoming {
     }
 
     /// Called when a writer's process has ended or closed a channel.
-    pub(super) fn look_for_ends(&self) {
+    pub(super) fn poll_ends(&self) {
         self.commands.request(Request::LookForEnds);
     }
 
@@ -356,7 +359,7 @@ impl Incoming {
     ) -> bool {
         let is_ready = receiver.reader.is_ready();
         if !is_ready && dirty.is_empty() && !receiver.has_deferred_actions() {
-            receiver.look_after_channels(shared);
+            receiver.handle_messages_and_ends(shared);
             return false;
         }
         let at = *at.get_or_insert_with(now);
@@ -365,7 +368,7 @@ impl Incoming {
             return true;
         }
         if !has_taken {
-            receiver.look_after_channels(shared);
+            receiver.handle_messages_and_ends(shared);
         }
         let acts = receiver.deferred_actions(has_taken);
         drop(receiver);
@@ -414,13 +417,13 @@ impl Incoming {
                 Command::Add(channel) => receiver.add(*channel, shared),
                 Command::Join(joining) => joining.into_iter().for_each(|wanted| receiver.join(wanted, shared)),
                 Command::Begin { reader, writer } => receiver.begin(reader, writer, dirty, shared.counters()),
-                Command::Behind(news) => receiver.defer(news),
+                Command::Defer(news) => receiver.defer(news),
                 Command::Remove { reader, writer } => {
                     receiver.remove(shared, writer, |attached, _| attached.core.guid == reader);
                 }
             }
         }
-        receiver.settle_joined();
+        receiver.update_joined();
         for request in requests {
             match request {
                 Request::Resume { reader } => receiver.resume(reader, dirty, shared.counters()),

@@ -18,6 +18,7 @@
 mod connect_queue;
 pub(super) mod direct_take;
 mod incoming;
+mod process_ends;
 mod relief;
 mod requests;
 pub(super) mod services;
@@ -29,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
-use peregrine_rtps::id::Guid;
+use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
@@ -51,6 +52,7 @@ use crate::driver::route::shm::outgoing::{AttachRequest, MatchedRequest};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 use direct_take::{DirectTake, PollBudget};
 use incoming::Incoming;
+use process_ends::ProcessEnds;
 pub(super) use relief::Taker;
 use requests::{ConnectQueue, Requests, reason_of};
 use services::ShmHost;
@@ -80,6 +82,7 @@ pub(super) struct SharedMemory {
     has_matched: AtomicBool,
     /// The writers that have found the channel of a reader ended during a write. Each is listed once.
     ended: Mutex<Vec<Guid>>,
+    process_ends: ProcessEnds,
     due: AtomicU64,
     incoming: Incoming,
     counters: Arc<Counters>,
@@ -159,6 +162,7 @@ impl SharedMemory {
             has_waiting: AtomicBool::new(false),
             has_matched: AtomicBool::new(false),
             ended: Mutex::default(),
+            process_ends: ProcessEnds::default(),
             due: AtomicU64::new(NEVER),
             incoming: Incoming::new()?,
             counters: Arc::default(),
@@ -224,11 +228,11 @@ impl SharedMemory {
                 if token == LISTENER {
                     self.accept(&mut connections, &*host);
                 } else {
-                    self.look_after(&mut connections, token, &*host);
+                    self.handle_channel_event(&mut connections, token, &*host);
                 }
             }
         }
-        self.look_for_ended(&mut connections, &*host);
+        self.poll_ended_writers(&mut connections, &*host);
         self.expire_unanswered(&mut connections, now);
         // Some requests may have been answered.
         self.connect_queued(&mut connections);
@@ -249,6 +253,9 @@ impl SharedMemory {
         drop(connections);
         host.arm(deadline);
         dirty.iter().for_each(WriterCore::after);
+        for (local, remote) in self.process_ends.take() {
+            host.note_process_ended(local, remote, self::now());
+        }
     }
 
     /// The latest time of the next [`Self::poll_connections`].
@@ -476,27 +483,27 @@ impl SharedMemory {
             Ok(channel) => {
                 connections.sources.add_writer(token, &core, channel);
                 // The reader may be ready already.
-                self.look_after_writer(connections, &core, Some(channel), host);
+                self.poll_channels_of(connections, &core, Some(channel), host);
             }
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
                 self.note_fallback(host, writer, reader, reason);
                 // The call may have consumed notifications of other readers, and this reader gets messages.
-                self.look_after_writer(connections, &core, None, host);
+                self.poll_channels_of(connections, &core, None, host);
             }
         }
         None
     }
 
-    fn look_after(&self, connections: &mut ConnectionManager, token: Token, host: &dyn ShmHost) {
+    fn handle_channel_event(&self, connections: &mut ConnectionManager, token: Token, host: &dyn ShmHost) {
         if let Some(pending) = connections.sources.take_request(token) {
             connections.may_connect = true;
-            return self.go_on_connecting(connections, token, pending, host);
+            return self.continue_connecting(connections, token, pending, host);
         }
         match connections.sources.end(token) {
             Some(ChannelEnd::Writer(writer, channel)) => match connections.sources.writer(writer) {
                 Some(core) => {
-                    self.look_after_writer(connections, &core, Some(channel), host);
+                    self.poll_channels_of(connections, &core, Some(channel), host);
                     if !core.has_channel(channel) {
                         connections.sources.remove_end(token);
                     }
@@ -505,31 +512,31 @@ impl SharedMemory {
             },
             Some(ChannelEnd::Reader(..)) => {
                 connections.sources.remove_end(token);
-                self.incoming.look_for_ends();
+                self.incoming.poll_ends();
             }
-            None => self.look_after_all(connections, host),
+            None => self.poll_channels_of_all(connections, host),
         }
     }
 
-    fn look_for_ended(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
+    fn poll_ended_writers(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
         let ended = std::mem::take(&mut *lock(&self.ended));
         for core in ended.into_iter().filter_map(|writer| connections.sources.writer(writer)).collect::<Vec<_>>() {
-            self.look_after_writer(connections, &core, None, host);
+            self.poll_channels_of(connections, &core, None, host);
             connections.sources.remove_ended(&core);
         }
     }
 
     /// Polls the channels of all writers, after an event of a channel that is not known any more.
     #[cold]
-    fn look_after_all(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
+    fn poll_channels_of_all(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
         for core in connections.sources.writers().collect::<Vec<_>>() {
-            self.look_after_writer(connections, &core, None, host);
+            self.poll_channels_of(connections, &core, None, host);
             connections.sources.remove_ended(&core);
         }
     }
 
     /// Polls a channel of a writer, or all of them. The caller notifies the writer afterwards without any lock.
-    fn look_after_writer(
+    fn poll_channels_of(
         &self,
         connections: &mut ConnectionManager,
         core: &Arc<WriterCore>,
@@ -561,6 +568,9 @@ impl SharedMemory {
             host.observe_path(writer, reader, DeliveryPath::SharedMemory);
         }
         for (reader, gone) in looked.gone {
+            if gone == Gone::Died {
+                self.note_process_ended(writer.prefix, reader.prefix);
+            }
             // This side ends a channel only for a lack of memory.
             let reason = if gone == Gone::Closed { NoSharedMemory::NoMemory } else { reason_of(gone) };
             self.note_fallback(host, writer, reader, reason);
@@ -575,6 +585,11 @@ impl SharedMemory {
                 move || tracing::info!(%local, %remote, %reason, "samples go in messages, not by shared memory"),
             );
         }
+    }
+
+    /// The next poll of the connections tells the participant of this process.
+    fn note_process_ended(&self, local: GuidPrefix, remote: GuidPrefix) {
+        self.process_ends.add(local, remote);
     }
 
     fn wake(&self) {

@@ -51,7 +51,7 @@ pub(super) struct ReaderRequest {
 
 /// The request of a reader for samples of a writer by shared memory.
 #[derive(Clone)]
-pub(super) struct Wanted {
+pub(super) struct RequestOfReader {
     pub(super) key: ChannelKey,
     /// The writer's process.
     pub(in crate::driver) at: SharedMemoryAddress,
@@ -59,7 +59,7 @@ pub(super) struct Wanted {
 }
 
 /// The requests for one channel; never empty.
-pub(super) struct WantedChannel {
+pub(super) struct RequestedChannel {
     pub(super) key: ChannelKey,
     /// The writer's process.
     pub(in crate::driver) at: SharedMemoryAddress,
@@ -70,7 +70,7 @@ pub(super) struct WantedChannel {
 pub(super) struct PendingConnection {
     pub(in crate::driver) connecting: Connecting,
     /// The first reader is the one that the request names.
-    pub(in crate::driver) wanted: WantedChannel,
+    pub(in crate::driver) wanted: RequestedChannel,
 }
 
 impl ReaderRequest {
@@ -86,14 +86,14 @@ impl ReaderRequest {
     }
 }
 
-impl Wanted {
+impl RequestOfReader {
     /// Whether the reader still matches the writer.
     pub(super) fn is_matched(&self) -> bool {
         is_matched(&self.reader, self.key.writer)
     }
 }
 
-impl WantedChannel {
+impl RequestedChannel {
     /// Whether the channel is not put off.
     pub(super) fn is_demanded(&self) -> bool {
         self.readers.iter().any(|reader| reader.is_demanded)
@@ -102,18 +102,18 @@ impl WantedChannel {
     /// Moves the requests for which `is_meant`, called with the writer, is true to `extracted`.
     pub(super) fn extract(
         &mut self,
-        extracted: &mut Vec<Wanted>,
+        extracted: &mut Vec<RequestOfReader>,
         mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool,
     ) {
         let (key, at) = (self.key, self.at);
         let meant = self.readers.extract_if(.., |reader| is_meant(reader, key.writer));
-        extracted.extend(meant.map(|reader| Wanted { key, at, reader }));
+        extracted.extend(meant.map(|reader| RequestOfReader { key, at, reader }));
     }
 
     /// The single requests.
-    pub(super) fn into_each(self) -> impl Iterator<Item = Wanted> {
+    pub(super) fn into_each(self) -> impl Iterator<Item = RequestOfReader> {
         let Self { key, at, readers } = self;
-        readers.into_iter().map(move |reader| Wanted { key, at, reader })
+        readers.into_iter().map(move |reader| RequestOfReader { key, at, reader })
     }
 }
 
@@ -141,20 +141,20 @@ pub(super) struct ConnectQueue {
 
 /// Requests by channel: at most one for each matched pair.
 #[derive(Default)]
-pub(super) struct Requests(BTreeMap<ChannelKey, WantedChannel>);
+pub(super) struct Requests(BTreeMap<ChannelKey, RequestedChannel>);
 
 impl Requests {
     /// Returns whether there were no requests before: the thread that polls the connections does not know of any.
-    pub(super) fn add(&mut self, wanted: Wanted) -> bool {
-        let Wanted { key, at, reader } = wanted;
+    pub(super) fn add(&mut self, wanted: RequestOfReader) -> bool {
+        let RequestOfReader { key, at, reader } = wanted;
         let is_first = self.0.is_empty();
-        let channel = self.0.entry(key).or_insert_with(|| WantedChannel { key, at, readers: Vec::new() });
+        let channel = self.0.entry(key).or_insert_with(|| RequestedChannel { key, at, readers: Vec::new() });
         channel.at = at;
         channel.readers.push(reader);
         is_first
     }
 
-    pub(super) fn add_all(&mut self, wanted: WantedChannel) {
+    pub(super) fn add_all(&mut self, wanted: RequestedChannel) {
         match self.0.entry(wanted.key) {
             Entry::Vacant(vacant) => _ = vacant.insert(wanted),
             Entry::Occupied(mut occupied) => {
@@ -170,7 +170,7 @@ impl Requests {
     }
 
     /// Removes and returns the requests for which `is_meant`, called with the writer, is true.
-    pub(super) fn extract(&mut self, mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool) -> Vec<Wanted> {
+    pub(super) fn extract(&mut self, mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool) -> Vec<RequestOfReader> {
         let mut extracted = Vec::new();
         self.0.retain(|_, wanted| {
             wanted.extract(&mut extracted, &mut is_meant);
@@ -180,7 +180,7 @@ impl Requests {
     }
 
     /// Takes all requests, by channel.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = WantedChannel> + use<> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = RequestedChannel> + use<> {
         std::mem::take(&mut self.0).into_values()
     }
 
@@ -243,14 +243,14 @@ impl Cancelled {
 pub(super) struct Retries {
     /// When, for each pair of a reader and a writer: at most one for each matched pair, and those that were unmatched
     /// while the request failed.
-    waiting: HashMap<(Guid, Guid), (Instant, Wanted)>,
+    waiting: HashMap<(Guid, Guid), (Instant, RequestOfReader)>,
     /// No later than the time of the first one.
     due: Option<Instant>,
 }
 
 impl Retries {
     /// Adds a reader whose request has failed now.
-    pub(super) fn add(&mut self, now: Instant, wanted: Wanted) {
+    pub(super) fn add(&mut self, now: Instant, wanted: RequestOfReader) {
         let at = now + wanted.reader.pause();
         self.waiting.insert((wanted.reader.guid, wanted.key.writer), (at, wanted));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
@@ -270,7 +270,7 @@ impl Retries {
     }
 
     /// Takes those whose time has come.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Wanted> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<RequestOfReader> {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }
@@ -311,8 +311,8 @@ struct DeferredWriters {
 }
 
 impl Deferred {
-    pub(super) fn add(&mut self, wanted: &Wanted) {
-        let Wanted { key: ChannelKey { writer, is_reliable }, at, reader } = wanted;
+    pub(super) fn add(&mut self, wanted: &RequestOfReader) {
+        let RequestOfReader { key: ChannelKey { writer, is_reliable }, at, reader } = wanted;
         let of_reader = self.0.entry(reader.guid).or_insert_with(|| DeferredReader {
             core: Weak::clone(&reader.core),
             is_reliable: *is_reliable,
@@ -335,10 +335,10 @@ impl Deferred {
     }
 
     /// Takes a request, which is made now, with this time limit for the answer.
-    pub(super) fn take(&mut self, reader: Guid, writer: Guid, until: Instant) -> Option<Wanted> {
+    pub(super) fn take(&mut self, reader: Guid, writer: Guid, until: Instant) -> Option<RequestOfReader> {
         let (core, key, at) = self.remove_pair(reader, writer)?;
         let reader = ReaderRequest { core, guid: reader, until, attempts: 1, is_reported: false, is_demanded: true };
-        Some(Wanted { key, at, reader })
+        Some(RequestOfReader { key, at, reader })
     }
 
     fn remove_pair(
@@ -392,7 +392,7 @@ mod tests {
         Guid { prefix: GuidPrefix([number % 3; 12]), entity: EntityId([0, 0, number, 7]) }
     }
 
-    fn wanted(reader: u8, writer: u8, is_reliable: bool) -> Wanted {
+    fn wanted(reader: u8, writer: u8, is_reliable: bool) -> RequestOfReader {
         let request = ReaderRequest {
             core: Weak::new(),
             guid: guid(reader),
@@ -401,10 +401,10 @@ mod tests {
             is_reported: true,
             is_demanded: false,
         };
-        Wanted { key: ChannelKey { writer: guid(writer), is_reliable }, at: AT, reader: request }
+        RequestOfReader { key: ChannelKey { writer: guid(writer), is_reliable }, at: AT, reader: request }
     }
 
-    fn pair(wanted: &Wanted) -> (Guid, Guid) {
+    fn pair(wanted: &RequestOfReader) -> (Guid, Guid) {
         (wanted.reader.guid, wanted.key.writer)
     }
 
@@ -436,7 +436,7 @@ mod tests {
         let mut expected = [(guid(1), guid(50)), (guid(1), guid(51))];
         expected.sort_unstable();
         assert_eq!(pairs, expected);
-        let left: Vec<Wanted> = requests.take().flat_map(WantedChannel::into_each).collect();
+        let left: Vec<RequestOfReader> = requests.take().flat_map(RequestedChannel::into_each).collect();
         assert_eq!(left.iter().map(pair).collect::<Vec<_>>(), [(guid(2), guid(50))]);
     }
 
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn demand_of_one_reader_is_demand_for_its_channel() {
         let mut channel =
-            WantedChannel { key: wanted(1, 50, true).key, at: AT, readers: vec![wanted(1, 50, true).reader] };
+            RequestedChannel { key: wanted(1, 50, true).key, at: AT, readers: vec![wanted(1, 50, true).reader] };
         assert!(!channel.is_demanded());
         channel.readers.push(ReaderRequest { is_demanded: true, ..wanted(2, 50, true).reader });
         assert!(channel.is_demanded());

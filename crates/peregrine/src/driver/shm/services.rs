@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peregrine_rtps::id::Guid;
+use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::time::Instant;
 
 use super::relief::Taker;
@@ -39,6 +39,10 @@ pub(in crate::driver) trait ShmHost: Host {
     /// Reports the path of samples between an endpoint of this process and another one. Returns false if the
     /// participant is gone.
     fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) -> bool;
+
+    /// The process of a participant of another process has ended, as the end of its channel to a participant of this
+    /// process shows. Called without any lock.
+    fn note_process_ended(&self, local: GuidPrefix, remote: GuidPrefix, now: Instant);
 
     /// Number of readers in other processes that get samples by shared memory.
     fn local_readers(&self) -> u64;

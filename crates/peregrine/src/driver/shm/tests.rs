@@ -21,7 +21,7 @@ use super::requests::{ANSWER_TIMEOUT, CANCELLED_MAX, Cancelled, UNANSWERED_MAX};
 use super::*;
 use crate::driver::base::sync::lock_leaf;
 use crate::driver::endpoint::reader::ReaderCore;
-use crate::driver::endpoint::waiting::Watched;
+use crate::driver::endpoint::waiting::Waitable;
 use crate::driver::endpoint::wakers::Awaited;
 use crate::driver::endpoint::writer::PayloadSlot;
 use crate::driver::session::participant::ChannelRequests;

@@ -34,7 +34,7 @@ pub(super) trait Sender: Send {
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error>;
 
     /// Waits until all reliable receivers have acknowledged all samples.
-    fn settle(&mut self, limit: Duration) -> Result<(), Error>;
+    fn finish(&mut self, limit: Duration) -> Result<(), Error>;
 
     /// Checks that all samples so far have taken the measured path, if there are several.
     fn check(&mut self) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use crate::pace::Schedule;
 use crate::recorder::LatencyRecorder;
 
 /// Longest time for the acknowledgment of the last samples.
-const SETTLE_LIMIT: Duration = Duration::from_secs(15);
+const FINISH_LIMIT: Duration = Duration::from_secs(15);
 /// Longest time for an answer, besides the transfer time of its bytes on a slow path.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 /// Transfer time on a slow path: one microsecond per byte in each direction.
@@ -105,7 +105,7 @@ impl Publication<'_> {
                 self.ping(sender, &mut *echoes, warm_up, &mut LatencyRecorder::new(0))?;
                 let counts = self.ping(sender, &mut *echoes, measurement, &mut round_trips)?;
                 self.tell_last_sent();
-                sender.settle(SETTLE_LIMIT)?;
+                sender.finish(FINISH_LIMIT)?;
                 sender.check()?;
                 let corrupt = echoes.corrupt();
                 Ok(Published { corrupt, ..self.published(counts, measurement, Some((round_trips, None))) })
@@ -147,7 +147,7 @@ impl Publication<'_> {
         self.send(sender, warm_up)?;
         let counts = self.send(sender, measurement)?;
         self.tell_last_sent();
-        sender.settle(SETTLE_LIMIT)?;
+        sender.finish(FINISH_LIMIT)?;
         sender.check()?;
         Ok(counts)
     }
@@ -361,7 +361,7 @@ mod tests {
             Ok(stamp.number % self.drop_every != self.drop_every - 1)
         }
 
-        fn settle(&mut self, _: Duration) -> Result<(), Error> {
+        fn finish(&mut self, _: Duration) -> Result<(), Error> {
             Ok(())
         }
     }

@@ -145,7 +145,7 @@ impl Sender for RawSender {
         Ok(is_complete)
     }
 
-    fn settle(&mut self, _: Duration) -> Result<(), Error> {
+    fn finish(&mut self, _: Duration) -> Result<(), Error> {
         Ok(())
     }
 }

@@ -70,7 +70,7 @@ impl RawShmReader {
     }
 
     /// Adds new writers and removes ended ones.
-    fn look_after_writers(&mut self) {
+    fn poll_writers(&mut self) {
         for (ticket, party, connection) in self.inbox.take() {
             match self.reader.add(connection) {
                 Ok(writer) => self.joined.push((writer, ticket, party)),
@@ -115,7 +115,7 @@ impl RawShmReader {
         while !closing.load(Ordering::Acquire) {
             match self.reader.wait(self.spin, None) {
                 Wake::Ready => {}
-                Wake::Interrupted => self.look_after_writers(),
+                Wake::Interrupted => self.poll_writers(),
                 Wake::TimedOut => continue,
             }
             if let Err(error) = self.deliver(&mut on_sample) {
@@ -176,7 +176,7 @@ impl SampleReader for RawShmReader {
             }
             match self.reader.wait(self.spin, Some(deadline)) {
                 Wake::Ready => {}
-                Wake::Interrupted => self.look_after_writers(),
+                Wake::Interrupted => self.poll_writers(),
                 Wake::TimedOut => return Ok(0),
             }
             let count = self.deliver(&mut on_sample).map_err(|error| Error::Transfer(error.to_string()))?;

@@ -267,7 +267,7 @@ impl Host {
                     }
                     DOOR => self.accept_partners(),
                     REQUESTS => self.admit(),
-                    READER_ENDED => self.writers().for_each(|writer| writer.look_after_readers()),
+                    READER_ENDED => self.writers().for_each(|writer| writer.poll_readers()),
                     Token(token) => self.proceed(token.saturating_sub(FIRST_SEARCH) as usize, &mut connections),
                 }
             }

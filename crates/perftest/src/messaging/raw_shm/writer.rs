@@ -69,7 +69,7 @@ impl SharedWriter {
     }
 
     /// Handles the end of a reader, which ends waits for it.
-    pub(super) fn look_after_readers(&self) {
+    pub(super) fn poll_readers(&self) {
         self.lock().writer.service();
     }
 

@@ -201,7 +201,7 @@ fn write_plain(secured: &mut Secured, guid: Guid, kind: ChangeKind, payload: &[u
     let payload = Payload::copy_of(payload);
     let change = Change { kind, instance: KeyHash(guid.to_bytes()), source_timestamp: wall, payload };
     secured.domain.at(2).builtin.subscriptions.writer.write(now, change).unwrap();
-    secured.settle();
+    secured.exchange_all();
 }
 
 #[test]
@@ -488,7 +488,7 @@ fn forged_goodbye_of_authenticated_peer_is_ignored_and_a_secure_one_is_not() {
     secured.take_events(1);
     let wall = secured.domain.wall();
     secured.domain.at(2).leave(wall);
-    secured.settle();
+    secured.exchange_all();
     assert_eq!(lost(&secured.take_events(1)), [(prefix(2), LostReason::Left)]);
 }
 

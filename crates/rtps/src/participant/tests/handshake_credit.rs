@@ -8,7 +8,7 @@ use crate::limits::{
     SECURE_MESSAGE_BYTES_MAX,
 };
 use crate::participant::remote_security::RemoteSecurity;
-use crate::protection::ProtectionKind;
+use crate::protection::{ProtectionKind, SharedProtection};
 
 const STRANGER: u32 = 9;
 /// A request with usual certificates and permissions.
@@ -18,7 +18,7 @@ const REQUEST: usize = 5000;
 fn secured() -> Domain {
     let protection = Mock::new(prefix(1), ProtectionKind::None, ProtectionKind::None);
     let security = Some(Box::new(ParticipantSecurityData::default()));
-    Domain::new([(1, ParticipantConfig { protection: Some(protection), security, ..config(1) })])
+    Domain::new([(1, ParticipantConfig { protection: Some(SharedProtection::new(protection)), security, ..config(1) })])
 }
 
 /// The announcement of a participant with security, from the address that it announces.

@@ -9,7 +9,7 @@ use crate::limits::{
     HANDSHAKE_QUEUE_MAX, HANDSHAKE_QUEUE_PER_SENDER, KEY_CHANNEL_BYTES_PER_PEER, REPAIR_CREDIT_START,
     REPAIR_REFILL_MAX, SECURE_MESSAGE_BYTES_MAX,
 };
-use crate::protection::{Protection, ProtectionKind, Scope, Text};
+use crate::protection::{Protection, ProtectionKind, Scope, SharedProtection, Text};
 use crate::seq::{Count, SequenceNumberSet};
 use crate::wire::{AckNack, CryptoFooter, DataHead, Endianness, InfoDestination};
 
@@ -22,7 +22,7 @@ fn domain(hosts: &[u32]) -> (Domain, BTreeMap<u32, Arc<Mock>>) {
         .map(|host| (*host, Mock::new(prefix(*host), ProtectionKind::None, ProtectionKind::None)))
         .collect();
     let configs = mocks.iter().map(|(host, mock)| {
-        let protection: Arc<dyn Protection> = Arc::<Mock>::clone(mock);
+        let protection = SharedProtection::new(Arc::<Mock>::clone(mock));
         let security = Some(Box::new(ParticipantSecurityData::default()));
         (*host, ParticipantConfig { protection: Some(protection), security, ..config(*host) })
     });

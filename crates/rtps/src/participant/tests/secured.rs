@@ -10,7 +10,7 @@ use super::*;
 use crate::discovery::data::{ParticipantSecurityData, SecurityInfo};
 use crate::locator::Source;
 use crate::participant::builtin::SECURE_TOPICS;
-use crate::protection::{Protection, ProtectionKind};
+use crate::protection::{ProtectionKind, SharedProtection};
 
 /// The topic whose discovery, liveliness, submessages and payloads are protected.
 pub(super) const CLOSED: &str = "closed_topic";
@@ -283,16 +283,16 @@ impl Secured {
         self.gates[&host].answers.lock().unwrap().insert(prefix(peer), admission);
         let (now, wall) = (self.domain.now, self.domain.wall());
         self.domain.at(host).review_admission(now, wall, prefix(peer));
-        self.settle();
+        self.exchange_all();
     }
 
     pub(super) fn run(&mut self, span: Span) {
         let end = self.domain.now + span;
-        self.settle();
+        self.exchange_all();
         while self.domain.now < end {
             let step = Span::from_millis(20).0.min(end.since(self.domain.now).0);
             self.domain.run(Span(step));
-            self.settle();
+            self.exchange_all();
         }
     }
 
@@ -300,7 +300,7 @@ impl Secured {
         let data = publication(host, key, topic);
         let guid = data.guid;
         self.domain.put_writer(host, data);
-        self.settle();
+        self.exchange_all();
         guid
     }
 
@@ -308,12 +308,12 @@ impl Secured {
         let data = subscription(host, key, topic);
         let guid = data.guid;
         self.domain.put_reader(host, data);
-        self.settle();
+        self.exchange_all();
         guid
     }
 
     /// Hands over keys until nothing more is to be done.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn exchange_all(&mut self) {
         for _ in 0..ROUNDS_MAX {
             self.domain.run_until_idle();
             let mut is_idle = true;
@@ -364,13 +364,13 @@ impl Secured {
     }
 
     pub(super) fn take_events(&mut self, host: u32) -> Vec<ParticipantEvent> {
-        self.settle();
+        self.exchange_all();
         self.events.remove(&host).unwrap_or_default()
     }
 
     /// The readers that match writers of a host, and the writers that match its readers, of all events so far.
     pub(super) fn matched(&mut self, host: u32) -> Vec<Guid> {
-        self.settle();
+        self.exchange_all();
         let mut matched = BTreeSet::new();
         for event in self.events.get(&host).into_iter().flatten() {
             match event {
@@ -402,7 +402,7 @@ impl Secured {
 
 fn secured_config(host: u32, gate: &Arc<TestGate>, mock: &Arc<Mock>) -> ParticipantConfig {
     let gate: Arc<dyn Gate> = Arc::<TestGate>::clone(gate);
-    let protection: Arc<dyn Protection> = Arc::<Mock>::clone(mock);
+    let protection = SharedProtection::new(Arc::<Mock>::clone(mock));
     ParticipantConfig {
         protection: Some(protection),
         gate: Some(gate),

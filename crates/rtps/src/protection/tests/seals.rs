@@ -70,7 +70,7 @@ impl Protection for Recorder {
 }
 
 fn writer(protection: &Arc<Recorder>) -> Writer {
-    let protection: Arc<dyn Protection> = Arc::<Recorder>::clone(protection);
+    let protection = SharedProtection::new(Arc::<Recorder>::clone(protection));
     Writer::new(WriterConfig {
         durable: true,
         history: HistoryKind::KeepAll,

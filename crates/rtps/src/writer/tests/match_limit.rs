@@ -1,6 +1,7 @@
 //! The bound of matched readers.
 
 use super::*;
+use crate::limits::MATCHES_MAX;
 
 #[test]
 fn reader_beyond_match_limit_is_refused_and_counted() {

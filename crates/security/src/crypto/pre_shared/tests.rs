@@ -8,7 +8,7 @@ use peregrine_rtps::locator::{Locator, Source};
 use peregrine_rtps::participant::{
     Addresses, Drops, FragmentRun, MessageRefusal, Participant, ParticipantConfig, ParticipantEvent,
 };
-use peregrine_rtps::protection::{OpenError, Protection, ProtectionKind, Seal, Text};
+use peregrine_rtps::protection::{OpenError, Protection, ProtectionKind, Seal, SharedProtection, Text};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
@@ -64,7 +64,7 @@ fn participant(prefix: GuidPrefix, protection: Option<Arc<PreSharedKeys>>) -> Pa
             default_unicast: vec![locator],
             ..Addresses::default()
         },
-        protection: protection.map(|keys| keys as Arc<dyn Protection>),
+        protection: protection.map(|keys| SharedProtection::new(keys)),
         ..ParticipantConfig::new(prefix, 1)
     };
     Participant::new(NOW, config)

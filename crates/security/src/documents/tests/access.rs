@@ -258,11 +258,30 @@ fn grant_outside_its_validity_permits_nothing() {
 fn domain_without_a_rule_of_the_governance_is_refused() {
     let read = Governance::parse(&governance(&topic_rule("*", true))).unwrap();
     let permissions = Permissions::parse(&permissions("<default>ALLOW</default>")).unwrap();
-    let refused = AccessControl::new(&read, &permissions.grants[0], 231, "a", PartitionMatching::All).unwrap_err();
+    let refusal = |governance: &Governance, id, tag| {
+        let access = AccessControl::new(governance, &permissions.grants[0], id, tag, PartitionMatching::All);
+        access.unwrap_err().to_string()
+    };
     assert_eq!(
-        refused.to_string(),
-        "governance: no <domain_rule> contains domain 231 with tag `a`; add <id>231</id> to the <domains> of a \
-         <domain_rule>"
+        refusal(&read, 231, "a"),
+        "governance: no <domain_rule> contains domain 231 with tag `a`; add <id>231</id><tag>a</tag> to the <domains> \
+         of a <domain_rule>"
+    );
+    let line = read.domain_rules[0].at.line;
+    assert_eq!(
+        refusal(&read, 1, "a&b"),
+        format!(
+            "governance: no <domain_rule> contains domain 1 with tag `a&b`; add <tag>a&amp;b</tag> to the <domains> of \
+             the <domain_rule> in line {line}"
+        )
+    );
+    let tagged = governance(&topic_rule("*", true)).replace("</domains>", "<tag>a</tag></domains>");
+    assert_eq!(
+        refusal(&Governance::parse(&tagged).unwrap(), 1, ""),
+        format!(
+            "governance: no <domain_rule> contains domain 1; the rule in line {line} is for domains with a tag: add a \
+             <domain_rule> with <domains><id>1</id></domains>"
+        )
     );
 }
 

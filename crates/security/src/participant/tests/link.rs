@@ -164,7 +164,7 @@ impl Link {
     }
 
     /// Delivers messages until nothing more is to be done.
-    fn settle(&mut self) {
+    fn exchange_all(&mut self) {
         let now = self.clock.now();
         for _ in 0..ROUNDS_MAX {
             let (mut fresh, mut is_idle) = (Vec::new(), true);
@@ -199,7 +199,7 @@ impl Link {
         let end = self.clock.now() + span;
         let mut rounds_now = 0;
         loop {
-            self.settle();
+            self.exchange_all();
             let of_side = |side: &Side| side.rtps.poll_timeout().into_iter().chain(side.security.poll_timeout()).min();
             let next = self.sides.iter().filter_map(of_side).min();
             let Some(at) = next.filter(|at| *at <= end) else { break };
@@ -277,7 +277,7 @@ fn refused_messages_are_told_once_a_second_for_each_peer_and_reason() {
     let (peer, stranger) = (link.sides[1].rtps.prefix(), GuidPrefix([9; 12]));
     assert_eq!(link.take_refusals(0), [], "true messages are not refused");
     link.put_writer("b");
-    link.settle();
+    link.exchange_all();
     let mut changed = link.last[1].clone();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;

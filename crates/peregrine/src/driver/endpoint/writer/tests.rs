@@ -7,7 +7,7 @@ use peregrine_rtps::time::Timestamp;
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::AckNack;
-use peregrine_rtps::writer::WriterConfig;
+use peregrine_rtps::writer::{HandOverBatch, WriterConfig};
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
-use peregrine_rtps::id::Guid;
+use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::time::{Instant, Span};
 use tracing::Level;
 
@@ -111,6 +111,12 @@ impl ShmHost for Domain {
             participant.observe_path(local, remote, path);
             true
         })
+    }
+
+    fn note_process_ended(&self, local: GuidPrefix, remote: GuidPrefix, now: Instant) {
+        if let Some(participant) = self.participant(&local) {
+            participant.note_process_ended(now, remote);
+        }
     }
 
     fn local_readers(&self) -> u64 {

@@ -7,7 +7,7 @@ use peregrine_rtps::discovery::data::SecurityInfo;
 use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::limits::REFUSED_SENDERS_MAX;
 use peregrine_rtps::participant::{MessageRefusal, ParticipantConfig};
-use peregrine_rtps::protection::{Protection, ProtectionKind};
+use peregrine_rtps::protection::{ProtectionKind, SharedProtection};
 use peregrine_security::crypto::{KeyLength, Passphrases, PreSharedConfig, PreSharedKeys};
 use peregrine_security::documents::SecurityMasks;
 use peregrine_security::message::DataHolder;
@@ -53,7 +53,7 @@ impl Security {
             prefix: config.prefix,
         };
         let keys = Arc::new(PreSharedKeys::new(of_keys, Some(passphrases), &mut fill));
-        config.protection = Some(Arc::clone(&keys) as Arc<dyn Protection>);
+        config.protection = Some(SharedProtection::new(Arc::clone(&keys) as _));
         Arc::new(Self {
             authenticated: None,
             pre_shared: Some(keys),

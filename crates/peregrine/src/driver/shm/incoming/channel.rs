@@ -9,7 +9,9 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, WriterId};
 
-use super::super::requests::{ANSWER_TIMEOUT, ChannelKey, RETRY_AFTER_MAX, ReaderRequest, UNANSWERED_MAX, Wanted};
+use super::super::requests::{
+    ANSWER_TIMEOUT, ChannelKey, RETRY_AFTER_MAX, ReaderRequest, RequestOfReader, UNANSWERED_MAX,
+};
 use super::{AttachedReader, BACKLOG_MAX, Backlog, Channel, Held, Order, Pending, Stage, acknowledgement};
 use crate::driver::base::clock::now;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
@@ -45,7 +47,7 @@ pub(super) struct Given {
 /// Change of an attachment that the writer process has decided.
 pub(super) enum Decision {
     Accepted { index: u32, reader: Guid, writer: Guid },
-    Dismissed(Wanted),
+    Dismissed(RequestOfReader),
 }
 
 /// The payload of an entry, made once for all readers that take it.
@@ -212,7 +214,7 @@ impl Channel {
             AttachmentKind::Accepted => Ok(None),
             AttachmentKind::Dismissed => Ok(place.map(|place| {
                 let reader = self.readers.remove(place).request();
-                Decision::Dismissed(Wanted { key: self.key, at: self.at, reader })
+                Decision::Dismissed(RequestOfReader { key: self.key, at: self.at, reader })
             })),
             AttachmentKind::Attach { .. }
             | AttachmentKind::Ready
@@ -296,7 +298,7 @@ impl AttachedReader {
             (Stage::Attached { .. }, entry) if is_addressed => Some(entry),
             (Stage::Attached { live_from: Some(from) }, entry) => entry.not_before(from),
             (Stage::Attached { live_from: None }, _) => None,
-            (Stage::Queued | Stage::Asked | Stage::Behind { .. } | Stage::Rewinding, _) => None,
+            (Stage::Queued | Stage::Asked | Stage::CatchingUp { .. } | Stage::Rewinding, _) => None,
         }
     }
 
@@ -311,7 +313,7 @@ impl AttachedReader {
         } else if key.is_reliable
             && let Some(from) = entry.first()
         {
-            self.stage = Stage::Behind { from };
+            self.stage = Stage::CatchingUp { from };
         }
         // A best-effort reader counts the sample as lost when the next one arrives.
         false
@@ -374,14 +376,14 @@ impl AttachedReader {
                 self.stage = Stage::Asked;
                 Some(AttachmentKind::Attach { reader: self.core.guid })
             }
-            Stage::Behind { from } if self.backlog.is_empty() => {
+            Stage::CatchingUp { from } if self.backlog.is_empty() => {
                 self.stage = Stage::Rewinding;
                 self.epoch = self.epoch.wrapping_add(1);
                 let lacks_from = self.core.lock().reader.acknowledged_below(writer);
                 let from = lacks_from.map_or(from, |lacks_from| lacks_from.clamp(SequenceNumber(1), from));
                 Some(AttachmentKind::Rewind { epoch: self.epoch, from })
             }
-            Stage::Behind { .. } | Stage::Asked | Stage::Attached { .. } | Stage::Rewinding => None,
+            Stage::CatchingUp { .. } | Stage::Asked | Stage::Attached { .. } | Stage::Rewinding => None,
         }
     }
 }

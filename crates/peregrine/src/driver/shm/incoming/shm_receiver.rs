@@ -3,9 +3,9 @@
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
-use peregrine_transport::shm::WriterId;
+use peregrine_transport::shm::{Gone, WriterId};
 
-use super::super::requests::{ReaderRequest, Wanted, WantedChannel, reason_of};
+use super::super::requests::{ReaderRequest, RequestOfReader, RequestedChannel, reason_of};
 use super::super::services::ShmHost;
 use super::channel::{Decision, Given, Inserted, ProtocolViolation};
 use super::{
@@ -45,7 +45,7 @@ impl ShmReceiver {
                 return wanted.into_each().for_each(|wanted| shared.detached(wanted, reason.clone()));
             }
         };
-        let WantedChannel { key, at, readers } = wanted;
+        let RequestedChannel { key, at, readers } = wanted;
         let channel = Channel {
             key,
             at,
@@ -62,7 +62,7 @@ impl ShmReceiver {
         if let Some(first) = readers.next() {
             self.start_first(id, &first, shared);
         }
-        self.join(WantedChannel { key, at, readers: readers.collect() }, shared);
+        self.join(RequestedChannel { key, at, readers: readers.collect() }, shared);
         if self.channels.get_mut(id).is_some_and(|channel| channel.readers.is_empty()) {
             self.reader.remove(id);
             self.channels.remove(id);
@@ -84,8 +84,8 @@ impl ShmReceiver {
     }
 
     /// Attaches readers to the channel of this process. Without a channel, the readers request one. The caller then
-    /// calls [`Self::settle_joined`], once for several channels.
-    pub(super) fn join(&mut self, wanted: WantedChannel, shared: &dyn Attachments) {
+    /// calls [`Self::update_joined`], once for several channels.
+    pub(super) fn join(&mut self, wanted: RequestedChannel, shared: &dyn Attachments) {
         let Some((id, channel)) = self.channels.find_mut(wanted.key) else {
             for wanted in wanted.into_each() {
                 let reason = NoSharedMemory::NotConnected("the channel of its process has ended".to_owned());
@@ -107,12 +107,12 @@ impl ShmReceiver {
     }
 
     /// Sends the requests of the readers that have joined.
-    pub(super) fn settle_joined(&mut self) {
+    pub(super) fn update_joined(&mut self) {
         let mut joined = std::mem::take(&mut self.joined);
         joined.sort_unstable();
         joined.dedup();
         for id in joined {
-            self.settle(id);
+            self.update(id);
         }
     }
 
@@ -155,17 +155,17 @@ impl ShmReceiver {
             }
         }
         for id in drained {
-            self.settle(id);
+            self.update(id);
         }
     }
 
     /// Pauses or resumes a channel, and sends the requests of its readers. Called after any change of its readers.
-    fn settle(&mut self, id: WriterId) {
+    fn update(&mut self, id: WriterId) {
         let Self { reader: source, channels, .. } = self;
         let Some(channel) = channels.get_mut(id) else { return };
         channel.update_pause(source, id);
         if !channel.send_requests(source, id) {
-            // The writer process does not read its messages. `look_after_channels` reports the end.
+            // The writer process does not read its messages. `handle_messages_and_ends` reports the end.
             source.remove(id);
         }
     }
@@ -201,7 +201,7 @@ impl ShmReceiver {
                     self.reader.remove(id);
                 }
             }
-            self.settle(id);
+            self.update(id);
         }
     }
 
@@ -272,7 +272,7 @@ impl ShmReceiver {
                     shared.counters().note_received(samples);
                     channel.update_pause(source, id);
                     if is_answer {
-                        self.settle(id);
+                        self.update(id);
                     }
                 }
                 // Reported like any other end.
@@ -308,17 +308,20 @@ impl ShmReceiver {
     }
 
     /// Handles messages of writers, and the channels that have ended.
-    pub(super) fn look_after_channels(&mut self, shared: &dyn Attachments) {
+    pub(super) fn handle_messages_and_ends(&mut self, shared: &dyn Attachments) {
         self.handle_messages(shared);
         while let Some(gone) = self.reader.poll_gone() {
             let Some(channel) = self.channels.remove(gone.writer) else { continue };
             for reader in &channel.readers {
-                let wanted = Wanted { key: channel.key, at: channel.at, reader: reader.request() };
+                let wanted = RequestOfReader { key: channel.key, at: channel.at, reader: reader.request() };
                 let reason = reason_of(gone.reason);
                 match reader.stage {
                     // The writer may have ended the channel before it knew of this reader.
                     Stage::Queued | Stage::Asked => shared.request_channel_again(wanted, reason),
-                    Stage::Attached { .. } | Stage::Behind { .. } | Stage::Rewinding => {
+                    Stage::Attached { .. } | Stage::CatchingUp { .. } | Stage::Rewinding => {
+                        if gone.reason == Gone::Died {
+                            shared.note_writer_died(reader.core.guid, channel.key.writer);
+                        }
                         shared.detached(wanted, reason);
                     }
                 }
@@ -354,13 +357,13 @@ impl ShmReceiver {
             is_working &= ready.is_empty() || self.reader.send_messages(id, &ready);
             accepted.into_iter().for_each(|(reader, writer)| shared.attached(reader, writer));
             if is_empty || !is_working {
-                // Unless no reader is left, `look_after_channels` reports the end.
+                // Unless no reader is left, `handle_messages_and_ends` reports the end.
                 self.reader.remove(id);
             }
             if is_empty {
                 self.channels.remove(id);
             }
-            self.settle(id);
+            self.update(id);
         }
     }
 }

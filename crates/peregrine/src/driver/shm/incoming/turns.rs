@@ -98,7 +98,7 @@ impl Incoming {
             if has_taken {
                 self.spend_credit();
             } else {
-                receiver.look_after_channels(shared);
+                receiver.handle_messages_and_ends(shared);
                 let is_idle = dirty.is_empty() && !receiver.has_to_act() && !self.commands.has_some();
                 if is_idle && !user_code::has_deferred() && !receiver.channels.is_empty() {
                     self.follow(receiver, &mut follower, at, spin, &mut adaptive_spin);
@@ -277,7 +277,7 @@ impl Leading<'_> {
         of.process_commands(receiver, dirty, *shared);
         let taken = if receiver.reader.is_ready() { receiver.take(at, dirty, *shared) } else { 0 };
         if taken == 0 {
-            receiver.look_after_channels(*shared);
+            receiver.handle_messages_and_ends(*shared);
         }
         *samples += taken;
         *acts = receiver.deferred_actions(taken > 0);
@@ -300,7 +300,7 @@ impl Leading<'_> {
             }
             self.take(now(), rounds);
         }
-        self.receiver().look_after_channels(rounds.shared);
+        self.receiver().handle_messages_and_ends(rounds.shared);
     }
 
     /// Waits until there is a sample, a command, or an interrupt.

@@ -40,7 +40,7 @@ impl<T: DdsType> Writing<T> {
         Ok(())
     }
 
-    fn settle(&self, limit: Duration) -> Result<(), Error> {
+    fn finish(&self, limit: Duration) -> Result<(), Error> {
         self.writer.wait_for_acknowledgments(limit).map_err(|error| Error::Partner(error.to_string()))
     }
 
@@ -71,14 +71,14 @@ fn failed(error: &peregrine::Error) -> Error {
     Error::Transfer(error.to_string())
 }
 
-macro_rules! joins_settles_and_checks {
+macro_rules! joins_finishes_and_checks {
     () => {
         fn join(&mut self, _: &[SocketAddr], receivers: u32, deadline: MonotonicNs) -> Result<(), Error> {
             self.writing.join(receivers, deadline)
         }
 
-        fn settle(&mut self, limit: Duration) -> Result<(), Error> {
-            self.writing.settle(limit)
+        fn finish(&mut self, limit: Duration) -> Result<(), Error> {
+            self.writing.finish(limit)
         }
 
         fn check(&mut self) -> Result<(), Error> {
@@ -110,7 +110,7 @@ impl<T: SampleType> ValueSender<T> {
 }
 
 impl<T: SampleType> Sender for ValueSender<T> {
-    joins_settles_and_checks!();
+    joins_finishes_and_checks!();
 
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
         self.fill(stamp.id());
@@ -146,7 +146,7 @@ impl<T: SampleType> LoanSender<T> {
 }
 
 impl<T: SampleType> Sender for LoanSender<T> {
-    joins_settles_and_checks!();
+    joins_finishes_and_checks!();
 
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
         let mut loan = match self.next.take() {
@@ -190,7 +190,7 @@ impl InPlaceSender {
 }
 
 impl Sender for InPlaceSender {
-    joins_settles_and_checks!();
+    joins_finishes_and_checks!();
 
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
         let mut loan = match self.next.take() {
@@ -229,7 +229,7 @@ impl FlatSender {
 }
 
 impl Sender for FlatSender {
-    joins_settles_and_checks!();
+    joins_finishes_and_checks!();
 
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
         self.fill(stamp.id());

@@ -39,11 +39,11 @@ impl Participant {
     /// This participant had other addresses before. With security, a goodbye ends the authentication, and peers that
     /// do not follow are found by their leases.
     pub(super) fn find_peers_left_behind(&mut self, now: Instant, before: &Addresses) {
+        let is_gone = self.config.addresses.lacks_some_of(before);
+        self.has_moved |= is_gone;
         if self.config.protection.is_some() {
             return;
         }
-        let is_gone = self.config.addresses.lacks_some_of(before);
-        self.has_moved |= is_gone;
         let before = Arc::new(before.clone());
         let now_at = &self.config.addresses;
         let mut found = Vec::new();

@@ -18,6 +18,8 @@ use crate::time::{Instant, Timestamp};
 
 impl Participant {
     /// Announces this participant to authenticated ones, if there is something new. They take changes from there only.
+    /// After a move, the announcement is repeated for each one that has not acknowledged it: its requests go to the
+    /// former addresses until it has received the new ones.
     pub(super) fn announce_securely(&mut self, now: Instant, wall: Timestamp) {
         if self.builtin.secure.is_none() {
             return;
@@ -31,6 +33,10 @@ impl Participant {
         if self.said_securely != payload {
             self.write_securely(now, wall, ChangeKind::Alive, &payload);
             self.said_securely = payload;
+        } else if self.has_moved
+            && let Some(secure) = &mut self.builtin.secure
+        {
+            secure.participants.writer.repeat_last(now);
         }
     }
 

@@ -21,6 +21,7 @@ mod process_end;
 mod relocation;
 mod secure_channels;
 mod secured;
+mod secured_moves;
 mod signs_of_life;
 mod streams;
 mod topics;

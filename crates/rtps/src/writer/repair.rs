@@ -417,6 +417,23 @@ impl Writer {
         true
     }
 
+    /// Sends the last change again to the readers that have not acknowledged it: after a move of this participant, their
+    /// requests may go to its former addresses.
+    pub(crate) fn repeat_last(&mut self, now: Instant) {
+        let last = self.last();
+        let mut is_any = false;
+        for reader in self.readers.iter_mut() {
+            if reader.info.reliable && reader.is_messaged() && reader.acknowledged_below <= last {
+                reader.push_from.set(last);
+                is_any = true;
+            }
+        }
+        if is_any {
+            self.finish_group(now);
+            self.serve_readers(now);
+        }
+    }
+
     /// A HEARTBEAT for a reader that need not be matched. If it knows this writer, it answers with an ACKNACK.
     pub(crate) fn question_for(&mut self, reader: EntityId) -> Heartbeat {
         let (first, last) = self.available();

@@ -30,7 +30,7 @@ fn exchange_around_a_move(names: [&'static str; 2], levels: Levels, moving: fn(&
 
 #[test]
 fn secured_participants_follow_each_other_to_new_addresses() {
-    for levels in [OPEN, ALL] {
+    for levels in [ALL, OPEN] {
         for names in [["Anna", "Bert"], ["Bert", "Anna"]] {
             let moves: [fn(&TwoHosts) -> &NetNs; 2] = [|hosts| &hosts.a, |hosts| &hosts.b];
             for (number, moving) in moves.into_iter().enumerate() {

@@ -1,0 +1,74 @@
+//! Moves of authenticated participants.
+
+use super::secured::{OPEN, Secured};
+use super::*;
+
+/// Host 1 loses its address, and gets another one a little later, at which it is from then on.
+fn move_first(secured: &mut Secured) {
+    secured.domain.cut = true;
+    set_addresses(secured, &[]);
+    secured.run(Span::from_millis(2));
+    secured.domain.places.insert(1, 77);
+    set_addresses(secured, &[77]);
+    secured.domain.cut = false;
+}
+
+fn set_addresses(secured: &mut Secured, places: &[u32]) {
+    let at = |port| places.iter().map(|place| Locator::from(address(*place, port))).collect();
+    let addresses = Addresses {
+        metatraffic_unicast: at(7410),
+        default_unicast: at(7411),
+        ..secured.domain.at(1).config().addresses.clone()
+    };
+    let (now, wall) = (secured.domain.now, secured.domain.wall());
+    secured.domain.at(1).set_addresses(now, wall, addresses);
+}
+
+/// Authenticated hosts with a writer and a reader that match.
+fn matched() -> Secured {
+    let mut secured = Secured::pair();
+    secured.put_writer(1, 1, OPEN);
+    secured.put_reader(2, 1, OPEN);
+    secured.run(Span::from_secs(1));
+    secured.take_events(2);
+    secured
+}
+
+/// The addresses of the writer of host 1 that host 2 has used last for its reader.
+fn last_route(secured: &mut Secured) -> Option<Vec<Locator>> {
+    let events = secured.take_events(2);
+    let routes = events.iter().filter_map(|event| match event {
+        ParticipantEvent::WriterMatched { writer, .. } => Some(writer.to.to_vec()),
+        _ => None,
+    });
+    routes.last()
+}
+
+#[test]
+fn authenticated_participant_is_followed_to_new_addresses() {
+    let mut secured = matched();
+    move_first(&mut secured);
+    secured.run(Span::from_secs(1));
+    assert_eq!(last_route(&mut secured), Some(vec![Locator::from(address(77, 7411))]), "user data");
+    secured.domain.sent.clear();
+    secured.put_reader(2, 2, OPEN);
+    secured.run(Span::from_secs(1));
+    let alone = |message: &&Sent| message.from == prefix(2) && message.to.len() == 1;
+    let places: BTreeSet<SocketAddr> = secured.domain.sent.iter().filter(alone).map(|message| message.to[0]).collect();
+    assert!(places.contains(&address(77, 7410)) && !places.contains(&address(1, 7410)), "discovery: {places:?}");
+}
+
+/// The requests of the peer for the announcement go to the former address.
+#[test]
+fn announcement_that_is_lost_after_a_move_is_repeated_without_a_request() {
+    let mut secured = matched();
+    secured.domain.deaf = Some(1);
+    move_first(&mut secured);
+    // The first announcement with the new addresses is lost.
+    secured.domain.sent.clear();
+    secured.domain.cut = true;
+    secured.run(Span::from_millis(30));
+    secured.domain.cut = false;
+    secured.run(Span::from_secs(1));
+    assert_eq!(last_route(&mut secured), Some(vec![Locator::from(address(77, 7411))]));
+}

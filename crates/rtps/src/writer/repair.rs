@@ -417,8 +417,8 @@ impl Writer {
         true
     }
 
-    /// Sends the last change again to the readers that have not acknowledged it: after a move of this participant, their
-    /// requests may go to its former addresses.
+    /// Sends the last change again to the readers that have not acknowledged it. After a move of this participant,
+    /// requests of the readers may go to its former addresses.
     pub(crate) fn repeat_last(&mut self, now: Instant) {
         let last = self.last();
         let mut is_any = false;

@@ -37,11 +37,10 @@ fn matched() -> Secured {
 /// The addresses of the writer of host 1 that host 2 has used last for its reader.
 fn last_route(secured: &mut Secured) -> Option<Vec<Locator>> {
     let events = secured.take_events(2);
-    let routes = events.iter().filter_map(|event| match event {
+    events.iter().rev().find_map(|event| match event {
         ParticipantEvent::WriterMatched { writer, .. } => Some(writer.to.to_vec()),
         _ => None,
-    });
-    routes.last()
+    })
 }
 
 #[test]

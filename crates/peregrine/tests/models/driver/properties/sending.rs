@@ -15,7 +15,7 @@ use crate::driver::base::parker::Parker;
 use crate::driver::base::system::Mutex;
 use crate::driver::endpoint::send_state::Sending;
 use crate::driver::endpoint::send_turns::{self, SendInTurns, SendingState};
-use crate::driver::endpoint::waiting::{Watched, wait_locked};
+use crate::driver::endpoint::waiting::{Waitable, wait_locked};
 use crate::driver::endpoint::wakers::{Awaited, HasWakers, StateGuard, Wakers};
 use crate::driver::host::publish::{Publish, PublishOutcome};
 use crate::driver::net::send_limit::SendLimit;
@@ -101,7 +101,7 @@ impl Writer {
     }
 }
 
-impl Watched for Writer {
+impl Waitable for Writer {
     type State = State;
 
     fn park(&self, parker: &Arc<Parker>, end: Instant) {

@@ -15,7 +15,7 @@ use super::bounded;
 use crate::driver::base::clock::NEVER;
 use crate::driver::base::parker::Parker;
 use crate::driver::base::system::{Mutex, Poller, Waker};
-use crate::driver::endpoint::waiting::{Until, Watched, wait_locked};
+use crate::driver::endpoint::waiting::{WaitFuture, Waitable, wait_locked};
 use crate::driver::endpoint::wakers::{Awaited, HasWakers, StateGuard, Wakers};
 use crate::status::StatusMask;
 
@@ -52,7 +52,7 @@ impl HasWakers for State {
     }
 }
 
-impl Watched for Core {
+impl Waitable for Core {
     type State = State;
 
     fn park(&self, parker: &Arc<Parker>, end: Instant) {
@@ -139,7 +139,7 @@ fn waiting_task_is_woken() {
         let waker = TaskWaker::from(Arc::clone(&parker));
         let awaited = Awaited::Acknowledged(SequenceNumber(2));
         let mut future =
-            pin!(Until::new(Arc::clone(&core), awaited, |state: &mut State| { (state.reported >= 2).then_some(()) }));
+            pin!(WaitFuture::new(Arc::clone(&core), awaited, |state: &mut State| { (state.reported >= 2).then_some(()) }));
         while future.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
             parker.park_until(Instant(NEVER));
         }

@@ -15,6 +15,8 @@ mod documents;
 mod moves;
 #[path = "secured/refusals.rs"]
 mod refusals;
+#[path = "secured/rejoins.rs"]
+mod rejoins;
 #[path = "secured/restarts.rs"]
 mod restarts;
 

@@ -182,6 +182,7 @@ impl Participant {
                     self.change_participant(rx, found);
                 } else if let Some(remote) = self.remotes.get_mut(&sender) {
                     remote.renew(rx.now);
+                    self.answer_other_addresses(rx, &found);
                 }
             }
             None => match self.parked.left(sender).map(|left| rx.now.since(left.at)) {

@@ -40,7 +40,7 @@ impl Participant {
 
     /// Asks an authenticated participant, with the protection that the governance requires of one of the built-in
     /// writers that match it. Returns whether there is one.
-    fn ask_securely(&mut self, now: Instant, prefix: GuidPrefix) -> bool {
+    pub(super) fn ask_securely(&mut self, now: Instant, prefix: GuidPrefix) -> bool {
         if !self.is_authenticated(prefix) {
             return false;
         }

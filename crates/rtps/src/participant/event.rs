@@ -132,6 +132,9 @@ pub enum LostReason {
     LeaseExpired,
     /// The system reports that its process has ended, and it answers no question.
     ProcessEnded,
+    /// This participant has moved, and the participant, which takes no notice of that, was sent a goodbye: both
+    /// discover each other anew.
+    Moved,
     /// The application ignores it.
     Ignored,
     /// The gate refuses it.

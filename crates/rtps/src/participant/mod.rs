@@ -48,14 +48,17 @@ mod recent_signs;
 mod refusals;
 mod refused_messages;
 mod rejoin;
+mod rejoin_steps;
 mod relocation;
 mod remote;
 mod remote_endpoints;
 mod remote_security;
 mod removal;
+mod sealed_announcement;
 mod secure_channel;
 mod secure_discovery;
 mod secure_messages;
+mod secure_rejoin;
 mod set_addresses;
 mod sign_of_life;
 mod streams;
@@ -111,6 +114,7 @@ use parked::ParkedParticipants;
 use places::Places;
 use recent_signs::RecentSigns;
 use refusals::Refusals;
+use rejoin_steps::SecureRejoin;
 use remote::RemoteParticipant;
 
 /// One RTPS participant.
@@ -171,6 +175,10 @@ pub struct Participant {
     keys: Option<Box<KeyChannels>>,
     /// The last announcement to authenticated participants.
     said_securely: Vec<u8>,
+    /// Peers that were authenticated and have to discover this participant anew: at most as many as participants.
+    secure_rejoins: Vec<SecureRejoin>,
+    /// Goodbyes have the number of the next secure announcement.
+    must_repeat_announcement: bool,
     refusals: Refusals,
     refused_messages: RefusedMessages,
     /// Messages that were not sent because their protection failed.
@@ -231,6 +239,8 @@ impl Participant {
             handshakes: HandshakeChannel::default(),
             keys: config.protection.as_ref().map(keys),
             said_securely: Vec::new(),
+            secure_rejoins: Vec::new(),
+            must_repeat_announcement: false,
             refusals: Refusals::default(),
             refused_messages: RefusedMessages::default(),
             unsealed: 0,
@@ -308,6 +318,8 @@ impl Participant {
         }
         self.process_discovery(now, wall);
         self.heal(now, wall);
+        self.consume_number_of_goodbyes(now, wall);
+        self.continue_secure_rejoins(now, wall);
         if self.announcer.is_due(now) {
             self.announce(now, wall);
         }
@@ -323,7 +335,8 @@ impl Participant {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let keys = self.keys.as_deref().and_then(KeyChannels::poll_timeout);
-        let others = [self.next_lease_check, self.next_liveliness, self.next_healing, keys];
+        let rejoin = self.next_secure_rejoin();
+        let others = [self.next_lease_check, self.next_liveliness, self.next_healing, keys, rejoin];
         [self.builtin.poll_timeout(), Some(self.announcer.next())].into_iter().chain(others).flatten().min()
     }
 

@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::discovery::data::BuiltinEndpointSet;
-use crate::id::{Guid, GuidPrefix};
+use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::limits::{MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS};
 use crate::locator::Locator;
 use crate::reader::Reception;
@@ -36,21 +36,19 @@ use super::relocation::{Relocation, Step};
 use super::remote::RemoteParticipant;
 
 impl Participant {
-    /// This participant had other addresses before. With security, a goodbye ends the authentication, and peers that
-    /// do not follow are found by their leases.
+    /// This participant had other addresses before. With security, only authenticated peers are asked.
     pub(super) fn find_peers_left_behind(&mut self, now: Instant, before: &Addresses) {
+        let is_secured = self.config.protection.is_some();
         let is_gone = self.config.addresses.lacks_some_of(before);
         self.has_moved |= is_gone;
-        if self.config.protection.is_some() {
-            return;
-        }
+        self.hurry_secure_rejoins(now);
         let before = Arc::new(before.clone());
         let now_at = &self.config.addresses;
         let mut found = Vec::new();
         for (prefix, remote) in &mut self.remotes {
             // A peer that was discovered after a move has never reached this participant at other addresses.
             let is_concerned = is_gone || remote.relocation.from().is_some();
-            if !remote.is_left_behind() || !is_concerned {
+            if !remote.is_left_behind() || !is_concerned || is_secured && !remote.is_authenticated() {
                 continue;
             }
             let former = Arc::clone(remote.relocation.from().unwrap_or(&before));
@@ -113,6 +111,8 @@ impl Participant {
         }
         match remote.relocation.take_due(now) {
             None => (),
+            Some(Step::Ask) if self.is_authenticated(prefix) => _ = self.ask_securely(now, prefix),
+            Some(Step::Rejoin) if self.is_authenticated(prefix) => self.rejoin_securely(now, wall, prefix),
             Some(Step::Ask) => self.question(now, prefix),
             Some(Step::Rejoin) => self.rejoin(now, wall, prefix),
         }
@@ -140,9 +140,9 @@ impl Participant {
     /// A peer that answers a question has the present addresses of this participant. An impostor elsewhere on the
     /// network cannot answer for it.
     pub(super) fn hear_of_relocation(&mut self, rx: &Reception<'_>, from: Guid, input: &Input<'_>) {
-        if is_answer_to_question(from, input)
-            && let Some(remote) = self.remotes.get_mut(&from.prefix)
+        if let Some(remote) = self.remotes.get_mut(&from.prefix)
             && remote.relocation.is_open()
+            && remote.is_answer(from, input)
             && remote.names(rx.source, &self.config.addresses.paths)
         {
             remote.relocation = Relocation::Settled;
@@ -152,9 +152,22 @@ impl Participant {
 }
 
 impl RemoteParticipant {
+    /// Whether it answers a question by this. An authenticated peer answers with the reader that was asked: others may
+    /// have no protection, and an impostor could answer for them.
+    fn is_answer(&self, from: Guid, input: &Input<'_>) -> bool {
+        match self.is_authenticated() {
+            true => from.entity == EntityId::SPDP_SECURE_READER && matches!(input, Input::AckNack(_)),
+            false => is_answer_to_question(from, input),
+        }
+    }
+
     /// Whether it takes no notice of moves, and can answer a question after one.
     fn is_left_behind(&self) -> bool {
-        let can_answer = self.builtin_endpoints().contains(BuiltinEndpointSet::PUBLICATIONS_DETECTOR);
+        let asked = match self.is_authenticated() {
+            true => BuiltinEndpointSet::PARTICIPANT_SECURE_READER,
+            false => BuiltinEndpointSet::PUBLICATIONS_DETECTOR,
+        };
+        let can_answer = self.builtin_endpoints().contains(asked);
         can_answer && !Quirks::of(self.data.vendor).follows_moves
     }
 }

@@ -13,7 +13,11 @@ impl Participant {
     pub(super) fn remove_participant(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix, reason: LostReason) {
         let has_left = reason == LostReason::Left;
         let may_return = match reason {
-            LostReason::Left | LostReason::LeaseExpired | LostReason::ProcessEnded | LostReason::Evicted => true,
+            LostReason::Left
+            | LostReason::LeaseExpired
+            | LostReason::ProcessEnded
+            | LostReason::Moved
+            | LostReason::Evicted => true,
             LostReason::Ignored | LostReason::Refused => false,
         };
         if !may_return {

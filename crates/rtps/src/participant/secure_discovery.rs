@@ -8,13 +8,17 @@ use super::Participant;
 use super::drops::Fault;
 use super::event::LostReason;
 use super::healing::{PUBLICATIONS, SUBSCRIPTIONS};
+use super::sealed_announcement::Said;
 use crate::discovery::data::{ParticipantData, emit_participant_key};
 use crate::history::{Change, ChangeKind, Selected};
 use crate::id::{Guid, GuidPrefix, KeyHash};
+use crate::limits::DOUBT_INTERVAL;
 use crate::locator::Source;
 use crate::payload::Payload;
+use crate::reader::Reception;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
+use crate::vendor::Quirks;
 
 impl Participant {
     /// Announces this participant to authenticated ones, if there is something new. They take changes from there only.
@@ -50,7 +54,7 @@ impl Participant {
         self.write_securely(now, wall, ChangeKind::DisposedUnregistered, &payload);
     }
 
-    fn write_securely(&mut self, now: Instant, wall: Timestamp, kind: ChangeKind, payload: &[u8]) {
+    pub(super) fn write_securely(&mut self, now: Instant, wall: Timestamp, kind: ChangeKind, payload: &[u8]) {
         let instance = KeyHash(self.guid().to_bytes());
         let Some(secure) = &mut self.builtin.secure else { return };
         let change = Change { kind, instance, source_timestamp: wall, payload: Payload::copy_of(payload) };
@@ -136,6 +140,25 @@ impl Participant {
             self.update_participant(now, found);
         }
         self.set_admission(now, wall, prefix, admission);
+    }
+
+    /// An authenticated peer announces other addresses in clear. It is not believed. But if it is there, and this
+    /// participant has moved too, neither would get the secure announcement of the other: so it is sent this one there.
+    /// An impostor causes one such message in a second.
+    pub(super) fn answer_other_addresses(&mut self, rx: &Reception<'_>, found: &ParticipantData) {
+        let Some(remote) = self.remotes.get_mut(&found.prefix) else { return };
+        let is_new = found.metatraffic_unicast.iter().any(|way| !remote.data.metatraffic_unicast.contains(way));
+        let is_early = remote.told_elsewhere_at.is_some_and(|at| rx.now.since(at) < DOUBT_INTERVAL);
+        if !is_new || is_early || !Quirks::of(remote.data.vendor).follows_moves {
+            return;
+        }
+        remote.told_elsewhere_at = Some(rx.now);
+        let to = self.config.addresses.paths.choose(&found.metatraffic_unicast).to;
+        if !to.is_empty()
+            && let Some(announcement) = self.sealed_announcement(rx.wall, found.prefix, &to, Said::Announcement)
+        {
+            self.outbox.push_message(&announcement, to);
+        }
     }
 
     /// Whether an announcement without protection may change what is known of a participant. Not of an authenticated

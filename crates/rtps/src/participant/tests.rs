@@ -20,6 +20,7 @@ mod mock;
 mod process_end;
 mod relocation;
 mod secure_channels;
+mod secure_rejoin;
 mod secured;
 mod secured_moves;
 mod signs_of_life;

@@ -1,12 +1,15 @@
 //! Hosts that get another address while their participants are authenticated.
 
-use peregrine_interop::{DataType, Link, NetNs, Program, Result, TwoHosts};
+use peregrine_interop::{DataType, Link, Program, Result, TwoHosts};
 
 use super::documents::{ALL, Levels, Member, OPEN, Realm, Rules};
 use super::{LIMIT, TOPIC, durable, expect, join, sample};
 
-/// The host of the writer or of the reader gets an address in another network in place of its own.
-fn exchange_around_a_move(names: [&'static str; 2], levels: Levels, moving: fn(&TwoHosts) -> &NetNs) -> Result<()> {
+/// Changes addresses of hosts.
+type Moves = fn(&TwoHosts) -> Result<()>;
+
+/// Samples arrive before and after a move of one host or both.
+fn exchange_around_a_move(names: [&'static str; 2], levels: Levels, moves: Moves) -> Result<()> {
     let realm = Realm::new(&format!("move-{}", names[0]));
     let hosts = TwoHosts::joined_by(&Link::default())?;
     let [of_writer, of_reader] = names.map(|name| realm.participant(&Rules::of(levels), &Member::named(name)));
@@ -20,7 +23,7 @@ fn exchange_around_a_move(names: [&'static str; 2], levels: Levels, moving: fn(&
     writer.write("w", &sample(1, 5000))?;
     expect(&mut reader, "r", &[(1, 5000)])?;
 
-    hosts.move_to_other_network(moving(&hosts))?;
+    moves(&hosts)?;
     for seq in 2..12 {
         writer.write("w", &sample(seq, 5000))?;
         expect(&mut reader, "r", &[(seq, 5000)])?;
@@ -28,14 +31,28 @@ fn exchange_around_a_move(names: [&'static str; 2], levels: Levels, moving: fn(&
     writer.wait_acknowledged("w", LIMIT)
 }
 
+/// Both hosts get addresses in another network.
+fn renumber(hosts: &TwoHosts) -> Result<()> {
+    for (host, address) in [(&hosts.a, "10.85.0.1/24"), (&hosts.b, "10.85.0.2/24")] {
+        host.ip(&["-4", "address", "flush", "dev", TwoHosts::INTERFACE])?;
+        host.ip(&["address", "add", address, "dev", TwoHosts::INTERFACE])?;
+        host.ip(&["route", "replace", "224.0.0.0/4", "dev", TwoHosts::INTERFACE])?;
+    }
+    Ok(())
+}
+
 #[test]
 fn secured_participants_follow_each_other_to_new_addresses() {
+    let all: [(&str, Moves); 3] = [
+        ("of the writer", |hosts| hosts.move_to_other_network(&hosts.a)),
+        ("of the reader", |hosts| hosts.move_to_other_network(&hosts.b)),
+        ("of both", renumber),
+    ];
     for levels in [ALL, OPEN] {
         for names in [["Anna", "Bert"], ["Bert", "Anna"]] {
-            let moves: [fn(&TwoHosts) -> &NetNs; 2] = [|hosts| &hosts.a, |hosts| &hosts.b];
-            for (number, moving) in moves.into_iter().enumerate() {
-                let result = exchange_around_a_move(names, levels, moving);
-                assert!(result.is_ok(), "writer {}, {levels:?}, host {number}: {result:?}", names[0]);
+            for (which, moves) in all {
+                let result = exchange_around_a_move(names, levels, moves);
+                assert!(result.is_ok(), "move {which}, {levels:?}, writer {}: {result:?}", names[0]);
             }
         }
     }

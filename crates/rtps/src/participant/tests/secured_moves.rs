@@ -14,14 +14,18 @@ fn move_first(secured: &mut Secured) {
 }
 
 fn set_addresses(secured: &mut Secured, places: &[u32]) {
+    set_addresses_of(secured, 1, places);
+}
+
+fn set_addresses_of(secured: &mut Secured, host: u32, places: &[u32]) {
     let at = |port| places.iter().map(|place| Locator::from(address(*place, port))).collect();
     let addresses = Addresses {
         metatraffic_unicast: at(7410),
         default_unicast: at(7411),
-        ..secured.domain.at(1).config().addresses.clone()
+        ..secured.domain.at(host).config().addresses.clone()
     };
     let (now, wall) = (secured.domain.now, secured.domain.wall());
-    secured.domain.at(1).set_addresses(now, wall, addresses);
+    secured.domain.at(host).set_addresses(now, wall, addresses);
 }
 
 /// Authenticated hosts with a writer and a reader that match.
@@ -70,4 +74,24 @@ fn announcement_that_is_lost_after_a_move_is_repeated_without_a_request() {
     secured.domain.cut = false;
     secured.run(Span::from_secs(1));
     assert_eq!(last_route(&mut secured), Some(vec![Locator::from(address(77, 7411))]));
+}
+
+/// A network gets new addresses: each secure announcement goes to the former address of the other host. Announcements
+/// in clear reach the group.
+#[test]
+fn authenticated_participants_that_move_at_the_same_time_find_each_other() {
+    let mut secured = matched();
+    for (host, place) in [(1, 77), (2, 78)] {
+        secured.domain.places.insert(host, place);
+        set_addresses_of(&mut secured, host, &[place]);
+    }
+    secured.run(Span::from_secs(2));
+    assert_eq!(last_route(&mut secured), Some(vec![Locator::from(address(77, 7411))]));
+    secured.domain.sent.clear();
+    secured.put_writer(1, 2, OPEN);
+    secured.run(Span::from_secs(1));
+    let places: BTreeSet<SocketAddr> =
+        secured.domain.sent_to(1, 78).iter().flat_map(|message| message.to.clone()).collect();
+    assert_eq!(places, BTreeSet::from([address(78, 7410)]));
+    assert_eq!(secured.domain.sent_to(1, 2).len(), 0);
 }

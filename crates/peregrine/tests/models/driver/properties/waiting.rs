@@ -138,8 +138,9 @@ fn waiting_task_is_woken() {
         let parker = Parker::of_this_thread();
         let waker = TaskWaker::from(Arc::clone(&parker));
         let awaited = Awaited::Acknowledged(SequenceNumber(2));
-        let mut future =
-            pin!(WaitFuture::new(Arc::clone(&core), awaited, |state: &mut State| { (state.reported >= 2).then_some(()) }));
+        let mut future = pin!(WaitFuture::new(Arc::clone(&core), awaited, |state: &mut State| {
+            (state.reported >= 2).then_some(())
+        }));
         while future.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
             parker.park_until(Instant(NEVER));
         }

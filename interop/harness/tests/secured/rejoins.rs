@@ -1,0 +1,64 @@
+//! A host with a participant of Peregrine gets another address while peers of other vendors are authenticated.
+
+use std::time::{Duration, Instant};
+
+use peregrine_interop::{DataType, Error, Link, Program, Result, TwoHosts};
+
+use super::documents::{ALL, Levels, Member, OPEN, Realm, Rules};
+use super::{LIMIT, Maker, TOPIC, durable, expect, join, sample};
+
+/// The host of Peregrine, which writes or reads, gets an address in another network in place of its own.
+fn exchange_around_a_move(peer: Maker, writes: bool, names: [&'static str; 2], levels: Levels) -> Result<Duration> {
+    let realm = Realm::new(&format!("rejoin-{}", names[0]));
+    let hosts = TwoHosts::joined_by(&Link::default())?;
+    let [of_writer, of_reader] = names.map(|name| realm.participant(&Rules::of(levels), &Member::named(name)));
+    let [of_host_a, of_host_b]: [Maker; 2] =
+        if writes { [Program::peregrine, peer] } else { [peer, Program::peregrine] };
+    let mut writer = join(&of_host_a()?, &hosts.a, &of_writer)?;
+    let mut reader = join(&of_host_b()?, &hosts.b, &of_reader)?;
+    writer.writer("w", TOPIC, DataType::KeyedSample, &durable())?;
+    reader.reader("r", TOPIC, DataType::KeyedSample, &durable())?;
+    writer.wait_matched("w", 1, LIMIT)?;
+    reader.wait_matched("r", 1, LIMIT)?;
+    writer.write("w", &sample(1, 5000))?;
+    expect(&mut reader, "r", &[(1, 5000)])?;
+
+    hosts.move_to_other_network(if writes { &hosts.a } else { &hosts.b })?;
+    let start = Instant::now();
+    let (moved, name) = if writes { (&mut writer, "w") } else { (&mut reader, "r") };
+    for count in [0, 1] {
+        moved.wait_matched(name, count, LIMIT)?;
+    }
+    let elapsed = start.elapsed();
+    writer.wait_matched("w", 1, LIMIT)?;
+    reader.wait_matched("r", 1, LIMIT)?;
+    writer.write("w", &sample(2, 5000))?;
+    // The reader may get the history again.
+    let mut last = None;
+    while last != Some(2) {
+        let taken = reader.take("r", 1, LIMIT)?;
+        last = taken.last().map(|sample| sample.seq);
+        if last.is_none() {
+            return Err(Error::Violated("no sample since the move".to_owned()));
+        }
+    }
+    writer.wait_acknowledged("w", LIMIT)?;
+    Ok(elapsed)
+}
+
+fn check(peer: Maker) {
+    for levels in [OPEN, ALL] {
+        for names in [["Anna", "Bert"], ["Bert", "Anna"]] {
+            for writes in [true, false] {
+                let result = exchange_around_a_move(peer, writes, names, levels);
+                println!("Peregrine writes: {writes}, writer {}, {levels:?}: {result:?}", names[0]);
+                assert!(result.is_ok(), "Peregrine writes: {writes}, writer {}, {levels:?}: {result:?}", names[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn secured_cyclone_reaches_a_participant_that_has_moved() {
+    check(Program::cyclone_dds);
+}

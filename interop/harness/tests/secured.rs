@@ -26,7 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 use documents::{GOVERNANCES, Member, Realm, Rules};
-use peregrine_interop::{DataType, Durability, Error, NetNs, Participant, Peer, Program, Qos, Result, Write};
+use peregrine_interop::{DataType, Durability, Error, NetNs, Participant, Peer, Program, Qos, Result, TwoHosts, Write};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const TOPIC: &str = "Topic";
@@ -52,6 +52,19 @@ fn join(program: &Program, host: &NetNs, participant: &Participant) -> Result<Pe
     let mut peer = Peer::start(program, host)?;
     peer.participant(0, participant)?;
     Ok(peer)
+}
+
+/// A writer on the first host and a reader on the second, which match. A sample has arrived.
+fn matched(hosts: &TwoHosts, programs: [Maker; 2], parts: &[Participant; 2]) -> Result<[Peer; 2]> {
+    let mut writer = join(&programs[0]()?, &hosts.a, &parts[0])?;
+    let mut reader = join(&programs[1]()?, &hosts.b, &parts[1])?;
+    writer.writer("w", TOPIC, DataType::KeyedSample, &durable())?;
+    reader.reader("r", TOPIC, DataType::KeyedSample, &durable())?;
+    writer.wait_matched("w", 1, LIMIT)?;
+    reader.wait_matched("r", 1, LIMIT)?;
+    writer.write("w", &sample(1, 5000))?;
+    expect(&mut reader, "r", &[(1, 5000)])?;
+    Ok([writer, reader])
 }
 
 /// Takes exactly these samples, in order and intact.

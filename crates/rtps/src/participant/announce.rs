@@ -104,13 +104,18 @@ impl Participant {
 
     /// The announcement that this participant has left: for one participant, or for all.
     pub(super) fn goodbye(&mut self, wall: Timestamp, to: Option<GuidPrefix>) -> Vec<u8> {
+        let (qos, payload) = self.disposal();
+        let number = self.announcer.number_of_goodbye();
+        self.message(wall, to, number, &qos, PayloadKind::Key, &payload)
+    }
+
+    /// Inline QoS and key of the disposal of the announcement.
+    pub(super) fn disposal(&self) -> (InlineQos, Vec<u8>) {
         let mut payload = Vec::new();
         emit_participant_key(self.guid(), &mut payload);
         let status_info = StatusInfo::DISPOSED.with(StatusInfo::UNREGISTERED);
         let key_hash = Some(KeyHash(self.guid().to_bytes()));
-        let qos = InlineQos { key_hash, status_info, ..InlineQos::default() };
-        let number = self.announcer.number_of_goodbye();
-        self.message(wall, to, number, &qos, PayloadKind::Key, &payload)
+        (InlineQos { key_hash, status_info, ..InlineQos::default() }, payload)
     }
 
     pub(super) fn announce(&mut self, now: Instant, wall: Timestamp) {

@@ -5,17 +5,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Participant;
-use crate::discovery::data::emit_participant_key;
-use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
+use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::locator::Locator;
 use crate::protection::seal::Sealer;
 use crate::seq::{SequenceNumber, SequenceNumberSet};
 use crate::time::Timestamp;
 use crate::transmit::{Destination, Peers, TransmitBatch};
 use crate::vendor::{ProtocolVersion, VendorId};
-use crate::wire::{
-    DataHead, Endianness, Gap, Header, InfoDestination, InfoTimestamp, InlineQos, PayloadKind, StatusInfo,
-};
+use crate::wire::{DataHead, Endianness, Gap, Header, InfoDestination, InfoTimestamp, PayloadKind};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
@@ -77,15 +74,13 @@ impl Participant {
         Some(message)
     }
 
+    /// Kind, inline QoS and payload of the DATA.
     fn content(&self, said: Said) -> (PayloadKind, Vec<u8>, Vec<u8>) {
         if said == Said::Announcement {
             return (PayloadKind::Data, Vec::new(), self.said_securely.clone());
         }
-        let (mut payload, mut inline_qos) = (Vec::new(), Vec::new());
-        emit_participant_key(self.guid(), &mut payload);
-        let status_info = StatusInfo::DISPOSED.with(StatusInfo::UNREGISTERED);
-        let key_hash = Some(KeyHash(self.guid().to_bytes()));
-        InlineQos { key_hash, status_info, ..InlineQos::default() }.emit(ENDIANNESS, &mut inline_qos);
+        let ((qos, payload), mut inline_qos) = (self.disposal(), Vec::new());
+        qos.emit(ENDIANNESS, &mut inline_qos);
         (PayloadKind::Key, inline_qos, payload)
     }
 }

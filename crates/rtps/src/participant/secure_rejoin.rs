@@ -31,7 +31,9 @@ impl Participant {
         self.secure_rejoins.retain(|rejoin| rejoin.peer != peer);
         let goodbye = self.sealed_announcement(wall, peer, &to, Said::Goodbye).filter(|_| !to.is_empty());
         let Some(goodbye) = goodbye.filter(|_| self.secure_rejoins.len() < PARTICIPANTS_MAX) else {
-            self.remotes.get_mut(&peer).into_iter().for_each(|remote| remote.relocation.put_off(Some(now)));
+            if let Some(remote) = self.remotes.get_mut(&peer) {
+                remote.relocation.put_off(Some(now));
+            }
             return;
         };
         self.rejoins += 1;
@@ -76,10 +78,7 @@ impl Participant {
 
     /// Whether a peer is unknown, or known and neither authenticated nor refused nor used without that.
     fn awaits_handshake(&self, peer: GuidPrefix) -> bool {
-        self.remotes
-            .contains_key(&peer)
-            .then(|| self.admission(&peer))
-            .is_none_or(|admission| matches!(admission, Some(Admission::Pending)))
+        !self.remotes.contains_key(&peer) || matches!(self.admission(&peer), Some(Admission::Pending))
     }
 
     /// When [`Self::continue_secure_rejoins`] is due.

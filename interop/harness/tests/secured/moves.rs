@@ -1,9 +1,9 @@
 //! Hosts that get another address while their participants are authenticated.
 
-use peregrine_interop::{DataType, Link, Program, Result, TwoHosts};
+use peregrine_interop::{Link, Program, Result, TwoHosts};
 
 use super::documents::{ALL, Levels, Member, OPEN, Realm, Rules};
-use super::{LIMIT, TOPIC, durable, expect, join, sample};
+use super::{LIMIT, expect, matched, sample};
 
 /// Changes addresses of hosts.
 type Moves = fn(&TwoHosts) -> Result<()>;
@@ -12,16 +12,8 @@ type Moves = fn(&TwoHosts) -> Result<()>;
 fn exchange_around_a_move(names: [&'static str; 2], levels: Levels, moves: Moves) -> Result<()> {
     let realm = Realm::new(&format!("move-{}", names[0]));
     let hosts = TwoHosts::joined_by(&Link::default())?;
-    let [of_writer, of_reader] = names.map(|name| realm.participant(&Rules::of(levels), &Member::named(name)));
-    let program = Program::peregrine()?;
-    let mut writer = join(&program, &hosts.a, &of_writer)?;
-    let mut reader = join(&program, &hosts.b, &of_reader)?;
-    writer.writer("w", TOPIC, DataType::KeyedSample, &durable())?;
-    reader.reader("r", TOPIC, DataType::KeyedSample, &durable())?;
-    writer.wait_matched("w", 1, LIMIT)?;
-    reader.wait_matched("r", 1, LIMIT)?;
-    writer.write("w", &sample(1, 5000))?;
-    expect(&mut reader, "r", &[(1, 5000)])?;
+    let parts = names.map(|name| realm.participant(&Rules::of(levels), &Member::named(name)));
+    let [mut writer, mut reader] = matched(&hosts, [Program::peregrine; 2], &parts)?;
 
     moves(&hosts)?;
     for seq in 2..12 {

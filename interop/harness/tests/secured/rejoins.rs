@@ -2,26 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use peregrine_interop::{DataType, Error, Link, Program, Result, TwoHosts};
+use peregrine_interop::{Error, Link, Program, Result, TwoHosts};
 
 use super::documents::{ALL, Levels, Member, OPEN, Realm, Rules};
-use super::{LIMIT, Maker, TOPIC, durable, expect, join, sample};
+use super::{LIMIT, Maker, matched, sample};
 
 /// The host of Peregrine, which writes or reads, gets an address in another network in place of its own.
 fn exchange_around_a_move(peer: Maker, writes: bool, names: [&'static str; 2], levels: Levels) -> Result<Duration> {
     let realm = Realm::new(&format!("rejoin-{}", names[0]));
     let hosts = TwoHosts::joined_by(&Link::default())?;
-    let [of_writer, of_reader] = names.map(|name| realm.participant(&Rules::of(levels), &Member::named(name)));
-    let [of_host_a, of_host_b]: [Maker; 2] =
-        if writes { [Program::peregrine, peer] } else { [peer, Program::peregrine] };
-    let mut writer = join(&of_host_a()?, &hosts.a, &of_writer)?;
-    let mut reader = join(&of_host_b()?, &hosts.b, &of_reader)?;
-    writer.writer("w", TOPIC, DataType::KeyedSample, &durable())?;
-    reader.reader("r", TOPIC, DataType::KeyedSample, &durable())?;
-    writer.wait_matched("w", 1, LIMIT)?;
-    reader.wait_matched("r", 1, LIMIT)?;
-    writer.write("w", &sample(1, 5000))?;
-    expect(&mut reader, "r", &[(1, 5000)])?;
+    let parts = names.map(|name| realm.participant(&Rules::of(levels), &Member::named(name)));
+    let programs: [Maker; 2] = if writes { [Program::peregrine, peer] } else { [peer, Program::peregrine] };
+    let [mut writer, mut reader] = matched(&hosts, programs, &parts)?;
 
     hosts.move_to_other_network(if writes { &hosts.a } else { &hosts.b })?;
     let start = Instant::now();

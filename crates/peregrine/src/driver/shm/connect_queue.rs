@@ -20,8 +20,8 @@ use tracing::Level;
 
 use super::incoming::Attachments;
 use super::requests::{
-    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, ConnectQueue, PendingConnection, ReaderRequest,
-    RequestOfReader, RequestedChannel, Requests, UNANSWERED_MAX, reason_of_failure,
+    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, ChannelRequest, ConnectQueue, PendingConnection,
+    ReaderRequest, RequestedChannel, Requests, UNANSWERED_MAX, reason_of_failure,
 };
 use super::services::ShmHost;
 use super::sources::Shared;
@@ -49,7 +49,7 @@ impl SharedMemory {
         let mut connect_queue = lock(&self.connect_queue);
         connect_queue.retries.remove(reader.guid, Some(writer));
         connect_queue.deferred.remove(reader.guid, Some(writer));
-        let must_wake = connect_queue.wanted.add(RequestOfReader { key, at, reader: request });
+        let must_wake = connect_queue.wanted.add(ChannelRequest { key, at, reader: request });
         drop(connect_queue);
         if must_wake {
             self.wake();
@@ -86,12 +86,12 @@ impl SharedMemory {
     }
 
     /// Requests a channel once more, at once unless that has failed [`ATTEMPTS_MAX`] times.
-    fn request_again(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
+    fn request_again(&self, wanted: ChannelRequest, reason: NoSharedMemory) {
         if wanted.reader.attempts >= ATTEMPTS_MAX {
             return self.fall_back(wanted, reason);
         }
         let reader = wanted.reader.next_attempt(now() + ANSWER_TIMEOUT);
-        lock(&self.connect_queue).wanted.add(RequestOfReader { reader, ..wanted });
+        lock(&self.connect_queue).wanted.add(ChannelRequest { reader, ..wanted });
         self.wake();
     }
 
@@ -135,11 +135,11 @@ impl SharedMemory {
             }
         }
         // A reader may have been unmatched while its request failed.
-        let again = again.into_iter().filter(RequestOfReader::is_matched);
+        let again = again.into_iter().filter(ChannelRequest::is_matched);
         let mut requests = wanted;
         again.for_each(|again| {
             let reader = again.reader.next_attempt(now + ANSWER_TIMEOUT);
-            requests.add(RequestOfReader { reader, ..again });
+            requests.add(ChannelRequest { reader, ..again });
         });
         connections.queue(requests);
     }
@@ -225,7 +225,7 @@ impl SharedMemory {
     fn fall_back_first(&self, wanted: &mut RequestedChannel, reason: NoSharedMemory) {
         if !wanted.readers.is_empty() {
             let named = wanted.readers.remove(0);
-            self.fall_back(RequestOfReader { key: wanted.key, at: wanted.at, reader: named }, reason);
+            self.fall_back(ChannelRequest { key: wanted.key, at: wanted.at, reader: named }, reason);
         }
     }
 
@@ -303,7 +303,7 @@ impl SharedMemory {
 
     /// The reader gets messages, until it requests a channel again. The application gets one event, and one more if
     /// there will be no further request.
-    pub(super) fn fall_back(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
+    pub(super) fn fall_back(&self, wanted: ChannelRequest, reason: NoSharedMemory) {
         let Some(host) = self.host() else { return };
         let (reader, writer, is_lasting) = (wanted.reader.guid, wanted.key.writer, reason.is_lasting());
         if wanted.reader.is_reported && !is_lasting {
@@ -313,7 +313,7 @@ impl SharedMemory {
         }
         if !is_lasting {
             let reader = ReaderRequest { is_reported: true, ..wanted.reader };
-            lock(&self.connect_queue).retries.add(now(), RequestOfReader { reader, ..wanted });
+            lock(&self.connect_queue).retries.add(now(), ChannelRequest { reader, ..wanted });
             self.wake();
         }
     }
@@ -358,7 +358,7 @@ impl Attachments for SharedMemory {
         }
     }
 
-    fn detached(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
+    fn detached(&self, wanted: ChannelRequest, reason: NoSharedMemory) {
         self.counters.note_detached();
         self.fall_back(wanted, reason);
     }
@@ -368,7 +368,7 @@ impl Attachments for SharedMemory {
         self.wake();
     }
 
-    fn request_channel_again(&self, wanted: RequestOfReader, reason: NoSharedMemory) {
+    fn request_channel_again(&self, wanted: ChannelRequest, reason: NoSharedMemory) {
         self.counters.note_detached();
         self.request_again(wanted, reason);
     }
@@ -382,7 +382,7 @@ impl ConnectionManager {
 
     /// Ends the requests of readers for which `is_meant`, called with the writer, is true, and returns them. Other
     /// readers that waited for the answer to one of them request channels themselves.
-    fn drop_requests(&mut self, is_meant: impl Fn(&ReaderRequest, Guid) -> bool) -> Vec<RequestOfReader> {
+    fn drop_requests(&mut self, is_meant: impl Fn(&ReaderRequest, Guid) -> bool) -> Vec<ChannelRequest> {
         let mut dropped = self.queued.extract(&is_meant);
         let ended = self.sources.take_requests(&is_meant);
         self.may_connect |= !ended.is_empty();

@@ -23,7 +23,7 @@ use peregrine_transport::shm::{
 };
 
 use super::relief::Relief;
-use super::requests::{ChannelKey, RequestOfReader, RequestedChannel};
+use super::requests::{ChannelKey, ChannelRequest, RequestedChannel};
 use super::services::ShmHost;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
@@ -53,13 +53,13 @@ pub(super) trait Attachments {
     fn attached(&self, reader: Guid, writer: Guid);
 
     /// The reader is not attached any more, and gets messages.
-    fn detached(&self, wanted: RequestOfReader, reason: NoSharedMemory);
+    fn detached(&self, wanted: ChannelRequest, reason: NoSharedMemory);
 
     /// The process of the writer, to which the reader was attached, has ended.
     fn note_writer_died(&self, reader: Guid, writer: Guid);
 
     /// The channel has ended before the reader was attached to it.
-    fn request_channel_again(&self, wanted: RequestOfReader, reason: NoSharedMemory);
+    fn request_channel_again(&self, wanted: ChannelRequest, reason: NoSharedMemory);
 }
 
 pub(in crate::driver) struct Incoming {

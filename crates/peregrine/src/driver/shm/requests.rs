@@ -51,7 +51,7 @@ pub(super) struct ReaderRequest {
 
 /// The request of a reader for samples of a writer by shared memory.
 #[derive(Clone)]
-pub(super) struct RequestOfReader {
+pub(super) struct ChannelRequest {
     pub(super) key: ChannelKey,
     /// The writer's process.
     pub(in crate::driver) at: SharedMemoryAddress,
@@ -86,7 +86,7 @@ impl ReaderRequest {
     }
 }
 
-impl RequestOfReader {
+impl ChannelRequest {
     /// Whether the reader still matches the writer.
     pub(super) fn is_matched(&self) -> bool {
         is_matched(&self.reader, self.key.writer)
@@ -102,18 +102,18 @@ impl RequestedChannel {
     /// Moves the requests for which `is_meant`, called with the writer, is true to `extracted`.
     pub(super) fn extract(
         &mut self,
-        extracted: &mut Vec<RequestOfReader>,
+        extracted: &mut Vec<ChannelRequest>,
         mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool,
     ) {
         let (key, at) = (self.key, self.at);
         let meant = self.readers.extract_if(.., |reader| is_meant(reader, key.writer));
-        extracted.extend(meant.map(|reader| RequestOfReader { key, at, reader }));
+        extracted.extend(meant.map(|reader| ChannelRequest { key, at, reader }));
     }
 
     /// The single requests.
-    pub(super) fn into_each(self) -> impl Iterator<Item = RequestOfReader> {
+    pub(super) fn into_each(self) -> impl Iterator<Item = ChannelRequest> {
         let Self { key, at, readers } = self;
-        readers.into_iter().map(move |reader| RequestOfReader { key, at, reader })
+        readers.into_iter().map(move |reader| ChannelRequest { key, at, reader })
     }
 }
 
@@ -145,8 +145,8 @@ pub(super) struct Requests(BTreeMap<ChannelKey, RequestedChannel>);
 
 impl Requests {
     /// Returns whether there were no requests before: the thread that polls the connections does not know of any.
-    pub(super) fn add(&mut self, wanted: RequestOfReader) -> bool {
-        let RequestOfReader { key, at, reader } = wanted;
+    pub(super) fn add(&mut self, wanted: ChannelRequest) -> bool {
+        let ChannelRequest { key, at, reader } = wanted;
         let is_first = self.0.is_empty();
         let channel = self.0.entry(key).or_insert_with(|| RequestedChannel { key, at, readers: Vec::new() });
         channel.at = at;
@@ -170,7 +170,7 @@ impl Requests {
     }
 
     /// Removes and returns the requests for which `is_meant`, called with the writer, is true.
-    pub(super) fn extract(&mut self, mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool) -> Vec<RequestOfReader> {
+    pub(super) fn extract(&mut self, mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool) -> Vec<ChannelRequest> {
         let mut extracted = Vec::new();
         self.0.retain(|_, wanted| {
             wanted.extract(&mut extracted, &mut is_meant);
@@ -243,14 +243,14 @@ impl Cancelled {
 pub(super) struct Retries {
     /// When, for each pair of a reader and a writer: at most one for each matched pair, and those that were unmatched
     /// while the request failed.
-    waiting: HashMap<(Guid, Guid), (Instant, RequestOfReader)>,
+    waiting: HashMap<(Guid, Guid), (Instant, ChannelRequest)>,
     /// No later than the time of the first one.
     due: Option<Instant>,
 }
 
 impl Retries {
     /// Adds a reader whose request has failed now.
-    pub(super) fn add(&mut self, now: Instant, wanted: RequestOfReader) {
+    pub(super) fn add(&mut self, now: Instant, wanted: ChannelRequest) {
         let at = now + wanted.reader.pause();
         self.waiting.insert((wanted.reader.guid, wanted.key.writer), (at, wanted));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
@@ -270,7 +270,7 @@ impl Retries {
     }
 
     /// Takes those whose time has come.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<RequestOfReader> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<ChannelRequest> {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }
@@ -311,8 +311,8 @@ struct DeferredWriters {
 }
 
 impl Deferred {
-    pub(super) fn add(&mut self, wanted: &RequestOfReader) {
-        let RequestOfReader { key: ChannelKey { writer, is_reliable }, at, reader } = wanted;
+    pub(super) fn add(&mut self, wanted: &ChannelRequest) {
+        let ChannelRequest { key: ChannelKey { writer, is_reliable }, at, reader } = wanted;
         let of_reader = self.0.entry(reader.guid).or_insert_with(|| DeferredReader {
             core: Weak::clone(&reader.core),
             is_reliable: *is_reliable,
@@ -335,10 +335,10 @@ impl Deferred {
     }
 
     /// Takes a request, which is made now, with this time limit for the answer.
-    pub(super) fn take(&mut self, reader: Guid, writer: Guid, until: Instant) -> Option<RequestOfReader> {
+    pub(super) fn take(&mut self, reader: Guid, writer: Guid, until: Instant) -> Option<ChannelRequest> {
         let (core, key, at) = self.remove_pair(reader, writer)?;
         let reader = ReaderRequest { core, guid: reader, until, attempts: 1, is_reported: false, is_demanded: true };
-        Some(RequestOfReader { key, at, reader })
+        Some(ChannelRequest { key, at, reader })
     }
 
     fn remove_pair(
@@ -392,7 +392,7 @@ mod tests {
         Guid { prefix: GuidPrefix([number % 3; 12]), entity: EntityId([0, 0, number, 7]) }
     }
 
-    fn wanted(reader: u8, writer: u8, is_reliable: bool) -> RequestOfReader {
+    fn wanted(reader: u8, writer: u8, is_reliable: bool) -> ChannelRequest {
         let request = ReaderRequest {
             core: Weak::new(),
             guid: guid(reader),
@@ -401,10 +401,10 @@ mod tests {
             is_reported: true,
             is_demanded: false,
         };
-        RequestOfReader { key: ChannelKey { writer: guid(writer), is_reliable }, at: AT, reader: request }
+        ChannelRequest { key: ChannelKey { writer: guid(writer), is_reliable }, at: AT, reader: request }
     }
 
-    fn pair(wanted: &RequestOfReader) -> (Guid, Guid) {
+    fn pair(wanted: &ChannelRequest) -> (Guid, Guid) {
         (wanted.reader.guid, wanted.key.writer)
     }
 
@@ -436,7 +436,7 @@ mod tests {
         let mut expected = [(guid(1), guid(50)), (guid(1), guid(51))];
         expected.sort_unstable();
         assert_eq!(pairs, expected);
-        let left: Vec<RequestOfReader> = requests.take().flat_map(RequestedChannel::into_each).collect();
+        let left: Vec<ChannelRequest> = requests.take().flat_map(RequestedChannel::into_each).collect();
         assert_eq!(left.iter().map(pair).collect::<Vec<_>>(), [(guid(2), guid(50))]);
     }
 

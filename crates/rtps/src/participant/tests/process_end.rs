@@ -8,6 +8,14 @@ use crate::limits::{PROCESS_END_ANSWERS, PROCESS_END_BACKLOG};
 const LOST_AFTER: Span = Span::from_secs(1);
 const QUESTIONS: usize = PROCESS_END_ANSWERS.len();
 
+/// Hosts that know each other for a second.
+fn pair() -> Domain {
+    let mut domain = Domain::of_a_pair();
+    domain.run(Span::from_secs(1));
+    domain.events(1);
+    domain
+}
+
 fn report(domain: &mut Domain) {
     let now = domain.now;
     domain.at(1).note_process_ended(now, prefix(2));
@@ -20,9 +28,7 @@ fn questions(domain: &Domain) -> usize {
 
 #[test]
 fn participant_whose_process_has_ended_is_lost_within_a_second() {
-    let mut domain = Domain::of_a_pair();
-    domain.run(Span::from_secs(1));
-    domain.events(1);
+    let mut domain = pair();
     domain.cut = true;
     let asked = questions(&domain);
     report(&mut domain);
@@ -38,9 +44,7 @@ fn participant_whose_process_has_ended_is_lost_within_a_second() {
 
 #[test]
 fn participant_that_answers_after_the_report_stays() {
-    let mut domain = Domain::of_a_pair();
-    domain.run(Span::from_secs(1));
-    domain.events(1);
+    let mut domain = pair();
     for _ in 0..5 {
         let asked = questions(&domain);
         report(&mut domain);
@@ -52,8 +56,7 @@ fn participant_that_answers_after_the_report_stays() {
 
 /// Whether host 1 knows host 2 after a message of host 2 has come at each of these times after the report.
 fn knows_after_messages(times: &[Span]) -> bool {
-    let mut domain = Domain::of_a_pair();
-    domain.run(Span::from_secs(1));
+    let mut domain = pair();
     domain.cut = true;
     report(&mut domain);
     let reported_at = domain.now;
@@ -79,9 +82,7 @@ fn messages_that_waited_in_the_socket_do_not_refute_the_report() {
 /// The process of host 1 is stopped after the first question, whose answer is lost.
 #[test]
 fn participant_has_time_to_answer_after_a_stop_of_this_process() {
-    let mut domain = Domain::of_a_pair();
-    domain.run(Span::from_secs(1));
-    domain.events(1);
+    let mut domain = pair();
     domain.cut = true;
     report(&mut domain);
     domain.cut = false;

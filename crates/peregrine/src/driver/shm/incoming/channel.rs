@@ -10,7 +10,7 @@ use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, WriterId};
 
 use super::super::requests::{
-    ANSWER_TIMEOUT, ChannelKey, RETRY_AFTER_MAX, ReaderRequest, RequestOfReader, UNANSWERED_MAX,
+    ANSWER_TIMEOUT, ChannelKey, ChannelRequest, RETRY_AFTER_MAX, ReaderRequest, UNANSWERED_MAX,
 };
 use super::{AttachedReader, BACKLOG_MAX, Backlog, Channel, Held, Order, Pending, Stage, acknowledgement};
 use crate::driver::base::clock::now;
@@ -47,7 +47,7 @@ pub(super) struct Given {
 /// Change of an attachment that the writer process has decided.
 pub(super) enum Decision {
     Accepted { index: u32, reader: Guid, writer: Guid },
-    Dismissed(RequestOfReader),
+    Dismissed(ChannelRequest),
 }
 
 /// The payload of an entry, made once for all readers that take it.
@@ -214,7 +214,7 @@ impl Channel {
             AttachmentKind::Accepted => Ok(None),
             AttachmentKind::Dismissed => Ok(place.map(|place| {
                 let reader = self.readers.remove(place).request();
-                Decision::Dismissed(RequestOfReader { key: self.key, at: self.at, reader })
+                Decision::Dismissed(ChannelRequest { key: self.key, at: self.at, reader })
             })),
             AttachmentKind::Attach { .. }
             | AttachmentKind::Ready

@@ -5,7 +5,7 @@ use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::{Gone, WriterId};
 
-use super::super::requests::{ReaderRequest, RequestOfReader, RequestedChannel, reason_of};
+use super::super::requests::{ChannelRequest, ReaderRequest, RequestedChannel, reason_of};
 use super::super::services::ShmHost;
 use super::channel::{Decision, Given, Inserted, ProtocolViolation};
 use super::{
@@ -313,7 +313,7 @@ impl ShmReceiver {
         while let Some(gone) = self.reader.poll_gone() {
             let Some(channel) = self.channels.remove(gone.writer) else { continue };
             for reader in &channel.readers {
-                let wanted = RequestOfReader { key: channel.key, at: channel.at, reader: reader.request() };
+                let wanted = ChannelRequest { key: channel.key, at: channel.at, reader: reader.request() };
                 let reason = reason_of(gone.reason);
                 match reader.stage {
                     // The writer may have ended the channel before it knew of this reader.

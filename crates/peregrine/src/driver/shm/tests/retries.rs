@@ -1,10 +1,10 @@
 //! Readers that request a channel again after a failure.
 
-use super::super::requests::{ChannelKey, RETRY_AFTER, RETRY_AFTER_MAX, ReaderRequest, RequestOfReader, Retries};
+use super::super::requests::{ChannelKey, ChannelRequest, RETRY_AFTER, RETRY_AFTER_MAX, ReaderRequest, Retries};
 use super::*;
 use crate::NoSharedMemory;
 
-fn wanted(reader: &Arc<ReaderCore>, attempts: u8) -> RequestOfReader {
+fn wanted(reader: &Arc<ReaderCore>, attempts: u8) -> ChannelRequest {
     let request = ReaderRequest {
         core: Arc::downgrade(reader),
         guid: reader.guid,
@@ -13,7 +13,7 @@ fn wanted(reader: &Arc<ReaderCore>, attempts: u8) -> RequestOfReader {
         is_reported: false,
         is_demanded: false,
     };
-    RequestOfReader { key: ChannelKey { writer: stranger(1), is_reliable: true }, at: silent().1, reader: request }
+    ChannelRequest { key: ChannelKey { writer: stranger(1), is_reliable: true }, at: silent().1, reader: request }
 }
 
 fn retries(shared: &SharedMemory) -> usize {

@@ -51,6 +51,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["prerequisites", "--install"] => prerequisites::ensure(),
         ["bench", "floor"] => bench::floor(&workspace),
         ["bench", "shared-memory"] => bench::shared_memory(&workspace),
+        ["bench", "tails"] => bench::tails(&workspace),
         ["bench", "instructions"] => bench::instructions(&workspace),
         ["bench", "agreement"] => bench::agreement(&workspace),
         ["bench", "outages", rest @ ..] => bench::outages(&workspace, rest),
@@ -77,6 +78,7 @@ fn print_usage() {
     println!("  {:<26} install the missing packages (Debian, as root)", "prerequisites --install");
     println!("  {:<26} measure speed as ratios to raw UDP sockets; slowness is no failure", "bench floor");
     println!("  {:<26} measure shared memory, zero copy and one process in the same way", "bench shared-memory");
+    println!("  {:<26} measure p99 and p99.9 of ping-pongs as ratios to their floors", "bench tails");
     println!("  {:<26} count instructions per sample by part, function and file; needs valgrind", "bench instructions");
     println!("  {:<26} compare perftest's raw UDP with an independent ping-pong in C", "bench agreement");
     println!("  {:<26} measure the cost of the clock, the recorder and the patterns", "bench recorder");

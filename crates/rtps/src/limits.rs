@@ -421,6 +421,10 @@ pub const CORK_BYTES_MAX: usize = 56 << 10;
 /// Bytes of a dense flow after which the thread that sends looks for answers.
 pub const LOOK_EVERY_BYTES: usize = 16 << 10;
 
+/// The longest pause before a sample after whose write the thread looks for answers: less than a round trip to another
+/// process by UDP. A thread that waits for a sample in return is no sender of a dense flow, however large the samples.
+pub const LOOK_PAUSE_MAX: Span = Span::from_micros(5);
+
 /// A sample counts for at least so many of these bytes.
 pub const LOOK_SAMPLE_BYTES_MIN: usize = 1 << 10;
 

@@ -312,6 +312,11 @@ impl TransmitBatch {
         self.destinations.last()
     }
 
+    /// The destination of the message being written, and the buffer of [`Self::inline`].
+    pub(crate) fn open_destination_and_inline(&mut self) -> (Option<&Destination>, &mut Vec<u8>) {
+        (self.destinations.last().map(|destination| &**destination), &mut self.bytes)
+    }
+
     /// Discards the message that is being written in one piece.
     pub(crate) fn abandon(&mut self) {
         debug_assert!(self.is_one_piece, "parts of the message refer to payloads");

@@ -12,6 +12,7 @@ mod outages;
 mod pair;
 mod rows;
 mod shared_memory;
+mod tails;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -26,6 +27,7 @@ pub(crate) use self::outages::outages;
 use self::pair::Pairs;
 use self::rows::{Measure, ROWS, Row, Target};
 pub(crate) use self::shared_memory::shared_memory;
+pub(crate) use self::tails::tails;
 use crate::process::run;
 use crate::workspace::Workspace;
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use peregrine_interop::{Link, TwoHosts};
-use peregrine_report::record::SideResult;
+use peregrine_report::record::{SideResult, ThroughputResult};
+use peregrine_report::stats::LatencyResult;
 
 use super::rows::{Case, Measure, Place};
 
@@ -43,6 +44,21 @@ impl Pairs {
 
     /// Latency in microseconds, or throughput in Mbit/s. Reliable samples that are lost are an error.
     pub(super) fn run(&mut self, case: &Case, measure: Measure, place: Place) -> Result<f64> {
+        let [publisher, subscriber] = self.run_sides(case, measure, place)?;
+        match measure {
+            Measure::Latency => Ok(latency_of(publisher)?.p50_ns as f64 / 1e3),
+            Measure::Throughput => Ok(throughput_of(&subscriber)?.mbit_per_s()),
+        }
+    }
+
+    /// The distribution of one-way times of a ping-pong.
+    pub(super) fn latency(&mut self, case: &Case, place: Place) -> Result<LatencyResult> {
+        let [publisher, _] = self.run_sides(case, Measure::Latency, place)?;
+        latency_of(publisher)
+    }
+
+    /// The results of publisher and subscriber.
+    fn run_sides(&mut self, case: &Case, measure: Measure, place: Place) -> Result<[SideResult; 2]> {
         let domain = DOMAINS.start + self.runs % (DOMAINS.end - DOMAINS.start);
         self.runs += 1;
         let mut subscriber = self.start(case, place, 1, domain, &["-sub", "-dataLen", &case.data_len.to_string()])?;
@@ -60,16 +76,10 @@ impl Pairs {
             subscriber.kill();
         }
         let (publisher, subscriber) = (publisher?, subscriber.result()?);
-        let received = subscriber.throughput.context("the subscriber has measured no throughput")?;
+        let received = throughput_of(&subscriber)?;
         let is_raw = case.both.contains(&"-raw");
         ensure!(is_raw || received.lost == 0, "{} reliable samples were lost", received.lost);
-        match measure {
-            Measure::Latency => {
-                let latency = publisher.latency.context("the publisher has measured no latency")?;
-                Ok(latency.p50_ns as f64 / 1e3)
-            }
-            Measure::Throughput => Ok(received.mbit_per_s()),
-        }
+        Ok([publisher, subscriber])
     }
 
     fn start(&self, case: &Case, place: Place, side: usize, domain: u32, words: &[&str]) -> Result<Running> {
@@ -90,6 +100,14 @@ impl Pairs {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         Ok(Running { child: child.with_context(|| format!("cannot start {}", self.program.display()))? })
     }
+}
+
+fn latency_of(publisher: SideResult) -> Result<LatencyResult> {
+    publisher.latency.context("the publisher has measured no latency")
+}
+
+fn throughput_of(subscriber: &SideResult) -> Result<&ThroughputResult> {
+    subscriber.throughput.as_ref().context("the subscriber has measured no throughput")
 }
 
 struct Running {

@@ -91,7 +91,11 @@ pub(super) const ROWS: &[Row] = &[
     },
     throughput("unbatched throughput, 32 B", 32, UNBATCHED, 0.85),
     throughput("unbatched throughput, 1024 B", 1024, UNBATCHED, 0.85),
-    throughput("unbatched throughput, 16384 B", 16_384, UNBATCHED, 0.85),
+    throughput("unbatched throughput, 4096 B", 4096, UNBATCHED, 0.95),
+    throughput("unbatched throughput, 8192 B", 8192, UNBATCHED, 0.95),
+    throughput("unbatched throughput, 12000 B", 12_000, UNBATCHED, 0.95),
+    throughput("unbatched throughput, 16384 B", 16_384, UNBATCHED, 0.95),
+    throughput("unbatched throughput, 32768 B", 32_768, UNBATCHED, 0.95),
     throughput("unbatched throughput, 63000 B", 63_000, UNBATCHED, 0.85),
     throughput("batched throughput (8192 B), 32 B", 32, &["-batchSize", "8192"], 6.0),
     Row {

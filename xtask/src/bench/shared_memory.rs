@@ -204,9 +204,11 @@ fn column_of(table: &str, bytes: usize, column: usize) -> Result<f64> {
     Ok(number.with_context(|| format!("the example has no row of {bytes} bytes"))? / 1e3)
 }
 
-struct Floors {
-    perftest: PathBuf,
-    folder: PathBuf,
+/// Runs `perftest floors`.
+pub(super) struct Floors {
+    pub(super) perftest: PathBuf,
+    /// The folder for the record of a run, which is removed.
+    pub(super) folder: PathBuf,
 }
 
 impl Floors {
@@ -220,7 +222,8 @@ impl Floors {
         measurements.iter().find_map(value).with_context(|| format!("{name} has measured nothing"))
     }
 
-    fn run(&self, name: &str, bytes: usize) -> Result<Vec<Measurement>> {
+    /// One measurement of this floor with messages of this many bytes.
+    pub(super) fn run(&self, name: &str, bytes: usize) -> Result<Vec<Measurement>> {
         let _ = std::fs::remove_dir_all(&self.folder);
         let mut command = Command::new(&self.perftest);
         command.args(["floors", "--only", name, "--size", &bytes.to_string(), "--repetitions", "1"]);

@@ -152,6 +152,7 @@ impl Participant {
     /// Removes a local writer.
     pub fn remove_writer(&mut self, now: Instant, wall: Timestamp, writer: EntityId) {
         let Some(local) = self.writers.remove(&writer) else { return };
+        self.known_levels.forget(writer);
         let guid = Guid::new(self.config.prefix, writer);
         let (topic, announced) = self.publications_for(&local.data.topic_name);
         dispose(topic, announced, now, wall, guid);
@@ -163,6 +164,7 @@ impl Participant {
     /// Removes a local reader.
     pub fn remove_reader(&mut self, now: Instant, wall: Timestamp, reader: EntityId) {
         let Some(local) = self.readers.remove(&reader) else { return };
+        self.known_levels.forget(reader);
         let guid = Guid::new(self.config.prefix, reader);
         let (topic, announced) = self.subscriptions_for(&local.data.topic_name);
         dispose(topic, announced, now, wall, guid);

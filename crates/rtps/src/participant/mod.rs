@@ -29,6 +29,7 @@ mod handshakes;
 mod healing;
 mod inventory;
 mod key_channels;
+mod known_levels;
 mod liveliness_leases;
 mod local_endpoint;
 mod match_places;
@@ -107,6 +108,7 @@ use drops::Fault;
 use handshakes::HandshakeChannel;
 use inventory::Digests;
 use key_channels::KeyChannels;
+use known_levels::KnownLevels;
 use liveliness_leases::LivelinessLeases;
 use local_endpoint::{LocalReader, LocalWriter};
 use message_refusal::RefusedMessages;
@@ -170,6 +172,7 @@ pub struct Participant {
     #[cfg(debug_assertions)]
     timer_watch: timer_watch::TimerWatch,
     opener: Opener,
+    known_levels: KnownLevels,
     handshakes: HandshakeChannel,
     /// The channels for keys; `None` without protection.
     keys: Option<Box<KeyChannels>>,
@@ -236,6 +239,7 @@ impl Participant {
             #[cfg(debug_assertions)]
             timer_watch: timer_watch::TimerWatch::default(),
             opener: Opener::new(OPENED_BYTES_MAX),
+            known_levels: KnownLevels::default(),
             handshakes: HandshakeChannel::default(),
             keys: config.protection.as_ref().map(keys),
             said_securely: Vec::new(),
@@ -521,11 +525,18 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         let (mut unprotected, is_protected) = (0, self.participant.config.protection.is_some());
         let is_permitted = !recipients.is_empty();
         for to in recipients {
-            if let Some(protection) = &self.participant.config.protection
-                && !protection.levels(*to).permit(envelope.protection)
-            {
-                unprotected += 1;
-                continue;
+            if let Some(protection) = &self.participant.config.protection {
+                let is_local =
+                    || self.participant.readers.contains_key(to) || self.participant.writers.contains_key(to);
+                if !self
+                    .participant
+                    .known_levels
+                    .of(*to, || protection.levels(*to), is_local)
+                    .permit(envelope.protection)
+                {
+                    unprotected += 1;
+                    continue;
+                }
             }
             (self.deliver)(self.rx, Delivery { to: *to, from }, &input);
         }

@@ -21,7 +21,8 @@ impl Participant {
         message: &[u8],
         deliver: impl FnMut(&Reception<'_>, Delivery, &Input<'_>),
     ) -> bool {
-        let Some(protection) = self.config.protection.clone() else { return false };
+        let Self { config, opener, .. } = self;
+        let Some(protection) = &config.protection else { return false };
         let header = match Header::parse(message) {
             Ok((header, _)) => header,
             Err(error) => {
@@ -29,12 +30,11 @@ impl Participant {
                 return false;
             }
         };
-        let own = self.config.prefix;
-        let is_pre_shared = !protection.pre_shared().is_none();
-        if is_pre_shared && !is_whole(message) {
+        let own = config.prefix;
+        if !is_whole(message) && !protection.pre_shared().is_none() {
             return self.refuse_unprotected(rx.now, header.prefix);
         }
-        let buffer = self.opener.open(&*protection, rx.now, own, &header, message);
+        let buffer = opener.open(&**protection, rx.now, own, &header, message);
         let keys = self.opener.keys();
         let mut pieces = core::mem::take(&mut self.opener.pieces);
         // Keys are copied, so that the buffer can be overwritten.
@@ -73,6 +73,7 @@ impl Participant {
         self.opener.pieces = pieces;
         if let Some(mut buffer) = buffer {
             if !keys.is_empty()
+                && let Some(protection) = &self.config.protection
                 && let Some(keys) = Arc::get_mut(&mut buffer).and_then(|buffer| buffer.get_mut(keys))
             {
                 (protection.wiper())(keys);

@@ -14,6 +14,9 @@ use crate::wire::{
 
 use super::{ADDITIONAL_DATA_FLAG, OpenError, PRE_SHARED_FLAG, ProtectedAt, Protection, Scope, Text};
 
+/// `SRTPS_PREFIX` with its submessage header.
+const SRTPS_PREFIX_BYTES: usize = 4 + CryptoHeader::LEN;
+
 /// A part of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
@@ -139,13 +142,14 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn message(&mut self, header: &Header, whole: Place) {
-        let mut submessages = Submessages::new(self.octets(&whole));
-        let mut next = || submessages.next_raw().and_then(Result::ok);
-        let Some(flags) = next().filter(|raw| raw.id == SubmessageId::SRTPS_PREFIX).map(|prefix| prefix.flags) else {
+        if !is_whole(self.message) {
             self.submessages(whole, ProtectedAt::default(), None);
             return;
-        };
-        let is_encrypted = next().is_some_and(|raw| raw.id == SubmessageId::SEC_BODY);
+        }
+        let octets = self.octets(&whole);
+        let flags = octets.get(1).copied().unwrap_or_default();
+        // A prefix of another length is refused below.
+        let is_encrypted = octets.get(SRTPS_PREFIX_BYTES) == Some(&SubmessageId::SEC_BODY.0);
         let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
         let is_pre_shared = flags & PRE_SHARED_FLAG != 0;
         let has_additional = flags & ADDITIONAL_DATA_FLAG != 0;
@@ -215,8 +219,11 @@ impl Walk<'_> {
     /// one. Applies INFO_SRC and INFO_DST, which decide whose keys apply next and whether this participant is the
     /// receiver. The parser reports submessages that cannot be split.
     fn pass_readable(&mut self, place: &Place) -> Option<usize> {
-        let (mut source, mut is_for_us) = (self.source, self.is_for_us);
         let octets = self.octets(place);
+        if !Submessages::may_contain(octets, SubmessageId::SEC_PREFIX) {
+            return None;
+        }
+        let (mut source, mut is_for_us) = (self.source, self.is_for_us);
         let mut submessages = Submessages::behind(octets);
         let found = loop {
             let rest = submessages.remaining();

@@ -242,11 +242,12 @@ impl Active {
         if kind.is_none() {
             return true;
         }
-        let to = batch.open_destination().cloned().unwrap_or_default();
         let start = batch.open_start() + Header::LEN;
-        let macs = to.participants().map(|prefix| Guid::new(prefix, EntityId::PARTICIPANT));
-        let frame = Frame { scope: Scope::Message, kind, receiver: to.sole_participant() };
-        self.seal(frame, start, macs, batch.inline()).is_ok()
+        let (to, out) = batch.open_destination_and_inline();
+        let participants = to.into_iter().flat_map(Destination::participants);
+        let macs = participants.map(|prefix| Guid::new(prefix, EntityId::PARTICIPANT));
+        let frame = Frame { scope: Scope::Message, kind, receiver: to.and_then(Destination::sole_participant) };
+        self.seal(frame, start, macs, out).is_ok()
     }
 
     #[cold]
@@ -267,9 +268,10 @@ impl Active {
         if kind.is_none() {
             return;
         }
-        let to = batch.open_destination().cloned().unwrap_or_default();
-        let frame = Frame { scope: Scope::Submessage, kind, receiver: to.sole_participant() };
-        if self.seal(frame, start, to.peers.iter().copied(), batch.inline()).is_err() {
+        let (to, out) = batch.open_destination_and_inline();
+        let frame = Frame { scope: Scope::Submessage, kind, receiver: to.and_then(Destination::sole_participant) };
+        let peers = to.into_iter().flat_map(|to| to.peers.iter().copied());
+        if self.seal(frame, start, peers, out).is_err() {
             self.failures += 1;
             if names_receiver(self.endpoint) {
                 (self.protection.wiper())(batch.inline().get_mut(start..).unwrap_or_default());

@@ -156,6 +156,22 @@ impl<'a> Submessages<'a> {
         Self { rest, first: false }
     }
 
+    /// Whether a submessage with this id may be among these. A cheap check, which may be wrongly true but never wrongly
+    /// false: it does not test whether the bytes can be split where they end.
+    pub(crate) fn may_contain(octets: &[u8], wanted: SubmessageId) -> bool {
+        let mut rest = octets;
+        while let Some((&[id, flags, l0, l1], behind)) = rest.split_first_chunk() {
+            if id == wanted.0 {
+                return true;
+            }
+            let stated = usize::from(Endianness::from_flags(flags).u16([l0, l1]));
+            // A length of 0 is that of the rest of the message, but for submessages that may be empty.
+            let next = if stated == 0 && !SubmessageId(id).may_be_empty() { None } else { behind.get(stated..) };
+            rest = next.unwrap_or_default();
+        }
+        false
+    }
+
     /// The next submessage without interpretation. Ends like the iterator.
     pub(crate) fn next_raw(&mut self) -> Option<Result<RawSubmessage<'a>, WireError>> {
         if self.rest.is_empty() {
@@ -321,5 +337,48 @@ impl fmt::Display for Submessage<'_> {
                 write!(f, "{id} flags {flags:#04x} {} bytes", body.len())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Submessages of known and unknown kinds, with lengths of 0 and lengths past the end.
+    fn octets() -> impl Strategy<Value = Vec<u8>> {
+        let id = prop_oneof![Just(SubmessageId::INFO_TS.0), Just(SubmessageId::SEC_PREFIX.0), 0x01_u8..0x40];
+        let submessage = (id, 0_u8..2, prop_oneof![Just(0_u8), 0_u8..40], 0_usize..10);
+        vec(submessage, 0..6).prop_map(|all| {
+            let octets = all.into_iter().flat_map(|(id, flags, len, words)| {
+                let stated = if flags & 1 == 1 { [len, 0] } else { [0, len] };
+                [id, flags].into_iter().chain(stated).chain(core::iter::repeat_n(0x30, words * 4))
+            });
+            octets.collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn submessage_that_is_found_may_be_contained(octets in octets(), wanted in 0x01_u8..0x40) {
+            let wanted = SubmessageId(wanted);
+            let mut submessages = Submessages::behind(&octets);
+            let mut raw = core::iter::from_fn(|| submessages.next_raw());
+            if raw.any(|raw| raw.is_ok_and(|raw| raw.id == wanted)) {
+                prop_assert!(Submessages::may_contain(&octets, wanted));
+            }
+        }
+    }
+
+    #[test]
+    fn submessages_without_the_wanted_one_do_not_contain_it() {
+        let mut octets = Vec::new();
+        InfoDestination { prefix: crate::id::GuidPrefix([0x31; 12]) }.emit(Endianness::Big, &mut octets);
+        octets.extend_from_slice(&[SubmessageId::INFO_TS.0, 3, 0, 0, SubmessageId::PAD.0, 1, 4, 0, 0x31, 0, 0, 0]);
+        assert!(!Submessages::may_contain(&octets, SubmessageId::SEC_PREFIX));
+        octets.extend_from_slice(&[SubmessageId::SEC_PREFIX.0, 1, 0, 0]);
+        assert!(Submessages::may_contain(&octets, SubmessageId::SEC_PREFIX));
     }
 }

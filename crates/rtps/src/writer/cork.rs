@@ -12,19 +12,17 @@ use crate::limits::{CORK_BYTES_MAX, CORK_FROM, CORK_PAUSE_MAX, CORK_READERS_MAX,
 use crate::time::{Instant, Span};
 
 impl Writer {
-    /// Whether the caller has to call [`Self::observe_pause`] before the next sample: without that, no sample waits.
+    /// Whether the caller has to call [`Self::observe_pause`] before the next sample: without that, no sample waits,
+    /// and [`Self::should_look_for_answers`] returns false.
     #[must_use]
-    pub fn depends_on_pauses(&self) -> bool {
-        self.flow.allows_cork()
-            && self.group.has_readers
-            && self.readers.len() <= CORK_READERS_MAX
-            && self.config.batching.is_none()
-            && !self.config.asynchronous
+    pub const fn depends_on_pauses(&self) -> bool {
+        self.flow.is_dense()
     }
 
     /// Records the time between the return of the last write, on any thread, and the next one, which the caller then
     /// carries out.
     pub const fn observe_pause(&mut self, pause: Span) {
+        self.flow.observe_pause(pause);
         self.cork.prompt = if pause.0 > CORK_PAUSE_MAX.0 {
             0
         } else if self.cork.prompt < CORK_FROM {
@@ -34,9 +32,17 @@ impl Writer {
         };
     }
 
+    fn may_cork(&self) -> bool {
+        self.flow.allows_cork()
+            && self.group.has_readers
+            && self.readers.len() <= CORK_READERS_MAX
+            && self.config.batching.is_none()
+            && !self.config.asynchronous
+    }
+
     /// Whether the newest sample waits for the next ones, or for an answer.
     pub(super) fn corks_newest(&mut self, now: Instant) -> bool {
-        let is_prompt = self.cork.prompt == CORK_FROM && self.depends_on_pauses();
+        let is_prompt = self.cork.prompt == CORK_FROM && self.may_cork();
         let len = if is_prompt { self.newest_len() } else { usize::MAX };
         let (mut is_answered, mut is_owed) = (false, false);
         if len.saturating_mul(2) <= CORK_BYTES_MAX {

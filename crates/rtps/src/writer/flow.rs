@@ -3,9 +3,9 @@
 use crate::history::HistoryKind;
 use crate::limits::{
     ASK_EVERY_BYTES, CORK_SAMPLES_MAX, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, LASTING_INTERVALS, LASTING_PAUSE,
-    LASTING_SAMPLES, LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_SAMPLE_BYTES_MIN, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW,
-    RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX,
-    STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    LASTING_SAMPLES, LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_PAUSE_MAX, LOOK_SAMPLE_BYTES_MIN, ONE_BY_ONE_AFTER_LOSS,
+    RETRY_IN_FLOW, RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY,
+    STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -79,6 +79,9 @@ pub(super) struct Flow {
     /// Bytes sent since the last [`Self::take_look`] that returned true; short samples count more.
     unlooked_bytes: usize,
     density: Density,
+    /// The pause before the last sample was so short that its thread did not wait for an answer of the application on
+    /// the other side.
+    follows_closely: bool,
     last_asked: Option<Instant>,
     next_heartbeat: Option<Instant>,
     /// The last request followed from the number of sent samples, not from time, or the writer corks; no thread waits.
@@ -134,6 +137,7 @@ impl Flow {
             bytes_since_asked: 0,
             unlooked_bytes: 0,
             density: Density::default(),
+            follows_closely: false,
             last_asked: None,
             next_heartbeat: None,
             in_full_flow: false,
@@ -313,7 +317,17 @@ impl Flow {
         if is_due {
             self.unlooked_bytes = 0;
         }
-        is_due && self.density.is_dense()
+        is_due && self.density.is_dense() && self.follows_closely
+    }
+
+    /// Whether many samples, or many bytes, follow each other quickly.
+    pub(super) const fn is_dense(&self) -> bool {
+        self.density.is_dense()
+    }
+
+    /// Records the pause between the last write and the next one.
+    pub(super) const fn observe_pause(&mut self, pause: Span) {
+        self.follows_closely = pause.0 <= LOOK_PAUSE_MAX.0;
     }
 
     /// Whether samples may wait for a train: no thread waits for acknowledgement, and the history holds enough.

@@ -222,7 +222,8 @@ impl Writer {
     }
 
     /// Whether the calling thread, which has just written, should look for acknowledgements itself: a reader owes one,
-    /// the flow is dense, and waking another thread for each acknowledgement would cost more than looking.
+    /// the flow is dense, the sample followed the one before without a [pause](Self::observe_pause), and waking another
+    /// thread for each acknowledgement would cost more than looking.
     #[must_use]
     pub fn should_look_for_answers(&mut self) -> bool {
         self.flow.take_look() && self.readers.iter().any(|reader| reader.owed_answer.is_owed())

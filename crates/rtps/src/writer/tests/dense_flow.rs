@@ -1,14 +1,22 @@
 //! The thread that sends a dense flow looks for answers itself.
 
 use super::*;
+use crate::limits::LOOK_PAUSE_MAX;
 
-/// How often the sending thread looks while it writes 1,000 samples.
+/// How often the sending thread looks while it writes 1,000 samples at this interval, each right after the one before
+/// has left.
 fn looks(payload: &[u8], interval: Span) -> usize {
+    looks_after_pauses(payload, interval, Span::ZERO)
+}
+
+/// The same with this pause between two writes.
+fn looks_after_pauses(payload: &[u8], interval: Span, pause: Span) -> usize {
     let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
     let mut looks = 0;
     for _ in 0..1000 {
+        pair.writer.observe_pause(pause);
         pair.write(1, payload);
         let looks_now = pair.writer.should_look_for_answers();
         assert!(!looks_now || pair.writer.readers.iter().any(|reader| reader.owed_answer.is_owed()));
@@ -33,4 +41,12 @@ fn sending_thread_of_a_slow_flow_leaves_answers_to_others() {
         assert_eq!(looks(b"x", interval), 0, "{interval}");
     }
     assert_eq!(looks(&[7; 60_000], Span::from_millis(1)), 0);
+}
+
+#[test]
+fn thread_that_waits_for_samples_in_return_leaves_answers_to_others() {
+    let [short, long] = [LOOK_PAUSE_MAX, LOOK_PAUSE_MAX + Span(1)];
+    let interval = Span::from_micros(20);
+    assert_ne!(looks_after_pauses(&[7; 16 << 10], interval, short), 0);
+    assert_eq!(looks_after_pauses(&[7; 16 << 10], interval, long), 0);
 }

@@ -30,7 +30,7 @@ pub struct MemoryAccount {
     max: usize,
     share: Share,
     parent: Option<Arc<Self>>,
-    /// Accounts below this one that hold bytes.
+    /// Accounts below this one that hold bytes, and have a [fair part](Share::FairPart).
     holders: AtomicUsize,
 }
 
@@ -127,17 +127,17 @@ impl MemoryAccount {
             return;
         }
         let mut account = Some(self);
-        while let Some(MemoryAccount { held, parent, .. }) = account {
-            let above = parent.as_deref();
+        while let Some(MemoryAccount { held, parent, share, .. }) = account {
+            let divides = parent.as_deref().filter(|_| *share == Share::FairPart);
             if to > from {
                 let before = held.fetch_add(to - from, Ordering::Relaxed);
-                above.filter(|_| before == 0).map(|above| above.holders.fetch_add(1, Ordering::Relaxed));
+                divides.filter(|_| before == 0).map(|above| above.holders.fetch_add(1, Ordering::Relaxed));
             } else {
                 let before = held.fetch_sub(from - to, Ordering::Relaxed);
                 debug_assert!(before >= from - to, "more was given back than was charged");
-                above.filter(|_| before == from - to).map(|above| above.holders.fetch_sub(1, Ordering::Relaxed));
+                divides.filter(|_| before == from - to).map(|above| above.holders.fetch_sub(1, Ordering::Relaxed));
             }
-            account = above;
+            account = parent.as_deref();
         }
     }
 }

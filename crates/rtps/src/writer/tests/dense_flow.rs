@@ -3,10 +3,10 @@
 use super::*;
 use crate::limits::LOOK_PAUSE_MAX;
 
-/// How often the sending thread looks while it writes 1,000 samples at this interval, each right after the one before
-/// has left.
+/// How often the sending thread looks while it writes 1,000 samples at this interval, without pauses that exclude it.
+/// With shorter ones, the writer would cork.
 fn looks(payload: &[u8], interval: Span) -> usize {
-    looks_after_pauses(payload, interval, Span::ZERO)
+    looks_after_pauses(payload, interval, LOOK_PAUSE_MAX)
 }
 
 /// The same with this pause between two writes.

@@ -157,7 +157,7 @@ impl ParticipantSecurity {
         partition: &Partition,
         tags: Option<&OpaqueValue>,
     ) -> Result<(), Denial> {
-        let now = self.environment.wall().into();
+        let now = self.with(Session::calendar);
         self.rights.endpoint(endpoint, &description(topic, partition, tags), now).map(drop)
     }
 
@@ -223,8 +223,8 @@ impl ParticipantSecurity {
     /// # Errors
     /// The fault of the first unusable list.
     pub fn check_revocations(&self, lists: &[RevocationList]) -> Result<(), UnusableRevocations> {
-        let authorities = self.session().identity_authorities();
-        authorities.check_revocations(lists, self.environment.wall().into())
+        let (authorities, now) = self.with(|session, input| (session.identity_authorities(), session.calendar(input)));
+        authorities.check_revocations(lists, now)
     }
 
     /// Replaces the revocation lists. Peers with a revoked certificate are let go when jobs have verified the

@@ -8,6 +8,7 @@ use peregrine_rtps::id::{EntityId, GuidPrefix};
 use peregrine_rtps::protection::Protection;
 use peregrine_rtps::time::{Instant, Span};
 
+use super::calendar::Calendar;
 use super::config::{SessionConfig, SessionStatistics, SessionUsage, StepsWaiting};
 use super::credential::Credential;
 use super::description::{EndpointDescription, EndpointSecurity};
@@ -56,6 +57,7 @@ pub struct Session {
     pub(super) is_expired: bool,
     pub(super) sequence_number: i64,
     pub(super) statistics: SessionStatistics,
+    calendar: Calendar,
     /// The latest times that were stated.
     clock: (Instant, WallTime),
 }
@@ -196,6 +198,7 @@ impl Session {
         })
     }
 
+            calendar: Calendar::new(input.now, input.wall),
     /// The GUID prefix of the participant.
     #[must_use]
     pub const fn prefix(&self) -> GuidPrefix {
@@ -299,11 +302,20 @@ impl Session {
             pairs_waiting: self.pairs.len(),
             matches: self.peers.values().map(|peer| peer.matches.len()).sum(),
             early_tokens: self.peers.values().map(|peer| peer.early.len()).sum(),
+    /// The calendar of the participant at this time: that of the host, unless the host's was set back since the
+    /// beginning.
+    pub fn calendar(&mut self, input: &mut Input<'_>) -> WallTime {
+        self.set_clock(input);
+        input.wall
+    }
+
             retiring_keys: self.retirement.len(),
         }
     }
 
-    pub(super) fn set_clock(&mut self, input: &Input<'_>) {
+    /// Notes the times, and puts the calendar of the participant in place of the host's.
+    pub(super) fn set_clock(&mut self, input: &mut Input<'_>) {
+        input.wall = self.calendar.at(input.now, input.wall);
         self.clock = (input.now, input.wall);
     }
 

@@ -77,6 +77,7 @@ pub struct SecurityConfig {
     private_key: Secret,
     password: Option<Secret>,
     permissions_ca: String,
+    renew_after_departure: bool,
     governance: String,
     permissions: String,
     revocations: Option<String>,
@@ -299,6 +300,18 @@ impl SecurityConfig {
     /// The number of AES blocks (16 bytes of samples, submessages or messages) after which the participant or an
     /// endpoint replaces the key by which it protects what it sends: its `master_sender_key` (DDS Security 1.2
     /// §10.5.2.1). At least 1; without this call, keys last as long as their sender, as session keys derived from them
+    /// Whether the participant replaces the keys that a peer has when the peer leaves or its lease ends. `false` without
+    /// this call: such a peer can then open what it records later. A peer that is no longer accepted causes the
+    /// replacement in any case.
+    ///
+    /// All departures of 15 s cause one replacement: a message with keys for each matched endpoint of the peers that
+    /// remain. The new keys are in use 2 s after they were sent. Not used by a participant without certificates.
+    #[must_use]
+    pub const fn renew_after_departure(mut self, renews: bool) -> Self {
+        self.renew_after_departure = renews;
+        self
+    }
+
     /// change after 2^32 blocks.
     ///
     /// The participant counts once a second, and replaces keys at most every 15 s, as
@@ -316,7 +329,8 @@ impl SecurityConfig {
             let (argument, value, min, max, unit) = (Argument::BlocksPerKey, 0, 1, u64::MAX, Unit::None);
             return Err(BadParameter::OutOfRange { argument, value, min, max, unit });
         }
-        let mut config = SessionConfig { blocks_per_key: self.blocks_per_key, ..SessionConfig::default() };
+        let Self { blocks_per_key, renew_after_departure, .. } = *self;
+        let mut config = SessionConfig { blocks_per_key, renew_after_departure, ..SessionConfig::default() };
         config.crypto.key_length = self.key_length;
         Ok(config)
     }
@@ -413,6 +427,7 @@ impl Default for SecurityConfig {
             identity_ca: String::new(),
             identity_certificate: String::new(),
             private_key: Secret::default(),
+            renew_after_departure: false,
             password: None,
             permissions_ca: String::new(),
             governance: String::new(),
@@ -588,6 +603,16 @@ mod tests {
         assert_eq!(lengths(with("AES128+GCM")), (Aes256, Aes128));
         assert_eq!(lengths(with("AES256-GCM").key_length(Aes128)), (Aes128, Aes256));
         assert_eq!(lengths(with("AUTO").key_length(Aes128)), (Aes128, Aes128));
+    #[test]
+    fn keys_are_renewed_after_expulsions_and_after_departures_where_that_is_stated() {
+        let renews = |config: SecurityConfig| {
+            let session = config.session().unwrap();
+            (session.renew_after_expulsion, session.renew_after_departure)
+        };
+        assert_eq!(renews(SecurityConfig::new()), (true, false));
+        assert_eq!(renews(SecurityConfig::new().renew_after_departure(true)), (true, true));
+    }
+
     }
 
     #[test]

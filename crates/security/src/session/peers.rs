@@ -79,15 +79,21 @@ impl Session {
         self.peers.remove(&peer).is_some()
     }
 
-    /// Discovery knows a participant no longer: it left, or its lease expired. Its keys are dropped.
+    /// Discovery knows a participant no longer: it left, or its lease expired. Its keys are dropped, and those that it
+    /// has are renewed if [`SessionConfig::renew_after_departure`](super::SessionConfig::renew_after_departure) is set.
     pub fn peer_lost(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
         self.set_clock(input);
         self.authenticator.remove_participant(peer);
         self.withdraw(peer);
+        let shared = self.senders_known_to(peer);
         self.peers.remove(&peer);
         self.process_authentication(input);
     }
 
+        if self.config.renew_after_departure {
+            self.want_renewal(shared, RenewalCause::Departure);
+            self.serve_renewal(input);
+        }
     /// The reader of stateless messages received a sample. `sender` is the GUID prefix of the RTPS message, `source`
     /// the address of the datagram, `payload` the sample with its encapsulation.
     ///

@@ -187,6 +187,8 @@ pub enum RenewalCause {
     /// The caller asked for it.
     Demand,
     /// A peer that has the keys is no longer accepted.
+    /// A peer that has the keys has left, or its lease has ended.
+    Departure,
     Expulsion,
 }
 
@@ -249,6 +251,7 @@ impl fmt::Display for SecurityEvent {
                     RenewalCause::Blocks => "the configured number of blocks is sealed",
                     RenewalCause::Demand => "on demand",
                     RenewalCause::Expulsion => "a peer that has the keys is no longer accepted",
+                    RenewalCause::Departure => "a peer that has the keys is gone",
                 };
                 write!(f, "{senders} senders have new keys: {cause}")
             }

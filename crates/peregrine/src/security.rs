@@ -16,6 +16,7 @@
 //! ```
 
 mod log;
+pub mod plugins;
 
 use std::fmt;
 
@@ -42,18 +43,6 @@ use crate::driver::base::clock::wall;
 use crate::error::{Argument, BadParameter, Unit};
 pub use crate::error::{SecurityError, SecurityPart};
 
-/// Plug-ins of applications: the traits, and the types in them.
-pub mod plugins {
-    pub use peregrine_security::WallTime;
-    pub use peregrine_security::authentication::{Authenticator, PeerCredential};
-    pub use peregrine_security::crypto::KeyFactory;
-    pub use peregrine_security::documents::{Denial, Document, DomainRule, SecurityMasks};
-    pub use peregrine_security::session::{
-        AccessControl, Authentication, Cryptographic, EndpointDescription, EndpointSecurity, PeerRefusal, Plugins,
-        Rights,
-    };
-}
-
 /// The results of [`SecurityConfig::check`].
 pub mod check {
     pub use peregrine_security::check::{Finding, Report, Severity};
@@ -77,7 +66,6 @@ pub struct SecurityConfig {
     private_key: Secret,
     password: Option<Secret>,
     permissions_ca: String,
-    renew_after_departure: bool,
     governance: String,
     permissions: String,
     revocations: Option<String>,
@@ -89,6 +77,7 @@ pub struct SecurityConfig {
     /// `None`: as for other keys.
     pre_shared_key_length: Option<KeyLength>,
     blocks_per_key: Option<u64>,
+    renew_after_departure: bool,
     trusts_host: bool,
     plugins: Plugins,
 }
@@ -300,6 +289,17 @@ impl SecurityConfig {
     /// The number of AES blocks (16 bytes of samples, submessages or messages) after which the participant or an
     /// endpoint replaces the key by which it protects what it sends: its `master_sender_key` (DDS Security 1.2
     /// §10.5.2.1). At least 1; without this call, keys last as long as their sender, as session keys derived from them
+    /// change after 2^32 blocks.
+    ///
+    /// The participant counts once a second, and replaces keys at most every 15 s, as
+    /// [`DomainParticipant::renew_keys`](crate::DomainParticipant::renew_keys) does, so that a key may protect more
+    /// blocks. [`SecurityEvent::KeysRenewed`] tells of it. Not used by a participant without certificates.
+    #[must_use]
+    pub const fn blocks_per_key(mut self, blocks: u64) -> Self {
+        self.blocks_per_key = Some(blocks);
+        self
+    }
+
     /// Whether the participant replaces the keys that a peer has when the peer leaves or its lease ends. `false` without
     /// this call: such a peer can then open what it records later. A peer that is no longer accepted causes the
     /// replacement in any case.
@@ -309,17 +309,6 @@ impl SecurityConfig {
     #[must_use]
     pub const fn renew_after_departure(mut self, renews: bool) -> Self {
         self.renew_after_departure = renews;
-        self
-    }
-
-    /// change after 2^32 blocks.
-    ///
-    /// The participant counts once a second, and replaces keys at most every 15 s, as
-    /// [`DomainParticipant::renew_keys`](crate::DomainParticipant::renew_keys) does, so that a key may protect more
-    /// blocks. [`SecurityEvent::KeysRenewed`] tells of it. Not used by a participant without certificates.
-    #[must_use]
-    pub const fn blocks_per_key(mut self, blocks: u64) -> Self {
-        self.blocks_per_key = Some(blocks);
         self
     }
 
@@ -427,7 +416,6 @@ impl Default for SecurityConfig {
             identity_ca: String::new(),
             identity_certificate: String::new(),
             private_key: Secret::default(),
-            renew_after_departure: false,
             password: None,
             permissions_ca: String::new(),
             governance: String::new(),
@@ -439,6 +427,7 @@ impl Default for SecurityConfig {
             key_length: KeyLength::default(),
             pre_shared_key_length: None,
             blocks_per_key: None,
+            renew_after_departure: false,
             trusts_host: false,
             plugins: Plugins::new(),
         }
@@ -603,16 +592,6 @@ mod tests {
         assert_eq!(lengths(with("AES128+GCM")), (Aes256, Aes128));
         assert_eq!(lengths(with("AES256-GCM").key_length(Aes128)), (Aes128, Aes256));
         assert_eq!(lengths(with("AUTO").key_length(Aes128)), (Aes128, Aes128));
-    #[test]
-    fn keys_are_renewed_after_expulsions_and_after_departures_where_that_is_stated() {
-        let renews = |config: SecurityConfig| {
-            let session = config.session().unwrap();
-            (session.renew_after_expulsion, session.renew_after_departure)
-        };
-        assert_eq!(renews(SecurityConfig::new()), (true, false));
-        assert_eq!(renews(SecurityConfig::new().renew_after_departure(true)), (true, true));
-    }
-
     }
 
     #[test]
@@ -622,6 +601,16 @@ mod tests {
         assert_eq!(config.clone().blocks_per_key(1).session().unwrap().blocks_per_key, Some(1));
         let error = config.blocks_per_key(0).session().unwrap_err();
         assert_eq!(error.to_string(), "blocks_per_key is 0, permitted is at least 1");
+    }
+
+    #[test]
+    fn keys_are_renewed_after_expulsions_and_after_departures_where_that_is_stated() {
+        let renews = |config: SecurityConfig| {
+            let session = config.session().unwrap();
+            (session.renew_after_expulsion, session.renew_after_departure)
+        };
+        assert_eq!(renews(SecurityConfig::new()), (true, false));
+        assert_eq!(renews(SecurityConfig::new().renew_after_departure(true)), (true, true));
     }
 
     #[test]

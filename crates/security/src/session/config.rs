@@ -33,6 +33,8 @@ pub struct StepsWaiting;
 pub struct SessionStatistics {
     /// Of authentication.
     pub authentication: authentication::Statistics,
+    /// Results of jobs that were not handed out, or whose result came before.
+    pub jobs_not_awaited: u64,
     /// Messages that were not accepted since too many steps waited.
     pub not_taken: u64,
     /// Announcements of participants for which there was no room.

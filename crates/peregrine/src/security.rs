@@ -300,9 +300,9 @@ impl SecurityConfig {
         self
     }
 
-    /// Whether the participant replaces the keys that a peer has when the peer leaves or its lease ends. `false` without
-    /// this call: such a peer can then open what it records later. A peer that is no longer accepted causes the
-    /// replacement in any case.
+    /// Whether the participant replaces the keys that a peer has when the peer leaves or its lease ends. `false`
+    /// without this call: such a peer can then open what it records later. A peer that is no longer accepted causes
+    /// the replacement in any case.
     ///
     /// All departures of 15 s cause one replacement: a message with keys for each matched endpoint of the peers that
     /// remain. The new keys are in use 2 s after they were sent. Not used by a participant without certificates.

@@ -57,8 +57,8 @@ pub mod authentication {
 
 /// What participants may do, and how topics are protected.
 ///
-/// Discovery asks while it changes, so that all calls are look-ups. An implementation that keeps the governance gets the
-/// protection of the participant and of topics from [`Rights`].
+/// Discovery asks while it changes, so that all calls are look-ups. An implementation that keeps the governance gets
+/// the protection of the participant and of topics from [`Rights`].
 pub mod access_control {
     pub use peregrine_rtps::id::EntityId;
     pub use peregrine_rtps::protection::{ProtectionKind, ProtectionLevels};

@@ -53,7 +53,7 @@ pub struct AuthenticatedPeer {
     /// The certificate, permissions and discovery data of the peer.
     pub credential: Arc<PeerCredential>,
     /// Whether the peer was authenticated before: it has been restarted, or has a new certificate. Its other keys are
-    /// those of the earlier handshake. The session treats a peer that it knows as authenticated in this way in any case.
+    /// those of the earlier handshake. The session replaces them in any case if it knows the peer as authenticated.
     pub replaces: bool,
 }
 

@@ -81,7 +81,7 @@ struct Peer {
 struct Attempt {
     /// The challenge of this participant.
     challenge: Challenge,
-    /// What the peer has said about itself in its latest request.
+    /// The challenge and the statement of the peer's latest request.
     request: Option<(Challenge, Arc<Statement>)>,
     /// The latest message, which is repeated.
     sent: Option<Vec<u8>>,
@@ -101,14 +101,14 @@ struct Session {
     job: Option<u64>,
 }
 
-/// What a participant says about itself.
+/// The statement of a participant about itself.
 struct Statement {
     certificates: Vec<u8>,
     permissions: Vec<u8>,
     participant_data: Vec<u8>,
 }
 
-/// What both participants know: A began.
+/// All that both participants have stated: A began.
 struct Transcript {
     a: GuidPrefix,
     b: GuidPrefix,

@@ -24,11 +24,11 @@ use peregrine::security::plugins::authentication::DataHolder;
 use realm::{Block, Levels, PATIENCE, Realm};
 
 const DOMAIN: u32 = 113;
-/// Something is protected at each level.
+/// All levels are protected.
 pub(crate) const LEVELS: Levels =
     Levels { messages: Sign, discovery: Encrypt, submessages: Encrypt, payloads: Encrypt };
 
-/// What the plug-ins of some participants have done.
+/// The work of the plug-ins of some participants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) threads: Arc<Threads>,
@@ -57,7 +57,7 @@ pub(crate) fn plugins(secret: &str, trace: &Trace) -> Plugins {
         })
 }
 
-/// Two participants with one secret exchange a sample. Returns what their plug-ins have done.
+/// Two participants with one secret exchange a sample. Returns the work of their plug-ins.
 pub(crate) fn run() -> Result<Trace, Box<dyn Error>> {
     let (realm, trace) = (Realm::new(LEVELS), Trace::default());
     let with_secret =

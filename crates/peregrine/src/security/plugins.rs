@@ -15,7 +15,7 @@
 //! ones, the example `access_control` an access control that keeps the governance.
 //!
 //! Calls of a plug-in are made under a lock of the participant, by one thread at a time but for those of
-//! [`AccessControl`](access_control::AccessControl), and do not wait. What takes long is a
+//! [`AccessControl`](access_control::AccessControl), and do not wait. A computation that takes long is a
 //! [`Job`](authentication::Job). An authentication that others do not understand announces a token of its own
 //! ([`Plugins::identity_token`]).
 //!
@@ -27,7 +27,7 @@ pub use peregrine_security::session::Plugins;
 
 /// How participants prove who they are: the handshake of two participants.
 ///
-/// Discovery announces the participant, and tells an implementation of newcomers
+/// Discovery announces the participant, and hands announcements of newcomers to an implementation
 /// ([`Authentication::handle_announcement`]). The implementation then sends messages ([`GenericMessage`]) by
 /// [`Authentication::poll_transmit`], which are lost at times, and gets those of the peer in
 /// [`Authentication::handle_message`]. Signatures and other long computations are [`Job`]s. In the end it reports
@@ -55,7 +55,7 @@ pub mod authentication {
     pub use super::WallTime;
 }
 
-/// What participants may do, and how topics are protected.
+/// The rights of participants, and the protection of topics.
 ///
 /// Discovery asks while it changes, so that all calls are look-ups. An implementation that keeps the governance gets
 /// the protection of the participant and of topics from [`Rights`].

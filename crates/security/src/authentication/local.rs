@@ -104,7 +104,7 @@ impl LocalParticipant {
         &self.permissions
     }
 
-    /// What it announces: a big-endian parameter list without encapsulation.
+    /// Its announcement, the discovery data: a big-endian parameter list without encapsulation.
     #[must_use]
     pub fn participant_data(&self) -> &[u8] {
         &self.participant_data

@@ -33,7 +33,7 @@ fn participants_with_an_authentication_and_a_cryptography_of_their_own_exchange_
     let computing = trace.threads.computing.lock().unwrap();
     assert!(!computing.is_empty() && computing.iter().all(is_of_jobs), "{computing:?}");
     let receiving = trace.threads.receiving.lock().unwrap();
-    assert!(!receiving.is_empty() && !receiving.iter().any(|name| is_of_jobs(name)), "{receiving:?}");
+    assert!(!receiving.is_empty() && !receiving.iter().any(is_of_jobs), "{receiving:?}");
 }
 
 #[test]

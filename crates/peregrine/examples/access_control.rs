@@ -12,9 +12,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use peregrine::security::plugins::{
+use peregrine::security::plugins::Plugins;
+use peregrine::security::plugins::access_control::{
     AccessControl, Denial, Document, DomainRule, EndpointDescription, EndpointSecurity, PeerCredential, PeerRefusal,
-    Plugins, Rights, WallTime,
+    Rights, WallTime,
 };
 use peregrine::security::{ProtectionKind, SecurityConfig};
 use peregrine::{DdsType, DomainParticipant, EntityId};

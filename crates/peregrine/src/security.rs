@@ -16,6 +16,7 @@
 //! ```
 
 mod log;
+pub mod plugins;
 
 use std::fmt;
 
@@ -41,18 +42,6 @@ pub use log::{
 use crate::driver::base::clock::wall;
 use crate::error::{Argument, BadParameter, Unit};
 pub use crate::error::{SecurityError, SecurityPart};
-
-/// Plug-ins of applications: the traits, and the types in them.
-pub mod plugins {
-    pub use peregrine_security::WallTime;
-    pub use peregrine_security::authentication::{Authenticator, PeerCredential};
-    pub use peregrine_security::crypto::KeyFactory;
-    pub use peregrine_security::documents::{Denial, Document, DomainRule, SecurityMasks};
-    pub use peregrine_security::session::{
-        AccessControl, Authentication, Cryptographic, EndpointDescription, EndpointSecurity, PeerRefusal, Plugins,
-        Rights,
-    };
-}
 
 /// The results of [`SecurityConfig::check`].
 pub mod check {
@@ -88,6 +77,7 @@ pub struct SecurityConfig {
     /// `None`: as for other keys.
     pre_shared_key_length: Option<KeyLength>,
     blocks_per_key: Option<u64>,
+    renew_after_departure: bool,
     trusts_host: bool,
     plugins: Plugins,
 }
@@ -310,13 +300,26 @@ impl SecurityConfig {
         self
     }
 
+    /// Whether the participant replaces the keys that a peer has when the peer leaves or its lease ends. `false`
+    /// without this call: such a peer can then open what it records later. A peer that is no longer accepted causes
+    /// the replacement in any case.
+    ///
+    /// All departures of 15 s cause one replacement: a message with keys for each matched endpoint of the peers that
+    /// remain. The new keys are in use 2 s after they were sent. Not used by a participant without certificates.
+    #[must_use]
+    pub const fn renew_after_departure(mut self, renews: bool) -> Self {
+        self.renew_after_departure = renews;
+        self
+    }
+
     /// The settings of the session with peers.
     pub(crate) fn session(&self) -> Result<SessionConfig, BadParameter> {
         if self.blocks_per_key == Some(0) {
             let (argument, value, min, max, unit) = (Argument::BlocksPerKey, 0, 1, u64::MAX, Unit::None);
             return Err(BadParameter::OutOfRange { argument, value, min, max, unit });
         }
-        let mut config = SessionConfig { blocks_per_key: self.blocks_per_key, ..SessionConfig::default() };
+        let Self { blocks_per_key, renew_after_departure, .. } = *self;
+        let mut config = SessionConfig { blocks_per_key, renew_after_departure, ..SessionConfig::default() };
         config.crypto.key_length = self.key_length;
         Ok(config)
     }
@@ -424,6 +427,7 @@ impl Default for SecurityConfig {
             key_length: KeyLength::default(),
             pre_shared_key_length: None,
             blocks_per_key: None,
+            renew_after_departure: false,
             trusts_host: false,
             plugins: Plugins::new(),
         }
@@ -597,6 +601,16 @@ mod tests {
         assert_eq!(config.clone().blocks_per_key(1).session().unwrap().blocks_per_key, Some(1));
         let error = config.blocks_per_key(0).session().unwrap_err();
         assert_eq!(error.to_string(), "blocks_per_key is 0, permitted is at least 1");
+    }
+
+    #[test]
+    fn keys_are_renewed_after_expulsions_and_after_departures_where_that_is_stated() {
+        let renews = |config: SecurityConfig| {
+            let session = config.session().unwrap();
+            (session.renew_after_expulsion, session.renew_after_departure)
+        };
+        assert_eq!(renews(SecurityConfig::new()), (true, false));
+        assert_eq!(renews(SecurityConfig::new().renew_after_departure(true)), (true, true));
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use peregrine::EntityId;
-use peregrine::security::plugins::{
-    AccessControl, Denial, DomainRule, EndpointDescription, EndpointSecurity, PeerCredential, PeerRefusal, Plugins,
-    Rights, WallTime,
+use peregrine::security::plugins::Plugins;
+use peregrine::security::plugins::access_control::{
+    AccessControl, Denial, DomainRule, EndpointDescription, EndpointSecurity, PeerCredential, PeerRefusal, Rights,
+    WallTime,
 };
 
 #[derive(Debug)]

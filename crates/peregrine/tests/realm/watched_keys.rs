@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use peregrine::security::plugins::{Cryptographic, KeyFactory, Plugins};
+use peregrine::security::plugins::Plugins;
+use peregrine::security::plugins::cryptography::{Cryptographic, KeyFactory};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::protection::{Protection, ProtectionKind};
 use peregrine_security::crypto::{ExchangeRole, KeyMaterial, PreSharedKeys, RefusedKeys};

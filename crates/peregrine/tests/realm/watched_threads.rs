@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use peregrine::security::plugins::{Authentication, Authenticator, Plugins};
+use peregrine::security::plugins::Plugins;
+use peregrine::security::plugins::authentication::{Authentication, Authenticator};
 use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::time::Instant;
 use peregrine_security::authentication::{Event, Input, Job, JobDone, Statistics, Transmit, Trust, Usage};

@@ -86,6 +86,7 @@ pub struct Input<'a> {
 
 /// Bytes and numbers that are in use, for diagnosis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Usage {
     /// Participants that are known.
     pub peers: usize,
@@ -131,6 +132,25 @@ impl Authenticator {
             statistics: Statistics::default(),
             clock: (now, WallTime(i64::MIN)),
         }
+    }
+
+    /// This participant, for an authentication of the application that states the same certificate, permissions and
+    /// discovery data.
+    #[must_use]
+    pub fn local(&self) -> Arc<LocalParticipant> {
+        Arc::clone(&self.local)
+    }
+
+    /// The authorities that are trusted at present.
+    #[must_use]
+    pub fn trust(&self) -> Arc<Trust> {
+        Arc::clone(&self.trust)
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn config(&self) -> AuthenticationConfig {
+        self.config
     }
 
     /// Discovery received an announcement of a participant, for the first time or again. `source` is the address of the
@@ -452,7 +472,7 @@ impl Authenticator {
     pub(super) fn next_job(&mut self, peer: GuidPrefix) -> JobId {
         self.job_number = self.job_number.saturating_add(1);
         self.jobs.insert(self.job_number);
-        JobId { peer, number: self.job_number }
+        JobId::of_builtin(peer, self.job_number)
     }
 
     pub(super) fn may_hand_out(&self) -> bool {

@@ -24,7 +24,10 @@ pub struct PeerCredential {
 
 impl PeerCredential {
     /// The credential of a peer that another authentication than the built-in one has accepted: its certificate, its
-    /// discovery data, and the last second at which both are valid. It has no permissions.
+    /// discovery data, and the last second at which both are valid. The discovery data is what
+    /// [`LocalParticipant::participant_data`](super::LocalParticipant::participant_data) returns at the peer: the
+    /// session refuses a peer with that of another participant. The credential has no permissions, so that the built-in
+    /// access control refuses the peer: see [`Self::with_permissions`].
     #[must_use]
     pub fn of_plugin(certificate: Certificate, participant_data: Vec<u8>, valid_until: WallTime) -> Self {
         let algorithm = match certificate.public_key().kind() {
@@ -32,6 +35,20 @@ impl PeerCredential {
             _ => SignatureAlgorithm::Ecdsa(Digest::Sha256),
         };
         Self { certificate, issuers: Vec::new(), algorithm, grant: None, participant_data, valid_until }
+    }
+
+    /// The same credential with the grant of a permissions document for the subject of its certificate. Takes some
+    /// milliseconds: a job calls it.
+    ///
+    /// # Errors
+    /// No authority of permissions that is trusted has signed the document, or the document has no grant for the
+    /// subject that is valid now.
+    pub fn with_permissions(mut self, document: &[u8], trust: &Trust, now: WallTime) -> Result<Self, Refusal> {
+        let authorities = trust.permissions.as_deref().unwrap_or_default();
+        let grant = grant_of(document, &self.certificate, authorities, trust.algorithms.as_ref(), now)?;
+        self.valid_until = self.valid_until.min(grant.validity.not_after);
+        self.grant = Some(grant);
+        Ok(self)
     }
 
     /// Verifies what a peer says about itself, the cheaper checks first: the certificate implies the GUID, its chain is

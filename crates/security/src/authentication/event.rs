@@ -12,6 +12,7 @@ use crate::wall_time::WallTime;
 
 /// A report of authentication.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// A peer is authenticated, for the first time or again.
     Authenticated(Box<AuthenticatedPeer>),
@@ -28,7 +29,7 @@ pub enum Event {
         peer: GuidPrefix,
         /// Why.
         failure: Failure,
-        /// Whether the peer may take part in what is not protected.
+        /// Whether the peer may take part in what is not protected. Without effect unless the governance allows it.
         unauthenticated_allowed: bool,
     },
     /// An authenticated peer must be let go: its keys no longer count.
@@ -52,21 +53,26 @@ pub struct AuthenticatedPeer {
     /// The certificate, permissions and discovery data of the peer.
     pub credential: Arc<PeerCredential>,
     /// Whether the peer was authenticated before: it has been restarted, or has a new certificate. Its other keys are
-    /// those of the earlier handshake.
+    /// those of the earlier handshake. The session replaces them in any case if it knows the peer as authenticated.
     pub replaces: bool,
 }
 
 /// Why a peer could not be authenticated.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Failure {
     /// The peer announces no identity of this plug-in.
     NoIdentity,
     /// The handshake took too long; the refusal of a message of the peer, if there was one.
     TimedOut(Option<Refusal>),
+    /// The authentication refused the peer before the time of the handshake was over. The built-in one does not: others
+    /// may have sent the message that it refuses.
+    Refused(Refusal),
 }
 
 /// Why an authenticated peer is let go.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Expulsion {
     /// A certificate or the permissions were valid until this second.
     Expired(WallTime),
@@ -85,6 +91,7 @@ pub struct Transmit {
 
 /// Counters, since the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Messages that are malformed, or of a class or sender that is not possible.
     pub malformed: u64,
@@ -112,6 +119,7 @@ impl fmt::Display for Failure {
             Self::NoIdentity => f.write_str("the participant announces no identity DDS:Auth:PKI-DH:1"),
             Self::TimedOut(None) => f.write_str("the handshake took too long; no message of the peer was refused"),
             Self::TimedOut(Some(refusal)) => write!(f, "the handshake took too long; refused: {refusal}"),
+            Self::Refused(refusal) => refusal.fmt(f),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::agreement::SEED_BYTES;
 use super::authenticator::{Authenticator, Input};
 use super::contents::{Final, Hash, Reply, Request, hash};
 use super::event::{AuthenticatedPeer, Event, Expulsion};
-use super::job::{Answer, Candidate, Check, Concluded, Job, JobDone, Outcome, Sent, Work};
+use super::job::{Answer, Candidate, Check, Concluded, Job, JobDone, Maker, Outcome, Sent, Work};
 use super::pair::{Kind, LastMessage, Message, Open, Phase, Resend, Running, Session, Waiting};
 use super::refusal::Refusal;
 use crate::crypto::{ExchangeRole, KeyMaterial};
@@ -89,7 +89,8 @@ impl Authenticator {
     pub fn handle_job_done(&mut self, input: &mut Input<'_>, done: JobDone) {
         self.set_clock(input);
         let JobDone { id, outcome } = done;
-        if !self.take_back(id) {
+        // A plug-in may number its jobs as this authentication does.
+        if id.maker != Maker::Builtin || !self.take_back(id) {
             return;
         }
         let Some(pair) = self.pairs.get_mut(&id.peer) else { return };
@@ -103,7 +104,7 @@ impl Authenticator {
             Ok(Outcome::Answered(candidate)) => self.answered(input.now, id.peer, running, *candidate),
             Ok(Outcome::Concluded(concluded)) => self.concluded(input.now, id.peer, running, *concluded),
             Ok(Outcome::Accepted(key)) => self.accepted(id.peer, running, key),
-            Ok(Outcome::Reviewed) => {}
+            Ok(Outcome::Reviewed | Outcome::Plugin(_)) => {}
             Err(refusal) => self.refused(input.now, id.peer, running, refusal),
         }
         self.enqueue(id.peer);

@@ -7,7 +7,9 @@
 //! | conclude | certificate chain, document, signature; then the agreement, one signature | a reply came |
 //! | accept | one signature; then the agreement | the last message came |
 //! | review | certificate chain | the revocations changed |
+//! | plug-in | of the application's own authentication | its authentication asks for it |
 
+use core::any::Any;
 use core::fmt;
 use std::sync::Arc;
 
@@ -23,14 +25,16 @@ use crate::crypto::{KeyMaterial, exchange_key};
 use crate::secret::Secret;
 use crate::wall_time::WallTime;
 
-/// A costly step of a handshake. It takes between 10 µs and some milliseconds, and draws random numbers from the
-/// operating system for its signature.
+/// A costly step of a handshake, for the thread for jobs. One of the built-in authentication takes between 10 µs and
+/// some milliseconds, and draws random numbers from the operating system for its signature. An authentication of the
+/// application makes its own by [`Self::of_plugin`].
 pub struct Job {
     pub(super) id: JobId,
     pub(super) work: Work,
 }
 
-/// The result of a [`Job`].
+/// The result of a [`Job`]. There is no way to make one but to run or to drop the job, and a session takes one for each
+/// job that it handed out.
 pub struct JobDone {
     pub(super) id: JobId,
     pub(super) outcome: Result<Outcome, Refusal>,
@@ -40,11 +44,32 @@ pub struct JobDone {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobTicket(JobId);
 
+/// Why there is no result of a job of a plug-in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum NoJobResult {
+    /// The job panicked, or was dropped before it ran, for example because the participant has too many jobs.
+    Failed,
+    /// The result is of another type, or the job is one of the built-in authentication.
+    OtherType,
+}
+
 /// Which job of which peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JobId {
     pub(super) peer: GuidPrefix,
+    /// Of all jobs of the authentication that made it.
     pub(super) number: u64,
+    pub(super) maker: Maker,
+    /// Of all jobs that a session handed out; 0 before.
+    serial: u64,
+}
+
+/// The authentication that made a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Maker {
+    Builtin,
+    Plugin,
 }
 
 pub(super) enum Work {
@@ -53,6 +78,7 @@ pub(super) enum Work {
     Conclude { local: SharedLocal, check: Check, sent: Arc<Sent>, reply: Box<Reply> },
     Accept { check: Check, review: bool, candidate: Arc<Candidate>, last: Box<Final> },
     Review { check: Check, credential: Arc<PeerCredential> },
+    Plugin(Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>),
 }
 
 /// The trust and the time by which a peer is checked.
@@ -76,6 +102,7 @@ pub(super) enum Outcome {
     Concluded(Box<Concluded>),
     Accepted(KeyMaterial),
     Reviewed,
+    Plugin(Box<dyn Any + Send>),
 }
 
 /// A request of this participant.
@@ -105,7 +132,43 @@ pub(super) struct Concluded {
     pub(super) exchange_key: KeyMaterial,
 }
 
+impl JobId {
+    /// A job of the built-in authentication.
+    pub(super) const fn of_builtin(peer: GuidPrefix, number: u64) -> Self {
+        Self { peer, number, maker: Maker::Builtin, serial: 0 }
+    }
+}
+
 impl Job {
+    /// A costly step of an authentication of the application. The thread for jobs calls `work` once, after those of
+    /// other participants that wait, and under no lock. Its result comes back in
+    /// [`Authentication::handle_job_done`](crate::session::Authentication::handle_job_done), exactly once for each job
+    /// that the authentication handed out by [`poll_job`](crate::session::Authentication::poll_job):
+    /// [`JobDone::into_plugin_result`] returns it. A job whose `work` panics, or that cannot run, comes back without a
+    /// result. `number` is returned with either; the authentication chooses it to find the handshake of the job.
+    ///
+    /// ```
+    /// # use peregrine_rtps::id::GuidPrefix;
+    /// use peregrine_security::authentication::Job;
+    ///
+    /// let peer = GuidPrefix([1; 12]);
+    /// let job = Job::of_plugin(peer, 7, || "computed".to_owned());
+    /// let done = job.run();
+    /// assert_eq!((done.peer(), done.plugin_number()), (peer, Some(7)));
+    /// assert_eq!(done.into_plugin_result(), Ok("computed".to_owned()));
+    /// ```
+    #[must_use]
+    pub fn of_plugin<R: Any + Send>(peer: GuidPrefix, number: u64, work: impl FnOnce() -> R + Send + 'static) -> Self {
+        let id = JobId { peer, number, maker: Maker::Plugin, serial: 0 };
+        Self { id, work: Work::Plugin(Box::new(|| Box::new(work()))) }
+    }
+
+    /// The same job with its number among those that a session hands out.
+    pub(crate) const fn with_serial(mut self, serial: u64) -> Self {
+        self.id.serial = serial;
+        self
+    }
+
     /// The peer of the handshake.
     #[must_use]
     pub const fn peer(&self) -> GuidPrefix {
@@ -131,6 +194,7 @@ impl Job {
             Work::Review { check, credential } => {
                 credential.review(&check.trust, check.now).map(|()| Outcome::Reviewed)
             }
+            Work::Plugin(work) => Ok(Outcome::Plugin(work())),
         };
         JobDone { id: self.id, outcome }
     }
@@ -148,7 +212,44 @@ impl Job {
             Work::Conclude { .. } => "conclude",
             Work::Accept { .. } => "accept",
             Work::Review { .. } => "review",
+            Work::Plugin(_) => "plug-in",
         }
+    }
+}
+
+impl JobDone {
+    /// The peer of the handshake.
+    #[must_use]
+    pub const fn peer(&self) -> GuidPrefix {
+        self.id.peer
+    }
+
+    /// The number that [`Job::of_plugin`] got. `None` for a job of the built-in authentication: an authentication that
+    /// wraps the built-in one hands these back to it.
+    #[must_use]
+    pub const fn plugin_number(&self) -> Option<u64> {
+        match self.id.maker {
+            Maker::Plugin => Some(self.id.number),
+            Maker::Builtin => None,
+        }
+    }
+
+    /// The result of a job of [`Job::of_plugin`].
+    ///
+    /// # Errors
+    /// The job has no result, or none of this type.
+    pub fn into_plugin_result<R: Any>(self) -> Result<R, NoJobResult> {
+        match self.outcome {
+            Ok(Outcome::Plugin(result)) => result.downcast().map(|result| *result).map_err(|_| NoJobResult::OtherType),
+            Ok(_) => Err(NoJobResult::OtherType),
+            Err(_) if self.id.maker == Maker::Plugin => Err(NoJobResult::Failed),
+            Err(_) => Err(NoJobResult::OtherType),
+        }
+    }
+
+    /// The number of the job among those that a session handed out.
+    pub(crate) const fn serial(&self) -> u64 {
+        self.id.serial
     }
 }
 
@@ -256,5 +357,42 @@ impl fmt::Debug for Job {
 impl fmt::Debug for JobDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "JobDone({:?}, {})", self.id.peer, if self.outcome.is_ok() { "accepted" } else { "refused" })
+    }
+}
+
+impl fmt::Display for NoJobResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Failed => "the job panicked, or did not run",
+            Self::OtherType => "the result of the job is of another type, or of the built-in authentication",
+        })
+    }
+}
+
+impl core::error::Error for NoJobResult {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: GuidPrefix = GuidPrefix([1; 12]);
+
+    #[test]
+    fn result_of_a_plug_in_comes_back_with_its_type_only() {
+        let job = || Job::of_plugin(PEER, 3, || vec![1_u8, 2]);
+        assert_eq!(job().run().into_plugin_result(), Ok(vec![1_u8, 2]));
+        assert_eq!(job().run().into_plugin_result::<String>(), Err(NoJobResult::OtherType));
+        let failed = job().ticket().failed();
+        assert_eq!((failed.peer(), failed.plugin_number()), (PEER, Some(3)));
+        assert_eq!(failed.into_plugin_result::<Vec<u8>>(), Err(NoJobResult::Failed));
+    }
+
+    #[test]
+    fn job_of_the_built_in_authentication_has_no_number_and_no_result_of_a_plug_in() {
+        let done = |outcome| JobDone { id: JobId::of_builtin(PEER, 3), outcome };
+        assert_eq!(done(Ok(Outcome::Reviewed)).plugin_number(), None);
+        for outcome in [Ok(Outcome::Reviewed), Err(Refusal::JobFailed)] {
+            assert_eq!(done(outcome).into_plugin_result::<()>(), Err(NoJobResult::OtherType));
+        }
     }
 }

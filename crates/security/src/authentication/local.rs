@@ -92,6 +92,24 @@ impl LocalParticipant {
         self.prefix
     }
 
+    /// Its certificate, as PEM. Certificates of intermediate authorities may follow.
+    #[must_use]
+    pub fn certificates(&self) -> &[u8] {
+        &self.certificate
+    }
+
+    /// Its signed permissions document; empty without access control.
+    #[must_use]
+    pub fn permissions(&self) -> &[u8] {
+        &self.permissions
+    }
+
+    /// Its announcement, the discovery data: a big-endian parameter list without encapsulation.
+    #[must_use]
+    pub fn participant_data(&self) -> &[u8] {
+        &self.participant_data
+    }
+
     /// Its statements about itself in a handshake with this algorithm, named as the peer named it.
     pub(super) fn credentials(&self, agreement_algorithm: &[u8]) -> Credentials {
         Credentials {

@@ -7,6 +7,7 @@ use crate::identity::{ChainError, MalformedCertificate};
 
 /// Why a message of a handshake is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Refusal {
     /// A property is absent, occurs twice or has a wrong length.
     Property(&'static str),
@@ -38,6 +39,8 @@ pub enum Refusal {
     Signing,
     /// The thread that ran the job panicked.
     JobFailed,
+    /// An authentication of the application refused the message, for the reason in this text. Logs and events show it.
+    Plugin(String),
 }
 
 impl fmt::Display for Refusal {
@@ -58,6 +61,7 @@ impl fmt::Display for Refusal {
             Self::Signature => f.write_str("the signature is not by the key of the certificate"),
             Self::JobFailed => f.write_str("the thread that examined the message panicked"),
             Self::Signing => f.write_str("the private key of this participant made no signature"),
+            Self::Plugin(reason) => f.write_str(reason),
         }
     }
 }

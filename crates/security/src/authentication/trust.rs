@@ -19,8 +19,13 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Verifies the chain of a certificate, by signatures that the governance permits.
-    pub(super) fn verify_chain(
+    /// Verifies the chain of a certificate, by signatures that the governance permits: `leaf` and the certificates that
+    /// the peer sent with it, up to an authority that is trusted. Returns the last second at which all of them are
+    /// valid. Takes some milliseconds: a job calls it.
+    ///
+    /// # Errors
+    /// The chain is not accepted, or the governance does not permit one of its algorithms.
+    pub fn verify_chain(
         &self,
         leaf: &Certificate,
         sent: &[Certificate],
@@ -34,7 +39,7 @@ impl Trust {
 }
 
 /// Whether discovery data, big endian, is that of this participant.
-pub(super) fn states_guid(participant_data: &[u8], prefix: GuidPrefix) -> bool {
+pub(crate) fn states_guid(participant_data: &[u8], prefix: GuidPrefix) -> bool {
     let Ok(list) = ParameterList::parse_to_end(participant_data, Endianness::Big) else { return false };
     let expected = Guid::new(prefix, EntityId::PARTICIPANT).to_bytes();
     let mut guids = list.iter().filter(|(id, _)| *id == ParameterId::PARTICIPANT_GUID);

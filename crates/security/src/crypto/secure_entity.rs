@@ -1,6 +1,7 @@
 //! Entity ids of the built-in endpoints of DDS Security (DDS Security 1.2 §7.5.9).
 
 use peregrine_rtps::id::EntityId;
+use peregrine_rtps::protection::{ProtectionKind, ProtectionLevels};
 
 /// Announces this participant to authenticated ones.
 pub const PARTICIPANT_WRITER: EntityId = EntityId([0xff, 0x01, 0x01, 0xc2]);
@@ -32,4 +33,26 @@ pub const VOLATILE_READER: EntityId = EntityId([0xff, 0x02, 0x02, 0xc4]);
 #[must_use]
 pub const fn precedes_authentication(entity: EntityId) -> bool {
     matches!(entity, EntityId::SPDP_WRITER | EntityId::SPDP_READER | STATELESS_WRITER | STATELESS_READER)
+}
+
+/// Whether an endpoint belongs to the channel on which keys are exchanged: it seals with the exchange key of one peer.
+#[must_use]
+pub const fn is_key_channel(entity: EntityId) -> bool {
+    matches!(entity, VOLATILE_WRITER | VOLATILE_READER)
+}
+
+/// The protection of an endpoint that a session does not register with its cryptography, in a participant that protects
+/// messages in this way. Of an endpoint of the user this is encryption: without a key, nothing leaves it.
+#[must_use]
+pub const fn unregistered_levels(entity: EntityId, message: ProtectionKind) -> ProtectionLevels {
+    let (none, encrypt) = (ProtectionKind::None, ProtectionKind::Encrypt);
+    if precedes_authentication(entity) {
+        ProtectionLevels { message: none, submessage: none, payload: none }
+    } else if is_key_channel(entity) {
+        ProtectionLevels { message: none, submessage: encrypt, payload: none }
+    } else if entity.is_builtin() {
+        ProtectionLevels { message, submessage: none, payload: none }
+    } else {
+        ProtectionLevels { message, submessage: encrypt, payload: encrypt }
+    }
 }

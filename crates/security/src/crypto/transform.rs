@@ -14,7 +14,7 @@ use zeroize::Zeroize;
 use super::opening::OpeningKey;
 use super::pre_shared::PreSharedKeys;
 use super::sealing::{ReceiverSealingKey, SealingKey};
-use super::secure_entity::{self, precedes_authentication};
+use super::secure_entity::{is_key_channel, unregistered_levels};
 use super::table::Table;
 
 /// Parts of a table for all entities of all participants.
@@ -151,28 +151,10 @@ impl LocalSender {
     }
 }
 
-/// Whether an endpoint belongs to the channel on which keys are exchanged.
-const fn is_exchange(endpoint: EntityId) -> bool {
-    matches!(endpoint, secure_entity::VOLATILE_WRITER | secure_entity::VOLATILE_READER)
-}
-
 impl Protection for Cryptography {
     fn levels(&self, endpoint: EntityId) -> ProtectionLevels {
-        let message = self.message_kind;
-        if precedes_authentication(endpoint) {
-            return ProtectionLevels::default();
-        }
-        if is_exchange(endpoint) {
-            return ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() };
-        }
-        if let Some(levels) = self.locals.with(&endpoint, |local| local.levels) {
-            return levels;
-        }
-        if endpoint.is_builtin() {
-            return ProtectionLevels { message, ..ProtectionLevels::default() };
-        }
-        // Without registration there is no key, so that nothing leaves unprotected.
-        ProtectionLevels { message, submessage: ProtectionKind::Encrypt, payload: ProtectionKind::Encrypt }
+        let registered = self.locals.with(&endpoint, |local| local.levels);
+        registered.unwrap_or_else(|| unregistered_levels(endpoint, self.message_kind))
     }
 
     fn seal(
@@ -182,7 +164,7 @@ impl Protection for Cryptography {
         receiver: Option<GuidPrefix>,
         text: Text<'_>,
     ) -> Result<Seal, SealError> {
-        if is_exchange(sender) {
+        if is_key_channel(sender) {
             // Each pair of participants has a key of its own.
             return self.seal_exchange(receiver.ok_or(SealError::NoKey)?, text);
         }

@@ -36,7 +36,7 @@ use crate::authentication::{Input, Job, JobDone, UnusableIdentity};
 use crate::crypto::PreSharedKeys;
 use crate::documents::Denial;
 use crate::identity::{RevocationList, UnusableRevocations};
-use crate::message::{identity_token, permissions_token};
+use crate::message::permissions_token;
 use crate::session::{
     self, AccessControl, Credential, Plugins, Renewal, SecurityEvent, Session, SessionConfig, SessionStatistics,
     SessionUsage, Step, UnusableEndpoint,
@@ -106,7 +106,7 @@ impl ParticipantSecurity {
         let rights = plugins.make_access_control(credential.rights().clone());
         config.prefix = credential.prefix();
         let masks = rights.participant_masks();
-        config.security = Some(Box::new(announcement(&identity_token(), &permissions_token(), masks)));
+        config.security = Some(Box::new(announcement(plugins.announced_identity(), &permissions_token(), masks)));
         let mut announced = config.data();
         // A participant with a gate announces these.
         announced.builtin_endpoints = announced.builtin_endpoints.with(BuiltinEndpointSet::SECURITY);
@@ -157,7 +157,7 @@ impl ParticipantSecurity {
         partition: &Partition,
         tags: Option<&OpaqueValue>,
     ) -> Result<(), Denial> {
-        let now = self.environment.wall().into();
+        let now = self.with(Session::calendar);
         self.rights.endpoint(endpoint, &description(topic, partition, tags), now).map(drop)
     }
 
@@ -223,8 +223,8 @@ impl ParticipantSecurity {
     /// # Errors
     /// The fault of the first unusable list.
     pub fn check_revocations(&self, lists: &[RevocationList]) -> Result<(), UnusableRevocations> {
-        let authorities = self.session().identity_authorities();
-        authorities.check_revocations(lists, self.environment.wall().into())
+        let (authorities, now) = self.with(|session, input| (session.identity_authorities(), session.calendar(input)));
+        authorities.check_revocations(lists, now)
     }
 
     /// Replaces the revocation lists. Peers with a revoked certificate are let go when jobs have verified the

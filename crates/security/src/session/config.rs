@@ -18,6 +18,8 @@ pub struct SessionConfig {
     pub blocks_per_key: Option<u64>,
     /// Whether all keys that an expelled peer has are renewed.
     pub renew_after_expulsion: bool,
+    /// Whether all keys that a peer has are renewed when it leaves or its lease ends.
+    pub renew_after_departure: bool,
     /// The number of peers, at most [`PEERS`].
     pub peers: usize,
 }
@@ -31,6 +33,8 @@ pub struct StepsWaiting;
 pub struct SessionStatistics {
     /// Of authentication.
     pub authentication: authentication::Statistics,
+    /// Results of jobs that were not handed out, or whose result came before.
+    pub jobs_not_awaited: u64,
     /// Messages that were not accepted since too many steps waited.
     pub not_taken: u64,
     /// Announcements of participants for which there was no room.
@@ -89,7 +93,8 @@ pub struct SessionUsage {
 impl Default for SessionConfig {
     fn default() -> Self {
         let crypto = CryptoConfig::default();
-        Self { jobs: 4, crypto, blocks_per_key: None, renew_after_expulsion: true, peers: PEERS }
+        let (renew_after_expulsion, renew_after_departure) = (true, false);
+        Self { jobs: 4, crypto, blocks_per_key: None, renew_after_expulsion, renew_after_departure, peers: PEERS }
     }
 }
 

@@ -19,6 +19,7 @@
 //!
 //! [`Session::protection`] seals and opens with the keys, on any number of threads.
 
+mod calendar;
 mod config;
 mod credential;
 mod description;

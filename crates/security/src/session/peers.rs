@@ -11,7 +11,9 @@ use super::peer::{BUILTIN_PAIRS, Match, PairKey, Peer};
 use super::refusal::PeerRefusal;
 use super::state::Session;
 use super::step::{Admission, RenewalCause, SecurityEvent, Step};
-use crate::authentication::{AuthenticatedPeer, Event, Expulsion, Failure, Input, PeerCredential};
+use crate::authentication::{
+    AuthenticatedPeer, Event, Expulsion, Failure, Input, PeerCredential, Refusal, states_guid,
+};
 use crate::documents::SecurityMasks;
 use crate::identity::{RevocationList, TrustAnchors};
 use crate::limits::TOKEN_RESEND_FIRST;
@@ -79,13 +81,19 @@ impl Session {
         self.peers.remove(&peer).is_some()
     }
 
-    /// Discovery knows a participant no longer: it left, or its lease expired. Its keys are dropped.
+    /// Discovery knows a participant no longer: it left, or its lease expired. Its keys are dropped, and those that it
+    /// has are renewed if [`SessionConfig::renew_after_departure`](super::SessionConfig::renew_after_departure) is set.
     pub fn peer_lost(&mut self, input: &mut Input<'_>, peer: GuidPrefix) {
         self.set_clock(input);
+        let shared = self.senders_known_to(peer);
         self.authenticator.remove_participant(peer);
         self.withdraw(peer);
         self.peers.remove(&peer);
         self.process_authentication(input);
+        if self.config.renew_after_departure {
+            self.want_renewal(shared, RenewalCause::Departure);
+            self.serve_renewal(input);
+        }
     }
 
     /// The reader of stateless messages received a sample. `sender` is the GUID prefix of the RTPS message, `source`
@@ -165,14 +173,14 @@ impl Session {
 
     fn authenticated(&mut self, input: &mut Input<'_>, authenticated: AuthenticatedPeer) {
         let AuthenticatedPeer { peer, role, exchange_key, credential, replaces } = authenticated;
-        if !self.peers.contains_key(&peer) {
-            return;
-        }
+        let Some(known) = self.peers.get(&peer) else { return };
+        // A plug-in may have forgotten that it has authenticated the peer.
+        let replaces = replaces || known.is_authenticated();
         if replaces {
             self.withdraw(peer);
         }
         let signed = signed_parameters(&credential);
-        let verdict = self.verdict(input, &credential, signed.masks);
+        let verdict = self.verdict(input, peer, &credential, signed.masks);
         let Some(state) = self.peers.get_mut(&peer) else { return };
         let is_contradicted = state.announced.is_some() && state.announced != signed.masks;
         state.announced = signed.masks;
@@ -196,9 +204,13 @@ impl Session {
     fn verdict(
         &self,
         input: &Input<'_>,
+        peer: GuidPrefix,
         credential: &PeerCredential,
         remote: Option<SecurityMasks>,
     ) -> Result<(), PeerRefusal> {
+        if !states_guid(credential.participant_data(), peer) {
+            return Err(PeerRefusal::NotAuthenticated(Failure::Refused(Refusal::ParticipantData)));
+        }
         let local = self.rights.participant_masks();
         if let Some(remote) = remote.filter(|_| conflict(local, remote)) {
             return Err(PeerRefusal::Protection { local, remote });
@@ -207,7 +219,11 @@ impl Session {
     }
 
     fn failed(&mut self, peer: GuidPrefix, failure: Failure, unauthenticated_allowed: bool) {
-        if unauthenticated_allowed {
+        // The built-in authentication reports no failure of an authenticated peer, and a plug-in may.
+        if self.peers.get(&peer).is_some_and(Peer::is_authenticated) {
+            self.withdraw(peer);
+        }
+        if unauthenticated_allowed && self.rights.allow_unauthenticated() {
             if self.admit(peer, Admission::Unauthenticated) {
                 self.report(SecurityEvent::Unauthenticated { peer, cause: failure });
             }

@@ -19,7 +19,7 @@ use crate::authentication::{
 };
 use crate::crypto::{ExchangeRole, KeyFactory, KeyMaterial, PreSharedKeys, RefusedKeys};
 use crate::documents::{Denial, Document, DomainRule, SecurityMasks};
-use crate::message::DataHolder;
+use crate::message::{DataHolder, identity_token};
 use crate::wall_time::WallTime;
 
 /// The mutual authentication of participants (Authentication of DDS Security 1.2 §9.3). The built-in one is
@@ -64,10 +64,12 @@ pub trait Authentication: fmt::Debug + Send {
     /// [`Event::Expelled`].
     fn poll_event(&mut self) -> Option<Event>;
 
-    /// The next computation that takes long. The caller runs it on another thread.
+    /// The next computation that takes long, made by [`Job::of_plugin`]. The caller runs it on another thread, in the
+    /// order of these calls with those of other participants, and asks for no more than
+    /// [`SessionConfig::jobs`](super::SessionConfig::jobs) at a time.
     fn poll_job(&mut self, input: &mut Input<'_>) -> Option<Job>;
 
-    /// A computation is done.
+    /// A computation is done, or has failed. Called once for each job.
     fn handle_job_done(&mut self, input: &mut Input<'_>, done: JobDone);
 
     /// When to call [`Self::handle_timeout`].
@@ -144,10 +146,22 @@ pub trait AccessControl: fmt::Debug + Send + Sync {
 /// The keys of the participant and of its peers (CryptoKeyFactory and CryptoKeyExchange of DDS Security 1.2 §9.5.1.8,
 /// §9.5.1.9), and the transformations with them. The built-in ones are [`KeyFactory`].
 pub trait Cryptographic: fmt::Debug + Send {
-    /// The transformations with these keys (CryptoTransform of DDS Security 1.2 §9.5.1.10).
+    /// The transformations with these keys (CryptoTransform of DDS Security 1.2 §9.5.1.10). Called once, after the
+    /// built-in endpoints are registered. Threads that send and receive use the result without the plug-in, which
+    /// changes its keys meanwhile. The protection of endpoints that are never registered is that of
+    /// [`unregistered_levels`](crate::crypto::secure_entity::unregistered_levels).
     fn protection(&self) -> Arc<dyn Protection>;
 
-    /// Protects messages that no key of a participant protects with these keys, from the beginning on.
+    /// Creates the keys of this participant, whose messages are protected in this way. The first call, and made once.
+    /// Later calls state the participant as [`EntityId::PARTICIPANT`]. Without an implementation, the keys are those
+    /// that were made with the plug-in.
+    fn register_participant(&mut self, messages: ProtectionKind, random: &mut dyn FnMut(&mut [u8])) {
+        let _ = (messages, random);
+    }
+
+    /// Protects messages that no key of a participant protects with these keys, from the beginning on. Called before
+    /// the first message, if the governance requires it. The [`Protection`] passes `pre_shared`, `seal_pre_shared` and
+    /// `open_pre_shared` on to the keys, which implement them.
     fn set_pre_shared(&mut self, keys: Arc<PreSharedKeys>);
 
     /// Creates the keys of a local endpoint whose submessages and payloads are protected in this way.
@@ -232,6 +246,7 @@ pub struct Plugins {
     access_control: Arc<MakeAccessControl>,
     authentication: Arc<MakeAuthentication>,
     cryptographic: Arc<MakeCryptographic>,
+    identity_token: DataHolder,
 }
 
 impl Plugins {
@@ -242,6 +257,7 @@ impl Plugins {
             access_control: Arc::new(|builtin| Arc::new(builtin)),
             authentication: Arc::new(|builtin| Box::new(builtin)),
             cryptographic: Arc::new(|builtin| Box::new(builtin)),
+            identity_token: identity_token(),
         }
     }
 
@@ -262,6 +278,15 @@ impl Plugins {
         self
     }
 
+    /// Announces this token in place of that of the built-in authentication. Participants with another authentication
+    /// see in it that they cannot authenticate this one, and refuse it at once. [`Authentication::handle_announcement`]
+    /// gets the tokens of others.
+    #[must_use]
+    pub fn identity_token(mut self, token: DataHolder) -> Self {
+        self.identity_token = token;
+        self
+    }
+
     /// Replaces cryptography.
     #[must_use]
     pub fn cryptographic(
@@ -276,6 +301,10 @@ impl Plugins {
     #[must_use]
     pub fn make_access_control(&self, builtin: Rights) -> Arc<dyn AccessControl> {
         (self.access_control)(builtin)
+    }
+
+    pub(crate) const fn announced_identity(&self) -> &DataHolder {
+        &self.identity_token
     }
 
     pub(super) fn make_authentication(&self, builtin: Authenticator) -> Box<dyn Authentication> {

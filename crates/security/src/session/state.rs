@@ -8,6 +8,7 @@ use peregrine_rtps::id::{EntityId, GuidPrefix};
 use peregrine_rtps::protection::Protection;
 use peregrine_rtps::time::{Instant, Span};
 
+use super::calendar::Calendar;
 use super::config::{SessionConfig, SessionStatistics, SessionUsage, StepsWaiting};
 use super::credential::Credential;
 use super::description::{EndpointDescription, EndpointSecurity};
@@ -56,6 +57,10 @@ pub struct Session {
     pub(super) is_expired: bool,
     pub(super) sequence_number: i64,
     pub(super) statistics: SessionStatistics,
+    /// The numbers of the jobs that are handed out.
+    jobs: BTreeSet<u64>,
+    job_number: u64,
+    calendar: Calendar,
     /// The latest times that were stated.
     clock: (Instant, WallTime),
 }
@@ -135,6 +140,7 @@ impl Session {
         let authenticator = plugins.make_authentication(authenticator);
         let messages = rights.domain_rule().messages;
         let mut keys = plugins.make_cryptographic(KeyFactory::new(messages, config.crypto, input.random));
+        keys.register_participant(messages, input.random);
         let mut locals = BTreeMap::new();
         let discovery = rights.domain_rule().discovery;
         let liveliness = rights.domain_rule().liveliness;
@@ -192,6 +198,9 @@ impl Session {
             is_expired: false,
             sequence_number: 0,
             statistics: SessionStatistics::default(),
+            jobs: BTreeSet::new(),
+            job_number: 0,
+            calendar: Calendar::new(input.now, input.wall),
             clock: (input.now, input.wall),
         })
     }
@@ -232,13 +241,23 @@ impl Session {
             let Some(pair) = self.pairs.pop_front() else { break };
             self.serve_pair(input, pair);
         }
-        self.authenticator.poll_job(input).map(Step::RunJob)
+        if self.jobs.len() >= self.config.jobs.max(1) {
+            return None;
+        }
+        let job = self.authenticator.poll_job(input)?;
+        self.job_number = self.job_number.saturating_add(1);
+        self.jobs.insert(self.job_number);
+        Some(Step::RunJob(job.with_serial(self.job_number)))
     }
 
     /// A job is done. If its thread panicked, the result comes from its
-    /// [`JobTicket`](crate::authentication::JobTicket).
+    /// [`JobTicket`](crate::authentication::JobTicket). Of several results of one job, the first counts.
     pub fn job_done(&mut self, input: &mut Input<'_>, done: JobDone) {
         self.set_clock(input);
+        if !self.jobs.remove(&done.serial()) {
+            self.statistics.jobs_not_awaited = self.statistics.jobs_not_awaited.saturating_add(1);
+            return;
+        }
         self.authenticator.handle_job_done(input, done);
         self.process_authentication(input);
     }
@@ -283,6 +302,13 @@ impl Session {
         }
     }
 
+    /// The calendar of the participant at this time: that of the host, unless the host's was set back since the
+    /// beginning.
+    pub fn calendar(&mut self, input: &mut Input<'_>) -> WallTime {
+        self.set_clock(input);
+        input.wall
+    }
+
     /// Counters.
     #[must_use]
     pub fn statistics(&self) -> SessionStatistics {
@@ -303,7 +329,9 @@ impl Session {
         }
     }
 
-    pub(super) fn set_clock(&mut self, input: &Input<'_>) {
+    /// Notes the times, and puts the calendar of the participant in place of the host's.
+    pub(super) fn set_clock(&mut self, input: &mut Input<'_>) {
+        input.wall = self.calendar.at(input.now, input.wall);
         self.clock = (input.now, input.wall);
     }
 

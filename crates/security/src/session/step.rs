@@ -181,11 +181,14 @@ pub enum SecurityEvent {
 
 /// Why keys are renewed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum RenewalCause {
     /// A sender has sealed the configured number of blocks.
     Blocks,
     /// The caller asked for it.
     Demand,
+    /// A peer that has the keys has left, or its lease has ended.
+    Departure,
     /// A peer that has the keys is no longer accepted.
     Expulsion,
 }
@@ -248,6 +251,7 @@ impl fmt::Display for SecurityEvent {
                 let cause = match cause {
                     RenewalCause::Blocks => "the configured number of blocks is sealed",
                     RenewalCause::Demand => "on demand",
+                    RenewalCause::Departure => "a peer that has the keys is gone",
                     RenewalCause::Expulsion => "a peer that has the keys is no longer accepted",
                 };
                 write!(f, "{senders} senders have new keys: {cause}")

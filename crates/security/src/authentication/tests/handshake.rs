@@ -482,3 +482,21 @@ fn messages_have_the_properties_that_peers_require_in_their_order() {
     assert_eq!(request.destination_participant, Guid::new(PAIR[1].prefix, EntityId::PARTICIPANT));
     assert_eq!((request.destination_endpoint, request.source_endpoint), (Guid::default(), Guid::default()));
 }
+
+#[test]
+fn job_of_a_plug_in_with_the_number_of_a_built_in_one_ends_nothing() {
+    let mut authenticator = PAIR[0].authenticator(trusting(&EC_AUTHORITY), Instant(0));
+    let mut random = random(1);
+    let mut input = Input { now: Instant(0), wall: NOW, random: &mut random };
+    let peer = PAIR[1].prefix;
+    authenticator.handle_announcement(&mut input, peer, address(1), Some(&identity_token()));
+    let job = authenticator.poll_job(&mut input).unwrap();
+    for number in 0..3 {
+        authenticator.handle_job_done(&mut input, Job::of_plugin(peer, number, || ()).run());
+        authenticator.handle_job_done(&mut input, Job::of_plugin(peer, number, || ()).ticket().failed());
+    }
+    assert_eq!((authenticator.usage().jobs, authenticator.poll_transmit()), (1, None));
+    authenticator.handle_job_done(&mut input, job.run());
+    assert_eq!(authenticator.usage().jobs, 0);
+    assert!(authenticator.poll_transmit().is_some(), "the request");
+}

@@ -58,6 +58,50 @@ fn permissions_that_expire_while_running_withdraw_the_keys() {
     assert!(denial.what.contains("valid from"), "{denial}");
 }
 
+const DAY: i64 = 86_400;
+
+#[test]
+fn calendar_that_is_set_back_prolongs_and_revives_no_certificate() {
+    let mut world = ending(Draft { until: SOON_UTC, ..Draft::participant("P_b") }, "2034-01-01T00:00:00");
+    world.meet();
+    world.run_for(Span::from_secs(90));
+    assert!(world.is_authenticated(1, 0));
+    world.wall = WallTime(world.wall.0 - DAY);
+    world.run_for(Span::from_secs(15));
+    let peer = world.nodes[1].prefix;
+    let event = SecurityEvent::Expired { peer, until: SOON };
+    assert_eq!(world.count(0, |found| *found == event), 1, "the end is not a day later");
+    assert_eq!(world.count(1, |found| *found == SecurityEvent::LocalExpired { until: SOON }), 1);
+    let denied =
+        world.call(0, |session, input| session.endpoint_made(input, WRITER, EndpointDescription::of_topic(TOPIC)));
+    assert!(denied.is_ok(), "the permissions of the other participant are valid");
+    // The peer is announced again, after the pause that follows the end.
+    for _ in 0..3 {
+        world.run_for(Span::from_secs(60));
+        world.meet();
+    }
+    let expired = |event: &SecurityEvent| {
+        matches!(event, SecurityEvent::MessageRefused { refusal: Refusal::Chain(error), .. }
+            if error.fault == ChainFault::Expired(SOON))
+    };
+    assert!(world.count(0, expired) > 0);
+    assert!(!world.is_authenticated(1, 0));
+}
+
+#[test]
+fn calendar_that_was_set_forward_for_a_time_leaves_no_trace() {
+    let mut world = ending(Draft { until: "20250616120000Z", ..Draft::participant("P_b") }, "2034-01-01T00:00:00");
+    world.meet();
+    let right = world.wall;
+    world.wall = WallTime(right.0 + 2 * DAY);
+    world.run_for(Span::from_secs(3600));
+    let expired = |event: &SecurityEvent| matches!(event, SecurityEvent::Expired { .. });
+    assert_eq!((world.count(0, expired), world.is_authenticated(1, 0)), (1, false));
+    world.wall = WallTime(right.0 + 3600);
+    world.meet();
+    assert!(world.is_authenticated(1, 0), "the certificate is valid for hours");
+}
+
 #[test]
 fn certificate_that_expired_before_the_meeting_is_refused() {
     let mut world = ending(Draft { until: SOON_UTC, ..Draft::participant("P_b") }, "2034-01-01T00:00:00");

@@ -120,3 +120,40 @@ fn unprotected_senders_are_not_renewed() {
     }
     assert_eq!((world.nodes[0].volatile_sent, world.nodes[0].session.statistics().renewals), (sent, 0));
 }
+
+/// Three participants, of which the first has a writer with two readers. The second leaves. Returns whether it opens
+/// what the writer seals some seconds later.
+fn opens_after_its_departure(renew_after_departure: bool) -> bool {
+    let mut world = World::new(1, PERFECT);
+    let config = SessionConfig { renew_after_departure, ..SessionConfig::default() };
+    world.add(&OWNERS[0], &Start { config, ..Start::with(Rules::strict()) });
+    world.add(&OWNERS[1], &Start::with(Rules::strict()));
+    world.add(&OWNERS[2], &Start::with(Rules::strict()));
+    world.meet();
+    world.make_endpoints();
+    world.call(2, |session, input| session.endpoint_made(input, READER, EndpointDescription::of_topic(TOPIC))).unwrap();
+    world.discover(0, WRITER, 2, READER);
+    world.discover(2, READER, 0, WRITER);
+    world.run_for(Span::from_millis(100));
+    let gone = world.nodes[1].prefix;
+    world.nodes[1].is_online = false;
+    world.call(0, |session, input| session.peer_lost(input, gone));
+    // A peer that was never authenticated has no keys.
+    let stranger = peregrine_rtps::id::GuidPrefix([9; 12]);
+    world.call(0, |session, input| session.peer_lost(input, stranger));
+    world.run_for(ACTIVATION_DELAY.times(2));
+    let sealed = world.seal((0, WRITER), (2, READER), Scope::Payload, STRICT.payload).unwrap();
+    assert!(world.opens(&sealed, 0, 2).is_some(), "the remaining reader has the keys");
+    let renewed = world.count(0, |event| match event {
+        SecurityEvent::KeysRenewed { cause, senders } => *cause == RenewalCause::Departure && *senders > 1,
+        _ => false,
+    });
+    assert_eq!(renewed, usize::from(renew_after_departure));
+    world.opens(&sealed, 0, 1).is_some()
+}
+
+#[test]
+fn peer_that_left_does_not_get_the_keys_that_replace_its_own_where_this_is_configured() {
+    assert!(opens_after_its_departure(false), "keys stay in use without the setting");
+    assert!(!opens_after_its_departure(true));
+}

@@ -316,7 +316,7 @@ fn longest_announcement_arrives() {
         a.publisher(PublisherQos { partition: partition.clone(), group_data, ..PublisherQos::default() }).unwrap();
     // As announced, these are exactly as many bytes as permitted.
     let properties = properties([4096, 4096, 4096, 4096, 4096, 4096, 4096, 3963]);
-    assert_eq!(properties.announced_octets(), 32 << 10);
+    assert_eq!(properties.announced_bytes(), 32 << 10);
     let qos = DataWriterQos { user_data: UserData(octets.clone()), properties: properties.clone(), ..writer_qos() };
     let writer = publisher.writer(&topic).qos(qos).build().unwrap();
     let mut events = b.discovery_events();

@@ -336,25 +336,25 @@ pub const BUILTIN_SAMPLE_BYTES_MAX: u32 = 1 << 18;
 pub const PARTITIONS_MAX: usize = 64;
 
 /// Bytes of a partition name, without the terminating zero.
-pub const PARTITION_OCTETS_MAX: usize = 256;
+pub const PARTITION_BYTES_MAX: usize = 256;
 
 /// Bytes of USER_DATA, TOPIC_DATA or GROUP_DATA of an own endpoint: what a parameter holds besides its length (RTPS 2.5
 /// §9.4.2.11). With all three, an announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
-pub const OPAQUE_OCTETS_MAX: usize = 65_528;
+pub const OPAQUE_BYTES_MAX: usize = 65_528;
 
 /// Properties of each kind per announcement. Further properties are ignored.
 pub const PROPERTIES_MAX: usize = 64;
 
 /// Bytes of the name or the value of a property; longer ones are ignored. Connext announces paths of executables.
-pub const PROPERTY_OCTETS_MAX: usize = 4096;
+pub const PROPERTY_BYTES_MAX: usize = 4096;
 
 /// Bytes of the announced properties of an own endpoint. Even if every other policy has its greatest length, an
 /// announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
-pub const ENDPOINT_PROPERTIES_OCTETS_MAX: usize = 32 << 10;
+pub const ENDPOINT_PROPERTIES_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes of USER_DATA and properties of an own participant together: half a message, because the announcement must fit
 /// into one message.
-pub const PARTICIPANT_QOS_OCTETS_MAX: usize = 32 << 10;
+pub const PARTICIPANT_QOS_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes of idle sample buffers that an endpoint keeps for its next samples.
 pub const POOL_BYTES_MAX: usize = 32 << 20;

@@ -513,7 +513,7 @@ fn disabled_entities_communicate_after_enable() {
     assert!(matches!(reader.enable(), Err(Error::AlreadyDeleted)));
 }
 
-/// Notes what a writer is told of stalls.
+/// Notes the stalls that a listener of a writer gets.
 #[derive(Default)]
 struct Stalls(Mutex<Vec<DeliveryStalledStatus>>);
 

@@ -95,7 +95,7 @@ fn writer_without_limits_is_bounded_and_names_the_reader_that_is_behind() {
     writer.write(&Reading::new(1, written)).unwrap();
 }
 
-/// Notes what a writer is told of its cache.
+/// Notes the changes of the cache that a listener of a writer gets.
 #[derive(Default)]
 struct Caches(Mutex<Vec<ReliableWriterCacheChangedStatus>>);
 

@@ -145,8 +145,8 @@ pub const KEY_CHANNEL_MEMORY_MAX: usize = 64 << 20;
 /// forgotten.
 pub const REFUSALS_REMEMBERED_MAX: usize = 256;
 
-/// Known senders of refused messages, by reason, for each of which an event tells once a second. Further ones share an
-/// event.
+/// Known senders of refused messages, by reason, for each of which there is an event once a second. Further ones share
+/// an event.
 pub const REFUSED_SENDERS_MAX: usize = 64;
 
 /// Messages with keys that the caller has not taken. At this number, peers wait.
@@ -238,7 +238,7 @@ pub const MOVE_QUESTION_DOUBLINGS: u32 = 5;
 /// all. After an outage of a link, peers and switches need a while to reach it.
 pub const RETURN_QUESTIONS: u32 = 12;
 
-/// How long a peer that was discovered after a move may take to show that it hears this participant, until it is told
+/// How long a peer that was discovered after a move may take to show that it hears this participant, until it gets a
 /// goodbye.
 pub const SILENT_AFTER: Span = Span::from_secs(1);
 
@@ -505,7 +505,7 @@ pub const RETRY_MAX: Span = Span::from_secs(1);
 pub const FRUITLESS_AFTER: Span = Span::from_millis(100);
 
 /// Longest time that a writer waits before it asks a reader again whose answers are complete and bring nothing new: the
-/// reader has no room, and tells when it has.
+/// reader has no room, and acknowledges when it has.
 pub const FRUITLESS_RETRY_MAX: Span = Span::from_millis(50);
 
 /// How often a reader that had no room acknowledges, unasked, what it has accepted since. After such an answer, its

@@ -125,8 +125,8 @@ pub struct Quirks {
     /// readers of a process share this state: a HEARTBEAT or GAP to one of them is for all.
     pub skips_to_first_heartbeat: bool,
     /// Whether a volatile reader that has received nothing yet starts anew with a HEARTBEAT that begins later, and
-    /// reports nothing as lost then. Readers of other vendors may report it, so a GAP tells them what was written
-    /// before their match.
+    /// reports nothing as lost then. Readers of other vendors may report it, so a GAP names for them what was
+    /// written before their match.
     pub moves_start_by_heartbeat: bool,
     /// Whether a reader requests a missing sample as soon as a later one shows the gap, and a writer expects that. The
     /// reader of the standard waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.

@@ -1,5 +1,5 @@
 //! Builds samples of a mutable structure in place and views them: a subject of `cargo xtask bench instructions`. Its
-//! parts stay functions of their own, so that a profile tells them apart.
+//! parts stay functions of their own, so that a profile shows each of them.
 //!
 //! `flat BYTES COUNT`: COUNT samples with a payload of BYTES, which stays unfilled.
 

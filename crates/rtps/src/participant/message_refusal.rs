@@ -1,4 +1,4 @@
-//! Why a participant with security refuses messages, and when the refusals are told.
+//! Why a participant with security refuses messages, and when it reports the refusals.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -29,8 +29,8 @@ pub enum MessageRefusal {
 /// The least time between two events for one sender and reason.
 const INTERVAL: Span = Span::from_secs(1);
 
-/// When the refusals of each sender and reason were told last, and how many came since. Unknown senders, whose names
-/// cost nothing, are counted together, and so are known ones beyond [`REFUSED_SENDERS_MAX`] in an interval.
+/// When the refusals of each sender and reason were reported last, and how many came since. Unknown senders, whose
+/// names cost nothing, are counted together, and so are known ones beyond [`REFUSED_SENDERS_MAX`] in an interval.
 #[derive(Debug, Default)]
 pub(super) struct RefusedMessages {
     tallies: BTreeMap<(Option<GuidPrefix>, MessageRefusal), Tally>,
@@ -43,7 +43,7 @@ struct Tally {
 }
 
 impl RefusedMessages {
-    /// Notes a refusal; `from` is a known sender. Returns the number of refusals to tell, if it is time.
+    /// Notes a refusal; `from` is a known sender. Returns the number of refusals to report, if it is time.
     pub(super) fn note(&mut self, now: Instant, from: Option<GuidPrefix>, refusal: MessageRefusal) -> Option<u64> {
         let mut key = (from, refusal);
         if from.is_some() && !self.tallies.contains_key(&key) && !self.make_room(now) {
@@ -61,8 +61,8 @@ impl RefusedMessages {
         Some(core::mem::take(&mut tally.count))
     }
 
-    /// Whether there is room for another known sender. Forgets those of which an event may be told again; what was not
-    /// told of them is told with unknown senders.
+    /// Whether there is room for another known sender. Forgets those whose interval is over; their refusals that were
+    /// not reported are reported with those of unknown senders.
     fn make_room(&mut self, now: Instant) -> bool {
         if self.known() < REFUSED_SENDERS_MAX {
             return true;
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(told.collect::<Vec<_>>(), vec![1; REFUSED_SENDERS_MAX + 1]);
         assert_eq!(refused.tallies.len(), REFUSED_SENDERS_MAX + 1);
         assert_eq!(refused.note(now, sender(0), reason), None, "one that has a place, and is not told yet");
-        // A second later, the places are free; what was not told is not lost.
+        // A second later, the places are free; refusals that were not reported are not lost.
         let later = now + INTERVAL;
         assert_eq!(refused.note(later, sender(10 * REFUSED_SENDERS_MAX), reason), Some(1));
         assert_eq!(refused.tallies.len(), 2);

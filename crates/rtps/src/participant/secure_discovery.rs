@@ -44,8 +44,8 @@ impl Participant {
         }
     }
 
-    /// Announces the end of this participant to authenticated ones: they do not believe the goodbye that anybody could
-    /// have sent.
+    /// Announces the end of this participant to authenticated ones: they do not believe a goodbye in clear, which any
+    /// host could have sent.
     pub(super) fn leave_securely(&mut self, wall: Timestamp) {
         let mut payload = Vec::new();
         emit_participant_key(self.guid(), &mut payload);
@@ -172,7 +172,7 @@ impl Participant {
     }
 }
 
-/// Announcements to everybody do not contain the state of the certificate.
+/// Announcements to all participants do not contain the state of the certificate.
 pub(super) fn without_status(security: &mut Option<Box<crate::discovery::data::ParticipantSecurityData>>) {
     if let Some(security) = security {
         security.identity_status_token = None;

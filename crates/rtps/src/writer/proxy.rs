@@ -273,7 +273,7 @@ impl ReaderProxy {
     }
 
     /// The reader has acknowledged samples from `before` on, of those `sent_below`. A reader that was given up counts
-    /// again if it has one that the writer still keeps: it may have been told that the others are lost. Returns whether
+    /// again if it has one that the writer still keeps: a HEARTBEAT may have declared the others lost. Returns whether
     /// it counts again.
     pub(super) fn returns_with_progress(
         &mut self,

@@ -312,7 +312,7 @@ impl Writer {
 
     /// Of the changes before `below`, which no reader that counts needs, the first that is kept for inactive readers:
     /// the newest ones, up to [`INACTIVE_KEEP_BYTES`]. Readers that do not answer are kept nothing while another reader
-    /// counts. A reader that was given up is: only what is still kept tells its progress from a skip.
+    /// counts. A reader that was given up is: only what is still kept distinguishes its progress from a skip.
     pub(super) fn kept_for_inactive(&mut self, below: SequenceNumber) -> SequenceNumber {
         let inactive =
             || self.readers.iter().filter(|r| r.info.reliable && !r.retains_unacknowledged() && r.is_inactive());

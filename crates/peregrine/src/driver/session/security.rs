@@ -244,7 +244,7 @@ impl Drop for OpenJob {
     }
 }
 
-/// The event that tells observers of a report.
+/// The event that announces a report to observers.
 pub(super) const fn event_of(report: SecurityReport) -> DiscoveryEvent {
     DiscoveryEvent::Security(report)
 }

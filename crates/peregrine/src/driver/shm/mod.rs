@@ -587,7 +587,7 @@ impl SharedMemory {
         }
     }
 
-    /// The next poll of the connections tells the participant of this process.
+    /// The next poll of the connections reports the end to the participant of this process.
     fn note_process_ended(&self, local: GuidPrefix, remote: GuidPrefix) {
         self.process_ends.add(local, remote);
     }

@@ -10,7 +10,7 @@ use crate::driver::base::sync::lock;
 /// that further ones are about.
 const PROCESS_ENDS_MAX: usize = 1024;
 
-/// The ends of processes of which participants of this process were not told yet.
+/// The ends of processes that wait to be reported to the participants of this process.
 #[derive(Default)]
 pub(super) struct ProcessEnds(Mutex<Vec<(GuidPrefix, GuidPrefix)>>);
 

@@ -1,4 +1,4 @@
-//! The gate: who is admitted, what is announced where, and which keys matches wait for.
+//! The gate: which participants are admitted, what is announced where, and which keys matches wait for.
 
 use super::forged_goodbye::goodbye;
 use super::secured::{CLOSED, OPEN, SEALED, Secured, Told, builtin_pairs, rules_of};

@@ -295,7 +295,7 @@ fn peer_that_knows_another_address_is_told_goodbye_after_a_return_too() {
 fn peer_behind_a_link_that_is_down_is_told_no_goodbye() {
     /// The networks of the interfaces in use, and of those without a link.
     type Interfaces = [&'static [u8]; 2];
-    // Interfaces before, during and after an outage, and whether the peer is told goodbye during and after the outage.
+    // Interfaces before, during and after an outage, and whether the peer gets a goodbye during and after the outage.
     let cases: [([Interfaces; 3], [bool; 2]); 10] = [
         ([[&[0], &[]], [&[], &[0]], [&[0], &[]]], [false, false]),
         ([[&[0, 7], &[]], [&[7], &[0]], [&[0, 7], &[]]], [false, false]),

@@ -152,7 +152,7 @@ impl Link {
         self.sides[side].rtps.handle_datagram(&rx, octets, &mut FragmentRun::default(), |_, _, _| {});
     }
 
-    /// The refusals of messages that a side has told of: the sender, the reason and the number.
+    /// The refusals of messages that a side has reported: the sender, the reason and the number.
     fn take_refusals(&mut self, side: usize) -> Vec<(GuidPrefix, MessageRefusal, u64)> {
         let rtps = &mut self.sides[side].rtps;
         let events = std::iter::from_fn(|| rtps.poll_event());

@@ -357,7 +357,7 @@ fn path_to(wrapper: &[&str]) -> DeliveryPath {
 
 fn reason(path: &DeliveryPath) -> String {
     match path {
-        DeliveryPath::Messages(reason @ NoSharedMemory::Apart(_)) => reason.to_string(),
+        DeliveryPath::Messages(reason @ NoSharedMemory::NotColocated(_)) => reason.to_string(),
         other => panic!("{other:?}"),
     }
 }

@@ -510,7 +510,7 @@ pub const FRUITLESS_RETRY_MAX: Span = Span::from_millis(50);
 
 /// How often a reader that had no room acknowledges, unasked, what it has accepted since. After such an answer, its
 /// writer asks again soon.
-pub const ROOM_TOLD_EVERY: Span = RETRY_IN_FLOW;
+pub const ROOM_ACK_EVERY: Span = RETRY_IN_FLOW;
 
 /// Consecutive unanswered requests for acknowledgement after which a writer no longer waits for a reader. With the
 /// back-off above that takes about ten seconds. The writer waits for the reader again as soon as the reader answers.

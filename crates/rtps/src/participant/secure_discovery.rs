@@ -148,11 +148,11 @@ impl Participant {
     pub(super) fn answer_other_addresses(&mut self, rx: &Reception<'_>, found: &ParticipantData) {
         let Some(remote) = self.remotes.get_mut(&found.prefix) else { return };
         let is_new = found.metatraffic_unicast.iter().any(|way| !remote.data.metatraffic_unicast.contains(way));
-        let is_early = remote.told_elsewhere_at.is_some_and(|at| rx.now.since(at) < DOUBT_INTERVAL);
+        let is_early = remote.announced_elsewhere_at.is_some_and(|at| rx.now.since(at) < DOUBT_INTERVAL);
         if !is_new || is_early || !Quirks::of(remote.data.vendor).follows_moves {
             return;
         }
-        remote.told_elsewhere_at = Some(rx.now);
+        remote.announced_elsewhere_at = Some(rx.now);
         let to = self.config.addresses.paths.choose(&found.metatraffic_unicast).to;
         if !to.is_empty()
             && let Some(announcement) = self.sealed_announcement(rx.wall, found.prefix, &to, Said::Announcement)

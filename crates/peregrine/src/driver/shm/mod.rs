@@ -340,10 +340,10 @@ impl SharedMemory {
         for _ in 0..ROUNDS_MAX {
             match connections.listener.accept() {
                 Ok(Some(request)) => {
-                    if let Err(apart) = self.namespaces.check(request.peer()) {
+                    if let Err(reason) = self.namespaces.check(request.peer()) {
                         log(
                             Level::INFO,
-                            move || tracing::info!(%apart, "a reader asks for shared memory and does not get it"),
+                            move || tracing::info!(%reason, "a reader asks for shared memory and does not get it"),
                         );
                         request.refuse(Refusal::Other);
                         continue;

@@ -434,7 +434,8 @@ fn waiter_for_acknowledgements_requests_none_of_best_effort_readers() {
     eventually("both get samples by shared memory", || writer.shared_memory_readers() == 2);
     let last = write_four(&writer);
     add_waiter(&core, Awaited::Acknowledged(last));
-    let is_requested = |reader: Guid| lock_leaf(&core.outgoing.channels).as_ref().unwrap().is_note_requested(reader);
+    let is_requested =
+        |reader: Guid| lock_leaf(&core.outgoing.channels).as_ref().unwrap().is_ack_notification_requested(reader);
     assert!(is_requested(reliable.guid()), "the writer waits for this reader");
     assert!(!is_requested(best_effort.guid()));
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::{
-    FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_TOLD_EVERY, STEADY_ASK_EVERY, WINDOW_BYTES_MAX,
+    FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_ACK_EVERY, STEADY_ASK_EVERY, WINDOW_BYTES_MAX,
 };
 use crate::writer::{ReaderPath, StallCause};
 
@@ -276,7 +276,7 @@ fn reader_that_takes_one_by_one_acknowledges_unasked_at_bounded_intervals() {
         pair.run(Span::from_micros(100));
     });
     let lasted = pair.now.since(begin);
-    let unasked = lasted.0 / ROOM_TOLD_EVERY.0 + 1;
+    let unasked = lasted.0 / ROOM_ACK_EVERY.0 + 1;
     let asked = lasted.0 / RETRY_MIN.0 + 1;
     let acknowledged = pair.readers[1].counters().acknowledgements - before;
     assert!(acknowledged <= unasked + asked, "{acknowledged} acknowledgements in {lasted}");

@@ -503,7 +503,7 @@ impl ReaderProxy {
     /// first that the writer has, `own_first` the first that the reader may be sent. Of those before the match, a
     /// reader may not know that they were not for it. Of a reader with a filter, the writer no longer knows which ones
     /// the filter has rejected.
-    pub(super) fn told_by_heartbeat(&self, first: SequenceNumber, own_first: SequenceNumber) -> Range<SequenceNumber> {
+    pub(super) fn declared_lost(&self, first: SequenceNumber, own_first: SequenceNumber) -> Range<SequenceNumber> {
         if self.info.filter.is_some() {
             return SequenceNumber::ZERO..SequenceNumber::ZERO;
         }

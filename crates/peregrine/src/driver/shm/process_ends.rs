@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_told_once_and_bounded() {
+    fn process_ends_are_reported_once_and_bounded() {
         let ends = ProcessEnds::default();
         let prefix =
             |number: usize| GuidPrefix([[0; 4], (number as u32).to_be_bytes(), [1; 4]].concat().try_into().unwrap());

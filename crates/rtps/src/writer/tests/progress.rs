@@ -76,7 +76,7 @@ fn reader_without_progress_holds_up_samples_of_others_for_a_second() {
 }
 
 #[test]
-fn keep_all_writer_waits_for_a_reader_without_progress_unless_told_otherwise() {
+fn keep_all_writer_waits_for_a_reader_without_progress_unless_configured_otherwise() {
     let mut pair = pair(keep_all(10), ReaderPath::Messages);
     for _ in 0..50 {
         if pair.writer.has_room_for(&pair.change(1, b"x")) {
@@ -120,7 +120,7 @@ fn reader_without_progress_is_given_up_once_and_returns_when_it_receives_a_sampl
 }
 
 #[test]
-fn reader_that_requests_one_sample_for_ever_is_given_up_and_stays_so_when_told_that_it_is_lost() {
+fn reader_that_requests_one_sample_for_ever_stays_given_up_when_a_heartbeat_declares_the_sample_lost() {
     let mut pair = Pair::new(impatient(10), vec![reader(0)]);
     pair.match_all(1472);
     let to = Arc::new([crate::pair::locator(50)]);

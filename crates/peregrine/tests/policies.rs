@@ -403,8 +403,8 @@ fn late_reader_waits_for_historical_data() {
     reader.wait_for_historical_data(PATIENCE).unwrap();
     assert!(reader.has_historical_data());
     assert_eq!(reader.take().unwrap().len(), 200);
-    let nobodys = b.topic::<Reading>("nobody writes it").unwrap();
-    let lonely = nobodys.reader_builder().reliable().transient_local().build().unwrap();
+    let unwritten = b.topic::<Reading>("without a writer").unwrap();
+    let lonely = unwritten.reader_builder().reliable().transient_local().build().unwrap();
     assert!(!lonely.has_historical_data(), "a reader without a writer has no historical data");
     assert!(matches!(lonely.wait_for_historical_data(GLANCE), Err(Error::Timeout(_))));
     let volatile = topic.reader().unwrap();
@@ -565,7 +565,7 @@ fn name_reader_without_room(same_process: bool, cause: StallCause) {
     let Error::Timeout(Timeout::NoRoom { behind: 1, reader: named, .. }) = &refusal else { panic!("{refusal}") };
     assert_eq!(*named, Some(reader.guid()));
     assert!(refusal.to_string().contains(&reader.guid().to_string()), "{refusal}");
-    eventually("the listener is told of the stall", || !stalls.0.lock().unwrap().is_empty());
+    eventually("the listener gets the stall", || !stalls.0.lock().unwrap().is_empty());
     let told = stalls.0.lock().unwrap()[0];
     assert_eq!((told.current_count, told.total_count), (1, 1));
     let stall = told.last.unwrap();

@@ -107,7 +107,7 @@ fn silent_process_gets_bounded_requests_until_timeout() {
     eventually("the others wait", || shared.connections().queued.len() == 100 - UNANSWERED_MAX);
     assert_eq!(asked(shared), UNANSWERED_MAX);
     let deadline = shared.deadline();
-    assert!(deadline <= (now() + ANSWER_TIMEOUT).0, "somebody looks by then");
+    assert!(deadline <= (now() + ANSWER_TIMEOUT).0, "the next poll is due by then");
     shared.poll_connections_at(now() + ANSWER_TIMEOUT);
     assert_eq!((asked(shared), shared.connections().queued.len()), (0, 0));
     eventually("writers without a match are not asked again", || shared.deadline() == NEVER);

@@ -79,7 +79,7 @@ impl Participant {
             }
             self.opener.take_back(buffer);
         }
-        let is_reported = refusal.is_some_and(|refusal| self.report_refusal(rx.now, header.prefix, refusal));
+        let is_reported = refusal.is_some_and(|refusal| self.report_refused_message(rx.now, header.prefix, refusal));
         if concerns_discovery {
             self.process_discovery(rx.now, rx.wall);
         }

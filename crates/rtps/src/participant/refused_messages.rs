@@ -16,11 +16,11 @@ impl Participant {
     #[cold]
     pub(super) fn refuse_unprotected(&mut self, now: Instant, from: GuidPrefix) -> bool {
         self.count_fault(from, Fault::Unprotected);
-        self.report_refusal(now, from, MessageRefusal::Unprotected)
+        self.report_refused_message(now, from, MessageRefusal::Unprotected)
     }
 
     /// Reports a refused message, if it is time. Returns whether there is an event.
-    pub(super) fn report_refusal(&mut self, now: Instant, from: GuidPrefix, refusal: MessageRefusal) -> bool {
+    pub(super) fn report_refused_message(&mut self, now: Instant, from: GuidPrefix, refusal: MessageRefusal) -> bool {
         let known = self.remotes.contains_key(&from).then_some(from);
         let Some(count) = self.refused_messages.note(now, known, refusal) else { return false };
         self.events.push_back(ParticipantEvent::MessagesRefused { from, refusal, count });

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use peregrine_rtps::discovery::data::{
-    LOCATORS_MAX, NAME_OCTETS_MAX, ParticipantData, ParticipantMessageData, PublicationData, SubscriptionData,
+    LOCATORS_MAX, NAME_BYTES_MAX, ParticipantData, ParticipantMessageData, PublicationData, SubscriptionData,
 };
 use peregrine_rtps::qos::check_compatibility;
 use peregrine_rtps::vendor::VendorId;
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let vendor = VendorId(vendor);
     if let Ok(data) = ParticipantData::parse(payload, vendor) {
         assert!(data.metatraffic_unicast.len() <= LOCATORS_MAX && data.default_multicast.len() <= LOCATORS_MAX);
-        assert!(data.domain_tag.len() <= NAME_OCTETS_MAX);
+        assert!(data.domain_tag.len() <= NAME_BYTES_MAX);
         let mut out = Vec::new();
         data.emit(&mut out);
         assert_eq!(ParticipantData::parse(&out, VendorId::UNKNOWN), Ok(data));
@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check_publication(mut data: PublicationData) -> PublicationData {
-    assert!(data.unicast.len() <= LOCATORS_MAX && data.topic_name.len() <= NAME_OCTETS_MAX);
+    assert!(data.unicast.len() <= LOCATORS_MAX && data.topic_name.len() <= NAME_BYTES_MAX);
     pad(&mut data.type_information);
     let mut out = Vec::new();
     data.emit(&mut out);
@@ -51,7 +51,7 @@ fn check_publication(mut data: PublicationData) -> PublicationData {
 }
 
 fn check_subscription(mut data: SubscriptionData) -> SubscriptionData {
-    assert!(data.unicast.len() <= LOCATORS_MAX && data.topic_name.len() <= NAME_OCTETS_MAX);
+    assert!(data.unicast.len() <= LOCATORS_MAX && data.topic_name.len() <= NAME_BYTES_MAX);
     pad(&mut data.type_information);
     // Expressed by a vendor-specific parameter only, which is not emitted for an unknown vendor.
     data.positive_acks_disabled = false;

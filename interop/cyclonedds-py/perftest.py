@@ -1,7 +1,7 @@
 """A partner for perftest that shares nothing with it: RTI Perftest's topics, types, policies and protocol on Cyclone DDS.
 
-As publisher it plays either test and tells what came back; as subscriber it echoes and counts. It checks every sample it
-gets, field by field, and prints one JSON object at its end. It measures nothing.
+As publisher it plays either test and reports what came back; as subscriber it echoes and counts. It checks every sample
+it gets, field by field, and prints one JSON object at its end. It measures nothing.
 """
 
 import argparse
@@ -278,7 +278,7 @@ class SubscriberSide:
         self.reader = self.endpoints.reader("Throughput")
         self.announcer = self.endpoints.writer("Announcement")
         self.numbers = []
-        # How many samples there are, once the publisher has told.
+        # How many samples there are, once the publisher has announced that.
         self.sent = None
         self.last_of_instance = {}
         self.in_order = True

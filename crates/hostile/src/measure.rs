@@ -142,7 +142,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Drains the attacker's sockets and samples the victim's memory until told to stop.
+    /// Drains the attacker's sockets and samples the victim's memory until `stops` is set.
     fn run(&self, traffic: &Traffic, victim: u32) {
         while !self.stops.load(Ordering::Relaxed) {
             let before = Instant::now();

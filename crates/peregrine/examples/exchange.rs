@@ -33,7 +33,7 @@ const TOPIC: &str = "open samples";
 const LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Exchanges before anything is counted, so that every pool has its buffers.
 const ROUNDS_BEFORE: u32 = 2000;
-const LARGE_OCTETS: usize = 63_000;
+const LARGE_BYTES: usize = 63_000;
 /// Samples of 32 bytes in a batch of [`BATCH_BYTES`].
 const BATCH_SAMPLES: u64 = 128;
 const BATCH_BYTES: usize = 4096;
@@ -71,7 +71,7 @@ fn main() -> Result<()> {
         #[cfg(feature = "security")]
         ["protected", kinds, count] => exchange(&protected_sides(kinds)?, true, count.parse()?, blob),
         ["fragments", count] => {
-            let octets = vec![7; LARGE_OCTETS];
+            let octets = vec![7; LARGE_BYTES];
             let large = |number| Large { number, octets: octets.clone() };
             exchange(&sides(Some(ETHERNET_MESSAGE_BYTES))?, false, count.parse()?, large)
         }

@@ -17,7 +17,7 @@ use peregrine::{
 const DOMAIN: u32 = 121;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum number of bytes copied for one row.
-const OCTETS_MAX: usize = 4 << 30;
+const BYTES_MAX: usize = 4 << 30;
 /// Writes between two readings of the clock.
 const BATCH: usize = 20;
 
@@ -79,7 +79,7 @@ fn measure<const N: usize>(participant: &DomainParticipant, count: usize) -> Res
     writer.wait_for_readers(1, PATIENCE)?;
     reader.wait_for_writers(1, PATIENCE)?;
     let octets = size_of::<[u64; N]>();
-    let count = count.min(OCTETS_MAX / octets).max(BATCH);
+    let count = count.min(BYTES_MAX / octets).max(BATCH);
     let value: Box<[u64]> = vec![7; N].into_boxed_slice();
     let mut shared: Arc<[u64; N]> =
         value.clone().try_into().map(|value: Box<[u64; N]>| Arc::from(value)).map_err(|_| "length")?;

@@ -1,8 +1,8 @@
 //! Quality of service: the policies of DDS 1.4 §2.2.3 and XTypes 1.3 §7.6.3, and which of them this version enforces.
 
 use peregrine_rtps::limits::{
-    ENDPOINT_PROPERTIES_OCTETS_MAX, OPAQUE_OCTETS_MAX, PARTICIPANT_QOS_OCTETS_MAX, PARTITION_OCTETS_MAX,
-    PARTITIONS_MAX, PROPERTIES_MAX, PROPERTY_OCTETS_MAX,
+    ENDPOINT_PROPERTIES_BYTES_MAX, OPAQUE_BYTES_MAX, PARTICIPANT_QOS_BYTES_MAX, PARTITION_BYTES_MAX, PARTITIONS_MAX,
+    PROPERTIES_MAX, PROPERTY_BYTES_MAX,
 };
 pub use peregrine_rtps::qos::*;
 pub use peregrine_rtps::time::Span;
@@ -14,9 +14,9 @@ pub(crate) fn check_participant(qos: &ParticipantQos) -> Result<(), Error> {
     let text = qos.properties.text.iter().map(|p| p.name.len() + p.value.len());
     let binary = qos.properties.binary.iter().map(|p| p.name.len() + p.value.len());
     let octets = qos.user_data.0.len() + text.chain(binary).sum::<usize>();
-    if octets > PARTICIPANT_QOS_OCTETS_MAX {
+    if octets > PARTICIPANT_QOS_BYTES_MAX {
         let argument = Argument::ParticipantQos;
-        return Err(BadParameter::TooLong { argument, len: octets, max: PARTICIPANT_QOS_OCTETS_MAX }.into());
+        return Err(BadParameter::TooLong { argument, len: octets, max: PARTICIPANT_QOS_BYTES_MAX }.into());
     }
     Ok(())
 }
@@ -92,17 +92,17 @@ fn check_partition(partition: &Partition) -> Result<(), Error> {
         let argument = Argument::Policy(PolicyId::Partition);
         return Err(BadParameter::TooLong { argument, len: names.len(), max: PARTITIONS_MAX }.into());
     }
-    if let Some(long) = names.iter().find(|name| name.len() > PARTITION_OCTETS_MAX) {
+    if let Some(long) = names.iter().find(|name| name.len() > PARTITION_BYTES_MAX) {
         let argument = Argument::PartitionName;
-        return Err(BadParameter::TooLong { argument, len: long.len(), max: PARTITION_OCTETS_MAX }.into());
+        return Err(BadParameter::TooLong { argument, len: long.len(), max: PARTITION_BYTES_MAX }.into());
     }
     Ok(())
 }
 
 fn check_opaque(policy: PolicyId, bytes: &[u8]) -> Result<(), Error> {
-    if bytes.len() > OPAQUE_OCTETS_MAX {
+    if bytes.len() > OPAQUE_BYTES_MAX {
         let argument = Argument::Policy(policy);
-        return Err(BadParameter::TooLong { argument, len: bytes.len(), max: OPAQUE_OCTETS_MAX }.into());
+        return Err(BadParameter::TooLong { argument, len: bytes.len(), max: OPAQUE_BYTES_MAX }.into());
     }
     Ok(())
 }
@@ -117,9 +117,9 @@ fn check_properties(properties: &Properties) -> Result<(), Error> {
     };
     check(Argument::Properties, text().count().max(binary().count()), PROPERTIES_MAX)?;
     let longest = text().chain(binary()).map(|(name, value)| name.max(value)).max().unwrap_or(0);
-    check(Argument::PropertyText, longest, PROPERTY_OCTETS_MAX)?;
-    let announced = properties.announced_octets();
-    check(Argument::AnnouncedProperties, announced, ENDPOINT_PROPERTIES_OCTETS_MAX)?;
+    check(Argument::PropertyText, longest, PROPERTY_BYTES_MAX)?;
+    let announced = properties.announced_bytes();
+    check(Argument::AnnouncedProperties, announced, ENDPOINT_PROPERTIES_BYTES_MAX)?;
     Ok(())
 }
 

@@ -17,7 +17,7 @@ pub enum DeliveryPath {
 #[non_exhaustive]
 pub enum NoSharedMemory {
     /// The processes differ in host, container, namespace or user; the text names the difference.
-    Apart(String),
+    NotColocated(String),
     /// The other process cannot be reached, is not trusted, or lacks something; the text gives the reason.
     NotConnected(String),
     /// The writer's process has refused, and would refuse again: its configuration offers the writer no shared memory,
@@ -93,7 +93,7 @@ impl NoSharedMemory {
     #[must_use]
     pub const fn is_lasting(&self) -> bool {
         match self {
-            Self::Apart(_) | Self::Refused(_) | Self::Protected => true,
+            Self::NotColocated(_) | Self::Refused(_) | Self::Protected => true,
             Self::NotConnected(_) | Self::Broken(_) | Self::Ended | Self::NoMemory | Self::NoSamplesYet => false,
         }
     }
@@ -102,7 +102,7 @@ impl NoSharedMemory {
 impl fmt::Display for NoSharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Apart(what) | Self::NotConnected(what) | Self::Refused(what) | Self::Broken(what) => {
+            Self::NotColocated(what) | Self::NotConnected(what) | Self::Refused(what) | Self::Broken(what) => {
                 f.write_str(what)
             }
             Self::Ended => f.write_str("the other process has ended or has closed the connection"),

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
+use peregrine_rtps::discovery::data::NAME_BYTES_MAX;
 use peregrine_rtps::qos::TopicQos;
 
 use crate::condition::StatusCondition;
@@ -36,9 +36,9 @@ impl<T: TopicType> Topic<T> {
         if name.is_empty() {
             return Err(BadParameter::EmptyTopicName.into());
         }
-        if name.len() > NAME_OCTETS_MAX {
+        if name.len() > NAME_BYTES_MAX {
             let argument = Argument::TopicName;
-            return Err(BadParameter::TooLong { argument, len: name.len(), max: NAME_OCTETS_MAX }.into());
+            return Err(BadParameter::TooLong { argument, len: name.len(), max: NAME_BYTES_MAX }.into());
         }
         if let Some(qos) = &qos {
             qos::check_topic(qos)?;

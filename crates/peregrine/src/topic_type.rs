@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
+use peregrine_rtps::discovery::data::NAME_BYTES_MAX;
 use peregrine_rtps::history::KeyHolder;
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::reader::{FoundInstance, KeyExtractor};
@@ -173,9 +173,9 @@ impl SerializedType {
         if self.name.is_empty() {
             return Err(BadParameter::EmptyTypeName.into());
         }
-        if self.name.len() > NAME_OCTETS_MAX {
+        if self.name.len() > NAME_BYTES_MAX {
             let argument = Argument::TypeName;
-            return Err(BadParameter::TooLong { argument, len: self.name.len(), max: NAME_OCTETS_MAX }.into());
+            return Err(BadParameter::TooLong { argument, len: self.name.len(), max: NAME_BYTES_MAX }.into());
         }
         Ok(())
     }

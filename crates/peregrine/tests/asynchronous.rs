@@ -35,7 +35,7 @@ fn rate(bits_per_second: u64) -> PublishMode {
 /// A flow controller that permits one datagram, and then none for longer than a test takes.
 fn hardly_any() -> PublishMode {
     let period = Span::from_secs(36_000);
-    let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, octets_per_token: 65_536, period };
+    let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, bytes_per_token: 65_536, period };
     asynchronous(FlowController::token_bucket(config).unwrap())
 }
 

@@ -95,7 +95,7 @@ fn found_participant_wakes_the_thread_that_waits() {
 }
 
 #[test]
-fn samples_and_discovery_are_told_apart_by_their_conditions() {
+fn conditions_distinguish_samples_from_discovery() {
     let (here, there) = (participant(18, config()), participant(18, config()));
     let reader = here.topic::<Reading>("readings").unwrap().reader_builder().reliable().build().unwrap();
     let writer = there.topic::<Reading>("readings").unwrap().writer_builder().reliable().build().unwrap();

@@ -71,12 +71,12 @@ fn flow_controllers_are_refused_with_the_field_that_is_zero() {
         other => panic!("{other:?}"),
     };
     assert_eq!(zero(FlowController::bits_per_second(0)), Argument::BitsPerSecond);
-    let (tokens_per_period, tokens_max, octets_per_token, period) = (1, 1, 1, Span::from_secs(1));
-    let valid = TokenBucketConfig { tokens_per_period, tokens_max, octets_per_token, period };
+    let (tokens_per_period, tokens_max, bytes_per_token, period) = (1, 1, 1, Span::from_secs(1));
+    let valid = TokenBucketConfig { tokens_per_period, tokens_max, bytes_per_token, period };
     for (config, argument) in [
         (TokenBucketConfig { tokens_per_period: 0, ..valid }, Argument::TokensPerPeriod),
         (TokenBucketConfig { tokens_max: 0, ..valid }, Argument::TokensMax),
-        (TokenBucketConfig { octets_per_token: 0, ..valid }, Argument::OctetsPerToken),
+        (TokenBucketConfig { bytes_per_token: 0, ..valid }, Argument::BytesPerToken),
         (TokenBucketConfig { period: Span::ZERO, ..valid }, Argument::TokenPeriod),
     ] {
         assert_eq!(zero(FlowController::token_bucket(config)), argument);

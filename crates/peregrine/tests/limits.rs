@@ -185,7 +185,7 @@ fn reader_without_sample_limit_rejects_what_exceeds_its_bytes_and_loses_nothing(
 }
 
 #[test]
-fn reader_whose_samples_nobody_takes_leaves_room_for_others() {
+fn reader_with_untaken_samples_leaves_room_for_others() {
     const LIMIT: usize = 2_000_000;
     for (route, domain) in routes().into_iter().zip(192..) {
         let a = with(domain, route.clone());

@@ -197,7 +197,7 @@ fn waiting_thread_runs_no_listener() {
         writer.write(&Reading::new(1, value)).unwrap();
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
-    eventually("the last sample is told of", || noted.lock().unwrap().0 == SAMPLES);
+    eventually("the listener gets the last sample", || noted.lock().unwrap().0 == SAMPLES);
     assert!(!noted.lock().unwrap().1.contains(&thread::current().id()));
 }
 

@@ -316,7 +316,7 @@ fn longest_announcement_arrives() {
         a.publisher(PublisherQos { partition: partition.clone(), group_data, ..PublisherQos::default() }).unwrap();
     // As announced, these are exactly as many bytes as permitted.
     let properties = properties([4096, 4096, 4096, 4096, 4096, 4096, 4096, 3963]);
-    assert_eq!(properties.announced_octets(), 32 << 10);
+    assert_eq!(properties.announced_bytes(), 32 << 10);
     let qos = DataWriterQos { user_data: UserData(octets.clone()), properties: properties.clone(), ..writer_qos() };
     let writer = publisher.writer(&topic).qos(qos).build().unwrap();
     let mut events = b.discovery_events();
@@ -403,8 +403,8 @@ fn late_reader_waits_for_historical_data() {
     reader.wait_for_historical_data(PATIENCE).unwrap();
     assert!(reader.has_historical_data());
     assert_eq!(reader.take().unwrap().len(), 200);
-    let nobodys = b.topic::<Reading>("nobody writes it").unwrap();
-    let lonely = nobodys.reader_builder().reliable().transient_local().build().unwrap();
+    let unwritten = b.topic::<Reading>("without a writer").unwrap();
+    let lonely = unwritten.reader_builder().reliable().transient_local().build().unwrap();
     assert!(!lonely.has_historical_data(), "a reader without a writer has no historical data");
     assert!(matches!(lonely.wait_for_historical_data(GLANCE), Err(Error::Timeout(_))));
     let volatile = topic.reader().unwrap();
@@ -513,7 +513,7 @@ fn disabled_entities_communicate_after_enable() {
     assert!(matches!(reader.enable(), Err(Error::AlreadyDeleted)));
 }
 
-/// Notes what a writer is told of stalls.
+/// Notes the stalls that a listener of a writer gets.
 #[derive(Default)]
 struct Stalls(Mutex<Vec<DeliveryStalledStatus>>);
 
@@ -565,7 +565,7 @@ fn name_reader_without_room(same_process: bool, cause: StallCause) {
     let Error::Timeout(Timeout::NoRoom { behind: 1, reader: named, .. }) = &refusal else { panic!("{refusal}") };
     assert_eq!(*named, Some(reader.guid()));
     assert!(refusal.to_string().contains(&reader.guid().to_string()), "{refusal}");
-    eventually("the listener is told of the stall", || !stalls.0.lock().unwrap().is_empty());
+    eventually("the listener gets the stall", || !stalls.0.lock().unwrap().is_empty());
     let told = stalls.0.lock().unwrap()[0];
     assert_eq!((told.current_count, told.total_count), (1, 1));
     let stall = told.last.unwrap();

@@ -381,7 +381,7 @@ fn forged_packets_in_the_name_of_a_peer_are_events_with_their_number() {
 }
 
 #[test]
-fn check_of_a_configuration_tells_what_its_parts_permit_and_their_faults() {
+fn check_of_a_configuration_reports_permissions_and_faults_of_its_parts() {
     let (realm, stranger) = (Realm::new(ENCRYPTED), Realm::new(ENCRYPTED));
     let report = realm.member("A", 2).check(7, "").unwrap();
     assert!(report.is_usable(), "{report}");

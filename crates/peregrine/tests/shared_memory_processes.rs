@@ -341,7 +341,7 @@ fn path_to(wrapper: &[&str]) -> DeliveryPath {
     let reader = reader(&participant);
     let _other = Other::start(wrapper, "writer");
     let path = loop {
-        if let DiscoveryEvent::PathChanged { path, local, .. } = events.wait_next(PATIENCE).expect("a path is told of")
+        if let DiscoveryEvent::PathChanged { path, local, .. } = events.wait_next(PATIENCE).expect("a path is reported")
         {
             assert_eq!(local, reader.guid());
             break path;
@@ -357,7 +357,7 @@ fn path_to(wrapper: &[&str]) -> DeliveryPath {
 
 fn reason(path: &DeliveryPath) -> String {
     match path {
-        DeliveryPath::Messages(reason @ NoSharedMemory::Apart(_)) => reason.to_string(),
+        DeliveryPath::Messages(reason @ NoSharedMemory::NotColocated(_)) => reason.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -397,7 +397,7 @@ fn ended_peer_is_reported() {
     other.kill();
     let reader = reader(&participant);
     let mut next_path = || loop {
-        match events.wait_next(PATIENCE).expect("a path is told of") {
+        match events.wait_next(PATIENCE).expect("a path is reported") {
             DiscoveryEvent::PathChanged { path, .. } => return path,
             DiscoveryEvent::ParticipantLost(_, reason) => assert_eq!(reason, LostReason::ProcessEnded),
             _ => {}

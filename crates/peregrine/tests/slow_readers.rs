@@ -95,7 +95,7 @@ fn writer_without_limits_is_bounded_and_names_the_reader_that_is_behind() {
     writer.write(&Reading::new(1, written)).unwrap();
 }
 
-/// Notes what a writer is told of its cache.
+/// Notes the changes of the cache that a listener of a writer gets.
 #[derive(Default)]
 struct Caches(Mutex<Vec<ReliableWriterCacheChangedStatus>>);
 
@@ -136,7 +136,7 @@ fn cache_of_writer_is_reported_to_listener_condition_and_reader_of_the_status() 
     let caches = Arc::new(Caches::default());
     writer.set_listener(Some(Arc::clone(&caches) as _), StatusMask::RELIABLE_WRITER_CACHE_CHANGED);
     assert_eq!(take_up_to(&reader, 4), [0, 1, 2, 3, 4]);
-    eventually("the listener is told of the empty cache", || {
+    eventually("the listener gets the empty cache", || {
         caches.0.lock().unwrap().last().is_some_and(|status| status.unacknowledged_sample_count == 0)
     });
     let told = caches.0.lock().unwrap().last().copied().unwrap();

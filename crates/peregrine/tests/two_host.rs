@@ -98,7 +98,7 @@ mod roles {
         let topic = participant.topic::<Number>("numbers").unwrap();
         let reader = topic.reader_builder().reliable().transient_local().keep_all().build().unwrap();
         let path = loop {
-            if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("a path is told of") {
+            if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("a path is reported") {
                 break path;
             }
         };

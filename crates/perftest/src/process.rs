@@ -191,14 +191,14 @@ impl Process {
         }
     }
 
-    /// Its last message that satisfies `is_telling`, once it has ended.
-    pub fn last_words(&mut self, is_telling: impl Fn(&str) -> bool) -> Option<&str> {
+    /// Its last message that satisfies `is_relevant`, once it has ended.
+    pub fn last_words(&mut self, is_relevant: impl Fn(&str) -> bool) -> Option<&str> {
         if self.last_words.is_none() {
             // The messages end shortly after the process, unless one of its children holds the stream open.
             self.last_words = self.messages.recv_timeout(PATIENCE).ok();
         }
         let lines = self.last_words.as_deref().unwrap_or_default().lines();
-        lines.rev().find(|line| !line.trim().is_empty() && is_telling(line))
+        lines.rev().find(|line| !line.trim().is_empty() && is_relevant(line))
     }
 
     /// Ends it, and returns an error with the reason.

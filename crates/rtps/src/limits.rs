@@ -145,8 +145,8 @@ pub const KEY_CHANNEL_MEMORY_MAX: usize = 64 << 20;
 /// forgotten.
 pub const REFUSALS_REMEMBERED_MAX: usize = 256;
 
-/// Known senders of refused messages, by reason, for each of which an event tells once a second. Further ones share an
-/// event.
+/// Known senders of refused messages, by reason, for each of which there is an event once a second. Further ones share
+/// an event.
 pub const REFUSED_SENDERS_MAX: usize = 64;
 
 /// Messages with keys that the caller has not taken. At this number, peers wait.
@@ -238,7 +238,7 @@ pub const MOVE_QUESTION_DOUBLINGS: u32 = 5;
 /// all. After an outage of a link, peers and switches need a while to reach it.
 pub const RETURN_QUESTIONS: u32 = 12;
 
-/// How long a peer that was discovered after a move may take to show that it hears this participant, until it is told
+/// How long a peer that was discovered after a move may take to show that it hears this participant, until it gets a
 /// goodbye.
 pub const SILENT_AFTER: Span = Span::from_secs(1);
 
@@ -336,25 +336,25 @@ pub const BUILTIN_SAMPLE_BYTES_MAX: u32 = 1 << 18;
 pub const PARTITIONS_MAX: usize = 64;
 
 /// Bytes of a partition name, without the terminating zero.
-pub const PARTITION_OCTETS_MAX: usize = 256;
+pub const PARTITION_BYTES_MAX: usize = 256;
 
 /// Bytes of USER_DATA, TOPIC_DATA or GROUP_DATA of an own endpoint: what a parameter holds besides its length (RTPS 2.5
 /// §9.4.2.11). With all three, an announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
-pub const OPAQUE_OCTETS_MAX: usize = 65_528;
+pub const OPAQUE_BYTES_MAX: usize = 65_528;
 
 /// Properties of each kind per announcement. Further properties are ignored.
 pub const PROPERTIES_MAX: usize = 64;
 
 /// Bytes of the name or the value of a property; longer ones are ignored. Connext announces paths of executables.
-pub const PROPERTY_OCTETS_MAX: usize = 4096;
+pub const PROPERTY_BYTES_MAX: usize = 4096;
 
 /// Bytes of the announced properties of an own endpoint. Even if every other policy has its greatest length, an
 /// announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
-pub const ENDPOINT_PROPERTIES_OCTETS_MAX: usize = 32 << 10;
+pub const ENDPOINT_PROPERTIES_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes of USER_DATA and properties of an own participant together: half a message, because the announcement must fit
 /// into one message.
-pub const PARTICIPANT_QOS_OCTETS_MAX: usize = 32 << 10;
+pub const PARTICIPANT_QOS_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes of idle sample buffers that an endpoint keeps for its next samples.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
@@ -509,12 +509,12 @@ pub const RETRY_MAX: Span = Span::from_secs(1);
 pub const FRUITLESS_AFTER: Span = Span::from_millis(100);
 
 /// Longest time that a writer waits before it asks a reader again whose answers are complete and bring nothing new: the
-/// reader has no room, and tells when it has.
+/// reader has no room, and acknowledges when it has.
 pub const FRUITLESS_RETRY_MAX: Span = Span::from_millis(50);
 
 /// How often a reader that had no room acknowledges, unasked, what it has accepted since. After such an answer, its
 /// writer asks again soon.
-pub const ROOM_TOLD_EVERY: Span = RETRY_IN_FLOW;
+pub const ROOM_ACK_EVERY: Span = RETRY_IN_FLOW;
 
 /// Consecutive unanswered requests for acknowledgement after which a writer no longer waits for a reader. With the
 /// back-off above that takes about ten seconds. The writer waits for the reader again as soon as the reader answers.

@@ -274,7 +274,7 @@ mod tests {
         others.iter().for_each(|other| other.recharge(1, 0));
         participant.recharge(MAX, 0);
         assert_eq!(accounts.incomplete.holders.load(Ordering::Relaxed), 1);
-        assert!(newcomer.has_room_for(MAX - 1000), "nobody else holds anything");
+        assert!(newcomer.has_room_for(MAX - 1000), "no other participant holds anything");
     }
 
     #[test]

@@ -125,8 +125,8 @@ pub struct Quirks {
     /// readers of a process share this state: a HEARTBEAT or GAP to one of them is for all.
     pub skips_to_first_heartbeat: bool,
     /// Whether a volatile reader that has received nothing yet starts anew with a HEARTBEAT that begins later, and
-    /// reports nothing as lost then. Readers of other vendors may report it, so a GAP tells them what was written
-    /// before their match.
+    /// reports nothing as lost then. Readers of other vendors may report it, so a GAP names for them what was
+    /// written before their match.
     pub moves_start_by_heartbeat: bool,
     /// Whether a reader requests a missing sample as soon as a later one shows the gap, and a writer expects that. The
     /// reader of the standard waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.
@@ -165,7 +165,7 @@ pub struct Quirks {
     /// The greatest length of a serialized key, encapsulation included, that must not be sent to the peer if a key hash
     /// is. Fast DDS takes such a key for the instance handle, with and without a key hash. All other peers need the
     /// key, and the Python binding of Cyclone DDS ignores a key hash.
-    pub mistaken_key_octets: usize,
+    pub mistaken_key_bytes: usize,
 }
 
 impl Quirks {
@@ -191,7 +191,7 @@ impl Quirks {
             positive_acks_disabled_parameter: None,
             renews_liveliness: true,
             max_message_bytes: MESSAGE_BYTES_MAX,
-            mistaken_key_octets: 0,
+            mistaken_key_bytes: 0,
         };
         match vendor {
             VendorId::RTI => Self {
@@ -207,7 +207,7 @@ impl Quirks {
                 volatile_start: VolatileStart::WithUnacknowledged { max: 256 },
                 related_sample_identity_parameter: Some(ParameterId(0x800f)),
                 max_message_bytes: 65_500,
-                mistaken_key_octets: 16,
+                mistaken_key_bytes: 16,
                 positive_acks_disabled_parameter: Some(ParameterId(0x8005)),
                 ..standard
             },

@@ -58,7 +58,7 @@ impl Faults {
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     /// Bytes per second in each direction. Faster traffic queues.
-    pub octets_per_second: u64,
+    pub bytes_per_second: u64,
     /// The interval at which a node reads its datagrams. It then reads all that have arrived, like a host under load.
     pub wake_every: Span,
 }
@@ -282,7 +282,7 @@ impl Network {
         let mut at = now + delay;
         if let Some(link) = self.link {
             let busy_until = self.busy_until.entry((datagram.from, datagram.to)).or_insert(now);
-            let span = datagram.bytes.len() as u64 * 1_000_000_000 / link.octets_per_second.max(1);
+            let span = datagram.bytes.len() as u64 * 1_000_000_000 / link.bytes_per_second.max(1);
             *busy_until = now.max(*busy_until) + Span(span);
             at = *busy_until + delay;
             at = Instant(at.0.next_multiple_of(link.wake_every.0.max(1)));
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn slow_link_delays_datagrams_in_order() {
         let mut network = Network::new(0, Faults { delay_min: Span(7), delay_max: Span(7), ..Faults::NONE });
-        network.set_link(Link { octets_per_second: 1_000_000, wake_every: Span(100) });
+        network.set_link(Link { bytes_per_second: 1_000_000, wake_every: Span(100) });
         (0..3).for_each(|tag| network.send(Instant(0), datagram(0, 1, tag)));
         network.send(Instant(0), datagram(1, 0, 3));
         let arrivals: Vec<_> =

@@ -190,7 +190,7 @@ impl Stage {
 
     /// Advances the time until every writer and reader of running nodes are matched: a volatile reader does not receive
     /// earlier samples.
-    fn settle(&mut self) -> Result<(), String> {
+    fn run_until_matched(&mut self) -> Result<(), String> {
         self.pass(SETTLING_TIME);
         let end = self.world.now() + MATCHING_TIME_MAX;
         while !self.is_matched() {
@@ -279,7 +279,7 @@ impl Stage {
 fn lifecycle(stage: &mut Stage) -> Result<(), String> {
     let writer = stage.writer(NodeId(0), Terms::PLAIN)?;
     let readers = [stage.reader(NodeId(1), Terms::PLAIN)?, stage.reader(NodeId(2), Terms::PLAIN)?];
-    stage.settle()?;
+    stage.run_until_matched()?;
     let mut expected: BTreeMap<KeyHash, InstanceState> = BTreeMap::new();
     let mut seen = [BTreeMap::new(), BTreeMap::new()];
     for _ in 0..stage.rng.u32(20..200) {
@@ -334,7 +334,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
     for n in 1..=3 {
         writers.push((stage.writer(NodeId(n), terms(10 * n as i32))?, n));
     }
-    stage.settle()?;
+    stage.run_until_matched()?;
     let mut seen = BTreeMap::new();
     for _ in 0..100 {
         let (writer, _) = writers[stage.rng.usize(0..writers.len())];
@@ -366,7 +366,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
 fn liveliness(stage: &mut Stage) -> Result<(), String> {
     let terms = Terms { liveliness_lease: Span::from_millis(600), ..Terms::PLAIN };
     let (writer, reader) = (stage.writer(NodeId(0), terms)?, stage.reader(NodeId(1), terms)?);
-    stage.settle()?;
+    stage.run_until_matched()?;
     let is_alive = |stage: &Stage| {
         let last = stage.reader_events(reader).filter_map(|event| match event {
             ReaderEvent::WriterAlive(guid) if guid == writer.1 => Some(true),
@@ -402,7 +402,7 @@ fn deadline(stage: &mut Stage) -> Result<(), String> {
     stage.world.network().set_faults(CLEAN);
     let terms = Terms { deadline: Span::from_millis(200), ..Terms::PLAIN };
     let (writer, reader) = (stage.writer(NodeId(0), terms)?, stage.reader(NodeId(1), terms)?);
-    stage.settle()?;
+    stage.run_until_matched()?;
     let missed = |stage: &Stage| {
         let at_writer =
             stage.happenings.iter().filter(|(_, h)| matches!(h, Happening::Writer(_, WriterEvent::DeadlineMissed(_))));
@@ -431,7 +431,7 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
     let terms = Terms { durable: true, lifespan: Span::from_secs(2), ..Terms::PLAIN };
     let writer = stage.writer(NodeId(0), terms)?;
     let early = stage.reader(NodeId(1), terms)?;
-    stage.settle()?;
+    stage.run_until_matched()?;
     for n in 0..30 {
         stage.put(writer, ChangeKind::Alive, n % INSTANCES, 10)?;
     }
@@ -444,7 +444,7 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
         return Err("the reader returned an expired sample".to_owned());
     }
     let late = stage.reader(NodeId(2), terms)?;
-    stage.settle()?;
+    stage.run_until_matched()?;
     if !stage.take(late, &mut BTreeMap::new()).is_empty() {
         return Err("a late joiner received an expired sample".to_owned());
     }

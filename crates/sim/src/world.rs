@@ -349,7 +349,7 @@ impl World {
         }
     }
 
-    /// Ends a participant that tells the others.
+    /// Ends a participant, which sends the others a goodbye.
     pub fn leave(&mut self, id: impl Into<ParticipantId>) {
         let id = id.into();
         let wall = self.wall_of(id.node);

@@ -96,7 +96,7 @@ fn over_a_slow_link(seed: u64, loss: f64, bytes: usize) -> (WriterCounters, Read
     let mut world = world_of(seed, 0.0);
     let (writer, reader) = pair(&mut world);
     world.network().set_faults(Faults { loss, duplication: 0.0, ..Faults::NONE });
-    world.network().set_link(Link { octets_per_second: 12_500_000, wake_every: Span::from_micros(400) });
+    world.network().set_link(Link { bytes_per_second: 12_500_000, wake_every: Span::from_micros(400) });
     let started = world.now();
     // Samples of one packet between fragmented ones, so that heartbeats are sent between the trains.
     for n in 0..SAMPLES {

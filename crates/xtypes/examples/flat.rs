@@ -1,5 +1,5 @@
 //! Builds samples of a mutable structure in place and views them: a subject of `cargo xtask bench instructions`. Its
-//! parts stay functions of their own, so that a profile tells them apart.
+//! parts stay functions of their own, so that a profile shows each of them.
 //!
 //! `flat BYTES COUNT`: COUNT samples with a payload of BYTES, which stays unfilled.
 
@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     let mut sum = 0;
     for number in 0..count {
         let len = build(black_box(&mut memory), number, bytes)?;
-        let sample = memory.get(..len).ok_or("a builder tells a length behind its buffer")?;
+        let sample = memory.get(..len).ok_or("a builder returns a length beyond its buffer")?;
         sum += read(black_box(sample))?;
     }
     println!("{sum}");

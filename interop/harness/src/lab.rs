@@ -209,7 +209,7 @@ impl TwoHosts {
     }
 
     /// Gives one of the hosts an address in another network in place of its own. Both hosts can reach the new network,
-    /// as if a router had told them.
+    /// as after an announcement of a router.
     ///
     /// # Errors
     /// A tool fails.

@@ -56,7 +56,7 @@ const KNOWN_FAILURES: &[KnownFailure] = &[
         pair: "cyclone_to_fast",
         scenario: "instances_of_killed_writer",
         error: "after its writer was killed: {",
-        _reason: "Fast DDS tells of no NOT_ALIVE_NO_WRITERS when the writer is gone and there is no sample to take",
+        _reason: "Fast DDS reports no NOT_ALIVE_NO_WRITERS when the writer is gone and there is no sample to take",
     },
     KnownFailure {
         pair: "peregrine_to_fast",

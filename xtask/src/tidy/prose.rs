@@ -1,7 +1,8 @@
 //! The part of the rule for prose (CONTRIBUTING.md) that a program can check: no sentence of a comment or document
-//! begins with `who`, `whoever`, `somebody`, `nobody`, `those`, `what`, `whatever` or `something`.
+//! begins with `who`, `whoever`, `those`, `what`, `whatever` or `something`, and none has `told`, `tells`, `nobody`,
+//! `anybody` or `somebody`. Code between backticks is not prose.
 //!
-//! A list has the number of such sentences in each part of the tree. The numbers may only become smaller.
+//! A list has the number of such places in each part of the tree. The numbers may only become smaller.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,17 +16,21 @@ use super::findings::{Findings, TrackedFile};
 /// The list, relative to the root of the workspace.
 const ALLOWED: &str = "xtask/ratchet/prose.toml";
 const HEAD: &str = "\
-# How many sentences in comments and documents still begin with Who, Whoever, Somebody, Nobody, Those, What, Whatever or
-# Something. More of them are an error, and so are fewer: `cargo xtask tidy --shrink` writes the smaller numbers.
+# How often sentences in comments and documents still begin with Who, Whoever, Those, What, Whatever or Something, or
+# have told, tells, nobody, anybody or somebody. More are an error, and so are fewer: `cargo xtask tidy --shrink` writes
+# the smaller numbers.
 
 [sentences]
 ";
 
-const SUBJECTS: &[&str] = &["Who", "Whoever", "Somebody", "Nobody", "Those", "What", "Whatever", "Something"];
+/// Not at the beginning of a sentence.
+const SUBJECTS: &[&str] = &["Who", "Whoever", "Those", "What", "Whatever", "Something"];
+/// Not anywhere, in either case.
+const WORDS: &[&str] = &["told", "tells", "nobody", "anybody", "somebody"];
 /// CONTRIBUTING.md quotes such sentences as examples.
 const QUOTING: &str = "CONTRIBUTING.md";
 
-/// The places of such sentences in each part of the tree.
+/// The places of vague sentences and words in each part of the tree.
 pub(super) struct Vague(BTreeMap<String, Vec<String>>);
 
 #[derive(Deserialize)]
@@ -61,15 +66,16 @@ impl Vague {
         for (part, places) in &self.0 {
             let limit = allowed.get(part).copied().unwrap_or(0);
             if places.len() > limit {
-                let what = format!("a sentence begins with {}; name the actor", SUBJECTS.join(", "));
+                let (subjects, words) = (SUBJECTS.join(", "), WORDS.join(", "));
+                let what = format!("a sentence begins with {subjects}, or has {words}; name the actor and the action");
                 errors.extend(places.iter().map(|place| (place.clone(), what.clone())));
-                errors.push((part.clone(), format!("{} such sentences; {ALLOWED} allows {limit}", places.len())));
+                errors.push((part.clone(), format!("{} such places; {ALLOWED} allows {limit}", places.len())));
             }
         }
         for (part, limit) in allowed {
             let count = self.0.get(part).map_or(0, Vec::len);
             if count < *limit {
-                let error = format!("run `cargo xtask tidy --shrink`: {part} has {count} vague sentences, not {limit}");
+                let error = format!("run `cargo xtask tidy --shrink`: {part} has {count} vague places, not {limit}");
                 errors.push((ALLOWED.to_owned(), error));
             }
         }
@@ -105,11 +111,11 @@ fn part_of(path: &str) -> String {
     }
 }
 
-/// The indices of the lines with such a sentence, once for each sentence.
+/// The indices of the lines with such a sentence or word, once for each.
 fn vague_lines(path: &str, text: &str) -> Vec<usize> {
     let of_prose = |prose: &str, first: usize| -> Vec<usize> {
         let lines = prose.lines().enumerate();
-        lines.flat_map(|(index, line)| vec![first + index; vague_sentences(line)]).collect()
+        lines.flat_map(|(index, line)| vec![first + index; vague_sentences(line) + vague_words(line)]).collect()
     };
     if path.ends_with(".md") {
         of_prose(text, 0)
@@ -135,6 +141,11 @@ fn vague_sentences(line: &str) -> usize {
     SUBJECTS.iter().map(|subject| count(subject)).sum()
 }
 
+fn vague_words(line: &str) -> usize {
+    let words = line.split('`').step_by(2).flat_map(|prose| prose.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    words.filter(|word| WORDS.iter().any(|vague| word.eq_ignore_ascii_case(vague))).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,22 +157,35 @@ mod tests {
     #[test]
     fn sentences_with_vague_subjects_are_counted() {
         for (line, expected) in [
-            ("/// Who waits is told.", 1),
-            ("//! - Whoever writes. Nobody reads. Somebody else.", 3),
+            ("/// Who waits is notified.", 1),
+            ("//! - Whoever writes. What reads. Something else.", 3),
             ("| a | Those that wait |", 1),
             ("/// What waits. Whatever comes is Something.", 2),
             ("// The reader that waits, who else, is Whole.", 0),
-            ("// Whose turn it is; Nobody's", 0),
+            ("// Whose turn it is; Who's", 0),
         ] {
             assert_eq!(vague_sentences(line), expected, "{line}");
         }
     }
 
     #[test]
+    fn vague_words_are_counted_anywhere_but_in_code() {
+        for (line, expected) in [
+            ("/// The peer is told, and tells the others.", 2),
+            ("//! Nobody reads; anybody may. For somebody's use.", 3),
+            ("// The user `nobody`, and `told` states.", 0),
+            ("// The untold story of `a` is told by `b`.", 1),
+            ("/// [`Peer::told`] is told_at; storytells.", 0),
+        ] {
+            assert_eq!(vague_words(line), expected, "{line}");
+        }
+    }
+
+    #[test]
     fn comments_and_documents_are_read_but_code_is_not() {
-        let rust = "// Who?\nlet x = \"Who\"; // Those\nstruct Who;\n/* a\nNobody */\n";
+        let rust = "// Who?\nlet told = \"Who\"; // Those\nstruct Who;\n/* a\nNobody */\n";
         assert_eq!(vague_lines("a.rs", rust), [0, 1, 4]);
-        assert_eq!(vague_lines("a.md", "a\nWho b. Who c\n"), [1, 1]);
+        assert_eq!(vague_lines("a.md", "a\nWho b. Who is told\n"), [1, 1, 1]);
         assert!(vague_lines("a.toml", "# Who").is_empty());
     }
 

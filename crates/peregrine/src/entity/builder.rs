@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
+use peregrine_rtps::discovery::data::NAME_BYTES_MAX;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, ParticipantConfig};
@@ -200,8 +200,8 @@ impl ParticipantBuilder {
         logging::start_from_environment()?;
         self.config.check()?;
         for (argument, text) in [(Argument::DomainTag, &self.domain_tag), (Argument::ParticipantName, &self.name)] {
-            if text.len() > NAME_OCTETS_MAX {
-                return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_OCTETS_MAX }.into());
+            if text.len() > NAME_BYTES_MAX {
+                return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_BYTES_MAX }.into());
             }
         }
         if self.lease < Duration::from_millis(LEASE_MIN_MS) {

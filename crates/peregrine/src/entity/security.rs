@@ -34,8 +34,8 @@ impl DomainParticipant {
     /// The certificates of all authenticated participants are verified again, by another thread. One that is revoked is
     /// let go, as `on_revoke_identity` of DDS Security 1.2 §9.3.2 has it: its endpoints match no longer, its keys are
     /// dropped, and it is not authenticated again.
-    /// [`SecurityEvent::Revoked`](crate::security::SecurityEvent::Revoked) tells of it, and
-    /// [`SecurityEvent::KeysRenewed`](crate::security::SecurityEvent::KeysRenewed) that those who remain get new keys,
+    /// [`SecurityEvent::Revoked`](crate::security::SecurityEvent::Revoked) reports that, and
+    /// [`SecurityEvent::KeysRenewed`](crate::security::SecurityEvent::KeysRenewed) that the other peers get new keys,
     /// which are in use 2 s later. Samples under way to others are not lost.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl DomainParticipant {
     /// the rules of an operator state (`revise_local_entity_keys` of DDS Security 1.2 §9.5.1.8).
     ///
     /// All peers get the new keys, which are used 2 s later; peers accept the former ones for 30 s more, so that no
-    /// sample is lost. [`SecurityEvent::KeysRenewed`](crate::security::SecurityEvent::KeysRenewed) tells of it.
+    /// sample is lost. [`SecurityEvent::KeysRenewed`](crate::security::SecurityEvent::KeysRenewed) reports that.
     /// Renewals are 15 s apart: a call within this time after another one takes effect at its end. Without effect where
     /// the governance protects nothing, and on pre-shared keys.
     /// [`SecurityConfig::blocks_per_key`](crate::security::SecurityConfig::blocks_per_key) replaces keys by their use.

@@ -64,8 +64,8 @@ pub enum Argument {
     TokensPerPeriod,
     /// [`TokenBucketConfig::tokens_max`](crate::TokenBucketConfig::tokens_max).
     TokensMax,
-    /// [`TokenBucketConfig::octets_per_token`](crate::TokenBucketConfig::octets_per_token).
-    OctetsPerToken,
+    /// [`TokenBucketConfig::bytes_per_token`](crate::TokenBucketConfig::bytes_per_token).
+    BytesPerToken,
     /// [`TokenBucketConfig::period`](crate::TokenBucketConfig::period).
     TokenPeriod,
     /// `SecurityConfig::blocks_per_key`.
@@ -187,7 +187,7 @@ impl Argument {
             Self::BitsPerSecond => "the rate of a flow controller",
             Self::TokensPerPeriod => "tokens_per_period",
             Self::TokensMax => "tokens_max",
-            Self::OctetsPerToken => "octets_per_token",
+            Self::BytesPerToken => "bytes_per_token",
             Self::TokenPeriod => "period",
             Self::BlocksPerKey => "blocks_per_key",
             Self::DataTags => "data_tags",

@@ -134,8 +134,8 @@ impl AnyDataWriter {
     /// the header, and of a type with a key the key: readers find out whether the rest is a value of the type. Blocks
     /// like [`DataWriter::write`](crate::DataWriter::write).
     ///
-    /// A router forwards samples this way; [`BadParameter::Representation`] tells that a writer of the representation
-    /// of the sample is needed:
+    /// A router forwards samples this way. On [`BadParameter::Representation`], it needs a writer of the representation
+    /// of the sample:
     ///
     /// ```no_run
     /// # fn main() -> Result<(), peregrine::Error> {

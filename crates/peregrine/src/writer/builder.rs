@@ -214,8 +214,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// Makes a reliable reader inactive that lacks samples and has acknowledged none of them for this long, although it
     /// answers: its application takes nothing, or the network drops the same sample each time. The writer then waits
     /// for it no longer: its samples do not hold the history of a KEEP_ALL writer, and may be lost to it.
-    /// RELIABLE_READER_ACTIVITY_CHANGED reports that. A reader that receives a sample again is active again, and is
-    /// told which samples will not come.
+    /// RELIABLE_READER_ACTIVITY_CHANGED reports that. A reader that receives a sample again is active again, and the
+    /// writer announces to it which samples will not come.
     ///
     /// The default is never, so that KEEP_ALL loses no sample of an application that pauses: a write waits for such a
     /// reader up to `max_blocking_time`, fails, and names the reader. New samples for other readers wait for it no

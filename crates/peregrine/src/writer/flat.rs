@@ -12,7 +12,7 @@ use peregrine_xtypes::{
 };
 
 use super::lent::Lent;
-use super::{DataWriter, ENCAPSULATION_OCTETS, Keyed, check_len};
+use super::{DataWriter, ENCAPSULATION_BYTES, Keyed, check_len};
 use crate::driver::base::clock::{now, wall, wall_at};
 use crate::error::{BadParameter, Error, OutOfResources, Precondition};
 
@@ -177,7 +177,7 @@ fn built_in<T: FlatType>(
 
 /// Where in a buffer a payload begins.
 fn body_aligned(octets: &mut [u8]) -> Option<usize> {
-    Some(octets.get(ENCAPSULATION_OCTETS..).map_or(0, |body| body.as_ptr().align_offset(ALIGNMENT)))
+    Some(octets.get(ENCAPSULATION_BYTES..).map_or(0, |body| body.as_ptr().align_offset(ALIGNMENT)))
 }
 
 fn does_not_fit<T: DdsType>(capacity: usize) -> Error {

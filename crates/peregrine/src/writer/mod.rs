@@ -73,7 +73,7 @@ const SUSPENDED_BYTES: usize = MESSAGE_BYTES_MAX;
 const RETIRE_ROUNDS_MAX: usize = 4;
 
 /// Representation identifier and options.
-const ENCAPSULATION_OCTETS: usize = 4;
+const ENCAPSULATION_BYTES: usize = 4;
 
 /// Writes samples of a topic. Clones are handles of the same writer. Dropping the last handle deletes the writer, which
 /// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE disables that. The drop blocks

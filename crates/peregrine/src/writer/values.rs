@@ -11,7 +11,7 @@ use peregrine_xtypes::{DdsType, Endianness, decode_key_holder, encode, encode_ke
 
 use super::lent::Filled;
 use super::shared::SharedKey;
-use super::{DataWriter, ENCAPSULATION_OCTETS, PAYLOAD_BYTES_MAX, WriterInner, check_len, ending, shared};
+use super::{DataWriter, ENCAPSULATION_BYTES, PAYLOAD_BYTES_MAX, WriterInner, check_len, ending, shared};
 use crate::InstanceHandle;
 use crate::driver::base::clock::{now, wall, wall_at};
 use crate::driver::base::sync::lock;
@@ -113,7 +113,7 @@ impl<T: DdsType> DataWriter<T> {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<SequenceNumber, Error> {
-        if len < ENCAPSULATION_OCTETS {
+        if len < ENCAPSULATION_BYTES {
             return Err(too_short(len));
         }
         let fill = |bytes: &mut [u8]| {
@@ -241,7 +241,7 @@ impl<T: DdsType> DataWriter<T> {
 /// The error of a payload that is too short for an encapsulation header.
 #[cold]
 pub(super) fn too_short(len: usize) -> Error {
-    let (min, max) = (ENCAPSULATION_OCTETS as u64, PAYLOAD_BYTES_MAX as u64);
+    let (min, max) = (ENCAPSULATION_BYTES as u64, PAYLOAD_BYTES_MAX as u64);
     BadParameter::OutOfRange { argument: Argument::PayloadLength, value: len as u64, min, max, unit: Unit::Bytes }
         .into()
 }

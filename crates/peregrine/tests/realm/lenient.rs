@@ -1,4 +1,4 @@
-//! An access control that asks the documents about the endpoints of its own participant only when told to.
+//! An access control that asks the documents about the endpoints of its own participant only on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -25,12 +25,12 @@
 #define AGENT_PATIENCE_MS 10000
 /* A ping without an answer is given up after this long, and the time its octets take. */
 #define AGENT_ANSWER_MS 500
-/* A subscriber that was told to stop reports after this long without a sample, and the time the octets of one take. */
+/* A subscriber that was asked to stop reports after this long without a sample, and the time the octets of one take. */
 #define AGENT_SILENCE_MS 20
 /* At these rates on a busy machine; an answer goes both ways, and is waited for no longer than it takes. */
 #define AGENT_OCTETS_PER_MS 65536u
 #define AGENT_ANSWER_OCTETS_PER_MS 8192u
-/* A publisher sends at least so many: of two that are taken together no rate can be told. */
+/* A publisher sends at least so many: two that are taken together give no rate. */
 #define AGENT_SAMPLES_MIN 8
 /* A process that was asked to terminate has this long to delete its entities. */
 #define AGENT_TERMINATE_S 20
@@ -103,7 +103,7 @@ static struct {
 } agent_state;
 
 /* Ping and pong keep the last sample only. A listener runs on the thread that receives acknowledgements: were it to wait
-   for room in a full history, it would keep from itself what makes room. Nobody misses what is replaced, since the next
+   for room in a full history, it would keep from itself what makes room. No peer needs what is replaced, since the next
    sample is written when that one was answered or given up. */
 static inline bool has_echo (const Setup *setup)
 {
@@ -358,7 +358,7 @@ static inline void *agent_watch_for_stop (void *unused)
 {
   char line[AGENT_LINE_MAX];
   (void) unused;
-  /* The end of the input is a stop too: whoever started this process is gone. */
+  /* The end of the input is a stop too: the process that started this one is gone. */
   while (fgets (line, sizeof (line), stdin) != NULL && strcmp (line, "stop\n") != 0)
     agent_fail ("only stop is expected after start");
   __atomic_store_n (&agent_stop, 1, __ATOMIC_RELEASE);
@@ -635,7 +635,7 @@ static inline int agent_run (const Peer *peer)
   terminate.sa_handler = agent_on_terminate;
   terminate.sa_flags = SA_RESTART;
   sigaction (SIGTERM, &terminate, NULL);
-  /* Nobody would stop a peer whose parent has died. */
+  /* No process would stop a peer whose parent has died. */
   prctl (PR_SET_PDEATHSIG, SIGTERM);
   if (fgets (line, sizeof (line), stdin) == NULL)
     return 1;

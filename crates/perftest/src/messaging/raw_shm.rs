@@ -1,8 +1,8 @@
 //! Shared memory without DDS: the floor of every middleware's shared memory.
 //!
 //! A sample is written once, into memory that its readers map, and read in place. A slot contains one sample, or
-//! several consecutive ones with `-batchSize`; a sample of any size is contiguous. A writer waits for room unless told
-//! not to, so no sample is lost.
+//! several consecutive ones with `-batchSize`; a sample of any size is contiguous. A writer waits for room unless
+//! `-noBlockingSockets` is set, so no sample is lost.
 
 mod party;
 mod reader;

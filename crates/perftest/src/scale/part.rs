@@ -33,7 +33,7 @@ struct ScaleSample {
 /// Takes part in one row: reads orders from stdin and writes answers to stdout until stdin ends or an order fails.
 ///
 /// # Errors
-/// The reason why an order failed, after the starter was told.
+/// The reason why an order failed, which the starter has got too.
 pub fn take_part(stop: &Arc<Stop>) -> Result<(), Error> {
     let orders = listen(stop)?;
     let mut part =

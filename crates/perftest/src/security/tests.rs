@@ -370,7 +370,7 @@ fn unknown_element_is_found_at_its_line_and_column() {
 }
 
 #[test]
-fn kinds_of_files_are_told_from_their_content() {
+fn content_of_a_file_determines_its_kind() {
     let folder = Folder::with_identity("kinds", false);
     for (name, kind) in [
         ("cacert.pem", Kind::Authority),

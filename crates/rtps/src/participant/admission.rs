@@ -49,7 +49,7 @@ impl Participant {
         }
     }
 
-    /// Asks the gate about a new participant. `None`: it is refused, and that has been told.
+    /// Asks the gate about a new participant. `None`: the gate refuses it, and an event has reported that.
     pub(super) fn admit(&mut self, found: &ParticipantData, source: Source) -> Option<Option<RemoteSecurity>> {
         let Some(gate) = &self.config.gate else { return Some(None) };
         match gate.announced(found, Some(source)) {

@@ -42,7 +42,7 @@ pub struct ParticipantConfig {
     pub protection: Option<SharedProtection>,
     /// Its announcement of its security. With it, the participant has the endpoints that DDS Security adds.
     pub security: Option<Box<ParticipantSecurityData>>,
-    /// Decides which others it uses, and how endpoints are protected; `None` uses everybody. Set together with
+    /// Decides which others it uses, and how endpoints are protected; `None` uses all others. Set together with
     /// [`Self::security`].
     pub gate: Option<Arc<dyn Gate>>,
     /// The accounts of what remote participants make it hold. Readers of the participant have those of their caches and

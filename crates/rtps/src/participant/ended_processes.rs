@@ -12,7 +12,7 @@ use crate::time::Instant;
 
 impl Participant {
     /// The system reports that a process which had a channel to this participant, in the name of another one, has
-    /// ended. That participant is asked whether it is alive, because the report does not prove who has ended. If it
+    /// ended. That participant is asked whether it is alive, because the report does not prove which has ended. If it
     /// answers no question in [the time for that](crate::limits::PROCESS_END_ANSWERS), it is lost.
     ///
     /// No effect on an unknown participant, and on one with a shorter lease.

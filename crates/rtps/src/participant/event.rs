@@ -70,21 +70,21 @@ pub enum ParticipantEvent {
         /// The reason, with both values.
         reason: NonMatch,
     },
-    /// The gate refuses a participant: it is not known, or no longer. Told once for a reason.
+    /// The gate refuses a participant: it is not known, or no longer. Reported once for a reason.
     ParticipantRefused {
         /// The participant.
         participant: GuidPrefix,
         /// The reason.
         reason: String,
     },
-    /// The participant has security, and refuses messages, or submessages, in the name of another one. Told at most
-    /// once a second for a known sender and reason, and for a reason of all unknown senders together.
+    /// The participant has security, and refuses messages, or submessages, in the name of another one. Reported at
+    /// most once a second for a known sender and reason, and for a reason of all unknown senders together.
     MessagesRefused {
         /// The sender of the last message, which may be forged.
         from: GuidPrefix,
         /// The reason.
         refusal: MessageRefusal,
-        /// The number of messages since this was last told for the sender and reason.
+        /// The number of messages since the last report for the sender and reason.
         count: u64,
     },
     /// A connection to a known participant has opened.

@@ -12,9 +12,9 @@ use crate::locator::Source;
 /// Decides which remote participants and endpoints may be used, how endpoints are protected, and which pairs have
 /// keys.
 ///
-/// The gate alone keeps the keys: the participant asks whether they are there, and tells at once what has ended, so
+/// The gate alone keeps the keys: the participant asks whether they are there, and reports at once what has ended, so
 /// that the calls have the order of what happens in discovery. No call does I/O, waits, or calls the participant. A
-/// participant without a gate uses everybody.
+/// participant without a gate uses all others.
 pub trait Gate: fmt::Debug + Send + Sync {
     /// A remote participant has announced itself, for the first time or with other data. Returns whether it may be
     /// used. `source` sent the announcement without protection, so that the announcement may be forged; `None` for an

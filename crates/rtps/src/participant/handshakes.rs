@@ -13,7 +13,7 @@ use crate::wire::DataFrag;
 /// The state of the channel.
 #[derive(Debug, Default)]
 pub(super) struct HandshakeChannel {
-    /// The number of the last message to anybody.
+    /// The number of the last message to any participant.
     last: SequenceNumber,
     /// Bytes of messages for which participants that are not authenticated have not paid.
     pub(super) unpaid: AnswerBudgets,

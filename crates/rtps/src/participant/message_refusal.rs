@@ -1,4 +1,4 @@
-//! Why a participant with security refuses messages, and when the refusals are told.
+//! Why a participant with security refuses messages, and when it reports the refusals.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -29,8 +29,8 @@ pub enum MessageRefusal {
 /// The least time between two events for one sender and reason.
 const INTERVAL: Span = Span::from_secs(1);
 
-/// When the refusals of each sender and reason were told last, and how many came since. Unknown senders, whose names
-/// cost nothing, are counted together, and so are known ones beyond [`REFUSED_SENDERS_MAX`] in an interval.
+/// When the refusals of each sender and reason were reported last, and how many came since. Unknown senders, whose
+/// names cost nothing, are counted together, and so are known ones beyond [`REFUSED_SENDERS_MAX`] in an interval.
 #[derive(Debug, Default)]
 pub(super) struct RefusedMessages {
     tallies: BTreeMap<(Option<GuidPrefix>, MessageRefusal), Tally>,
@@ -38,41 +38,41 @@ pub(super) struct RefusedMessages {
 
 #[derive(Debug)]
 struct Tally {
-    told: Instant,
+    reported_at: Instant,
     count: u64,
 }
 
 impl RefusedMessages {
-    /// Notes a refusal; `from` is a known sender. Returns the number of refusals to tell, if it is time.
+    /// Notes a refusal; `from` is a known sender. Returns the number of refusals to report, if it is time.
     pub(super) fn note(&mut self, now: Instant, from: Option<GuidPrefix>, refusal: MessageRefusal) -> Option<u64> {
         let mut key = (from, refusal);
         if from.is_some() && !self.tallies.contains_key(&key) && !self.make_room(now) {
             key.0 = None;
         }
         let Some(tally) = self.tallies.get_mut(&key) else {
-            self.tallies.insert(key, Tally { told: now, count: 0 });
+            self.tallies.insert(key, Tally { reported_at: now, count: 0 });
             return Some(1);
         };
         tally.count = tally.count.saturating_add(1);
-        if now.since(tally.told) < INTERVAL {
+        if now.since(tally.reported_at) < INTERVAL {
             return None;
         }
-        tally.told = now;
+        tally.reported_at = now;
         Some(core::mem::take(&mut tally.count))
     }
 
-    /// Whether there is room for another known sender. Forgets those of which an event may be told again; what was not
-    /// told of them is told with unknown senders.
+    /// Whether there is room for another known sender. Forgets those whose interval is over; their refusals that were
+    /// not reported are reported with those of unknown senders.
     fn make_room(&mut self, now: Instant) -> bool {
         if self.known() < REFUSED_SENDERS_MAX {
             return true;
         }
         let is_over = |(from, _): &(Option<GuidPrefix>, _), tally: &mut Tally| {
-            from.is_some() && now.since(tally.told) >= INTERVAL
+            from.is_some() && now.since(tally.reported_at) >= INTERVAL
         };
         let over: Vec<_> = self.tallies.extract_if(.., is_over).collect();
-        for ((_, refusal), Tally { told, count }) in over.into_iter().filter(|(_, tally)| tally.count > 0) {
-            let of_unknown = self.tallies.entry((None, refusal)).or_insert(Tally { told, count: 0 });
+        for ((_, refusal), Tally { reported_at, count }) in over.into_iter().filter(|(_, tally)| tally.count > 0) {
+            let of_unknown = self.tallies.entry((None, refusal)).or_insert(Tally { reported_at, count: 0 });
             of_unknown.count = of_unknown.count.saturating_add(count);
         }
         self.known() < REFUSED_SENDERS_MAX
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_a_second_are_told_together_for_each_sender_and_reason() {
+    fn refusals_within_a_second_are_reported_together_by_sender_and_reason() {
         let mut refused = RefusedMessages::default();
         let now = Instant(0);
         for from in [None, sender(1), sender(2)] {
@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn senders_beyond_the_bound_are_told_together() {
+    fn refusals_of_senders_beyond_the_bound_are_reported_together() {
         let mut refused = RefusedMessages::default();
         let (now, reason) = (Instant(0), MessageRefusal::NotAuthentic);
-        let told = (0..10 * REFUSED_SENDERS_MAX).filter_map(|number| refused.note(now, sender(number), reason));
-        assert_eq!(told.collect::<Vec<_>>(), vec![1; REFUSED_SENDERS_MAX + 1]);
+        let reported = (0..10 * REFUSED_SENDERS_MAX).filter_map(|number| refused.note(now, sender(number), reason));
+        assert_eq!(reported.collect::<Vec<_>>(), vec![1; REFUSED_SENDERS_MAX + 1]);
         assert_eq!(refused.tallies.len(), REFUSED_SENDERS_MAX + 1);
-        assert_eq!(refused.note(now, sender(0), reason), None, "one that has a place, and is not told yet");
-        // A second later, the places are free; what was not told is not lost.
+        assert_eq!(refused.note(now, sender(0), reason), None, "one that has a place, and is not reported yet");
+        // A second later, the places are free; refusals that were not reported are not lost.
         let later = now + INTERVAL;
         assert_eq!(refused.note(later, sender(10 * REFUSED_SENDERS_MAX), reason), Some(1));
         assert_eq!(refused.tallies.len(), 2);

@@ -1,4 +1,4 @@
-//! Where participants come from, as far as that tells one host from another.
+//! Where participants come from, as far as that distinguishes one host from another.
 
 use core::net::{IpAddr, Ipv4Addr};
 

@@ -73,7 +73,7 @@ impl Participant {
     /// the gate does not refuse it.
     pub(super) fn restore_left(&mut self, rx: &Reception<'_>, prefix: GuidPrefix) -> bool {
         let Some(Left { mut remote, .. }) = self.parked.take_left(prefix) else { return false };
-        // The gate was told of its goodbye, and has forgotten it.
+        // Its goodbye was reported to the gate, which has forgotten it.
         let Some(security) = self.admit(&remote.data, rx.source) else { return false };
         remote.security = security.map(Box::new);
         remote.renew(rx.now);

@@ -1,4 +1,4 @@
-//! Messages of the handshake that come in fragments. Anybody can send them, in any name: what is kept is bounded for
+//! Messages of the handshake that come in fragments. Any host can send them, in any name: what is kept is bounded for
 //! each sender, and in all. Only bytes that have arrived take room.
 
 use alloc::boxed::Box;

@@ -80,11 +80,11 @@ impl Participant {
             }
             self.opener.take_back(buffer);
         }
-        let is_told = refusal.is_some_and(|refusal| self.tell_refusal(rx.now, header.prefix, refusal));
+        let is_reported = refusal.is_some_and(|refusal| self.report_refused_message(rx.now, header.prefix, refusal));
         if concerns_discovery {
             self.process_discovery(rx.now, rx.wall);
         }
-        concerns_discovery || is_told
+        concerns_discovery || is_reported
     }
 
     /// Whether an authenticated participant sends input for this endpoint without protection, as its vendor does. Such

@@ -1,4 +1,4 @@
-//! Participants that the gate has refused lately, so that each refusal is told once.
+//! Participants that the gate has refused lately, so that each refusal is reported once.
 
 use alloc::collections::VecDeque;
 

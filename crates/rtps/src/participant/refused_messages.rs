@@ -1,4 +1,4 @@
-//! Messages that a participant with security refuses: counted, and told at most once a second for a sender and reason.
+//! Messages that a participant with security refuses: counted, and reported at most once a second by sender and reason.
 
 use alloc::sync::Arc;
 
@@ -16,11 +16,11 @@ impl Participant {
     #[cold]
     pub(super) fn refuse_unprotected(&mut self, now: Instant, from: GuidPrefix) -> bool {
         self.count_fault(from, Fault::Unprotected);
-        self.tell_refusal(now, from, MessageRefusal::Unprotected)
+        self.report_refused_message(now, from, MessageRefusal::Unprotected)
     }
 
-    /// Tells of a refused message, if it is time. Returns whether there is an event.
-    pub(super) fn tell_refusal(&mut self, now: Instant, from: GuidPrefix, refusal: MessageRefusal) -> bool {
+    /// Reports a refused message, if it is time. Returns whether there is an event.
+    pub(super) fn report_refused_message(&mut self, now: Instant, from: GuidPrefix, refusal: MessageRefusal) -> bool {
         let known = self.remotes.contains_key(&from).then_some(from);
         let Some(count) = self.refused_messages.note(now, known, refusal) else { return false };
         self.events.push_back(ParticipantEvent::MessagesRefused { from, refusal, count });

@@ -2,13 +2,13 @@
 //!
 //! Cyclone DDS and Fast DDS keep the addresses that the first announcement of a participant names, and send to the old
 //! ones for ever after the participant has moved. After a change of addresses, each peer that may be such a one is
-//! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer is told that this
-//! participant has left, and then its announcement, so that it discovers this participant anew. While this host has no
-//! path to the peer, as when a link is down, the peer is neither asked nor told goodbye.
+//! asked by a HEARTBEAT, which it answers to the addresses that it knows. A peer that does not answer gets a goodbye,
+//! which states that this participant has left, and then its announcement, so that it discovers this participant anew.
+//! While this host has no path to the peer, as when a link is down, this participant sends no question and no goodbye.
 //!
 //! A peer that this participant discovers after a move may have known it all the time: during an outage its lease ended
 //! here, and that of this participant not there. Such a peer announces itself, and its answers go to the former
-//! addresses. If nothing has come from it for a while, it is told goodbye too, at its next announcement if its credit
+//! addresses. If nothing has come from it for a while, it gets a goodbye too, at its next announcement if its credit
 //! does not suffice before.
 //!
 //! The announcements after a goodbye go to the same addresses of the peer, and for a short time nothing is announced to
@@ -118,7 +118,7 @@ impl Participant {
         }
     }
 
-    /// Tells a peer that this participant has left, and then its announcement, within the credit of the peer.
+    /// Sends a peer a goodbye, and then the announcement of this participant, within the credit of the peer.
     fn rejoin(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let messages = [self.goodbye(wall, Some(prefix)), self.announcement(wall, Some(prefix))];
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };

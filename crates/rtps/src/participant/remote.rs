@@ -83,7 +83,7 @@ pub(super) struct RemoteParticipant {
     pub(super) ways: Ways,
     pub(super) doubt: Option<Doubt>,
     /// When it was last sent the announcement at addresses that it had announced in clear, although authenticated.
-    pub(super) told_elsewhere_at: Option<Instant>,
+    pub(super) announced_elsewhere_at: Option<Instant>,
     /// Set while its process seems to have ended.
     pub(super) process_end: Option<ProcessEnd>,
     /// When the last doubt began.
@@ -103,7 +103,7 @@ impl RemoteParticipant {
         let mut remote = Self {
             ways: Ways::of(&data),
             doubt: None,
-            told_elsewhere_at: None,
+            announced_elsewhere_at: None,
             process_end: None,
             doubted_at: None,
             data,

@@ -15,7 +15,7 @@ use crate::payload::Payload;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SecureChannel {
     /// ParticipantStatelessMessage: for the handshake. Unprotected and best effort; each side repeats its messages
-    /// itself. Anybody can send in any name.
+    /// itself. Any host can send in any name.
     Handshake,
     /// ParticipantVolatileMessageSecure: for the exchange of keys. Reliable, and encrypted with the key of each pair of
     /// participants.

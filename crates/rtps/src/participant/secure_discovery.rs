@@ -44,8 +44,8 @@ impl Participant {
         }
     }
 
-    /// Announces the end of this participant to authenticated ones: they do not believe the goodbye that anybody could
-    /// have sent.
+    /// Announces the end of this participant to authenticated ones: they do not believe a goodbye in clear, which any
+    /// host could have sent.
     pub(super) fn leave_securely(&mut self, wall: Timestamp) {
         let mut payload = Vec::new();
         emit_participant_key(self.guid(), &mut payload);
@@ -148,11 +148,11 @@ impl Participant {
     pub(super) fn answer_other_addresses(&mut self, rx: &Reception<'_>, found: &ParticipantData) {
         let Some(remote) = self.remotes.get_mut(&found.prefix) else { return };
         let is_new = found.metatraffic_unicast.iter().any(|way| !remote.data.metatraffic_unicast.contains(way));
-        let is_early = remote.told_elsewhere_at.is_some_and(|at| rx.now.since(at) < DOUBT_INTERVAL);
+        let is_early = remote.announced_elsewhere_at.is_some_and(|at| rx.now.since(at) < DOUBT_INTERVAL);
         if !is_new || is_early || !Quirks::of(remote.data.vendor).follows_moves {
             return;
         }
-        remote.told_elsewhere_at = Some(rx.now);
+        remote.announced_elsewhere_at = Some(rx.now);
         let to = self.config.addresses.paths.choose(&found.metatraffic_unicast).to;
         if !to.is_empty()
             && let Some(announcement) = self.sealed_announcement(rx.wall, found.prefix, &to, Said::Announcement)
@@ -172,7 +172,7 @@ impl Participant {
     }
 }
 
-/// Announcements to everybody do not contain the state of the certificate.
+/// Announcements to all participants do not contain the state of the certificate.
 pub(super) fn without_status(security: &mut Option<Box<crate::discovery::data::ParticipantSecurityData>>) {
     if let Some(security) = security {
         security.identity_status_token = None;

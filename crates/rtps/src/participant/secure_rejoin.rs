@@ -86,7 +86,7 @@ impl Participant {
         self.secure_rejoins.iter().map(|rejoin| rejoin.next).min()
     }
 
-    /// This participant has other addresses again: the peers are told so soon.
+    /// This participant has other addresses again: it sends the goodbyes and announcements to these peers soon.
     pub(super) fn hurry_secure_rejoins(&mut self, now: Instant) {
         self.secure_rejoins.iter_mut().for_each(|rejoin| rejoin.begin_again(now));
     }

@@ -33,7 +33,7 @@ impl Participant {
     }
 
     /// Whether a participant that has shown that it hears this one announces this locator. A connection by which
-    /// messages in its name have come is none of its own: anyone can send these.
+    /// messages in its name have come is none of its own: any host can send these.
     #[must_use]
     pub fn is_heard_by_stream(&self, locator: &Locator) -> bool {
         self.remotes.values().any(|remote| remote.is_trusted() && remote.names_stream(locator))

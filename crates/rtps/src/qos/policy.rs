@@ -17,15 +17,15 @@ macro_rules! opaque {
 }
 opaque! {
     /// Bytes that the application attaches to a participant, a writer or a reader and that discovery announces
-    /// (DDS 1.4 §2.2.3.1). Default: none. At most [`OPAQUE_OCTETS_MAX`](crate::limits::OPAQUE_OCTETS_MAX) bytes for an
-    /// endpoint; for a participant, [`PARTICIPANT_QOS_OCTETS_MAX`](crate::limits::PARTICIPANT_QOS_OCTETS_MAX) together
+    /// (DDS 1.4 §2.2.3.1). Default: none. At most [`OPAQUE_BYTES_MAX`](crate::limits::OPAQUE_BYTES_MAX) bytes for an
+    /// endpoint; for a participant, [`PARTICIPANT_QOS_BYTES_MAX`](crate::limits::PARTICIPANT_QOS_BYTES_MAX) together
     /// with its properties.
     UserData;
     /// Bytes that the application attaches to a topic and that discovery announces with the topic's endpoints
-    /// (DDS 1.4 §2.2.3.2). Default: none. At most [`OPAQUE_OCTETS_MAX`](crate::limits::OPAQUE_OCTETS_MAX) bytes.
+    /// (DDS 1.4 §2.2.3.2). Default: none. At most [`OPAQUE_BYTES_MAX`](crate::limits::OPAQUE_BYTES_MAX) bytes.
     TopicData;
     /// Bytes that the application attaches to a publisher or subscriber and that discovery announces with its endpoints
-    /// (DDS 1.4 §2.2.3.3). Default: none. At most [`OPAQUE_OCTETS_MAX`](crate::limits::OPAQUE_OCTETS_MAX) bytes.
+    /// (DDS 1.4 §2.2.3.3). Default: none. At most [`OPAQUE_BYTES_MAX`](crate::limits::OPAQUE_BYTES_MAX) bytes.
     GroupData;
 }
 
@@ -150,7 +150,7 @@ pub struct TimeBasedFilter {
 /// The logical partitions of a publisher or subscriber (DDS 1.4 §2.2.3.13). A writer and a reader match only if they
 /// have a name in common; a name may be a pattern, as of `fnmatch`. Default: no name, which means the empty name. At
 /// most [`PARTITIONS_MAX`](crate::limits::PARTITIONS_MAX) names of
-/// [`PARTITION_OCTETS_MAX`](crate::limits::PARTITION_OCTETS_MAX) bytes.
+/// [`PARTITION_BYTES_MAX`](crate::limits::PARTITION_BYTES_MAX) bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Partition(pub Vec<String>);
 

@@ -9,7 +9,7 @@ use super::policy::{
     Partition, Presentation, Properties, Property, Reliability, ReliabilityKind, RepresentationId, ResourceLimits,
     TimeBasedFilter, TopicData, TransportPriority, TypeConsistency, TypeConsistencyKind, UserData,
 };
-use crate::limits::{PARTITION_OCTETS_MAX, PARTITIONS_MAX, PROPERTIES_MAX, PROPERTY_OCTETS_MAX};
+use crate::limits::{PARTITION_BYTES_MAX, PARTITIONS_MAX, PROPERTIES_MAX, PROPERTY_BYTES_MAX};
 use crate::wire::{Endianness, ParameterId, ParameterListWriter, ValueError, ValueReader, ValueWriter};
 
 /// The greatest number of representations read from one announcement; the standard has three.
@@ -162,7 +162,7 @@ fn read_partition(value: &mut ValueReader<'_>) -> Result<Partition, ValueError> 
     let count = value.count(4)?;
     let mut names = Vec::new();
     for _ in 0..count.min(PARTITIONS_MAX) {
-        names.push(value.string(PARTITION_OCTETS_MAX)?.to_string());
+        names.push(value.string(PARTITION_BYTES_MAX)?.to_string());
     }
     Ok(Partition(names))
 }
@@ -232,7 +232,7 @@ fn read_properties(value: &mut ValueReader<'_>) -> Result<Properties, ValueError
     for _ in 0..value.count(8)? {
         let (name, octets) = (optional_string(value)?, value.octet_sequence()?);
         if let Some(name) = name
-            && octets.len() <= PROPERTY_OCTETS_MAX
+            && octets.len() <= PROPERTY_BYTES_MAX
             && properties.binary.len() < PROPERTIES_MAX
         {
             properties.binary.push(BinaryProperty { name: name.to_string(), value: octets.to_vec(), propagate: true });
@@ -242,7 +242,7 @@ fn read_properties(value: &mut ValueReader<'_>) -> Result<Properties, ValueError
 }
 
 fn optional_string<'a>(value: &mut ValueReader<'a>) -> Result<Option<&'a str>, ValueError> {
-    match value.string(PROPERTY_OCTETS_MAX) {
+    match value.string(PROPERTY_BYTES_MAX) {
         Ok(string) => Ok(Some(string)),
         Err(ValueError::TooLong { .. } | ValueError::NotUtf8) => Ok(None),
         Err(error) => Err(error),
@@ -252,7 +252,7 @@ fn optional_string<'a>(value: &mut ValueReader<'a>) -> Result<Option<&'a str>, V
 impl Properties {
     /// The length of the announced properties as a parameter, in bytes.
     #[must_use]
-    pub fn announced_octets(&self) -> usize {
+    pub fn announced_bytes(&self) -> usize {
         let mut out = Vec::new();
         ParameterListWriter::new(&mut out, Endianness::Little).parameter(Self::ID, |value| self.write(value));
         out.len()

@@ -104,7 +104,7 @@ pub struct Reader {
     /// The writers being resumed.
     resuming: Vec<u32>,
     /// When the reader last acknowledged unasked because it has room again.
-    told_room_at: Option<Instant>,
+    room_acknowledged_at: Option<Instant>,
     data_available: bool,
     typical_bytes: usize,
     /// The bytes held for all writers.
@@ -142,7 +142,7 @@ impl Reader {
             unkeyed: Unkeyed::default(),
             stalled_writers: Vec::new(),
             resuming: Vec::new(),
-            told_room_at: None,
+            room_acknowledged_at: None,
             data_available: false,
             typical_bytes: 0,
             held_bytes: 0,

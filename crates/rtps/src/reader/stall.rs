@@ -2,7 +2,7 @@
 
 use super::Reader;
 use super::proxy::OutOfOrderSample;
-use crate::limits::ROOM_TOLD_EVERY;
+use crate::limits::ROOM_ACK_EVERY;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 
@@ -14,7 +14,7 @@ impl Reader {
         self.count_released(released);
         self.insert_keyed(now, wall);
         let mut resuming = core::mem::replace(&mut self.stalled_writers, core::mem::take(&mut self.resuming));
-        let tells = self.told_room_at.is_none_or(|at| now.since(at) >= ROOM_TOLD_EVERY);
+        let is_due = self.room_acknowledged_at.is_none_or(|at| now.since(at) >= ROOM_ACK_EVERY);
         for index in resuming.drain(..).map(|index| index as usize) {
             if let Some(proxy) = self.writers.get_mut(index) {
                 proxy.is_listed_stalled = false;
@@ -22,8 +22,8 @@ impl Reader {
             let has_messages = self.drain(now, wall, index);
             self.go_on_at_handed(now, wall, index);
             self.update_memory_charge(index);
-            if has_messages && tells {
-                self.told_room_at = Some(now);
+            if has_messages && is_due {
+                self.room_acknowledged_at = Some(now);
                 self.acknowledge_unasked(index);
             }
             self.file_timer(index);

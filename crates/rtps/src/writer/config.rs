@@ -27,8 +27,8 @@ pub struct WriterConfig {
     pub inactive_without_progress: Span,
     /// The most that the writer keeps for readers where `history` and `limits` set no limit.
     pub unlimited: KeptLimits,
-    /// The numbers of unacknowledged samples of which [`WriterEvent::CacheChanged`](super::WriterEvent::CacheChanged)
-    /// tells; `None` to count none, which takes no time.
+    /// The numbers of unacknowledged samples that [`WriterEvent::CacheChanged`](super::WriterEvent::CacheChanged)
+    /// reports; `None` to count none, which takes no time.
     pub watermarks: Option<Watermarks>,
     /// How long a sample is valid (LIFESPAN).
     pub lifespan: Span,

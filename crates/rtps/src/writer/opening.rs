@@ -82,7 +82,7 @@ impl Writer {
     }
 
     /// The first sample that may be sent to the reader at `index`, or named in its own HEARTBEATs. The readers of a
-    /// process of Cyclone DDS must not be told that a sample is irrelevant or gone which another one of them lacks.
+    /// process of Cyclone DDS must get no message that declares a sample irrelevant or gone which another one lacks.
     pub(super) fn first_for(&self, index: usize) -> SequenceNumber {
         let Some(reader) = self.readers.get(index) else { return SequenceNumber::FIRST };
         if !reader.skips_to_first_heartbeat() {

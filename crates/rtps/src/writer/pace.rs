@@ -10,7 +10,7 @@ pub struct TokenBucketConfig {
     /// The greatest number of tokens, which the bucket also has at the start: the burst after a silence. At least one.
     pub tokens_max: u64,
     /// Bytes of UDP payload per token. A datagram takes whole tokens. At least one.
-    pub octets_per_token: u64,
+    pub bytes_per_token: u64,
     /// The interval between additions of tokens. Longer than zero.
     pub period: Span,
 }
@@ -20,7 +20,7 @@ const PERIOD: Span = Span::from_micros(100);
 /// The number of periods whose tokens form the burst after a silence. A timer that is late by less loses no tokens.
 const BURST_PERIODS: u64 = 10;
 /// The bucket has tokens for the largest datagram.
-const BURST_OCTETS_MIN: u64 = 65_536;
+const BURST_BYTES_MIN: u64 = 65_536;
 
 impl TokenBucketConfig {
     /// A long-term rate in bits of UDP payload per second, with bursts of a millisecond, or of the largest datagram if
@@ -38,8 +38,8 @@ impl TokenBucketConfig {
         let burst = (tokens as u64).saturating_mul(BURST_PERIODS);
         Some(Self {
             tokens_per_period: tokens as u64,
-            tokens_max: if burst < BURST_OCTETS_MIN { BURST_OCTETS_MIN } else { burst },
-            octets_per_token: 1,
+            tokens_max: if burst < BURST_BYTES_MIN { BURST_BYTES_MIN } else { burst },
+            bytes_per_token: 1,
             period: Span(period as u64),
         })
     }
@@ -47,7 +47,7 @@ impl TokenBucketConfig {
     /// Whether the configuration allows datagrams to be sent.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
-        self.tokens_per_period > 0 && self.tokens_max > 0 && self.octets_per_token > 0 && self.period.0 > 0
+        self.tokens_per_period > 0 && self.tokens_max > 0 && self.bytes_per_token > 0 && self.period.0 > 0
     }
 }
 
@@ -103,7 +103,7 @@ impl TokenBucket {
     }
 
     fn cost(&self, octets: usize, destinations: usize) -> i128 {
-        let each = (octets as u64).div_ceil(self.config.octets_per_token);
+        let each = (octets as u64).div_ceil(self.config.bytes_per_token);
         i128::from(each.saturating_mul(destinations as u64))
     }
 
@@ -127,8 +127,8 @@ mod tests {
 
     const START: Instant = Instant(1_000_000_000);
 
-    fn bucket(tokens_per_period: u64, tokens_max: u64, octets_per_token: u64, period: Span) -> TokenBucket {
-        let config = TokenBucketConfig { tokens_per_period, tokens_max, octets_per_token, period };
+    fn bucket(tokens_per_period: u64, tokens_max: u64, bytes_per_token: u64, period: Span) -> TokenBucket {
+        let config = TokenBucketConfig { tokens_per_period, tokens_max, bytes_per_token, period };
         TokenBucket::new(config).unwrap()
     }
 
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn bucket_that_allows_no_datagram_is_rejected() {
-        let good = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, octets_per_token: 1, period: Span(1) };
+        let good = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, bytes_per_token: 1, period: Span(1) };
         assert!(TokenBucket::new(good).is_some());
         for bad in [
             TokenBucketConfig { tokens_per_period: 0, ..good },
             TokenBucketConfig { tokens_max: 0, ..good },
-            TokenBucketConfig { octets_per_token: 0, ..good },
+            TokenBucketConfig { bytes_per_token: 0, ..good },
             TokenBucketConfig { period: Span::ZERO, ..good },
         ] {
             assert!(TokenBucket::new(bad).is_none(), "{bad:?}");
@@ -217,11 +217,11 @@ mod tests {
         fn sent_bytes_do_not_exceed_tokens(
             per_period in 1_u64..50,
             max in 1_u64..200,
-            octets_per_token in 1_u64..2000,
+            bytes_per_token in 1_u64..2000,
             period in 1_u64..1_000_000,
             steps in prop::collection::vec((0_u64..3_000_000, 1_usize..70_000, 1_usize..4), 1..60),
         ) {
-            let mut bucket = bucket(per_period, max, octets_per_token, Span(period));
+            let mut bucket = bucket(per_period, max, bytes_per_token, Span(period));
             let mut now = START;
             let mut used = 0_u128;
             let mut largest = 0_u128;
@@ -234,7 +234,7 @@ mod tests {
                     now = at;
                     prop_assert_eq!(bucket.take(now, octets, destinations), Ok(()));
                 }
-                let cost = (octets as u128).div_ceil(u128::from(octets_per_token)) * destinations as u128;
+                let cost = (octets as u128).div_ceil(u128::from(bytes_per_token)) * destinations as u128;
                 used += cost;
                 largest = largest.max(cost);
                 let added = u128::from(now.since(START).0 / period) * u128::from(per_period);
@@ -244,11 +244,11 @@ mod tests {
         }
 
         #[test]
-        fn any_configuration_does_not_overflow(per_period: u64, max: u64, octets_per_token: u64, period: u64, steps: Vec<(u64, usize, usize)>) {
+        fn any_configuration_does_not_overflow(per_period: u64, max: u64, bytes_per_token: u64, period: u64, steps: Vec<(u64, usize, usize)>) {
             let config = TokenBucketConfig {
                 tokens_per_period: per_period.max(1),
                 tokens_max: max.max(1),
-                octets_per_token: octets_per_token.max(1),
+                bytes_per_token: bytes_per_token.max(1),
                 period: Span(period.max(1)),
             };
             let mut bucket = TokenBucket::new(config).unwrap();

@@ -99,7 +99,7 @@ pub(super) struct Packer {
     is_asked: bool,
     inline_qos: Vec<u8>,
     /// Serialized keys up to this length are not sent: the key hash has the same information.
-    mistaken_key_octets: usize,
+    mistaken_key_bytes: usize,
     sealer: Sealer,
     /// The greatest overhead of protection.
     overhead: Overhead,
@@ -116,7 +116,7 @@ impl Packer {
             standing_qos: Vec::new(),
             is_asked: false,
             inline_qos: Vec::new(),
-            mistaken_key_octets: 0,
+            mistaken_key_bytes: 0,
             overhead: sealer.overhead(1, 1),
             sealer,
         }
@@ -142,8 +142,8 @@ impl Packer {
     }
 
     /// Sets the length, encapsulation included, up to which serialized keys are not sent.
-    pub(super) const fn set_mistaken_key_octets(&mut self, octets: usize) {
-        self.mistaken_key_octets = octets;
+    pub(super) const fn set_mistaken_key_bytes(&mut self, octets: usize) {
+        self.mistaken_key_bytes = octets;
     }
 
     /// Bytes of the messages to be sent.
@@ -436,7 +436,7 @@ impl Packer {
         match sample.kind {
             _ if sample.payload.is_empty() => PayloadKind::None,
             ChangeKind::Alive => PayloadKind::Data,
-            _ if sample.payload.len() <= self.mistaken_key_octets && sample.sealed.is_none() => PayloadKind::None,
+            _ if sample.payload.len() <= self.mistaken_key_bytes && sample.sealed.is_none() => PayloadKind::None,
             _ => PayloadKind::Key,
         }
     }

@@ -273,7 +273,7 @@ impl ReaderProxy {
     }
 
     /// The reader has acknowledged samples from `before` on, of those `sent_below`. A reader that was given up counts
-    /// again if it has one that the writer still keeps: it may have been told that the others are lost. Returns whether
+    /// again if it has one that the writer still keeps: a HEARTBEAT may have declared the others lost. Returns whether
     /// it counts again.
     pub(super) fn returns_with_progress(
         &mut self,
@@ -503,7 +503,7 @@ impl ReaderProxy {
     /// first that the writer has, `own_first` the first that the reader may be sent. Of those before the match, a
     /// reader may not know that they were not for it. Of a reader with a filter, the writer no longer knows which ones
     /// the filter has rejected.
-    pub(super) fn told_by_heartbeat(&self, first: SequenceNumber, own_first: SequenceNumber) -> Range<SequenceNumber> {
+    pub(super) fn declared_lost(&self, first: SequenceNumber, own_first: SequenceNumber) -> Range<SequenceNumber> {
         if self.info.filter.is_some() {
             return SequenceNumber::ZERO..SequenceNumber::ZERO;
         }

@@ -94,8 +94,8 @@ impl Writer {
         group.qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
         group.has_readers = has_readers;
         // One message serves all readers, so it meets the strictest requirement.
-        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
-        self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
+        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_bytes).max();
+        self.packer.set_mistaken_key_bytes(mistaken.unwrap_or(0));
         if has_selections || !self.group.selections.is_empty() {
             self.select(&mut group, &asking, per_message, has_selections);
         }

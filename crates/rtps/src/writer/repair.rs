@@ -312,7 +312,7 @@ impl Writer {
 
     /// Of the changes before `below`, which no reader that counts needs, the first that is kept for inactive readers:
     /// the newest ones, up to [`INACTIVE_KEEP_BYTES`]. Readers that do not answer are kept nothing while another reader
-    /// counts. A reader that was given up is: only what is still kept tells its progress from a skip.
+    /// counts. A reader that was given up is: only what is still kept distinguishes its progress from a skip.
     pub(super) fn kept_for_inactive(&mut self, below: SequenceNumber) -> SequenceNumber {
         let inactive =
             || self.readers.iter().filter(|r| r.info.reliable && !r.retains_unacknowledged() && r.is_inactive());
@@ -480,18 +480,18 @@ impl Writer {
         let mut sent = SequenceNumberSet::empty(requested.base());
         let mut bytes = 0;
         let mut gone_below = SequenceNumber::ZERO;
-        let told_by_heartbeat = reader.told_by_heartbeat(first, own_first);
+        let declared_lost = reader.declared_lost(first, own_first);
         let to = reader.own_destination();
         for number in requested.iter() {
-            if number < gone_below || number >= self.next_to_send || told_by_heartbeat.contains(&number) {
+            if number < gone_below || number >= self.next_to_send || declared_lost.contains(&number) {
                 continue;
             }
             let held = self.history.get(number).filter(|_| number >= own_first);
             let Some(change) = held else {
                 let next_held = self.history.iter_from(number.max(own_first)).next();
                 gone_below = next_held.map_or(self.next_to_send, |c| c.sequence_number).min(self.next_to_send);
-                if number < told_by_heartbeat.start {
-                    gone_below = gone_below.min(told_by_heartbeat.start);
+                if number < declared_lost.start {
+                    gone_below = gone_below.min(declared_lost.start);
                 }
                 if self.packer.is_open() && self.packer.open_len() + self.packer.gap_len() > max_message {
                     self.packer.close();

@@ -40,7 +40,7 @@ pub(super) struct Pair {
     pub(super) review: bool,
     pub(super) job: Option<Running>,
     pub(super) refused: Recent,
-    /// The budget for requests, of which anybody can send any number.
+    /// The budget for requests, of which any host can send any number.
     pub(super) requests: Budget,
     /// No attempt begins before.
     pub(super) not_before: Instant,

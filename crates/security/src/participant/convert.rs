@@ -35,7 +35,7 @@ pub enum TooManyTags {
     /// The bytes of a name or value, at most [`DATA_TAG_BYTES`].
     Text(usize),
     /// The bytes of all together, at most
-    /// [`OPAQUE_VALUE_OCTETS_MAX`](peregrine_rtps::discovery::data::OPAQUE_VALUE_OCTETS_MAX).
+    /// [`OPAQUE_VALUE_BYTES_MAX`](peregrine_rtps::discovery::data::OPAQUE_VALUE_BYTES_MAX).
     Together(usize),
 }
 

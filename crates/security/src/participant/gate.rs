@@ -48,7 +48,7 @@ impl Gate for ParticipantSecurity {
 
     fn topic(&self, name: &str) -> TopicRules {
         let Ok(security) = self.rights.security_of(name) else {
-            // The governance has no rule for the topic, so that nobody may use it.
+            // The governance has no rule for the topic, so that no participant may use it.
             let (is_read_protected, is_write_protected) = (true, true);
             return TopicRules { is_read_protected, is_write_protected, ..TopicRules::default() };
         };

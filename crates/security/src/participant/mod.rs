@@ -56,7 +56,7 @@ pub trait Environment: fmt::Debug + Send + Sync {
     /// The present time of the calendar.
     fn wall(&self) -> Timestamp;
 
-    /// Fills a buffer with random bytes, which nobody can predict.
+    /// Fills a buffer with random bytes that are unpredictable.
     fn fill(&self, octets: &mut [u8]);
 }
 

@@ -166,7 +166,7 @@ fn announced_peer_is_pending_and_its_handshake_begins_with_a_job() {
     assert_eq!((taken.jobs.len(), security.usage().peers), (0, 1));
     security.job_done(job.run());
     assert!(security.process(now, &mut participant, &mut taken));
-    // The participant knows no peer: nobody has announced one to it.
+    // The participant knows no peer: no announcement has arrived.
     assert_eq!((taken.not_sent.as_slice(), security.not_sent()), ([peer.prefix()].as_slice(), 1));
     assert!(security.poll_timeout().is_some_and(|at| at > now), "the message is repeated");
     security.participant_lost(peer.prefix(), LostReason::Left);

@@ -13,8 +13,8 @@ pub struct SessionConfig {
     pub jobs: usize,
     /// The lengths of keys, and the blocks of one session key.
     pub crypto: CryptoConfig,
-    /// AES blocks after which a sender gets a new key, and all receivers are told; `None` for never. A new session key
-    /// after [`CryptoConfig::blocks_per_session`] needs no exchange, so that most systems need no new key.
+    /// AES blocks after which a sender gets a new key and sends it to all receivers; `None` for never. A new session
+    /// key after [`CryptoConfig::blocks_per_session`] needs no exchange, so that most systems need no new key.
     pub blocks_per_key: Option<u64>,
     /// Whether all keys that an expelled peer has are renewed.
     pub renew_after_expulsion: bool,

@@ -21,7 +21,7 @@ const DOMAINS: DomainText = DomainText { first: 0, last: 9 };
 
 /// The authority whose participants meet.
 pub static HOME: LazyLock<Arc<Realm>> = LazyLock::new(|| Arc::new(Realm::new("Home")));
-/// An authority that nobody else trusts.
+/// An authority that no participant of another one trusts.
 pub static ABROAD: LazyLock<Arc<Realm>> = LazyLock::new(|| Arc::new(Realm::new("Abroad")));
 
 /// An authority with its participants.

@@ -572,7 +572,7 @@ impl Play {
         Ok(())
     }
 
-    /// All members are authenticated and matched with each other, and nobody with the stranger.
+    /// All members are authenticated and matched with each other, and none with the stranger.
     fn check_matches(&self) -> Result<(), String> {
         let prefix_of = |node: NodeId| self.world.member(node).map(|member| member.participant.prefix());
         for (id, member) in self.world.members() {
@@ -637,7 +637,7 @@ impl Play {
         for (id, member) in self.world.members().filter(|(id, _)| id.node.0 < self.nodes) {
             let Some(security) = &member.security else { continue };
             let usage = security.usage();
-            // A changed bit of an announcement, which nobody signs, can make a participant with a long lease. A refused
+            // A changed bit of an unsigned announcement can make a participant with a long lease. A refused
             // participant stays known as long as there is room.
             let may_have_ghosts = self.outcome.flipped > 0 || self.refusing.contains(&id.node);
             if usage.early_tokens > 0 || (!may_have_ghosts && usage.peers + 1 > running) {

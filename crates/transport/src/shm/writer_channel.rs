@@ -184,8 +184,8 @@ impl Channel {
         self.note_sent(sent)
     }
 
-    /// Tells the reader that this side ends the channel. Without room for the message, the reader cannot tell this from
-    /// the end of the process.
+    /// Notifies the reader that this side ends the channel. Without room for the message, the reader cannot distinguish
+    /// that from the end of the process.
     pub(super) fn leave(&self) {
         let _ = self.link.send(&Message::Leave, &[]);
     }

@@ -47,7 +47,7 @@ impl FlowController {
         let bucket = TokenBucket::new(config).ok_or_else(|| match config {
             TokenBucketConfig { tokens_per_period: 0, .. } => zero(Argument::TokensPerPeriod, Unit::None),
             TokenBucketConfig { tokens_max: 0, .. } => zero(Argument::TokensMax, Unit::None),
-            TokenBucketConfig { octets_per_token: 0, .. } => zero(Argument::OctetsPerToken, Unit::Bytes),
+            TokenBucketConfig { bytes_per_token: 0, .. } => zero(Argument::BytesPerToken, Unit::Bytes),
             _ => zero(Argument::TokenPeriod, Unit::Nanoseconds),
         })?;
         Ok(Self { bucket: Some(Arc::new(Mutex::new(bucket))) })
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn writers_share_the_tokens_of_a_controller() {
         let period = Span::from_millis(1);
-        let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 4, octets_per_token: 1000, period };
+        let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 4, bytes_per_token: 1000, period };
         let flow = FlowController::token_bucket(config).unwrap();
         let other = flow.clone();
         let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
@@ -118,7 +118,7 @@ mod tests {
     fn controller_without_throughput_is_refused() {
         assert!(matches!(FlowController::bits_per_second(0), Err(Error::BadParameter(_))));
         let period = Span::ZERO;
-        let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, octets_per_token: 1, period };
+        let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, bytes_per_token: 1, period };
         assert!(FlowController::token_bucket(config).unwrap_err().to_string().contains("period"));
         assert_eq!(FlowController::fast().config(), None);
     }

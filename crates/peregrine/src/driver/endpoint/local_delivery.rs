@@ -59,7 +59,7 @@ impl WriterCore {
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
         handing: &mut HandOverScratch,
-        told: &mut PendingNotify,
+        pending: &mut PendingNotify,
     ) -> (StateGuard<'c, WriterState>, bool) {
         for _ in 0..BATCHES_MAX {
             if guard.messages_first || !guard.writer.poll_hand_over(&mut handing.batch) {
@@ -81,9 +81,9 @@ impl WriterCore {
                 state.note_delivered(self.guid, delivered);
                 drop(state);
                 handing.delivered.push((*recipient, delivered));
-                told.reader(now, &local.core);
+                pending.reader(now, &local.core);
             }
-            guard = self.note_delivered(now, handing, told);
+            guard = self.note_delivered(now, handing, pending);
         }
         (guard, false)
     }
@@ -124,7 +124,7 @@ impl WriterCore {
         &self,
         now: Instant,
         handing: &mut HandOverScratch,
-        told: &mut PendingNotify,
+        pending: &mut PendingNotify,
     ) -> StateGuard<'_, WriterState> {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
@@ -145,7 +145,7 @@ impl WriterCore {
             }
         }
         let (guard, news) = self.note_events(guard);
-        told.news |= news;
+        pending.news |= news;
         guard
     }
 
@@ -177,8 +177,8 @@ impl LocalWriterCore for WriterCore {
             guard.writer.resume_reader(reader);
         }
         let (guard, news) = self.note_events(guard);
-        let told = PendingNotify { leaves_to_timers: true, ..PendingNotify::default() };
-        let mut notify = self.put_out_with(guard, SendLimit::NO_WAIT, told);
+        let pending = PendingNotify { leaves_to_timers: true, ..PendingNotify::default() };
+        let mut notify = self.put_out_with(guard, SendLimit::NO_WAIT, pending);
         notify.news |= news;
         notify.leave_to_timers(self);
     }
@@ -226,7 +226,7 @@ impl PendingNotify {
 
     /// Notifies the readers and the writer's own listener. User code runs here, under no lock.
     #[inline]
-    pub(in crate::driver) fn tell(mut self, writer: &WriterCore) {
+    pub(in crate::driver) fn notify_all(mut self, writer: &WriterCore) {
         if !self.woken.is_empty() {
             self.wake_waiting();
             reader::run_listeners(self.woken.into_iter(), self.at.unwrap_or_else(now));

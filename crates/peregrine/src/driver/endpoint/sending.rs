@@ -28,7 +28,7 @@ impl WriterCore {
     /// [`Self::transmit`] with a time limit. Messages beyond the limit are passed to the publishing thread.
     pub(super) fn transmit_within<'c>(&'c self, guard: StateGuard<'c, WriterState>, limit: SendLimit) {
         if let Some(notify) = self.put_out(guard, limit) {
-            notify.tell(self);
+            notify.notify_all(self);
         }
     }
 
@@ -41,20 +41,20 @@ impl WriterCore {
         send_turns::put_out(self, guard, limit, PendingNotify::default)
     }
 
-    /// [`Self::put_out`] for a thread that notifies readers as `told` states.
+    /// [`Self::put_out`] for a thread that notifies readers as `pending` states.
     pub(super) fn put_out_with<'c>(
         &'c self,
         guard: StateGuard<'c, WriterState>,
         limit: SendLimit,
-        told: PendingNotify,
+        pending: PendingNotify,
     ) -> PendingNotify {
         if self.flow.is_some() {
             self.queue(guard);
-            return told;
+            return pending;
         }
-        let mut told = Some(told);
-        let notify = send_turns::put_out(self, guard, limit, || told.take().unwrap_or_default());
-        notify.or(told).unwrap_or_default()
+        let mut pending = Some(pending);
+        let notify = send_turns::put_out(self, guard, limit, || pending.take().unwrap_or_default());
+        notify.or(pending).unwrap_or_default()
     }
 
     /// Queues an asynchronous writer that has messages to send for the publishing thread.
@@ -76,7 +76,7 @@ impl WriterCore {
             }
             Err((outcome, notify)) => {
                 if let Some(notify) = notify {
-                    notify.tell(self);
+                    notify.notify_all(self);
                     self.after();
                 }
                 outcome
@@ -120,7 +120,7 @@ impl WriterCore {
             PublishOutcome::Done
         };
         drop(guard);
-        notify.tell(self);
+        notify.notify_all(self);
         self.after();
         if outcome == PublishOutcome::Done {
             self.note_all_has_left();

@@ -414,10 +414,10 @@ impl WriterCore {
     pub(crate) fn after(self: &Arc<Self>) {
         let guard = self.lock();
         let (guard, news) = self.note_events(guard);
-        let told = self.put_out(guard, SendLimit::CALL);
+        let notify = self.put_out(guard, SendLimit::CALL);
         self.run_hook(news);
-        if let Some(told) = told {
-            told.tell(self);
+        if let Some(notify) = notify {
+            notify.notify_all(self);
         }
     }
 

@@ -34,7 +34,7 @@ const PATIENCE: Span = Span::from_secs(1);
 const WAITING_MAX: usize = 256;
 
 /// Bytes of a marker's number.
-const NUMBER_OCTETS: usize = size_of::<u64>();
+const NUMBER_BYTES: usize = size_of::<u64>();
 
 /// Defers messages until the samples before them have been received.
 pub(in crate::driver) struct SocketBarrier {
@@ -108,7 +108,7 @@ impl SocketBarrier {
         let mut head = Vec::new();
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }.emit(&mut head);
         InfoDestination { prefix: GuidPrefix(to) }.emit(Endianness::Little, &mut head);
-        head.truncate(head.len().saturating_sub(NUMBER_OCTETS));
+        head.truncate(head.len().saturating_sub(NUMBER_BYTES));
         Ok(Self { head, count: AtomicUsize::new(0), waiting: Mutex::default() })
     }
 

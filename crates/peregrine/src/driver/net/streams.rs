@@ -325,7 +325,7 @@ impl Streams {
         }
     }
 
-    /// The connection to a peer is over. Returns whether the link has been told to open one, or has reported one.
+    /// The connection to a peer is over. Returns whether the link has a request to open one, or has reported one.
     fn forget(&self, locator: Locator, news: &mut StreamNews) -> bool {
         let Some(peer) = lock(&self.peers).by_locator.remove(&locator) else { return false };
         let mut state = lock(&peer.state);
@@ -379,7 +379,7 @@ impl Streams {
         if self.forget(locator, news)
             && let Some(link) = self.link(locator.kind)
         {
-            // Before the link is told, so that its report finds the peer here.
+            // Before the request to the link, so that its report finds the peer here.
             lock(&self.peers).leaving.insert(locator);
             link.disconnect(locator);
         }

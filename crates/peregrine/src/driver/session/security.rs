@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use peregrine_rtps::discovery::data::{OPAQUE_VALUE_OCTETS_MAX, OpaqueValue};
+use peregrine_rtps::discovery::data::{OPAQUE_VALUE_BYTES_MAX, OpaqueValue};
 use peregrine_rtps::id::{EntityId, GuidPrefix};
 use peregrine_rtps::participant::{Participant, ParticipantConfig, ParticipantEvent, SecureSendError};
 use peregrine_rtps::qos::Partition;
@@ -244,7 +244,7 @@ impl Drop for OpenJob {
     }
 }
 
-/// The event that tells observers of a report.
+/// The event that announces a report to observers.
 pub(super) const fn event_of(report: SecurityReport) -> DiscoveryEvent {
     DiscoveryEvent::Security(report)
 }
@@ -258,7 +258,7 @@ pub(crate) fn announced_tags(tags: &[(String, String)]) -> Result<Option<OpaqueV
         let (argument, len, max) = match fault {
             TooManyTags::Tags(len) => (Argument::DataTags, len, DATA_TAGS),
             TooManyTags::Text(len) => (Argument::DataTagText, len, DATA_TAG_BYTES),
-            TooManyTags::Together(len) => (Argument::AnnouncedDataTags, len, OPAQUE_VALUE_OCTETS_MAX),
+            TooManyTags::Together(len) => (Argument::AnnouncedDataTags, len, OPAQUE_VALUE_BYTES_MAX),
         };
         BadParameter::TooLong { argument, len, max }
     })

@@ -15,7 +15,7 @@ use peregrine_rtps::discovery::data::{ParticipantData, SharedMemoryAddress};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Token;
-use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, ReaderKey, WriterKey};
+use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, NotColocated, ReaderKey, WriterKey};
 use tracing::Level;
 
 use super::incoming::Attachments;
@@ -233,9 +233,9 @@ impl SharedMemory {
         if named.core.upgrade().is_some_and(|reader| reader.is_protected) {
             return Err(NoSharedMemory::Protected);
         }
-        let apart = |apart: peregrine_transport::shm::NotColocated| NoSharedMemory::Apart(apart.to_string());
+        let not_colocated = |reason: NotColocated| NoSharedMemory::NotColocated(reason.to_string());
         if let Some(what) = self.place.separation_from(&HostIdentity(wanted.at.host)) {
-            return Err(apart(what));
+            return Err(not_colocated(what));
         }
         let (writer, reader) = (WriterKey(wanted.key.writer.to_bytes()), ReaderKey(named.guid.to_bytes()));
         let connecting = self.incoming.connector.connect(Address(wanted.at.address), writer, reader);
@@ -246,7 +246,7 @@ impl SharedMemory {
             }
             NoSharedMemory::NotConnected(error.to_string())
         })?;
-        connecting.peer().map_or(Ok(()), |peer| self.namespaces.check(peer)).map_err(apart)?;
+        connecting.peer().map_or(Ok(()), |peer| self.namespaces.check(peer)).map_err(not_colocated)?;
         Ok(connecting)
     }
 

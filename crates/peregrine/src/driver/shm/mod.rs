@@ -340,10 +340,10 @@ impl SharedMemory {
         for _ in 0..ROUNDS_MAX {
             match connections.listener.accept() {
                 Ok(Some(request)) => {
-                    if let Err(apart) = self.namespaces.check(request.peer()) {
+                    if let Err(reason) = self.namespaces.check(request.peer()) {
                         log(
                             Level::INFO,
-                            move || tracing::info!(%apart, "a reader asks for shared memory and does not get it"),
+                            move || tracing::info!(%reason, "a reader asks for shared memory and does not get it"),
                         );
                         request.refuse(Refusal::Other);
                         continue;
@@ -587,7 +587,7 @@ impl SharedMemory {
         }
     }
 
-    /// The next poll of the connections tells the participant of this process.
+    /// The next poll of the connections reports the end to the participant of this process.
     fn note_process_ended(&self, local: GuidPrefix, remote: GuidPrefix) {
         self.process_ends.add(local, remote);
     }

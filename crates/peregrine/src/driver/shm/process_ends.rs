@@ -10,7 +10,7 @@ use crate::driver::base::sync::lock;
 /// that further ones are about.
 const PROCESS_ENDS_MAX: usize = 1024;
 
-/// The ends of processes of which participants of this process were not told yet.
+/// The ends of processes that wait to be reported to the participants of this process.
 #[derive(Default)]
 pub(super) struct ProcessEnds(Mutex<Vec<(GuidPrefix, GuidPrefix)>>);
 
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_told_once_and_bounded() {
+    fn process_ends_are_reported_once_and_bounded() {
         let ends = ProcessEnds::default();
         let prefix =
             |number: usize| GuidPrefix([[0; 4], (number as u32).to_be_bytes(), [1; 4]].concat().try_into().unwrap());

@@ -107,7 +107,7 @@ fn silent_process_gets_bounded_requests_until_timeout() {
     eventually("the others wait", || shared.connections().queued.len() == 100 - UNANSWERED_MAX);
     assert_eq!(asked(shared), UNANSWERED_MAX);
     let deadline = shared.deadline();
-    assert!(deadline <= (now() + ANSWER_TIMEOUT).0, "somebody looks by then");
+    assert!(deadline <= (now() + ANSWER_TIMEOUT).0, "the next poll is due by then");
     shared.poll_connections_at(now() + ANSWER_TIMEOUT);
     assert_eq!((asked(shared), shared.connections().queued.len()), (0, 0));
     eventually("writers without a match are not asked again", || shared.deadline() == NEVER);
@@ -434,7 +434,8 @@ fn waiter_for_acknowledgements_requests_none_of_best_effort_readers() {
     eventually("both get samples by shared memory", || writer.shared_memory_readers() == 2);
     let last = write_four(&writer);
     add_waiter(&core, Awaited::Acknowledged(last));
-    let is_requested = |reader: Guid| lock_leaf(&core.outgoing.channels).as_ref().unwrap().is_note_requested(reader);
+    let is_requested =
+        |reader: Guid| lock_leaf(&core.outgoing.channels).as_ref().unwrap().is_ack_notification_requested(reader);
     assert!(is_requested(reliable.guid()), "the writer waits for this reader");
     assert!(!is_requested(best_effort.guid()));
 }

@@ -70,8 +70,9 @@ fn none() -> String {
 /// Omits columns without a known cell, and columns whose percentiles all have too few samples above them.
 fn known_columns(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     // The median is kept even if it is marked.
-    let is_telling = |column: usize, cell: &String| *cell != none() && (column < 2 || !cell.ends_with(MARK));
-    let is_known = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| is_telling(column, cell)));
+    let is_informative = |column: usize, cell: &String| *cell != none() && (column < 2 || !cell.ends_with(MARK));
+    let is_known =
+        |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| is_informative(column, cell)));
     let kept: Vec<usize> = (0..headings.len()).filter(|column| is_known(*column)).collect();
     let headings: Vec<&str> = kept.iter().filter_map(|column| headings.get(*column).copied()).collect();
     let pick = |row: &Vec<String>| kept.iter().filter_map(|column| row.get(*column).cloned()).collect::<Vec<String>>();

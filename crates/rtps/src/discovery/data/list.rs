@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{DiscoveryDataError, LOCATORS_MAX, NAME_OCTETS_MAX, STREAM_LOCATORS_MAX, TYPE_INFORMATION_OCTETS_MAX};
+use super::{DiscoveryDataError, LOCATORS_MAX, NAME_BYTES_MAX, STREAM_LOCATORS_MAX, TYPE_INFORMATION_BYTES_MAX};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::locator::Locator;
 use crate::qos::WirePolicy;
@@ -127,7 +127,7 @@ pub(super) fn set_policy<P: WirePolicy>(
 /// A TypeInformation, or `None` if it is longer than the limit.
 pub(super) fn type_information(value: &mut ValueReader<'_>) -> Result<Option<Vec<u8>>, ValueError> {
     let octets = value.octets(value.remaining())?;
-    Ok((octets.len() <= TYPE_INFORMATION_OCTETS_MAX).then(|| octets.to_vec()))
+    Ok((octets.len() <= TYPE_INFORMATION_BYTES_MAX).then(|| octets.to_vec()))
 }
 
 /// Appends a parameter list with its encapsulation header.
@@ -238,5 +238,5 @@ const fn is_redundant(id: ParameterId) -> bool {
 }
 
 pub(super) fn name(value: &mut ValueReader<'_>) -> Result<String, ValueError> {
-    value.string(NAME_OCTETS_MAX).map(ToString::to_string)
+    value.string(NAME_BYTES_MAX).map(ToString::to_string)
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::list::split_encapsulation;
-use super::{DiscoveryDataError, MESSAGE_OCTETS_MAX};
+use super::{DiscoveryDataError, PARTICIPANT_MESSAGE_BYTES_MAX};
 use crate::id::{GuidPrefix, KeyHash};
 use crate::wire::{Endianness, ValueError, ValueReader, ValueWriter};
 
@@ -74,6 +74,6 @@ impl ParticipantMessageData {
     fn read(value: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let (prefix, kind) = (GuidPrefix(value.array()?), ParticipantMessageKind(value.array()?));
         let data = value.octet_sequence()?;
-        Ok(Self { prefix, kind, data: data.get(..MESSAGE_OCTETS_MAX).unwrap_or(data).to_vec() })
+        Ok(Self { prefix, kind, data: data.get(..PARTICIPANT_MESSAGE_BYTES_MAX).unwrap_or(data).to_vec() })
     }
 }

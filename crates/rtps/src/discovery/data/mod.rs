@@ -34,17 +34,17 @@ pub const LOCATORS_MAX: usize = 16;
 /// Stored locators of transports other than UDP per participant: a host offers one or two.
 pub const STREAM_LOCATORS_MAX: usize = 4;
 /// Longest name of a topic, type, entity or domain tag, in bytes (RTPS 2.5 §9.3.2: `string<256>`).
-pub const NAME_OCTETS_MAX: usize = 256;
+pub const NAME_BYTES_MAX: usize = 256;
 /// Longest stored TypeInformation, in bytes: two identifiers and some hundred dependencies.
-pub const TYPE_INFORMATION_OCTETS_MAX: usize = 16 * 1024;
+pub const TYPE_INFORMATION_BYTES_MAX: usize = 16 * 1024;
 /// Longest stored content filter expression or parameter, in bytes.
-pub const FILTER_OCTETS_MAX: usize = 4096;
+pub const FILTER_BYTES_MAX: usize = 4096;
 /// Stored parameters of a content filter (DDS 1.4 §B.2.1: `%0` to `%99`).
 pub const FILTER_PARAMETERS_MAX: usize = 100;
 /// Longest stored token of DDS Security, or list of data tags, in bytes: four properties with names of certificates.
-pub const OPAQUE_VALUE_OCTETS_MAX: usize = 4096;
+pub const OPAQUE_VALUE_BYTES_MAX: usize = 4096;
 /// Longest stored data of a participant message, in bytes.
-pub const MESSAGE_OCTETS_MAX: usize = 256;
+pub const PARTICIPANT_MESSAGE_BYTES_MAX: usize = 256;
 
 /// Why a sample of a built-in topic must be ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

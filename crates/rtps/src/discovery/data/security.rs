@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use super::OPAQUE_VALUE_OCTETS_MAX;
+use super::OPAQUE_VALUE_BYTES_MAX;
 use crate::wire::{Endianness, ParameterId, ParameterListWriter, ValueError, ValueReader, ValueWriter};
 
 /// The value of a parameter whose structure this crate does not know: plain CDR.
@@ -17,10 +17,10 @@ pub struct OpaqueValue {
 }
 
 impl OpaqueValue {
-    /// The same value in both byte orders. `None` if one has more than [`OPAQUE_VALUE_OCTETS_MAX`] bytes.
+    /// The same value in both byte orders. `None` if one has more than [`OPAQUE_VALUE_BYTES_MAX`] bytes.
     #[must_use]
     pub fn new(little: &[u8], big: &[u8]) -> Option<Self> {
-        let is_short = little.len().max(big.len()) <= OPAQUE_VALUE_OCTETS_MAX;
+        let is_short = little.len().max(big.len()) <= OPAQUE_VALUE_BYTES_MAX;
         is_short.then(|| Self { little: Some(little.into()), big: Some(big.into()) })
     }
 
@@ -43,11 +43,11 @@ impl OpaqueValue {
         }
     }
 
-    /// Reads all that is left of a value. `None` if that is more than [`OPAQUE_VALUE_OCTETS_MAX`] bytes.
+    /// Reads all that is left of a value. `None` if that is more than [`OPAQUE_VALUE_BYTES_MAX`] bytes.
     pub(super) fn read(value: &mut ValueReader<'_>) -> Result<Option<Self>, ValueError> {
         let endianness = value.endianness();
         let octets = value.octets(value.remaining())?;
-        if octets.len() > OPAQUE_VALUE_OCTETS_MAX {
+        if octets.len() > OPAQUE_VALUE_BYTES_MAX {
             return Ok(None);
         }
         let octets = Some(octets.into());
@@ -156,7 +156,7 @@ pub struct EndpointSecurityData {
     /// How the endpoint is protected; `None` states nothing.
     pub info: Option<SecurityInfo>,
     /// Names with values, to which permissions may refer. Only the secure topics of discovery announce them (DDS
-    /// Security 1.2 §7.5.1.7, §7.5.1.8). Without any byte if there are more than [`OPAQUE_VALUE_OCTETS_MAX`].
+    /// Security 1.2 §7.5.1.7, §7.5.1.8). Without any byte if there are more than [`OPAQUE_VALUE_BYTES_MAX`].
     pub data_tags: Option<OpaqueValue>,
 }
 

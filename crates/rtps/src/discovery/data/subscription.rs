@@ -7,7 +7,7 @@ use super::list::{
     Cast, EndpointIdentity, emit_list, emit_locators, for_each_parameter, parse_list, push_locator, set_one_of,
     set_policy, type_information,
 };
-use super::{DiscoveryDataError, EndpointSecurityData, FILTER_OCTETS_MAX, FILTER_PARAMETERS_MAX, NAME_OCTETS_MAX};
+use super::{DiscoveryDataError, EndpointSecurityData, FILTER_BYTES_MAX, FILTER_PARAMETERS_MAX, NAME_BYTES_MAX};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::locator::Locator;
 use crate::qos::{
@@ -211,10 +211,10 @@ impl ContentFilter {
 
     fn read_bounded(value: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let mut filter = Self {
-            content_filtered_topic_name: value.string(NAME_OCTETS_MAX)?.to_string(),
-            related_topic_name: value.string(NAME_OCTETS_MAX)?.to_string(),
-            filter_class_name: value.string(NAME_OCTETS_MAX)?.to_string(),
-            filter_expression: value.string(FILTER_OCTETS_MAX)?.to_string(),
+            content_filtered_topic_name: value.string(NAME_BYTES_MAX)?.to_string(),
+            related_topic_name: value.string(NAME_BYTES_MAX)?.to_string(),
+            filter_class_name: value.string(NAME_BYTES_MAX)?.to_string(),
+            filter_expression: value.string(FILTER_BYTES_MAX)?.to_string(),
             expression_parameters: Vec::new(),
         };
         let count = value.count(4)?;
@@ -222,7 +222,7 @@ impl ContentFilter {
             return Err(ValueError::OutOfRange(i64::try_from(count).unwrap_or(i64::MAX)));
         }
         for _ in 0..count {
-            filter.expression_parameters.push(value.string(FILTER_OCTETS_MAX)?.to_string());
+            filter.expression_parameters.push(value.string(FILTER_BYTES_MAX)?.to_string());
         }
         Ok(filter)
     }

@@ -320,7 +320,7 @@ fn filter_above_limits_is_skipped() {
     };
     let (parsed, data) = reader("x < %0".to_string());
     assert_eq!(parsed, data);
-    let (parsed, _) = reader("x".repeat(FILTER_OCTETS_MAX + 1));
+    let (parsed, _) = reader("x".repeat(FILTER_BYTES_MAX + 1));
     assert_eq!(parsed.content_filter, None);
 }
 

@@ -465,7 +465,7 @@ fn true_steps() -> impl proptest::strategy::Strategy<Value = TrueStep> {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(cases()))]
-    /// However endpoints come and go, and whatever the network loses, nobody seems to lie.
+    /// However endpoints come and go, and whatever the network loses, no participant seems to lie.
     #[test]
     fn true_changes_are_not_received_again(steps in proptest::collection::vec(true_steps(), 1..40)) {
         let mut domain = pair();

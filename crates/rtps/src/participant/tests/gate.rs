@@ -1,4 +1,4 @@
-//! The gate: who is admitted, what is announced where, and which keys matches wait for.
+//! The gate: which participants are admitted, what is announced where, and which keys matches wait for.
 
 use super::forged_goodbye::goodbye;
 use super::secured::{CLOSED, OPEN, SEALED, Secured, Told, builtin_pairs, rules_of};
@@ -96,7 +96,7 @@ fn endpoints_created_before_the_handshake_match_after_it() {
 }
 
 #[test]
-fn refused_peer_is_removed_with_its_endpoints_and_told_once() {
+fn refused_peer_is_removed_with_its_endpoints_and_reported_once() {
     let mut secured = Secured::pair();
     secured.put_writer(1, 1, OPEN);
     secured.put_reader(2, 1, OPEN);
@@ -264,7 +264,7 @@ fn pair_whose_keys_are_there_matches_at_once() {
 }
 
 #[test]
-fn pair_without_room_for_keys_is_told_with_the_reason() {
+fn pair_without_room_for_keys_is_reported_with_the_reason() {
     let mut secured = Secured::pair();
     secured.gates[&1].is_full.store(true, Ordering::Relaxed);
     secured.put_writer(1, 1, CLOSED);
@@ -322,7 +322,7 @@ fn keys_of_a_peer_that_is_not_authenticated_are_ignored() {
 }
 
 #[test]
-fn denied_pair_is_told_on_both_sides_with_the_reason() {
+fn denied_pair_is_reported_on_both_sides_with_the_reason() {
     let mut secured = Secured::pair();
     secured.gates.values().for_each(|gate| gate.denies.store(true, Ordering::Relaxed));
     secured.put_writer(1, 1, CLOSED);

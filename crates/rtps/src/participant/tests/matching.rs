@@ -196,7 +196,7 @@ fn participant_with_most_matches_gives_way_and_matches_again_later() {
     };
     assert_eq!(events.iter().filter(is_refused).count(), more as usize + 5);
 
-    // A place that becomes free is filled, whoever leaves.
+    // A place that becomes free is filled, whichever reader leaves.
     for key in 0..3 {
         let (now, wall) = (domain.now, domain.wall());
         domain.at(3).remove_reader(now, wall, EntityId::user_reader(key, false));

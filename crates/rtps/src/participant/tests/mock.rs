@@ -66,7 +66,7 @@ pub(super) fn overwritten(part: &[u8]) -> usize {
     OVERWRITTEN.lock().unwrap().iter().filter(contains).count()
 }
 
-/// A sum that depends on the order of bytes, and on who shares the key.
+/// A sum that depends on the order of bytes, and on the hosts that share the key.
 fn mac(key: &[&[u8]], octets: &[u8]) -> [u8; 16] {
     let mut sum: u64 = 17;
     for octet in key.iter().flat_map(|part| part.iter()).chain(octets) {

@@ -163,7 +163,7 @@ fn changes_just_after_a_goodbye_are_announced_when_the_silence_is_over() {
 }
 
 #[test]
-fn peer_that_answers_after_a_move_is_told_no_goodbye() {
+fn peer_that_answers_after_a_move_gets_no_goodbye() {
     let mut domain = moved(VendorId::CYCLONE, true);
     let moved_at = domain.now;
     domain.run(PERIOD.times(10));
@@ -198,7 +198,7 @@ fn peer_that_follows_moves_is_not_asked() {
 }
 
 #[test]
-fn peer_that_never_answers_is_told_goodbye_at_growing_intervals() {
+fn peer_that_never_answers_gets_goodbyes_at_growing_intervals() {
     let mut domain = moved(VendorId::FAST_DDS, false);
     let moved_at = domain.now;
     domain.run(Span::from_secs(60));
@@ -278,7 +278,7 @@ fn peer_of_a_participant_that_is_back_at_its_former_address_has_time_to_answer()
 }
 
 #[test]
-fn peer_that_knows_another_address_is_told_goodbye_after_a_return_too() {
+fn peer_that_knows_another_address_gets_a_goodbye_after_a_return_too() {
     let mut domain = moved(VendorId::CYCLONE, false);
     domain.run(Span::from_secs(1));
     move_to(&mut domain, 1, VendorId::CYCLONE, false);
@@ -292,10 +292,10 @@ fn peer_that_knows_another_address_is_told_goodbye_after_a_return_too() {
 /// A host whose link is down keeps messages until the link is back: a goodbye would arrive then. The peer is in network
 /// 0.
 #[test]
-fn peer_behind_a_link_that_is_down_is_told_no_goodbye() {
+fn peer_behind_a_link_that_is_down_gets_no_goodbye() {
     /// The networks of the interfaces in use, and of those without a link.
     type Interfaces = [&'static [u8]; 2];
-    // Interfaces before, during and after an outage, and whether the peer is told goodbye during and after the outage.
+    // Interfaces before, during and after an outage, and whether the peer gets a goodbye during and after the outage.
     let cases: [([Interfaces; 3], [bool; 2]); 10] = [
         ([[&[0], &[]], [&[], &[0]], [&[0], &[]]], [false, false]),
         ([[&[0, 7], &[]], [&[7], &[0]], [&[0, 7], &[]]], [false, false]),
@@ -341,7 +341,7 @@ fn peer_behind_a_link_that_is_down_is_told_no_goodbye() {
 }
 
 #[test]
-fn peer_on_the_same_host_is_told_goodbye_without_a_link() {
+fn peer_on_the_same_host_gets_a_goodbye_without_a_link() {
     let mut domain = Domain::new([1, 2].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) })));
     domain.run(PERIOD.times(10));
     domain.deaf = Some(1);
@@ -441,7 +441,7 @@ fn goodbyes_to_silent_peer_stay_within_its_credit() {
 }
 
 #[test]
-fn peer_that_is_discovered_after_a_move_and_answers_is_told_no_goodbye() {
+fn peer_that_is_discovered_after_a_move_and_answers_gets_no_goodbye() {
     let mut domain = Domain::new([1, 2].map(|host| (host, config(host))));
     domain.run(PERIOD.times(10));
     domain.places.insert(1, 77);
@@ -505,7 +505,7 @@ fn move_beside_an_open_peer_is_noticed_by_the_others() {
 
 /// The open peer has not answered since a move from addresses of which none was in the network of the peers.
 #[test]
-fn peer_behind_a_link_that_is_down_is_told_no_goodbye_beside_an_open_peer() {
+fn peer_behind_a_link_that_is_down_gets_no_goodbye_beside_an_open_peer() {
     let hosts = [1, 2, 3].map(|host| (host, ParticipantConfig { lease: LEASE, ..config(host) }));
     let mut domain = Domain::new(hosts);
     domain.run(PERIOD.times(10));

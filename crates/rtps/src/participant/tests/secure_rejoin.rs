@@ -69,7 +69,7 @@ fn peer_that_has_received_no_goodbye_gets_a_later_one() {
 }
 
 #[test]
-fn peer_that_never_answers_is_told_goodbye_a_bounded_number_of_times() {
+fn peer_that_never_answers_gets_a_bounded_number_of_goodbyes() {
     let mut secured = pair();
     secured.domain.deaf = Some(1);
     secured.domain.participants.remove(&2);

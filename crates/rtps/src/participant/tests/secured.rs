@@ -22,7 +22,7 @@ pub(super) const OPEN: &str = "open_topic";
 /// A local and a remote entity.
 pub(super) type Pair = (EntityId, Guid);
 
-/// A change that a gate was told.
+/// A change that a participant has reported to its gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     Announced(GuidPrefix),
@@ -92,7 +92,7 @@ impl TestGate {
         }
     }
 
-    /// The changes that the gate was told since the last call.
+    /// The changes that the participant has reported to the gate since the last call.
     pub(super) fn take_told(&self) -> Vec<Told> {
         core::mem::take(&mut *self.told.lock().unwrap())
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::wire::{Endianness, Heartbeat};
 
-/// A HEARTBEAT of a user writer of host 2, which is addressed to nobody.
+/// A HEARTBEAT of a user writer of host 2, which is addressed to no participant.
 fn user_message(count: i32) -> Vec<u8> {
     let mut bytes = vec![];
     Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(2) }

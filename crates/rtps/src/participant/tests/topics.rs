@@ -106,7 +106,7 @@ fn matches_of(participant: &Participant) -> Matches {
     of_writers.chain(of_readers).collect()
 }
 
-/// Applies events to what a host was told so far.
+/// Applies events to the matches that a host has reported so far.
 fn follow(told: &mut Matches, host: u32, events: Vec<ParticipantEvent>) {
     let own = |entity| Guid::new(prefix(host), entity);
     for event in events {
@@ -211,7 +211,7 @@ proptest! {
                 let events = domain.events(host);
                 let told = told.entry(host).or_default();
                 follow(told, host, events);
-                // The application that removes an endpoint is not told about its matches.
+                // A participant reports no end of a match to the application that removes the endpoint.
                 told.retain(|(writer, reader, of_writer)| {
                     if *of_writer { model.writers.contains_key(writer) } else { model.readers.contains_key(reader) }
                 });

@@ -125,7 +125,7 @@ fn new_reader_that_hears_what_others_lack_first_reports_nothing_as_lost() {
 }
 
 #[test]
-fn reader_of_another_vendor_is_told_by_gap_what_was_written_before_its_match() {
+fn reader_of_another_vendor_gets_a_gap_for_samples_from_before_its_match() {
     for vendor in [VendorId::CYCLONE, VendorId::FAST_DDS] {
         let mut pair = rematched(vendor);
         pair.sent.clear();

@@ -209,7 +209,7 @@ fn silent_reader_does_not_hide_samples_from_others_of_its_process_for_long() {
 }
 
 #[test]
-fn other_readers_are_told_all_samples_while_a_reader_awaits_its_first_heartbeat() {
+fn heartbeats_to_other_readers_announce_all_samples_while_a_reader_awaits_its_first_heartbeat() {
     let mut pair = Pair::new(keep_all(500), vec![reader(0)]);
     pair.match_all(1472);
     pair.run(Span::from_millis(5));
@@ -250,7 +250,7 @@ fn other_readers_are_told_all_samples_while_a_reader_awaits_its_first_heartbeat(
 }
 
 #[test]
-fn readers_of_vendors_without_that_rule_are_told_all_samples_at_once() {
+fn heartbeats_to_readers_of_vendors_without_that_rule_announce_all_samples_at_once() {
     for vendor in [VendorId::FAST_DDS, VendorId::RTI, VendorId::PEREGRINE] {
         let (mut writer, now) = (Writer::new(keep_all(500)), Instant(1));
         assert!(writer.match_reader(now, MatchedReader { vendor, ..cyclone_reader(0) }));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::{
-    FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_TOLD_EVERY, STEADY_ASK_EVERY, WINDOW_BYTES_MAX,
+    FRUITLESS_RETRY_MAX, REORDER_SAMPLES_MAX, RETRY_MIN, ROOM_ACK_EVERY, STEADY_ASK_EVERY, WINDOW_BYTES_MAX,
 };
 use crate::writer::{ReaderPath, StallCause};
 
@@ -76,7 +76,7 @@ fn reader_without_progress_holds_up_samples_of_others_for_a_second() {
 }
 
 #[test]
-fn keep_all_writer_waits_for_a_reader_without_progress_unless_told_otherwise() {
+fn keep_all_writer_waits_for_a_reader_without_progress_unless_configured_otherwise() {
     let mut pair = pair(keep_all(10), ReaderPath::Messages);
     for _ in 0..50 {
         if pair.writer.has_room_for(&pair.change(1, b"x")) {
@@ -120,7 +120,7 @@ fn reader_without_progress_is_given_up_once_and_returns_when_it_receives_a_sampl
 }
 
 #[test]
-fn reader_that_requests_one_sample_for_ever_is_given_up_and_stays_so_when_told_that_it_is_lost() {
+fn reader_that_requests_one_sample_for_ever_stays_given_up_when_a_heartbeat_declares_the_sample_lost() {
     let mut pair = Pair::new(impatient(10), vec![reader(0)]);
     pair.match_all(1472);
     let to = Arc::new([crate::pair::locator(50)]);
@@ -276,7 +276,7 @@ fn reader_that_takes_one_by_one_acknowledges_unasked_at_bounded_intervals() {
         pair.run(Span::from_micros(100));
     });
     let lasted = pair.now.since(begin);
-    let unasked = lasted.0 / ROOM_TOLD_EVERY.0 + 1;
+    let unasked = lasted.0 / ROOM_ACK_EVERY.0 + 1;
     let asked = lasted.0 / RETRY_MIN.0 + 1;
     let acknowledged = pair.readers[1].counters().acknowledgements - before;
     assert!(acknowledged <= unasked + asked, "{acknowledged} acknowledgements in {lasted}");

@@ -226,7 +226,7 @@ fn participants_that_are_known_are_bounded_and_idle_ones_give_way() {
 }
 
 #[test]
-fn reports_that_nobody_reads_are_bounded() {
+fn unread_reports_are_bounded() {
     let mut authenticator = PAIR[0].authenticator(trusting(&EC_AUTHORITY), Instant(0));
     let forger = Forger::new(PAIR[0].prefix, false);
     let mut random = random(1);
@@ -240,7 +240,7 @@ fn reports_that_nobody_reads_are_bounded() {
 }
 
 #[test]
-fn messages_that_nobody_sends_are_bounded() {
+fn unsent_messages_are_bounded() {
     let mut authenticator = PAIR[0].authenticator(trusting(&EC_AUTHORITY), Instant(0));
     let forger = Forger::new(PAIR[0].prefix, true);
     let mut random = random(1);

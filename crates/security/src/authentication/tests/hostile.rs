@@ -242,7 +242,7 @@ fn forged_requests_leave_the_real_one_a_candidate() {
     world.arrive(Span(0), 1, Arrival::Announcement { from: 0 });
     world.run_for(Span::from_millis(1));
     let request = world.sent(0, names::HANDSHAKE_REQUEST).remove(0);
-    // Each has a valid certificate, which anybody can copy, and another challenge.
+    // Each has a valid certificate, which any host can copy, and another challenge.
     let forged = |number: u8| {
         let mut message = GenericMessage::parse(&request).unwrap();
         let challenge = message.data[0].binary_properties.iter_mut().find(|p| p.name == names::CHALLENGE_1);

@@ -152,7 +152,7 @@ impl Link {
         self.sides[side].rtps.handle_datagram(&rx, octets, &mut FragmentRun::default(), |_, _, _| {});
     }
 
-    /// The refusals of messages that a side has told of: the sender, the reason and the number.
+    /// The refusals of messages that a side has reported: the sender, the reason and the number.
     fn take_refusals(&mut self, side: usize) -> Vec<(GuidPrefix, MessageRefusal, u64)> {
         let rtps = &mut self.sides[side].rtps;
         let events = std::iter::from_fn(|| rtps.poll_event());
@@ -272,7 +272,7 @@ fn unprotected(from: GuidPrefix) -> Vec<u8> {
 }
 
 #[test]
-fn refused_messages_are_told_once_a_second_for_each_peer_and_reason() {
+fn refused_messages_are_reported_once_a_second_by_peer_and_reason() {
     let mut link = Link::connected();
     let (peer, stranger) = (link.sides[1].rtps.prefix(), GuidPrefix([9; 12]));
     assert_eq!(link.take_refusals(0), [], "true messages are not refused");

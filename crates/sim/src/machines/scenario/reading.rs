@@ -174,7 +174,7 @@ impl Reading {
                 let echo = topic.writer_builder().reliable().keep_all().build().expect("a writer");
                 Box::new(move |reader| {
                     take(reader);
-                    echo.write(&Stream::new(0, 0, 0, 10)).expect("nobody reads");
+                    echo.write(&Stream::new(0, 0, 0, 10)).expect("there is no reader");
                 })
             }
             Taking::DroppingListener => {

@@ -308,7 +308,7 @@ fn message_to_a_further_peer_displaces_one_for_the_next_message() {
     assert_eq!(streams.poll(NOW, &NONE_PROVEN).changes, [], "no other peer gives way");
 }
 
-/// The link reports the end of a connection that it was told to end after the peer has given way.
+/// The link reports the end of a connection, as requested, after the peer has given way.
 #[test]
 fn end_of_displaced_connection_does_not_end_the_next_one() {
     let (link, streams) = full_house(&[]);
@@ -327,7 +327,7 @@ fn end_of_displaced_connection_does_not_end_the_next_one() {
     assert_eq!(link.lock().sent[&place(0)], framed(&[2; 40]));
 }
 
-/// The connection to the peer has opened before the link is told to end it.
+/// The connection to the peer has opened before the link gets the request to end it.
 #[test]
 fn late_connection_of_displaced_peer_displaces_no_other_peer() {
     let (link, streams) = full_house(&[]);

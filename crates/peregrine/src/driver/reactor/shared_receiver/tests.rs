@@ -28,7 +28,7 @@ enum Action {
     Wake(Arc<Parker>),
     /// Wakes this thread, and makes an endpoint owe an answer.
     WakeAndOwe(Arc<Parker>),
-    /// Has a listener that tells of itself, then waits until it may return.
+    /// Has a listener that reports its start, then waits until it may return.
     Listener,
     Panic,
 }

@@ -8,7 +8,7 @@
 //! | `Attach` | reader process | another reader requests the samples of the channel |
 //! | `Accepted` | writer process | the writer matches the reader |
 //! | `Ready` | reader process | acknowledgements of the channel cover the reader from now on; the writer begins |
-//! | `Rewind` | reader process | the reader had no room for some changes and requests them again; an entry `Apart` answers |
+//! | `Rewind` | reader process | the reader lacked room for some changes and requests them again; `NotLive` answers |
 //! | `Detach` | reader process | the reader needs no more samples |
 //! | `Dismissed` | writer process | the reader is not, or no longer, attached: it gets messages |
 

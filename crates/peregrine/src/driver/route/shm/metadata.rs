@@ -31,7 +31,7 @@ pub(in crate::driver) enum Entry {
     /// The addressee is live: it takes the entries for all readers whose number is not below `from`.
     Live { from: SequenceNumber },
     /// The addressee is not live: it takes only entries that name it. `epoch` is that of the rewind that this answers.
-    Apart { epoch: u32 },
+    NotLive { epoch: u32 },
 }
 
 const KINDS: [ChangeKind; 4] =
@@ -40,7 +40,7 @@ const UNAVAILABLE: u64 = 16;
 const AVAILABLE: u64 = 17;
 const ALIVE: u64 = 18;
 const LIVE: u64 = 19;
-const APART: u64 = 20;
+const NOT_LIVE: u64 = 20;
 
 impl Addressed {
     pub(in crate::driver) fn to_metadata(self) -> Metadata {
@@ -55,8 +55,8 @@ impl Addressed {
     pub(in crate::driver) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
         let entry = Entry::from_metadata(Metadata([u64::from(what as u32), a, b, c, d]))?;
         let to = ((what >> 32) as u32).checked_sub(1);
-        // `Live` and `Apart` entries always name one reader.
-        let is_sound = to.is_some() || !matches!(entry, Entry::Live { .. } | Entry::Apart { .. });
+        // `Live` and `NotLive` entries always name one reader.
+        let is_sound = to.is_some() || !matches!(entry, Entry::Live { .. } | Entry::NotLive { .. });
         is_sound.then_some(Self { to, entry })
     }
 
@@ -84,7 +84,7 @@ impl Entry {
             Self::Available { first, last } => [AVAILABLE, first.0.cast_unsigned(), last.0.cast_unsigned(), 0, 0],
             Self::Alive => [ALIVE, 0, 0, 0, 0],
             Self::Live { from } => [LIVE, from.0.cast_unsigned(), 0, 0, 0],
-            Self::Apart { epoch } => [APART, u64::from(epoch), 0, 0, 0],
+            Self::NotLive { epoch } => [NOT_LIVE, u64::from(epoch), 0, 0, 0],
         })
     }
 
@@ -99,7 +99,7 @@ impl Entry {
             }
             ALIVE => Some(Self::Alive),
             LIVE => Some(Self::Live { from: number(a)? }),
-            APART => Some(Self::Apart { epoch: u32::try_from(a).ok()? }),
+            NOT_LIVE => Some(Self::NotLive { epoch: u32::try_from(a).ok()? }),
             kind => Some(Self::Change {
                 number: number(a)?,
                 kind: *KINDS.get(usize::try_from(kind).ok()?)?,

@@ -117,7 +117,7 @@ struct Channel {
     /// Index of the last reader that attached.
     last_index: u32,
     /// The reader process notifies the writer when it has acknowledged this.
-    asked_note: u64,
+    ack_notification_at: u64,
     /// The last failure was a lack of memory, or of the announcement of a segment, not of ring space.
     is_short: bool,
     /// There was no memory, and no reader holds any that it could release.
@@ -374,7 +374,7 @@ impl Outgoing {
             id,
             is_reliable: overflow == Overflow::Block,
             last_index: 0,
-            asked_note: 0,
+            ack_notification_at: 0,
             is_short: false,
             no_progress: false,
             is_closing: false,
@@ -647,7 +647,7 @@ impl Channels {
         for channel in channels.iter_mut().filter(|channel| channel.is_reliable) {
             let Some(has_below) = channel.lowest else { continue };
             let has_below = has_below.0.max(0).cast_unsigned();
-            is_any |= channel.ask_for_note(writer, has_below).is_some_and(|noted| noted < has_below);
+            is_any |= channel.request_ack_notification(writer, has_below).is_some_and(|noted| noted < has_below);
         }
         is_any
     }
@@ -681,7 +681,7 @@ impl Channels {
                     // out of room.
                     let from = below.0.max(1);
                     let missing = demand.next().0.saturating_sub(from);
-                    channel.ask_for_note(writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
+                    channel.request_ack_notification(writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
                 }
                 None => writer.ack_of(channel.id),
             };
@@ -729,10 +729,10 @@ impl Channels {
 impl Channel {
     /// Requests a notification when the readers have acknowledged `at`, or an earlier unfulfilled request if that is
     /// lower: the notified thread then requests the rest again. Returns the current acknowledgement.
-    fn ask_for_note(&mut self, writer: &mut Writer, at: u64) -> Option<u64> {
+    fn request_ack_notification(&mut self, writer: &mut Writer, at: u64) -> Option<u64> {
         let noted = writer.ack_of(self.id)?;
-        self.asked_note = if self.asked_note > noted { at.min(self.asked_note) } else { at };
-        writer.request_ack_notification(self.id, self.asked_note)
+        self.ack_notification_at = if self.ack_notification_at > noted { at.min(self.ack_notification_at) } else { at };
+        writer.request_ack_notification(self.id, self.ack_notification_at)
     }
 }
 

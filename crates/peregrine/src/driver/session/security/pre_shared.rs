@@ -25,7 +25,7 @@ const PERMISSIONS: &str = "DDS:Access:PSK:1.2";
 const IS_PRE_SHARED_PROTECTED: u32 = 1 << 4;
 const IS_PRE_SHARED_ENCRYPTED: u32 = 1 << 6;
 
-/// Events that wait for the next call of [`Security::process`]. Discovery tells of [`REFUSED_SENDERS_MAX`] and a few in
+/// Events that wait for the next call of [`Security::process`]. Discovery reports [`REFUSED_SENDERS_MAX`] and a few in
 /// a second.
 const REPORTS_MAX: usize = 2 * REFUSED_SENDERS_MAX;
 

@@ -99,7 +99,7 @@ impl Channel {
             }
         };
         for reader in readers {
-            is_answer |= reader.stage == Stage::Rewinding && matches!(entry, Entry::Apart { .. });
+            is_answer |= reader.stage == Stage::Rewinding && matches!(entry, Entry::NotLive { .. });
             let Some(entry) = reader.admit(to.is_some(), entry) else { continue };
             if reader.order == Order::Unknown {
                 reader.order = Order::Awaited;
@@ -284,7 +284,7 @@ impl AttachedReader {
     /// The part of an entry that is for this reader. Entries that begin and end a stage are for nothing else.
     fn admit(&mut self, is_addressed: bool, entry: Entry) -> Option<Entry> {
         match (self.stage, entry) {
-            (Stage::Attached { .. } | Stage::Rewinding, Entry::Apart { epoch }) => {
+            (Stage::Attached { .. } | Stage::Rewinding, Entry::NotLive { epoch }) => {
                 if epoch == self.epoch {
                     self.stage = Stage::Attached { live_from: None };
                 }
@@ -294,7 +294,7 @@ impl AttachedReader {
                 self.stage = Stage::Attached { live_from: Some(from) };
                 None
             }
-            (_, Entry::Live { .. } | Entry::Apart { .. }) => None,
+            (_, Entry::Live { .. } | Entry::NotLive { .. }) => None,
             (Stage::Attached { .. }, entry) if is_addressed => Some(entry),
             (Stage::Attached { live_from: Some(from) }, entry) => entry.not_before(from),
             (Stage::Attached { live_from: None }, _) => None,
@@ -361,7 +361,7 @@ impl AttachedReader {
                 reader.handle_change(rx, writer, number, meta, payload)
             }
             // These entries concern only the channel.
-            Entry::Live { .. } | Entry::Apart { .. } => true,
+            Entry::Live { .. } | Entry::NotLive { .. } => true,
         };
         if is_taken {
             self.below = reader.acknowledged_below(writer);
@@ -419,7 +419,7 @@ impl Entry {
             Self::Change { number, .. } => Some(number),
             Self::Unavailable { from, .. } => Some(from),
             Self::Available { first, .. } => Some(first),
-            Self::Alive | Self::Live { .. } | Self::Apart { .. } => None,
+            Self::Alive | Self::Live { .. } | Self::NotLive { .. } => None,
         }
     }
 
@@ -428,7 +428,7 @@ impl Entry {
         match self {
             Self::Change { number, .. } => (number >= start).then_some(self),
             Self::Unavailable { from, to } => (to > start).then_some(Self::Unavailable { from: from.max(start), to }),
-            Self::Available { .. } | Self::Alive | Self::Live { .. } | Self::Apart { .. } => Some(self),
+            Self::Available { .. } | Self::Alive | Self::Live { .. } | Self::NotLive { .. } => Some(self),
         }
     }
 }

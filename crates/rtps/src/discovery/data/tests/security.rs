@@ -113,9 +113,9 @@ fn handshake_contains_the_same_parameters_in_big_endian() {
 
 #[test]
 fn value_above_the_limit_is_skipped() {
-    assert_eq!(OpaqueValue::new(&[0; OPAQUE_VALUE_OCTETS_MAX + 1], &[]), None);
-    assert_eq!(OpaqueValue::new(&[], &[0; OPAQUE_VALUE_OCTETS_MAX + 1]), None);
-    for (len, is_kept) in [(OPAQUE_VALUE_OCTETS_MAX, true), (OPAQUE_VALUE_OCTETS_MAX + 4, false)] {
+    assert_eq!(OpaqueValue::new(&[0; OPAQUE_VALUE_BYTES_MAX + 1], &[]), None);
+    assert_eq!(OpaqueValue::new(&[], &[0; OPAQUE_VALUE_BYTES_MAX + 1]), None);
+    for (len, is_kept) in [(OPAQUE_VALUE_BYTES_MAX, true), (OPAQUE_VALUE_BYTES_MAX + 4, false)] {
         let octets = payload(Endianness::Big, |list| {
             list.parameter(ParameterId::PARTICIPANT_GUID, |v| v.guid(Guid::new(PREFIX, EntityId::PARTICIPANT)));
             list.parameter(ParameterId::BUILTIN_ENDPOINT_SET, |v| v.u32(0x3f));
@@ -145,7 +145,7 @@ fn truncated_masks_invalidate_the_announcement() {
 
 #[test]
 fn data_tags_that_are_too_long_are_announced_as_unreadable_ones() {
-    for (len, kept) in [(OPAQUE_VALUE_OCTETS_MAX, OPAQUE_VALUE_OCTETS_MAX), (OPAQUE_VALUE_OCTETS_MAX + 4, 0)] {
+    for (len, kept) in [(OPAQUE_VALUE_BYTES_MAX, OPAQUE_VALUE_BYTES_MAX), (OPAQUE_VALUE_BYTES_MAX + 4, 0)] {
         let parsed = writer_with(ParameterId::DATA_TAGS, |value| value.octets(&vec![1; len])).unwrap();
         let tags = parsed.security.data_tags.expect("not the same as no tags");
         assert_eq!(tags.octets_in(Endianness::Little).map(<[u8]>::len), Some(kept));

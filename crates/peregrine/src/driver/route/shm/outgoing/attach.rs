@@ -33,9 +33,9 @@ impl Channels {
 
     /// Whether the process of a reader was asked to notify the writer of acknowledgements.
     #[cfg(test)]
-    pub(in crate::driver) fn is_note_requested(&self, reader: Guid) -> bool {
+    pub(in crate::driver) fn is_ack_notification_requested(&self, reader: Guid) -> bool {
         let channel = self.channel_of(reader);
-        self.channels.iter().any(|other| Some(other.id) == channel && other.asked_note > 0)
+        self.channels.iter().any(|other| Some(other.id) == channel && other.ack_notification_at > 0)
     }
 
     /// The readers of a channel.

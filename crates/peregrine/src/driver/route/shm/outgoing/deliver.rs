@@ -86,9 +86,9 @@ impl Channels {
         let destination = Destination { channel: reader.channel, to: Some(reader.index), readers: 1 };
         let entry = match from {
             Some(from) => Entry::Live { from: from.max(SequenceNumber(1)) },
-            None => Entry::Apart { epoch: reader.epoch },
+            None => Entry::NotLive { epoch: reader.epoch },
         };
-        self.tell(destination, entry)?;
+        self.send_entry(destination, entry)?;
         if let Some(reader) = self.attached.get_mut(place) {
             reader.is_live = from.is_some();
         }
@@ -163,17 +163,17 @@ impl Channels {
             self.slot_at(first, batch, slots, counters)?;
         }
         if batch.is_alive() {
-            self.tell(to, Entry::Alive)?;
+            self.send_entry(to, Entry::Alive)?;
         }
         if let Some((first, last)) = batch.available() {
-            self.tell(to, Entry::Available { first, last })?;
+            self.send_entry(to, Entry::Available { first, last })?;
         }
         for (place, change) in batch.changes().iter().enumerate() {
             let number = change.sequence_number;
             if number < *next {
                 continue;
             }
-            self.tell_unavailable(to, *next, number)?;
+            self.send_unavailable(to, *next, number)?;
             *next = number;
             let slot = self.slot_at(place, batch, slots, counters)?;
             self.bytes_since_look = self.bytes_since_look.saturating_add(slot.len());
@@ -181,19 +181,19 @@ impl Channels {
             counters.sent.fetch_add(to.readers, Ordering::Relaxed);
             *next = number.next();
         }
-        self.tell_unavailable(to, *next, batch.end())
+        self.send_unavailable(to, *next, batch.end())
     }
 
-    fn tell_unavailable(&mut self, to: Destination, from: SequenceNumber, end: SequenceNumber) -> Result<(), Unsent> {
-        if from < end { self.tell(to, Entry::Unavailable { from, to: end }) } else { Ok(()) }
+    fn send_unavailable(&mut self, to: Destination, from: SequenceNumber, end: SequenceNumber) -> Result<(), Unsent> {
+        if from < end { self.send_entry(to, Entry::Unavailable { from, to: end }) } else { Ok(()) }
     }
 
     /// Writes the entry with which the answer to a rewind begins.
     pub(super) fn answer_rewind(&mut self, channel: ReaderId, index: u32, epoch: u32) -> Result<(), Unsent> {
-        self.tell(Destination { channel, to: Some(index), readers: 1 }, Entry::Apart { epoch })
+        self.send_entry(Destination { channel, to: Some(index), readers: 1 }, Entry::NotLive { epoch })
     }
 
-    fn tell(&mut self, to: Destination, entry: Entry) -> Result<(), Unsent> {
+    fn send_entry(&mut self, to: Destination, entry: Entry) -> Result<(), Unsent> {
         if self.nothing.is_none() {
             self.nothing = Some(self.loan(0)?.share());
         }

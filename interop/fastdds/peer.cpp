@@ -14,6 +14,7 @@
 #include <fastdds/dds/topic/TopicDataType.hpp>
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
 #include <fastrtps/config.h>
+#include <fastrtps/utils/md5.h>
 
 #include <condition_variable>
 #include <iostream>
@@ -103,14 +104,24 @@ public:
   void *createData () override { return new Sample (); }
   void deleteData (void *data) override { delete static_cast<Sample *> (data); }
 
-  // A key of at most 16 octets is its own hash, in big endian.
-  bool getKey (void *data, rtps::InstanceHandle_t *handle, bool) override
+  // A key of at most 16 octets is its own hash, in big endian. Fast DDS asks for the MD5 digest where the payload is
+  // encrypted, as the generated code of types supports.
+  bool getKey (void *data, rtps::InstanceHandle_t *handle, bool force_md5) override
   {
     if (!m_isGetKeyDefined)
       return false;
     const uint32_t key = static_cast<const Sample *> (data)->key;
+    unsigned char hash[16] = {};
+    for (int i = 0; i < 4; i++)
+      hash[i] = static_cast<unsigned char> (key >> (24 - 8 * i));
+    if (force_md5) {
+      MD5 digest;
+      digest.update (hash, 4);
+      digest.finalize ();
+      memcpy (hash, digest.digest, sizeof (hash));
+    }
     for (int i = 0; i < 16; i++)
-      handle->value[i] = i < 4 ? static_cast<uint8_t> (key >> (24 - 8 * i)) : 0;
+      handle->value[i] = hash[i];
     return true;
   }
 };
@@ -210,6 +221,8 @@ struct Endpoint {
   fdds::Subscriber *subscriber = nullptr;
   fdds::DataWriter *writer = nullptr;
   fdds::DataReader *reader = nullptr;
+  // The keys of the samples that the reader has taken: an instance handle may be a digest of the key.
+  std::map<rtps::InstanceHandle_t, uint32_t> keys;
 
   Observed &observed () { return writer != nullptr ? writer_listener->observed : reader_listener->observed; }
 };
@@ -483,8 +496,11 @@ const char *instance_state (fdds::InstanceStateKind state)
   }
 }
 
-uint32_t key_of (const rtps::InstanceHandle_t &handle)
+uint32_t key_of (const Endpoint &endpoint, const rtps::InstanceHandle_t &handle)
 {
+  const auto known = endpoint.keys.find (handle);
+  if (known != endpoint.keys.end ())
+    return known->second;
   uint32_t key = 0;
   for (int i = 0; i < 4; i++)
     key = key << 8 | handle.value[i];
@@ -503,7 +519,9 @@ void do_take (const Command &command, Endpoint &endpoint)
     fdds::SampleInfo info;
     if (endpoint.reader->take_next_sample (&sample, &info) == ReturnCode_t::RETCODE_OK) {
       // Without data, the instance is known by its handle only.
-      const uint32_t key = info.valid_data ? sample.key : key_of (info.instance_handle);
+      const uint32_t key = info.valid_data ? sample.key : key_of (endpoint, info.instance_handle);
+      if (info.valid_data)
+        endpoint.keys[info.instance_handle] = key;
       answer_sample (taken == 0, key, info.valid_data ? sample.seq : 0, sample.data.size (),
                      payload_is_intact (sample.data.data (), sample.data.size (), sample.seq), info.valid_data,
                      instance_state (info.instance_state));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peregrine_rtps::history::{HistoryKind, ReaderHistoryConfig, ResourceLimits};
+use peregrine_rtps::history::{HistoryKind, KeyDigest, ReaderHistoryConfig, ResourceLimits};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::qos::{
@@ -35,6 +35,8 @@ pub(crate) struct WriterSettings {
     /// Infinite if readers without progress stay active.
     pub(crate) inactive_without_progress: Span,
     pub(crate) watermarks: Option<Watermarks>,
+    /// Computes the key hash beside an encrypted payload.
+    pub(crate) key_digest: Option<KeyDigest>,
 }
 
 /// The state machine of a writer with these policies.
@@ -62,6 +64,7 @@ pub(crate) fn new_writer(
         asynchronous: settings.asynchronous,
         inactive_without_progress: settings.inactive_without_progress,
         watermarks: settings.watermarks,
+        key_digest: settings.key_digest,
         unlimited: KeptLimits {
             samples: host.config().max_unacknowledged_samples,
             bytes: host.config().max_unacknowledged_bytes,
@@ -96,7 +99,7 @@ pub(crate) fn new_reader(
     }
     let key_holder = match keys {
         Keys::None => None,
-        Keys::Generated(extractor, holder) => {
+        Keys::Generated(extractor, holder, _) => {
             config.keys = Some(*extractor);
             Some(*holder)
         }
@@ -122,6 +125,7 @@ pub(crate) fn new_reader(
         autopurge_no_writers: qos.reader_data_lifecycle.autopurge_nowriter_samples_delay,
         autopurge_disposed: qos.reader_data_lifecycle.autopurge_disposed_samples_delay,
         key_holder,
+        key_digest: keys.digest(),
         seed: random_u64()?,
     };
     Ok(Reader::new(config))

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use peregrine_rtps::discovery::data::NAME_BYTES_MAX;
-use peregrine_rtps::history::KeyHolder;
+use peregrine_rtps::history::{KeyDigest, KeyHolder};
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::reader::{FoundInstance, KeyExtractor};
 use peregrine_xtypes::{
-    DdsType, EncodeError, Endianness, PayloadKind, Representation, encode_key, encoded_key_len, is_generated, key_hash,
-    key_hash_of_payload, key_hash_of_serialized_key, serialized_key_of_payload,
+    DdsType, EncodeError, Endianness, PayloadKind, Representation, encode_key, encoded_key_len, is_generated,
+    key_digest_of_payload, key_hash, key_hash_of_payload, key_hash_of_serialized_key, serialized_key_of_payload,
 };
 
 use crate::InstanceHandle;
@@ -47,7 +47,7 @@ pub(crate) enum Keys {
     /// The type has no key.
     None,
     /// By generated functions, which call no code of the application and may run under a lock.
-    Generated(KeyExtractor, KeyHolder),
+    Generated(KeyExtractor, KeyHolder, KeyDigest),
     /// By functions of a hand-written type, which run under no lock.
     HandWritten(KeyExtractor, KeyHolder),
     /// By a closure of the application, which runs under no lock.
@@ -184,15 +184,25 @@ impl SerializedType {
 impl Keys {
     fn of<T: DdsType>() -> Self {
         let (extractor, holder) = (KeyExtractor(key_of_payload::<T>), KeyHolder(key_holder_of_payload::<T>));
+        let digest = KeyDigest(key_digest::<T>);
         match (T::HAS_KEY, is_generated::<T>()) {
             (false, _) => Self::None,
-            (true, true) => Self::Generated(extractor, holder),
+            (true, true) => Self::Generated(extractor, holder, digest),
             (true, false) => Self::HandWritten(extractor, holder),
         }
     }
 
     pub(crate) const fn has_key(&self) -> bool {
         !matches!(self, Self::None)
+    }
+
+    /// The function for the digest of a key. It may run under a lock, so that types with code of the application have
+    /// none.
+    pub(crate) const fn digest(&self) -> Option<KeyDigest> {
+        match self {
+            Self::Generated(_, _, digest) => Some(*digest),
+            Self::None | Self::HandWritten(..) | Self::Application(_) => None,
+        }
     }
 
     /// Whether code of the application finds the instance of a sample.
@@ -205,7 +215,7 @@ impl Keys {
     pub(crate) fn instance_of(&self, payload: &[u8], kind: PayloadKind) -> Option<InstanceHandle> {
         let found = run_caught(|| match self {
             Self::None => Some(InstanceHandle::NIL),
-            Self::Generated(KeyExtractor(extract), _) | Self::HandWritten(KeyExtractor(extract), _) => {
+            Self::Generated(KeyExtractor(extract), ..) | Self::HandWritten(KeyExtractor(extract), _) => {
                 extract(payload, kind == PayloadKind::Key)
             }
             Self::Application(find) => find(payload, kind),
@@ -251,6 +261,10 @@ pub(crate) fn instance_of<T: DdsType>(value: &T) -> KeyHash {
 fn key_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<KeyHash> {
     let kind = if is_key { PayloadKind::Key } else { PayloadKind::Data };
     key_hash_of_payload::<T>(payload, kind).ok().map(KeyHash)
+}
+
+fn key_digest<T: DdsType>(serialized_key: &[u8]) -> Option<KeyHash> {
+    key_digest_of_payload::<T>(serialized_key, PayloadKind::Key).ok().map(KeyHash)
 }
 
 fn key_holder_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<Vec<u8>> {

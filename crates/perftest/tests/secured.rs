@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, columns, run, start};
+use common::{Folder, Outcome, Process, columns, run, start};
 
 const QUICK: &str = "-nic lo -startDelay 0 -discoveryTimeout 50 -partnerTimeout 30 -noPrint -noOutputHeaders";
 
@@ -101,19 +101,40 @@ fn debug_level_adds_authenticated_participants_and_then_keys() {
     }
 }
 
+/// The side whose certificate is that of the subscriber begins the handshake. The other side refuses its request with
+/// the cause, and answers nothing: the two pairs have the certificates the other way round.
 #[test]
-fn participant_of_another_identity_is_refused_with_a_message() {
+fn participant_of_another_identity_is_refused_with_its_cause_by_each_side() {
     let (own, other) = (identity("own"), identity("other"));
-    let line = |folder: &Folder| {
-        let governance = folder.path("signed_PerftestGovernance_RTPSSign.xml");
-        format!("{QUICK} -domain 63 -secureGovernanceFile {governance}")
+    let line = |folder: &Folder, domain: u32, name: &str| {
+        let document = if name == "pub" { "Pub" } else { "Sub" };
+        let file = |option: &str, file: &str| format!(" -secure{option} {}", folder.path(file));
+        [
+            format!("{QUICK} -domain {domain}"),
+            file("GovernanceFile", "signed_PerftestGovernance_RTPSSign.xml"),
+            file("PermissionsFile", &format!("signed_PerftestPermissions{document}.xml")),
+            file("CertFile", &format!("{name}.pem")),
+            file("PrivateKey", &format!("{name}key.pem")),
+        ]
+        .concat()
     };
-    let subscriber = start(&format!("-sub {} -discoveryTimeout 6", line(&own)));
-    let publisher = run(&format!("-pub {} -latencyTest -numIter 10 -discoveryTimeout 5", line(&other)));
-    let subscriber = subscriber.finish();
-    assert_eq!((publisher.code, subscriber.code), (1, 1), "{publisher:?} {subscriber:?}");
-    let both = format!("{}{}", publisher.stderr, subscriber.stderr);
-    assert!(both.contains("WARN") && both.contains("security"), "{both}");
+    let pairs = [(63, ["pub", "sub"]), (66, ["sub", "pub"])].map(|(domain, [publisher, subscriber])| {
+        let subscriber = start(&format!("-sub {} -discoveryTimeout 6", line(&own, domain, subscriber)));
+        let publisher = line(&other, domain, publisher);
+        [start(&format!("-pub {publisher} -latencyTest -numIter 10 -discoveryTimeout 5")), subscriber]
+    });
+    let [[refusing, asking], [asking_too, refusing_too]] = pairs.map(|pair| pair.map(Process::finish));
+    for outcome in [&refusing, &asking, &asking_too, &refusing_too] {
+        assert_eq!(outcome.code, 1, "{outcome:?}");
+    }
+    let words = ["WARN", "a handshake message", "certificate of CN=sub,", "not signed by the authority that it names"];
+    let names_cause = |outcome: &Outcome| outcome.stderr.lines().any(|line| words.iter().all(|w| line.contains(w)));
+    for outcome in [&refusing, &refusing_too] {
+        assert!(names_cause(outcome), "{outcome:?}");
+    }
+    // The side that got no answer does not learn of the other certificate.
+    assert!(asking.stderr.contains("publishers have not appeared within 6 s"), "{asking:?}");
+    assert!(asking_too.stderr.contains("have not announced themselves within 5 s"), "{asking_too:?}");
 }
 
 #[test]

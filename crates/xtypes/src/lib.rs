@@ -127,8 +127,8 @@ pub use extent::{Extent, Extents};
 pub use member::Member;
 pub use payload::{
     PayloadKind, TypeSupport, decode, decode_key, decode_key_holder, decode_shared, encode, encode_key,
-    encoded_key_len, encoded_len, key_hash, key_hash_of_payload, key_hash_of_serialized_key, key_of,
-    serialized_key_of_payload,
+    encoded_key_len, encoded_len, key_digest_of_payload, key_hash, key_hash_of_payload, key_hash_of_serialized_key,
+    key_of, serialized_key_of_payload,
 };
 pub use provenance::is_generated;
 pub use sink::{CountingSink, Sink, SliceSink};

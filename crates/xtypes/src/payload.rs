@@ -154,6 +154,19 @@ pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Res
     Ok(sink.finish())
 }
 
+/// The MD5 digest of the key in a payload: the key hash beside an encrypted payload (DDS Security 1.2 §7.4.4), also of
+/// a key with at most 16 bytes.
+///
+/// # Errors
+/// As of [`key_hash_of_payload`].
+pub fn key_digest_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Result<[u8; 16], DecodeError> {
+    let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, kind.into())?;
+    let mut sink = KeyHashSink::new(None, T::TOPIC_KEY.delimited);
+    let mut encoder = Encoder::new(&mut sink, Representation::Xcdr2, Endianness::Big, Form::KeyHash);
+    T::transcode_key(&mut decoder, &mut encoder)?;
+    Ok(sink.finish())
+}
+
 /// The key hash of a KeyHolder in big-endian PLAIN_CDR2 without encapsulation header (RTPS 2.5 §9.6.4.8): the key,
 /// filled with zeros, when the type's greatest key takes at most 16 bytes, else the MD5 digest of the key. `max_size`
 /// is the greatest size in bytes of a key of the type; `None` without a limit.

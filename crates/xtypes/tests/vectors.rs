@@ -7,7 +7,7 @@ mod support;
 
 use peregrine_xtypes::{
     BoundedString, BoundedVec, Char8, DdsType, Endianness, Extensibility, PayloadKind, Representation, decode,
-    decode_key, key_hash, key_hash_of_payload, key_hash_of_serialized_key,
+    decode_key, key_digest_of_payload, key_hash, key_hash_of_payload, key_hash_of_serialized_key,
 };
 use support::{bytes, key_payload, payload};
 
@@ -78,6 +78,17 @@ fn key_hash_equals_recorded_digest_or_key() {
     assert_eq!(key_hash(&number).to_vec(), bytes("12345678 000000000000000000000000"));
     assert_eq!(key_hash_of_serialized_key(&bytes("12345678"), Number::KEY_MAX_SIZE), key_hash(&number));
 
+    // Cyclone DDS 0.10.2 sends this key hash beside the encrypted payload of a sample with the key 0.
+    let zero = Number { id: 0, value: 1.0 };
+    let digest = bytes("f1d3ff8443297732862df21dc4e57262");
+    for (payload, kind) in [
+        (payload(&zero, Xcdr1, Little), PayloadKind::Data),
+        (payload(&zero, Xcdr2, Big), PayloadKind::Data),
+        (key_payload(&zero, Xcdr2, Little), PayloadKind::Key),
+    ] {
+        assert_eq!(key_digest_of_payload::<Number>(&payload, kind).unwrap().to_vec(), digest, "{payload:?}");
+    }
+
     #[derive(Clone, DdsType)]
     struct TextThenNumber {
         #[dds(key)]
@@ -87,6 +98,8 @@ fn key_hash_equals_recorded_digest_or_key() {
     }
     let value = TextThenNumber { text: "BLUE".into(), id: 0x1234_5678_9abc_def0 };
     assert_eq!(key_hash(&value).to_vec(), bytes("f91a59e32e4535d9a69cd5d9f5b6e36e"));
+    let long = key_payload(&value, Xcdr1, Little);
+    assert_eq!(key_digest_of_payload::<TextThenNumber>(&long, PayloadKind::Key), Ok(key_hash(&value)));
     let key = bytes("00000005 424c5545 00 000000 12345678 9abcdef0");
     assert_eq!(key_hash_of_serialized_key(&key, TextThenNumber::KEY_MAX_SIZE), key_hash(&value));
     assert_eq!(key_hash_of_serialized_key(&[1; 20], Some(16)), [1; 16], "a key that is too long is cut off");

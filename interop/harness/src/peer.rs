@@ -204,6 +204,11 @@ struct Greeting {
 }
 
 #[derive(Deserialize)]
+struct Told {
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct Taken {
     samples: Vec<Received>,
 }
@@ -386,6 +391,37 @@ impl Peer {
     pub fn status(&mut self, endpoint: &str) -> Result<Status> {
         let answer = self.request(&format!("status {endpoint}"), Duration::ZERO)?;
         self.parse(&answer)
+    }
+
+    /// Waits until Peregrine has told an event of security, or a reason for which endpoints do not match, whose text
+    /// has all these parts, and returns the text. Only Peregrine's peer supports this.
+    ///
+    /// # Errors
+    /// As of every command; [`Error::Violated`] with all texts when the time is over.
+    pub fn wait_reason(&mut self, parts: &[&str], limit: Duration) -> Result<String> {
+        Ok(self.wait_reasons(1, parts, limit)?.concat())
+    }
+
+    /// Like [`Self::wait_reason`] for the first `count` texts with all these parts.
+    ///
+    /// # Errors
+    /// As of [`Self::wait_reason`].
+    pub fn wait_reasons(&mut self, count: usize, parts: &[&str], limit: Duration) -> Result<Vec<String>> {
+        let end = Instant::now() + limit;
+        let (mut found, mut others) = (Vec::new(), Vec::new());
+        while found.len() < count {
+            let (index, left) = (found.len() + others.len(), end.saturating_duration_since(Instant::now()));
+            let answer = self.request(&format!("reason {index} {}", left.as_millis()), left)?;
+            match self.parse::<Told>(&answer)?.reason {
+                Some(reason) if parts.iter().all(|part| reason.contains(part)) => found.push(reason),
+                Some(reason) => others.push(reason),
+                None => {
+                    let what = format!("{} told {} of {count} with {parts:?}", self.name, found.len());
+                    return Err(Error::Violated(format!("{what}; others: {others:#?}")));
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Kills the process, so that it cannot announce its end.

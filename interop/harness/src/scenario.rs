@@ -200,6 +200,32 @@ fn end_of_instances_of(pair: &Pair<'_>, data_type: DataType, qos: &Qos) -> Resul
     Ok(())
 }
 
+/// The writer `w` disposes instance 1 and unregisters instance 2, of which the reader `r` has taken all samples: the
+/// reader sees both ends, and then a sample of instance 3, which the writer writes last.
+///
+/// # Errors
+/// [`Error::Violated`] with the states that the reader saw before that sample, or without the sample.
+pub fn ends_and_sample(writer: &mut Peer, reader: &mut Peer, last: &Write) -> Result<()> {
+    let last = Write { key: 3, ..*last };
+    writer.dispose("w", 1)?;
+    writer.unregister("w", 2)?;
+    writer.write("w", &last)?;
+    let is_last = |sample: &Received| sample.key == last.key && sample.seq == last.first_seq;
+    let mut taken = Vec::new();
+    while !taken.iter().any(is_last) {
+        let next = reader.take("r", 1, LIMIT)?;
+        demand!(!next.is_empty(), "the sample behind the ends of 1 and 2 did not arrive, only {taken:?}");
+        taken.extend(next);
+    }
+    // A take returns instance after instance: the ends may stand behind the last sample.
+    taken.extend(reader.take("r", 3, Duration::ZERO)?);
+    let states: BTreeMap<u32, InstanceState> =
+        taken.iter().filter(|sample| !is_last(sample)).map(|sample| (sample.key, sample.instance)).collect();
+    let ends = BTreeMap::from([(1, InstanceState::Disposed), (2, InstanceState::NoWriters)]);
+    demand!(states == ends, "disposed 1 and unregistered 2, but the reader saw {states:?}");
+    Ok(())
+}
+
 /// A late joiner of a transient-local writer gets the last samples of each instance, in order, and then later samples.
 pub fn late_joiner(pair: &Pair<'_>) -> Result<()> {
     let (mut writer, mut reader) = pair.start()?;

@@ -70,6 +70,10 @@ pub(crate) enum Answer {
         #[serde(flatten)]
         status: Status,
     },
+    Reason {
+        ok: bool,
+        reason: Option<String>,
+    },
     Refused {
         ok: bool,
         error: String,
@@ -89,6 +93,10 @@ impl Answer {
 
     pub(crate) const fn statuses(status: Status, reached: bool) -> Self {
         Self::Statuses { ok: true, reached, status }
+    }
+
+    pub(crate) const fn reason(reason: Option<String>) -> Self {
+        Self::Reason { ok: true, reason }
     }
 
     pub(crate) fn refused(error: &anyhow::Error) -> Self {
@@ -118,6 +126,7 @@ mod tests {
         assert!(
             line(&Answer::statuses(Status::default(), false)).starts_with(r#"{"ok":true,"reached":false,"matched":0,"#)
         );
+        assert_eq!(line(&Answer::reason(None)), r#"{"ok":true,"reason":null}"#);
         let error = anyhow::anyhow!("a \"quoted\" reason").context("write");
         assert_eq!(line(&Answer::refused(&error)), r#"{"ok":false,"error":"write: a \"quoted\" reason"}"#);
     }

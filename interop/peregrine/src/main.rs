@@ -7,6 +7,7 @@ mod answer;
 mod command;
 mod create;
 mod endpoint;
+mod events;
 mod news;
 mod polling;
 mod qos;
@@ -25,6 +26,7 @@ use peregrine::{DomainConfig, DomainParticipant, WaitStrategy};
 use crate::answer::Answer;
 use crate::command::Command;
 use crate::endpoint::{Endpoint, Load};
+use crate::events::Reasons;
 use crate::polling::Polling;
 use crate::qos::EndpointQos;
 
@@ -63,6 +65,7 @@ struct Session {
     endpoints: HashMap<String, Endpoint>,
     is_serialized: bool,
     polling: Option<Polling>,
+    reasons: Option<Reasons>,
     participant: Option<DomainParticipant>,
 }
 
@@ -80,6 +83,7 @@ impl Session {
                 return Ok(Answer::samples(samples));
             }
             "wait" => return wait(self.named(command)?, command),
+            "reason" => return self.reason(command),
             "status" => return Ok(Answer::statuses(self.named(command)?.status(), true)),
             "delete" => {
                 self.named(command)?;
@@ -117,6 +121,7 @@ impl Session {
             .config(config)
             .build()?;
         self.polling = is_polled.then(|| Polling::start(&participant));
+        self.reasons = Some(Reasons::of(&participant));
         self.participant = Some(participant);
         Ok(())
     }
@@ -131,6 +136,12 @@ impl Session {
         let endpoint = create(participant, topic, type_name, EndpointQos::parse(command)?, self.is_serialized)?;
         self.endpoints.insert(name.to_owned(), endpoint);
         Ok(())
+    }
+
+    /// `reason INDEX TIMEOUT_MS`
+    fn reason(&mut self, command: &Command<'_>) -> Result<Answer> {
+        let reasons = self.reasons.as_mut().context("there is no participant yet")?;
+        Ok(Answer::reason(reasons.wait(command.number(1)?, command.millis(2)?)?))
     }
 
     fn named(&self, command: &Command<'_>) -> Result<&Endpoint> {

@@ -291,8 +291,9 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    const fn settings(&self) -> WriterSettings {
+    fn settings(&self) -> WriterSettings {
         WriterSettings {
+            key_digest: self.topic.data_type.keys().digest(),
             batching: self.batching,
             asynchronous: self.publish_mode.flow().is_some(),
             inactive_without_progress: self.inactive_without_progress,

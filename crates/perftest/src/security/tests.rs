@@ -364,8 +364,10 @@ fn unknown_element_is_found_at_its_line_and_column() {
     let row: Vec<&str> = line[format!("error: {place}:").len()..].splitn(3, ':').collect();
     let file = fs::read_to_string(&place).unwrap();
     let found = file.lines().nth(row[0].parse::<usize>().unwrap() - 1).unwrap();
-    assert!(found.contains("<rtps_protection>"), "{line} {found}");
-    assert!(row[1].parse::<usize>().unwrap() >= 1 && row[2].contains("rtps_protection"), "{line}");
+    // The column of the `<`, from 1.
+    let column = found.find("<rtps_protection>").map(|at| at + 1);
+    assert_eq!(Some(row[1].parse::<usize>().unwrap()), column, "{line} {found}");
+    assert!(row[2].contains("rtps_protection"), "{line}");
     assert!(fault(&plan, 1).contains("zz_cacert.pem") || fault(&plan, 1).contains("pub.pem"));
 }
 

@@ -6,8 +6,8 @@ mod writer;
 
 pub use instance::{InstanceState, ViewState, WriterSlot};
 pub use reader::{
-    Arrival, FastSample, FilterReason, Inserted, KeyHolder, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason,
-    Released, SampleInfo, Selected, Selector,
+    Arrival, FastSample, FilterReason, Inserted, KeyDigest, KeyHolder, Peeked, ReaderHistory, ReaderHistoryConfig,
+    RejectReason, Released, SampleInfo, Selected, Selector,
 };
 pub use writer::{CacheChange, Full, WriterHistory};
 

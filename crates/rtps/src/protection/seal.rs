@@ -124,6 +124,11 @@ impl Sealer {
         self.active().is_some_and(|active| of(&active.levels))
     }
 
+    /// Whether submessages are encrypted.
+    pub(crate) fn encrypts_submessages(&self) -> bool {
+        self.active().is_some_and(|active| active.levels.submessage.encrypts())
+    }
+
     /// The sealer of payloads; `None` if payloads are not protected.
     #[inline]
     pub(crate) fn payloads(&self) -> Option<PayloadSealer<'_>> {

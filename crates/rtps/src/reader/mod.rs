@@ -122,8 +122,12 @@ impl Reader {
     pub fn new(config: ReaderConfig) -> Self {
         let seed = config.cache.seed;
         let sealer = Sealer::new(config.protection.as_ref(), config.guid.entity);
+        let mut cache = ReaderHistory::new(config.cache.clone());
+        if sealer.payloads().is_some_and(|sealer| sealer.encrypts()) {
+            cache.index_digests();
+        }
         Self {
-            cache: ReaderHistory::new(config.cache.clone()),
+            cache,
             pool: config.wipe.map_or(const { BufferPool::new(POOL_BYTES_MAX) }, BufferPool::wiping),
             writers: BoxList::new(),
             by_guid: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
@@ -652,6 +656,8 @@ impl Reader {
     ) -> Result<(), OutOfOrderSample> {
         let Some(proxy) = self.writers.get_mut(index) else { return Ok(()) };
         let OutOfOrderSample { at, meta, payload, is_handed_over } = sample;
+        let is_named_by_hash = !meta.kind.is_alive() && payload.known_len() == Some(0);
+        let instance = if is_named_by_hash { self.cache.instance_with_digest(instance) } else { instance };
         let order_timestamp = match self.config.cache.by_source_timestamp {
             true => proxy.source_order.next(meta.source_timestamp, wall),
             false => meta.source_timestamp,

@@ -434,6 +434,7 @@ mod floods;
 mod forged;
 mod forged_fragments;
 mod gaps;
+mod key_digests;
 mod missing;
 mod questions;
 mod stalls;

@@ -1,6 +1,6 @@
 //! Configuration of a writer.
 
-use crate::history::{HistoryKind, ResourceLimits};
+use crate::history::{HistoryKind, KeyDigest, ResourceLimits};
 use crate::id::Guid;
 use crate::limits::{MESSAGE_BYTES_MAX, UNANSWERED_HEARTBEATS_MAX};
 use crate::protection::SharedProtection;
@@ -54,6 +54,8 @@ pub struct WriterConfig {
     pub names_reader: bool,
     /// Protects its messages; `None` without security.
     pub protection: Option<SharedProtection>,
+    /// Computes the key hash beside an encrypted payload (DDS Security 1.2 §7.4.4); `None`: there is none.
+    pub key_digest: Option<KeyDigest>,
 }
 
 /// The most that a writer keeps of samples that readers have not acknowledged, where HISTORY and RESOURCE_LIMITS set no
@@ -121,6 +123,7 @@ impl WriterConfig {
             seed: 0,
             names_reader: false,
             protection: None,
+            key_digest: None,
         }
     }
 }

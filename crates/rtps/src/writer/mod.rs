@@ -135,7 +135,7 @@ impl Writer {
             readers: ByGuid::new(config.seed),
             hand_over: HandOverQueue { needs_history: config.watermarks.is_some(), ..HandOverQueue::default() },
             group: Group::empty(default_message),
-            packer: Packer::new(header, config.guid.entity, sealer),
+            packer: Packer::new(header, config.guid.entity, sealer, config.key_digest),
             flow: Flow::new(&config),
             cork: Cork::default(),
             backlog: Backlog::default(),

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::history::{CacheChange, ChangeKind};
+use crate::history::{CacheChange, ChangeKind, KeyDigest};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::limits::{ANSWERS_MESSAGE_BYTES_MAX, RECEIVER_MACS_MAX};
 use crate::payload::Payload;
@@ -100,13 +100,15 @@ pub(super) struct Packer {
     inline_qos: Vec<u8>,
     /// Serialized keys up to this length are not sent: the key hash has the same information.
     mistaken_key_bytes: usize,
+    /// Computes the key hash beside an encrypted payload.
+    key_digest: Option<KeyDigest>,
     sealer: Sealer,
     /// The greatest overhead of protection.
     overhead: Overhead,
 }
 
 impl Packer {
-    pub(super) fn new(header: Header, writer: EntityId, sealer: Sealer) -> Self {
+    pub(super) fn new(header: Header, writer: EntityId, sealer: Sealer, key_digest: Option<KeyDigest>) -> Self {
         Self {
             header,
             writer,
@@ -117,6 +119,7 @@ impl Packer {
             is_asked: false,
             inline_qos: Vec::new(),
             mistaken_key_bytes: 0,
+            key_digest,
             overhead: sealer.overhead(1, 1),
             sealer,
         }
@@ -450,6 +453,17 @@ impl Packer {
         self.timestamp = Some(timestamp);
     }
 
+    /// The key hash in the inline QoS of a sample. Beside an encrypted payload, the key hash is the digest of the key
+    /// (DDS Security 1.2 §7.4.4). As a short key is found from that by trial, encrypted submessages alone have it.
+    fn key_hash(&self, sample: &Outgoing<'_>) -> Option<KeyHash> {
+        let is_end = !sample.kind.is_alive();
+        if !self.sealer.payloads().is_some_and(|sealer| sealer.encrypts()) {
+            return (is_end || sample.instance != KeyHash::NIL).then_some(sample.instance);
+        }
+        let KeyDigest(digest) = self.key_digest.filter(|_| is_end && self.sealer.encrypts_submessages())?;
+        digest(sample.payload)
+    }
+
     fn prepare_inline_qos(&mut self, sample: &Outgoing<'_>) {
         self.inline_qos.clear();
         let is_asked = self.is_asked && !self.standing_qos.is_empty();
@@ -459,10 +473,7 @@ impl Packer {
         if is_asked {
             self.inline_qos.extend_from_slice(&self.standing_qos);
         }
-        // The hash of a short key reveals the key, which is encrypted with the payload.
-        let hides_key = sample.sealed.is_some() && self.sealer.payloads().is_some_and(|sealer| sealer.encrypts());
-        let has_instance = !hides_key && (!sample.kind.is_alive() || sample.instance != KeyHash::NIL);
-        let mut state = InlineQos { key_hash: has_instance.then_some(sample.instance), ..InlineQos::default() };
+        let mut state = InlineQos { key_hash: self.key_hash(sample), ..InlineQos::default() };
         if sample.kind.disposes() {
             state.status_info = state.status_info.with(StatusInfo::DISPOSED);
         }
@@ -496,7 +507,7 @@ mod tests {
     fn messages(pack: impl FnOnce(&mut Packer, &Arc<Destination>)) -> Vec<Vec<u8>> {
         let prefix = GuidPrefix([7; 12]);
         let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix };
-        let mut packer = Packer::new(header, EntityId::user_writer(1, false), Sealer::default());
+        let mut packer = Packer::new(header, EntityId::user_writer(1, false), Sealer::default(), None);
         let to = Arc::default();
         pack(&mut packer, &to);
         packer.close();

@@ -26,6 +26,7 @@ mod match_limit;
 mod opening;
 mod owed_answers;
 mod progress;
+mod protected_keys;
 mod room;
 mod stalls;
 mod steady;

@@ -7,7 +7,7 @@ use peregrine_rtps::protection::ProtectionKind::{Encrypt, EncryptWithOriginAuthe
 use peregrine_security::issue::KeyChoice;
 
 use super::documents::{ALL, Levels, Member, Realm, Rules};
-use super::{Maker, exchange};
+use super::{Maker, compare, exchange};
 
 /// The names of writer and reader. One name lets the writer begin the handshake, the other one the reader.
 const ORDERS: [[&str; 2]; 2] = [["Anna", "Bert"], ["Bert", "Anna"]];
@@ -34,8 +34,10 @@ fn check(test: &str, keys: KeyChoice, all_levels: &[Levels], adapt: fn(&mut Part
                     adapt(part);
                 }
             }
-            exchange(&NetNs::isolated().unwrap(), [&programs[0], &programs[1]], [&parts[0], &parts[1]])
-                .unwrap_or_else(|error| panic!("{pair}, {levels:?}, writer {}: {error}", names[0]));
+            let host = NetNs::isolated().unwrap();
+            let result = exchange(&host, [&programs[0], &programs[1]], [&parts[0], &parts[1]]);
+            compare(pair, *levels, result)
+                .unwrap_or_else(|failure| panic!("{pair}, {levels:?}, writer {}: {failure}", names[0]));
         }
     }
 }

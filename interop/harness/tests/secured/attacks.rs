@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,10 @@ const SIGNED: Levels = GOVERNANCES[1].1;
 const ANNOUNCEMENTS: &str = "rtps.sm.wrEntityId == 0x000100c2";
 /// Only messages of handshakes.
 const HANDSHAKES: &str = "rtps.sm.wrEntityId == 0x000201c3";
+/// The fewest strangers of a flood, which goes on until the participant has matched.
 const STRANGERS: u32 = 10_000;
+/// The end of a flood during which no participant matches.
+const STRANGERS_MAX: u32 = 20 * STRANGERS;
 /// The strangers of one address.
 const STRANGERS_PER_ADDRESS: u32 = 100;
 /// How much a flood may delay a participant.
@@ -166,7 +170,8 @@ fn renamed(octets: &[u8], prefix: &[u8], stranger: u32) -> Vec<u8> {
     octets
 }
 
-/// Strangers announce themselves and send the messages of a recorded handshake, in 10,000 names.
+/// Strangers announce themselves and send the messages of a recorded handshake, in 10,000 names or more, until a
+/// participant that starts meanwhile has matched.
 #[test]
 fn flood_of_handshakes_does_not_delay_a_participant() {
     let (host, realm) = (NetNs::isolated().unwrap(), Realm::new("flood"));
@@ -186,9 +191,11 @@ fn flood_of_handshakes_does_not_delay_a_participant() {
     w.wait_matched("w", 0, LIMIT).unwrap();
     let before = resident_kib(&w);
 
+    let has_matched = AtomicBool::new(false);
     let flood = || {
         within(&host, || {
-            for stranger in 0..STRANGERS {
+            let goes_on = |stranger: &u32| *stranger < STRANGERS || !has_matched.load(Ordering::Relaxed);
+            for stranger in (0..STRANGERS_MAX).take_while(goes_on) {
                 let [.., b, c] = (stranger / STRANGERS_PER_ADDRESS).to_be_bytes();
                 let socket = UdpSocket::bind((Ipv4Addr::new(127, 7, b, c), 0)).unwrap();
                 for octets in std::iter::once(&announcement).chain(&handshakes) {
@@ -205,12 +212,14 @@ fn flood_of_handshakes_does_not_delay_a_participant() {
         thread::sleep(Duration::from_millis(300));
         let (delayed, mut friend) = time_to_match(&host, &realm, "Dora");
         let is_during = !flood.is_finished();
+        has_matched.store(true, Ordering::Relaxed);
         w.wait_matched("w", 1, LIMIT).unwrap();
         w.write("w", &sample(9, 500)).unwrap();
         expect(&mut friend, "r", &[(9, 500)]).unwrap();
         flood.join().unwrap();
         let growth = resident_kib(&w).saturating_sub(before);
-        println!("usual {usual:?}, in the flood {delayed:?} (during it: {is_during}), memory {before} + {growth} KiB");
+        println!("usual {usual:?}, in the flood {delayed:?}, memory {before} + {growth} KiB");
+        assert!(is_during, "the flood had ended before the participant matched, after {delayed:?}");
         assert!(delayed <= usual + DELAY_MAX, "{delayed:?} instead of {usual:?}");
         assert!(growth <= GROWTH_MAX_KIB, "{growth} KiB");
         // The strangers match nothing.

@@ -25,6 +25,11 @@ const SRTPS_PREFIX: &str = "0x33";
 const CYCLONE: &str = "0x0110";
 const UNCOMPRESSED: &str = "unable to uncompress payload";
 
+/// The MD5 digest of the key in big endian: the key hash where the payload is encrypted. A key of four bytes is found
+/// from it by trial.
+const KEY_DIGEST: [u8; 16] =
+    [0x95, 0x83, 0xbf, 0x6a, 0x00, 0xb3, 0x2c, 0x6f, 0xd0, 0xa3, 0xb8, 0xb0, 0x2d, 0x17, 0x43, 0xd6];
+
 /// Bytes that appear in a recording if nothing is protected.
 fn marks() -> [(&'static str, Vec<u8>); 6] {
     // The data of each sample repeats the numbers from 0 to 250: 64 of them in order are no chance.
@@ -43,14 +48,17 @@ fn marks() -> [(&'static str, Vec<u8>); 6] {
     ]
 }
 
+/// Marks of samples: their data, and their keys.
+fn is_of_sample(mark: &str) -> bool {
+    matches!(mark, "data" | "key" | "key hash")
+}
+
 /// Whether the governance hides a mark.
 fn is_hidden(mark: &str, [messages, discovery, submessages, payloads]: Levels) -> bool {
     let of_samples = [messages, submessages, payloads];
     let of_names = [messages, discovery];
-    match mark {
-        "data" | "key" | "key hash" => of_samples.into_iter().any(is_hidden_by),
-        _ => of_names.into_iter().any(is_hidden_by),
-    }
+    let kinds = if is_of_sample(mark) { of_samples.as_slice() } else { of_names.as_slice() };
+    kinds.iter().copied().any(is_hidden_by)
 }
 
 /// The pair of a recording.
@@ -65,17 +73,22 @@ struct Recorded {
 /// The findings in a recording.
 struct Found {
     marks: Vec<&'static str>,
+    /// Whether the digest of the key is in the recording.
+    has_key_digest: bool,
     /// The marks in messages of others than [`Recorded::announces_in_clear`].
     strict_marks: Vec<&'static str>,
     submessages: String,
 }
 
-fn marks_in(octets: &[u8]) -> Vec<&'static str> {
-    let contains = |mark: &[u8]| octets.windows(mark.len()).any(|window| window == mark);
-    marks().into_iter().filter(|(_, mark)| contains(mark)).map(|(name, _)| name).collect()
+fn contains(octets: &[u8], mark: &[u8]) -> bool {
+    octets.windows(mark.len()).any(|window| window == mark)
 }
 
-/// Records an exchange.
+fn marks_in(octets: &[u8]) -> Vec<&'static str> {
+    marks().into_iter().filter(|(_, mark)| contains(octets, mark)).map(|(name, _)| name).collect()
+}
+
+/// Records an exchange, at whose end the writer disposes and unregisters the instance.
 fn record(pair: &Recorded, parts: &[Participant; 2], [_, _, _, payloads]: Levels) -> Result<Found> {
     let host = NetNs::isolated()?;
     let capture = Capture::start(&host, "lo")?;
@@ -92,6 +105,8 @@ fn record(pair: &Recorded, parts: &[Participant; 2], [_, _, _, payloads]: Levels
             return Err(Error::Violated(format!("another sample than the one written: {taken:?}")));
         }
     }
+    writer.dispose("w", KEY)?;
+    writer.unregister("w", KEY)?;
     writer.wait_acknowledged("w", LIMIT)?;
     reader.leave();
     writer.leave();
@@ -106,7 +121,7 @@ fn record(pair: &Recorded, parts: &[Participant; 2], [_, _, _, payloads]: Levels
     // The properties that configure security name the folder of the documents. No property list may show them.
     for folder in parts.iter().filter_map(|part| part.security.as_ref()) {
         let name = folder.as_os_str().as_encoded_bytes();
-        if octets.windows(name.len()).any(|window| window == name) {
+        if contains(&octets, name) {
             return Err(Error::Violated(format!("the recording shows the property with {}", folder.display())));
         }
     }
@@ -119,21 +134,25 @@ fn record(pair: &Recorded, parts: &[Participant; 2], [_, _, _, payloads]: Levels
         }
         None => marks.clone(),
     };
-    Ok(Found { marks, strict_marks, submessages: decoded.submessage_ids()? })
+    let has_key_digest = contains(&octets, &KEY_DIGEST);
+    Ok(Found { marks, has_key_digest, strict_marks, submessages: decoded.submessage_ids()? })
 }
 
 fn check_one(pair: &Recorded, parts: &[Participant; 2], levels: Levels) -> Result<()> {
     let found = record(pair, parts, levels)?;
+    if found.has_key_digest {
+        return Err(Error::Violated("the recording shows the digest of the key".to_owned()));
+    }
     for (mark, _) in marks() {
-        let is_of_sample = mark == "data" || mark == "key";
+        let may_lack = is_of_sample(mark) && pair.may_bypass;
         if is_hidden(mark, levels) {
-            let is_excused = pair.announces_in_clear.is_some() && !is_of_sample && levels[1] == ProtectionKind::None;
+            let is_excused =
+                pair.announces_in_clear.is_some() && !is_of_sample(mark) && levels[1] == ProtectionKind::None;
             let searched = if is_excused { &found.strict_marks } else { &found.marks };
             if searched.contains(&mark) {
                 return Err(Error::Violated(format!("the recording shows the {mark}")));
             }
-        } else if mark != "key hash" && !(is_of_sample && pair.may_bypass) && !found.marks.contains(&mark) {
-            // Not every implementation sends key hashes.
+        } else if !may_lack && !found.marks.contains(&mark) {
             return Err(Error::Violated(format!("the recording lacks the {mark}: the search finds nothing")));
         }
     }
@@ -170,6 +189,17 @@ fn with(reader: Maker, may_bypass: bool, announces_in_clear: Option<&'static str
     Recorded { programs: [Program::peregrine().unwrap(), reader().unwrap()], may_bypass, announces_in_clear }
 }
 
+/// Whether the key hash and the digest of the key are in the packets of this writer to Peregrine.
+fn key_marks_of(writer: Maker, name: &str, payloads: ProtectionKind) -> (bool, bool) {
+    let programs = [writer().unwrap(), Program::peregrine().unwrap()];
+    let pair = Recorded { programs, may_bypass: false, announces_in_clear: None };
+    let levels = [ProtectionKind::None, ProtectionKind::None, ProtectionKind::None, payloads];
+    let realm = Realm::new(&format!("capture-key-of-{name}-{payloads:?}"));
+    let parts = ["Anna", "Bert"].map(|name| realm.participant(&Rules::of(levels), &Member::named(name)));
+    let found = record(&pair, &parts, levels).unwrap();
+    (found.marks.contains(&"key hash"), found.has_key_digest)
+}
+
 #[test]
 fn recording_of_peregrine_shows_what_is_not_hidden() {
     check("peregrine", &with(Program::peregrine, true, None));
@@ -183,4 +213,21 @@ fn recording_of_peregrine_and_cyclone_shows_what_is_not_hidden() {
 #[test]
 fn recording_of_peregrine_and_fast_shows_what_is_not_hidden() {
     check("fast", &with(Program::fast_dds, false, None));
+}
+
+/// Both send the MD5 digest of a key where the payload is encrypted (DDS Security 1.2 §7.4.4). Cyclone DDS sends no key
+/// hash otherwise.
+#[test]
+fn others_show_the_digest_of_the_key_where_payloads_are_encrypted() {
+    let cases: [(Maker, &str, ProtectionKind, (bool, bool)); 4] = [
+        (Program::cyclone_dds, "cyclone", ProtectionKind::None, (false, false)),
+        (Program::cyclone_dds, "cyclone", ProtectionKind::Encrypt, (false, true)),
+        (Program::fast_dds, "fast", ProtectionKind::None, (true, false)),
+        (Program::fast_dds, "fast", ProtectionKind::Encrypt, (false, true)),
+    ];
+    thread::scope(|scope| {
+        for (writer, name, payloads, expected) in cases {
+            scope.spawn(move || assert_eq!(key_marks_of(writer, name, payloads), expected, "{name}, {payloads:?}"));
+        }
+    });
 }

@@ -1,5 +1,6 @@
 //! Participants, topics and domains that the documents do not permit.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use peregrine_interop::{DataType, Error, NetNs, Participant, Peer, Program, Qos, Result};
@@ -11,6 +12,15 @@ use super::{LIMIT, Maker, TOPIC, durable, expect, join, sample};
 const MAKERS: [Maker; 3] = [Program::cyclone_dds, Program::fast_dds, Program::peregrine];
 /// Message protection without anything else, with which all refusals depend on the handshake alone.
 const SIGNED: Levels = GOVERNANCES[1].1;
+
+/// The strangers of each program: the first one begins the handshake with Vera, Vera begins that with the second one.
+/// The participant with the lower GUID begins, whose upper half is a hash of the name.
+const STRANGERS: [[&str; 2]; 3] = [["Bert", "Dora"], ["Gina", "Emil"], ["Mara", "Lena"]];
+
+/// The cause of a refusal: both authorities have the same name, and different keys.
+fn of_another_authority(name: &str) -> String {
+    format!("certificate of CN={name},O=Test: not signed by the authority that it names")
+}
 
 fn programs() -> [Program; 3] {
     MAKERS.map(|maker| maker().unwrap())
@@ -48,23 +58,28 @@ fn participant_with_a_certificate_of_another_authority_does_not_match() {
     let [one, other] = ["one", "other"].map(|name| Realm::new(&format!("strangers-{name}")));
     let rules = Rules::of(SIGNED);
     let host = NetNs::isolated().unwrap();
-    // Either side begins a handshake: the names of the two strangers of each program differ.
-    let mut own =
-        join(&Program::peregrine().unwrap(), &host, &one.participant(&rules, &Member::named("Anna"))).unwrap();
+    let documents = one.participant(&rules, &Member::named("Vera"));
+    let mut own = join(&Program::peregrine().unwrap(), &host, &documents).unwrap();
     writer(&mut own, "w");
     let all = programs();
-    let strangers = all.iter().flat_map(|program| {
-        ["Bert", "Cora"].map(|name| {
+    let strangers = all.iter().zip(STRANGERS).map(|(program, names)| {
+        names.map(|name| {
             let documents = other.participant(&rules, &Member::named(name));
             let mut stranger = join(program, &host, &documents).unwrap();
             reader(&mut stranger, "r");
             stranger
         })
     });
-    let strangers: Vec<Peer> = strangers.collect();
+    let mut strangers: Vec<[Peer; 2]> = strangers.collect();
     // A participant of the same authority matches meanwhile, so that the wait ends with an event.
-    let _friend = friend(&host, &mut own, &one.participant(&rules, &Member::named("Dora")), 1, 1);
-    for mut stranger in strangers {
+    let _friend = friend(&host, &mut own, &one.participant(&rules, &Member::named("Karl")), 1, 1);
+    // The side that does not begin refuses the request, with the cause, and answers nothing.
+    for [name, _] in STRANGERS {
+        own.wait_reason(&["a handshake message", "is refused", &of_another_authority(name)], LIMIT).unwrap();
+    }
+    let [.., [_, asked]] = strangers.as_mut_slice() else { panic!("strangers of each program") };
+    asked.wait_reason(&["a handshake message", "is refused", &of_another_authority("Vera")], LIMIT).unwrap();
+    for mut stranger in strangers.into_iter().flatten() {
         assert_eq!(stranger.status("r").unwrap().matched_total, 0, "{}", stranger.version());
     }
     assert_eq!(own.status("w").unwrap().matched_total, 1);
@@ -102,6 +117,8 @@ fn participant_whose_certificate_expires_is_let_go() {
     let expiring: Vec<Peer> = expiring.collect();
     first.wait_matched("w", 3, Duration::from_secs(7)).unwrap();
     first.wait_matched("w", 0, LIMIT).unwrap();
+    let told = first.wait_reasons(3, &["is let go: its certificate was valid until"], LIMIT).unwrap();
+    assert_eq!(told.into_iter().collect::<BTreeSet<_>>().len(), 3, "one for each peer");
     let mut second = join(&own, &host, &of("Emil")).unwrap();
     writer(&mut second, "w");
     let mut friend = join(&own, &host, &of("Fred")).unwrap();
@@ -109,6 +126,11 @@ fn participant_whose_certificate_expires_is_let_go() {
     friend.wait_matched("f", 2, LIMIT).unwrap();
     second.wait_matched("w", 1, LIMIT).unwrap();
     assert_eq!(second.status("w").unwrap().matched_total, 1, "an expired certificate was accepted");
+    // Cyclone DDS sends no certificate that has expired.
+    for name in ["Cora", "Dora"] {
+        let cause = format!("certificate of CN={name},O=Test: expired at");
+        second.wait_reason(&["a handshake message", "is refused", &cause], LIMIT).unwrap();
+    }
     // The keys that the expired participants have are no longer in use.
     first.write("w", &sample(1, 100)).unwrap();
     expect(&mut friend, "f", &[(1, 100)]).unwrap();
@@ -131,6 +153,47 @@ fn endpoint_of_a_topic_without_permission_is_refused() {
             }
         }
         peer.writer("w", "AllowedTopic", DataType::KeyedSample, &Qos::default()).unwrap();
+    }
+}
+
+/// The governance of the peer leaves its endpoints to all, so that the peer makes those which its permissions do not
+/// name. Both sides protect messages alike, so that they authenticate each other.
+#[test]
+fn endpoint_of_an_authenticated_peer_without_permission_is_refused_with_its_cause() {
+    let (realm, rules) = (Realm::new("remote-topic"), Rules::of(SIGNED));
+    let lax = Rules { is_controlled: false, ..rules.clone() };
+    let host = NetNs::isolated().unwrap();
+    let mut own =
+        join(&Program::peregrine().unwrap(), &host, &realm.participant(&rules, &Member::named("Anna"))).unwrap();
+    own.writer("w", "ToPeer", DataType::KeyedSample, &durable()).unwrap();
+    own.reader("r", "FromPeer", DataType::KeyedSample, &durable()).unwrap();
+    own.write("w", &sample(1, 100)).unwrap();
+    for (program, name) in programs().iter().zip(["Bert", "Cora", "Dora"]) {
+        let member = Member { topics: "Allowed*", ..Member::named(name) };
+        let mut peer = join(program, &host, &realm.participant(&lax, &member)).unwrap();
+        peer.reader("r", "ToPeer", DataType::KeyedSample, &durable()).unwrap();
+        peer.writer("w", "FromPeer", DataType::KeyedSample, &durable()).unwrap();
+        peer.write("w", &sample(7, 100)).unwrap();
+        own.wait_reason(&["is authenticated as", &format!("CN={name},")], LIMIT).unwrap();
+        for denied in ["subscribing to topic `ToPeer`", "publishing topic `FromPeer`"] {
+            let cause = [&format!("peer CN={name},O=Test: permissions:"), denied, "the default is DENY"];
+            own.wait_reason(&cause, LIMIT).unwrap();
+        }
+        assert!(peer.take("r", 1, Duration::ZERO).unwrap().is_empty(), "{} has a sample", peer.version());
+        for endpoint in ["r", "w"] {
+            assert_eq!(peer.status(endpoint).unwrap().matched_total, 0, "{endpoint} of {}", peer.version());
+        }
+    }
+    // One with the permission matches: the refusals above are not for want of a path.
+    let mut friend =
+        join(&Program::peregrine().unwrap(), &host, &realm.participant(&rules, &Member::named("Emil"))).unwrap();
+    friend.reader("f", "ToPeer", DataType::KeyedSample, &durable()).unwrap();
+    friend.writer("g", "FromPeer", DataType::KeyedSample, &durable()).unwrap();
+    expect(&mut friend, "f", &[(1, 100)]).unwrap();
+    friend.write("g", &sample(8, 100)).unwrap();
+    expect(&mut own, "r", &[(8, 100)]).unwrap();
+    for endpoint in ["w", "r"] {
+        assert_eq!(own.status(endpoint).unwrap().matched_total, 1, "{endpoint} matched a peer without permission");
     }
 }
 

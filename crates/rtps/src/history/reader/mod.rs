@@ -3,6 +3,7 @@
 mod cache_bytes;
 mod fast_queue;
 mod fast_sample;
+mod key_digests;
 mod lifetime;
 mod lifetime_state;
 mod sample;
@@ -65,6 +66,9 @@ pub struct ReaderHistoryConfig {
     /// Computes the serialized key of a new instance from its first sample, kept for [`ReaderHistory::key_of`]. Without
     /// this function, the reader keeps no keys.
     pub key_holder: Option<KeyHolder>,
+    /// Computes the digests of keys, for [`ReaderHistory::instance_with_digest`]. Needs [`Self::key_holder`], or keys
+    /// that are [set](ReaderHistory::set_key).
+    pub key_digest: Option<KeyDigest>,
     /// Seed that makes hash tables unpredictable to peers.
     pub seed: u64,
 }
@@ -73,6 +77,10 @@ pub struct ReaderHistoryConfig {
 /// cannot be decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHolder(pub fn(&[u8], bool) -> Option<Vec<u8>>);
+
+/// Computes the MD5 digest of a key from the serialized key. `None` when the bytes cannot be decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyDigest(pub fn(&[u8]) -> Option<KeyHash>);
 
 impl ReaderHistoryConfig {
     /// Whether the policies keep all samples of a live instance in order of arrival.
@@ -95,6 +103,7 @@ impl Default for ReaderHistoryConfig {
             autopurge_no_writers: Span::INFINITE,
             autopurge_disposed: Span::INFINITE,
             key_holder: None,
+            key_digest: None,
             seed: 0,
         }
     }
@@ -113,6 +122,9 @@ struct Cached {
     next_of_instance: Option<u32>,
 }
 
+/// Indices of instances.
+type InstanceMap = HashMap<KeyHash, u32, foldhash::quality::FixedState>;
+
 /// The samples of one reader.
 ///
 /// Every operation is constant in time per sample, whatever the cache holds, except ordering by source timestamp
@@ -122,7 +134,9 @@ pub struct ReaderHistory {
     config: ReaderHistoryConfig,
     samples: Slab<Cached>,
     instances: Slab<Instance>,
-    by_key: HashMap<KeyHash, u32, foldhash::quality::FixedState>,
+    by_key: InstanceMap,
+    /// The instances by the digests of their keys, if samples are encrypted.
+    by_digest: Option<InstanceMap>,
     /// The index of the last sample's instance, which is often the next one's as well.
     last_instance: u32,
     head: Option<u32>,
@@ -144,7 +158,7 @@ impl ReaderHistory {
     /// An empty cache.
     #[must_use]
     pub fn new(config: ReaderHistoryConfig) -> Self {
-        let by_key = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
+        let by_key = Self::map(config.seed);
         Self {
             is_plain: config.is_plain(),
             bytes: CacheBytes::new(config.max_bytes, Arc::clone(&config.account)),
@@ -153,6 +167,7 @@ impl ReaderHistory {
             samples: Slab::default(),
             instances: Slab::default(),
             by_key,
+            by_digest: None,
             last_instance: 0,
             head: None,
             tail: None,
@@ -308,11 +323,12 @@ impl ReaderHistory {
 
     /// Sets the serialized key of a known instance without one.
     pub fn set_key(&mut self, instance: &KeyHash, serialized_key: Option<Vec<u8>>) {
-        if let Some(index) = self.by_key.get(instance)
-            && let Some(known) = self.instances.get_mut(*index)
+        if let Some(index) = self.by_key.get(instance).copied()
+            && let Some(known) = self.instances.get_mut(index)
             && known.key_holder.is_none()
         {
             known.key_holder = serialized_key;
+            self.add_digest(index);
         }
     }
 
@@ -323,6 +339,10 @@ impl ReaderHistory {
         if self.instances.get(index).is_some_and(|i| i.samples == 0) {
             self.drop_instance(index);
         }
+    }
+
+    fn map(seed: u64) -> InstanceMap {
+        HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed))
     }
 
     fn find(&mut self, key: &KeyHash) -> Option<u32> {
@@ -524,6 +544,7 @@ impl ReaderHistory {
             });
         let index = self.instances.insert(instance);
         self.by_key.insert(key, index);
+        self.add_digest(index);
         index
     }
 
@@ -531,6 +552,7 @@ impl ReaderHistory {
         self.unlist(index);
         if let Some(instance) = self.instances.remove(index) {
             self.by_key.remove(&instance.key);
+            self.remove_digest(&instance);
             if let Some(held) = instance.held.and_then(|place| self.separation.discard(place)) {
                 self.bytes.remove(CacheBytes::of(&held.payload));
             }

@@ -1,9 +1,13 @@
 //! System calls per sample and while idle, counted by the sockets, over loopback.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use peregrine::qos::{Limit, ResourceLimits};
-use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection};
+use peregrine::{
+    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection, Selector, WaitSet,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -228,9 +232,8 @@ fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
         let Ok(status) = std::fs::read_to_string(task.unwrap().path().join("status")) else { continue };
         let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
         let name = field("Name:").unwrap_or_default().to_owned();
-        let is_ours = name == format!("pg-ctrl-{domain}")
-            || name.starts_with(&format!("pg-data-{domain}-"))
-            || name == format!("pg-shm-{domain}");
+        let mut parts = name.split('-');
+        let is_ours = parts.next() == Some("pg") && parts.nth(1) == Some(&*domain.to_string());
         if is_ours {
             all.push((name, field("voluntary_ctxt_switches:").unwrap().parse().unwrap()));
         }
@@ -296,6 +299,113 @@ fn sample_by_shared_memory_wakes_the_thread_that_waits_and_no_other() {
         let sleeps = *rounds.last().unwrap();
         assert!(sleeps <= SLEEPS_MAX, "sleeps of the shared-memory threads in {ROUND} exchanges: {rounds:?}");
     });
+}
+
+/// How the application gets its samples.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Take,
+    WaitSet,
+    Listener,
+}
+
+/// Writes each sample when the thread of the application that waits for it sleeps, until a round in which the threads of
+/// the domain have fallen asleep at most `per_sample` times for each sample, and a few times besides: each sleep follows
+/// a wake-up. On a busy machine a thread may miss its turn, so that other rounds occur.
+#[cfg(target_os = "linux")]
+fn assert_wake_ups_by_udp(domain: u32, waiting: Waiting, per_sample: u32) {
+    const ROUND: u32 = 300;
+    const LAST: u32 = u32::MAX;
+    let sleeps_max = u64::from(per_sample * ROUND + ROUND / 4);
+    let sides = sides(domain);
+    let received = Arc::new(AtomicU32::new(0));
+    let note = {
+        let received = Arc::clone(&received);
+        move |reader: &DataReader<Blob>| {
+            let numbers = reader.take().unwrap().into_iter().filter_map(|sample| Some(sample.value()?.number));
+            numbers.for_each(|number| received.store(number, Ordering::SeqCst));
+        }
+    };
+    let writer = sides[0].topic::<Blob>("woken").unwrap().writer_builder().keep_all().best_effort().build().unwrap();
+    let reader = sides[1].topic::<Blob>("woken").unwrap().reader_builder().keep_all().best_effort();
+    let reader = if waiting == Waiting::Listener { reader.on_data(note.clone()) } else { reader };
+    let reader = reader.build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    settle(&sides);
+    let sleeps = || sleeps_of_threads(domain).into_iter().map(|(_, sleeps)| sleeps).sum::<u64>();
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        if waiting != Waiting::Listener {
+            let received = Arc::clone(&received);
+            scope.spawn(move || {
+                tell.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+                while received.load(Ordering::SeqCst) != LAST {
+                    if waiting == Waiting::WaitSet {
+                        let waits = WaitSet::new();
+                        waits.attach(&reader.read_condition(Selector::ANY));
+                        waits.wait(PATIENCE).unwrap();
+                    } else {
+                        reader.wait_for_data(PATIENCE).unwrap();
+                    }
+                    note(&reader);
+                }
+            });
+        } else {
+            drop(tell);
+        }
+        let stat = told.recv().ok().map(|task| std::path::Path::new("/proc").join(task).join("stat"));
+        let is_asleep = || {
+            let stat = stat.as_ref().map(|stat| std::fs::read_to_string(stat).unwrap());
+            stat.is_none_or(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('S'))
+        };
+        let exchange = |number: u32| {
+            let end = Instant::now() + PATIENCE;
+            while !is_asleep() {
+                assert!(Instant::now() < end, "the thread does not wait");
+            }
+            writer.write(&Blob { number, octets: vec![7; 100] }).unwrap();
+            while received.load(Ordering::SeqCst) != number {
+                assert!(Instant::now() < end, "sample {number} does not come");
+                std::thread::yield_now();
+            }
+        };
+        let end = Instant::now() + PATIENCE;
+        let mut rounds = Vec::new();
+        while rounds.last().is_none_or(|sleeps| *sleeps > sleeps_max) && Instant::now() < end {
+            let before = sleeps();
+            assert!(before > 0, "the threads of the domain have slept");
+            (1..=ROUND).for_each(exchange);
+            rounds.push(sleeps() - before);
+        }
+        exchange(LAST);
+        let least = *rounds.last().unwrap();
+        assert!(
+            least <= sleeps_max,
+            "sleeps of the threads of the domain for {ROUND} samples: {:?}",
+            rounds.iter().min()
+        );
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn sample_by_udp_wakes_the_thread_that_waits_and_no_other() {
+    assert_wake_ups_by_udp(75, Waiting::Take, 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn sample_by_udp_wakes_the_thread_in_a_wait_set_and_no_other() {
+    assert_wake_ups_by_udp(76, Waiting::WaitSet, 0);
+}
+
+/// The thread that receives the sample runs the listener.
+#[cfg(target_os = "linux")]
+#[test]
+fn sample_by_udp_for_a_listener_wakes_one_thread() {
+    assert_wake_ups_by_udp(77, Waiting::Listener, 1);
 }
 
 #[cfg(target_os = "linux")]

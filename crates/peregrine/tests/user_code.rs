@@ -370,6 +370,77 @@ fn slow_listener_does_not_stop_missed_deadlines_of_another_topic() {
     });
 }
 
+/// The listener of a reader of the same process runs on the writing thread, inside `write`. Only this call waits for
+/// it, for as long as it lasts.
+#[test]
+fn listener_that_blocks_in_a_write_delays_nothing_but_that_write() {
+    struct Missed(Mutex<SyncSender<()>>);
+    impl DataReaderListener<Reading> for Missed {
+        fn on_requested_deadline_missed(&self, _: &DataReader<Reading>, _: RequestedDeadlineMissedStatus) {
+            let _ = self.0.lock().unwrap().try_send(());
+        }
+    }
+    let here = local_participant(66, Duration::from_secs(20));
+    let topic = |name: &str| here.topic::<Reading>(name).unwrap();
+    let reader = |name: &str| topic(name).reader_builder().reliable().keep_all();
+    let writer = |name: &str| {
+        let writer = topic(name).writer_builder().reliable().keep_all();
+        writer.max_blocking_time(Duration::from_millis(10)).build().unwrap()
+    };
+    let (begun, has_begun) = sync_channel(1);
+    let (release, released) = sync_channel::<()>(1);
+    let released = Mutex::new(released);
+    let blocking = reader("blocking").on_data(move |_: &DataReader<Reading>| {
+        let _ = begun.try_send(());
+        let _ = released.lock().unwrap().recv_timeout(2 * PATIENCE);
+    });
+    let blocking = blocking.build().unwrap();
+    let (sibling, other) = (reader("blocking").build().unwrap(), reader("other").build().unwrap());
+    let (first, second, to_other) = (writer("blocking"), writer("blocking"), writer("other"));
+    let (told, missed) = sync_channel(1);
+    let deadline = Duration::from_millis(20);
+    let timed = topic("deadline").reader_builder().deadline(deadline);
+    let _timed = timed.listener(Missed(Mutex::new(told)), StatusMask::ALL).build().unwrap();
+    let to_timed = topic("deadline").writer_builder().deadline(deadline).build().unwrap();
+    [&first, &second].iter().for_each(|writer| writer.wait_for_readers(2, PATIENCE).unwrap());
+    [&to_other, &to_timed].iter().for_each(|writer| writer.wait_for_readers(1, PATIENCE).unwrap());
+    let has_written = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Dropped as well if an assertion fails, so that the writing thread ends.
+        let release = release;
+        scope.spawn(|| {
+            first.write(&Reading::new(1, 1)).unwrap();
+            has_written.store(true, Ordering::SeqCst);
+        });
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        let take = |reader: &DataReader<Reading>| reader.wait_and_take(PATIENCE).unwrap().into_value();
+        // The other reader of that sample has it, and other threads write: with the same writer, too.
+        assert_eq!(take(&sibling), Some(Reading::new(1, 1)));
+        for (value, writer) in [(2, &second), (3, &first)] {
+            writer.write(&Reading::new(1, value)).unwrap();
+            assert_eq!(take(&sibling), Some(Reading::new(1, value)));
+            writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        }
+        for value in 0..100 {
+            to_other.write(&Reading::new(1, value)).unwrap();
+            assert_eq!(take(&other), Some(Reading::new(1, value)));
+        }
+        to_timed.write(&Reading::new(1, 1)).unwrap();
+        for _ in 0..3 {
+            missed.recv_timeout(PATIENCE).expect("timers go on");
+        }
+        let (late, late_reader) = (writer("late"), reader("late").build().unwrap());
+        late.wait_for_readers(1, PATIENCE).unwrap();
+        late.write(&Reading::new(1, 7)).unwrap();
+        assert_eq!(take(&late_reader), Some(Reading::new(1, 7)));
+        eventually("the call is reported", || blocking.listener_stalls() == 1);
+        assert!(!has_written.load(Ordering::SeqCst), "the write waits for the listener, longer than it may for room");
+        assert_eq!(blocking.take().unwrap().len(), 3);
+        drop(release);
+    });
+    assert!(has_written.load(Ordering::SeqCst));
+}
+
 /// The acknowledgements that free room arrive while the listener waits for them.
 fn write_in_listener_with_full_history_gets_room(route: Route) {
     const SAMPLES: u32 = 300;

@@ -2,6 +2,11 @@
 
 use alloc::collections::VecDeque;
 
+/// Events that wait at most. The caller drains the queue after each call, and a call queues a few events for each
+/// instance, sample or pair of endpoints that it concerns: forty thousand pairs in the largest systems. A queue that
+/// nobody drains reaches this bound.
+const EVENTS_MAX: usize = 1 << 20;
+
 /// The capacity that an empty queue keeps.
 const KEPT: usize = 16;
 
@@ -26,6 +31,7 @@ impl<T> EventQueue<T> {
 
     pub(crate) fn push_back(&mut self, event: T) {
         self.0.push_back(event);
+        debug_assert!(self.0.len() <= EVENTS_MAX, "the caller does not drain the events");
     }
 
     #[inline]
@@ -41,6 +47,7 @@ impl<T> EventQueue<T> {
 impl<T> Extend<T> for EventQueue<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, events: I) {
         self.0.extend(events);
+        debug_assert!(self.0.len() <= EVENTS_MAX, "the caller does not drain the events");
     }
 }
 
@@ -56,6 +63,23 @@ mod tests {
             assert_eq!(queue.pop_front(), Some(event));
         }
         assert_eq!((queue.pop_front(), queue.0.capacity()), (None, 0));
+    }
+
+    #[test]
+    fn queue_accepts_events_up_to_its_bound() {
+        let mut queue = EventQueue::new();
+        queue.extend(0..EVENTS_MAX - 1);
+        queue.push_back(EVENTS_MAX);
+        assert_eq!(queue.0.len(), EVENTS_MAX);
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "the caller does not drain the events")]
+    fn queue_that_is_not_drained_is_noticed() {
+        let mut queue = EventQueue::new();
+        queue.extend(0..EVENTS_MAX);
+        queue.push_back(EVENTS_MAX);
     }
 
     #[test]

@@ -15,8 +15,12 @@
 //! ones, the example `access_control` an access control that keeps the governance.
 //!
 //! Calls of a plug-in are made under a lock of the participant, by one thread at a time but for those of
-//! [`AccessControl`](access_control::AccessControl), and do not wait. A computation that takes long is a
-//! [`Job`](authentication::Job). An authentication that others do not understand announces a token of its own
+//! [`AccessControl`](access_control::AccessControl), and do not wait. A call must not call an entity (a participant, a
+//! reader, a writer): it would wait for itself. Debug builds panic at the attempt. A panic of a call is caught, logged
+//! and counted ([`user_code_panics`](crate::user_code_panics)), and the call counts as a refusal: access is denied, a
+//! message of a handshake is lost, keys are not taken. Only panics during the creation of the participant, and those of
+//! the [`Protection`](cryptography::Protection) of a cryptography, pass on to the caller. A computation that takes long
+//! is a [`Job`](authentication::Job). An authentication that others do not understand announces a token of its own
 //! ([`Plugins::identity_token`]).
 //!
 //! A plug-in decides in place of the standard: its application answers for these decisions. The session keeps the order

@@ -24,6 +24,9 @@ use crate::topic_type::{instance_of, serialized_key};
 impl<T: DdsType> DataWriter<T> {
     /// Writes a value. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
     ///
+    /// The listeners of readers in the same process run in this call, after the value is delivered. If a listener
+    /// blocks, the call blocks for as long, beyond `max_blocking_time`; other threads can write meanwhile.
+    ///
     /// # Errors
     /// [`Error::Encode`]; [`Error::Timeout`] when there was no room in time; [`Error::OutOfResources`] for an instance
     /// past `max_instances`; [`BadParameter::TooLong`] for a value of more than 2,147,483,647 bytes in its serialized

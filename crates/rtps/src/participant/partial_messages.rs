@@ -85,6 +85,7 @@ impl PartialMessages {
         while self.held > PARTIAL_HANDSHAKE_BYTES_MAX || self.all.len() > PARTIAL_HANDSHAKES_MAX {
             self.drop_greedy();
         }
+        debug_assert!(self.all.len() <= PARTIAL_HANDSHAKES_MAX && self.held <= PARTIAL_HANDSHAKE_BYTES_MAX);
         Piece::Kept
     }
 

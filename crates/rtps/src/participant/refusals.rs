@@ -22,6 +22,7 @@ impl Refusals {
             self.last.pop_front();
         }
         self.last.push_back((prefix, reason));
+        debug_assert!(self.last.len() <= REFUSALS_REMEMBERED_MAX);
         true
     }
 

@@ -97,6 +97,7 @@ impl HandshakeQueue {
         if has_room {
             self.bytes = self.bytes.saturating_add(len);
             self.messages.push_back(message);
+            debug_assert!(self.messages.len() <= HANDSHAKE_QUEUE_MAX && self.bytes <= HANDSHAKE_QUEUE_BYTES_MAX);
         }
         has_room
     }

@@ -2,6 +2,12 @@
 //!
 //! The built-in plug-ins implement the same traits, and a [`Session`](super::Session) uses each only through its trait.
 //! All calls are made by one thread at a time and do not wait: times, random bytes and messages are inputs.
+//!
+//! `peregrine` calls the plug-ins of a participant under the lock of this participant, from any thread. A call must not
+//! call an entity (a participant, a reader, a writer): it would wait for itself. Debug builds panic at the attempt. A
+//! panic of a call is caught, logged and counted (`user_code_panics`), and the call counts as a refusal: access is
+//! denied, a message of a handshake is lost, keys are not taken. Only panics during the creation of the participant, and
+//! those of the [`Protection`], pass on to the caller.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -303,15 +309,21 @@ impl Plugins {
         (self.access_control)(builtin)
     }
 
-    pub(crate) const fn announced_identity(&self) -> &DataHolder {
+    /// The identity token that the participant announces.
+    #[must_use]
+    pub const fn announced_identity(&self) -> &DataHolder {
         &self.identity_token
     }
 
-    pub(super) fn make_authentication(&self, builtin: Authenticator) -> Box<dyn Authentication> {
+    /// The authentication of a participant.
+    #[must_use]
+    pub fn make_authentication(&self, builtin: Authenticator) -> Box<dyn Authentication> {
         (self.authentication)(builtin)
     }
 
-    pub(super) fn make_cryptographic(&self, builtin: KeyFactory) -> Box<dyn Cryptographic> {
+    /// The cryptography of a participant.
+    #[must_use]
+    pub fn make_cryptographic(&self, builtin: KeyFactory) -> Box<dyn Cryptographic> {
         (self.cryptographic)(builtin)
     }
 }

@@ -1,6 +1,7 @@
 //! Errors of shared memory.
 
 use super::channel_end::WriterId;
+use super::message::Refusal;
 use std::{fmt, io};
 
 /// Why there is no slot.
@@ -102,3 +103,27 @@ impl fmt::Display for TakeError {
 }
 
 impl std::error::Error for TakeError {}
+
+/// Why a reader could not connect to a writer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The writer's process refused.
+    Refused(Refusal),
+    /// The writer's process closed the connection, ended, or does not follow the protocol.
+    Closed,
+    /// The writer's memory is not as announced, or the two processes do not see the same memory; the text says which.
+    Memory(String),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reason) => reason.fmt(f),
+            Self::Closed => f.write_str("the writer's process has closed the connection or speaks another protocol"),
+            Self::Memory(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}

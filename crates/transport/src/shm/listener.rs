@@ -26,6 +26,7 @@ pub struct Listener {
     socket: ListenSocket,
     doorbells: Arc<DoorbellPage<Identity, PeerPage>>,
     doorbell_page: Memory,
+    /// At most [`MAX_SILENT`].
     silent: VecDeque<Link>,
     /// Readable when a connection or a first message has arrived.
     poller: Poller,
@@ -125,6 +126,7 @@ impl Listener {
         }
         self.poller.add(&link, Token(1))?;
         self.silent.push_back(link);
+        debug_assert!(self.silent.len() <= MAX_SILENT);
         Ok(())
     }
 }
@@ -167,5 +169,24 @@ impl Request {
     pub fn refuse(self, reason: Refusal) {
         // A reader that cannot be notified observes the end of the connection.
         let _ = self.link.send(&Message::Refused(reason), &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_connections_past_the_bound_close_the_oldest() {
+        let mut listener = Listener::new(Trust::SameUser).unwrap();
+        let mut silent = VecDeque::new();
+        for _ in 0..MAX_SILENT + 3 {
+            silent.push_back(Link::connect(listener.address(), Trust::SameUser).unwrap());
+            assert!(listener.accept().unwrap().is_none());
+        }
+        assert_eq!((listener.silent.len(), listener.rejected_connections()), (MAX_SILENT, 3));
+        let rest = silent.split_off(3);
+        assert!(silent.iter().all(|link| matches!(link.receive(), Received::Closed)));
+        assert!(rest.iter().all(|link| matches!(link.receive(), Received::Nothing)));
     }
 }

@@ -103,13 +103,13 @@ pub use wake::{FollowerWatch, Interrupt};
 pub use {
     channel_end::{Gone, ReaderGone, ReaderId, WriterGone, WriterId},
     colocation::{HostIdentity, Namespaces, NotColocated},
-    error::{LoanError, PublishError, TakeError},
+    error::{ConnectError, LoanError, PublishError, TakeError},
     link::{Address, Peer, Trust},
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, USER_WORDS, UserMessage, WriterKey},
     reader::{
-        AckHandle, ConnectError, Connecting, Connection, Connector, Follower, InPlace, Reader, ReaderConfig,
-        ReaderStatistics, TooManyProcesses, Wake,
+        AckHandle, Connecting, Connection, Connector, Follower, InPlace, Reader, ReaderConfig, ReaderStatistics,
+        TooManyWriters, Wake,
     },
     retained_slot::{RetainedSlot, SpentSegment},
     sample::Sample,

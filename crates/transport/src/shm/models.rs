@@ -8,9 +8,9 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 
+mod acknowledgements;
 mod commands;
 pub(in crate::shm) mod kernel;
-mod orders;
 mod slot_cache;
 mod wake_ups;
 

@@ -6,7 +6,7 @@ pub use leading::Follower;
 
 use super::channel_end::{Gone, WriterGone, WriterId};
 use super::corrupt::Corrupt;
-use super::error::TakeError;
+use super::error::{ConnectError, TakeError};
 use super::futex::{self, MAX_WORDS};
 use super::link::{Address, Link, Peer, Received, Trust, USER_MESSAGES_PER_PACKET};
 use super::memory::{Memory, View, whole_pages};
@@ -30,6 +30,9 @@ const MAX_MESSAGES: usize = 1024;
 const USER_MESSAGES_MAX: usize = 256;
 /// Most writer processes: the words that a thread can wait for, but for those of its own process.
 const PROCESSES_MAX: usize = MAX_WORDS - LOCAL_DOORBELLS;
+/// Most channels together with the ends that wait for [`Reader::poll_gone`]: as many as Linux permits descriptors to a
+/// process (`fs.nr_open`). Each channel has one, but an end that waits has none.
+const CHANNELS_MAX: usize = 1 << 20;
 /// Bounds of a [`Reader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReaderConfig {
@@ -94,6 +97,7 @@ pub struct Reader {
     /// Channel at which the next search starts.
     turn: usize,
     next_writer: u64,
+    /// With [`Self::channels`] at most [`CHANNELS_MAX`].
     gone: VecDeque<WriterGone>,
     statistics: ReaderStatistics,
 }
@@ -212,16 +216,20 @@ impl Reader {
     /// Starts taking the samples of a writer that has admitted this reader.
     ///
     /// # Errors
-    /// The reader is connected to as many writer processes as one thread can wait for.
-    pub fn add(&mut self, connection: Connection) -> Result<WriterId, TooManyProcesses> {
+    /// The reader is connected to as many writer processes as one thread can wait for, or has too many channels and
+    /// unreported ends. The channel ends.
+    pub fn add(&mut self, connection: Connection) -> Result<WriterId, TooManyWriters> {
         let Connection { core, doorbell } = connection;
+        if self.channels.len() + self.gone.len() >= CHANNELS_MAX {
+            return Err(TooManyWriters::Channels);
+        }
         self.remove_unused_doorbells();
         let is_same = |other: &&Arc<WriterDoorbell>| {
             (other.device, other.inode, other.index) == (doorbell.device, doorbell.inode, doorbell.index)
         };
         let doorbell = match self.doorbells.iter().find(is_same) {
             Some(known) => Arc::clone(known),
-            None if self.doorbells.len() >= PROCESSES_MAX => return Err(TooManyProcesses),
+            None if self.doorbells.len() >= PROCESSES_MAX => return Err(TooManyWriters::Processes),
             None => {
                 let doorbell = Arc::new(doorbell);
                 Arc::make_mut(&mut self.doorbells).push(Arc::clone(&doorbell));
@@ -243,6 +251,7 @@ impl Reader {
             is_paused: false,
             gone: None,
         });
+        debug_assert!(self.channels.len() + self.gone.len() <= CHANNELS_MAX);
         Ok(id)
     }
 
@@ -400,6 +409,7 @@ impl Reader {
             let lost = channel.receiver.lost();
             self.statistics.lost = total_lost(self.statistics.lost, [lost]);
             self.gone.push_back(WriterGone { writer: channel.id, reason, lost });
+            debug_assert!(self.channels.len() + self.gone.len() <= CHANNELS_MAX);
         }
         self.remove_unused_doorbells();
         self.turn = 0;
@@ -527,6 +537,7 @@ impl Channel {
                         return self.end(Gone::Broken("the writer's process sent more messages than it was asked for"));
                     }
                     self.messages.extend(messages);
+                    debug_assert!(self.messages.len() <= USER_MESSAGES_MAX);
                 }
                 Received::Message(Message::Leave, _) => self.end(Gone::Ended),
                 Received::Closed => self.end(Gone::Died),
@@ -673,18 +684,6 @@ pub struct Connection {
     doorbell: WriterDoorbell,
 }
 
-/// Why a reader could not connect to a writer.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The writer's process refused.
-    Refused(Refusal),
-    /// The writer's process closed the connection, ended, or does not follow the protocol.
-    Closed,
-    /// The writer's memory is not as announced, or the two processes do not see the same memory; the text says which.
-    Memory(String),
-}
-
 impl Connecting {
     /// Process and user at the other end, as the kernel reports them; `None` once the connection was returned.
     #[must_use]
@@ -758,37 +757,25 @@ fn open(
     Ok(Connection { core: Arc::new(ChannelCore { shared, link }), doorbell })
 }
 
-impl fmt::Display for ConnectError {
+/// Why a [`Reader`] takes no further writer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TooManyWriters {
+    /// The reader is connected to 126 writer processes, as many as one thread can wait for.
+    Processes,
+    /// The reader has 2^20 channels and ends of channels that [`Reader::poll_gone`] has not returned.
+    Channels,
+}
+
+impl fmt::Display for TooManyWriters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(reason) => reason.fmt(f),
-            Self::Closed => f.write_str("the writer's process has closed the connection or speaks another protocol"),
-            Self::Memory(what) => f.write_str(what),
+            Self::Processes => write!(f, "one thread waits for at most {PROCESSES_MAX} writer processes"),
+            Self::Channels => write!(f, "a process has at most {CHANNELS_MAX} channels and unreported ends of them"),
         }
     }
 }
 
-impl std::error::Error for ConnectError {}
-
-/// The reader is connected to 126 writer processes, as many as one thread can wait for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooManyProcesses;
-
-impl fmt::Display for TooManyProcesses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "one thread waits for at most {PROCESSES_MAX} writer processes")
-    }
-}
-
-impl std::error::Error for TooManyProcesses {}
+impl std::error::Error for TooManyWriters {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn claimed_losses_saturate_the_counter() {
-        assert_eq!(total_lost(3, [4, 5]), 12);
-        assert_eq!(total_lost(u64::MAX - 1, [1, u64::MAX]), u64::MAX);
-    }
-}
+mod tests;

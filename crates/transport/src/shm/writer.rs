@@ -76,6 +76,7 @@ pub struct Writer {
     channels: Vec<Channel>,
     /// Channels that this side has ended and whose readers may still read samples.
     closing: Vec<Channel>,
+    /// With [`Self::channels`] at most [`Self::ends_max`].
     gone: VecDeque<ReaderGone>,
     next_reader: u64,
     statistics: WriterStatistics,
@@ -125,15 +126,16 @@ impl Writer {
     /// Admits a reader. The reader receives samples published from now on; [`Self::publish_to`] sends it older ones.
     ///
     /// # Errors
-    /// There are too many readers, the reader's memory is not as announced, or the system is short of descriptors or
-    /// memory. The reader has been notified.
+    /// There are too many readers or unreported ends of readers, the reader's memory is not as announced, or the system
+    /// is short of descriptors or memory. The reader has been notified.
     pub fn admit(&mut self, request: Request, overflow: Overflow) -> io::Result<ReaderId> {
         let error = |kind, reason: Refusal| Err(io::Error::new(kind, reason.to_string()));
         if self.channels.len() + self.closing.len() >= self.config.max_readers {
             // Some may have ended.
             self.service();
         }
-        if self.channels.len() + self.closing.len() >= self.config.max_readers {
+        let is_full = self.channels.len() + self.closing.len() >= self.config.max_readers;
+        if is_full || self.channels.len() + self.gone.len() >= self.ends_max() {
             request.refuse(Refusal::TooManyReaders);
             return error(io::ErrorKind::QuotaExceeded, Refusal::TooManyReaders);
         }
@@ -161,6 +163,7 @@ impl Writer {
                     gone,
                 });
                 self.next_reader += 1;
+                debug_assert!(self.channels.len() + self.closing.len() <= self.config.max_readers);
                 Ok(id)
             }
             Err(OpenError::Refused(reason)) => {
@@ -598,6 +601,7 @@ impl Writer {
             let mut channel = self.channels.remove(place);
             self.statistics.missed += channel.missed;
             self.gone.push_back(ReaderGone { reader: channel.id, reason, missed: channel.missed });
+            debug_assert!(self.channels.len() + self.gone.len() <= self.ends_max());
             let is_left = channel.is_closing;
             if reason == Gone::Closed || is_left {
                 channel.is_closing = true;
@@ -620,6 +624,12 @@ impl Writer {
             self.is_notified = true;
             Self::release_all(&mut self.pool, channel);
         }
+    }
+
+    /// Most channels together with the ends that wait for [`Self::poll_gone`]: if all readers end at once, as many may
+    /// take their places before the ends are polled.
+    const fn ends_max(&self) -> usize {
+        self.config.max_readers.saturating_mul(2)
     }
 
     fn channel(&self, reader: ReaderId) -> Option<&Channel> {

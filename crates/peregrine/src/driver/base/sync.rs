@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 
 use super::system::{Mutex, MutexGuard};
-use super::user_code::HeldLock;
+use super::user_code::{HeldLock, assert_locks_are_allowed};
 
 /// A lock that the calling thread holds. User code that becomes due meanwhile runs after the thread's last lock is
 /// released.
@@ -17,12 +17,14 @@ pub(crate) struct Guard<'m, T> {
 
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
+    assert_locks_are_allowed();
     Guard { guard: lock_leaf(mutex), _held: HeldLock::new() }
 }
 
 /// The lock, if no other thread holds it.
 #[inline]
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<Guard<'_, T>> {
+    assert_locks_are_allowed();
     try_lock_leaf(mutex).map(|guard| Guard { guard, _held: HeldLock::new() })
 }
 

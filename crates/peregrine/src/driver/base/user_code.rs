@@ -5,6 +5,10 @@
 //! - Some user code becomes due under a lock: a cache drops a value, a task is woken, an event is logged. The code
 //!   waits in a list of the thread until the thread has released its locks: see [`UserCode`] and [`HeldLock`].
 //! - User code also waits while the thread keeps timers or leads the reception: see [`Deferring`].
+//! - Two kinds of user code run under a lock and on any thread, by [`run_under_lock`], because discovery and senders
+//!   need their answers at once: plug-ins of security, and stream links. They may not call an entity, which would
+//!   deadlock; debug builds panic at the attempt. The transformations of a plug-in (`Protection`) are called directly,
+//!   because that is once for each message.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -22,15 +26,30 @@ use super::system::thread_local;
 /// that reader, and so on. Deeper ones are queued.
 const DEPTH_MAX: u32 = 8;
 
+/// Entries of [`PENDING`] at most. The values of one critical section are those of the cache of one entity, its wakers
+/// those of the tasks that wait for this entity; a thread that defers user code hands it over after each round of
+/// reception.
+const PENDING_MAX: usize = 1 << 20;
+
+/// Log events among them at most: of one critical section, or of one round of reception. Further events are counted,
+/// and an event states their number.
+const EVENTS_MAX: u32 = 1024;
+
 /// In [`HELD`]: [`PENDING`] is not empty.
 const HAS_PENDING: u32 = 1 << 31;
 
+/// In [`HELD`]: the thread is in [`run_under_lock`].
+const IS_IN_CALL: u32 = 1 << 30;
+
 thread_local! {
-    /// The number of locks that the thread holds, and [`HAS_PENDING`].
+    /// The number of locks that the thread holds, [`HAS_PENDING`] and [`IS_IN_CALL`].
     static HELD: Cell<u32> = const { Cell::new(0) };
-    /// The user code that the thread runs when it has released its locks. The wakers, values and log events of one
-    /// critical section bound the list; a thread that defers user code hands it over after each round of reception.
+    /// The user code that the thread runs when it has released its locks: at most [`PENDING_MAX`].
     static PENDING: RefCell<Vec<UserCode>> = const { RefCell::new(Vec::new()) };
+    /// The number of log events in [`PENDING`]: at most [`EVENTS_MAX`].
+    static EVENTS: Cell<u32> = const { Cell::new(0) };
+    /// The number of log events that had no place, since the last event that states it.
+    static LOST_EVENTS: Cell<u64> = const { Cell::new(0) };
     /// The number of listeners that the thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The number of [`Deferring`] guards: the thread keeps timers, or leads the reception.
@@ -54,9 +73,25 @@ pub(crate) fn run_caught<R>(call: impl FnOnce() -> R) -> Result<R, Box<dyn Any +
     run_user_code(|| catch_unwind(AssertUnwindSafe(call)))
 }
 
+/// Calls code of the application that may run under a lock, and must not call an entity. A panic, which is also what an
+/// attempt to take the lock of an entity causes in debug builds, is caught, counted, and logged once the thread holds
+/// no lock; the result is then that of `otherwise`.
+pub(crate) fn run_under_lock<R>(name: &'static str, call: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
+    // The code counts as a lock: other user code that becomes due in it waits for its end.
+    let _held = HeldLock::new();
+    set_held(held() | IS_IN_CALL);
+    let result = catch_unwind(AssertUnwindSafe(call));
+    set_held(held() & !IS_IN_CALL);
+    result.unwrap_or_else(|panic| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        UserCode::Log(Box::new(move || log_panic(panic, name))).run_unlocked();
+        otherwise()
+    })
+}
+
 /// The number of panics in this process of user code that no entity counts: wakers of tasks, destructors of shared
-/// values, key functions, and the subscriber of `tracing`. Each panic is caught and logged. Panics of a listener are
-/// counted by its entity (`listener_panics`).
+/// values, key functions, plug-ins of security, and the subscriber of `tracing`. Each panic is caught and logged.
+/// Panics of a listener are counted by its entity (`listener_panics`).
 #[must_use]
 pub fn user_code_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
@@ -79,7 +114,11 @@ impl UserCode {
             return self.run();
         }
         let mut left = Some(self);
-        let _ = PENDING.try_with(|pending| pending.borrow_mut().extend(left.take()));
+        let _ = PENDING.try_with(|pending| {
+            let mut pending = pending.borrow_mut();
+            pending.extend(left.take());
+            debug_assert!(pending.len() <= PENDING_MAX, "too much user code waits for the release of a lock");
+        });
         match left {
             None => set_held(held() | HAS_PENDING),
             // The thread is ending, and its list is destroyed.
@@ -128,7 +167,13 @@ pub(crate) fn log(level: Level, event: impl FnOnce() + Send + 'static) {
 
 fn emit_unlocked(event: impl FnOnce() + Send + 'static) {
     if is_any_lock_held() || is_deferring() {
-        UserCode::Log(Box::new(event)).run_unlocked();
+        let waiting = EVENTS.with(Cell::get);
+        if waiting >= EVENTS_MAX {
+            LOST_EVENTS.with(|lost| lost.set(lost.get() + 1));
+        } else {
+            EVENTS.with(|events| events.set(waiting + 1));
+            UserCode::Log(Box::new(event)).run_unlocked();
+        }
     } else {
         run_counted(event, "the subscriber of an event has panicked");
     }
@@ -200,6 +245,13 @@ fn is_any_lock_held() -> bool {
     held() & !HAS_PENDING != 0
 }
 
+/// Asserts that the thread is in no call of [`run_under_lock`]: before it takes a lock, for which it may wait for ever.
+#[inline]
+pub(crate) fn assert_locks_are_allowed() {
+    let is_allowed = || std::thread::panicking() || held() & IS_IN_CALL == 0;
+    debug_assert!(is_allowed(), "a plug-in or a stream link calls an entity, which may be a deadlock");
+}
+
 /// Asserts that the thread holds no lock.
 #[inline]
 pub(crate) fn assert_no_lock_is_held() {
@@ -216,6 +268,7 @@ fn run_pending() {
         let own = all.extract_if(.., |code| !code.must_wait());
         own.for_each(UserCode::run);
     } else {
+        all.extend(take_report_of_lost_events());
         all.drain(..).for_each(UserCode::run);
     }
     // The code may have added further code, which waits behind the code that this thread must not run.
@@ -238,6 +291,18 @@ pub(crate) fn has_deferred() -> bool {
 /// Takes the waiting user code of a thread that must not run it, to hand it to another thread.
 pub(crate) fn take_deferred(into: &mut Vec<UserCode>) {
     let _ = PENDING.try_with(|pending| into.append(&mut pending.borrow_mut()));
+    into.extend(take_report_of_lost_events());
+}
+
+/// All waiting log events leave the list: others have places now. Returns the event that states how many had none.
+fn take_report_of_lost_events() -> Option<UserCode> {
+    EVENTS.with(|events| events.set(0));
+    let count = LOST_EVENTS.with(Cell::take);
+    (count > 0).then(|| {
+        UserCode::Log(Box::new(move || {
+            tracing::warn!(count, "log events are lost: more than {EVENTS_MAX} came while a thread held a lock");
+        }))
+    })
 }
 
 /// Whether the calling thread is inside a listener.
@@ -385,6 +450,72 @@ mod tests {
         emit(true);
         assert_eq!(emitted.load(Ordering::SeqCst), 2);
         assert!(user_code_panics() >= before + 2);
+    }
+
+    #[test]
+    fn log_events_past_their_bound_are_counted_and_reported() {
+        let emitted = Arc::<AtomicUsize>::default();
+        let emit = || {
+            let emitted = Arc::clone(&emitted);
+            emit_unlocked(move || _ = emitted.fetch_add(1, Ordering::SeqCst));
+        };
+        let bound = EVENTS_MAX as usize;
+        let lock = HeldLock::new();
+        (0..bound + 3).for_each(|_| emit());
+        assert_eq!((LOST_EVENTS.get(), emitted.load(Ordering::SeqCst)), (3, 0));
+        drop(lock);
+        assert_eq!((LOST_EVENTS.get(), emitted.load(Ordering::SeqCst)), (0, bound));
+        let deferring = Deferring::begin();
+        (0..bound + 2).for_each(|_| emit());
+        let mut handed_over = Vec::new();
+        take_deferred(&mut handed_over);
+        assert_eq!((LOST_EVENTS.get(), handed_over.len()), (0, bound + 1), "the last one reports the lost ones");
+        emit();
+        assert_eq!(LOST_EVENTS.get(), 0, "there is room again");
+        drop(deferring);
+        assert_eq!(emitted.load(Ordering::SeqCst), bound + 1);
+    }
+
+    #[test]
+    fn values_wait_under_a_lock_up_to_the_bound() {
+        let lock = HeldLock::new();
+        let value: Arc<dyn Any + Send + Sync> = Arc::new(());
+        (0..PENDING_MAX).for_each(|_| drop_user_value(Arc::clone(&value)));
+        assert_eq!(PENDING.with_borrow(Vec::len), PENDING_MAX);
+        drop(lock);
+        assert_eq!((PENDING.with_borrow(Vec::len), Arc::strong_count(&value)), (0, 1));
+    }
+
+    #[test]
+    fn panic_under_a_lock_has_the_other_result_and_leaves_the_locks_as_they_were() {
+        let (drops, before) = (Arc::default(), user_code_panics());
+        let lock = HeldLock::new();
+        let result = run_under_lock(
+            "a plug-in has panicked",
+            || {
+                drop_value(&drops, false);
+                std::panic::panic_any(Value { drops: Arc::clone(&drops), panics: false });
+            },
+            || 7,
+        );
+        assert_eq!((result, drops.load(Ordering::SeqCst)), (7, 0), "the values are dropped under no lock");
+        drop(lock);
+        assert!(!is_any_lock_held() && user_code_panics() > before);
+        assert_eq!(drops.load(Ordering::SeqCst), 2);
+    }
+
+    /// Without the check, the second lock of the same mutex would be a deadlock.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn lock_in_a_call_under_a_lock_is_a_panic_of_that_call() {
+        let before = user_code_panics();
+        let entity = std::sync::Mutex::new(1);
+        let held = crate::driver::base::sync::lock(&entity);
+        let call = || *crate::driver::base::sync::lock(&entity);
+        assert_eq!(run_under_lock("a plug-in has panicked", call, || 0), 0);
+        assert!(is_any_lock_held() && user_code_panics() > before);
+        drop(held);
+        assert_eq!((run_under_lock("a plug-in has panicked", || 3, || 0), is_any_lock_held()), (3, false));
     }
 
     #[cfg(debug_assertions)]

@@ -1,8 +1,10 @@
 //! Sockets, network interfaces, groups, and queues of streams: messages leave and arrive here.
 
 mod groups;
+mod guarded_link;
 pub(in crate::driver) mod incoming;
 mod left_answers;
+mod marked_messages;
 pub(in crate::driver) mod network;
 pub(in crate::driver) mod open;
 pub(in crate::driver) mod send;

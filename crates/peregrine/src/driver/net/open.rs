@@ -9,6 +9,7 @@ use peregrine_transport::udp::{ConnectedSockets, Fragmentation, OpenError, Socke
 use tracing::Level;
 
 use super::groups::Groups;
+use super::guarded_link::guard;
 use super::network::{Family, Network, no_such_domain, spdp_group, unspecified};
 use super::send::SendSockets;
 use super::streams::Streams;
@@ -34,6 +35,7 @@ pub(in crate::driver) fn open(id: DomainId, config: &DomainConfig) -> Result<Ope
     if id.0 > DOMAIN_ID_MAX {
         return Err(no_such_domain(id));
     }
+    let config = &DomainConfig { stream_links: guard(&config.stream_links), ..config.clone() };
     let options = socket_options(config);
     let connected = ConnectedSockets::new(CONNECTED_MAX, &options);
     let mut opening = Opening {

@@ -3,35 +3,26 @@
 //!
 //! The receiving thread therefore defers such a message, and sends a *marker* to the socket for user data, where the
 //! marker queues up behind these samples. The thread that receives the marker handles the deferred message. No thread
-//! blocks, and any thread may receive the marker. After [`PATIENCE`] the message is handled without the marker.
+//! blocks, and any thread may receive the marker. After a timeout the message is handled without the marker.
 //!
 //! A marker does not order samples in shared memory. If there are any, the shared-memory thread defers the message a
 //! second time, behind these samples. Conversely, a shared-memory channel to a best-effort reader begins when its
 //! marker is received, so that its samples do not overtake earlier ones in datagrams, which the reader would then drop
 //! as late.
 
-use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::participant::ends_something;
-use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::time::Instant;
 use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
 use peregrine_rtps::wire::{Endianness, Header, InfoDestination};
 use peregrine_transport::random;
 use peregrine_transport::udp::{Datagram, Socket, Transmit};
 
-use crate::driver::base::clock::NEVER;
-use crate::driver::base::sync::{Guard, lock};
-
-/// Timeout of a marker. A receive thread that runs a listener may delay it.
-const PATIENCE: Span = Span::from_secs(1);
-
-/// Maximum number of deferred messages; beyond it, a message takes effect at once.
-const WAITING_MAX: usize = 256;
+use super::marked_messages::{Marked, MarkedMessages};
 
 /// Bytes of a marker's number.
 const NUMBER_BYTES: usize = size_of::<u64>();
@@ -41,25 +32,13 @@ pub(in crate::driver) struct SocketBarrier {
     /// The common beginning of all markers; their number follows. A marker is a message without a writer and reader;
     /// its identifiers contain enough random bits that no other process can forge one.
     head: Vec<u8>,
-    /// Number of deferred messages; usually 0.
-    count: AtomicUsize,
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    news: VecDeque<DeferredMessage>,
-    next: u64,
+    waiting: MarkedMessages<What>,
 }
 
 /// A deferred message.
-pub(in crate::driver) struct DeferredMessage {
-    number: u64,
-    until: Instant,
-    what: What,
-}
+pub(in crate::driver) type DeferredMessage = Marked<What>;
 
-enum What {
+pub(in crate::driver) enum What {
     /// A datagram as it was received.
     Message { source: SocketAddr, message: Arc<Vec<u8>> },
     /// A channel in shared memory may begin.
@@ -75,7 +54,7 @@ impl What {
 impl DeferredMessage {
     /// The datagram, if it is one.
     pub(in crate::driver) fn datagram(&self) -> Option<Datagram<'_>> {
-        match &self.what {
+        match &self.content {
             What::Message { source, message } => {
                 Some(Datagram { buffer: message, range: 0..message.len(), source: *source })
             }
@@ -86,13 +65,12 @@ impl DeferredMessage {
     /// A message of one byte, which every participant ignores.
     #[cfg(test)]
     pub(in crate::driver) fn ignored() -> Self {
-        let what = What::Message { source: (Ipv4Addr::LOCALHOST, 1).into(), message: Arc::new(vec![0]) };
-        Self { number: 0, until: Instant(NEVER), what }
+        Self::unmarked(What::Message { source: (Ipv4Addr::LOCALHOST, 1).into(), message: Arc::new(vec![0]) })
     }
 
     /// The reader and the writer of a channel, if it is one.
     pub(in crate::driver) const fn channel(&self) -> Option<(Guid, Guid)> {
-        match self.what {
+        match self.content {
             What::Channel { reader, writer } => Some((reader, writer)),
             What::Message { .. } => None,
         }
@@ -109,7 +87,7 @@ impl SocketBarrier {
         Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }.emit(&mut head);
         InfoDestination { prefix: GuidPrefix(to) }.emit(Endianness::Little, &mut head);
         head.truncate(head.len().saturating_sub(NUMBER_BYTES));
-        Ok(Self { head, count: AtomicUsize::new(0), waiting: Mutex::default() })
+        Ok(Self { head, waiting: MarkedMessages::new() })
     }
 
     /// Defers a datagram that announces the end of an entity, and sends a marker to the socket among `sockets` that
@@ -143,7 +121,7 @@ impl SocketBarrier {
 
     /// Whether messages are deferred.
     pub(in crate::driver) fn is_in_use(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+        self.waiting.is_in_use()
     }
 
     /// Whether this datagram is a marker.
@@ -157,7 +135,7 @@ impl SocketBarrier {
         datagrams: impl Iterator<Item = Datagram<'d>>,
     ) -> Vec<DeferredMessage> {
         let numbers = datagrams.filter_map(|datagram| self.number_of(datagram.bytes()));
-        numbers.filter_map(|number| self.remove(number)).collect()
+        numbers.filter_map(|number| self.waiting.take(number)).collect()
     }
 
     /// The datagram itself; for a marker its deferred message, or nothing if that has taken effect already.
@@ -174,44 +152,16 @@ impl SocketBarrier {
 
     /// The deferred messages whose timeout is over.
     pub(in crate::driver) fn take_overdue(&self, now: Instant) -> Vec<DeferredMessage> {
-        if !self.is_in_use() {
-            return Vec::new();
-        }
-        let mut waiting = self.lock();
-        let overdue = waiting.news.iter().take_while(|news| news.until <= now).count();
-        self.count.fetch_sub(overdue, Ordering::Relaxed);
-        waiting.news.drain(..overdue).collect()
+        self.waiting.take_overdue(now)
     }
 
     /// The next timeout of a deferred message.
     pub(in crate::driver) fn deadline(&self) -> u64 {
-        if self.is_in_use() { self.lock().news.front().map_or(NEVER, |news| news.until.0) } else { NEVER }
+        self.waiting.deadline()
     }
 
     fn send_behind(&self, now: Instant, what: What, socket: &Socket) -> bool {
-        let Some(number) = self.add(now, what) else { return false };
-        // A message whose marker was not sent may have timed out and taken effect already.
-        self.send_marker(socket, number) || self.remove(number).is_none()
-    }
-
-    fn add(&self, now: Instant, what: What) -> Option<u64> {
-        let mut waiting = self.lock();
-        if waiting.news.len() >= WAITING_MAX {
-            return None;
-        }
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.news.push_back(DeferredMessage { number, until: now + PATIENCE, what });
-        debug_assert!(waiting.news.len() <= WAITING_MAX);
-        self.count.fetch_add(1, Ordering::Relaxed);
-        Some(number)
-    }
-
-    fn remove(&self, number: u64) -> Option<DeferredMessage> {
-        let mut waiting = self.lock();
-        let at = waiting.news.iter().position(|news| news.number == number)?;
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        waiting.news.remove(at)
+        self.waiting.defer(now, what, |number| self.send_marker(socket, number))
     }
 
     /// Returns whether the system accepted it.
@@ -232,16 +182,13 @@ impl SocketBarrier {
         let number = octets.strip_prefix(&*self.head)?;
         number.try_into().ok().map(u64::from_be_bytes)
     }
-
-    fn lock(&self) -> Guard<'_, Waiting> {
-        lock(&self.waiting)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use peregrine_rtps::wire::{Submessage, Submessages};
 
+    use super::super::marked_messages::{PATIENCE, WAITING_MAX};
     use super::*;
 
     fn datagram(message: &Arc<Vec<u8>>) -> Datagram<'_> {
@@ -249,7 +196,7 @@ mod tests {
     }
 
     fn add(socket_barrier: &SocketBarrier, at: Instant) -> u64 {
-        socket_barrier.add(at, What::of(&datagram(&Arc::new(vec![7; 3])))).unwrap()
+        socket_barrier.waiting.add(at, What::of(&datagram(&Arc::new(vec![7; 3])))).unwrap()
     }
 
     /// A marker as it is received.
@@ -291,6 +238,6 @@ mod tests {
         let plain = marker(&socket_barrier, 0);
         assert!(!socket_barrier.defer_behind_data(Instant(0), &datagram(&plain), &[]));
         (0..WAITING_MAX).for_each(|_| _ = add(&socket_barrier, Instant(0)));
-        assert_eq!(socket_barrier.add(Instant(0), What::of(&datagram(&plain))), None);
+        assert_eq!(socket_barrier.waiting.add(Instant(0), What::of(&datagram(&plain))), None);
     }
 }

@@ -3,6 +3,7 @@
 //! A thread that has changed the participant calls [`Security::process`] under its lock. Signatures and key agreements
 //! are jobs of another thread, under no lock.
 
+mod guarded_plugins;
 mod pre_shared;
 
 use std::collections::VecDeque;
@@ -107,6 +108,8 @@ impl Security {
         settings: (SessionConfig, &Plugins),
         config: &mut ParticipantConfig,
     ) -> Result<Arc<Self>, Error> {
+        let (session, plugins) = settings;
+        let settings = (session, &guarded_plugins::guard(plugins));
         let authenticated = ParticipantSecurity::configure(credential, settings, Arc::new(System), config)
             .map_err(|fault| SecurityError::Identity(fault.to_string()))?;
         Ok(Arc::new(Self {

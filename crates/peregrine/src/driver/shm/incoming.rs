@@ -24,6 +24,7 @@ use peregrine_transport::shm::{
 
 use super::relief::Relief;
 use super::requests::{ChannelKey, ChannelRequest, RequestedChannel};
+use super::sample_order::{BehindSamples, COMMANDS_MAX, Order};
 use super::services::ShmHost;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
@@ -37,13 +38,6 @@ use crate::shared_memory::NoSharedMemory;
 
 /// Maximum number of entries that wait until a reader has room, or until earlier datagrams were received.
 pub(super) const BACKLOG_MAX: usize = 32;
-
-/// Number of messages deferred behind earlier samples from which on they take effect. The commands that a thread takes
-/// at once may exceed it, by at most [`COMMANDS_MAX`].
-const NEWS_MAX: usize = 1024;
-
-/// Maximum number of commands for the thread that takes samples.
-pub(super) const COMMANDS_MAX: usize = 4096;
 
 /// Callbacks for changes of the attachment of readers.
 pub(super) trait Attachments {
@@ -80,9 +74,7 @@ pub(super) struct ShmReceiver {
     reader: Reader,
     channels: Channels,
     /// Messages to handle when no samples are left to take.
-    news: Vec<DeferredMessage>,
-    /// Rounds with samples since the first deferred message.
-    rounds: usize,
+    news: BehindSamples<DeferredMessage>,
     /// Calls of [`ShmReceiver::take`] since the messages of writers were handled.
     takes_since_messages: usize,
     /// Pairs of reader and writer whose first sample has begun to wait for earlier datagrams.
@@ -145,16 +137,6 @@ struct AttachedReader {
 #[derive(Default)]
 #[expect(clippy::box_collection, reason = "one word for each of many readers without a backlog")]
 struct Backlog(Option<Box<VecDeque<Pending>>>);
-
-/// Order between samples in datagrams and the first sample in shared memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// The best-effort reader has received no sample. It would drop a sample that arrives after a later one.
-    Unknown,
-    /// The first sample waits until earlier datagrams were received.
-    Awaited,
-    Certain,
-}
 
 /// The progress of the attachment of a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -245,8 +227,7 @@ impl Incoming {
             receiver: Mutex::new(ShmReceiver {
                 reader,
                 channels: Channels::default(),
-                news: Vec::new(),
-                rounds: 0,
+                news: BehindSamples::new(),
                 takes_since_messages: 0,
                 begun: Vec::new(),
                 joined: Vec::new(),
@@ -417,7 +398,7 @@ impl Incoming {
                 Command::Add(channel) => receiver.add(*channel, shared),
                 Command::Join(joining) => joining.into_iter().for_each(|wanted| receiver.join(wanted, shared)),
                 Command::Begin { reader, writer } => receiver.begin(reader, writer, dirty, shared.counters()),
-                Command::Defer(news) => receiver.defer(news),
+                Command::Defer(news) => receiver.news.push(news),
                 Command::Remove { reader, writer } => {
                     receiver.remove(shared, writer, |attached, _| attached.core.guid == reader);
                 }

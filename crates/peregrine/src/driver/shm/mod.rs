@@ -21,6 +21,7 @@ mod incoming;
 mod process_ends;
 mod relief;
 mod requests;
+mod sample_order;
 pub(super) mod services;
 mod sources;
 #[cfg(test)]

@@ -16,8 +16,8 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 
-use super::incoming::COMMANDS_MAX;
 use super::requests::{ANSWER_TIMEOUT, CANCELLED_MAX, Cancelled, UNANSWERED_MAX};
+use super::sample_order::COMMANDS_MAX;
 use super::*;
 use crate::driver::base::sync::lock_leaf;
 use crate::driver::endpoint::reader::ReaderCore;

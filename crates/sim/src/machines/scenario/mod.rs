@@ -34,29 +34,51 @@ const DELIVERY_MAX: Duration = Duration::from_secs(15);
 /// Instances of a process that has crashed end with its lease, of 20 s.
 const ENDS_MAX: Duration = Duration::from_secs(30);
 
-/// Counts of one world, for its test.
+/// Counts of one world, for its test: what has happened, not what the plan of the world intends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Samples that writers have written.
     pub written: u64,
+    /// Samples that writers with PUBLISH_MODE ASYNCHRONOUS have written.
+    pub asynchronously: u64,
     /// Values that readers have taken.
     pub taken: u64,
     /// Pairs of endpoints that must lose no sample.
     pub strict_pairs: u64,
     /// Pairs in one process.
     pub same_process_pairs: u64,
+    /// Pairs of different participants in one process.
+    pub sibling_pairs: u64,
+    /// Processes with several participants.
+    pub shared_processes: u64,
     /// Samples that readers took from shared memory.
     pub by_shared_memory: u64,
+    /// Instances that writers have disposed.
+    pub disposals: u64,
+    /// Instances that writers have unregistered.
+    pub unregistrations: u64,
     /// Instances whose end was checked.
     pub ended_instances: u64,
     /// Calls of listeners that have panicked.
     pub panics: u64,
+    /// Calls of listeners that have blocked longer than the driver lets other entities wait.
+    pub blocked_calls: u64,
+    /// Samples that listeners have written.
+    pub echoes: u64,
+    /// Calls of listeners that have created other endpoints and ended those of the call before.
+    pub dropping_calls: u64,
+    /// Readers that have ended in their listeners.
+    pub leaves: u64,
     /// Changes of policies while samples passed.
     pub qos_changes: u64,
     /// Processes that have crashed.
     pub crashes: u64,
-    /// Readers that have ended in their listeners.
-    pub leaves: u64,
+    /// Hosts whose threads have stood still for a time.
+    pub stops: u64,
+    /// Steps of the wall clock of a host.
+    pub clock_steps: u64,
+    /// Breaks of the connections between two processes.
+    pub breaks: u64,
     /// Attempts to open a domain that have failed for lack of descriptors.
     pub refused: u64,
     /// Processes that were reached by connections.
@@ -179,17 +201,27 @@ impl<'p> World<'p> {
                     let first = cut.iter().position(|other| *other == host).expect("a partition that has begun");
                     cut.remove(first);
                 }
-                Fault::Stop(host) => self.simulation.set_stopped(host, is_on),
-                Fault::WallClock(host, ahead_ns) => self.simulation.set_wall_clock(host, ahead_ns),
+                Fault::Stop(host) => {
+                    self.simulation.set_stopped(host, is_on);
+                    self.stage.counts.stops.add(is_on);
+                }
+                Fault::WallClock(host, ahead_ns) => {
+                    self.simulation.set_wall_clock(host, ahead_ns);
+                    self.stage.counts.clock_steps.add(is_on);
+                }
                 Fault::Descriptors(host, left) if is_on => {
                     self.simulation.limit_descriptors(host, Some(left));
                     openers.extend(self.process_of(host).map(Process::open_another));
                 }
                 Fault::Descriptors(host, _) => self.simulation.limit_descriptors(host, None),
-                Fault::Connections(one, other) => self.stage.streams().keep_apart(one, other, is_on),
+                Fault::Connections(one, other) => {
+                    self.stage.streams().keep_apart(one, other, is_on);
+                    self.stage.counts.breaks.add(is_on && one != other);
+                }
                 Fault::Crash(process) if is_on => {
                     self.simulation.crash(&self.processes[process].program);
                     self.stage.streams().crash(process as u32);
+                    self.stage.counts.crashes.add(true);
                 }
                 Fault::Crash(_) => {}
             }
@@ -197,7 +229,7 @@ impl<'p> World<'p> {
         }
         for opener in openers {
             let is_refused = !opener.join();
-            self.stage.refused.fetch_add(u32::from(is_refused), Ordering::SeqCst);
+            self.stage.counts.refused.add(is_refused);
         }
         for event in &self.plan.events {
             if let Fault::Descriptors(host, _) = event.fault
@@ -256,15 +288,25 @@ impl<'p> World<'p> {
     }
 
     fn judge(&self) -> Outcome {
-        let Self { plan, stage, .. } = self;
+        let (plan, counts) = (self.plan, &self.stage.counts);
         let mut outcome = Outcome {
-            panics: stage.panics.load(Ordering::SeqCst).into(),
-            by_shared_memory: stage.by_shared_memory.load(Ordering::SeqCst).into(),
-            qos_changes: stage.qos_changes.load(Ordering::SeqCst).into(),
-            leaves: stage.leaves.load(Ordering::SeqCst).into(),
-            refused: stage.refused.load(Ordering::SeqCst).into(),
+            asynchronously: counts.asynchronously.get(),
+            shared_processes: plan.processes.iter().filter(|process| process.participants > 1).count() as u64,
+            by_shared_memory: counts.by_shared_memory.get(),
+            disposals: counts.disposals.get(),
+            unregistrations: counts.unregistrations.get(),
+            panics: counts.panics.get(),
+            blocked_calls: counts.blocked_calls.get(),
+            echoes: counts.echoes.get(),
+            dropping_calls: counts.dropping_calls.get(),
+            leaves: counts.leaves.get(),
+            qos_changes: counts.qos_changes.get(),
+            crashes: counts.crashes.get(),
+            stops: counts.stops.get(),
+            clock_steps: counts.clock_steps.get(),
+            breaks: counts.breaks.get(),
+            refused: counts.refused.get(),
             by_connections: plan.processes.iter().filter(|p| plan.without_datagrams.contains(&p.host)).count() as u64,
-            crashes: plan.events.iter().filter(|event| matches!(event.fault, Fault::Crash(_))).count() as u64,
             ..Outcome::default()
         };
         for (index, (reader, log)) in plan.readers.iter().zip(&self.logs).enumerate() {
@@ -278,7 +320,9 @@ impl<'p> World<'p> {
             }
             for (_, writer) in plan.writers_of(reader) {
                 outcome.strict_pairs += u64::from(plan.is_entitled(reader, writer) && topic.depth.is_none());
-                outcome.same_process_pairs += u64::from(writer.process == reader.process);
+                let is_same_process = writer.process == reader.process;
+                outcome.same_process_pairs += u64::from(is_same_process);
+                outcome.sibling_pairs += u64::from(is_same_process && writer.participant != reader.participant);
             }
             outcome.ended_instances +=
                 log.states.values().filter(|state| **state != InstanceState::Alive).count() as u64;

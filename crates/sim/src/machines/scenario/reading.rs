@@ -90,13 +90,13 @@ impl Reading {
                 let mut qos = reader.qos();
                 change_reader(&mut qos, &mut rng, self.policies.has_deadline, !self.policies.is_reliable);
                 reader.set_qos(qos).expect("these policies may change");
-                stage.qos_changes.fetch_add(1, Ordering::SeqCst);
+                stage.counts.qos_changes.add(true);
             }
         }
         let shared = self.participant.shared_memory_statistics().received;
-        stage.by_shared_memory.fetch_max(u32::try_from(shared).unwrap_or(u32::MAX), Ordering::SeqCst);
+        stage.counts.by_shared_memory.raise_to(shared);
         if self.plan.taking == Taking::PanickingListener {
-            stage.panics.fetch_add(u32::try_from(reader.listener_panics()).unwrap_or(u32::MAX), Ordering::SeqCst);
+            stage.counts.panics.add(reader.listener_panics());
         }
     }
 
@@ -162,6 +162,7 @@ impl Reading {
                     take(reader);
                     if calls.fetch_add(1, Ordering::SeqCst) < BLOCKING_CALLS {
                         stage.simulation.sleep(BLOCKING);
+                        stage.counts.blocked_calls.add(true);
                     }
                 })
             }
@@ -175,6 +176,7 @@ impl Reading {
                 Box::new(move |reader| {
                     take(reader);
                     echo.write(&Stream::new(0, 0, 0, 10)).expect("there is no reader");
+                    stage.counts.echoes.add(true);
                 })
             }
             Taking::DroppingListener => {
@@ -192,6 +194,7 @@ impl Reading {
                     if let Some((Some(other), _)) = before.as_ref().filter(|_| call % 2 == 0) {
                         other.close().expect("the reader is open");
                     }
+                    stage.counts.dropping_calls.add(before.is_some());
                     drop(before);
                 })
             }
@@ -210,7 +213,7 @@ impl Reading {
                         assert!(reader.take().is_err(), "the reader is closed");
                     }
                     drop(last);
-                    stage.leaves.fetch_add(1, Ordering::SeqCst);
+                    stage.counts.leaves.add(true);
                 })
             }
             Taking::Waiting | Taking::WaitSet | Taking::Polling | Taking::InPlace => return None,

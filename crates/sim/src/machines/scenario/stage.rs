@@ -1,7 +1,7 @@
 //! State shared by the threads of a world.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,14 +34,45 @@ pub(super) struct Stage {
     /// Readers have all samples: writers may end their instances and leave.
     pub(super) may_leave: AtomicBool,
     pub(super) has_ended: AtomicBool,
-    pub(super) panics: AtomicU32,
-    pub(super) by_shared_memory: AtomicU32,
-    pub(super) qos_changes: AtomicU32,
-    /// Readers that have left in their listeners.
-    pub(super) leaves: AtomicU32,
-    /// Attempts to open another domain without descriptors that have failed.
-    pub(super) refused: AtomicU32,
+    pub(super) counts: Counts,
     streams: StreamNetwork,
+}
+
+/// The counts of an [`Outcome`](super::Outcome) that the threads of a world keep, by their names there.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) asynchronously: Count,
+    pub(super) by_shared_memory: Count,
+    pub(super) disposals: Count,
+    pub(super) unregistrations: Count,
+    pub(super) panics: Count,
+    pub(super) blocked_calls: Count,
+    pub(super) echoes: Count,
+    pub(super) dropping_calls: Count,
+    pub(super) leaves: Count,
+    pub(super) qos_changes: Count,
+    pub(super) crashes: Count,
+    pub(super) stops: Count,
+    pub(super) clock_steps: Count,
+    pub(super) breaks: Count,
+    pub(super) refused: Count,
+}
+
+#[derive(Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, number: impl Into<u64>) {
+        self.0.fetch_add(number.into(), Ordering::SeqCst);
+    }
+
+    pub(super) fn raise_to(&self, number: u64) {
+        self.0.fetch_max(number, Ordering::SeqCst);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
 }
 
 impl Stage {
@@ -52,11 +83,7 @@ impl Stage {
             written: AtomicU32::new(0),
             may_leave: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            panics: AtomicU32::new(0),
-            by_shared_memory: AtomicU32::new(0),
-            qos_changes: AtomicU32::new(0),
-            leaves: AtomicU32::new(0),
-            refused: AtomicU32::new(0),
+            counts: Counts::default(),
             streams: StreamNetwork::default(),
         }
     }

@@ -74,6 +74,7 @@ impl Writing {
             let value = T::new(*key, self.index, number as u32, *len);
             let in_place = self.plan.in_place;
             if in_place { T::write_in_place(&writer, value) } else { writer.write(&value).map(drop) }?;
+            self.stage.counts.asynchronously.add(self.plan.is_asynchronous);
             // After the last sample, KEEP_LAST would keep the end of the instance in its place.
             if number % SAMPLES_PER_ENDING == 0 && T::HAS_INSTANCES && last[key] > number as u32 {
                 self.end_instance(&writer, *key, self.plan.interrupts)?;
@@ -146,10 +147,11 @@ impl Writing {
 
     fn end_instance<T: Value>(&self, writer: &DataWriter<T>, key: u32, ending: Ending) -> Result<(), Error> {
         let holder = T::new(key, self.index, 0, 0);
+        let counts = &self.stage.counts;
         match ending {
             Ending::Leave => Ok(()),
-            Ending::Dispose => writer.dispose(&holder).map(drop),
-            Ending::Unregister => writer.unregister_instance(&holder).map(drop),
+            Ending::Dispose => writer.dispose(&holder).map(|_| counts.disposals.add(true)),
+            Ending::Unregister => writer.unregister_instance(&holder).map(|_| counts.unregistrations.add(true)),
         }
     }
 
@@ -161,7 +163,7 @@ impl Writing {
         let mut qos = writer.qos();
         change(&mut qos);
         writer.set_qos(qos)?;
-        self.stage.qos_changes.fetch_add(1, Ordering::SeqCst);
+        self.stage.counts.qos_changes.add(true);
         Ok(())
     }
 }

@@ -14,6 +14,26 @@ fn pair_with_one_slot() -> (Writer, Reader) {
     (writer, reader)
 }
 
+/// Admits readers that end at once, while no end is polled.
+#[test]
+fn writer_with_too_many_unreported_ends_refuses_a_reader_until_they_are_polled() {
+    let mut listener = Listener::new(Trust::SameUser).unwrap();
+    let mut writer = Writer::new(WriterConfig { max_readers: 3, ..WriterConfig::default() }).unwrap();
+    let mut admit = |writer: &mut Writer| {
+        let reader = Reader::new(ReaderConfig::default()).unwrap();
+        let _connecting = reader.connect(listener.address(), WriterKey::default()).unwrap();
+        writer.admit(listener.accept().unwrap().expect("the reader has connected"), Overflow::Block)
+    };
+    for _ in 0..6 {
+        let id = admit(&mut writer).unwrap();
+        writer.reject(id, "a test says so");
+    }
+    assert_eq!(writer.gone.len(), 6);
+    assert_eq!(admit(&mut writer).unwrap_err().kind(), io::ErrorKind::QuotaExceeded);
+    assert!(writer.poll_gone().is_some());
+    assert!(admit(&mut writer).is_ok());
+}
+
 /// A failed loan checks for returned slots first and reads messages afterwards. The reader returns the slot in between,
 /// so the loan reads the only notification, and the descriptor on which the writer then waits never becomes readable.
 #[test]

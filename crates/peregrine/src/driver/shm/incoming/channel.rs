@@ -12,7 +12,8 @@ use peregrine_transport::shm::{InPlace, Metadata, Reader, Sample, UserMessage, W
 use super::super::requests::{
     ANSWER_TIMEOUT, ChannelKey, ChannelRequest, RETRY_AFTER_MAX, ReaderRequest, UNANSWERED_MAX,
 };
-use super::{AttachedReader, BACKLOG_MAX, Backlog, Channel, Held, Order, Pending, Stage, acknowledgement};
+use super::super::sample_order::Order;
+use super::{AttachedReader, BACKLOG_MAX, Backlog, Channel, Held, Pending, Stage, acknowledgement};
 use crate::driver::base::clock::now;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::reader::ReaderCore;
@@ -62,20 +63,15 @@ impl Channel {
     pub(super) fn join(&mut self, request: &ReaderRequest, core: Arc<ReaderCore>) {
         let index = self.next_index;
         self.next_index = self.next_index.saturating_add(1);
-        let order = self.first_order();
+        let order = Order::first(self.key.is_reliable);
         self.readers.push(AttachedReader::new(request, core, index, order, Stage::Queued));
     }
 
     /// The first reader, which the writer process has accepted with the channel.
     pub(super) fn start_first(&mut self, request: &ReaderRequest, core: Arc<ReaderCore>) {
-        let mut reader = AttachedReader::new(request, core, 0, self.first_order(), Stage::Asked);
+        let mut reader = AttachedReader::new(request, core, 0, Order::first(self.key.is_reliable), Stage::Asked);
         reader.start(self.key.writer);
         self.readers.push(reader);
-    }
-
-    /// The order of a reader that has received nothing.
-    const fn first_order(&self) -> Order {
-        if self.key.is_reliable { Order::Certain } else { Order::Unknown }
     }
 
     /// Passes an entry to the readers that it is for. A reader without room keeps it in its backlog. The caller calls
@@ -101,8 +97,7 @@ impl Channel {
         for reader in readers {
             is_answer |= reader.stage == Stage::Rewinding && matches!(entry, Entry::NotLive { .. });
             let Some(entry) = reader.admit(to.is_some(), entry) else { continue };
-            if reader.order == Order::Unknown {
-                reader.order = Order::Awaited;
+            if reader.order.begins_to_wait() {
                 begun.push((reader.core.guid, self.key.writer));
             }
             if reader.give(self.key, rx, entry, &mut content) {

@@ -6,25 +6,19 @@ use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::{Gone, WriterId};
 
 use super::super::requests::{ChannelRequest, ReaderRequest, RequestedChannel, reason_of};
+use super::super::sample_order::Order;
 use super::super::services::ShmHost;
 use super::channel::{Decision, Given, Inserted, ProtocolViolation};
-use super::{
-    AttachedReader, Attachments, COMMANDS_MAX, Channel, DeferredActions, NEWS_MAX, NewChannel, Order, ShmReceiver,
-    Stage,
-};
+use super::{AttachedReader, Attachments, Channel, Channels, DeferredActions, NewChannel, ShmReceiver, Stage};
 use crate::driver::base::clock::{now, wall_at};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::local_delivery::LOCAL_SOURCE;
 use crate::driver::host::counters::Counters;
-use crate::driver::net::socket_barrier::DeferredMessage;
 use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
 use crate::shared_memory::NoSharedMemory;
 
 /// Maximum number of samples that are taken before their readers are notified.
 const BATCH: usize = 64;
-
-/// Maximum number of rounds with samples before deferred messages take effect.
-const ROUNDS_MAX: usize = 64;
 
 /// Maximum number of calls of [`ShmReceiver::take`] before messages of writers are handled.
 const TAKES_BETWEEN_MESSAGES: usize = 16;
@@ -207,15 +201,7 @@ impl ShmReceiver {
 
     /// Whether there is work that no sample announces.
     pub(super) fn has_to_act(&self) -> bool {
-        let is_due = || self.news.len() >= NEWS_MAX || !self.is_awaiting();
-        !self.begun.is_empty() || !self.news.is_empty() && is_due()
-    }
-
-    /// Defers a message behind the samples that have arrived. [`Self::deferred_actions`] empties a list of
-    /// [`NEWS_MAX`], and all commands that wait may add to a shorter one before that.
-    pub(super) fn defer(&mut self, news: DeferredMessage) {
-        self.news.push(news);
-        debug_assert!(self.news.len() < NEWS_MAX + COMMANDS_MAX);
+        !self.begun.is_empty() || self.news.is_due(|| self.is_awaiting())
     }
 
     /// Whether [`Self::deferred_actions`] may return something.
@@ -225,18 +211,13 @@ impl ShmReceiver {
 
     /// Whether samples wait that precede the deferred messages.
     fn is_awaiting(&self) -> bool {
-        let mut channels = self.channels.iter();
-        channels.any(|(_, channel)| channel.readers.iter().any(|reader| reader.order == Order::Awaited))
+        is_awaiting(&self.channels)
     }
 
-    /// The actions that are due. Deferred messages wait for a round without samples, for at most [`ROUNDS_MAX`] rounds,
-    /// and until there are [`NEWS_MAX`] of them.
+    /// The actions that are due after a round.
     pub(super) fn deferred_actions(&mut self, has_taken: bool) -> DeferredActions {
-        let begun = std::mem::take(&mut self.begun);
-        self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
-        let is_late = self.rounds > ROUNDS_MAX || self.news.len() >= NEWS_MAX;
-        let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || is_late);
-        DeferredActions { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
+        let Self { news, channels, begun, .. } = self;
+        DeferredActions { news: news.take_due(has_taken, || is_awaiting(channels)), begun: std::mem::take(begun) }
     }
 
     /// Takes some samples. Returns their number.
@@ -368,6 +349,10 @@ impl ShmReceiver {
     }
 }
 
+fn is_awaiting(channels: &Channels) -> bool {
+    channels.iter().any(|(_, channel)| channel.readers.iter().any(|reader| reader.order == Order::Awaited))
+}
+
 impl DeferredActions {
     pub(super) fn is_empty(&self) -> bool {
         self.news.is_empty() && self.begun.is_empty()
@@ -385,9 +370,11 @@ impl DeferredActions {
 mod tests {
     use std::time::{Duration, Instant as Moment};
 
+    use super::super::super::sample_order::{COMMANDS_MAX, NEWS_MAX};
     use super::super::Incoming;
     use super::*;
     use crate::driver::base::sync::lock_leaf;
+    use crate::driver::net::socket_barrier::DeferredMessage;
     use crate::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -423,10 +410,10 @@ mod tests {
             reader.order = Order::Awaited;
         });
         assert!(receiver.is_awaiting());
-        (1..NEWS_MAX).for_each(|_| receiver.defer(DeferredMessage::ignored()));
+        (1..NEWS_MAX).for_each(|_| receiver.news.push(DeferredMessage::ignored()));
         assert!(!receiver.has_to_act() && receiver.deferred_actions(false).is_empty());
         // All commands that may wait are taken at once.
-        (0..COMMANDS_MAX).for_each(|_| receiver.defer(DeferredMessage::ignored()));
+        (0..COMMANDS_MAX).for_each(|_| receiver.news.push(DeferredMessage::ignored()));
         assert!(receiver.has_to_act());
         assert_eq!(receiver.deferred_actions(false).news.len(), NEWS_MAX - 1 + COMMANDS_MAX);
         assert!(!receiver.has_to_act() && receiver.news.is_empty());

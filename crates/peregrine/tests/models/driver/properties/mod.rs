@@ -1,5 +1,6 @@
 //! One file for each group of types.
 
+mod ends;
 mod listeners;
 mod polling;
 mod publishing;

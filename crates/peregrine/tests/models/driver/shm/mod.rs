@@ -3,3 +3,5 @@
 mod properties;
 #[path = "../../../../src/driver/shm/relief.rs"]
 mod relief;
+#[path = "../../../../src/driver/shm/sample_order.rs"]
+pub(in crate::driver) mod sample_order;

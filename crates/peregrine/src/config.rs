@@ -127,9 +127,9 @@ pub struct DomainConfig {
     /// Time to live of multicast datagrams: the number of routers they may pass, plus one. The default is 1, the local
     /// network only.
     pub multicast_ttl: u8,
-    /// Whether writers pass samples by reference to readers of the same process. Both participants need this setting.
-    /// If `false`, such samples are sent through sockets, as between processes, for example to measure that path. The
-    /// default is `true`.
+    /// Whether writers pass samples by reference to readers of the same process, and participants of the process keep
+    /// each other without announcements. Both participants need this setting. If `false`, such samples are sent through
+    /// sockets, as between processes, for example to measure that path. The default is `true`.
     pub same_process: bool,
     /// Longest time that a deleted writer, or the drop of the last participant handle, waits for readers to acknowledge
     /// the last samples. The default is one second.

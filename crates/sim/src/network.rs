@@ -206,6 +206,12 @@ impl Network {
         self.closed_port = port;
     }
 
+    /// Whether all datagrams to this port are lost.
+    #[must_use]
+    pub fn is_closed(&self, port: u16) -> bool {
+        self.closed_port == Some(port)
+    }
+
     /// Loses the datagrams of this cut from now on, until [`Self::end_cut`].
     pub fn cut(&mut self, cut: Cut) -> CutId {
         self.order += 1;
@@ -230,7 +236,7 @@ impl Network {
         self.counters.bytes += datagram.bytes.len() as u64;
         let cuts = self.cuts.values_mut().filter(|(cut, _)| cut.loses(&datagram)).map(|(_, lost)| *lost += 1).count();
         let is_apart = self.side(datagram.from) != self.side(datagram.to);
-        if is_apart || cuts > 0 || self.closed_port == Some(datagram.port) {
+        if is_apart || cuts > 0 || self.is_closed(datagram.port) {
             self.counters.cut += 1;
             return;
         }

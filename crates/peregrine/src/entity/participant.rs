@@ -655,6 +655,7 @@ impl ParticipantInner {
     pub(super) fn join(&self) {
         let domain = &self.domain;
         domain.add(&self.core);
+        self.core.begin_presence();
         // The addresses of the host may have changed before the domain had this participant in its list.
         self.core.move_to(&domain.addresses());
         // The first announcement is sent at once.

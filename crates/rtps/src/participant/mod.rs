@@ -523,7 +523,8 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
             self.fragment = Some((Delivery { to: *to, from }, *meta));
         }
         let (mut unprotected, is_protected) = (0, self.participant.config.protection.is_some());
-        let is_permitted = !recipients.is_empty();
+        // What is for no endpoint of this participant shows life if it was protected.
+        let is_permitted = !recipients.is_empty() || envelope.protection.is_any();
         for to in recipients {
             if let Some(protection) = &self.participant.config.protection {
                 let is_local =

@@ -2,15 +2,17 @@
 //! announcement.
 
 use super::Participant;
+use super::remote::RemoteParticipant;
 use crate::id::GuidPrefix;
-use crate::limits::SIGN_OF_LIFE_INTERVAL;
+use crate::limits::{EVICTION_MIN_SILENCE, SIGN_OF_LIFE_INTERVAL};
 use crate::reader::Reception;
 use crate::receiver::Envelope;
 use crate::time::Instant;
 
 impl Participant {
-    /// The participant was heard on a way that bypasses [`Self::handle_datagram`], such as shared memory. Its lease
-    /// runs from now on. One call per 100 ms and participant is enough; more do no harm.
+    /// The participant was heard at `now` on a route that bypasses [`Self::handle_datagram`], such as shared memory. Its
+    /// lease runs from then on. One call for each participant that [`Self::silent_participants`] names is enough; more
+    /// do no harm.
     pub fn note_sign_of_life(&mut self, now: Instant, prefix: GuidPrefix) {
         if let Some(remote) = self.remotes.get_mut(&prefix) {
             remote.renew(now);
@@ -50,11 +52,20 @@ impl Participant {
         envelope.is_addressed
     }
 
-    /// Whether [`Self::handle_timeout`] looks for leases that have ended: the last chance for
-    /// [`Self::note_sign_of_life`].
+    /// Whether [`Self::handle_timeout`] looks for leases that have ended. Before, the caller looks for other signs of
+    /// life of the [silent participants](Self::silent_participants).
     #[must_use]
     pub fn checks_leases(&self, now: Instant) -> bool {
         self.next_lease_check.is_some_and(|at| at <= now)
+    }
+
+    /// The participants that are lost now without another sign of life: those whose lease has ended, and those whose
+    /// place a new participant could get because of their silence.
+    pub fn silent_participants(&self, now: Instant) -> impl Iterator<Item = GuidPrefix> {
+        let is_silent = move |remote: &RemoteParticipant| {
+            remote.lease_until() <= now || now.since(remote.heard_at) >= EVICTION_MIN_SILENCE
+        };
+        self.remotes.values().filter(move |remote| is_silent(remote)).map(|remote| remote.data.prefix)
     }
 
     /// The lease of a participant ends then at the earliest.

@@ -63,6 +63,14 @@ pub struct ProtectedAt {
     pub submessage: bool,
 }
 
+impl ProtectedAt {
+    /// Whether the bytes were protected at any level.
+    #[must_use]
+    pub const fn is_any(self) -> bool {
+        self.message || self.submessage
+    }
+}
+
 /// The level of a transformation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scope {

@@ -142,6 +142,15 @@ impl Simulation {
         }
     }
 
+    /// Stops all threads of a process, like a debugger, or resumes them.
+    pub fn set_process_stopped(&self, program: &Program, is_stopped: bool) {
+        let (mut state, process) = (self.scheduler.state(), program.process.number());
+        match is_stopped {
+            true => _ = state.stopped_processes.insert(process),
+            false => _ = state.stopped_processes.remove(&process),
+        }
+    }
+
     /// Ends a process like SIGKILL: its threads stop, its sockets are closed, and its peers receive no message. Called
     /// by a thread of another process.
     pub fn crash(&self, program: &Program) {

@@ -1,7 +1,7 @@
 //! Chooses the thread of a simulation that runs next, and advances virtual time.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -51,6 +51,7 @@ pub(super) struct State {
     pub(super) rng: fastrand::Rng,
     pub(super) network: Network,
     pub(super) stopped: Vec<NodeId>,
+    pub(super) stopped_processes: BTreeSet<u64>,
     /// How many more descriptors the processes of a host get, together. Without an entry, any number.
     pub(super) descriptors_left: BTreeMap<NodeId, u32>,
     pub(super) wall_ahead_ns: BTreeMap<NodeId, i64>,
@@ -148,6 +149,7 @@ impl Scheduler {
             rng,
             network,
             stopped: Vec::new(),
+            stopped_processes: BTreeSet::new(),
             descriptors_left: BTreeMap::new(),
             wall_ahead_ns: BTreeMap::new(),
             processes: 0,
@@ -431,12 +433,13 @@ impl State {
 
     /// Sends a datagram. Datagrams to the sender's own host are not subject to faults.
     fn send(&mut self, now: Instant, mut datagram: Datagram, destination: IpAddr) {
-        if datagram.from == datagram.to {
-            datagram.bytes = with_group(destination, &datagram.bytes);
-            return self.deliver(&datagram);
-        }
         datagram.bytes = with_group(destination, &datagram.bytes);
-        self.network.send(now, datagram);
+        if datagram.from != datagram.to {
+            self.network.send(now, datagram);
+        } else if !self.network.is_closed(datagram.port) {
+            // No other fault concerns a host that sends to itself.
+            self.deliver(&datagram);
+        }
     }
 
     fn hosts_of(&self, destination: IpAddr) -> Vec<NodeId> {
@@ -476,7 +479,11 @@ impl State {
     /// Whether the system lets the thread run once it is ready.
     fn may_run(&self, thread: &Thread) -> bool {
         let is_gone = self.crashed.get(&thread.process) == Some(&AfterCrash::Nothing);
-        !is_gone && !self.stopped.contains(&thread.host)
+        !is_gone && !self.is_stopped(thread.host, thread.process)
+    }
+
+    fn is_stopped(&self, host: NodeId, process: u64) -> bool {
+        self.stopped.contains(&host) || self.stopped_processes.contains(&process)
     }
 
     /// Whether the thread has not ended, and its process has not crashed.
@@ -490,7 +497,7 @@ impl State {
         let (running, stopped): (Vec<&Thread>, Vec<&Thread>) = alive.partition(|thread| self.may_run(thread));
         let running: Vec<Watched<'_>> = running.into_iter().map(Thread::watched).collect();
         let stopped: Vec<Watched<'_>> = stopped.into_iter().map(Thread::watched).collect();
-        let fault_of = |turns: &Turns| match self.stopped.contains(&turns.host) {
+        let fault_of = |turns: &Turns| match self.is_stopped(turns.host, turns.process) {
             true => turns.fault(&stopped, false),
             false => turns.fault(&running, is_resting),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
-use peregrine_rtps::id::Guid;
+use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::reader::{FoundInstance, MatchedWriter, Reader, ReaderEvent, Reception};
@@ -341,6 +341,8 @@ impl ReaderCore {
             guard.matched.remove(place);
             guard.statuses.matched.lost(writer);
             guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
+            let ReaderState { last_heard, matched, .. } = &mut *guard;
+            last_heard.forget_unmatched(writer.prefix, matched);
         }
     }
 
@@ -654,6 +656,12 @@ impl ReaderState {
             self.statuses.changed.remove(*mask & news & StatusMask::DATA_AVAILABLE);
         }
         Some(Arc::clone(hook))
+    }
+
+    /// The participant of a matched writer was heard by shared memory.
+    #[inline]
+    pub(in crate::driver) fn note_heard(&mut self, peer: GuidPrefix, now: Instant) {
+        self.last_heard.note(peer, now, &self.matched);
     }
 
     /// Records that samples of a writer of this process were delivered or refused.

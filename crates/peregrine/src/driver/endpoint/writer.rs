@@ -332,7 +332,7 @@ impl WriterCore {
         let now = now();
         for (reader, below) in news {
             state.writer.acknowledge(now, *reader, *below);
-            state.last_heard.note(reader.prefix, now);
+            state.last_heard.note(reader.prefix, now, &state.matched);
         }
         self.release_retained(state);
         state.wakers.wake(StatusMask::ACKNOWLEDGED);
@@ -386,6 +386,8 @@ impl WriterCore {
             guard.matched.remove(place);
             guard.statuses.matched.lost(reader);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
+            let WriterState { last_heard, matched, .. } = &mut *guard;
+            last_heard.forget_unmatched(reader.prefix, matched);
         }
         guard.note_activity_of(reader, activity);
         self.outgoing.remove(reader);

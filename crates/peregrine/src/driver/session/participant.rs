@@ -1,6 +1,7 @@
 //! A participant in the driver: discovery and the endpoints, under one lock.
 
 mod events;
+mod signs_of_life;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -435,6 +436,7 @@ impl ParticipantCore {
 
     /// Announces the end of the participant.
     pub(crate) fn leave(&self) {
+        self.end_presence();
         let mut locked = self.lock();
         locked.rtps.leave(wall());
         self.finish(locked);
@@ -563,7 +565,7 @@ impl ParticipantCore {
     pub(crate) fn handle_timeout(&self, now: Instant) {
         let mut locked = self.lock();
         if locked.rtps.checks_leases(now) {
-            locked.note_heard();
+            self.note_heard(&mut locked, now);
         }
         locked.rtps.handle_timeout(now, wall());
         if let Some(security) = &self.security {
@@ -699,14 +701,6 @@ impl Locked {
             self.topics.retain(|_, topic| topic.strong_count() > 0);
             self.topic_pruning.done(self.topics.len());
         }
-    }
-
-    /// The leases of participants that were heard by shared memory run from then on.
-    fn note_heard(&mut self) {
-        let Self { rtps, writers, readers, .. } = self;
-        let by_writers = writers.values().flat_map(|writer| writer.lock().last_heard.take());
-        let by_readers = readers.values().flat_map(|reader| reader.lock().last_heard.take());
-        by_writers.chain(by_readers).for_each(|(peer, at)| rtps.note_sign_of_life(at, peer));
     }
 
     /// Whether this deleted writer, or any one for `None`, waits for acknowledgements.

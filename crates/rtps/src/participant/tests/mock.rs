@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::*;
 use crate::payload::Wipe;
 use crate::protection::{OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text};
-use crate::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
+use crate::wire::{CryptoFooter, CryptoHeader, Endianness, InfoDestination, ReceiverMac};
 
 /// The protection of one participant.
 #[derive(Debug)]
@@ -40,6 +40,25 @@ impl Mock {
     pub(super) fn forget(&self, peer: GuidPrefix) {
         self.pairs.lock().unwrap().remove(&peer);
         self.remotes.lock().unwrap().retain(|remote| remote.prefix != peer);
+    }
+
+    /// A message of this participant with a protected submessage for host 1.
+    pub(super) fn message(&self, sender: EntityId, mut submessage: Vec<u8>) -> Vec<u8> {
+        let text = Text::Encrypted(&mut submessage);
+        let seal = self.seal(Scope::Submessage, sender, Some(prefix(1)), text).unwrap();
+        let mut out = Vec::new();
+        Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.own }
+            .emit(&mut out);
+        InfoDestination { prefix: prefix(1) }.emit(Endianness::Little, &mut out);
+        let mut footer = Vec::new();
+        CryptoFooter::emit_bytes(&seal.common_mac, core::iter::empty(), &mut footer);
+        let content = [&u32::try_from(submessage.len()).unwrap().to_be_bytes()[..], &submessage].concat();
+        for (id, body) in [(0x31, &seal.header.to_bytes()[..]), (0x30, &content), (0x32, &footer)] {
+            out.extend_from_slice(&[id, 1]);
+            out.extend_from_slice(&u16::try_from(body.len()).unwrap().to_le_bytes());
+            out.extend_from_slice(body);
+        }
+        out
     }
 
     fn has_pair(&self, peer: GuidPrefix) -> bool {

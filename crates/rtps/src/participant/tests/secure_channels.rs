@@ -9,9 +9,9 @@ use crate::limits::{
     HANDSHAKE_QUEUE_MAX, HANDSHAKE_QUEUE_PER_SENDER, KEY_CHANNEL_BYTES_PER_PEER, REPAIR_CREDIT_START,
     REPAIR_REFILL_MAX, SECURE_MESSAGE_BYTES_MAX,
 };
-use crate::protection::{Protection, ProtectionKind, Scope, SharedProtection, Text};
+use crate::protection::{ProtectionKind, SharedProtection};
 use crate::seq::{Count, SequenceNumberSet};
-use crate::wire::{AckNack, CryptoFooter, DataHead, Endianness, InfoDestination};
+use crate::wire::{AckNack, DataHead, Endianness, InfoDestination};
 
 const BOTH: [u32; 2] = [1, 2];
 
@@ -309,20 +309,7 @@ fn request_for_keys(by: &Mock, samples: i64, count: i32) -> Vec<u8> {
         is_final: false,
     };
     acknack.emit(Endianness::Little, &mut text);
-    let seal = by.seal(Scope::Submessage, acknack.reader, Some(prefix(1)), Text::Encrypted(&mut text)).unwrap();
-    let mut out = Vec::new();
-    Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(2) }
-        .emit(&mut out);
-    InfoDestination { prefix: prefix(1) }.emit(Endianness::Little, &mut out);
-    let mut footer = Vec::new();
-    CryptoFooter::emit_bytes(&seal.common_mac, core::iter::empty(), &mut footer);
-    let content = [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], &text].concat();
-    for (id, body) in [(0x31, &seal.header.to_bytes()[..]), (0x30, &content), (0x32, &footer)] {
-        out.extend_from_slice(&[id, 1]);
-        out.extend_from_slice(&u16::try_from(body.len()).unwrap().to_le_bytes());
-        out.extend_from_slice(body);
-    }
-    out
+    by.message(acknack.reader, text)
 }
 
 #[test]

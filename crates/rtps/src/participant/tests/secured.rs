@@ -228,11 +228,16 @@ pub(super) struct Secured {
 impl Secured {
     /// `hosts` with a gate that answers `others` for each participant, and `plain` ones without a gate.
     pub(super) fn new(hosts: &[u32], plain: &[u32], others: Admission) -> Self {
+        Self::with_user_protection(hosts, plain, others, ProtectionKind::None)
+    }
+
+    /// [`Self::new`], with this protection of user endpoints.
+    fn with_user_protection(hosts: &[u32], plain: &[u32], others: Admission, user: ProtectionKind) -> Self {
         let (mut gates, mut mocks) = (BTreeMap::new(), BTreeMap::new());
         let mut configs: Vec<(u32, ParticipantConfig)> = plain.iter().map(|host| (*host, config(*host))).collect();
         for host in hosts {
             let gate = TestGate::new(others.clone());
-            let mock = Mock::new(prefix(*host), ProtectionKind::Encrypt, ProtectionKind::None);
+            let mock = Mock::new(prefix(*host), ProtectionKind::Encrypt, user);
             configs.push((*host, secured_config(*host, &gate, &mock)));
             gates.insert(*host, gate);
             mocks.insert(*host, mock);
@@ -253,7 +258,12 @@ impl Secured {
 
     /// Hosts 1 and 2, authenticated.
     pub(super) fn pair() -> Self {
-        let mut secured = Self::new(&[1, 2], &[], Admission::Pending);
+        Self::pair_with_user_protection(ProtectionKind::None)
+    }
+
+    /// [`Self::pair`], with this protection of user endpoints.
+    pub(super) fn pair_with_user_protection(user: ProtectionKind) -> Self {
+        let mut secured = Self::with_user_protection(&[1, 2], &[], Admission::Pending, user);
         secured.run(Span::from_secs(1));
         secured.authenticate(1, 2);
         secured

@@ -5,6 +5,7 @@
 
 mod attach;
 mod deliver;
+mod unread;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -118,6 +119,8 @@ struct Channel {
     last_index: u32,
     /// The reader process notifies the writer when it has acknowledged this.
     ack_notification_at: u64,
+    /// The acknowledgement at the last call of [`Outgoing::unread_acknowledgements`].
+    seen_acknowledgement: u64,
     /// The last failure was a lack of memory, or of the announcement of a segment, not of ring space.
     is_short: bool,
     /// There was no memory, and no reader holds any that it could release.
@@ -375,6 +378,7 @@ impl Outgoing {
             is_reliable: overflow == Overflow::Block,
             last_index: 0,
             ack_notification_at: 0,
+            seen_acknowledgement: 0,
             is_short: false,
             no_progress: false,
             is_closing: false,

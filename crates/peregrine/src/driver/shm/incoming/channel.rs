@@ -135,7 +135,7 @@ impl Channel {
             }
         }
         if inserted > 0 {
-            state.last_heard.note(self.key.writer.prefix, rx.now);
+            state.note_heard(self.key.writer.prefix, rx.now);
         }
         let must_notify = inserted > 0 && !state.note_data_quietly();
         drop(state);
@@ -299,7 +299,9 @@ impl AttachedReader {
 
     /// Passes an entry to the reader, or keeps it until there is room. Returns whether the reader has taken the entry.
     fn give(&mut self, key: ChannelKey, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
-        if self.order == Order::Certain && self.backlog.is_empty() && self.deliver(key.writer, rx, entry, content) {
+        if self.order != Order::Certain || !self.backlog.is_empty() {
+            self.core.lock().note_heard(key.writer.prefix, rx.now);
+        } else if self.deliver(key.writer, rx, entry, content, true) {
             return true;
         }
         if self.backlog.len() < BACKLOG_MAX {
@@ -318,7 +320,7 @@ impl AttachedReader {
         let mut samples = 0;
         while let Some(Pending { entry, payload }) = self.backlog.pop_front() {
             let mut content = Content { sample: None, payload };
-            if !self.deliver(writer, rx, entry, &mut content) {
+            if !self.deliver(writer, rx, entry, &mut content, false) {
                 self.backlog.push_front(Pending { entry, payload: content.payload });
                 break;
             }
@@ -327,10 +329,20 @@ impl AttachedReader {
         samples
     }
 
-    /// Returns false if the reader has no room.
-    fn deliver(&mut self, writer: Guid, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
+    /// Passes an entry to the reader, which has come just now or was in the backlog. Returns false if the reader has no
+    /// room.
+    fn deliver(
+        &mut self,
+        writer: Guid,
+        rx: &Reception<'_>,
+        entry: Entry,
+        content: &mut Content,
+        has_just_come: bool,
+    ) -> bool {
         let mut state = self.core.lock();
-        state.last_heard.note(writer.prefix, rx.now);
+        if has_just_come {
+            state.note_heard(writer.prefix, rx.now);
+        }
         let reader = &mut state.reader;
         let is_taken = match entry {
             Entry::Alive => {

@@ -91,7 +91,7 @@ impl Channel {
         if found.is_some() {
             self.owes_ack = false;
             samples.acknowledge(acknowledgement(inserter.acknowledged_below()));
-            state.last_heard.note(self.key.writer.prefix, now);
+            state.note_heard(self.key.writer.prefix, now);
         }
     }
 }

@@ -71,6 +71,24 @@ fn readers_of_one_process_share_one_channel_for_each_reliability() {
 }
 
 #[test]
+fn sample_in_the_backlog_is_a_sign_of_life_when_it_comes_and_not_when_it_is_taken() {
+    let sides = [participant(72, "here"), participant(72, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let reader = narrow(&sides[1]);
+    await_readers(&writer, 1);
+    let core = core_of(&sides[1], &reader);
+    let heard_at = || core.lock().last_heard.at(writer.guid().prefix);
+    write(&writer, 0..1);
+    eventually("the first sample", || heard_at().is_some() && core.status().untaken_samples == 1);
+    let first_at = heard_at();
+    write(&writer, 1..2);
+    eventually("the second sample, for which there is no room", || heard_at() > first_at);
+    let second_at = heard_at();
+    expect(&reader, 0..2);
+    assert_eq!(heard_at(), second_at);
+}
+
+#[test]
 fn reader_without_room_does_not_stop_others_of_its_channel() {
     let sides = [participant(51, "here"), participant(51, "there")];
     let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();

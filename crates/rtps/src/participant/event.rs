@@ -185,6 +185,8 @@ pub struct Healed {
     pub participants_restored: u64,
     /// Announcements of other addresses by participants that still answered at the old ones.
     pub moves_refused: u64,
+    /// Announcements of another vendor, lease, built-in endpoint set or group that the participant has contradicted.
+    pub terms_refused: u64,
 }
 
 /// The recipient and the sender of an input.

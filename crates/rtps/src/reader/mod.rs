@@ -65,6 +65,7 @@ use introduction::Introductions;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
+use source_order::FalseJump;
 use unkeyed::Unkeyed;
 
 /// The index that stands for no writer.
@@ -514,7 +515,9 @@ impl Reader {
             self.counters.claims_withdrawn += 1;
             return true;
         }
-        if proxy.info.reliable {
+        if is_for_us && proxy.info.reliable && proxy.has_passed_by_gap(number) {
+            self.counters.excluded_by_gap += 1;
+        } else if proxy.info.reliable {
             proxy.record_duplicate(number);
             self.counters.duplicates += 1;
         } else {
@@ -653,7 +656,16 @@ impl Reader {
         let Some(proxy) = self.writers.get_mut(index) else { return Ok(()) };
         let OutOfOrderSample { at, meta, payload, is_handed_over } = sample;
         let order_timestamp = match self.config.cache.by_source_timestamp {
-            true => proxy.source_order.next(meta.source_timestamp, wall),
+            true => {
+                let (place, false_jump) =
+                    proxy.source_order.get_or_default().next(meta.source_timestamp, wall, instance);
+                if let Some(FalseJump { place, instances }) = false_jump {
+                    self.counters.source_jumps_withdrawn += 1;
+                    let writer = proxy.info.guid;
+                    instances.iter().for_each(|instance| self.cache.lower_order(instance, writer, place));
+                }
+                place
+            }
             false => meta.source_timestamp,
         };
         let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);

@@ -45,7 +45,7 @@ impl Participant {
     pub(super) fn review_ways(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         if remote.ways.are_of(&remote.data) {
-            remote.doubt = None;
+            self.healed.moves_refused += u64::from(remote.doubt.take().is_some());
             return;
         }
         if remote.doubt.is_some() || remote.doubted_at.is_some_and(|at| now.since(at) < DOUBT_INTERVAL) {

@@ -43,9 +43,9 @@ impl Participant {
     /// The announcement of a known participant as far as it may be believed now. `None`: nothing of it.
     ///
     /// The vendor is believed to be the one with which the GUID prefix begins (RTPS 2.5 §9.3.1.5). Other new terms are
-    /// believed when the participant has repeated them and has not stated the former ones meanwhile: after two questions
-    /// if it answers these by announcements, and otherwise within its lease, in which it has to announce itself. With
-    /// security there are no such questions: authenticated participants announce themselves securely.
+    /// believed when the participant has repeated them and has not stated the former ones meanwhile: after two
+    /// questions if it answers these by announcements, and otherwise within its lease, in which it has to announce
+    /// itself. With security there are no such questions: authenticated participants announce themselves securely.
     pub(super) fn weigh_terms(&mut self, now: Instant, mut found: ParticipantData) -> Option<ParticipantData> {
         let prefix = found.prefix;
         let Some(remote) = self.remotes.get_mut(&prefix) else { return Some(found) };

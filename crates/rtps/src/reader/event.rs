@@ -120,8 +120,8 @@ pub struct ReaderCounters {
     /// dropped, and not counted as lost. The GAP was forged; or the writer let go of the sample while it was under way,
     /// because a newer one has replaced it (HISTORY) or its LIFESPAN has ended. The reader cannot tell which.
     pub excluded_by_gap: u64,
-    /// Source timestamps far ahead that later samples of the same writer contradicted, under DESTINATION_ORDER by source
-    /// timestamp: samples of other writers are no longer filtered because of them.
+    /// Source timestamps far ahead that later samples of the same writer contradicted, under DESTINATION_ORDER by
+    /// source timestamp: samples of other writers are no longer filtered because of them.
     pub source_jumps_withdrawn: u64,
     /// Fragments that were refused because they were too small for the number of pieces of their sample.
     pub small_fragments: u64,

@@ -50,8 +50,8 @@ impl Default for SourceOrder {
 }
 
 impl SourceOrder {
-    /// The time of the next sample of the writer, received at `wall`, and the jump that it contradicts. A sample without
-    /// a source timestamp has the time of its reception. Also after a failed insertion of the same sample.
+    /// The time of the next sample of the writer, received at `wall`, and the jump that it contradicts. A sample
+    /// without a source timestamp has the time of its reception. Also after a failed insertion of the same sample.
     pub(super) fn next(
         &mut self,
         source: Timestamp,

@@ -104,7 +104,7 @@ fn identity(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>) -
 fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>, is_acknowledged: bool) -> State {
     let statistics = participant.transport_statistics();
     let healed = participant.counters().healed;
-    let healed = healed.rereads + healed.participants_restored + healed.moves_refused;
+    let healed = healed.rereads + healed.participants_restored + healed.moves_refused + healed.terms_refused;
     State {
         flow: flow.report(),
         is_acknowledged,

@@ -19,6 +19,12 @@ impl GuidPrefix {
         let [a, b, c, d, e, f, g, h, i, j] = unique;
         Self([v0, v1, a, b, c, d, e, f, g, h, i, j])
     }
+
+    /// Whether the prefix begins with this vendor id, as that of each participant since RTPS 2.2 does.
+    pub(crate) const fn names_vendor(self, vendor: VendorId) -> bool {
+        let ([a, b, ..], [v0, v1]) = (self.0, vendor.0);
+        a == v0 && b == v1
+    }
 }
 
 /// The kind of an entity, from the last byte of its id (RTPS 2.5 §9.3.1.2).

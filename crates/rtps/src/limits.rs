@@ -255,6 +255,15 @@ pub const REJOIN_SILENCE: Span = Span::from_millis(100);
 /// The shortest time between two such inquiries, so that announcements do not multiply.
 pub const DOUBT_INTERVAL: Span = Span::from_secs(1);
 
+/// How long other terms (vendor, lease, built-in endpoints, groups) have to be stated by a participant that does not
+/// repeat its announcement when asked: for its lease, in which it announces itself, but no longer than this. Connext
+/// has the longest usual period, 30 s.
+pub const TERMS_BELIEVED_AFTER: Span = Span::from_secs(30);
+
+/// How often the time between questions about other terms doubles, from [`CONTRADICTION_INTERVAL`] on: to 6.4 s at
+/// most.
+pub const TERMS_QUESTION_DOUBLINGS: u32 = 6;
+
 /// How long after its goodbye a participant may still be heard, because messages overtake each other. A later message
 /// shows that an impostor has said goodbye.
 pub const GOODBYE_SILENCE: Span = Span::from_millis(200);
@@ -665,6 +674,15 @@ pub const UNACKNOWLEDGED_SAMPLES_MAX: u32 = 1 << 18;
 
 /// Payload bytes that it keeps likewise: sixteen windows, or half a second of 1 Gbit/s.
 pub const UNACKNOWLEDGED_BYTES_MAX: usize = 64 << 20;
+
+/// By how much more than the reader's clock the source timestamps of a writer go on when they jump ahead.
+pub const SOURCE_JUMP_MIN: Span = Span::from_secs(1);
+
+/// Instances in whose order a jump ahead is taken back when the writer's later samples contradict it.
+pub const SOURCE_JUMP_INSTANCES_MAX: usize = 16;
+
+/// Ranges of GAPs that a reader has passed over and remembers for each writer, to count samples that come all the same.
+pub const PASSED_GAPS_MAX: usize = 16;
 
 /// How far a source timestamp may be ahead of a reader's wall clock. In the order by source timestamp, a later one
 /// counts as this far ahead. RTI Connext DDS has the same limit (`source_timestamp_tolerance`), past which it drops the

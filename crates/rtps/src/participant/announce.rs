@@ -179,15 +179,19 @@ impl Participant {
             return;
         }
         match self.remotes.get_mut(&sender) {
-            Some(remote) => {
+            // Any host could have sent it in the name of an authenticated participant.
+            Some(remote) if remote.is_authenticated() => {
+                remote.renew(rx.now);
                 if remote.data == found {
-                    remote.renew(rx.now);
                     self.review_ways(rx.now, sender);
-                } else if self.may_change(sender) {
-                    self.change_participant(rx, found);
-                } else if let Some(remote) = self.remotes.get_mut(&sender) {
-                    remote.renew(rx.now);
+                } else {
+                    self.count_unauthenticated(sender);
                     self.answer_other_addresses(rx, &found);
+                }
+            }
+            Some(_) => {
+                if !self.hear_again(rx, found) {
+                    return;
                 }
             }
             None => match self.parked.left(sender).map(|left| rx.now.since(left.at)) {
@@ -195,9 +199,8 @@ impl Participant {
                 Some(silence) if silence <= GOODBYE_SILENCE => return,
                 Some(_) => {
                     // Its addresses before the goodbye are tried first: an impostor may announce others.
-                    let is_restored = self.restore_left(rx, sender);
-                    if is_restored && self.remotes.get(&sender).is_some_and(|remote| remote.data != found) {
-                        self.change_participant(rx, found);
+                    if self.restore_left(rx, sender) && !self.hear_again(rx, found) {
+                        return;
                     }
                 }
                 None => self.add_participant(rx, found),
@@ -374,11 +377,25 @@ impl Participant {
         }
     }
 
+    /// A known participant announces itself. Returns whether anything of that is believed.
+    fn hear_again(&mut self, rx: &Reception<'_>, found: ParticipantData) -> bool {
+        let prefix = found.prefix;
+        let Some(found) = self.weigh_terms(rx.now, found) else { return false };
+        match self.remotes.get_mut(&prefix) {
+            Some(remote) if remote.data == found => {
+                remote.renew(rx.now);
+                self.review_ways(rx.now, prefix);
+            }
+            _ => self.change_participant(rx, found),
+        }
+        true
+    }
+
     /// A known participant announces something else. The gate may answer otherwise then.
     fn change_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
         let admission = self.config.gate.as_deref().map(|gate| gate.announced(&found, Some(rx.source)));
         let prefix = found.prefix;
-        self.update_participant(rx.now, found);
+        self.update_participant(rx.now, rx.wall, found);
         if let Some(admission) = admission {
             self.set_admission(rx.now, rx.wall, prefix, admission);
         }

@@ -188,6 +188,26 @@ impl Builtin {
         }
     }
 
+    /// Unmatches the endpoints that a participant announces no longer.
+    pub(super) fn unmatch_removed(
+        &mut self,
+        now: Instant,
+        wall: Timestamp,
+        prefix: GuidPrefix,
+        before: BuiltinEndpointSet,
+        after: BuiltinEndpointSet,
+    ) {
+        let is_removed = |bit| before.contains(bit) && !after.contains(bit);
+        for topic in self.all() {
+            if is_removed(topic.reader_bit) {
+                topic.writer.unmatch_reader(now, Guid::new(prefix, topic.reader.guid().entity));
+            }
+            if is_removed(topic.writer_bit) {
+                topic.reader.unmatch_writer(now, wall, Guid::new(prefix, topic.writer.guid().entity));
+            }
+        }
+    }
+
     pub(super) fn unmatch_participant(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         for topic in self.all() {
             topic.writer.unmatch_reader(now, Guid::new(prefix, topic.reader.guid().entity));

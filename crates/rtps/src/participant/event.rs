@@ -183,8 +183,10 @@ pub struct Healed {
     pub endpoints_removed: u64,
     /// Participants that went on after a goodbye in their name.
     pub participants_restored: u64,
-    /// Announcements of other addresses by participants that still answered at the old ones.
+    /// Announcements of other addresses by participants that still answered at the old ones, or announced these again.
     pub moves_refused: u64,
+    /// Announcements of another vendor, lease, built-in endpoint set or group that the participant has contradicted.
+    pub terms_refused: u64,
 }
 
 /// The recipient and the sender of an input.

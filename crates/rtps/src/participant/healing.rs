@@ -216,7 +216,7 @@ impl Participant {
         Some(result)
     }
 
-    /// Handles the timers of inventories, doubts and answers.
+    /// Handles the timers of inventories, doubts, new terms and answers.
     pub(super) fn heal(&mut self, now: Instant, wall: Timestamp) {
         if self.next_healing.is_none_or(|at| at > now) {
             return;
@@ -224,6 +224,7 @@ impl Participant {
         self.heals_from = now + HEALING_INTERVAL;
         for prefix in self.healing.iter().copied().collect::<Vec<_>>() {
             self.pursue_doubt(now, prefix);
+            self.pursue_new_terms(now, prefix);
             self.pursue_process_end(now, prefix);
             self.repeat_answer(now, wall, prefix);
             self.pursue_relocation(now, wall, prefix);
@@ -271,7 +272,9 @@ impl RemoteParticipant {
     }
 
     fn heals_at(&self) -> Option<Instant> {
-        let others = [self.doubt_due(), self.process_end_due(), self.answer_repetitions.next(), self.relocation.next()];
-        self.inventories.iter().filter_map(Inventory::poll_timeout).chain(others.into_iter().flatten()).min()
+        let doubts = [self.doubt_due(), self.new_terms_due(), self.process_end_due()];
+        let others = [self.answer_repetitions.next(), self.relocation.next()];
+        let others = doubts.into_iter().chain(others).flatten();
+        self.inventories.iter().filter_map(Inventory::poll_timeout).chain(others).min()
     }
 }

@@ -63,6 +63,7 @@ mod secure_rejoin;
 mod set_addresses;
 mod sign_of_life;
 mod streams;
+mod terms;
 #[cfg(test)]
 mod tests;
 #[cfg(debug_assertions)]

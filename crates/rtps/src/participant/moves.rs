@@ -11,25 +11,32 @@ use crate::limits::{DOUBT_INTERVAL, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS};
 use crate::locator::{Locator, Source};
 use crate::reader::Reception;
 use crate::receiver::Input;
-use crate::time::Instant;
+use crate::time::{Instant, Timestamp};
 
+use super::healing::PUBLICATIONS;
 use super::paths::Paths;
 use super::remote::RemoteParticipant;
 use super::ways::{Doubt, Ways};
-use super::{Participant, ParticipantEvent};
+use super::{Participant, ParticipantEvent, terms};
 
 impl Participant {
-    /// A known participant says something new about itself.
-    pub(super) fn update_participant(&mut self, now: Instant, found: ParticipantData) {
+    /// A known participant says something new about itself. If the participant answers questions by its announcement,
+    /// it is asked whether that is true.
+    pub(super) fn update_participant(&mut self, now: Instant, wall: Timestamp, found: ParticipantData) {
         let prefix = found.prefix;
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        let has_other_groups = remote.data.default_multicast != found.default_multicast;
+        let (builtin, has_other_terms) = (remote.builtin_endpoints(), !terms::are_same(&remote.data, &found));
         remote.data = found.clone();
         remote.renew(now);
+        let builtin_now = remote.builtin_endpoints();
+        self.builtin.unmatch_removed(now, wall, prefix, builtin, builtin_now);
         self.review_ways(now, prefix);
         self.reroute(now, prefix);
-        if has_other_groups {
+        if has_other_terms {
             self.rematch_participant(prefix);
+        }
+        if self.repeats_announcements(prefix) {
+            self.compare_later(now, prefix, PUBLICATIONS);
         }
         self.events.push_back(ParticipantEvent::ParticipantFound(Box::new(found)));
     }
@@ -38,7 +45,7 @@ impl Participant {
     pub(super) fn review_ways(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         if remote.ways.are_of(&remote.data) {
-            remote.doubt = None;
+            self.healed.moves_refused += u64::from(remote.doubt.take().is_some());
             return;
         }
         if remote.doubt.is_some() || remote.doubted_at.is_some_and(|at| now.since(at) < DOUBT_INTERVAL) {

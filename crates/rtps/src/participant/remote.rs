@@ -32,6 +32,7 @@ use super::process_end::ProcessEnd;
 use super::relocation::Relocation;
 use super::remote_endpoints::RemoteEndpoints;
 use super::remote_security::RemoteSecurity;
+use super::terms::NewTerms;
 use super::ways::{Doubt, Ways};
 
 #[derive(Debug)]
@@ -82,6 +83,7 @@ pub(super) struct RemoteParticipant {
     /// and still answers at these.
     pub(super) ways: Ways,
     pub(super) doubt: Option<Doubt>,
+    pub(super) new_terms: Option<NewTerms>,
     /// When it was last sent the announcement at addresses that it had announced in clear, although authenticated.
     pub(super) announced_elsewhere_at: Option<Instant>,
     /// Set while its process seems to have ended.
@@ -103,6 +105,7 @@ impl RemoteParticipant {
         let mut remote = Self {
             ways: Ways::of(&data),
             doubt: None,
+            new_terms: None,
             announced_elsewhere_at: None,
             process_end: None,
             doubted_at: None,

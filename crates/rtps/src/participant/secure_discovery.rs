@@ -11,7 +11,7 @@ use super::healing::{PUBLICATIONS, SUBSCRIPTIONS};
 use super::sealed_announcement::Said;
 use crate::discovery::data::{ParticipantData, emit_participant_key};
 use crate::history::{Change, ChangeKind, Selected};
-use crate::id::{Guid, GuidPrefix, KeyHash};
+use crate::id::{Guid, KeyHash};
 use crate::limits::DOUBT_INTERVAL;
 use crate::locator::Source;
 use crate::payload::Payload;
@@ -137,7 +137,7 @@ impl Participant {
         without_status(&mut found.security);
         let prefix = found.prefix;
         if self.remotes.get(&prefix).is_some_and(|remote| remote.data != found) {
-            self.update_participant(now, found);
+            self.update_participant(now, wall, found);
         }
         self.set_admission(now, wall, prefix, admission);
     }
@@ -159,16 +159,6 @@ impl Participant {
         {
             self.outbox.push_message(&announcement, to);
         }
-    }
-
-    /// Whether an announcement without protection may change what is known of a participant. Not of an authenticated
-    /// one: any host could have sent it in its name.
-    pub(super) fn may_change(&mut self, prefix: GuidPrefix) -> bool {
-        let may_change = !self.is_authenticated(prefix);
-        if !may_change {
-            self.count_unauthenticated(prefix);
-        }
-        may_change
     }
 }
 

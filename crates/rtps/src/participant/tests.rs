@@ -6,6 +6,7 @@ mod announcing;
 mod answering;
 mod convergence;
 mod eviction;
+mod forged_announcements;
 mod forged_discovery;
 mod forged_goodbye;
 mod forged_moves;

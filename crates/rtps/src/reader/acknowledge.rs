@@ -114,6 +114,8 @@ impl Reader {
         for number in gap.list.iter() {
             remembered &= proxy.mark_irrelevant(number, number);
         }
+        let last = gap.list.iter().last().map_or(gap.list.base().previous(), |last| last);
+        proxy.note_gap(gap.start, last);
         if !remembered {
             self.counters.no_room += 1;
         }

@@ -217,6 +217,23 @@ impl WriterProxy {
         false
     }
 
+    /// A GAP excludes the samples from `first` to `last`, or some of them.
+    pub(super) fn note_gap(&mut self, first: SequenceNumber, last: SequenceNumber) {
+        let next = self.next;
+        let by_gap = &mut self.irrelevant.get_or_default().by_gap;
+        *by_gap = match by_gap.filter(|(_, passed)| *passed >= next) {
+            Some((before, passed)) => Some((before.min(first), passed.max(last))),
+            None => Some((first, last)),
+        };
+    }
+
+    /// Whether the reader has passed over sample `number` because of a GAP.
+    pub(super) fn has_passed_by_gap(&self, number: SequenceNumber) -> bool {
+        let passed = self.irrelevant.as_ref().map_or(&[][..], |irrelevant| irrelevant.passed.as_slice());
+        let is_passed = passed.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        is_passed && number < self.next && !self.is_confirmed(number)
+    }
+
     fn withdraw_skip(&mut self) {
         let Some(skip) = self.skip.take() else { return };
         self.asked.clear();
@@ -224,6 +241,7 @@ impl WriterProxy {
             self.started = false;
         }
         self.next = skip.from;
+        self.irrelevant.as_mut().into_iter().for_each(|irrelevant| irrelevant.forget_passed(skip.from));
         self.mark_confirmed();
     }
 

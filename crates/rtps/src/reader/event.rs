@@ -116,6 +116,13 @@ pub struct ReaderCounters {
     /// Claims of writers that samples are gone or irrelevant, which a later message of the same writer contradicted:
     /// the reader went back to what it had passed over. Forged messages cause that, and rarely reordered ones.
     pub claims_withdrawn: u64,
+    /// Samples that arrived although a GAP of their writer excludes them, after the reader had delivered a later one:
+    /// dropped, and not counted as lost. The GAP was forged; or the writer let go of the sample while it was under way,
+    /// because a newer one has replaced it (HISTORY) or its LIFESPAN has ended. The reader cannot tell which.
+    pub excluded_by_gap: u64,
+    /// Source timestamps far ahead that later samples of the same writer contradicted, under DESTINATION_ORDER by
+    /// source timestamp: samples of other writers are no longer filtered because of them.
+    pub source_jumps_withdrawn: u64,
     /// Fragments that were refused because they were too small for the number of pieces of their sample.
     pub small_fragments: u64,
     /// Requests for fragments that did not leave because the writer's budget for requests was used up.

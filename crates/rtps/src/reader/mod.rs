@@ -65,6 +65,7 @@ use introduction::Introductions;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
+use source_order::FalseJump;
 use unkeyed::Unkeyed;
 
 /// The index that stands for no writer.
@@ -518,7 +519,9 @@ impl Reader {
             self.counters.claims_withdrawn += 1;
             return true;
         }
-        if proxy.info.reliable {
+        if is_for_us && proxy.info.reliable && proxy.has_passed_by_gap(number) {
+            self.counters.excluded_by_gap += 1;
+        } else if proxy.info.reliable {
             proxy.record_duplicate(number);
             self.counters.duplicates += 1;
         } else {
@@ -659,7 +662,16 @@ impl Reader {
         let is_named_by_hash = !meta.kind.is_alive() && payload.known_len() == Some(0);
         let instance = if is_named_by_hash { self.cache.instance_with_digest(instance) } else { instance };
         let order_timestamp = match self.config.cache.by_source_timestamp {
-            true => proxy.source_order.next(meta.source_timestamp, wall),
+            true => {
+                let (place, false_jump) =
+                    proxy.source_order.get_or_default().next(meta.source_timestamp, wall, instance);
+                if let Some(FalseJump { place, instances }) = false_jump {
+                    self.counters.source_jumps_withdrawn += 1;
+                    let writer = proxy.info.guid;
+                    instances.iter().for_each(|instance| self.cache.lower_order(instance, writer, place));
+                }
+                place
+            }
             false => meta.source_timestamp,
         };
         let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);

@@ -117,7 +117,8 @@ pub(super) struct WriterProxy {
     pub(super) is_listed_stalled: bool,
     /// The number of ACKNACKs sent before the writer's first HEARTBEAT.
     pub(super) preemptive_acknacks: u32,
-    pub(super) source_order: SourceOrder,
+    /// Under order by source timestamp.
+    pub(super) source_order: Rare<SourceOrder>,
     pub(super) next_preemptive_acknack: Compact<Instant>,
     pub(super) asked: Rare<RepairRequest>,
     /// The first number of the last request, if it was sent only once.
@@ -210,7 +211,7 @@ impl WriterProxy {
             is_listed_owing: false,
             is_listed_stalled: false,
             preemptive_acknacks: 0,
-            source_order: SourceOrder::BEGIN,
+            source_order: Rare::default(),
             next_preemptive_acknack: Compact::NONE,
             asked: Rare::default(),
             asked_once: Compact::NONE,
@@ -355,7 +356,9 @@ impl WriterProxy {
             }
             let until = self.first_out_of_order().map_or(last.next(), |number| number.min(last.next()));
             if until > self.next {
+                let from = self.next;
                 self.pass_over(until, SequenceNumber::ZERO, 0, self.known_until());
+                self.irrelevant.get_or_default().note_passed(from, until.previous());
             }
             if until <= last {
                 return;

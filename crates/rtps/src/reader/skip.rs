@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::limits::PASSED_GAPS_MAX;
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
@@ -40,8 +41,31 @@ pub(super) struct StaleRun {
 pub(super) struct Irrelevant {
     /// Ranges (first, last); ascending, neither overlapping nor adjacent.
     pub(super) ranges: Vec<(SequenceNumber, SequenceNumber)>,
+    /// The first and last number of the GAPs that the reader has not passed over yet.
+    pub(super) by_gap: Option<(SequenceNumber, SequenceNumber)>,
+    /// The ranges (first, last) of GAPs that the reader has passed over last; ascending, [`PASSED_GAPS_MAX`] at most.
+    pub(super) passed: Vec<(SequenceNumber, SequenceNumber)>,
     /// While samples are received again that may have been forged.
     pub(super) again: Option<Again>,
+}
+
+impl Irrelevant {
+    /// The reader has passed over the numbers from `first` to `last`.
+    pub(super) fn note_passed(&mut self, first: SequenceNumber, last: SequenceNumber) {
+        if !self.by_gap.is_some_and(|(from, to)| from <= last && first <= to) {
+            return;
+        }
+        self.forget_passed(first);
+        if self.passed.len() >= PASSED_GAPS_MAX {
+            self.passed.remove(0);
+        }
+        self.passed.push((first, last));
+    }
+
+    /// The reader goes back to `next`.
+    pub(super) fn forget_passed(&mut self, next: SequenceNumber) {
+        self.passed.retain(|(first, _)| *first < next);
+    }
 }
 
 /// The samples that a reader receives again, and those before `last` that it need not receive again.

@@ -295,6 +295,20 @@ impl ReaderHistory {
         }
     }
 
+    /// Under order by source timestamp: the samples of this writer in an instance count as no later than `place`.
+    pub fn lower_order(&mut self, key: &KeyHash, writer: Guid, place: Timestamp) {
+        self.flush_fast_queue();
+        let lowered = |stamp: (Timestamp, Guid)| if stamp.1 == writer { (stamp.0.min(place), writer) } else { stamp };
+        let Some(instance) = self.by_key.get(key).and_then(|&index| self.instances.get_mut(index)) else { return };
+        instance.newest = instance.newest.map(lowered);
+        instance.last_taken = instance.last_taken.map(lowered);
+        let mut at = instance.tail;
+        while let Some(sample) = at.and_then(|index| self.samples.get_mut(index)) {
+            sample.arrival.order_timestamp = lowered(sample.arrival.stamp()).0;
+            at = sample.previous_of_instance;
+        }
+    }
+
     /// Removes the owner of an instance after a missed deadline: any writer may become the owner.
     pub fn owner_missed_deadline(&mut self, key: &KeyHash) {
         if let Some(instance) = self.by_key.get(key).copied().and_then(|i| self.instances.get_mut(i)) {

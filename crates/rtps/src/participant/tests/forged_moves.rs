@@ -118,3 +118,15 @@ fn answer_from_elsewhere_does_not_prove_that_a_participant_has_stayed() {
     domain.run(PERIOD);
     assert_eq!(ways(&mut domain), ways_to(77));
 }
+
+#[test]
+fn participant_that_announces_its_old_addresses_again_has_not_moved() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.put_reader(1, subscription(1, 1, "topic"));
+    domain.put_writer(2, publication(2, 1, "topic"));
+    domain.run(Span::from_secs(5));
+    domain.hear(1, &announcement(at(config(2), 66), Some(prefix(1))));
+    domain.run(Span::from_millis(100));
+    assert_eq!(domain.counters(1).healed.moves_refused, 1);
+    assert_eq!(ways(&mut domain), ways_to(2));
+}

@@ -108,6 +108,37 @@ fn sample_in_a_gap_proves_the_gap_wrong() {
 }
 
 #[test]
+fn sample_in_a_gap_that_comes_after_a_later_one_is_counted_and_is_not_lost() {
+    // Also true of a writer that replaces a sample while it is under way.
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.gap(2, 4);
+    listener.gap(6, 7);
+    listener.data(4);
+    listener.data(5);
+    (1..=7).for_each(|number| listener.data(number));
+    assert_eq!(listener.taken(), [1, 4, 5, 6, 7], "6 proves the second GAP wrong");
+    let counters = listener.reader.counters();
+    assert_eq!((counters.excluded_by_gap, counters.duplicates, counters.lost), (2, 3, 0));
+    let events: Vec<_> = core::iter::from_fn(|| listener.reader.poll_event()).collect();
+    assert!(!events.iter().any(|event| matches!(event, ReaderEvent::SampleLost(..))), "{events:?}");
+}
+
+#[test]
+fn duplicate_between_excluded_samples_counts_as_a_duplicate() {
+    let mut listener = Listener::with_history();
+    listener.data(1);
+    listener.gap(2, 3);
+    listener.data(3);
+    listener.gap(4, 5);
+    listener.data(5);
+    listener.data(3);
+    listener.data(4);
+    let counters = listener.reader.counters();
+    assert_eq!((counters.excluded_by_gap, counters.duplicates), (1, 1));
+}
+
+#[test]
 fn sample_in_a_gap_ahead_proves_the_gap_wrong() {
     let mut listener = Listener::with_history();
     listener.data(1);
@@ -258,4 +289,45 @@ fn late_joiner_requests_history_with_the_first_heartbeat() {
     let mut listener = Listener::with_history();
     listener.heartbeat(9_999, 10_000);
     assert_eq!(listener.acknowledges(), (9_999, vec![9_999, 10_000]));
+}
+
+/// Whether a reader of two writers, with order by source timestamp, gets this sample: number and times in seconds.
+fn gets(reader: &mut Reader, writer: Guid, number: i64, stated: u64, wall: u64) -> bool {
+    let second = |second: u64| Timestamp::from_unix_nanos(second * 1_000_000_000);
+    let rx = Reception { now: Instant(1), wall: second(wall), buffer: None, source: crate::pair::NOWHERE };
+    let meta = SampleMeta { source_timestamp: second(stated), ..PLAIN };
+    let data = Data {
+        reader: reader_guid(0).entity,
+        writer: writer.entity,
+        sequence_number: SequenceNumber(number),
+        inline_qos: None,
+        payload: crate::wire::Payload::Data(&[0; 8]),
+        non_standard_payload: false,
+    };
+    reader.handle_data(&rx, writer, meta, &data);
+    let mut out = vec![];
+    reader.select(&Selector::ANY, true, &mut out);
+    out.iter().any(|s| (s.info.writer, s.info.sequence_number) == (writer, SequenceNumber(number)))
+}
+
+#[test]
+fn source_timestamp_far_ahead_filters_other_writers_until_the_next_sample_of_its_writer() {
+    for history in [HistoryKind::KeepAll, HistoryKind::KeepLast(1)] {
+        let mut config = ReaderConfig { wants_history: true, ..reliable() };
+        (config.cache.by_source_timestamp, config.cache.history) = (true, history);
+        let mut reader = Reader::new(config);
+        let [one, other] = [writer_guid(), Guid { prefix: GuidPrefix([9; 12]), ..writer_guid() }];
+        for writer in [one, other] {
+            assert!(reader.match_writer(Instant(1), MatchedWriter { has_history: true, ..matched_writer(writer) }));
+        }
+        assert!(gets(&mut reader, one, 1, 100, 100));
+        assert!(gets(&mut reader, other, 1, 101, 101));
+        // The second sample is forged, and takes the place of the true one.
+        assert!(gets(&mut reader, one, 2, 1_000_000, 101));
+        assert!(!gets(&mut reader, other, 2, 102, 102));
+        assert!(gets(&mut reader, one, 3, 103, 103));
+        assert!(gets(&mut reader, other, 3, 104, 104), "{history:?}");
+        assert!(!gets(&mut reader, one, 4, 103, 104), "a true sample that is older stays filtered");
+        assert_eq!((reader.counters().source_jumps_withdrawn, reader.counters().filtered), (1, 2));
+    }
 }

@@ -1,0 +1,163 @@
+//! Terms of a participant: what its announcements state about its vendor, lease, built-in endpoints and groups. An
+//! impostor may state other ones in its name. The terms that hold stay until the participant, which is asked, has
+//! repeated the new ones.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, SharedMemoryAddress};
+use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::limits::{CONTRADICTION_INTERVAL, REFUTATION_MAX, TERMS_BELIEVED_AFTER, TERMS_QUESTION_DOUBLINGS};
+use crate::locator::Locator;
+use crate::time::{Instant, Span};
+use crate::vendor::{ProtocolVersion, VendorId};
+
+use super::Participant;
+use super::drops::Fault;
+use super::healing::PUBLICATIONS;
+use super::remote::RemoteParticipant;
+
+/// The part of an announcement on which matches and the lease depend, without the addresses: see
+/// [`Ways`](super::ways::Ways) for these.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Terms {
+    vendor: VendorId,
+    version: ProtocolVersion,
+    lease_duration: Span,
+    builtin_endpoints: BuiltinEndpointSet,
+    default_multicast: Vec<Locator>,
+    shared_memory: Option<Box<SharedMemoryAddress>>,
+}
+
+/// Other terms than those that hold were announced, and the participant is asked about them.
+#[derive(Debug)]
+pub(super) struct NewTerms {
+    stated: Terms,
+    since: Instant,
+    asked: u32,
+    next_question: Instant,
+}
+
+impl Participant {
+    /// The announcement of a known participant as far as it may be believed now. `None`: nothing of it.
+    ///
+    /// The vendor is believed to be the one with which the GUID prefix begins (RTPS 2.5 §9.3.1.5). Other new terms are
+    /// believed when the participant has repeated them and has not stated the former ones meanwhile: after two
+    /// questions if it answers these by announcements, and otherwise within its lease, in which it has to announce
+    /// itself. With security there are no such questions: authenticated participants announce themselves securely.
+    pub(super) fn weigh_terms(&mut self, now: Instant, mut found: ParticipantData) -> Option<ParticipantData> {
+        let prefix = found.prefix;
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return Some(found) };
+        if are_same(&remote.data, &found) {
+            self.healed.terms_refused += u64::from(remote.new_terms.take().is_some());
+            return Some(found);
+        }
+        let position = self.position(PUBLICATIONS, prefix);
+        let patience = position.map_or(CONTRADICTION_INTERVAL + REFUTATION_MAX, |position| position.patience);
+        let repeats = self.repeats_announcements(prefix);
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return Some(found) };
+        let (held, stated) = (Terms::of(&remote.data), Terms::of(&found));
+        let is_other_vendor = held.vendor != stated.vendor;
+        if is_other_vendor && prefix.names_vendor(held.vendor) {
+            self.count_fault(prefix, Fault::Forged);
+            return None;
+        }
+        let is_proved = is_other_vendor && prefix.names_vendor(stated.vendor);
+        let is_secured = self.config.protection.is_some();
+        if is_proved || is_secured || !remote.is_trusted() || !repeats && held.is_only_extended_by(&stated) {
+            remote.new_terms = None;
+            return Some(found);
+        }
+        let believed_after = if repeats { patience } else { held.lease_duration.min(TERMS_BELIEVED_AFTER) };
+        match &remote.new_terms {
+            Some(new) if new.stated == stated => {
+                if new.was_asked(repeats) && now.since(new.since) >= believed_after {
+                    remote.new_terms = None;
+                    return Some(found);
+                }
+            }
+            _ => remote.new_terms = Some(NewTerms { stated, since: now, asked: 0, next_question: now }),
+        }
+        self.pursue_new_terms(now, prefix);
+        self.heal_later(prefix);
+        held.replace_those_of(&mut found);
+        (!is_other_vendor).then_some(found)
+    }
+
+    /// Asks a participant of which other terms were announced: for its announcement, or else for a sign of life, which
+    /// renews its lease if the new one is longer.
+    pub(super) fn pursue_new_terms(&mut self, now: Instant, prefix: GuidPrefix) {
+        let repeats = self.repeats_announcements(prefix);
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        let pause_max = remote.data.lease_duration.divided_by(4).max(CONTRADICTION_INTERVAL);
+        let Some(new) = remote.new_terms.as_mut().filter(|new| new.next_question <= now) else { return };
+        new.asked = new.asked.saturating_add(1);
+        let doublings = new.asked.saturating_sub(2).min(TERMS_QUESTION_DOUBLINGS);
+        new.next_question = now + CONTRADICTION_INTERVAL.times(1 << doublings).min(pause_max);
+        if repeats {
+            self.builtin.publications.reader.ask_for_heartbeat(Guid::new(prefix, EntityId::SEDP_PUBLICATIONS_WRITER));
+        } else {
+            let to = Arc::clone(&remote.metatraffic);
+            let question = self.question_for(prefix);
+            self.say(&question, to);
+        }
+    }
+
+    /// Whether a participant answers a question by its announcement.
+    pub(super) fn repeats_announcements(&self, prefix: GuidPrefix) -> bool {
+        self.remotes.get(&prefix).is_some_and(|remote| remote.is_summarized)
+    }
+}
+
+/// Whether two announcements state the same terms.
+pub(super) fn are_same(one: &ParticipantData, other: &ParticipantData) -> bool {
+    one.vendor == other.vendor
+        && one.version == other.version
+        && one.lease_duration == other.lease_duration
+        && one.builtin_endpoints == other.builtin_endpoints
+        && one.default_multicast == other.default_multicast
+        && one.shared_memory == other.shared_memory
+}
+
+impl Terms {
+    fn of(data: &ParticipantData) -> Self {
+        Self {
+            vendor: data.vendor,
+            version: data.version,
+            lease_duration: data.lease_duration,
+            builtin_endpoints: data.builtin_endpoints,
+            default_multicast: data.default_multicast.clone(),
+            shared_memory: data.shared_memory.clone(),
+        }
+    }
+
+    /// Whether the only difference is that there are further built-in endpoints.
+    fn is_only_extended_by(&self, other: &Self) -> bool {
+        let builtin_endpoints = self.builtin_endpoints;
+        other.builtin_endpoints.contains(builtin_endpoints) && Self { builtin_endpoints, ..other.clone() } == *self
+    }
+
+    fn replace_those_of(self, data: &mut ParticipantData) {
+        data.vendor = self.vendor;
+        data.version = self.version;
+        data.lease_duration = self.lease_duration;
+        data.builtin_endpoints = self.builtin_endpoints;
+        data.default_multicast = self.default_multicast;
+        data.shared_memory = self.shared_memory;
+    }
+}
+
+impl NewTerms {
+    /// Whether the participant was asked often enough to be believed.
+    const fn was_asked(&self, repeats: bool) -> bool {
+        !repeats || self.asked >= 2
+    }
+}
+
+impl RemoteParticipant {
+    /// When [`Participant::pursue_new_terms`] is due.
+    pub(super) fn new_terms_due(&self) -> Option<Instant> {
+        self.new_terms.as_ref().map(|new| new.next_question)
+    }
+}

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use peregrine_rtps::id::{DomainId, Guid};
 use peregrine_rtps::locator::Ports;
 
-use super::forge::{self, Victims};
+use super::forge::{self, Known, Victims};
 use super::kind::{Forgery, Kind};
 use super::limits::CLOCK_STEP_S;
 use super::plan::Attack;
@@ -131,13 +131,17 @@ impl Stage {
         if forgery.is_credible_fragment() {
             self.imitated.insert((writer, last + 1));
         }
-        let bytes = forge::message(forgery, &victims, active.sent, &mut self.rng);
+        let Some(member) = self.world.member(at_writer) else { return };
+        let topic = self.writers.get(&writer).map_or(0, |w| w.topic);
+        let known =
+            Known { announced: member.participant.data(), topic: format!("topic{topic}"), wall: self.world.wall() };
+        let bytes = forge::message(forgery, &victims, &known, active.sent, &mut self.rng);
         active.sent += 1;
         self.trace.datagrams.has_garbage |= forgery == Forgery::Garbage;
         let (from, to) = if forgery.is_for_writer() { (at_reader, at_writer) } else { (at_writer, at_reader) };
         let from = if active.plan.from_right_address { from } else { STRANGER };
         let source = SocketAddr::new(address(from, FIRST_NETWORK), 7411);
-        let port = if Forgery::OF_DISCOVERY.contains(&forgery) { 7410 } else { 7411 };
+        let port = if forgery.is_of_discovery() { 7410 } else { 7411 };
         let now = self.now();
         self.world.network().send(now, Datagram { from, source, to, port, bytes });
     }

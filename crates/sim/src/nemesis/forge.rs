@@ -1,12 +1,20 @@
 //! Forged messages.
 
+use std::net::SocketAddr;
+
+use peregrine_rtps::discovery::data::{
+    BuiltinEndpointSet, ParticipantData, ParticipantMessageData, ParticipantMessageKind, PublicationData,
+};
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::limits::SAMPLE_BYTES_MAX;
+use peregrine_rtps::locator::Locator;
+use peregrine_rtps::qos::UserData;
 use peregrine_rtps::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
+use peregrine_rtps::time::{Span, Timestamp};
 use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
 use peregrine_rtps::wire::{
-    AckNack, DataFragHead, DataHead, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, InlineQos,
-    NackFrag, ParameterId, ParameterListWriter, PayloadKind, StatusInfo,
+    AckNack, DataFragHead, DataHead, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, InfoTimestamp,
+    InlineQos, NackFrag, ParameterId, ParameterListWriter, PayloadKind, StatusInfo,
 };
 
 use super::kind::Forgery;
@@ -37,12 +45,30 @@ pub(super) struct Victims {
 impl Forgery {
     /// Whether messages of this kind go to the writer, in the name of the reader.
     pub(super) const fn is_for_writer(self) -> bool {
-        matches!(self, Self::AcknowledgeAll | Self::AcknowledgeAhead | Self::RequestAll | Self::RequestFragments)
+        matches!(
+            self,
+            Self::AcknowledgeAll
+                | Self::AcknowledgeAhead
+                | Self::RequestAll
+                | Self::RequestFragments
+                | Self::BuiltinAcknowledge
+                | Self::ReaderDisposal
+        )
     }
 }
 
+/// What is known of the participant and the topic of the writer.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// Its announcement.
+    pub(super) announced: ParticipantData,
+    pub(super) topic: String,
+    pub(super) wall: Timestamp,
+}
+
 /// The n-th forged message of this kind.
-pub(super) fn message(forgery: Forgery, victims: &Victims, n: u32, rng: &mut fastrand::Rng) -> Vec<u8> {
+pub(super) fn message(forgery: Forgery, victims: &Victims, known: &Known, n: u32, rng: &mut fastrand::Rng) -> Vec<u8> {
+    let Known { announced, topic, wall } = known;
     let Victims { writer, reader, last, next_bytes, fragment_bytes } = *victims;
     let (from, to) = if forgery.is_for_writer() { (reader, writer) } else { (writer, reader) };
     let mut out = Vec::new();
@@ -104,6 +130,51 @@ pub(super) fn message(forgery: Forgery, victims: &Victims, n: u32, rng: &mut fas
             let len = rng.usize(1..400);
             out.extend((0..len).map(|_| rng.u8(..)));
         }
+        Forgery::SampleAhead => {
+            let ahead = wall.to_unix_nanos() + 3_600_000_000_000;
+            InfoTimestamp { timestamp: Some(Timestamp::from_unix_nanos(ahead)) }.emit(LE, &mut out);
+            let mut payload = vec![0, 1, 0, 0];
+            payload.extend_from_slice(&FORGED.to_le_bytes());
+            data(victims, next, StatusInfo::ALIVE, PayloadKind::Data, &payload, &mut out);
+        }
+        Forgery::AnnouncedLease
+        | Forgery::AnnouncedVendor
+        | Forgery::AnnouncedBuiltinEndpoints
+        | Forgery::AnnouncedAddresses => {
+            let mut announced = announced.clone();
+            change(forgery, &mut announced);
+            out[6..8].copy_from_slice(&announced.vendor.0);
+            let mut payload = Vec::new();
+            announced.emit(&mut payload);
+            let [from, to] = [EntityId::SPDP_WRITER, EntityId::SPDP_READER];
+            builtin_data(from, to, 1_000_000 + i64::from(n), &payload, &mut out);
+        }
+        Forgery::BuiltinHeartbeat => heartbeat(&of_publications(victims), 50_000, 100_000, count, &mut out),
+        Forgery::BuiltinGap => {
+            gap(&of_publications(victims), SequenceNumber(1), SequenceNumber(100_000), &mut out);
+        }
+        Forgery::BuiltinAcknowledge => {
+            let state = SequenceNumberSet::empty(SequenceNumber(100_000));
+            acknack(&of_publications(victims), state, count, &mut out);
+        }
+        Forgery::Liveliness => {
+            let kind = ParticipantMessageKind::AUTOMATIC;
+            let mut payload = Vec::new();
+            ParticipantMessageData { prefix: writer.prefix, kind, data: Vec::new() }.emit(&mut payload);
+            let [from, to] = [EntityId::PARTICIPANT_MESSAGE_WRITER, EntityId::PARTICIPANT_MESSAGE_READER];
+            builtin_data(from, to, 1 + i64::from(n), &payload, &mut out);
+        }
+        Forgery::ReaderDisposal => {
+            disposal(reader, EntityId::SEDP_SUBSCRIPTIONS_WRITER, 2 + i64::from(n), &mut out);
+        }
+        Forgery::EndpointChange => {
+            let mut publication = PublicationData::new(writer, topic.to_owned(), "Another".to_owned());
+            publication.qos.user_data = UserData(vec![n as u8]);
+            let mut payload = Vec::new();
+            publication.emit(&mut payload);
+            let [from, to] = [EntityId::SEDP_PUBLICATIONS_WRITER, EntityId::SEDP_PUBLICATIONS_READER];
+            builtin_data(from, to, 2 + i64::from(n), &payload, &mut out);
+        }
         Forgery::ParticipantDisposal => {
             disposal(Guid::new(writer.prefix, EntityId::PARTICIPANT), EntityId::SPDP_WRITER, 1_000_000, &mut out);
         }
@@ -112,6 +183,36 @@ pub(super) fn message(forgery: Forgery, victims: &Victims, n: u32, rng: &mut fas
         }
     }
     out
+}
+
+/// Makes an announcement state what is false.
+fn change(forgery: Forgery, announced: &mut ParticipantData) {
+    match forgery {
+        Forgery::AnnouncedLease => announced.lease_duration = Span::from_millis(1),
+        Forgery::AnnouncedVendor => announced.vendor = VendorId::RTI,
+        Forgery::AnnouncedBuiltinEndpoints => announced.builtin_endpoints = BuiltinEndpointSet::NONE,
+        _ => {
+            let nowhere = |port| Locator::from(SocketAddr::from(([10, 9, 9, 9], port)));
+            announced.metatraffic_unicast = vec![nowhere(7410)];
+            announced.default_unicast = vec![nowhere(7411)];
+        }
+    }
+}
+
+/// The built-in endpoints for publications of the same participants.
+const fn of_publications(victims: &Victims) -> Victims {
+    let writer = Guid::new(victims.writer.prefix, EntityId::SEDP_PUBLICATIONS_WRITER);
+    let reader = Guid::new(victims.reader.prefix, EntityId::SEDP_PUBLICATIONS_READER);
+    Victims { writer, reader, ..*victims }
+}
+
+/// A sample of a built-in writer.
+fn builtin_data(writer: EntityId, reader: EntityId, number: i64, payload: &[u8], out: &mut Vec<u8>) {
+    let sequence_number = SequenceNumber(number);
+    let head = DataHead { reader, writer, sequence_number, inline_qos: &[], payload: PayloadKind::Data };
+    head.emit(LE, payload.len(), out);
+    out.extend_from_slice(payload);
+    out.resize(out.len().next_multiple_of(4), 0);
 }
 
 /// One fragment, with a content that no writer writes.

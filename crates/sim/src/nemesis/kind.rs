@@ -93,10 +93,32 @@ pub enum Forgery {
     HeartbeatFragment,
     /// Bytes without a meaning after a valid header.
     Garbage,
+    /// The next sample, written an hour ahead.
+    SampleAhead,
+    /// An announcement of the writer's participant with a lease of a millisecond.
+    AnnouncedLease,
+    /// One with the id of another vendor.
+    AnnouncedVendor,
+    /// One without built-in endpoints.
+    AnnouncedBuiltinEndpoints,
+    /// One with addresses of a host without a participant.
+    AnnouncedAddresses,
+    /// A HEARTBEAT of the writer of publications with the highest count, of announcements far ahead.
+    BuiltinHeartbeat,
+    /// A GAP of the announcements of publications up to far ahead.
+    BuiltinGap,
+    /// An ACKNACK with the highest count of the reader of publications, of announcements that do not exist.
+    BuiltinAcknowledge,
+    /// A participant message that asserts the liveliness of writers.
+    Liveliness,
     /// The goodbye of a participant.
     ParticipantDisposal,
-    /// The end of a reader or writer.
+    /// The end of a writer.
     EndpointDisposal,
+    /// The end of a reader.
+    ReaderDisposal,
+    /// The announcement of a writer with another type.
+    EndpointChange,
 }
 
 impl Forgery {
@@ -106,7 +128,7 @@ impl Forgery {
     }
 
     /// All kinds that heal by themselves with the next true messages, or harm a few samples only.
-    pub const HEALING: [Self; 17] = [
+    pub const HEALING: [Self; 26] = [
         Self::HeartbeatAhead,
         Self::HeartbeatEmpty,
         Self::GapAhead,
@@ -124,8 +146,60 @@ impl Forgery {
         Self::FragmentContent,
         Self::HeartbeatFragment,
         Self::Garbage,
+        Self::SampleAhead,
+        Self::AnnouncedLease,
+        Self::AnnouncedVendor,
+        Self::AnnouncedBuiltinEndpoints,
+        Self::AnnouncedAddresses,
+        Self::BuiltinHeartbeat,
+        Self::BuiltinGap,
+        Self::BuiltinAcknowledge,
+        Self::Liveliness,
     ];
 
-    /// Kinds that harm discovery.
-    pub const OF_DISCOVERY: [Self; 2] = [Self::ParticipantDisposal, Self::EndpointDisposal];
+    /// Kinds that end matches for a while.
+    pub const OF_DISCOVERY: [Self; 4] =
+        [Self::ParticipantDisposal, Self::EndpointDisposal, Self::ReaderDisposal, Self::EndpointChange];
+
+    /// The kinds among which worlds were drawn before there were others, so that a seed means the same world.
+    pub const FORMER: [Self; 19] = [
+        Self::HeartbeatAhead,
+        Self::HeartbeatEmpty,
+        Self::GapAhead,
+        Self::GapUnderWay,
+        Self::AcknowledgeAll,
+        Self::AcknowledgeAhead,
+        Self::RequestAll,
+        Self::RequestFragments,
+        Self::Sample,
+        Self::Dispose,
+        Self::FragmentOfLargeSample,
+        Self::FragmentAhead,
+        Self::FragmentTooLong,
+        Self::FragmentCutDifferently,
+        Self::FragmentContent,
+        Self::HeartbeatFragment,
+        Self::Garbage,
+        Self::ParticipantDisposal,
+        Self::EndpointDisposal,
+    ];
+
+    /// Whether messages of this kind concern discovery, and go to its port.
+    pub const fn is_of_discovery(self) -> bool {
+        matches!(
+            self,
+            Self::AnnouncedLease
+                | Self::AnnouncedVendor
+                | Self::AnnouncedBuiltinEndpoints
+                | Self::AnnouncedAddresses
+                | Self::BuiltinHeartbeat
+                | Self::BuiltinGap
+                | Self::BuiltinAcknowledge
+                | Self::Liveliness
+                | Self::ParticipantDisposal
+                | Self::EndpointDisposal
+                | Self::ReaderDisposal
+                | Self::EndpointChange
+        )
+    }
 }

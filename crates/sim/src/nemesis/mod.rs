@@ -36,8 +36,17 @@ pub fn run(seed: u64) -> Result<Trace, String> {
 /// # Errors
 /// The guarantees that were broken.
 pub fn run_plan(plan: Plan) -> Result<Trace, String> {
+    run_plan_within(plan, HEALING_TIME, SETTLING_TIME)
+}
+
+/// Plays a world with this plan, with another time to heal after the last attack, and to settle after the probes.
+/// Judges it.
+///
+/// # Errors
+/// The guarantees that were broken.
+pub fn run_plan_within(plan: Plan, healing: Span, settling: Span) -> Result<Trace, String> {
     let described = format!("{plan:?}");
-    let trace = play(plan).map_err(|why| format!("{why}\n  {described}"))?;
+    let trace = play_within(plan, healing, settling).map_err(|why| format!("{why}\n  {described}"))?;
     let broken = checks::judge(&trace);
     if broken.is_empty() { Ok(trace) } else { Err(format!("{}\n  {described}", broken.join("\n  "))) }
 }
@@ -47,6 +56,10 @@ pub fn run_plan(plan: Plan) -> Result<Trace, String> {
 /// # Errors
 /// The samples that a reader took and no writer wrote.
 pub fn play(plan: Plan) -> Result<Trace, String> {
+    play_within(plan, HEALING_TIME, SETTLING_TIME)
+}
+
+fn play_within(plan: Plan, healing: Span, settling: Span) -> Result<Trace, String> {
     let attacks = plan.attacks.clone();
     let mut stage = Stage::new(plan);
     let begin = stage.now();
@@ -76,9 +89,9 @@ pub fn play(plan: Plan) -> Result<Trace, String> {
     for attack in active {
         stage.end_attack(attack);
     }
-    stage.heal(HEALTHY, HEALING_TIME)?;
+    stage.heal(HEALTHY, healing)?;
     stage.note_matches();
     stage.probe()?;
-    stage.settle(SETTLING_TIME)?;
+    stage.settle(settling)?;
     Ok(stage.finish())
 }

@@ -65,6 +65,13 @@ impl Plan {
     /// The plan of a seed.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
+        let all: Vec<Forgery> = Forgery::HEALING.into_iter().chain(Forgery::OF_DISCOVERY).collect();
+        Self::draw_among(seed, &all)
+    }
+
+    /// The plan of a seed with forged messages of these kinds only.
+    #[must_use]
+    pub fn draw_among(seed: u64, forgeries: &[Forgery]) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let faults = Faults {
             loss: [0.0, 0.0, 0.01, 0.05, 0.1][rng.usize(0..5)],
@@ -77,7 +84,8 @@ impl Plan {
             [None, None, None, Some(Difference::AnswersNewcomersOnly), Some(Difference::RepeatsNothingAcknowledged)]
                 [rng.usize(0..5)];
         let topics: Vec<TopicPlan> = (0..rng.usize(1..=2)).map(|_| TopicPlan::draw(&mut rng, difference)).collect();
-        let mut attacks: Vec<Attack> = (0..rng.usize(1..=4)).map(|_| Attack::draw(&mut rng, nodes)).collect();
+        let mut attacks: Vec<Attack> =
+            (0..rng.usize(1..=4)).map(|_| Attack::draw(&mut rng, nodes, forgeries)).collect();
         if difference.is_some() {
             // Such a peer never repeats a sample that was lost to a forged message.
             attacks.retain(|attack| attack.kind != Kind::Forge);
@@ -128,15 +136,14 @@ impl TopicPlan {
 }
 
 impl Attack {
-    fn draw(rng: &mut fastrand::Rng, nodes: u32) -> Self {
+    fn draw(rng: &mut fastrand::Rng, nodes: u32, forgeries: &[Forgery]) -> Self {
         let kind = Kind::ALL[rng.usize(0..Kind::ALL.len())];
         let begin = QUIET_START + Span::from_millis(rng.u64(0..8_000));
         let shortest_ms = if kind == Kind::Forget { LEASE.0 / 1_000_000 + 1_500 } else { 50 };
         let longest_ms = [1_000, 4_000, 9_000, 16_000][rng.usize(0..4)].max(shortest_ms + 1);
         let node = rng.u32(0..nodes);
         let other = (node + rng.u32(1..nodes)) % nodes;
-        let forgeries = Forgery::HEALING.into_iter().chain(Forgery::OF_DISCOVERY);
-        let forgery = forgeries.clone().nth(rng.usize(0..forgeries.count())).unwrap_or(Forgery::Garbage);
+        let forgery = forgeries.get(rng.usize(0..forgeries.len().max(1))).copied().unwrap_or(Forgery::Garbage);
         Self {
             kind,
             begin,

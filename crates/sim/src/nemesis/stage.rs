@@ -490,6 +490,12 @@ impl Stage {
         for (_, member) in self.world.members() {
             let counters = member.participant.counters();
             datagrams.counted += counters.messages;
+            let taken_back = &mut self.trace.taken_back;
+            taken_back.rereads += counters.healed.rereads;
+            taken_back.restored += counters.healed.participants_restored;
+            taken_back.moves += counters.healed.moves_refused;
+            taken_back.terms += counters.healed.terms_refused;
+            taken_back.refused += counters.drops.forged;
             datagrams.malformed += counters.drops.malformed + counters.drops.inline_qos + counters.not_rtps;
         }
         self.note_traffic();

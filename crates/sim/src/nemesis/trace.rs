@@ -39,8 +39,26 @@ pub struct Trace {
     pub differences: u64,
     /// Bytes that nodes have handled from hosts without a participant.
     pub strange_bytes: u64,
+    /// Effects of forged discovery messages that the participants which run at the end have taken back, and
+    /// announcements that they have refused as forged.
+    pub taken_back: TakenBack,
     /// Samples of live endpoints that were received, in all matches.
     pub received: u64,
+}
+
+/// Forged discovery messages without a lasting effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenBack {
+    /// Announcements of endpoints that were received again.
+    pub rereads: u64,
+    /// Participants that were known again after a goodbye.
+    pub restored: u64,
+    /// Announcements of other addresses.
+    pub moves: u64,
+    /// Announcements of other terms.
+    pub terms: u64,
+    /// Announcements that contradict their GUID.
+    pub refused: u64,
 }
 
 /// A writer and a reader of one topic.

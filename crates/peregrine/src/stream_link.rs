@@ -16,8 +16,8 @@ use peregrine_transport::event::Waker;
 /// There is at most one connection per peer, opened by either side.
 ///
 /// The driver calls a link under a lock, from any thread. A call must not call an entity (a participant, a reader, a
-/// writer): it would wait for itself. Debug builds panic at the attempt. A panic of a call is caught, logged and counted
-/// ([`user_code_panics`](crate::user_code_panics)), and the call counts as one without effect.
+/// writer): it would wait for itself. Debug builds panic at the attempt. A panic of a call is caught, logged and
+/// counted ([`user_code_panics`](crate::user_code_panics)), and the call counts as one without effect.
 pub trait StreamLink: Send + Sync + fmt::Debug {
     /// The kind of the locators of this transport.
     fn kind(&self) -> i32;

@@ -310,9 +310,9 @@ enum Waiting {
     Listener,
 }
 
-/// Writes each sample when the thread of the application that waits for it sleeps, until a round in which the threads of
-/// the domain have fallen asleep at most `per_sample` times for each sample, and a few times besides: each sleep follows
-/// a wake-up. On a busy machine a thread may miss its turn, so that other rounds occur.
+/// Writes each sample when the thread of the application that waits for it sleeps, until a round in which the threads
+/// of the domain have fallen asleep at most `per_sample` times for each sample, and a few times besides: each sleep
+/// follows a wake-up. On a busy machine a thread may miss its turn, so that other rounds occur.
 #[cfg(target_os = "linux")]
 fn assert_wake_ups_by_udp(domain: u32, waiting: Waiting, per_sample: u32) {
     const ROUND: u32 = 300;

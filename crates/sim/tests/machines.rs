@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The name, the least sum over all worlds, and the count of one world.
 type Occurrence = (&'static str, u64, fn(&Outcome) -> u64);
 
-/// What must occur in all worlds together, how often at least, and the count of it. The minima are about half of what
-/// occurs: a kind of fault or of endpoint that the worlds lose is noticed.
+/// All worlds together must have these. The minima are about half of the present sums, so that a kind of fault or of
+/// endpoint that the worlds lose is noticed.
 const OCCURRENCES: [Occurrence; 27] = [
     ("samples written", 70_000, |o| o.written),
     ("samples written by asynchronous writers", 20_000, |o| o.asynchronously),

@@ -82,8 +82,8 @@ pub(crate) struct ReaderInner<T: TopicType> {
 /// listener remains set.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataReaderListener<T: TopicType>: Send + Sync {
-    /// The reader has unread samples. If their writer is in the same process, the call runs on the writing thread inside
-    /// [`write`](crate::DataWriter::write), which returns after it, however long it lasts.
+    /// The reader has unread samples. If their writer is in the same process, the call runs on the writing thread
+    /// inside [`write`](crate::DataWriter::write), which returns after it, however long it lasts.
     fn on_data_available(&self, reader: &DataReader<T>) {}
     /// A writer was matched or unmatched.
     fn on_subscription_matched(&self, reader: &DataReader<T>, status: MatchedStatus) {}

@@ -6,8 +6,8 @@
 //! `peregrine` calls the plug-ins of a participant under the lock of this participant, from any thread. A call must not
 //! call an entity (a participant, a reader, a writer): it would wait for itself. Debug builds panic at the attempt. A
 //! panic of a call is caught, logged and counted (`user_code_panics`), and the call counts as a refusal: access is
-//! denied, a message of a handshake is lost, keys are not taken. Only panics during the creation of the participant, and
-//! those of the [`Protection`], pass on to the caller.
+//! denied, a message of a handshake is lost, keys are not taken. Only panics during the creation of the participant,
+//! and those of the [`Protection`], pass on to the caller.
 
 use core::fmt;
 use core::net::IpAddr;

@@ -54,8 +54,8 @@ impl<T> BehindSamples<T> {
         self.news.is_empty()
     }
 
-    /// Defers a message behind the samples that have arrived. [`Self::take_due`] empties a list of [`NEWS_MAX`], and all
-    /// commands that wait may add to a shorter one before that.
+    /// Defers a message behind the samples that have arrived. [`Self::take_due`] empties a list of [`NEWS_MAX`], and
+    /// all commands that wait may add to a shorter one before that.
     pub(in crate::driver) fn push(&mut self, news: T) {
         self.news.push(news);
         debug_assert!(self.news.len() < NEWS_MAX + COMMANDS_MAX);

@@ -293,7 +293,7 @@ impl SecurityConfig {
     ///
     /// The participant counts once a second, and replaces keys at most every 15 s, as
     /// [`DomainParticipant::renew_keys`](crate::DomainParticipant::renew_keys) does, so that a key may protect more
-    /// blocks. [`SecurityEvent::KeysRenewed`] tells of it. Not used by a participant without certificates.
+    /// blocks. [`SecurityEvent::KeysRenewed`] reports it. Not used by a participant without certificates.
     #[must_use]
     pub const fn blocks_per_key(mut self, blocks: u64) -> Self {
         self.blocks_per_key = Some(blocks);
@@ -324,7 +324,7 @@ impl SecurityConfig {
         Ok(config)
     }
 
-    /// Reads the certificates, the key and both documents, and tells what a participant with them may do in a domain at
+    /// Reads the certificates, the key and both documents, and states what a participant with them may do in a domain at
     /// present, and the faults of each part, also if several have faults. Passphrases, lengths of keys and plug-ins are
     /// not examined. The text of the [`Report`](check::Report) is one page, without secrets. No
     /// participant is made.

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 /// Events that wait at most. The caller drains the queue after each call, and a call queues a few events for each
 /// instance, sample or pair of endpoints that it concerns: forty thousand pairs in the largest systems. A queue that
-/// nobody drains reaches this bound.
+/// no thread drains reaches this bound.
 const EVENTS_MAX: usize = 1 << 20;
 
 /// The capacity that an empty queue keeps.

@@ -393,8 +393,8 @@ impl Peer {
         self.parse(&answer)
     }
 
-    /// Waits until Peregrine has told an event of security, or a reason for which endpoints do not match, whose text
-    /// has all these parts, and returns the text. Only Peregrine's peer supports this.
+    /// Waits until Peregrine has reported an event of security, or a reason for which endpoints do not match, whose
+    /// text has all these parts, and returns the text. Only Peregrine's peer supports this.
     ///
     /// # Errors
     /// As of every command; [`Error::Violated`] with all texts when the time is over.

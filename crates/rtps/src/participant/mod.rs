@@ -37,6 +37,7 @@ mod matches;
 mod matching;
 mod message_refusal;
 mod moves;
+mod new_terms;
 mod origin;
 mod parked;
 mod parking;
@@ -524,7 +525,7 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
             self.fragment = Some((Delivery { to: *to, from }, *meta));
         }
         let (mut unprotected, is_protected) = (0, self.participant.config.protection.is_some());
-        // What is for no endpoint of this participant shows life if it was protected.
+        // A protected submessage for no endpoint of this participant is a sign of life, too.
         let is_permitted = !recipients.is_empty() || envelope.protection.is_any();
         for to in recipients {
             if let Some(protection) = &self.participant.config.protection {

@@ -14,10 +14,11 @@ use crate::receiver::Input;
 use crate::time::{Instant, Timestamp};
 
 use super::healing::PUBLICATIONS;
+use super::new_terms;
 use super::paths::Paths;
 use super::remote::RemoteParticipant;
 use super::ways::{Doubt, Ways};
-use super::{Participant, ParticipantEvent, terms};
+use super::{Participant, ParticipantEvent};
 
 impl Participant {
     /// A known participant says something new about itself. If the participant answers questions by its announcement,
@@ -25,7 +26,7 @@ impl Participant {
     pub(super) fn update_participant(&mut self, now: Instant, wall: Timestamp, found: ParticipantData) {
         let prefix = found.prefix;
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        let (builtin, has_other_terms) = (remote.builtin_endpoints(), !terms::are_same(&remote.data, &found));
+        let (builtin, has_other_terms) = (remote.builtin_endpoints(), !new_terms::are_same(&remote.data, &found));
         remote.data = found.clone();
         remote.renew(now);
         let builtin_now = remote.builtin_endpoints();

@@ -26,13 +26,13 @@ use super::answer_budget::AnswerBudgets;
 use super::answer_repetitions::AnswerRepetitions;
 use super::drops::Drops;
 use super::inventory::Inventory;
+use super::new_terms::NewTerms;
 use super::origin::Origin;
 use super::paths::{Path, Paths};
 use super::process_end::ProcessEnd;
 use super::relocation::Relocation;
 use super::remote_endpoints::RemoteEndpoints;
 use super::remote_security::RemoteSecurity;
-use super::terms::NewTerms;
 use super::ways::{Doubt, Ways};
 
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use crate::receiver::Envelope;
 use crate::time::Instant;
 
 impl Participant {
-    /// The participant was heard at `now` on a route that bypasses [`Self::handle_datagram`], such as shared memory. Its
-    /// lease runs from then on. One call for each participant that [`Self::silent_participants`] names is enough; more
-    /// do no harm.
+    /// The participant was heard at `now` on a route that bypasses [`Self::handle_datagram`], such as shared memory.
+    /// Its lease runs from then on. One call for each participant that [`Self::silent_participants`] names is enough;
+    /// more do no harm.
     pub fn note_sign_of_life(&mut self, now: Instant, prefix: GuidPrefix) {
         if let Some(remote) = self.remotes.get_mut(&prefix) {
             remote.renew(now);

@@ -2,42 +2,18 @@
 //! impostor may state other ones in its name. The terms that hold stay until the participant, which is asked, has
 //! repeated the new ones.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
-use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, SharedMemoryAddress};
+use crate::discovery::data::ParticipantData;
 use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::limits::{CONTRADICTION_INTERVAL, REFUTATION_MAX, TERMS_BELIEVED_AFTER, TERMS_QUESTION_DOUBLINGS};
-use crate::locator::Locator;
-use crate::time::{Instant, Span};
-use crate::vendor::{ProtocolVersion, VendorId};
+use crate::time::Instant;
 
 use super::Participant;
 use super::drops::Fault;
 use super::healing::PUBLICATIONS;
+use super::new_terms::{NewTerms, Terms, are_same};
 use super::remote::RemoteParticipant;
-
-/// The part of an announcement on which matches and the lease depend, without the addresses: see
-/// [`Ways`](super::ways::Ways) for these.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Terms {
-    vendor: VendorId,
-    version: ProtocolVersion,
-    lease_duration: Span,
-    builtin_endpoints: BuiltinEndpointSet,
-    default_multicast: Vec<Locator>,
-    shared_memory: Option<Box<SharedMemoryAddress>>,
-}
-
-/// Other terms than those that hold were announced, and the participant is asked about them.
-#[derive(Debug)]
-pub(super) struct NewTerms {
-    stated: Terms,
-    since: Instant,
-    asked: u32,
-    next_question: Instant,
-}
 
 impl Participant {
     /// The announcement of a known participant as far as it may be believed now. `None`: nothing of it.
@@ -107,51 +83,6 @@ impl Participant {
     /// Whether a participant answers a question by its announcement.
     pub(super) fn repeats_announcements(&self, prefix: GuidPrefix) -> bool {
         self.remotes.get(&prefix).is_some_and(|remote| remote.is_summarized)
-    }
-}
-
-/// Whether two announcements state the same terms.
-pub(super) fn are_same(one: &ParticipantData, other: &ParticipantData) -> bool {
-    one.vendor == other.vendor
-        && one.version == other.version
-        && one.lease_duration == other.lease_duration
-        && one.builtin_endpoints == other.builtin_endpoints
-        && one.default_multicast == other.default_multicast
-        && one.shared_memory == other.shared_memory
-}
-
-impl Terms {
-    fn of(data: &ParticipantData) -> Self {
-        Self {
-            vendor: data.vendor,
-            version: data.version,
-            lease_duration: data.lease_duration,
-            builtin_endpoints: data.builtin_endpoints,
-            default_multicast: data.default_multicast.clone(),
-            shared_memory: data.shared_memory.clone(),
-        }
-    }
-
-    /// Whether the only difference is that there are further built-in endpoints.
-    fn is_only_extended_by(&self, other: &Self) -> bool {
-        let builtin_endpoints = self.builtin_endpoints;
-        other.builtin_endpoints.contains(builtin_endpoints) && Self { builtin_endpoints, ..other.clone() } == *self
-    }
-
-    fn replace_those_of(self, data: &mut ParticipantData) {
-        data.vendor = self.vendor;
-        data.version = self.version;
-        data.lease_duration = self.lease_duration;
-        data.builtin_endpoints = self.builtin_endpoints;
-        data.default_multicast = self.default_multicast;
-        data.shared_memory = self.shared_memory;
-    }
-}
-
-impl NewTerms {
-    /// Whether the participant was asked often enough to be believed.
-    const fn was_asked(&self, repeats: bool) -> bool {
-        !repeats || self.asked >= 2
     }
 }
 

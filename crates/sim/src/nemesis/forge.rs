@@ -57,7 +57,7 @@ impl Forgery {
     }
 }
 
-/// What is known of the participant and the topic of the writer.
+/// Announcements of the participant and of the writer, as an attacker knows them.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     /// Its announcement.

@@ -2,7 +2,7 @@
 //!
 //! Where payloads are encrypted, the key hash in the inline QoS is the MD5 digest of the key (DDS Security 1.2 §7.4.4),
 //! also of a key with at most 16 bytes, which otherwise is its own hash and so the handle of its instance. Fast DDS
-//! tells the end of an instance by the key hash alone.
+//! identifies the instance that ends by the key hash alone.
 
 use super::{Instance, KeyDigest, ReaderHistory};
 use crate::id::KeyHash;

@@ -1,4 +1,4 @@
-//! Signs of life of participants that are heard without messages: by shared memory, or because they are in this process.
+//! Signs of life of participants that are heard without messages: by shared memory, or as part of this process.
 
 use std::sync::Arc;
 

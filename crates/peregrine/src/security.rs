@@ -324,10 +324,10 @@ impl SecurityConfig {
         Ok(config)
     }
 
-    /// Reads the certificates, the key and both documents, and states what a participant with them may do in a domain at
-    /// present, and the faults of each part, also if several have faults. Passphrases, lengths of keys and plug-ins are
-    /// not examined. The text of the [`Report`](check::Report) is one page, without secrets. No
-    /// participant is made.
+    /// Reads the certificates, the key and both documents, and states what a participant with them may do in a domain
+    /// at present, and the faults of each part, also if several have faults. Passphrases, lengths of keys and plug-ins
+    /// are not examined. The text of the [`Report`](check::Report) is one page, without secrets. No participant is
+    /// made.
     ///
     /// ```no_run
     /// # let security = peregrine::security::SecurityConfig::new();

@@ -17,6 +17,7 @@
 #include <fastrtps/utils/md5.h>
 
 #include <condition_variable>
+#include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>

@@ -20,10 +20,11 @@ impl GuidPrefix {
         Self([v0, v1, a, b, c, d, e, f, g, h, i, j])
     }
 
-    /// Whether the prefix begins with this vendor id, as that of each participant since RTPS 2.2 does.
+    /// Whether the prefix begins with this vendor id (RTPS 2.5 §9.3.1.5). All assigned ids begin with 1. A prefix that
+    /// begins otherwise names no vendor: with DDS Security its first bit is set, and a hash follows.
     pub(crate) const fn names_vendor(self, vendor: VendorId) -> bool {
         let ([a, b, ..], [v0, v1]) = (self.0, vendor.0);
-        a == v0 && b == v1
+        a == 1 && a == v0 && b == v1
     }
 }
 
@@ -252,6 +253,15 @@ impl fmt::Display for DomainId {
 mod tests {
     use super::*;
     use std::string::ToString;
+
+    #[test]
+    fn prefix_of_a_secured_participant_names_no_vendor() {
+        assert!(GuidPrefix::new(VendorId::PEREGRINE, [7; 10]).names_vendor(VendorId::PEREGRINE));
+        assert!(!GuidPrefix::new(VendorId::PEREGRINE, [7; 10]).names_vendor(VendorId([1, 2])));
+        for [first, second] in [[0x9a, 0x3c], [0x44, 0x53], [0xc0, 0xa8]] {
+            assert!(!GuidPrefix([first, second, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]).names_vendor(VendorId([first, second])));
+        }
+    }
 
     #[test]
     fn predefined_ids_have_standard_kinds() {

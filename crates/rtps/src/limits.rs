@@ -257,8 +257,8 @@ pub const DOUBT_INTERVAL: Span = Span::from_secs(1);
 
 /// How long other terms (vendor, lease, built-in endpoints, groups) have to be stated by a participant that does not
 /// repeat its announcement when asked: for its lease, in which it announces itself, but no longer than this. Connext
-/// has the longest usual period, 30 s.
-pub const TERMS_BELIEVED_AFTER: Span = Span::from_secs(30);
+/// has the longest usual period, 30 s, and one or two announcements may be lost.
+pub const TERMS_BELIEVED_AFTER: Span = Span::from_secs(100);
 
 /// How often the time between questions about other terms doubles, from [`CONTRADICTION_INTERVAL`] on: to 6.4 s at
 /// most.

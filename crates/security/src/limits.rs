@@ -139,6 +139,10 @@ pub const TRANSMITS: usize = 4096;
 /// The longest time after which the calendar is read again, which may have been set.
 pub const CALENDAR_INTERVAL: Span = Span::from_secs(3600);
 
+/// Events of authentication that one call of a session takes. The built-in authentication reports at most two for each
+/// peer; a plug-in that never stops must not stop the session.
+pub const AUTHENTICATION_EVENTS: usize = 4 * PEERS;
+
 /// Steps of a session that wait to be taken. While as many wait, no message of others is accepted.
 pub const STEPS: usize = 8192;
 

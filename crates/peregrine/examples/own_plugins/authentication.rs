@@ -542,8 +542,9 @@ impl Statement {
         let none = || Refusal::Certificate(MalformedCertificate::NoCertificate);
         let text = std::str::from_utf8(&self.certificates).map_err(|_| none())?;
         let certificates = Certificate::from_pem(text).map_err(Refusal::Certificate)?;
-        let (leaf, issuers) = certificates.split_first().ok_or_else(none)?;
-        let until = trust.verify_chain(leaf, issuers, now).map_err(Refusal::Chain)?;
+        // The later review of the certificate has no others either: an authority signs it without intermediates.
+        let leaf = certificates.first().ok_or_else(none)?;
+        let until = trust.verify_chain(leaf, &[], now).map_err(Refusal::Chain)?;
         let credential = PeerCredential::of_plugin(leaf.clone(), self.participant_data.clone(), until);
         credential.with_permissions(&self.permissions, trust, now)
     }

@@ -18,9 +18,9 @@
 //! [`AccessControl`](access_control::AccessControl), and do not wait. A call must not call an entity (a participant, a
 //! reader, a writer): it would wait for itself. Debug builds panic at the attempt. A panic of a call is caught, logged
 //! and counted ([`user_code_panics`](crate::user_code_panics)), and the call counts as a refusal: access is denied, a
-//! message of a handshake is lost, keys are not taken. Only panics during the creation of the participant, and those of
-//! the [`Protection`](cryptography::Protection) of a cryptography, pass on to the caller. A computation that takes long
-//! is a [`Job`](authentication::Job). An authentication that others do not understand announces a token of its own
+//! message of a handshake is lost, keys are not taken. Panics of a cryptography during the creation of the participant,
+//! and those of its [`Protection`](cryptography::Protection), pass on to the caller. A computation that takes long is a
+//! [`Job`](authentication::Job). An authentication that others do not understand announces a token of its own
 //! ([`Plugins::identity_token`]).
 //!
 //! A plug-in decides in place of the standard: its application answers for these decisions. The session keeps the order
@@ -29,15 +29,16 @@
 pub use peregrine_security::WallTime;
 pub use peregrine_security::session::Plugins;
 
-/// How participants prove who they are: the handshake of two participants.
-///
-/// Discovery announces the participant, and hands announcements of newcomers to an implementation
-/// ([`Authentication::handle_announcement`]). The implementation then sends messages ([`GenericMessage`]) by
-/// [`Authentication::poll_transmit`], which are lost at times, and gets those of the peer in
-/// [`Authentication::handle_message`]. Signatures and other long computations are [`Job`]s. In the end it reports
-/// [`Event::Authenticated`] with the certificate of the peer ([`PeerCredential::of_plugin`]), its permissions
-/// ([`PeerCredential::with_permissions`]) and a key that both participants have ([`exchange_key`]).
 pub mod authentication {
+    //! How participants prove who they are: the handshake of two participants.
+    //!
+    //! Discovery announces the participant, and hands announcements of newcomers to an implementation
+    //! ([`Authentication::handle_announcement`]). The implementation then sends messages ([`GenericMessage`]) by
+    //! [`Authentication::poll_transmit`], which are lost at times, and gets those of the peer in
+    //! [`Authentication::handle_message`]. Signatures and other long computations are [`Job`]s. In the end it reports
+    //! [`Event::Authenticated`] with the certificate of the peer ([`PeerCredential::of_plugin`]), its permissions
+    //! ([`PeerCredential::with_permissions`]) and a key that both participants have ([`exchange_key`]).
+
     pub use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
     pub use peregrine_rtps::time::{Instant, Span};
     pub use peregrine_security::authentication::{
@@ -59,11 +60,12 @@ pub mod authentication {
     pub use super::WallTime;
 }
 
-/// The rights of participants, and the protection of topics.
-///
-/// Discovery asks while it changes, so that all calls are look-ups. An implementation that keeps the governance gets
-/// the protection of the participant and of topics from [`Rights`].
 pub mod access_control {
+    //! The rights of participants, and the protection of topics.
+    //!
+    //! Discovery asks while it changes, so that all calls are look-ups. An implementation that keeps the governance
+    //! gets the protection of the participant and of topics from [`Rights`].
+
     pub use peregrine_rtps::id::EntityId;
     pub use peregrine_rtps::protection::{ProtectionKind, ProtectionLevels};
     pub use peregrine_security::Pattern;
@@ -78,13 +80,14 @@ pub mod access_control {
     pub use super::WallTime;
 }
 
-/// The keys of a participant, and the transformations with them.
-///
-/// An implementation has two parts. [`Cryptographic`] makes keys and takes those of peers, as endpoints come and go.
-/// [`Protection`], which any number of threads call at the same time, seals and opens with them. Keys travel as
-/// [`KeyMaterial`], the form of AES-GCM-GMAC: a salt and a key of 16 or 32 bytes each, which another algorithm uses as
-/// it likes. Both participants need the same plug-in.
 pub mod cryptography {
+    //! The keys of a participant, and the transformations with them.
+    //!
+    //! An implementation has two parts. [`Cryptographic`] makes keys and takes those of peers, as endpoints come and
+    //! go. [`Protection`], which any number of threads call at the same time, seals and opens with them. Keys travel as
+    //! [`KeyMaterial`], the form of AES-GCM-GMAC: a salt and a key of 16 or 32 bytes each, which another algorithm uses
+    //! as it likes. Both participants need the same plug-in.
+
     pub use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
     pub use peregrine_rtps::payload::Wipe;
     pub use peregrine_rtps::protection::{

@@ -76,6 +76,7 @@ impl Participant {
         // Its goodbye was reported to the gate, which has forgotten it.
         let Some(security) = self.admit(&remote.data, rx.source) else { return false };
         remote.security = security.map(Box::new);
+        remote.new_terms = None;
         remote.renew(rx.now);
         let (origin, found, lease_until) = (remote.origin, remote.data.clone(), remote.lease_until());
         let held = remote.held_bytes();

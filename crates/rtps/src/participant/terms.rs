@@ -34,14 +34,16 @@ impl Participant {
         let repeats = self.repeats_announcements(prefix);
         let Some(remote) = self.remotes.get_mut(&prefix) else { return Some(found) };
         let (held, stated) = (Terms::of(&remote.data), Terms::of(&found));
+        if self.config.protection.is_some() {
+            return Some(found);
+        }
         let is_other_vendor = held.vendor != stated.vendor;
         if is_other_vendor && prefix.names_vendor(held.vendor) {
             self.count_fault(prefix, Fault::Forged);
             return None;
         }
         let is_proved = is_other_vendor && prefix.names_vendor(stated.vendor);
-        let is_secured = self.config.protection.is_some();
-        if is_proved || is_secured || !remote.is_trusted() || !repeats && held.is_only_extended_by(&stated) {
+        if is_proved || !remote.is_trusted() || !repeats && held.is_only_extended_by(&stated) {
             remote.new_terms = None;
             return Some(found);
         }

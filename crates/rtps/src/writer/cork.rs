@@ -32,6 +32,12 @@ impl Writer {
         };
     }
 
+    /// Like [`Self::observe_pause`], for a sample that may not wait for the next ones.
+    pub const fn observe_pause_of_single(&mut self, pause: Span) {
+        self.flow.observe_pause(pause);
+        self.cork.prompt = 0;
+    }
+
     fn may_cork(&self) -> bool {
         self.flow.allows_cork()
             && self.group.has_readers

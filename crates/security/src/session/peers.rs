@@ -16,7 +16,7 @@ use crate::authentication::{
 };
 use crate::documents::SecurityMasks;
 use crate::identity::{RevocationList, TrustAnchors};
-use crate::limits::TOKEN_RESEND_FIRST;
+use crate::limits::{AUTHENTICATION_EVENTS, TOKEN_RESEND_FIRST};
 use crate::message::{DataHolder, is_permissions_token};
 
 /// An announcement of a participant by SPDP. Nothing in it is signed.
@@ -159,7 +159,8 @@ impl Session {
     pub(super) fn process_authentication(&mut self, input: &mut Input<'_>) {
         // The last message of a handshake goes before the first one with keys.
         self.take_transmits();
-        while let Some(event) = self.authenticator.poll_event() {
+        for _ in 0..AUTHENTICATION_EVENTS {
+            let Some(event) = self.authenticator.poll_event() else { return };
             match event {
                 Event::Authenticated(peer) => self.authenticated(input, *peer),
                 Event::Refused { peer, refusal } => self.report(SecurityEvent::MessageRefused { peer, refusal }),

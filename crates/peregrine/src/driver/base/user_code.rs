@@ -77,16 +77,19 @@ pub(crate) fn run_caught<R>(call: impl FnOnce() -> R) -> Result<R, Box<dyn Any +
 /// attempt to take the lock of an entity causes in debug builds, is caught, counted, and logged once the thread holds
 /// no lock; the result is then that of `otherwise`.
 pub(crate) fn run_under_lock<R>(name: &'static str, call: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
-    // The code counts as a lock: other user code that becomes due in it waits for its end.
-    let _held = HeldLock::new();
-    set_held(held() | IS_IN_CALL);
+    // The code counts as a lock: other user code that becomes due in it waits until the thread releases its next lock.
+    // It does not run here, because the caller may hold a lock that is not counted, such as that of a session.
+    let outer = held() & IS_IN_CALL;
+    set_held((held() + 1) | IS_IN_CALL);
     let result = catch_unwind(AssertUnwindSafe(call));
-    set_held(held() & !IS_IN_CALL);
-    result.unwrap_or_else(|panic| {
+    set_held(held() & !IS_IN_CALL | outer);
+    let result = result.unwrap_or_else(|panic| {
         PANICS.fetch_add(1, Ordering::Relaxed);
         UserCode::Log(Box::new(move || log_panic(panic, name))).run_unlocked();
         otherwise()
-    })
+    });
+    set_held(held() - 1);
+    result
 }
 
 /// The number of panics in this process of user code that no entity counts: wakers of tasks, destructors of shared

@@ -259,14 +259,20 @@ impl WriterCore {
             return Err((WriteFailure::Closed, change));
         }
         self.spill_to_history(&mut guard);
-        guard.writer.observe_pause(Span::INFINITE);
-        let written = guard.write(now(), change);
+        let at = now();
+        let pause = at.since(Instant(self.last_write_returned_at.load(Ordering::Relaxed)));
+        guard.writer.observe_pause_of_single(pause);
+        let written = guard.write(at, change);
         if written.is_ok() {
             numbered();
         } else {
             refused();
         }
+        let depends_on_pauses = guard.writer.depends_on_pauses();
         self.transmit_in_flow(guard, SendLimit::NO_WAIT);
+        if depends_on_pauses {
+            self.last_write_returned_at.store(now().0, Ordering::Relaxed);
+        }
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 

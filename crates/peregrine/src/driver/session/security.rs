@@ -27,7 +27,7 @@ use tracing::Level;
 
 use super::observer::DiscoveryEvent;
 use crate::driver::base::clock::{now, wall};
-use crate::driver::base::user_code::log;
+use crate::driver::base::user_code::{log, note_panic};
 use crate::error::{Argument, BadParameter, Error, SecurityError};
 
 /// An event that is reported to the application.
@@ -232,7 +232,10 @@ impl OpenJob {
     fn run(mut self) {
         let Some(job) = self.job.take() else { return };
         let ticket = job.ticket();
-        let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or_else(|_| ticket.failed());
+        let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or_else(|panic| {
+            note_panic(panic, "a job of a handshake has panicked");
+            ticket.failed()
+        });
         if let Some(participant) = self.participant.upgrade() {
             participant.finish_job(done);
         }

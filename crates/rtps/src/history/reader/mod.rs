@@ -299,14 +299,20 @@ impl ReaderHistory {
     pub fn lower_order(&mut self, key: &KeyHash, writer: Guid, place: Timestamp) {
         self.flush_fast_queue();
         let lowered = |stamp: (Timestamp, Guid)| if stamp.1 == writer { (stamp.0.min(place), writer) } else { stamp };
-        let Some(instance) = self.by_key.get(key).and_then(|&index| self.instances.get_mut(index)) else { return };
-        instance.newest = instance.newest.map(lowered);
+        let Some(&index) = self.by_key.get(key) else { return };
+        let Some(instance) = self.instances.get_mut(index) else { return };
+        for held in self.separation.held.slots.iter_mut().flatten().filter(|held| held.instance == index) {
+            held.arrival.order_timestamp = lowered(held.arrival.stamp()).0;
+        }
+        let mut newest = instance.newest.map(lowered);
         instance.last_taken = instance.last_taken.map(lowered);
         let mut at = instance.tail;
         while let Some(sample) = at.and_then(|index| self.samples.get_mut(index)) {
             sample.arrival.order_timestamp = lowered(sample.arrival.stamp()).0;
+            newest = newest.max(Some(sample.arrival.stamp()));
             at = sample.previous_of_instance;
         }
+        instance.newest = newest;
     }
 
     /// Removes the owner of an instance after a missed deadline: any writer may become the owner.

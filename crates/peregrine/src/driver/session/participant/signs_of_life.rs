@@ -17,6 +17,10 @@ impl ParticipantCore {
     pub(crate) fn begin_presence(self: &Arc<Self>) {
         if self.host.config().same_process {
             PRESENT.add(guid_of(self.prefix), Arc::downgrade(self));
+            // Another thread may have closed the participant meanwhile, and have ended its presence too early.
+            if self.is_closing() {
+                self.end_presence();
+            }
         }
     }
 

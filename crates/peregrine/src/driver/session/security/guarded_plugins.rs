@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::protection::{Protection, ProtectionKind};
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Span};
 use peregrine_security::WallTime;
 use peregrine_security::authentication::{
     Event, Input, Job, JobDone, PeerCredential, Statistics, Transmit, Trust, Usage,
@@ -20,6 +20,9 @@ use peregrine_security::session::{
 
 use crate::driver::base::user_code::run_under_lock;
 
+/// How long the timers of an authentication wait after one of them has panicked.
+const PAUSE_AFTER_PANIC: Span = Span::from_secs(1);
+
 /// The same plug-ins, called by [`run_under_lock`].
 pub(super) fn guard(plugins: &Plugins) -> Plugins {
     let (access_control, authentication, cryptographic) = (plugins.clone(), plugins.clone(), plugins.clone());
@@ -31,7 +34,8 @@ pub(super) fn guard(plugins: &Plugins) -> Plugins {
             Arc::new(GuardedAccessControl { plugin, domain_rule })
         })
         .authentication(move |builtin| {
-            Box::new(GuardedAuthentication { plugin: authentication.make_authentication(builtin) })
+            let plugin = authentication.make_authentication(builtin);
+            Box::new(GuardedAuthentication { plugin, no_timer_before: None })
         })
         .cryptographic(move |builtin| {
             Box::new(GuardedCryptographic { plugin: cryptographic.make_cryptographic(builtin) })
@@ -48,6 +52,8 @@ struct GuardedAccessControl {
 #[derive(Debug)]
 struct GuardedAuthentication {
     plugin: Box<dyn Authentication>,
+    /// After a panic of a timer, which may have left its time in the past.
+    no_timer_before: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -171,11 +177,20 @@ impl Authentication for GuardedAuthentication {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        authenticate(|| self.plugin.poll_timeout(), None)
+        let next = authenticate(|| self.plugin.poll_timeout(), None)?;
+        Some(self.no_timer_before.map_or(next, |earliest| next.max(earliest)))
     }
 
     fn handle_timeout(&mut self, input: &mut Input<'_>) {
-        authenticate(|| self.plugin.handle_timeout(input), ());
+        let now = input.now;
+        let is_done = authenticate(
+            || {
+                self.plugin.handle_timeout(input);
+                true
+            },
+            false,
+        );
+        self.no_timer_before = (!is_done).then_some(now + PAUSE_AFTER_PANIC);
     }
 
     fn statistics(&self) -> Statistics {
@@ -205,8 +220,9 @@ impl Cryptographic for GuardedCryptographic {
         self.plugin.register_participant(messages, random);
     }
 
+    /// Without these keys the participant would send in clear: called during its creation, whose caller gets a panic.
     fn set_pre_shared(&mut self, keys: Arc<PreSharedKeys>) {
-        encrypt(|| self.plugin.set_pre_shared(keys), ());
+        self.plugin.set_pre_shared(keys);
     }
 
     fn register_endpoint(

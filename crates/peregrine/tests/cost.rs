@@ -252,6 +252,7 @@ fn sample_by_shared_memory_wakes_the_thread_that_waits_and_no_other() {
     /// Sleeps of the shared-memory threads in a round, in which each would sleep for each sample that it takes.
     const SLEEPS_MAX: u64 = ROUND as u64 / 4;
     const DOMAIN: u32 = 74;
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let sides = sides_with(DOMAIN, true);
     let ends = |from: usize, to: usize, name: &str| {
         let writer = sides[from].topic::<Blob>(name).unwrap().writer_builder().keep_all().reliable().build().unwrap();
@@ -301,6 +302,10 @@ fn sample_by_shared_memory_wakes_the_thread_that_waits_and_no_other() {
     });
 }
 
+/// Tests that count sleeps run one after the other: each takes the core from threads that another one counts.
+#[cfg(target_os = "linux")]
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// How the application gets its samples.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -317,6 +322,7 @@ enum Waiting {
 fn assert_wake_ups_by_udp(domain: u32, waiting: Waiting, per_sample: u32) {
     const ROUND: u32 = 300;
     const LAST: u32 = u32::MAX;
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let sleeps_max = u64::from(per_sample * ROUND + ROUND / 4);
     let sides = sides(domain);
     let received = Arc::new(AtomicU32::new(0));

@@ -138,7 +138,7 @@ mod tests {
         for (stated, wall) in [(100, 100), (101, 101), (122, 102), (123, 103), (153, 133)] {
             assert_eq!(next(&mut order, at(stated), at(wall)), at(stated));
         }
-        // It was on the way for long enough to be true: a later step back is none.
+        // The later time has held for longer than a jump can be taken back: a step back changes nothing.
         assert_eq!(next(&mut order, at(134), at(134)), at(153));
     }
 

@@ -78,7 +78,7 @@ pub(crate) fn run_caught<R>(call: impl FnOnce() -> R) -> Result<R, Box<dyn Any +
 /// no lock; the result is then that of `otherwise`.
 pub(crate) fn run_under_lock<R>(name: &'static str, call: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
     // The code counts as a lock: other user code that becomes due in it waits until the thread releases its next lock.
-    // It does not run here, because the caller may hold a lock that is not counted, such as that of a session.
+    // Waiting code does not run here: the caller may hold a lock that is not counted, such as that of a session.
     let outer = held() & IS_IN_CALL;
     set_held((held() + 1) | IS_IN_CALL);
     let result = catch_unwind(AssertUnwindSafe(call));

@@ -198,7 +198,7 @@ fn forged_terms_of_a_participant_that_does_not_repeat_its_announcement_have_no_e
             }
             domain.run(PERIOD + HEALED_WITHIN);
             if name == "further endpoints" {
-                // They are believed at once. The announcements that name fewer are believed within the lease.
+                // Announcements of further endpoints are believed at once, and those of fewer within the lease.
                 domain.run(LEASE + PERIOD);
             }
             assert_eq!(believed(&mut domain), data, "{name} of {vendor}");
@@ -223,7 +223,7 @@ fn true_change_of_terms_by_another_vendor_is_believed_within_the_lease() {
         let mut domain = pair_with(VendorId::CYCLONE);
         let host = domain.at(2);
         (host.config.lease, host.config.announce_period) = (lease, period);
-        // It announces itself less often than the former lease demands: answers to questions keep it.
+        // The participant announces itself less often than the former lease demands: its answers renew the lease.
         let first = changed(VendorId::CYCLONE, |data| data.lease_duration = lease);
         domain.hears_groups_only = None;
         let until = domain.now + TERMS_BELIEVED_AFTER;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::Target;
 use crate::flow::FlowReport;
 
 /// A participant as its process describes it when it is ready.
@@ -52,6 +53,17 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Number of remote readers (of remote writers, unless `as_reader`) that these endpoints of the victim have matched.
+    pub(crate) fn matches(&self, target: Target, as_reader: bool) -> usize {
+        match (target, as_reader) {
+            (Target::Flow, true) => self.flow_readers.len(),
+            (Target::Flow, false) => self.flow_writers.len(),
+            (Target::Open | Target::BestEffort, true) => self.open_readers,
+            (Target::Open, false) => self.open_writers,
+            (Target::BestEffort, false) => self.best_effort_writers,
+        }
+    }
+
     /// Matches of the victim with others than the honest peer.
     pub(crate) fn strange_matches(&self, peer: &Identity) -> usize {
         let of_flow = self.flow_readers.iter().chain(&self.flow_writers).filter(|prefix| **prefix != peer.prefix);
@@ -68,6 +80,14 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn second_reader_of_the_flow_raises_the_number_of_matches_whatever_its_prefix() {
+        let matches = |flow_readers| State { flow_readers, ..State::default() }.matches(Target::Flow, true);
+        for stranger in [[1; 12], [3; 12]] {
+            assert_eq!((matches(vec![[2; 12]]), matches(vec![stranger, [2; 12]])), (1, 2));
+        }
+    }
 
     #[test]
     fn stranger_in_place_of_the_peer_counts_as_a_stranger() {

@@ -224,7 +224,7 @@ impl<'a> Field<'a> {
     /// not match it.
     pub(crate) fn matched(&mut self, target: Target, as_reader: bool) -> Result<Forged> {
         let forged = self.stranger(target)?;
-        let before = self.victim_state()?;
+        let before = self.victim_state()?.matches(target, as_reader);
         self.entitle_match(if as_reader { ENTITLED_OF_READER } else { 0 } + ENTITLED_OF_PARTICIPANT);
         let [heard, said] = forged.forge.topics.clone();
         // The open writer has a history, and the writer of the flow has none.
@@ -246,15 +246,7 @@ impl<'a> Field<'a> {
             self.meta(&forged, &announcement);
             self.meta(&forged, &endpoint);
             for _ in 0..20 {
-                let now = self.victim_state()?;
-                let is_matched = match (as_reader, target) {
-                    (true, Target::Flow) => now.flow_readers > before.flow_readers,
-                    (true, _) => now.open_readers > before.open_readers,
-                    (false, Target::BestEffort) => now.best_effort_writers > before.best_effort_writers,
-                    (false, Target::Open) => now.open_writers > before.open_writers,
-                    (false, Target::Flow) => bail!("no attack writes to the flow in its own name"),
-                };
-                if is_matched {
+                if self.victim_state()?.matches(target, as_reader) > before {
                     return Ok(forged);
                 }
                 thread::sleep(Duration::from_millis(5));

@@ -2,8 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::field::Target;
 use crate::flow::FlowReport;
+
+/// Which of the victim's endpoints a stranger matches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Open,
+    BestEffort,
+    Flow,
+}
 
 /// A participant as its process describes it when it is ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,7 +60,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Number of remote readers (of remote writers, unless `as_reader`) that these endpoints of the victim have matched.
+    /// Number of remote readers (`as_reader`) or writers that these endpoints of the victim have matched.
     pub(crate) fn matches(&self, target: Target, as_reader: bool) -> usize {
         match (target, as_reader) {
             (Target::Flow, true) => self.flow_readers.len(),

@@ -14,7 +14,7 @@ use peregrine_rtps::vendor::VendorId;
 use socket2::{Domain, Socket, Type};
 
 use crate::conditions::Conditions;
-use crate::control::{Identity, Question, State};
+use crate::control::{Identity, Question, State, Target};
 use crate::flow::Beat;
 use crate::forge::Forge;
 use crate::limits::{ENTITLED_OF_PARTICIPANT, ENTITLED_OF_READER};
@@ -82,14 +82,6 @@ impl Traffic {
 pub(crate) struct Forged {
     pub(crate) forge: Forge,
     pub(crate) socket: Arc<UdpSocket>,
-}
-
-/// Which of the victim's endpoints a stranger matches.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
-    Open,
-    BestEffort,
-    Flow,
 }
 
 /// Where an attack takes place.

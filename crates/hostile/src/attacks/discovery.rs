@@ -9,8 +9,9 @@ use peregrine_rtps::qos::UserData;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::InlineQos;
 
+use crate::control::Target;
 use crate::craft::MESSAGE_BYTES;
-use crate::field::{Field, Forged, Target};
+use crate::field::{Field, Forged};
 use crate::limits::ENTITLED_OF_PARTICIPANT;
 
 /// Addresses of the flood from many addresses.

@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 
+use crate::control::Target;
 use crate::craft::MESSAGE_BYTES;
-use crate::field::{Field, Forged, Target};
+use crate::field::{Field, Forged};
 
 /// Samples that are under way at the same time in the flood of NACK_FRAGs, and their length.
 const SAMPLES: i64 = 64;

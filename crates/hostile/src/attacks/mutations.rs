@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use crate::field::{Field, Forged, Target};
+use crate::control::Target;
+use crate::field::{Field, Forged};
 use crate::mutate::{captured, mutate};
 
 /// Messages of this participant and recorded ones of other implementations, damaged, to both ports in turn.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::control::Target;
 use crate::craft::MESSAGE_BYTES;
-use crate::field::{Field, Target};
+use crate::field::Field;
 
 pub(super) fn nothing(field: &mut Field<'_>) -> Result<()> {
     field.begin();

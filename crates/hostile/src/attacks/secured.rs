@@ -17,8 +17,9 @@ use peregrine_security::message::{
     permissions_token,
 };
 
+use crate::control::Target;
 use crate::documents::{authority, terms};
-use crate::field::{Field, Forged, Target};
+use crate::field::{Field, Forged};
 use crate::forge::{ENDIANNESS, Forge};
 use crate::limits::HANDSHAKE_BYTES_OF_ADDRESS;
 

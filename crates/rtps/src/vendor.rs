@@ -166,6 +166,9 @@ pub struct Quirks {
     /// is. Fast DDS takes such a key for the instance handle, with and without a key hash. All other peers need the
     /// key, and the Python binding of Cyclone DDS ignores a key hash.
     pub mistaken_key_bytes: usize,
+    /// Whether readers find the instance of an end by the serialized key, without a key hash. Fast DDS does not: the end
+    /// is that of the last sample's instance then. Of others nothing is known.
+    pub finds_instance_by_key: bool,
 }
 
 impl Quirks {
@@ -192,6 +195,7 @@ impl Quirks {
             renews_liveliness: true,
             max_message_bytes: MESSAGE_BYTES_MAX,
             mistaken_key_bytes: 0,
+            finds_instance_by_key: false,
         };
         match vendor {
             VendorId::RTI => Self {
@@ -221,6 +225,7 @@ impl Quirks {
                 skips_to_first_heartbeat: true,
                 heartbeat_names_last_written: true,
                 plain_discovery_in_clear: true,
+                finds_instance_by_key: true,
                 ..standard
             },
             VendorId::OPENDDS => Self { several_fragments_per_submessage: true, heartbeat_frag: true, ..standard },
@@ -234,6 +239,7 @@ impl Quirks {
                 requests_on_gap: true,
                 opens_by_heartbeat: true,
                 follows_moves: true,
+                finds_instance_by_key: true,
                 ..standard
             },
             _ => standard,

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use documents::{GOVERNANCES, Levels, Member, Realm, Rules, is_hidden_by};
+use documents::{GOVERNANCES, Member, Realm, Rules};
 use peregrine_interop::scenario::ends_and_sample;
 use peregrine_interop::{DataType, Durability, Error, NetNs, Participant, Peer, Program, Qos, Result, TwoHosts, Write};
 
@@ -36,25 +36,6 @@ const TOPIC: &str = "Topic";
 const SIZES: [u32; 3] = [100, 70_000, 1_000_000];
 /// Exchanges of one pair that run at the same time, each on a network of its own. An exchange mostly waits.
 const WORLDS: usize = 3;
-
-/// A behaviour that a pair is known to lack under some governances. A test fails if the pair supports the behaviour
-/// under one of them, or fails in another way.
-struct KnownFailure {
-    pair: &'static str,
-    is_of: fn(Levels) -> bool,
-    /// Part of the error.
-    error: &'static str,
-    /// For readers of the list; no program uses it.
-    _reason: &'static str,
-}
-
-const KNOWN_FAILURES: &[KnownFailure] = &[KnownFailure {
-    pair: "peregrine_to_fast",
-    is_of: |[_, _, submessages, payloads]| is_hidden_by(payloads) && !is_hidden_by(submessages),
-    error: "disposed 1 and unregistered 2, but the reader saw",
-    _reason: "Fast DDS knows the end of an instance by KEY_HASH only, from which a short key is found by trial; \
-              without it, Fast DDS ends the instance of the last sample",
-}];
 
 type Maker = fn() -> Result<Program>;
 
@@ -135,7 +116,7 @@ fn check(pair: &str, writer: Maker, reader: Maker) {
                     let realm = Realm::new(&format!("{pair}-{name}-{}", names[0]));
                     let parts = names.map(|name| realm.participant(&Rules::of(*levels), &Member::named(name)));
                     let run = || exchange(&NetNs::isolated()?, programs, [&parts[0], &parts[1]]);
-                    if let Err(failure) = compare(pair, *levels, run()) {
+                    if let Err(failure) = run() {
                         failures.lock().unwrap().push(format!("{name}, writer {}: {failure}", names[0]));
                     }
                 }
@@ -144,20 +125,6 @@ fn check(pair: &str, writer: Maker, reader: Maker) {
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{pair}: {failures:#?}");
-}
-
-/// Compares the result of an exchange with the list of known failures.
-fn compare(pair: &str, levels: Levels, result: Result<()>) -> std::result::Result<(), String> {
-    let known = KNOWN_FAILURES.iter().find(|known| known.pair == pair && (known.is_of)(levels));
-    match (result, known) {
-        (Ok(()), None) => Ok(()),
-        (Err(error), Some(known)) if error.to_string().contains(known.error) => Ok(()),
-        (Err(error), Some(known)) => {
-            Err(format!("known to fail with '{}', but this is another failure: {error}", known.error))
-        }
-        (Err(error), None) => Err(error.to_string()),
-        (Ok(()), Some(_)) => Err("this is in the list of known failures, but does not fail any more".to_owned()),
-    }
 }
 
 #[test]

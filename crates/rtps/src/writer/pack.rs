@@ -102,6 +102,8 @@ pub(super) struct Packer {
     mistaken_key_bytes: usize,
     /// Computes the key hash beside an encrypted payload.
     key_digest: Option<KeyDigest>,
+    /// Whether a reader finds instances by the key hash alone.
+    needs_key_hash: bool,
     sealer: Sealer,
     /// The greatest overhead of protection.
     overhead: Overhead,
@@ -120,6 +122,7 @@ impl Packer {
             inline_qos: Vec::new(),
             mistaken_key_bytes: 0,
             key_digest,
+            needs_key_hash: false,
             overhead: sealer.overhead(1, 1),
             sealer,
         }
@@ -147,6 +150,11 @@ impl Packer {
     /// Sets the length, encapsulation included, up to which serialized keys are not sent.
     pub(super) const fn set_mistaken_key_bytes(&mut self, octets: usize) {
         self.mistaken_key_bytes = octets;
+    }
+
+    /// Sets whether a reader finds instances by the key hash alone.
+    pub(super) const fn set_needs_key_hash(&mut self, needs_key_hash: bool) {
+        self.needs_key_hash = needs_key_hash;
     }
 
     /// Bytes of the messages to be sent.
@@ -454,13 +462,15 @@ impl Packer {
     }
 
     /// The key hash in the inline QoS of a sample. Beside an encrypted payload, the key hash is the digest of the key
-    /// (DDS Security 1.2 §7.4.4). As a short key is found from that by trial, encrypted submessages alone have it.
+    /// (DDS Security 1.2 §7.4.4). As a short key is found from that by trial, a submessage in clear has the digest only
+    /// if a reader needs a key hash.
     fn key_hash(&self, sample: &Outgoing<'_>) -> Option<KeyHash> {
         let is_end = !sample.kind.is_alive();
         if !self.sealer.payloads().is_some_and(|sealer| sealer.encrypts()) {
             return (is_end || sample.instance != KeyHash::NIL).then_some(sample.instance);
         }
-        let KeyDigest(digest) = self.key_digest.filter(|_| is_end && self.sealer.encrypts_submessages())?;
+        let has_digest = is_end && (self.needs_key_hash || self.sealer.encrypts_submessages());
+        let KeyDigest(digest) = self.key_digest.filter(|_| has_digest)?;
         digest(sample.payload)
     }
 

@@ -96,6 +96,7 @@ impl Writer {
         // One message serves all readers, so it meets the strictest requirement.
         let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_bytes).max();
         self.packer.set_mistaken_key_bytes(mistaken.unwrap_or(0));
+        self.packer.set_needs_key_hash(messaged().any(|info| !Quirks::of(info.vendor).finds_instance_by_key));
         if has_selections || !self.group.selections.is_empty() {
             self.select(&mut group, &asking, per_message, has_selections);
         }

@@ -77,11 +77,15 @@ fn write(payload: ProtectionKind, change: Change, asks: bool) -> Sent {
 }
 
 fn write_under(levels: ProtectionLevels, change: Change, asks: bool) -> Sent {
+    write_to(VendorId::CYCLONE, levels, change, asks)
+}
+
+fn write_to(vendor: VendorId, levels: ProtectionLevels, change: Change, asks: bool) -> Sent {
     let protection = Some(SharedProtection::new(Arc::new(Inverter(levels))));
     let key_digest = Some(KeyDigest(|key| key.get(4).copied().map(digest)));
     let mut writer = Writer::new(WriterConfig { protection, key_digest, ..keep_all(10) });
     let to = Arc::new([crate::pair::locator(0)]);
-    let reader = MatchedReader { to, expects_inline_qos: asks, ..foreign_reader(0, VendorId::CYCLONE) };
+    let reader = MatchedReader { to, expects_inline_qos: asks, ..foreign_reader(0, vendor) };
     writer.match_reader(Instant(1), MatchedReader { max_message_bytes: 1400, ..reader });
     let topic = crate::discovery::data::PublicationData::new(writer_guid(), "topic".into(), "Type".into());
     writer.set_inline_qos(Instant(1), &topic.inline_qos());
@@ -162,6 +166,26 @@ fn ended_instance_has_the_digest_of_its_key_where_submessages_are_encrypted_too(
     let levels = ProtectionLevels { submessage: Encrypt, payload: Encrypt, message: Plain };
     let alive = write_under(levels, change(ChangeKind::Alive, 7), true);
     assert_eq!(alive.inline_qos.unwrap().key_hash, None, "the key of a sample is in its payload");
+}
+
+/// Readers of Fast DDS find no instance without a key hash, and of other vendors nothing is known.
+#[test]
+fn ended_instance_has_the_digest_of_its_key_for_reader_that_finds_no_instance_by_its_key() {
+    let payload = ProtectionKind::Encrypt;
+    let levels = ProtectionLevels { payload, ..ProtectionLevels::default() };
+    for (vendor, expected) in [
+        (VendorId::PEREGRINE, None),
+        (VendorId::CYCLONE, None),
+        (VendorId::FAST_DDS, Some(digest(7))),
+        (VendorId::UNKNOWN, Some(digest(7))),
+    ] {
+        for (kind, _) in ENDS {
+            let sent = write_to(vendor, levels, change(kind, 7), false);
+            assert_eq!(sent.inline_qos.unwrap().key_hash, expected, "{vendor}, {kind:?}");
+        }
+        let alive = write_to(vendor, levels, change(ChangeKind::Alive, 7), true);
+        assert_eq!(alive.inline_qos.unwrap().key_hash, None, "the key of a sample is in its payload");
+    }
 }
 
 /// A reader that requests inline QoS gets the key hash with each sample.
